@@ -1,0 +1,67 @@
+# Everything a newcomer needs: `make demo` and `make test` do all their own set-up.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+UV     := $(BIN)/uv pip install --quiet --python $(BIN)/python
+SERVICES ?= 1
+PYTEST := $(BIN)/python -m pytest
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lint types layers unit bench services lock clean
+
+help:                ## this list
+	@grep -hE '^[a-z-]+: .*##|^[a-z-]+: +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
+
+# --- set-up: each stamp names what is installed, so nothing is installed twice -------------------------------------
+$(VENV)/.uv: requirements/uv.txt
+	$(PYTHON) -c 'import sys; sys.exit("webmill needs Python 3.11 or newer; try: make PYTHON=python3.12") if sys.version_info < (3, 11) else None'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+$(VENV)/.run: $(VENV)/.uv requirements/run.txt requirements/build.txt pyproject.toml
+	$(UV) --require-hashes -r requirements/run.txt -r requirements/build.txt
+	$(UV) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run requirements/dev.txt
+	$(UV) --require-hashes -r requirements/dev.txt
+	@touch $@
+
+demo: $(VENV)/.run   ## run the whole product on a small web of our own (NO_SERVE=1: end by itself)
+	@$(BIN)/webmill demo $(if $(NO_SERVE),--no-serve)
+
+# --- checks --------------------------------------------------------------------------------------------------------
+test: lint types layers ## everything, with real servers (SERVICES=0 leaves those out)
+ifeq ($(SERVICES),0)
+	$(PYTEST) -n 2 --dist worksteal -m "not server" --cov --cov-report=term
+else
+	$(BIN)/python -m tests.services run -- $(PYTEST) -n 2 --dist worksteal --cov --cov-report=term
+endif
+
+check: lint types layers unit ## fast: no servers, no slow tests
+
+unit: $(VENV)/.dev
+	$(PYTEST) -q -n 2 -m "not server and not slow"
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+layers: $(VENV)/.dev
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.dev  ## our hot paths beside the rivals', in one run, as ratios
+	$(BIN)/python -m benchmarks
+
+services: $(VENV)/.dev ## start Redis, RabbitMQ, PostgreSQL and an S3 store on free ports and print their URLs
+	$(BIN)/python -m tests.services up
+
+# --- care ----------------------------------------------------------------------------------------------------------
+lock: $(VENV)/.uv    ## compile requirements/*.txt anew (names, versions, hashes)
+	$(BIN)/python requirements/compile.py
+
+clean:               ## remove what make made
+	rm -rf $(VENV) build dist .cache .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

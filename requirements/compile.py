@@ -1,0 +1,37 @@
+"""Compile requirements/*.txt from pyproject.toml: names, versions and hashes, no index addresses.
+
+Run by `make lock`. Each later set is constrained by the earlier ones, so that all can share one environment.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+EXTRAS = ("redis", "rabbitmq", "s3", "sqs", "ray", "meilisearch", "opensearch", "postgres")
+RUN = HERE / "run.txt"
+
+
+def compile_set(name: str, *sources: str, stdin: str | None = None) -> None:
+    out = HERE / f"{name}.txt"
+    command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--universal", "--python-version", "3.11"]
+    command += ["--generate-hashes", "--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links"]
+    if name != "run" and name != "uv":
+        command += ["--constraint", str(RUN)]
+    subprocess.run([*command, "--output-file", str(out), *sources], cwd=ROOT, check=True, input=stdin, text=True)
+    print(f"compiled {out.relative_to(ROOT)}")
+
+
+def main() -> None:
+    compile_set("uv", "-", stdin="uv\n")
+    compile_set("run", "pyproject.toml")
+    compile_set("build", "-", stdin="hatchling>=1.27\neditables\n")
+    extras = [f"--extra={extra}" for extra in EXTRAS]
+    compile_set("dev", "pyproject.toml", "--group=dev", *extras)
+
+
+if __name__ == "__main__":
+    main()

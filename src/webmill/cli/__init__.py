@@ -1,0 +1,5 @@
+"""The `webmill` command."""
+
+
+def main() -> None:
+    """Replaced by the click group in the next commit."""

@@ -1,0 +1,1 @@
+"""The nouns that travel between rooms. Small, frozen, exact."""
