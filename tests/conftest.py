@@ -1,0 +1,19 @@
+"""Fixtures that every test may use."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SHARED_DATA = Path(os.environ.get("WEBMILL_TEST_DATA", ROOT.parent / "shared" / "data"))
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Real samples, where they are at hand. What the tests need everywhere they make themselves."""
+    if not SHARED_DATA.is_dir():
+        pytest.skip(f"no samples at {SHARED_DATA}; set WEBMILL_TEST_DATA to use some")
+    return SHARED_DATA
