@@ -1,0 +1,1 @@
+"""Our hot paths beside the rivals', in one run. Only ratios count: machines are noisy."""
