@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytest_plugins = ["tests.services.fixtures"]
+
 ROOT = Path(__file__).parent.parent
 SHARED_DATA = Path(os.environ.get("WEBMILL_TEST_DATA", ROOT.parent / "shared" / "data"))
 

@@ -1,0 +1,57 @@
+"""`python -m tests.services up`: start the servers, print their URLs, wait.
+`python -m tests.services run -- COMMAND…`: start them, run the command with the URLs in its environment, stop them.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+from tests.services import MODULES, CannotStart, setting_of, url_of
+
+
+def start_all(stack: ExitStack) -> dict[str, str]:
+    """Setting -> URL, started side by side: RabbitMQ alone takes seconds."""
+    contexts = {name: url_of(name) for name in MODULES}
+    with ThreadPoolExecutor(len(MODULES)) as pool:
+        futures = {name: pool.submit(context.__enter__) for name, context in contexts.items()}
+    urls, failures = {}, []
+    for name, future in futures.items():
+        try:
+            urls[setting_of(name)] = future.result()
+            stack.push(contexts[name].__exit__)
+        except CannotStart as error:
+            failures.append(str(error))
+    if failures:
+        raise CannotStart("\n".join(failures))
+    return urls
+
+
+def main(arguments: list[str]) -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    with ExitStack() as stack:
+        try:
+            urls = start_all(stack)
+        except CannotStart as error:
+            print(error, file=sys.stderr)
+            return 1
+        if arguments[:2] == ["run", "--"] and arguments[2:]:
+            return subprocess.run(arguments[2:], env={**os.environ, **urls}, check=False).returncode
+        if arguments == ["up"]:
+            print("\n".join(f"export {setting}={url}" for setting, url in urls.items()))
+            print("serving until Ctrl-C", file=sys.stderr, flush=True)
+            signal.pause()
+            return 0
+    print(__doc__, file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)
