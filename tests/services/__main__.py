@@ -8,22 +8,17 @@ import os
 import signal
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 from tests.services import MODULES, CannotStart, setting_of, url_of
 
 
 def start_all(stack: ExitStack) -> dict[str, str]:
-    """Setting -> URL, started side by side: RabbitMQ alone takes seconds."""
-    contexts = {name: url_of(name) for name in MODULES}
-    with ThreadPoolExecutor(len(MODULES)) as pool:
-        futures = {name: pool.submit(context.__enter__) for name, context in contexts.items()}
+    """Setting -> URL of each server; what cannot be had is told for all at once."""
     urls, failures = {}, []
-    for name, future in futures.items():
+    for name in MODULES:
         try:
-            urls[setting_of(name)] = future.result()
-            stack.push(contexts[name].__exit__)
+            urls[setting_of(name)] = stack.enter_context(url_of(name))
         except CannotStart as error:
             failures.append(str(error))
     if failures:

@@ -1,4 +1,4 @@
-"""How the tests get a real server: named by the environment, else started privately, else installed, else one sentence."""
+"""How the tests get a real server: named by the environment, else started privately, else installed, else a sentence."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Running:
                 cwd=self.folder,
                 start_new_session=True,
                 user=self.user,
-                preexec_fn=die_with_parent if sys.platform == "linux" and self.user is None else None,
+                preexec_fn=die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509  see die_with_parent
             )
         self.wait_until_ready(log)
         return self
@@ -95,7 +95,10 @@ def signal_group(pid: int, sign: signal.Signals) -> None:
 
 
 def die_with_parent() -> None:
-    """A test run that is killed leaves no server behind (Linux)."""
+    """A test run that is killed leaves no server behind (Linux).
+
+    The kernel ties this to the starting *thread*: servers are started from the main thread, one after the other.
+    """
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
@@ -117,8 +120,8 @@ def binary(name: str, *, package: str, folders: Sequence[str] = (), setting: str
     found = find(name, folders) or (install(package) and find(name, folders))
     if not found:
         raise CannotStart(
-            f"{name} is not installed: install it (Debian: apt-get install {package}), or set {setting} to a running server, "
-            f"or leave the servers out with `make test SERVICES=0`"
+            f"{name} is not installed: install it (Debian: apt-get install {package}), or set {setting} to a running "
+            f"server, or leave the servers out with `make test SERVICES=0`"
         )
     return Path(found)
 
@@ -142,7 +145,7 @@ def install(package: str) -> bool:
 
 
 class no_daemon_starts:  # noqa: N801  a context manager that reads as words
-    """Debian asks /usr/sbin/policy-rc.d whether a package may start its service: answer no, for as long as we install."""
+    """Debian asks /usr/sbin/policy-rc.d whether a package may start its service: answer no while we install."""
 
     policy = Path("/usr/sbin/policy-rc.d")
 
