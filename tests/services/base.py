@@ -1,4 +1,4 @@
-"""How the tests get a real server: named by the environment, else started privately, else installed, else a sentence."""
+"""How tests get a real server: named by the environment, else started privately, else installed, else a sentence."""
 
 from __future__ import annotations
 

@@ -1,5 +1,1 @@
-"""The `webmill` command."""
-
-
-def main() -> None:
-    """Replaced by the click group in the next commit."""
+"""Flags in, exit code out. One file per command group, imported only when it is called."""

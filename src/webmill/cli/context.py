@@ -1,0 +1,60 @@
+"""What every command receives: how loud to be, and the settings when it asks for them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:  # `webmill --help` must not pay for these
+    from webmill.cli.progress import Progress
+    from webmill.config import Settings
+
+REJECTED = 3
+
+
+@dataclass(frozen=True)
+class Context:
+    quiet: bool
+    verbosity: int
+    config: Path | None
+    flags: dict[str, str]
+
+    @classmethod
+    def from_flags(cls, *, verbose: int, quiet: bool, log_format: str | None, config: Path | None) -> Context:
+        from webmill.infra.log import configure
+
+        flags = {"log.format": log_format} if log_format else {}
+        configure(verbosity=-1 if quiet else verbose, form=log_format or os.environ.get("WEBMILL_LOG_FORMAT", "text"))
+        return cls(quiet=quiet, verbosity=verbose, config=config, flags=flags)
+
+    def settings(self, collection: Path | None = None) -> Settings:
+        """File, then WEBMILL_* variables, then flags: the later wins."""
+        from webmill.config import load
+
+        return load(self.config, collection=collection, environment=os.environ, flags=self.flags)
+
+    def progress(self, title: str, *, total: int | None = None, unit: str) -> Progress:
+        from webmill.cli.progress import Progress
+
+        return Progress(title, total=total, unit=unit, quiet=self.quiet, stream=sys.stderr)
+
+
+pass_context: Callable[..., Callable[..., None]] = click.make_pass_decorator(Context)
+
+
+def note(message: str) -> None:
+    """A line for the person, not for the pipe."""
+    click.echo(message, err=True)
+
+
+def finish(*, rejected: int, where: str) -> None:
+    """Ends a command that did its work: exit code 3 when some input was refused."""
+    if rejected:
+        note(f"{rejected:,} rejected: {where}")
+        raise click.exceptions.Exit(REJECTED)

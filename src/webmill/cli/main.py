@@ -1,0 +1,133 @@
+"""The `webmill` command: global flags, the list of groups, and how an error becomes a sentence and an exit code.
+
+Exit codes: 0 done · 1 failed · 2 wrong usage · 3 done, but some input was rejected (the message says where to look) ·
+130 interrupted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from webmill import __version__
+from webmill.errors import Conflict, Misconfigured, NotFound, Unavailable, WebmillError
+
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+
+# name -> (module:command, one line for --help). Imported only when called, so `webmill --help` stays quick.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("webmill.cli.demo:demo", "See webmill work on a small web of its own."),
+    "surt": ("webmill.cli.surt:surt", "Print the index key (SURT) of URLs."),
+    "warc": ("webmill.cli.warc:warc", "Check and list WARC and ARC files."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports the one that is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], COMMANDS, n=1)
+            if not near:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean '{near[0]}'?", ctx) from None
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Try `webmill demo` first. Exit codes: 0 done, 1 failed, 2 usage, 3 done but some input was rejected.",
+)
+@click.version_option(__version__, prog_name="webmill")
+@click.option("-v", "--verbose", count=True, help="Say more (-vv: everything).")
+@click.option("-q", "--quiet", is_flag=True, help="Only errors; no progress.")
+@click.option("--log-format", type=click.Choice(["text", "json"]), default=None, help="How log lines look on stderr.")
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    help="Settings file  [default: webmill.toml of the collection or of this folder]",
+)
+@click.pass_context
+def webmill(ctx: click.Context, *, verbose: int, quiet: bool, log_format: str | None, config: Path | None) -> None:
+    """Your own Common Crawl: crawl, archive, index, read, publish, search and serve the web.
+
+    Data goes to stdout, everything else to stderr.
+    """
+    from webmill.cli.context import Context
+
+    ctx.obj = Context.from_flags(verbose=verbose, quiet=quiet, log_format=log_format, config=config)
+
+
+def main() -> NoReturn:
+    """Run the command; bad input ends as a sentence on stderr, never as a traceback."""
+    try:
+        webmill.main(standalone_mode=False)
+    except click.exceptions.Exit as done:
+        leave(done.exit_code)
+    except click.ClickException as error:
+        error.show()
+        leave(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        say("interrupted: nothing that was acknowledged is lost; run the same command again to go on")
+        leave(INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of our stdout went away (`| head`): stop, and keep Python from complaining at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        leave(FAILED)
+    except WebmillError as error:
+        say(f"{heading(error)}: {error}")
+        leave(FAILED)
+    except OSError as error:
+        say(f"error: {error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
+        leave(FAILED)
+    leave(0)
+
+
+def heading(error: WebmillError) -> str:
+    """What the operator can do, in a word or two."""
+    if isinstance(error, NotFound):
+        return "not found"
+    if isinstance(error, Misconfigured):
+        return "cannot start"
+    if isinstance(error, Unavailable):
+        return "not available now"
+    return "conflict" if isinstance(error, Conflict) else "bad input"
+
+
+def say(message: str) -> None:
+    click.echo(f"webmill: {message}", err=True)
+
+
+def leave(code: int | None) -> NoReturn:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = code or FAILED
+    sys.exit(code or 0)

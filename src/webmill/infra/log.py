@@ -1,0 +1,56 @@
+"""Log lines on stderr: text for people, JSON for machines. What comes from outside cannot forge a line."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TextIO
+
+import msgspec
+
+LEVELS = {-1: logging.ERROR, 0: logging.WARNING, 1: logging.INFO}
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {0x2028: "\\u2028", 0x2029: "\\u2029"}
+
+
+class TextLines(logging.Formatter):
+    """`12:30:01 WARNING index: torn member file=x offset=3`, one line whatever the values hold."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S")
+
+    def format(self, record: logging.LogRecord) -> str:
+        name, record.name = record.name, record.name.removeprefix("webmill.")
+        line = super().format(record)
+        record.name = name
+        keys = "".join(f" {key}={value}" for key, value in keys_of(record).items())
+        return (line + keys).translate(_CONTROLS)
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object per line, keys of the event beside `time`, `level`, `logger`, `event`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        event = {"time": record.created, "level": record.levelname, "logger": record.name, "event": record.getMessage()}
+        if record.exc_info:
+            event["exception"] = self.formatException(record.exc_info)
+        safe = {key: printable(value) for key, value in (event | keys_of(record)).items()}
+        return msgspec.json.encode(safe, enc_hook=repr).decode()
+
+
+def keys_of(record: logging.LogRecord) -> dict[str, object]:
+    return {key: value for key, value in vars(record).items() if key not in _STANDARD}
+
+
+def printable(value: object) -> object:
+    """Lone surrogates (undecodable bytes) would break the encoder."""
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
+
+
+def configure(*, verbosity: int, form: str, stream: TextIO | None = None) -> None:
+    """Set up webmill's loggers; the libraries below stay at warnings. A full disk under stderr never stops the work."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonLines() if form == "json" else TextLines())
+    logging.raiseExceptions = False
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    logging.getLogger("webmill").setLevel(LEVELS.get(verbosity, logging.DEBUG))

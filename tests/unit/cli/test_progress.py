@@ -1,0 +1,55 @@
+"""What a person sees of long work: a bar on a terminal, plain lines in a log, nothing when quiet."""
+
+from __future__ import annotations
+
+import io
+
+from webmill.cli.progress import Progress
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_in_a_log_file_a_plain_line_comes_every_few_seconds() -> None:
+    out, clock = io.StringIO(), Clock()
+    with Progress("Reading", total=800, unit="records", quiet=False, stream=out, clock=clock) as progress:
+        for _ in range(80):
+            clock.now += 0.125  # exact in binary
+            progress.advance(10)
+    lines = out.getvalue().splitlines()
+    assert lines[0].startswith("Reading: 400 of 800 (50 %) records, 80/s")
+    assert len(lines) == 3  # at 5 s, at 10 s, and the end
+
+
+def test_short_work_in_a_log_file_says_nothing() -> None:
+    out = io.StringIO()
+    with Progress("Reading", total=None, unit="records", quiet=False, stream=out, clock=Clock()) as progress:
+        progress.advance()
+    assert out.getvalue() == ""
+
+
+def test_quiet_is_quiet_on_a_terminal_too() -> None:
+    out, clock = Terminal(), Clock()
+    with Progress("Reading", total=1, unit="records", quiet=True, stream=out, clock=clock) as progress:
+        clock.now = 60
+        progress.advance()
+    assert out.getvalue() == ""
+
+
+def test_on_a_terminal_a_bar_shows_title_and_count() -> None:
+    out, clock = Terminal(), Clock()
+    with Progress("Reading", total=10, unit="records", quiet=False, stream=out, clock=clock) as progress:
+        clock.now = 1
+        progress.advance(10)
+    assert "Reading" in out.getvalue()
+    assert "10/10" in out.getvalue()
