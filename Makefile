@@ -27,11 +27,17 @@ $(VENV)/.dev: $(VENV)/.run requirements/dev.txt
 	$(UV) --require-hashes -r requirements/dev.txt
 	@touch $@
 
+# pywb and cdxj-indexer judge our formats from an environment of their own
+$(VENV)-judges/.ready: $(VENV)/.uv requirements/judges.txt
+	test -x $(VENV)-judges/bin/python || $(PYTHON) -m venv $(VENV)-judges
+	$(BIN)/uv pip install --quiet --python $(VENV)-judges/bin/python --require-hashes -r requirements/judges.txt
+	@touch $@
+
 demo: $(VENV)/.run   ## run the whole product on a small web of our own (NO_SERVE=1: end by itself)
 	@$(BIN)/webmill demo $(if $(NO_SERVE),--no-serve)
 
 # --- checks --------------------------------------------------------------------------------------------------------
-test: lint types layers ## everything, with real servers (SERVICES=0 leaves those out)
+test: lint types layers $(VENV)-judges/.ready ## everything, with real servers (SERVICES=0 leaves those out)
 ifeq ($(SERVICES),0)
 	$(PYTEST) -n 2 --dist worksteal -m "not server" --cov --cov-report=term
 else
@@ -40,7 +46,7 @@ endif
 
 check: lint types layers unit ## fast: no servers, no slow tests
 
-unit: $(VENV)/.dev
+unit: $(VENV)/.dev $(VENV)-judges/.ready
 	$(PYTEST) -q -n 2 -m "not server and not slow"
 
 lint: $(VENV)/.dev
@@ -64,4 +70,4 @@ lock: $(VENV)/.uv    ## compile requirements/*.txt anew (names, versions, hashes
 	$(BIN)/python requirements/compile.py
 
 clean:               ## remove what make made
-	rm -rf $(VENV) build dist .cache .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(VENV)-judges build dist .cache .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -1,6 +1,6 @@
 """Compile requirements/*.txt from pyproject.toml: names, versions and hashes, no index addresses.
 
-Run by `make lock`. Each later set is constrained by the earlier ones, so that all can share one environment.
+Run by `make lock`. `build` and `dev` are constrained by `run`: they share one environment.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def compile_set(name: str, *sources: str, stdin: str | None = None) -> None:
     out = HERE / f"{name}.txt"
     command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--universal", "--python-version", "3.11"]
     command += ["--generate-hashes", "--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links"]
-    if name != "run" and name != "uv":
+    if name in ("build", "dev"):
         command += ["--constraint", str(RUN)]
     subprocess.run([*command, "--output-file", str(out), *sources], cwd=ROOT, check=True, input=stdin, text=True)
     print(f"compiled {out.relative_to(ROOT)}")
@@ -30,6 +30,8 @@ def main() -> None:
     compile_set("run", "pyproject.toml")
     compile_set("build", "-", stdin="hatchling>=1.27\neditables\n")
     extras = [f"--extra={extra}" for extra in EXTRAS]
+    # Judges of our formats that cannot share our environment: pywb pins a redis client of 2016 and needs pkg_resources.
+    compile_set("judges", "-", stdin='pywb>=2.10\ncdxj-indexer>=1.5\nsetuptools<81\nlegacy-cgi; python_version >= "3.13"\n')
     compile_set("dev", "pyproject.toml", "--group=dev", *extras)
 
 

@@ -19,3 +19,12 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip(f"no samples at {SHARED_DATA}; set WEBMILL_TEST_DATA to use some")
     return SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def judges() -> Path:
+    """The programs of pywb and cdxj-indexer, which judge our formats from an environment of their own."""
+    programs = ROOT / ".venv-judges" / "bin"
+    if not (programs / "cdx-indexer").exists():
+        pytest.fail("pywb and cdxj-indexer are not installed: run `make .venv-judges/.ready` (make test does)")
+    return programs
