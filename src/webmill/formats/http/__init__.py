@@ -1,0 +1,33 @@
+"""HTTP/1.x messages as bytes (RFC 9110, RFC 9112): heads, archived messages, and the framing of a live response."""
+
+from webmill.formats.http.chunked import ChunkedReader
+from webmill.formats.http.framing import ResponseFramer
+from webmill.formats.http.head import (
+    MAX_HEAD_BYTES,
+    MAX_HEAD_LINES,
+    RequestHead,
+    ResponseHead,
+    encode_request_head,
+    encode_response_head,
+    end_of_head,
+    parse_request_head,
+    parse_response_head,
+)
+from webmill.formats.http.message import Message, split_message, split_request
+
+__all__ = [
+    "MAX_HEAD_BYTES",
+    "MAX_HEAD_LINES",
+    "ChunkedReader",
+    "Message",
+    "RequestHead",
+    "ResponseFramer",
+    "ResponseHead",
+    "encode_request_head",
+    "encode_response_head",
+    "end_of_head",
+    "parse_request_head",
+    "parse_response_head",
+    "split_message",
+    "split_request",
+]

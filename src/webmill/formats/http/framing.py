@@ -1,0 +1,198 @@
+"""Where a live response begins and ends, without input or output of its own: feed bytes, take body bytes.
+
+The boundary of a body is never guessed (RFC 9112, 6.3). The policy for what Content-Length and Transfer-Encoding say:
+
+| oddity | answer |
+|---|---|
+| Content-Length that is no plain number (`-1`, `+5`, `1e3`, 2^64) | BadInput `bad_length` |
+| two Content-Lengths that differ | BadInput `conflicting_length` |
+| two that agree | used, flaw `repeated_length` |
+| Content-Length with Transfer-Encoding: chunked | chunked, flaw `length_and_chunked` |
+| Transfer-Encoding in HTTP/1.0 | used, flaw `chunked_in_1_0` |
+| Transfer-Encoding that does not end in `chunked` | until the connection closes, flaw `odd_transfer_encoding` |
+| a body announced for 204 | none read, flaw `body_not_allowed` |
+| bad chunk | flaw `bad_chunk` and `broken`; what came before it has been handed out |
+| bytes after the end | counted in `excess`, flaw `excess_bytes` |
+| more than 8 interim (1xx) responses | BadInput `header_limit` |
+| 101 (we never ask for it) | BadInput `unexpected_upgrade` |
+| closed inside a body | flaw `truncated` and `broken` |
+
+So BadInput means that there is no response to speak of; a `broken` one has a head and part of a body, worth archiving.
+
+A connection with any flaw at all is not used again, so no later response can be mistaken for another's (desync).
+"""
+
+from __future__ import annotations
+
+from webmill.errors import BadInput
+from webmill.formats.http.chunked import ChunkedReader
+from webmill.formats.http.head import MAX_HEAD_BYTES, OWS, ResponseHead, end_of_head, parse_response_head
+
+MAX_INTERIM = 8
+_MAX_LENGTH_DIGITS = 18
+
+
+class ResponseFramer:
+    """One response on one connection.
+
+    For the WARC the raw bytes are the caller's own: of all bytes fed, `[start:taken]` is the final response, head and
+    body as sent, without interim responses before it and without excess after it.
+    """
+
+    def __init__(self, *, method: str) -> None:
+        self.head: ResponseHead | None = None
+        self.interim: list[ResponseHead] = []
+        self.ended = False
+        self.broken = False
+        self.start = 0
+        self.taken = 0
+        self.excess = 0
+        self._method = method.upper()
+        self._flaws: list[str] = []
+        self._buffer = bytearray()  # head bytes only
+        self._chunks: ChunkedReader | None = None
+        self._left: int | None = None  # of a body with a length; None: until close
+
+    @property
+    def flaws(self) -> tuple[str, ...]:
+        found = [*self._flaws, *(self._chunks.flaws if self._chunks else ())]
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def reusable(self) -> bool:
+        """Whether the connection may carry another request."""
+        if self.head is None or not self.ended or self.flaws or (self._chunks is None and self._left is None):
+            return False
+        options = {
+            word.strip().lower() for value in self.head.headers.get_all("connection") for word in value.split(",")
+        }
+        return "close" not in options and (self.head.version == "HTTP/1.1" or "keep-alive" in options)
+
+    def feed(self, data: bytes) -> bytes:
+        """Body bytes, without chunk framing. The response is over when it has `ended` or is `broken`."""
+        if self.head is None:
+            data = self._feed_head(data)
+        if not data:
+            return b""
+        if self.ended:
+            return self._refuse_excess(data)
+        if self._chunks is not None:
+            return self._feed_chunks(self._chunks, data)
+        return self._feed_plain(data)
+
+    def close(self) -> None:
+        """The other side closed the connection."""
+        if self.head is None:
+            raise BadInput("the connection closed before a whole head", reason="truncated_head")
+        if self.ended:
+            return
+        if self._chunks is None and self._left is None:
+            self.ended = True
+        elif not self.broken:
+            self.broken = True
+            self._flaws.append("truncated")
+
+    def _feed_head(self, data: bytes) -> bytes:
+        """The bytes after the head, once it is there."""
+        searched = max(0, len(self._buffer) - 2)
+        self._buffer += data
+        while (head := self._take_head(searched)) is not None:
+            searched = 0
+            if head.status >= 200:
+                self.head = head
+                self._flaws += head.flaws
+                self._frame(head)
+                rest = bytes(self._buffer)
+                self._buffer.clear()
+                return rest
+            self._note_interim(head)
+        return b""
+
+    def _take_head(self, searched: int) -> ResponseHead | None:
+        end = end_of_head(self._buffer, searched=searched)
+        if end is None or end > MAX_HEAD_BYTES:
+            if len(self._buffer) > MAX_HEAD_BYTES:
+                raise BadInput("the head does not end", reason="header_limit")
+            begin = bytes(self._buffer[:64]).lstrip(b"\r\n")[:5].upper()
+            if begin != b"HTTP/"[: len(begin)]:
+                raise BadInput(f"no status line: {bytes(self._buffer[:40])!r}", reason="no_start_line")
+            return None
+        head = parse_response_head(bytes(self._buffer[:end]))
+        del self._buffer[:end]
+        self.start, self.taken = self.taken, self.taken + end
+        return head
+
+    def _note_interim(self, head: ResponseHead) -> None:
+        if head.status == 101:
+            raise BadInput("the server switched protocols unasked", reason="unexpected_upgrade")
+        self.interim.append(head)
+        self._flaws += head.flaws
+        if len(self.interim) > MAX_INTERIM:
+            raise BadInput(f"more than {MAX_INTERIM} interim responses", reason="header_limit")
+
+    def _frame(self, head: ResponseHead) -> None:
+        length, codings = self._content_length(head), _words(head, "transfer-encoding")
+        if self._method == "HEAD" or head.status in (204, 304):
+            if head.status == 204 and (length or codings):
+                self._flaws.append("body_not_allowed")
+            self._left, self.ended = 0, True
+        elif codings:
+            self._frame_by_coding(head, codings, length)
+        else:
+            self._left, self.ended = length, length == 0
+
+    def _frame_by_coding(self, head: ResponseHead, codings: list[str], length: int | None) -> None:
+        if codings != ["chunked"]:
+            self._flaws.append("odd_transfer_encoding")
+        if length is not None:
+            self._flaws.append("length_and_chunked")
+        if head.version != "HTTP/1.1":
+            self._flaws.append("chunked_in_1_0")
+        if codings[-1] == "chunked" and codings.count("chunked") == 1:
+            self._chunks = ChunkedReader()
+
+    def _content_length(self, head: ResponseHead) -> int | None:
+        values = [part.strip(OWS) for value in head.headers.get_all("content-length") for part in value.split(",")]
+        for value in values:
+            if not (value.isascii() and value.isdigit() and len(value) <= _MAX_LENGTH_DIGITS):
+                raise BadInput(f"Content-Length: {value[:40]!r}", reason="bad_length")
+        if len({int(value) for value in values}) > 1:
+            raise BadInput(f"Content-Length: {values[0]} and others", reason="conflicting_length")
+        if len(values) > 1:
+            self._flaws.append("repeated_length")
+        return int(values[0]) if values else None
+
+    def _feed_chunks(self, chunks: ChunkedReader, data: bytes) -> bytes:
+        body = chunks.feed(data)
+        self.taken += len(data) - len(chunks.unused)
+        if chunks.broken and not self.broken:
+            self.broken = True
+            self._flaws.append("bad_chunk")
+        if chunks.ended:
+            self.ended = True
+            self._refuse_excess(chunks.unused)
+        return body
+
+    def _feed_plain(self, data: bytes) -> bytes:
+        if self._left is None:
+            self.taken += len(data)
+            return data
+        body, rest = data[: self._left], data[self._left :]
+        self._left -= len(body)
+        self.taken += len(body)
+        self.ended = self._left == 0
+        self._refuse_excess(rest)
+        return body
+
+    def _refuse_excess(self, data: bytes) -> bytes:
+        if data:
+            self.excess += len(data)
+            if "excess_bytes" not in self._flaws:
+                self._flaws.append("excess_bytes")
+        return b""
+
+
+def _words(head: ResponseHead, name: str) -> list[str]:
+    """The comma-separated words of a field, lower case."""
+    values = head.headers.get_all(name)
+    return [word for value in values for part in value.split(",") if (word := part.strip(OWS).lower())]
