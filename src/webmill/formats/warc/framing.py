@@ -1,0 +1,139 @@
+"""From a stream of plain bytes to records: header, Content-Length bytes, two empty lines.
+
+Lengths rule. A line that looks like a record inside a block is never looked at; the next such line is searched only
+after a proven error, from the byte after the one where the broken record began.
+"""
+
+from __future__ import annotations
+
+import re
+
+from webmill.errors import BadInput
+from webmill.formats import arc
+from webmill.formats.warc.head import Head, Limits, parse_head
+from webmill.formats.window import Window
+from webmill.model import Damage, Record
+
+WARC = b"WARC/"
+# A header ends at the first empty line; another version line before that proves that it has no end.
+HEAD_END = re.compile(rb"\n\r?\n|\nWARC/[0-9]\.[0-9]{1,3}\r?\n")
+NEXT = re.compile(rb"\nWARC/[0-9]\.[0-9]{1,3}\r?\n[A-Za-z]")
+NEXT_MOST = 20
+BLANK = re.compile(rb"[\r\n]*")
+TERMINATORS = (b"\r\n\r\n", b"\n\n")
+ARC_LINE_END = re.compile(rb"\n")
+ARC_TERMINATORS = (b"\r\n", b"\n", b"")
+
+
+def skip_blank(window: Window) -> bool:
+    """Pass over empty lines; False at the end of the data. Nothing is lost: there is nothing on them."""
+    while window.has(1):
+        if window.data[window.at] not in b"\r\n":
+            return True
+        window.at = BLANK.match(window.data, window.at).end()  # type: ignore[union-attr]  # it matches nothing, too
+    return False
+
+
+def sniff(window: Window) -> str:
+    """`warc`, `arc` or nothing, by the bytes at hand; also by fewer than five, where the data ends there."""
+    if window.data.startswith(WARC, window.at):
+        return "warc"
+    window.has(arc.LINE_MOST)
+    start = window.data[window.at : window.at + arc.LINE_MOST]
+    if start.startswith(WARC) or (start and WARC.startswith(start)):
+        return "warc"
+    return "arc" if arc.looks_like_arc(start) else ""
+
+
+def frame(window: Window, kind: str, *, limits: Limits) -> tuple[Record | Damage, ...]:
+    """The record at the window, of a known kind; and what was found wrong. The window moves past both.
+
+    Offsets are those of the window's stream.
+    """
+    window.mark = start = window.position
+    found = read_head(window, kind, limits=limits)
+    if isinstance(found, Damage):
+        return (found,)
+    block = min(found.block, limits.block)
+    rest = found.block - block
+    if window.size is not None and window.position + found.block > window.size:
+        return (_short(window, kind, start, found),)
+    content = window.take(block)
+    if content is None or (rest and not window.skip(rest)):
+        return (_short(window, kind, start, found),)
+    flaw = _pass_terminator(window, kind)
+    length = (flaw.offset if flaw else window.position) - start
+    record = Record(found.version, found.headers, content, start, length, rest > 0)
+    return (record, flaw) if flaw else (record,)
+
+
+def read_head(window: Window, kind: str, *, limits: Limits) -> Head | Damage:
+    """The header, with the window moved past it; or the damage, with the window moved past that."""
+    start = window.position
+    most = arc.LINE_MOST if kind == "arc" else limits.head
+    length = _head_length(window, kind, most=most)
+    if length is None:
+        ended = window.size is not None and window.size - start < most
+        reason, message = ("truncated_record", "ends in a header") if ended else ("too_large", "header over the limit")
+        return resynchronise(window, kind, start, reason=reason, message=message)
+    head = window.data[window.at : window.at + length]
+    try:
+        parsed = _parse_arc(head) if kind == "arc" else parse_head(head, limits=limits)
+    except BadInput as error:
+        return resynchronise(window, kind, start, reason=error.reason, message=error.message)
+    window.at += length
+    return parsed
+
+
+def _head_length(window: Window, kind: str, *, most: int) -> int | None:
+    pattern = ARC_LINE_END if kind == "arc" else HEAD_END
+    while True:
+        found = pattern.search(window.data, window.at, window.at + most)
+        if found:
+            return found.end() - window.at
+        if len(window.data) - window.at >= most or not window.more():
+            return None
+
+
+def _parse_arc(line: bytes | bytearray) -> Head:
+    headers, length = arc.parse_line(line)
+    return Head(arc.VERSION, headers, length)
+
+
+def _short(window: Window, kind: str, start: int, head: Head) -> Damage:
+    """The block is not all there: the data was cut, or the length is a lie and other records follow."""
+    message = f"the data ends before the block's {head.block} bytes"
+    damage = resynchronise(window, kind, start, reason="truncated_record", message=message)
+    if window.has(1):
+        return Damage(start, damage.end, "bad_length", f"a length of {head.block} runs over the records that follow")
+    return damage
+
+
+def _pass_terminator(window: Window, kind: str) -> Damage | None:
+    """WARC: two empty lines, or there is a flaw to tell. ARC: a newline, which may be absent."""
+    window.has(len(WARC))
+    for terminator in ARC_TERMINATORS if kind == "arc" else TERMINATORS:
+        if window.data.startswith(terminator, window.at):
+            window.at += len(terminator)
+            return None
+    return _left_over(window)
+
+
+def _left_over(window: Window) -> Damage:
+    """What stands between a block and the next record, mostly because Content-Length is a little short."""
+    start = window.position
+    if window.data.startswith(WARC, window.at):
+        return Damage(start, start, "missing_terminator", "the next record follows the block at once")
+    message = "the block is not followed by two empty lines"
+    return resynchronise(window, "warc", start, search_from=start, reason="missing_terminator", message=message)
+
+
+def resynchronise(
+    window: Window, kind: str, start: int, *, reason: str, message: str, search_from: int | None = None
+) -> Damage:
+    """Move to the next line after `start` that begins a record of this kind, or to the end."""
+    window.step_back(start + 1 if search_from is None else search_from)
+    pattern, longest = (arc.NEXT, arc.NEXT_MOST) if kind == "arc" else (NEXT, NEXT_MOST)
+    if window.search(pattern, longest=longest):
+        window.at += 1
+    return Damage(start, window.position, reason, message)

@@ -1,0 +1,80 @@
+"""A WARC record's header (ISO 28500, 4-5): version line, fields, empty line.
+
+Read as found in the wild: any minor version, lines that end in LF alone, folded fields, any bytes in values.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from webmill.errors import BadInput
+from webmill.model import Headers
+
+VERSION = re.compile(rb"WARC/\d{1,3}\.\d{1,3}\r?\n")
+DIGITS = re.compile(r"[0-9]{1,18}", re.ASCII)
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What the reader holds in memory at most. Longer blocks are checked, but handed out cut."""
+
+    block: int = 64 << 20
+    head: int = 64 << 10
+    fields: int = 1000
+
+
+class Head(msgspec.Struct, frozen=True, gc=False):
+    version: str
+    headers: Headers
+    block: int  # the length of the block that follows
+
+
+def parse_head(head: bytes | bytearray, *, limits: Limits) -> Head:
+    """`head` runs from the version line to the empty line, both included."""
+    first = VERSION.match(head)
+    if not first:
+        raise BadInput(f"no WARC version line: {bytes(head[:40])!r}", reason="bad_header")
+    text = head[first.end() :].decode("utf-8", "surrogateescape")
+    pairs = _fields(text)
+    if len(pairs) > limits.fields:
+        raise BadInput(f"{len(pairs)} header fields", reason="too_large")
+    return Head(head[: first.end()].rstrip().decode("ascii"), Headers(pairs), _block_length(pairs))
+
+
+def _fields(text: str) -> list[tuple[str, str]]:
+    """One sweep when every line is a plain field; line by line when any is something else."""
+    lines = text.split("\r\n")  # the last two are empty: the end of the empty line, and what follows it
+    pairs = [
+        (name, value.strip(" \t"))
+        for name, _, value in [line.partition(":") for line in lines[:-2]]
+        if value and name and name[0] not in " \t"
+    ]
+    if len(pairs) == len(lines) - 2 == text.count("\n") - 1 and " :" not in text:
+        return pairs
+    return _odd_fields(text)
+
+
+def _odd_fields(text: str) -> list[tuple[str, str]]:
+    fields: list[tuple[str, list[str]]] = []
+    for line in text.split("\n"):
+        line = line.rstrip("\r")
+        name, colon, value = line.partition(":")
+        if line[:1] in (" ", "\t") and fields:
+            fields[-1][1].append(line.strip(" \t"))
+        elif colon and name.strip(" \t"):
+            fields.append((name.strip(" \t"), [value.strip(" \t")]))
+        elif line:
+            raise BadInput(f"a header line without a name: {line[:40]!r}", reason="bad_header")
+    return [(name, " ".join(parts)) for name, parts in fields]
+
+
+def _block_length(pairs: list[tuple[str, str]]) -> int:
+    lengths = {value for name, value in pairs if len(name) == 14 and name.lower() == "content-length"}
+    if len(lengths) != 1:
+        what = "no Content-Length" if not lengths else f"several Content-Lengths: {sorted(lengths)[:4]}"
+        raise BadInput(what, reason="bad_length")
+    length = lengths.pop()
+    if not DIGITS.fullmatch(length):
+        raise BadInput(f"Content-Length is {length[:40]!r}", reason="bad_length")
+    return int(length)

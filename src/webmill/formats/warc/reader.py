@@ -1,0 +1,195 @@
+"""Every record of a file, and everything in it that is none.
+
+The file may be plain, compressed per record, compressed as a whole, or a mix: each unit (a plain record, a gzip
+member, a zstd frame) is recognised by its first bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+
+from webmill.formats import gzip_members, zstd_frames
+from webmill.formats.gzip_members import DamagedMember, MemberReader
+from webmill.formats.warc import framing
+from webmill.formats.warc.head import Limits
+from webmill.formats.window import Source, Window
+from webmill.model import Damage, Record
+
+DEFAULT = Limits()
+PADDING = re.compile(rb"\0+")
+# Stored bytes that may be read a second time to find where records go on; good records earn as much again, so that the
+# work stays linear whatever the file holds.
+CREDIT = 16 << 20
+# Where a record may begin when nothing is known of the file: compressed, or on a line of its own.
+ANY = re.compile(rb"\x1f\x8b\x08[\x00-\x1f]|\x28\xb5\x2f\xfd|\nWARC/[0-9]\.[0-9]{1,3}\r?\n[A-Za-z]")
+
+
+def read_records(
+    source: Source, *, limits: Limits = DEFAULT, start: int = 0, size: int | None = None
+) -> Iterator[Record | Damage]:
+    """Records in the order of the file; Damage where bytes gave none. Never raises for what the bytes are.
+
+    `start` is the file's offset of the first byte that `source` will give, `size` the offset of the file's end, where
+    known (a seekable source is asked): a Content-Length beyond it is refused without reading on.
+
+    A record is handed out when its compressed member was proven whole. One exception: a member whose records are more
+    than `limits.block` together is handed out while it is read; if it proves damaged, the Damage says how many were.
+    """
+    return _Reading(source, limits=limits, start=start, size=size).items()
+
+
+def recognise(raw: Window) -> str:
+    """`gzip`, `zstd`, `warc`, `arc` or nothing: what begins here."""
+    if raw.data.startswith(gzip_members.MAGIC, raw.at):
+        return "gzip"
+    raw.has(4)
+    start = bytes(raw.data[raw.at : raw.at + 4])
+    if start and gzip_members.MAGIC.startswith(start[:3]):  # also when the file ends inside the magic
+        return "gzip"
+    return "zstd" if zstd_frames.is_frame(start) else framing.sniff(raw)
+
+
+class _Reading:
+    """One pass over one file."""
+
+    def __init__(self, source: Source, *, limits: Limits, start: int, size: int | None) -> None:
+        self.raw = Window(source, start=start, size=_size_of(source, start) if size is None else size)
+        self.limits = limits
+        self.kind = ""  # of the last unit that was recognised: after damage we look for more of the same
+        self.credit = CREDIT
+        self.dictionary: zstd_frames.Dictionary | None = None
+
+    def items(self) -> Iterator[Record | Damage]:
+        raw = self.raw
+        while framing.skip_blank(raw):
+            raw.mark = raw.position
+            kind = recognise(raw)
+            if kind in ("gzip", "zstd"):
+                yield from self._member(kind)
+            elif kind:
+                yield from framing.frame(raw, kind, limits=self.limits)
+            else:
+                yield self._garbage()
+            self.kind = kind or self.kind
+
+    # --- compressed units ---------------------------------------------------------------------------------------
+
+    def _member(self, kind: str) -> Iterator[Record | Damage]:
+        start = self.raw.position
+        try:
+            whole = gzip_members.inflate_whole(self.raw) if kind == "gzip" else None
+            if whole is not None:
+                items = list(_inside(Window.over(whole), limits=self.limits))
+                yield from _placed(items, start, self.raw.position)
+            else:
+                yield from self._streamed(kind, start)
+            self.credit += self.raw.position - start
+        except DamagedMember as error:
+            yield self._resynchronise(kind, start, error)
+
+    def _streamed(self, kind: str, start: int) -> Iterator[Record | Damage]:
+        """A member of any size, holding back what it gave until its end is proven, as long as memory allows."""
+        reader = MemberReader(self.raw) if kind == "gzip" else self._frame_reader()
+        held: list[Record | Damage] = []
+        weight = handed_out = 0
+        try:
+            for item in _inside(Window(reader), limits=self.limits):
+                held.append(item)
+                weight += len(item.content) if isinstance(item, Record) else 0
+                if weight > self.limits.block:
+                    yield from _placed(held, start, self.raw.position, shared=True)
+                    handed_out += len(held)
+                    held, weight = [], 0
+        except DamagedMember as error:
+            error.message += f" ({handed_out} records of it were handed out, {len(held)} held back and dropped)"
+            raise
+        yield from _placed(held, start, self.raw.position, shared=handed_out > 0)
+
+    def _frame_reader(self) -> Source:
+        reader = zstd_frames.FrameReader(self.raw, self.dictionary)
+        self.dictionary = reader.dictionary
+        return reader
+
+    # --- after an error -----------------------------------------------------------------------------------------
+
+    def _resynchronise(self, kind: str, start: int, error: DamagedMember) -> Damage:
+        """Go to the next member that begins like a record. Behind us, too, while there is credit."""
+        raw = self.raw
+        again = raw.position - start - 1
+        if again <= self.credit:
+            self.credit -= again
+            raw.step_back(start + 1)
+        end = self._seek(zstd_frames.NEXT if kind == "zstd" else gzip_members.NEXT)
+        return Damage(start, end, error.reason, error.message)
+
+    def _garbage(self) -> Damage:
+        raw = self.raw
+        start = raw.position
+        if raw.data[raw.at] == 0:
+            return self._padding(start)
+        if self.kind in ("warc", "arc"):
+            end = framing.resynchronise(raw, self.kind, start, reason="", message="").end
+        else:
+            raw.at += 1
+            end = self._seek({"gzip": gzip_members.NEXT, "zstd": zstd_frames.NEXT}.get(self.kind, ANY))
+        trailing = self.kind and not raw.has(1)
+        return Damage(start, end, "trailing_garbage" if trailing else "not_warc", "no record begins here")
+
+    def _padding(self, start: int) -> Damage:
+        raw = self.raw
+        while raw.has(1) and (run := PADDING.match(raw.data, raw.at)):
+            raw.at = raw.mark = run.end()
+        return Damage(start, raw.position, "padding", f"{raw.position - start} NUL bytes")
+
+    def _seek(self, pattern: re.Pattern[bytes]) -> int:
+        raw = self.raw
+        raw.mark = raw.position
+        while raw.search(pattern, longest=framing.NEXT_MOST):
+            if raw.data[raw.at] == 0x0A:
+                raw.at += 1
+                break
+            if self._begins_a_record():
+                break
+            raw.at += 1
+            raw.mark = raw.position
+        return raw.position
+
+    def _begins_a_record(self) -> bool:
+        if recognise(self.raw) == "zstd":
+            return True  # its magic has four bytes and no inflated start is needed: a false one is damage again
+        return bool(framing.sniff(Window.over(gzip_members.begins_with(self.raw))))
+
+
+def _inside(window: Window, *, limits: Limits) -> Iterator[Record | Damage]:
+    """What one member holds: a record as a rule, or many, or anything."""
+    while framing.skip_blank(window):
+        kind = framing.sniff(window)
+        if kind:
+            yield from framing.frame(window, kind, limits=limits)
+        else:
+            yield framing.resynchronise(
+                window, "warc", window.position, reason="not_warc", message="no record begins here"
+            )
+
+
+def _placed(items: list[Record | Damage], start: int, end: int, *, shared: bool = False) -> Iterator[Record | Damage]:
+    """Give what came out of a member the member's place in the file."""
+    alone = not shared and (len(items) == 1 or sum(isinstance(item, Record) for item in items) == 1)
+    length = end - start if alone else 0
+    for item in items:
+        if isinstance(item, Record):
+            yield Record(item.version, item.headers, item.content, start, length, item.cut)
+        else:
+            yield Damage(start, end, item.reason, f"{item.message} (byte {item.offset} of the inflated member)")
+
+
+def _size_of(source: Source, start: int) -> int | None:
+    """The offset of the end, when the source can tell without being read."""
+    if not isinstance(source, io.IOBase) or not source.seekable():
+        return None
+    here = source.tell()
+    size = source.seek(0, io.SEEK_END)
+    source.seek(here)
+    return start + size - here

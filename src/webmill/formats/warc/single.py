@@ -1,0 +1,78 @@
+"""One record by its place: what a range request brought, or one block of any size as a stream."""
+
+from __future__ import annotations
+
+import io
+
+from webmill.errors import BadInput
+from webmill.formats.gzip_members import MemberReader
+from webmill.formats.warc import framing
+from webmill.formats.warc.head import Head, Limits
+from webmill.formats.warc.reader import DEFAULT, read_records, recognise
+from webmill.formats.window import Source, Window
+from webmill.formats.zstd_frames import FrameReader
+from webmill.model import Damage, Headers, Record
+
+# The record itself is whole in spite of these.
+HARMLESS = frozenset({"missing_terminator", "padding"})
+
+
+def read_record_at(stored: bytes | Source, *, limits: Limits = DEFAULT, offset: int = 0) -> Record:
+    """The one record that `stored`, the file's bytes from `offset` on, holds. Raises BadInput when it is not one."""
+    source = io.BytesIO(stored) if isinstance(stored, bytes) else stored
+    found: Record | None = None
+    for item in read_records(source, limits=limits, start=offset):
+        if isinstance(item, Damage) and item.reason not in HARMLESS:
+            raise BadInput(item.message, reason=item.reason, offset=item.offset)
+        if isinstance(item, Record):
+            if found:
+                raise BadInput("the range holds more than one record", reason="bad_length", offset=offset)
+            found = item
+    if not found:
+        raise BadInput("the range holds no record", reason="not_warc", offset=offset)
+    return found
+
+
+class Block:
+    """The block of one record, read piece by piece."""
+
+    def __init__(self, head: Head, window: Window) -> None:
+        self.version: str = head.version
+        self.headers: Headers = head.headers
+        self.length: int = head.block
+        self._left = head.block
+        self._window = window
+
+    def read(self, size: int, /) -> bytes:
+        """Up to `size` bytes; b"" at the end of the block, once its member (if it is compressed) is proven whole."""
+        window = self._window
+        if self._left and not window.has(1):
+            raise BadInput(f"{self._left} bytes of the block are missing", reason="truncated_record")
+        if not self._left:
+            window.has(len(b"\r\n\r\n") + 1)  # reading over the terminator makes the member prove itself
+            return b""
+        piece = bytes(window.data[window.at : window.at + min(size, self._left)])
+        window.at += len(piece)
+        window.mark = window.position
+        self._left -= len(piece)
+        return piece
+
+
+def open_block(source: Source, *, limits: Limits = DEFAULT) -> Block:
+    """The block of the record at which `source` stands, as a stream: for blocks too large to hold.
+
+    Raises BadInput at once for a bad header, while reading for what is damaged further on.
+    """
+    raw = Window(source)
+    kind = recognise(raw)
+    window = raw
+    if kind in ("gzip", "zstd"):
+        window = Window(MemberReader(raw) if kind == "gzip" else FrameReader(raw, None))
+        window.has(1)
+        kind = framing.sniff(window)
+    if not kind:
+        raise BadInput("no record begins here", reason="not_warc")
+    head = framing.read_head(window, kind, limits=limits)
+    if isinstance(head, Damage):
+        raise BadInput(head.message, reason=head.reason, offset=head.offset)
+    return Block(head, window)
