@@ -22,8 +22,6 @@ from webmill.model import Headers
 TOKEN = st.text(string.ascii_letters + string.digits + "-_.!~", min_size=1, max_size=20)
 CHARACTERS = st.characters(max_codepoint=255, blacklist_characters="\r\n\0")
 VALUE = st.text(CHARACTERS, max_size=40).map(lambda value: value.strip(" \t"))
-    lambda v: v.strip(" \t")
-)
 FIELDS = st.lists(st.tuples(TOKEN, VALUE), max_size=8).map(Headers)
 
 

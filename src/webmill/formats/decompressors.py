@@ -1,0 +1,217 @@
+"""Streaming decompressors that yield bounded pieces, for `content_coding`.
+
+Three libraries, three ways to be bounded: zlib's `max_length` is exact; brotli's `output_buffer_limit` is soft, and
+zstandard's `max_output_size` is overruled by what the frame says of itself, so those two are fed slices of input so
+small that one slice cannot swell beyond a few MiB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol, cast
+
+import brotli
+import zstandard
+from zlib_ng import zlib_ng
+
+ZSTD_WINDOW = 8 * 1024 * 1024
+PIECE = 64 * 1024  # of output asked for at a time
+_ZLIB_SLICE = 4096  # of input
+_BROTLI_SLICE = 256  # of input; the output of a broken slice is lost, so it is small
+_ZSTD_SLICE = 128  # of input; a block of 4 bytes may become 128 KiB, so a slice 4 MiB at most
+_ZSTD_FRAME_HEADER = 18  # bytes at most
+
+_ZlibError = cast("type[Exception]", zlib_ng.error)
+
+
+class WindowTooLarge(Exception):
+    """A stream asks for more memory than we give."""
+
+
+ERRORS: tuple[type[Exception], ...] = (_ZlibError, brotli.error, zstandard.ZstdError, WindowTooLarge)
+
+
+class Decompressor(Protocol):
+    """Raises one of ERRORS on bytes that mean nothing to it."""
+
+    ended: bool  # a whole stream was read, and nothing of another one
+    trailing: bool  # bytes came after the end that are no stream
+
+    def feed(self, data: bytes) -> Iterator[bytes]: ...
+
+
+class Gzip:
+    """RFC 1952; several members in a row are one body."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self.trailing = False
+        self._inflate = _open_inflate(31)
+        self._after = b""  # what came after a member, as long as it may begin another
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        while data:
+            if self.ended:
+                self._after, data = (self._after + data)[:2], self._after + data
+                self.trailing = self._after != b"\x1f\x8b"
+                if self.trailing:
+                    return
+                self._inflate, self._after, self.ended = _open_inflate(31), b"", False
+            yield from _inflate(self._inflate, data, on_error=_salvage)
+            self.ended = self._inflate.eof
+            data = self._inflate.unused_data
+
+
+class Deflate:
+    """The coding called deflate is zlib (RFC 1950) by the standard and raw deflate (RFC 1951) by many servers."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self.trailing = False
+        self._begin = b""
+        self._inflate: _Inflate | None = None
+        self._on_error = _salvage
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        if self._inflate is None:
+            data = self._begin = self._begin + data
+            if len(data) < 2:
+                return
+            self._open(data)
+        if not self.ended and self._inflate is not None:
+            yield from _inflate(self._inflate, data, on_error=self._on_error)
+            self.ended = self._inflate.eof
+            data = self._inflate.unused_data
+        self.trailing = self.trailing or (self.ended and bool(data))
+
+    def _open(self, begin: bytes) -> None:
+        """A zlib header is method 8 and check bits; a raw stream that begins so does not occur."""
+        if begin[0] & 0x0F == 8 and (begin[0] << 8 | begin[1]) % 31 == 0:
+            self._inflate = _open_inflate(15)
+        else:
+            # Nothing marks a raw stream: a plain page often inflates to a few bytes of nonsense before it fails.
+            self._inflate, self._on_error = _open_inflate(-15), _drop
+
+
+class Brotli:
+    """RFC 7932."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self.trailing = False
+        self._decoder = brotli.Decompressor()
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        for at in range(0, len(data), _BROTLI_SLICE):
+            if self.ended:
+                self.trailing = True
+                return
+            piece = self._decoder.process(data[at : at + _BROTLI_SLICE], output_buffer_limit=PIECE)
+            yield piece
+            while len(piece) >= PIECE:  # `can_accept_more_data` says yes while output still waits
+                piece = self._decoder.process(b"", output_buffer_limit=PIECE)
+                yield piece
+            self.ended = self._decoder.is_finished()
+
+
+class Zstd:
+    """RFC 8878; several frames in a row are one body. RFC 9659 lets a window have 8 MiB and no more."""
+
+    _MAGICS = (b"\x28\xb5\x2f\xfd", *(bytes((0x50 + low, 0x2A, 0x4D, 0x18)) for low in range(16)))
+
+    def __init__(self) -> None:
+        self.ended = False
+        self.trailing = False
+        self._frame = self._open()
+        self._begin = b""  # of the frame; after its end: what may begin another
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        while data:
+            if self.ended:
+                self._begin, data = (self._begin + data)[:4], self._begin + data
+                self.trailing = self._begin not in self._MAGICS
+                if self.trailing:
+                    return
+                self._frame, self._begin, self.ended = self._open(), b"", False
+            yield self._decompress(data[:_ZSTD_SLICE])
+            self.ended = self._frame.eof
+            data = self._frame.unused_data + data[_ZSTD_SLICE:]
+
+    def _decompress(self, data: bytes) -> bytes:
+        self._begin = (self._begin + data)[:_ZSTD_FRAME_HEADER]
+        try:
+            piece = self._frame.decompress(data)
+        except zstandard.ZstdError as error:
+            raise (WindowTooLarge() if _asks_too_much(self._begin) else error) from None
+        if self._frame.eof:
+            self._begin = b""
+        return piece
+
+    @staticmethod
+    def _open() -> zstandard.ZstdDecompressionObj:
+        return zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW).decompressobj(write_size=PIECE)
+
+
+DECOMPRESSORS: dict[str, Callable[[], Decompressor]] = {
+    "gzip": Gzip,
+    "x-gzip": Gzip,
+    "deflate": Deflate,
+    "br": Brotli,
+    "zstd": Zstd,
+}
+
+
+def _asks_too_much(frame: bytes) -> bool:
+    try:
+        return zstandard.get_frame_parameters(frame).window_size > ZSTD_WINDOW
+    except zstandard.ZstdError:
+        return False
+
+
+class _Inflate(Protocol):
+    """What zlib's decompression objects can do; the stubs of zlib-ng leave out `copy`."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    @property
+    def unconsumed_tail(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int = 0, /) -> bytes: ...
+    def copy(self) -> _Inflate: ...
+
+
+def _open_inflate(wbits: int) -> _Inflate:
+    return cast("_Inflate", zlib_ng.decompressobj(wbits))
+
+
+def _inflate(
+    stream: _Inflate, data: bytes, *, on_error: Callable[[_Inflate, bytes], Iterator[bytes]]
+) -> Iterator[bytes]:
+    for at in range(0, len(data), _ZLIB_SLICE):
+        rest, more = data[at : at + _ZLIB_SLICE], True
+        while more and not stream.eof:
+            before = stream.copy()
+            try:
+                piece = stream.decompress(rest, PIECE)
+            except _ZlibError:
+                yield from on_error(before, rest)
+                raise
+            yield piece
+            rest = stream.unconsumed_tail
+            more = bool(rest) or len(piece) == PIECE
+        if stream.eof:
+            return
+
+
+def _salvage(stream: _Inflate, data: bytes) -> Iterator[bytes]:
+    """An error in zlib takes the output of its whole call with it: go up to the bad byte one by one."""
+    for at in range(len(data)):
+        try:
+            yield stream.decompress(data[at : at + 1])
+        except _ZlibError:
+            return
+
+
+def _drop(stream: _Inflate, data: bytes) -> Iterator[bytes]:  # noqa: ARG001
+    return iter(())

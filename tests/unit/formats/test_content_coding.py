@@ -1,0 +1,231 @@
+"""Bounded decoding of bodies."""
+
+from __future__ import annotations
+
+import gzip
+import resource
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import brotli
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from webmill.formats.content_coding import Decoded, Decoder, Limits, codings_of, dechunk, decode, decode_body
+from webmill.model import Headers
+
+MIB = 1024 * 1024
+
+
+def raw_deflate(data: bytes) -> bytes:
+    packer = zlib.compressobj(wbits=-15)
+    return packer.compress(data) + packer.flush()
+
+
+def zstd(data: bytes) -> bytes:
+    return zstandard.ZstdCompressor(write_checksum=True).compress(data)
+
+
+PACKERS = [
+    ("gzip", gzip.compress),
+    ("x-gzip", gzip.compress),
+    ("deflate", zlib.compress),
+    ("deflate", raw_deflate),
+    ("br", brotli.compress),
+    ("zstd", zstd),
+    ("identity", bytes),
+]
+PAGE = b"<!doctype html><title>A page</title>" + b"".join(b"<p>paragraph %d of many</p>\n" % n for n in range(2000))
+COMPRESSED = pytest.mark.parametrize(("coding", "pack"), PACKERS[:-1])
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=2000), st.lists(st.sampled_from(PACKERS), max_size=3))
+def test_what_was_packed_is_unpacked(data: bytes, chain: list[tuple[str, object]]) -> None:
+    packed = data
+    for _, pack in chain:
+        packed = pack(packed)  # type: ignore[operator]
+    assert decode(packed, [coding for coding, _ in chain]) == Decoded(data, True, None)
+
+
+def in_steps(packed: bytes, codings: list[str], step: int) -> Decoded:
+    decoder = Decoder(codings)
+    data = b"".join(decoder.feed(packed[at : at + step]) for at in range(0, len(packed), step))
+    decoder.finish()
+    return Decoded(data, decoder.complete, decoder.flaw)
+
+
+@COMPRESSED
+def test_bytes_in_pieces_decode_as_all_at_once(coding: str, pack: object) -> None:
+    packed = pack(PAGE)  # type: ignore[operator]
+    for step in (1, 5, 1000):
+        assert in_steps(packed, [coding], step) == Decoded(PAGE, True, None)
+        assert in_steps(packed + b"junk!", [coding], step).flaw in ("trailing_bytes", "corrupt")
+
+
+@COMPRESSED
+def test_a_stream_cut_anywhere_gives_a_shorter_answer(coding: str, pack: object) -> None:
+    packed = pack(PAGE[:3000])  # type: ignore[operator]
+    for end in range(1, len(packed)):
+        decoded = decode(packed[:end], [coding])
+        assert (decoded.complete, decoded.flaw) == (False, "truncated")
+        assert PAGE.startswith(decoded.data)
+
+
+@pytest.mark.parametrize(("coding", "pack"), PACKERS[:-2])  # zstd decodes by blocks, and this page is one
+def test_a_cut_page_is_readable_up_to_the_cut(coding: str, pack: object) -> None:
+    packed = pack(PAGE)  # type: ignore[operator]
+    assert len(decode(packed[: len(packed) // 2], [coding]).data) > len(PAGE) // 10
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.sampled_from(PACKERS[:-1]), st.data())
+def test_damage_never_raises(packer: tuple[str, object], data: st.DataObject) -> None:
+    coding, pack = packer
+    packed = bytearray(pack(PAGE[:5000]))  # type: ignore[operator]
+    at = data.draw(st.integers(0, len(packed) - 1))
+    packed[at] ^= data.draw(st.integers(1, 255))
+    decoded = decode(bytes(packed), [coding])
+    assert len(decoded.data) <= MIB
+    assert decoded.flaw is not None or decoded.data == PAGE[:5000] or pack is raw_deflate or coding == "br"
+
+
+def test_a_wrong_checksum_costs_no_byte_of_the_page() -> None:
+    packed = bytearray(gzip.compress(PAGE))
+    packed[-6] ^= 1
+    assert decode(bytes(packed), ["gzip"]) == Decoded(PAGE, False, "corrupt")
+
+
+@COMPRESSED
+def test_a_body_that_is_not_what_its_label_says_is_given_as_it_is(coding: str, pack: object) -> None:
+    for step in (1, len(PAGE)):
+        assert in_steps(PAGE, [coding], step) == Decoded(PAGE, True, "not_as_labelled")
+
+
+def test_one_label_too_many_is_forgiven() -> None:
+    assert decode(gzip.compress(PAGE), ["gzip", "gzip"]) == Decoded(PAGE, True, "not_as_labelled")
+
+
+@COMPRESSED
+def test_an_empty_body_is_whole(coding: str, pack: object) -> None:
+    assert decode(b"", [coding]) == Decoded(b"", True, None)
+
+
+def test_members_and_frames_in_a_row_are_one_body() -> None:
+    assert decode(gzip.compress(b"a") + gzip.compress(b"b"), ["gzip"]) == Decoded(b"ab", True, None)
+    assert decode(zstd(b"a") + zstd(b"b"), ["zstd"]) == Decoded(b"ab", True, None)
+    assert in_steps(gzip.compress(b"a") + gzip.compress(b"b"), ["gzip"], 1) == Decoded(b"ab", True, None)
+    assert in_steps(zstd(b"a") + zstd(b"b"), ["zstd"], 1) == Decoded(b"ab", True, None)
+
+
+def test_bytes_after_the_end_are_told() -> None:
+    for coding, packed in (("gzip", gzip.compress(b"a")), ("zstd", zstd(b"a")), ("deflate", zlib.compress(b"a"))):
+        for tail in (b"\0", b"\x1f", b"\n\n\n\n\n"):
+            assert decode(packed + tail, [coding]) == Decoded(b"a", True, "trailing_bytes")
+            assert in_steps(packed + tail, [coding], 1) == Decoded(b"a", True, "trailing_bytes")
+
+
+def test_an_unknown_coding_leaves_the_body() -> None:
+    assert decode(PAGE, ["utf-8"]) == Decoded(PAGE, True, "unknown_coding")
+    assert decode(gzip.compress(PAGE), ["sdch", "gzip"]) == Decoded(PAGE, True, "unknown_coding")
+    assert decode(gzip.compress(PAGE)[:-9], ["sdch", "gzip"]).complete is False
+
+
+def test_more_than_three_codings_are_refused() -> None:
+    assert decode(PAGE, ["gzip"] * 4) == Decoded(b"", False, "decode_limit")
+    assert decode(PAGE, ["identity"] * 9) == Decoded(PAGE, True, None)
+
+
+@COMPRESSED
+def test_the_output_limit_is_exact(coding: str, pack: object) -> None:
+    packed = pack(PAGE)  # type: ignore[operator]
+    for limit in (0, 1, 1000, len(PAGE) - 1):
+        assert decode(packed, [coding], limits=Limits(output=limit)) == Decoded(PAGE[:limit], False, "decode_limit")
+    assert decode(packed, [coding], limits=Limits(output=len(PAGE))) == Decoded(PAGE, True, None)
+
+
+@COMPRESSED
+def test_the_ratio_counts_from_the_first_mebibyte_on(coding: str, pack: object) -> None:
+    packed = pack(bytes(MIB))  # type: ignore[operator]
+    assert decode(packed, [coding]) == Decoded(bytes(MIB), True, None)
+    packed = pack(bytes(64 * MIB))  # type: ignore[operator]
+    decoded = decode(packed, [coding])
+    assert decoded == Decoded(bytes(max(MIB, 200 * len(packed))), False, "decode_limit")
+
+
+def test_a_window_that_is_too_large_is_refused_before_it_is_allocated() -> None:
+    packer = zstandard.ZstdCompressor(compression_params=zstandard.ZstdCompressionParameters(window_log=27))
+    stream = packer.compressobj()
+    packed = stream.compress(PAGE) + stream.flush()
+    assert decode(packed, ["zstd"]) == Decoded(b"", False, "decode_limit")
+    assert in_steps(packed, ["zstd"], 1) == Decoded(b"", False, "decode_limit")
+
+
+CHILD = """
+import resource, sys
+from webmill.formats.content_coding import Limits, decode
+body = open(sys.argv[1], "rb").read()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+decode(body, sys.argv[2].split(","))
+decoded = decode(body, sys.argv[2].split(","), limits=Limits(output=1 << 24, ratio=1 << 40))
+print(len(decoded.data), decoded.complete, decoded.flaw)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux obeys RLIMIT_AS")
+@pytest.mark.parametrize(
+    ("name", "codings"),
+    [
+        ("bomb_gz_in_gz.gz", "gzip,gzip"),
+        ("bomb_1GB.br", "br"),
+        ("bomb_200MB.zst", "zstd"),
+        ("zstd_2GB_window.zst", "zstd"),
+    ],
+)
+def test_a_bomb_stays_within_a_small_address_space(shared_data: Path, name: str, codings: str) -> None:
+    limit = 300 * MIB  # the interpreter and its libraries take about a third of it
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, str(shared_data / "hostile" / name), codings],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    size = 0 if "window" in name else 16 * MIB
+    assert done.stdout.split() == [str(size), "False", "decode_limit"]
+
+
+def test_codings_are_listed_in_the_order_of_application() -> None:
+    headers = Headers([("content-encoding", "GZIP , br"), ("Content-Encoding", ",zstd")])
+    assert codings_of(headers) == ("gzip", "br", "zstd")
+
+
+def chunked(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n0\r\n\r\n" % (len(data), data) if data else b"0\r\n\r\n"
+
+
+def test_an_archived_chunked_body_is_put_together() -> None:
+    assert dechunk(chunked(b"hello")) == Decoded(b"hello", True, None)
+    assert dechunk(b"") == Decoded(b"", True, None)
+    assert dechunk(b"5\r\nhello\r\n3\r\nab") == Decoded(b"helloab", False, "truncated")
+    assert dechunk(chunked(b"hello") + b"x") == Decoded(b"hello", True, "trailing_bytes")
+
+
+@pytest.mark.parametrize("body", [b"<html>\r\n", PAGE, b"5\r\nhelloworld\r\n0\r\n\r\n", b"5\r\nhello\r\nzz\r\n"])
+def test_wrong_chunks_leave_the_body_as_it_is(body: bytes) -> None:
+    assert dechunk(body) == Decoded(body, True, "not_as_labelled")
+
+
+def test_a_message_is_unchunked_then_decoded() -> None:
+    both = Headers([("Transfer-Encoding", "chunked"), ("Content-Encoding", "gzip")])
+    assert decode_body(both, chunked(gzip.compress(PAGE))) == Decoded(PAGE, True, None)
+    assert decode_body(both, gzip.compress(PAGE)) == Decoded(PAGE, True, "not_as_labelled")
+    assert decode_body(both, chunked(gzip.compress(PAGE))[:-300]).flaw == "truncated"
+    transfer = Headers([("Transfer-Encoding", "gzip, chunked")])
+    assert decode_body(transfer, chunked(gzip.compress(PAGE))) == Decoded(PAGE, True, None)
+    assert decode_body(Headers(), PAGE) == Decoded(PAGE, True, None)
