@@ -18,7 +18,7 @@ ZSTD_WINDOW = 8 * 1024 * 1024
 PIECE = 64 * 1024  # of output asked for at a time
 _ZLIB_SLICE = 4096  # of input
 _BROTLI_SLICE = 256  # of input; the output of a broken slice is lost, so it is small
-_ZSTD_SLICE = 128  # of input; a block of 4 bytes may become 128 KiB, so a slice 4 MiB at most
+_ZSTD_SLICE = 256  # of input; a block of 4 bytes may become 128 KiB, so a slice 8 MiB at most
 _ZSTD_FRAME_HEADER = 18  # bytes at most
 
 _ZlibError = cast("type[Exception]", zlib_ng.error)
@@ -126,19 +126,23 @@ class Zstd:
         self._begin = b""  # of the frame; after its end: what may begin another
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        while data:
+        at = 0
+        while at < len(data):
             if self.ended:
-                self._begin, data = (self._begin + data)[:4], self._begin + data
+                data, at = self._begin + data[at:], 0
+                self._begin = data[:4]
                 self.trailing = self._begin not in self._MAGICS
                 if self.trailing:
                     return
                 self._frame, self._begin, self.ended = self._open(), b"", False
-            yield self._decompress(data[:_ZSTD_SLICE])
+            piece = data[at : at + _ZSTD_SLICE]
+            yield self._decompress(piece)
             self.ended = self._frame.eof
-            data = self._frame.unused_data + data[_ZSTD_SLICE:]
+            at += len(piece) - len(self._frame.unused_data)
 
     def _decompress(self, data: bytes) -> bytes:
-        self._begin = (self._begin + data)[:_ZSTD_FRAME_HEADER]
+        if len(self._begin) < _ZSTD_FRAME_HEADER:
+            self._begin = (self._begin + data)[:_ZSTD_FRAME_HEADER]
         try:
             piece = self._frame.decompress(data)
         except zstandard.ZstdError as error:

@@ -96,11 +96,11 @@ def test_bytes_one_by_one_mean_the_same_as_all_at_once(wire: bytes, close: bool)
 
 
 @settings(deadline=None, max_examples=300)
-@given(st.sampled_from(WIRES), st.integers(0, 300), st.binary(max_size=4), st.integers(0, 3), st.integers(1, 9))
+@given(st.integers(0, len(WIRES) - 1), st.integers(0, 300), st.binary(max_size=4), st.integers(0, 3), st.integers(1, 9))
 def test_a_damaged_response_means_the_same_in_any_pieces(
-    wire: bytes, at: int, inserted: bytes, removed: int, step: int
+    which: int, at: int, inserted: bytes, removed: int, step: int
 ) -> None:
-    wire = wire[:at] + inserted + wire[at + removed :]
+    wire = WIRES[which][:at] + inserted + WIRES[which][at + removed :]
     assert run(wire, step=step, close=True) == run(wire, close=True)
 
 
