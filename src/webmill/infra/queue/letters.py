@@ -1,0 +1,99 @@
+"""What the RabbitMQ queue writes on a message and reads from it, and the few broker calls both sides make."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from webmill.errors import Misconfigured
+from webmill.infra.queue.base import Buried, lease_expired, worded
+from webmill.infra.queue.link import ANSWER, BROKEN, Channel, DeliveredMessage, aiormq, unavailable
+
+PERSISTENT = 2
+
+
+class Letter(msgspec.Struct, frozen=True):
+    """A message on its way to one of our queues, with what has happened to it."""
+
+    to: str
+    id: str
+    body: bytes
+    attempts: int = 0  # made before this publication
+    first_error: str = ""
+    last_error: str = ""
+    expires: float | None = None
+
+    def properties(self) -> aiormq.spec.Basic.Properties:
+        headers: dict[str, int | str] = {
+            "webmill-attempts": self.attempts,
+            "webmill-first-error": self.first_error,
+            "webmill-last-error": self.last_error,
+        }
+        return aiormq.spec.Basic.Properties(
+            message_id=self.id,
+            delivery_mode=PERSISTENT,
+            headers={name: value for name, value in headers.items() if value},
+            expiration=None if self.expires is None else str(int(self.expires * 1000)),
+            timestamp=datetime.now().astimezone(),
+        )
+
+
+async def publish(channel: Channel, letter: Letter) -> None:
+    await channel.basic_publish(
+        letter.body, routing_key=letter.to, properties=letter.properties(), mandatory=True, timeout=ANSWER
+    )
+
+
+async def declare(channel: Channel, name: str, arguments: dict[str, Any]) -> None:
+    try:
+        await channel.queue_declare(name, durable=True, arguments=arguments, timeout=ANSWER)
+    except (aiormq.ChannelPreconditionFailed, aiormq.ChannelLockedResource) as error:
+        raise Misconfigured(
+            f"the queue {name} exists with other arguments than the promises of webmill need ({error}): empty it and "
+            f"delete it (rabbitmqctl delete_queue {name}), or choose another name"
+        ) from error
+
+
+async def get(channel: Channel, name: str) -> DeliveredMessage | None:
+    try:
+        message = await channel.basic_get(name, timeout=ANSWER)
+    except BROKEN as error:
+        raise unavailable(error) from error
+    return None if isinstance(message.delivery, aiormq.spec.Basic.GetEmpty) else message
+
+
+async def close(channel: Channel) -> None:
+    try:
+        async with asyncio.timeout(ANSWER):
+            await channel.close()
+    except BROKEN:
+        pass  # it is gone either way
+
+
+def epitaph(message: DeliveredMessage, *, max_attempts: int) -> Buried:
+    properties = message.header.properties
+    headers: dict[str, Any] = dict(properties.headers or {})
+    attempts, last = number(headers.get("webmill-attempts")), str(headers.get("webmill-last-error", ""))
+    when = properties.timestamp
+    deaths = headers.get("x-death")
+    if deaths:  # the broker buried it: no worker lived to say why
+        when = deaths[0].get("time", when)
+        cause = str(deaths[0].get("reason", ""))
+        attempts += max_attempts
+        last = lease_expired(max_attempts) if cause == "delivery_limit" else f"dead-lettered by the broker: {cause}"
+    return Buried(
+        id=properties.message_id or "",
+        body=message.body,
+        reason=worded(last),
+        attempts=attempts,
+        first_error=worded(str(headers.get("webmill-first-error", "")) or last),
+        last_error=worded(last),
+        when=when.timestamp() if when else 0.0,
+    )
+
+
+def number(value: object) -> int:
+    return value if isinstance(value, int) and value > 0 else 0

@@ -1,0 +1,306 @@
+"""The embedded queue: one SQLite file, many processes of one machine.
+
+A duplicate id is suppressed while its message is in the queue, buried ones included; an acked id is forgotten, so that
+work published again later is handed out again (which work is done is the ledger's to know). `publish` is one
+transaction: all or none. A lease ends by the wall clock, `lease` seconds after it was taken or extended; a clock that
+jumps can end it early, and the token then keeps the old holder from settling.
+
+Publishing and settling are synced to the disk. Taking a lease is not: after a power cut no holder is alive, and the
+message is simply ready again.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from webmill.errors import Conflict
+from webmill.infra.queue.base import (
+    MAX_ATTEMPTS,
+    MAX_BYTES,
+    Buried,
+    Message,
+    QueueStats,
+    checked,
+    lease_expired,
+    worded,
+)
+from webmill.infra.sqlite import Database, Run, Schema
+
+LEASE = 60.0
+POLL = (0.002, 0.05)  # seconds between looks into an empty queue: from, to
+
+READY, LEASED, DELAYED, BURIED = range(4)
+
+# Bodies live apart, as a change of state rewrites its whole row. `due` ends a lease or a delay; of a buried message
+# it tells when. `token` is set while leased, and only then. `seq` is the order; a message keeps it through its retries.
+SCHEMA = Schema(
+    tag=int.from_bytes(b"wmQu"),
+    steps=(
+        """
+        CREATE TABLE message (
+            seq INTEGER PRIMARY KEY,
+            id TEXT NOT NULL UNIQUE,
+            state INTEGER NOT NULL DEFAULT 0,
+            due REAL,
+            token INTEGER,
+            attempts INTEGER NOT NULL DEFAULT 0,
+            expired INTEGER NOT NULL DEFAULT 0,
+            first_error TEXT NOT NULL DEFAULT '',
+            last_error TEXT NOT NULL DEFAULT ''
+        ) STRICT;
+        CREATE INDEX message_order ON message (state, seq);
+        CREATE INDEX message_due ON message (due) WHERE state IN (1, 2);
+        CREATE TABLE body (
+            seq INTEGER PRIMARY KEY REFERENCES message (seq) ON DELETE CASCADE,
+            body BLOB NOT NULL
+        ) STRICT;
+        """,
+    ),
+)
+REQUEUE = (
+    "UPDATE message SET state = 0, due = NULL, attempts = 0, expired = 0, first_error = '', last_error = ''"
+    " WHERE state = 3"
+)
+
+
+class SqliteQueue:
+    """Safe to share between threads; every process opens its own."""
+
+    def __init__(
+        self,
+        path: Path | None,
+        *,
+        max_attempts: int = MAX_ATTEMPTS,
+        max_bytes: int = MAX_BYTES,
+        lease: float = LEASE,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._max_attempts = max_attempts
+        self._max_bytes = max_bytes
+        self._lease = lease
+        self._clock = clock
+        self._database = Database(path, schema=SCHEMA)
+
+    def publish(self, messages: Iterable[Message]) -> int:
+        accepted, new = checked(messages, max_bytes=self._max_bytes), 0
+        with self._database.write() as run:
+            for message in accepted:
+                if rows := run(
+                    "INSERT INTO message (id) VALUES (?) ON CONFLICT DO NOTHING RETURNING seq", (message.id,)
+                ):
+                    run("INSERT INTO body VALUES (?, ?)", (rows[0][0], message.body))
+                    new += 1
+        return new
+
+    def consume(self, *, prefetch: int = 1) -> SqliteConsumer:
+        return SqliteConsumer(self, prefetch=prefetch)
+
+    def buried(self) -> Iterator[Buried]:
+        """One message in memory at a time; what is buried meanwhile may or may not be told."""
+        self._sweep_if_due()
+        seq = -1
+        while rows := self._database.read(
+            "SELECT seq, id, body, last_error, attempts, first_error, last_error, due"
+            " FROM message JOIN body USING (seq) WHERE state = 3 AND seq > ? ORDER BY seq LIMIT 1",
+            (seq,),
+        ):
+            seq, *fields = rows[0]
+            yield Buried(*fields)
+
+    def requeue(self, ids: Iterable[str] | None = None) -> int:
+        self._sweep_if_due()
+        with self._database.write() as run:
+            if ids is None:
+                return len(run(REQUEUE + " RETURNING 1"))
+            return sum(len(run(REQUEUE + " AND id = ? RETURNING 1", (id_,))) for id_ in ids)
+
+    def drop(self, ids: Iterable[str]) -> int:
+        self._sweep_if_due()
+        with self._database.write() as run:
+            return sum(len(run("DELETE FROM message WHERE state = 3 AND id = ? RETURNING 1", (id_,))) for id_ in ids)
+
+    def stats(self) -> QueueStats:
+        self._sweep_if_due()
+        count: dict[int, int] = dict(self._database.read("SELECT state, count(*) FROM message GROUP BY state"))
+        return QueueStats(*(count.get(state, 0) for state in (READY, LEASED, DELAYED, BURIED)))
+
+    def close(self) -> None:
+        self._database.close()
+
+    # --- for the consumer and its deliveries ---
+
+    def claim(self, count: int) -> list[SqliteDelivery]:
+        """Lease up to `count` ready messages under one token."""
+        if not self._has_work():
+            return []  # an empty queue that is looked at often is not locked each time
+        lease = Lease(secrets.randbits(62), until=self._clock() + self._lease)
+        with self._database.write_relaxed() as run:
+            self._sweep(run)
+            rows = run(
+                "UPDATE message SET state = 1, token = ?, due = ?, attempts = attempts + 1 WHERE seq IN"
+                " (SELECT seq FROM message WHERE state = 0 ORDER BY seq LIMIT ?) RETURNING seq, id, attempts",
+                (lease.token, lease.until, count),
+            )
+            bodies = {seq: run("SELECT body FROM body WHERE seq = ?", (seq,))[0][0] for seq, _, _ in rows}
+        return [SqliteDelivery(self, lease, seq, id_, bodies[seq], attempts) for seq, id_, attempts in sorted(rows)]
+
+    def forget(self, delivery: SqliteDelivery) -> None:
+        with self._database.write() as run:
+            fence = (delivery.seq, delivery.lease.token, self._clock())
+            if not run("DELETE FROM message WHERE seq = ? AND token = ? AND due > ? RETURNING 1", fence):
+                raise over(delivery)
+
+    def move(self, delivery: SqliteDelivery, state: int, *, reason: str, due: float) -> None:
+        """Take a leased message to another state, with what went wrong."""
+        reason = worded(reason)
+        with self._database.write() as run:
+            if not run(
+                "UPDATE message SET state = ?, due = ?, token = NULL, last_error = ?,"
+                " first_error = iif(first_error = '', ?, first_error)"
+                " WHERE seq = ? AND token = ? AND due > ? RETURNING 1",
+                (state, due, reason, reason, delivery.seq, delivery.lease.token, self._clock()),
+            ):
+                raise over(delivery)
+
+    def retry(self, delivery: SqliteDelivery, reason: str, *, delay: float) -> None:
+        state = BURIED if delivery.attempts >= self._max_attempts else DELAYED if delay > 0 else READY
+        self.move(delivery, state, reason=reason, due=self._clock() + (delay if state == DELAYED else 0.0))
+
+    def bury(self, delivery: SqliteDelivery, reason: str) -> None:
+        self.move(delivery, BURIED, reason=reason, due=self._clock())
+
+    def extend(self, delivery: SqliteDelivery) -> None:
+        """All that is still held under the same token, so that what was fetched ahead does not run out behind it."""
+        now, lease = self._clock(), delivery.lease
+        with self._database.write_relaxed() as run:
+            extended = "UPDATE message SET due = ? WHERE state = 1 AND token = ? AND due > ? RETURNING seq"
+            if (delivery.seq,) not in run(extended, (now + self._lease, lease.token, now)):
+                raise over(delivery)
+        lease.until = now + self._lease
+
+    def is_held(self, delivery: SqliteDelivery) -> bool:
+        """Whether a delivery that waited its turn still has a good part of its lease; extended if need be."""
+        if delivery.lease.until - self._clock() > self._lease / 2:
+            return True
+        try:
+            self.extend(delivery)
+        except Conflict:
+            return False
+        return True
+
+    def give_back(self, deliveries: Iterable[SqliteDelivery]) -> None:
+        with self._database.write_relaxed() as run:
+            for delivery in deliveries:
+                run(
+                    "UPDATE message SET state = 0, due = NULL, token = NULL, attempts = attempts - 1"
+                    " WHERE seq = ? AND token = ?",
+                    (delivery.seq, delivery.lease.token),
+                )
+
+    # --- what time decides ---
+
+    def _has_work(self) -> bool:
+        ready = "SELECT 1 FROM message WHERE state = 0 LIMIT 1"
+        return bool(self._database.read(ready)) or self._is_due()
+
+    def _is_due(self) -> bool:
+        due = "SELECT 1 FROM message WHERE state IN (1, 2) AND due <= ? LIMIT 1"
+        return bool(self._database.read(due, (self._clock(),)))
+
+    def _sweep_if_due(self) -> None:
+        if self._is_due():
+            with self._database.write() as run:
+                self._sweep(run)
+
+    def _sweep(self, run: Run) -> None:
+        """Delays that ended become ready; so do leases that ran out, or they are buried when that was the last try."""
+        now = self._clock()
+        overdue = "SELECT seq, state, attempts, expired FROM message WHERE state IN (1, 2) AND due <= ?"
+        for seq, state, attempts, expired in run(overdue, (now,)):
+            if state == DELAYED:
+                run("UPDATE message SET state = 0, due = NULL WHERE seq = ?", (seq,))
+                continue
+            after, reason = (BURIED if attempts >= self._max_attempts else READY), lease_expired(expired + 1)
+            run(
+                "UPDATE message SET state = ?, due = ?, token = NULL, expired = expired + 1, last_error = ?,"
+                " first_error = iif(first_error = '', ?, first_error) WHERE seq = ?",
+                (after, now, reason, reason, seq),
+            )
+
+
+@dataclass
+class Lease:
+    """What the messages of one claim have in common."""
+
+    token: int
+    until: float
+
+
+@dataclass(frozen=True)
+class SqliteDelivery:
+    queue: SqliteQueue
+    lease: Lease
+    seq: int
+    id: str
+    body: bytes
+    attempts: int
+
+    def ack(self) -> None:
+        self.queue.forget(self)
+
+    def retry(self, reason: str, *, delay: float = 0.0) -> None:
+        self.queue.retry(self, reason, delay=delay)
+
+    def bury(self, reason: str) -> None:
+        self.queue.bury(self, reason)
+
+    def extend(self) -> None:
+        self.queue.extend(self)
+
+
+class SqliteConsumer:
+    def __init__(self, queue: SqliteQueue, *, prefetch: int) -> None:
+        self._queue = queue
+        self._prefetch = prefetch
+        self._ahead: deque[SqliteDelivery] = deque()
+
+    def receive(self, *, timeout: float) -> SqliteDelivery | None:
+        while self._ahead:
+            delivery = self._ahead.popleft()
+            if self._queue.is_held(delivery):
+                return delivery
+        self._ahead.extend(self._wait(timeout))
+        return self._ahead.popleft() if self._ahead else None
+
+    def close(self) -> None:
+        self._queue.give_back(self._ahead)
+        self._ahead.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _wait(self, timeout: float) -> list[SqliteDelivery]:
+        """SQLite tells other processes nothing: we look, less often as time goes by."""
+        deadline, pause = time.monotonic() + timeout, POLL[0]
+        while not (found := self._queue.claim(self._prefetch)):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                break
+            time.sleep(min(pause, left))
+            pause = min(pause * 2, POLL[1])
+        return found
+
+
+def over(delivery: SqliteDelivery) -> Conflict:
+    return Conflict(
+        f"the lease of message {delivery.id} is over: it may be in other hands, leave its output unpublished"
+    )

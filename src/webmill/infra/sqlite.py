@@ -1,0 +1,266 @@
+"""An SQLite file that keeps its promises: what a write returned from is on the disk, and no opener harms another.
+
+We go through apsw because it brings its own SQLite: the one of the operating system may carry the WAL-reset bug, which
+corrupts a file that several processes write and checkpoint (https://sqlite.org/wal.html#the_wal_reset_bug). The linked
+version is looked at when a file is opened; an affected one gets the rollback journal, slower but sound.
+
+Errors of SQLite leave as ours: busy, full and failing disks are `Unavailable`, a damaged file is `BadInput` (corrupt),
+a file of another program or a newer webmill is `Misconfigured`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import apsw
+import msgspec
+
+from webmill.errors import BadInput, Misconfigured, Unavailable, WebmillError
+
+log = logging.getLogger(__name__)
+
+Value = None | int | float | str | bytes
+Row = tuple[Any, ...]
+Run = Callable[..., list[Row]]  # run(sql, values) -> the rows it returned
+
+NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "lustre", "fuse.sshfs", "fuse.glusterfs"}
+
+# Files that were open when this process was forked. SQLite's book-keeping of locks came along, the locks did not, so
+# that even a new connection in this process could be overrun by the parent's (https://sqlite.org/howtocorrupt.html).
+# They are kept for ever: even closing them would be wrong.
+_live: weakref.WeakSet[Database] = weakref.WeakSet()
+_inherited: list[Database] = []
+os.register_at_fork(after_in_child=lambda: _inherited.extend(_live))
+
+
+class Schema(msgspec.Struct, frozen=True):
+    """`steps[n]` lifts a file from version n to n + 1; steps are only ever appended. `tag` tells our files apart."""
+
+    tag: int  # application_id: four letters read as a number
+    steps: tuple[str, ...]
+
+
+class Database:
+    """One connection, shared by the threads of one process under a lock. Open it after a fork, never before.
+
+    Without a path it lives in memory, as long as this object.
+    """
+
+    def __init__(
+        self,
+        path: Path | None,
+        *,
+        schema: Schema,
+        patience: float = 30.0,
+        library: str = apsw.sqlite_lib_version(),
+    ) -> None:
+        self.path = path or Path(":memory:")
+        self.journal = journal_for(library) if path else "memory"
+        self._patience = patience
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        if path:
+            refuse_network_file_system(path)
+            refuse_inherited(path)
+        with self._translated():
+            self._connection = apsw.Connection(os.fspath(self.path))
+        self.inode = inode(path) if path else None
+        self._closed = False
+        _live.add(self)
+        try:
+            self._set_up(schema)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Safe to call twice. In a forked child nothing is closed: the connection is the parent's."""
+        if os.getpid() != self._process:
+            return
+        with self._lock:
+            self._closed = True
+            _live.discard(self)
+            self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def read(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
+        with self._mine(), self._translated():
+            return self._run(sql, values)
+
+    @contextmanager
+    def write(self) -> Iterator[Run]:
+        """One transaction, on the disk when the block ends; rolled back when it raises."""
+        with self._transaction("FULL" if self.journal == "wal" else "EXTRA") as run:
+            yield run
+
+    @contextmanager
+    def write_relaxed(self) -> Iterator[Run]:
+        """As `write`, but a power cut (not a crash of ours) may undo it, in order, up to the last `write`.
+
+        For what only matters while processes of this machine live, such as taking a lease: it saves a sync.
+        """
+        with self._transaction("NORMAL" if self.journal == "wal" else "EXTRA") as run:
+            yield run
+
+    def verify(self) -> None:
+        """Read the whole file once; raises BadInput (corrupt) with SQLite's first findings."""
+        findings = [row[0] for row in self.read("PRAGMA quick_check(3)")]
+        if findings != ["ok"]:
+            raise BadInput("; ".join(map(str, findings)), reason="corrupt", source=str(self.path))
+
+    @contextmanager
+    def _transaction(self, sync: str) -> Iterator[Run]:
+        with self._mine(), self._translated():
+            self._run(f"PRAGMA synchronous={sync}")
+            self._run("BEGIN IMMEDIATE")
+            try:
+                yield self._run
+                self._run("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:  # SQLite has rolled back by itself after a full disk
+                    self._run("ROLLBACK")
+                raise
+
+    def _run(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
+        return self._connection.execute(sql, values).fetchall()
+
+    @contextmanager
+    def _mine(self) -> Iterator[None]:
+        if os.getpid() != self._process:
+            raise Misconfigured(f"{self.path} was opened before this process was forked: {FORK_REPAIR}")
+        with self._lock:
+            if self._closed:
+                raise Misconfigured(f"{self.path} is used after it was closed")
+            yield
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except apsw.Error as error:
+            raise translated(error, self.path) from error
+
+    def _set_up(self, schema: Schema) -> None:
+        self._connection.set_busy_timeout(int(self._patience * 1000))
+        with self._mine(), self._translated():
+            self._choose_journal()
+            self._run("PRAGMA foreign_keys=ON")
+        self._migrate(schema)
+
+    def _choose_journal(self) -> None:
+        """Changing the journal needs the file alone and does not wait for it: openers of one moment take turns."""
+        if self.journal == "delete":
+            log.warning("sqlite_rollback_journal", extra={"path": str(self.path), "why": "WAL-reset bug"})
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                answer = self._run(f"PRAGMA journal_mode={self.journal}")[0][0]
+                break
+            except apsw.BusyError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(random.uniform(0.005, 0.05))  # noqa: S311  spreading, not secrecy
+        if answer != self.journal:
+            raise Misconfigured(f"{self.path}: the file system cannot carry journal_mode={self.journal} ({answer})")
+
+    def _migrate(self, schema: Schema) -> None:
+        if self.read("PRAGMA user_version")[0][0] == len(schema.steps) and self._tag() == schema.tag:
+            return
+        with self.write() as run:
+            version = run("PRAGMA user_version")[0][0]
+            self._refuse_foreign(schema, version=version)
+            for step in schema.steps[version:]:
+                run(step)
+            run(f"PRAGMA user_version={len(schema.steps)}")
+            run(f"PRAGMA application_id={schema.tag}")
+
+    def _refuse_foreign(self, schema: Schema, *, version: int) -> None:
+        tag, tables = self._tag(), self.read("SELECT count(*) FROM sqlite_schema")[0][0]
+        if tag != schema.tag and (tag or tables):
+            raise Misconfigured(f"{self.path} belongs to something else (application_id {tag}): choose another path")
+        if version > len(schema.steps):
+            raise Misconfigured(
+                f"{self.path} was made by a newer webmill (schema {version}, this one knows {len(schema.steps)}): "
+                "use that version, or another path"
+            )
+
+    def _tag(self) -> int:
+        tag: int = self.read("PRAGMA application_id")[0][0]
+        return tag
+
+
+FORK_REPAIR = "start worker processes with spawn or forkserver, and open the file in the worker"
+
+
+def journal_for(library: str) -> str:
+    return "delete" if has_wal_reset_bug(library) else "wal"
+
+
+def has_wal_reset_bug(version: str) -> bool:
+    """3.7.0 to 3.51.2, but for the two branches the repair was carried back to."""
+    number = tuple(int(part) for part in version.split(".")[:3])
+    repaired_branch = (3, 44, 6) <= number < (3, 45, 0) or (3, 50, 7) <= number < (3, 51, 0)
+    return (3, 7, 0) <= number < (3, 51, 3) and not repaired_branch
+
+
+def translated(error: apsw.Error, path: Path) -> WebmillError:
+    match error:
+        case apsw.BusyError() | apsw.LockedError():
+            return Unavailable(f"{path} is held by another process")
+        case apsw.FullError():
+            return Unavailable(f"{path}: the disk is full")
+        case apsw.IOError():
+            return Unavailable(f"{path}: {error}")
+        case apsw.CorruptError() | apsw.NotADBError():
+            return BadInput(str(error), reason="corrupt", source=str(path))
+        case apsw.TooBigError():
+            return BadInput(str(error), reason="too_large", source=str(path))
+        case apsw.CantOpenError() | apsw.ReadOnlyError() | apsw.PermissionsError():
+            return Misconfigured(f"{path}: {error}: the folder must exist and be writable")
+    raise error  # wrong SQL is a bug of ours, and says so
+
+
+def inode(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_dev, status.st_ino
+
+
+def refuse_inherited(path: Path) -> None:
+    if path.exists() and any(inode(path) == database.inode for database in _inherited):
+        raise Misconfigured(f"{path} was open when this process was forked: {FORK_REPAIR}")
+
+
+def refuse_network_file_system(path: Path) -> None:
+    """SQLite's locks and shared memory do not work across machines. Linux only: elsewhere it is not seen."""
+    if sys.platform != "linux":
+        return
+    kind = file_system_of(path.absolute(), mounts=Path("/proc/self/mounts").read_text(errors="replace"))
+    if kind in NETWORK_FILE_SYSTEMS:
+        raise Misconfigured(f"{path} is on {kind}: SQLite needs a local disk; several machines need a server")
+
+
+def file_system_of(path: Path, *, mounts: str) -> str:
+    """The kind of the mount that holds `path`: the longest mount point above it, the last of equals."""
+    above = {str(parent) for parent in (path, *path.parents)}
+    best = ("", "")
+    for line in mounts.splitlines():
+        _, point, kind, *_ = line.split(" ")
+        point = point.replace("\\040", " ")
+        if point in above and len(point) >= len(best[0]):
+            best = (point, kind)
+    return best[1]

@@ -1,0 +1,112 @@
+"""How the contract opens queues of one backend, and how time passes there."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+from webmill.infra.queue.base import Consumer, Delivery, Message, Queue, QueueStats
+from webmill.infra.queue.memory import MemoryQueue
+from webmill.infra.queue.sqlite import SqliteQueue
+
+LEASE = 60.0
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_700_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Bench:
+    """Time stands still but for `wait`; a lease ends by the clock."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.opened: list[Queue] = []
+
+    def open(self, *, max_attempts: int = 5, max_bytes: int = 1000) -> Queue:
+        queue = self.make(max_attempts, max_bytes)
+        self.opened.append(queue)
+        return queue
+
+    def make(self, max_attempts: int, max_bytes: int) -> Queue:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        for queue in self.opened:
+            queue.close()
+
+    def take(self, consumer: Consumer) -> Delivery:
+        delivery = consumer.receive(timeout=0)
+        assert delivery is not None
+        return delivery
+
+    def finds_nothing(self, consumer: Consumer) -> bool:
+        return consumer.receive(timeout=0) is None
+
+    def wait(self, seconds: float) -> None:
+        self.clock.now += seconds
+
+    def end_leases(self, consumer: Consumer) -> None:
+        self.clock.now += LEASE + 1
+
+    def reaches(self, queue: Queue, **expected: int) -> bool:
+        stats = queue.stats()
+        return stats == QueueStats(**{"ready": 0, "leased": 0, "delayed": 0, "buried": 0, **expected})
+
+
+class MemoryBench(Bench):
+    """One queue: there is nothing to open a second time."""
+
+    def make(self, max_attempts: int, max_bytes: int) -> Queue:
+        if self.opened:
+            return self.opened[0]
+        return MemoryQueue(max_attempts=max_attempts, max_bytes=max_bytes, lease=LEASE, clock=self.clock)
+
+
+class SqliteBench(Bench):
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.path = folder / "queue.sqlite"
+
+    def make(self, max_attempts: int, max_bytes: int) -> Queue:
+        return SqliteQueue(self.path, max_attempts=max_attempts, max_bytes=max_bytes, lease=LEASE, clock=self.clock)
+
+
+class RabbitBench(Bench):
+    """Real time; a lease ends with its channel. Every test has queues of its own name."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self.url = url
+        self.name = f"contract-{secrets.token_hex(6)}"
+
+    def make(self, max_attempts: int, max_bytes: int) -> Queue:
+        from webmill.infra.queue.rabbitmq import RabbitQueue
+
+        return RabbitQueue(self.url, name=self.name, max_attempts=max_attempts, max_bytes=max_bytes)
+
+    def take(self, consumer: Consumer) -> Delivery:
+        delivery = consumer.receive(timeout=20)
+        assert delivery is not None
+        return delivery
+
+    def finds_nothing(self, consumer: Consumer) -> bool:
+        return consumer.receive(timeout=0.2) is None
+
+    def wait(self, seconds: float) -> None:
+        """`take` waits for what is to come."""
+
+    def end_leases(self, consumer: Consumer) -> None:
+        consumer.close()
+
+    def reaches(self, queue: Queue, **expected: int) -> bool:
+        """The broker counts a moment later than it confirms."""
+        return any(super(RabbitBench, self).reaches(queue, **expected) for _ in range(200))
+
+
+def messages(count: int, *, start: int = 0) -> list[Message]:
+    return [Message(f"id-{number}", f"body {number}".encode()) for number in range(start, start + count)]

@@ -1,0 +1,60 @@
+"""A process that works on a SQLite queue and may be killed at any moment. It says what it did, one line at a time.
+
+`work PATH LOG`: `got ID` before the ack, `acked ID` after it, until the queue is empty.
+`fill PATH LOG FIRST`: publish ten at a time for ever; `published ID` for each after `publish` returned.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from webmill.errors import Conflict
+from webmill.infra.queue.base import Message
+from webmill.infra.queue.sqlite import SqliteQueue
+
+LEASE = 1.0
+
+
+def open_queue(path: str) -> SqliteQueue:
+    return SqliteQueue(Path(path), lease=LEASE, max_attempts=1000)
+
+
+def say(log: str, *lines: str) -> None:
+    """One write, so that lines of several processes do not mix."""
+    handle = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(handle, "".join(f"{line}\n" for line in lines).encode())
+    os.close(handle)
+
+
+def work(path: str, log: str) -> None:
+    queue = open_queue(path)
+    with queue.consume(prefetch=3) as consumer:
+        while True:
+            delivery = consumer.receive(timeout=0.2)
+            if delivery is None:
+                stats = queue.stats()
+                if stats.ready == stats.leased == stats.delayed == 0:
+                    return
+                continue
+            say(log, f"got {delivery.id}")
+            try:
+                delivery.ack()
+            except Conflict:
+                say(log, f"refused {delivery.id}")
+            else:
+                say(log, f"acked {delivery.id}")
+
+
+def fill(path: str, log: str, first: str) -> None:
+    queue, number = open_queue(path), int(first)
+    while True:
+        batch = [Message(str(number + step), b"x" * 2000) for step in range(10)]
+        assert queue.publish(batch) == 10
+        say(log, *(f"published {message.id}" for message in batch))
+        number += 10
+
+
+if __name__ == "__main__":
+    {"work": work, "fill": fill}[sys.argv[1]](*sys.argv[2:])
