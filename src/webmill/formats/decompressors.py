@@ -7,7 +7,7 @@ small that one slice cannot swell beyond a few MiB.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Protocol, cast
 
 import brotli
@@ -50,16 +50,17 @@ class Gzip:
         self._after = b""  # what came after a member, as long as it may begin another
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        while data:
+        rest = memoryview(self._after + data)  # never copied again: a body may be a million empty members
+        self._after = b""
+        while rest:
             if self.ended:
-                self._after, data = (self._after + data)[:2], self._after + data
-                self.trailing = self._after != b"\x1f\x8b"
+                self.trailing = bytes(rest[:2]) != b"\x1f\x8b"
                 if self.trailing:
+                    self._after = bytes(rest[:2])
                     return
-                self._inflate, self._after, self.ended = _open_inflate(31), b"", False
-            yield from _inflate(self._inflate, data, on_error=_salvage)
+                self._inflate, self.ended = _open_inflate(31), False
+            rest = yield from _inflate(self._inflate, rest, on_error=_salvage)
             self.ended = self._inflate.eof
-            data = self._inflate.unused_data
 
 
 class Deflate:
@@ -79,10 +80,11 @@ class Deflate:
                 return
             self._open(data)
         if not self.ended and self._inflate is not None:
-            yield from _inflate(self._inflate, data, on_error=self._on_error)
+            rest = yield from _inflate(self._inflate, memoryview(data), on_error=self._on_error)
             self.ended = self._inflate.eof
-            data = self._inflate.unused_data
-        self.trailing = self.trailing or (self.ended and bool(data))
+            self.trailing = bool(rest)
+        elif data:
+            self.trailing = True
 
     def _open(self, begin: bytes) -> None:
         """A zlib header is method 8 and check bits; a raw stream that begins so does not occur."""
@@ -127,10 +129,11 @@ class Zstd:
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         at = 0
+        if self.ended:
+            data, self._begin = self._begin + data, b""
         while at < len(data):
             if self.ended:
-                data, at = self._begin + data[at:], 0
-                self._begin = data[:4]
+                self._begin = data[at : at + 4]
                 self.trailing = self._begin not in self._MAGICS
                 if self.trailing:
                     return
@@ -190,10 +193,11 @@ def _open_inflate(wbits: int) -> _Inflate:
 
 
 def _inflate(
-    stream: _Inflate, data: bytes, *, on_error: Callable[[_Inflate, bytes], Iterator[bytes]]
-) -> Iterator[bytes]:
+    stream: _Inflate, data: memoryview, *, on_error: Callable[[_Inflate, bytes], Iterator[bytes]]
+) -> Generator[bytes, None, memoryview]:
+    """Yields output, returns the input after the stream's end."""
     for at in range(0, len(data), _ZLIB_SLICE):
-        rest, more = data[at : at + _ZLIB_SLICE], True
+        rest, more = bytes(data[at : at + _ZLIB_SLICE]), True
         while more and not stream.eof:
             before = stream.copy()
             try:
@@ -205,7 +209,8 @@ def _inflate(
             rest = stream.unconsumed_tail
             more = bool(rest) or len(piece) == PIECE
         if stream.eof:
-            return
+            return data[min(at + _ZLIB_SLICE, len(data)) - len(stream.unused_data) :]
+    return data[len(data) :]
 
 
 def _salvage(stream: _Inflate, data: bytes) -> Iterator[bytes]:
