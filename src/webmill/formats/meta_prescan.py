@@ -1,0 +1,69 @@
+"""The encoding that a page declares in its first 1024 bytes: <meta charset>, <meta http-equiv>, <?xml encoding?>.
+
+https://html.spec.whatwg.org/multipage/parsing.html#prescan-a-byte-stream-to-determine-its-encoding
+Every step moves forward in at most 1024 bytes, so no page can make this slow.
+"""
+
+from __future__ import annotations
+
+import re
+
+PRESCAN_BYTES = 1024
+
+_XML = re.compile(rb"""<\?xml[^>]*?encoding[\x00-\x20]*=[\x00-\x20]*(["'])([^"'>]*)\1""")
+_TAG = re.compile(rb"</?[A-Za-z][^\t\n\f\r />]*")
+_META = re.compile(rb"<meta[\t\n\f\r />]", re.IGNORECASE)
+_SKIPPED = re.compile(rb"<[!/?][^>]*>?")
+_ATTRIBUTE = re.compile(
+    rb"""[\t\n\f\r /]*(?P<name>[^\t\n\f\r />][^\t\n\f\r />=]*)"""
+    rb"""(?:[\t\n\f\r ]*=[\t\n\f\r ]*"""
+    rb"""(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>[^\t\n\f\r >"'][^\t\n\f\r >]*)))?"""
+)
+_CHARSET = re.compile(rb"""charset[\t\n\f\r ]*=[\t\n\f\r ]*(?:"([^"]*)"|'([^']*)'|([^\t\n\f\r ;"']+))""", re.IGNORECASE)
+
+
+def declared_in_meta(page: bytes) -> str | None:
+    """The label as the page spells it; whether it means anything is not decided here."""
+    head = page[:PRESCAN_BYTES]
+    if xml := _XML.match(head):
+        return xml[2].decode("latin-1")
+    at = head.find(b"<")
+    while at >= 0:
+        at, label = _step(head, at)
+        if label is not None:
+            return label
+        at = head.find(b"<", at)
+    return None
+
+
+def _step(head: bytes, at: int) -> tuple[int, str | None]:
+    """Past the tag or comment at `at`; the label when it was a <meta> with one."""
+    if head.startswith(b"<!--", at):
+        end = head.find(b"-->", at + 2)
+        return (len(head) if end < 0 else end + 3), None
+    if tag := _TAG.match(head, at):
+        attributes, end = _attributes(head, tag.end())
+        return end, _label(attributes) if _META.match(head, at) else None
+    if skipped := _SKIPPED.match(head, at):
+        return skipped.end(), None
+    return at + 1, None
+
+
+def _attributes(head: bytes, at: int) -> tuple[dict[bytes, bytes], int]:
+    """The attributes of a tag, first of a name wins, and the place after the tag."""
+    found: dict[bytes, bytes] = {}
+    while match := _ATTRIBUTE.match(head, at):
+        value = next((part for part in match.group("double", "single", "bare") if part is not None), b"")
+        found.setdefault(match["name"].lower(), value)
+        at = match.end()
+    end = head.find(b">", at)
+    return found, (len(head) if end < 0 else end + 1)
+
+
+def _label(attributes: dict[bytes, bytes]) -> str | None:
+    if b"charset" in attributes:
+        return attributes[b"charset"].decode("latin-1")
+    if attributes.get(b"http-equiv", b"").lower() != b"content-type":
+        return None
+    found = _CHARSET.search(attributes.get(b"content", b""))
+    return next(part for part in found.groups() if part is not None).decode("latin-1") if found else None
