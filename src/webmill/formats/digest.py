@@ -1,0 +1,130 @@
+"""Digests as WARC writes them: `sha1:BASE32`, also in hexadecimal and base64, also md5, sha256 and sha512.
+
+WARC 1.1, 5.8 and 5.9: the block digest is over the whole record block, the payload digest over the payload as it is
+stored. For HTTP records the payload is what follows the head, still chunked and compressed if it was stored so (warcio
+and Common Crawl agree on that); for other records it is the block. An algorithm that we do not know is no error: it is
+kept and called unknown.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from enum import StrEnum
+
+import msgspec
+
+from webmill.formats.http.head import end_of_head
+from webmill.model import Headers
+
+_SIZES = {"md5": 16, "sha1": 20, "sha256": 32, "sha512": 64}
+_URL_SAFE = str.maketrans("-_", "+/")  # the other alphabet of base64
+
+
+class Verdict(StrEnum):
+    OK = "ok"
+    MISMATCH = "mismatch"
+    UNKNOWN = "unknown"  # an algorithm we do not have, or a digest that is not about this record's bytes
+    ABSENT = "absent"
+
+
+class Checked(msgspec.Struct, frozen=True):
+    """What the two digests of a record say about its content."""
+
+    block: Verdict
+    payload: Verdict
+
+
+class Digester:
+    """A digest over bytes as they come."""
+
+    def __init__(self, algorithm: str = "sha1") -> None:
+        self._algorithm = _canonical(algorithm)
+        self._hash = hashlib.new(self._algorithm, usedforsecurity=False)
+
+    def update(self, data: bytes | memoryview) -> None:
+        self._hash.update(data)
+
+    def raw(self) -> bytes:
+        return self._hash.digest()
+
+    def text(self) -> str:
+        """`sha1:` and base32, as Common Crawl writes it."""
+        return f"{self._algorithm}:{base64.b32encode(self.raw()).decode('ascii').rstrip('=')}"
+
+
+def compute(data: bytes | memoryview, algorithm: str = "sha1") -> str:
+    digester = Digester(algorithm)
+    digester.update(data)
+    return digester.text()
+
+
+def verify(digest: str | None, data: bytes | memoryview) -> Verdict:
+    """Whether `data` has this digest. A known algorithm with a value that is none of its encodings is a mismatch."""
+    if digest is None or not digest.strip():
+        return Verdict.ABSENT
+    algorithm, raw = _parse(digest)
+    if algorithm not in _SIZES:
+        return Verdict.UNKNOWN
+    digester = Digester(algorithm)
+    digester.update(data)
+    return Verdict.OK if digester.raw() == raw else Verdict.MISMATCH
+
+
+def same(one: str, other: str) -> bool:
+    """Whether two digests say the same, whatever their encoding. Unknown algorithms are compared as text."""
+    first, second = _parse(one), _parse(other)
+    if first[1] is None or second[1] is None:
+        return one.strip() == other.strip()
+    return first == second
+
+
+def check(headers: Headers, content: bytes) -> Checked:
+    """The digests of a WARC record against its content."""
+    return Checked(
+        block=verify(headers.get("WARC-Block-Digest"), content),
+        payload=_verify_payload(headers, content),
+    )
+
+
+def payload_start(headers: Headers, content: bytes) -> int:
+    """Where the payload begins in a record's content."""
+    return (end_of_head(content) or len(content)) if _is_http(headers) else 0
+
+
+def _verify_payload(headers: Headers, content: bytes) -> Verdict:
+    digest = headers.get("WARC-Payload-Digest")
+    if digest and (headers.get("WARC-Type") == "revisit" or "WARC-Segment-Number" in headers):
+        return Verdict.UNKNOWN  # it speaks of the record that is referred to, or of all segments together
+    return verify(digest, memoryview(content)[payload_start(headers, content) :])
+
+
+def _is_http(headers: Headers) -> bool:
+    kind, uri = headers.get("WARC-Type"), (headers.get("WARC-Target-URI") or "").lstrip("<").lower()
+    return kind in ("request", "response", "revisit") and uri.startswith(("http:", "https:"))
+
+
+def _parse(digest: str) -> tuple[str, bytes | None]:
+    """Algorithm and raw bytes; None for bytes that cannot be known. The length tells the encoding apart."""
+    algorithm, _, value = digest.strip().partition(":")
+    algorithm, value = _canonical(algorithm), value.rstrip("=")
+    size = _SIZES.get(algorithm)
+    if size is None:
+        return algorithm, None
+    try:
+        if len(value) == size * 2:
+            return algorithm, bytes.fromhex(value)
+        if len(value) == (size * 8 + 4) // 5:
+            return algorithm, base64.b32decode(value + "=" * (-len(value) % 8), casefold=True)
+        if len(value) == (size * 8 + 5) // 6:
+            padded = value.translate(_URL_SAFE) + "=" * (-len(value) % 4)
+            return algorithm, base64.b64decode(padded, validate=True)
+    except (ValueError, binascii.Error):
+        pass
+    return algorithm, None
+
+
+def _canonical(algorithm: str) -> str:
+    """`SHA-1` is sha1."""
+    return algorithm.strip().lower().replace("-", "")
