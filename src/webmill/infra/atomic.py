@@ -1,0 +1,249 @@
+"""Durable writes: write aside, sync, rename, sync the folder. A name holds the old bytes, the new bytes, or nothing.
+
+Everything happens inside a folder that is held open, so that a folder swapped for a link meanwhile changes nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import io
+import os
+import re
+import secrets
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable, WebmillError
+
+RESERVED = ".webmill-"  # names of our own making begin so; nothing else may
+_TEMP = re.compile(re.escape(RESERVED) + r"tmp-(\d{1,10})-[0-9a-f]{16}", re.ASCII)
+
+_WRONG_PATH = {errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTEMPTY}
+_FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
+_NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOTSUP}
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Durable on return."""
+    with writing(path) as file:
+        file.write(data)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[BinaryIO]:
+    """A file that takes the place of `path` when the block ends well, durably. When it does not, nothing is left."""
+    with open_folder(path.parent) as folder, drafting(folder, what=str(path)) as draft:
+        yield draft.file
+        draft.sync()
+        draft.replace(path.name)
+
+
+def create_exclusive(path: Path, data: bytes) -> None:
+    """`Conflict` when the name exists. Whoever sees the name sees all of the data."""
+    with open_folder(path.parent) as folder, drafting(folder, what=str(path)) as draft:
+        draft.file.write(data)
+        draft.sync()
+        draft.create(path.name)
+
+
+def make_folder(path: Path) -> None:
+    """With its parents, each of them durable."""
+    with os_errors(str(path)):
+        if path.is_dir():
+            return
+    if path.parent != path:
+        make_folder(path.parent)
+    with open_folder(path.parent) as parent, os_errors(str(path)):
+        make_subfolder(parent, path.name)
+
+
+def make_subfolder(folder: int, name: str) -> None:
+    try:
+        os.mkdir(name, dir_fd=folder)
+    except FileExistsError:
+        pass  # made meanwhile by another; opening it will tell whether it is a folder
+    sync_folder(folder)
+
+
+def remove_stale_temps(folder: Path) -> int:
+    """Removes what writers that are gone have left in this folder; how many files that were."""
+    with open_folder(folder) as fd:
+        return remove_stale_temps_in(fd)
+
+
+def remove_stale_temps_in(folder: int) -> int:
+    with os_errors("removing stale temporary files"):
+        return sum(_remove_if_stale(folder, name) for name in os.listdir(folder))
+
+
+def _remove_if_stale(folder: int, name: str) -> bool:
+    """Two signs must agree that the owner is gone.
+
+    The process id alone is wrong for a folder shared between containers; the lock alone is taken a moment after the
+    file is made.
+    """
+    match = _TEMP.fullmatch(name)
+    if not match or _is_running(int(match[1])):
+        return False
+    try:
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+    except OSError:
+        return False  # gone meanwhile, or no file of ours
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return False
+        os.unlink(name, dir_fd=folder)
+    except OSError:
+        return False  # locked by its owner; or gone meanwhile; or no locks here, then nothing can be known
+    finally:
+        os.close(fd)
+    return True
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+class Draft:
+    """A new file under a temporary name in an open folder, until it is published or its block ends."""
+
+    def __init__(self, folder: int, *, what: str) -> None:
+        self.folder = folder
+        self.what = what
+        self.name = f"{RESERVED}tmp-{os.getpid()}-{secrets.token_hex(8)}"
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        with os_errors(what):
+            # 0o666 and the umask, as for any file: the readers may be other users.
+            self.fd = os.open(self.name, flags, 0o666, dir_fd=folder)
+        self._raw = _Raw(self.fd, what=what)
+        self.file = io.BufferedWriter(self._raw, 1 << 16)
+        try:
+            fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # tells remove_stale_temps that we live
+        except OSError:
+            pass  # a file system without locks: remove_stale_temps will leave its files alone
+
+    def sync(self) -> None:
+        """After an error here the kernel may have forgotten the pages: the draft is lost, never synced again."""
+        self.file.flush()
+        with os_errors(self.what):
+            sync(self.fd)
+
+    def replace(self, name: str) -> None:
+        try:
+            os.replace(self.name, name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
+            sync_folder(self.folder)
+        except OSError as error:
+            raise self._failure(error) from error
+
+    def create(self, name: str) -> None:
+        """`Conflict` when the name exists: link(2) decides, so it holds against any other program too."""
+        try:
+            os.link(self.name, name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
+            self.discard()
+            sync_folder(self.folder)
+        except OSError as error:
+            if error.errno in _NO_LINKS:
+                message = f"{self.what}: this file system makes no hard links; keep the collection on one that does"
+                raise Misconfigured(message) from error
+            raise self._failure(error) from error
+
+    def _failure(self, error: OSError) -> WebmillError:
+        if error.errno == errno.ENOENT:  # not the caller's name is missing but ours
+            return Unavailable(f"{self.what}: its temporary file was removed by someone else")
+        return as_webmill_error(error, self.what)
+
+    def discard(self) -> None:
+        try:
+            os.unlink(self.name, dir_fd=self.folder)
+        except OSError:
+            pass  # published by rename, or the disk is ill: remove_stale_temps comes later
+
+    def close(self) -> None:
+        self._raw.close()  # not the buffer: what was not flushed is not wanted
+        self.discard()
+
+
+@contextmanager
+def drafting(folder: int, *, what: str) -> Iterator[Draft]:
+    draft = Draft(folder, what=what)
+    try:
+        yield draft
+    finally:
+        draft.close()
+
+
+class _Raw(io.FileIO):
+    """Its errors are ours, and are told from the errors of whatever else the caller's block does."""
+
+    def __init__(self, fd: int, *, what: str) -> None:
+        super().__init__(fd, "r+b")
+        self._what = what
+
+    def write(self, data: Any, /) -> int:  # any buffer; Python has no name for that before 3.12
+        try:
+            return super().write(data)
+        except OSError as error:
+            raise as_webmill_error(error, self._what) from error
+
+
+@contextmanager
+def open_folder(path: Path) -> Iterator[int]:
+    with os_errors(str(path)):
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def sync(fd: int) -> None:
+    if sys.platform == "darwin":
+        try:
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # fsync there does not reach the platter
+        except OSError as error:
+            if error.errno not in (errno.ENOTSUP, errno.EINVAL):
+                raise
+        else:
+            return
+    os.fsync(fd)
+
+
+def sync_folder(fd: int) -> None:
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some network file systems cannot and need not
+            raise
+
+
+@contextmanager
+def os_errors(what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise as_webmill_error(error, what) from error
+
+
+def as_webmill_error(error: OSError, what: str) -> WebmillError:
+    said = error.strerror or str(error)
+    if error.errno == errno.ENOENT:
+        return NotFound(f"{what}: {said}")
+    if error.errno == errno.EEXIST:
+        return Conflict(f"{what}: {said}")
+    if error.errno in _WRONG_PATH:
+        return BadInput(said, reason="bad_path", source=what)
+    if error.errno in _FORBIDDEN:
+        return Misconfigured(f"{what}: {said}; give this user the right to it, or choose another folder")
+    return Unavailable(f"{what}: {said}")  # a full or ill disk, too many open files: may pass
