@@ -1,0 +1,177 @@
+"""Reading over HTTP and HTTPS: Common Crawl, other people's archives, a collection behind a web server.
+
+Which answers are believed, and what a status means: `http_answers.py`. Proxies, cookies and credentials of the
+environment are not used.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from typing import BinaryIO, Self
+from urllib.parse import quote, urlsplit
+
+import urllib3
+from msgspec import Struct
+from urllib3.exceptions import HTTPError
+
+from webmill.errors import Misconfigured, Unavailable
+from webmill.infra.storage.base import CHUNK, RawStream, Stat, buffered, check_key, check_range, check_read
+from webmill.infra.storage.http_answers import Wanted, date, etag_of, number, redirected, refusal
+
+_REDIRECTS = {301, 302, 303, 307, 308}
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """Times in seconds. Only time spent waiting for the server counts, not the caller's between two reads."""
+
+    connect: float = 10.0
+    silence: float = 30.0  # without a byte
+    total: float = 120.0  # for one answer …
+    slowest: int = 16 << 10  # … plus the time that its bytes take at this rate (bytes per second)
+    redirects: int = 5
+
+
+class HttpStorage:
+    """`Readable` below a base URL. Threads may share it: connections are kept and reused."""
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        user_agent: str,
+        limits: Limits | None = None,
+        proxy: str | None = None,
+        connections: int = 8,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if urlsplit(base_url).scheme not in ("http", "https") or not urlsplit(base_url).hostname:
+            raise Misconfigured(f"not an http or https address: {base_url}")
+        self.base_url = base_url.rstrip("/") + "/"
+        self._headers = {"User-Agent": user_agent, "Accept-Encoding": "identity"}
+        self._limits = limits or Limits()
+        self._clock = clock
+        # urllib3 reads neither proxy variables nor .netrc by itself.
+        self._pool = (
+            urllib3.ProxyManager(proxy, maxsize=connections) if proxy else urllib3.PoolManager(maxsize=connections)
+        )
+
+    def close(self) -> None:
+        self._pool.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def stat(self, key: str) -> Stat:
+        with closing(self._ask("HEAD", check_key(key), {})) as answer:
+            if answer.status != 200:
+                raise refusal(answer, key=key)
+            size = number(answer.headers.get("Content-Length"))
+            if size is None:
+                raise Misconfigured(f"{key}: the server does not tell the size")
+            answer.release_conn()
+            return Stat(key=key, size=size, etag=etag_of(answer), modified=date(answer.headers.get("Last-Modified")))
+
+    def read(self, key: str, *, start: int = 0, length: int | None = None, etag: str | None = None) -> bytes:
+        check_read(key, length or 0)
+        with self._open(key, start=start, length=length, etag=etag) as body:
+            check_read(key, body.left or 0)
+            return b"".join(_limited(body.parts(), key=key))
+
+    def open(self, key: str, *, start: int = 0, length: int | None = None, etag: str | None = None) -> BinaryIO:
+        return buffered(self._open(key, start=start, length=length, etag=etag))
+
+    def _open(self, key: str, *, start: int, length: int | None, etag: str | None) -> _Body:
+        check_range(start, length)
+        wanted = Wanted(key=check_key(key), start=start, length=length, etag=etag)
+        answer = self._ask("HEAD" if length == 0 else "GET", key, wanted.headers())
+        try:
+            left = wanted.check(answer)
+        except BaseException:
+            answer.close()  # the connection too: its body is not read
+            raise
+        return _Body(answer, key=key, left=left, limits=self._limits, clock=self._clock)
+
+    def _ask(self, method: str, key: str, headers: dict[str, str]) -> urllib3.BaseHTTPResponse:
+        url = self.base_url + quote(key, safe="/~")
+        for _ in range(self._limits.redirects + 1):
+            answer = self._request(method, url, headers)
+            if answer.status not in _REDIRECTS:
+                return answer
+            answer.close()
+            url = redirected(url, answer.headers.get("Location", ""))
+        raise Misconfigured(f"{key}: more than {self._limits.redirects} redirects; give the address they lead to")
+
+    def _request(self, method: str, url: str, headers: dict[str, str]) -> urllib3.BaseHTTPResponse:
+        try:
+            return self._pool.request(
+                method,
+                url,
+                headers={**self._headers, **headers},
+                timeout=urllib3.Timeout(connect=self._limits.connect, read=self._limits.silence),
+                preload_content=False,
+                decode_content=False,
+                redirect=False,
+                retries=False,
+            )
+        except HTTPError as error:
+            raise Unavailable(f"{url}: {error}") from error
+
+
+class _Body(RawStream):
+    def __init__(
+        self,
+        answer: urllib3.BaseHTTPResponse,
+        *,
+        key: str,
+        left: int | None,
+        limits: Limits,
+        clock: Callable[[], float],
+    ) -> None:
+        self.left = left  # None: until the chunks end
+        self._answer, self._key, self._clock = answer, key, clock
+        self._limits = limits
+        self._patience = limits.total  # seconds of waiting
+
+    def _next(self, most: int) -> bytes:
+        if self.left == 0:
+            return b""
+        data = self._read(most if self.left is None else min(most, self.left))
+        if self.left is not None:
+            if not data:
+                raise Unavailable(f"{self._key}: the body ended {self.left} bytes early")
+            self.left -= len(data)
+        return data
+
+    def _read(self, most: int) -> bytes:
+        began = self._clock()
+        try:
+            data = self._answer.read1(most)  # one read of the socket: the deadline is looked at after each
+        except HTTPError as error:
+            raise Unavailable(f"{self._key}: {error}") from error
+        self._patience += len(data) / self._limits.slowest - (self._clock() - began)
+        if self._patience < 0:
+            raise Unavailable(f"{self._key}: slower than {self._limits.slowest} bytes a second")
+        return data
+
+    def parts(self) -> Iterator[bytes]:
+        return iter(lambda: self._next(CHUNK), b"")
+
+    def close(self) -> None:
+        """A body that was not read to its end costs its connection."""
+        if not self.closed:
+            self._answer.close()
+        super().close()
+
+
+def _limited(parts: Iterable[bytes], *, key: str) -> Iterator[bytes]:
+    """For a body that did not tell its size."""
+    size = 0
+    for part in parts:
+        size += len(part)
+        check_read(key, size)
+        yield part

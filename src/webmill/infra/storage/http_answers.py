@@ -1,0 +1,149 @@
+"""What an HTTP server's answer to a read must say to be believed, and what it means when it says no.
+
+A range is believed only when everything agrees: status 206, Content-Range, length, and the etag if one was asked for.
+
+    404, 410            NotFound
+    412                 Conflict: the value is another by now
+    416                 BadInput bad_range
+    408, 425, 429, 5xx  Unavailable, with Retry-After if it was sent
+    401, 403, 407, 451  Misconfigured: the server refuses *us*. Common Crawl blocks by 403, and asking on makes that
+                        worse: stop, wait minutes, look at rate and User-Agent. (Some S3 fronts say 403 for a
+                        missing key; there is no telling the two apart.)
+    200 for a range     Unavailable, and the body is not read: it may be the whole gigabyte
+    other               Misconfigured
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from urllib.parse import urljoin, urlsplit
+
+import urllib3
+from msgspec import Struct
+
+from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable, WebmillError
+from webmill.infra.storage.base import Stat, end_of_range
+
+LONGEST_RETRY_AFTER = 3600.0
+_CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(?:(\d+)|\*)", re.ASCII | re.IGNORECASE)
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """What was asked for, held against what came."""
+
+    key: str
+    start: int
+    length: int | None
+    etag: str | None
+
+    @property
+    def whole(self) -> bool:
+        return not self.start and self.length is None
+
+    def headers(self) -> dict[str, str]:
+        headers = {}
+        if not self.whole and self.length != 0:  # a range of no bytes cannot be asked for: HEAD gives the size
+            last = "" if self.length is None else self.start + self.length - 1
+            headers["Range"] = f"bytes={self.start}-{last}"
+        if self.etag and self.etag.startswith('"') and self.etag.isascii() and self.etag.isprintable():
+            # A weak etag never matches by If-Match; `check` compares every kind.
+            headers["If-Match"] = self.etag
+        return headers
+
+    def check(self, answer: urllib3.BaseHTTPResponse) -> int | None:
+        """How many bytes the body has, None when only its end will tell. Raises unless they are the wanted ones."""
+        if answer.status == 416 and self.length is None and _content_range(answer) == (None, None, self.start):
+            return 0  # from the end to the end
+        if answer.status not in (200, 206):
+            raise refusal(answer, key=self.key)
+        if (answer.status == 200) != (self.whole or self.length == 0):
+            raise Unavailable(f"{self.key}: status {answer.status}, asked for {self.headers().get('Range', 'all')}")
+        if self.etag and etag_of(answer) != self.etag:
+            raise Conflict(f"{self.key} is another value by now")
+        length = _length(answer, key=self.key)
+        if self.length == 0:
+            self._check_size(length)
+            return 0
+        return length if self.whole else self._check_part(answer, length)
+
+    def _check_part(self, answer: urllib3.BaseHTTPResponse, length: int | None) -> int:
+        first, last, size = _content_range(answer)
+        self._check_size(size)
+        expected = (size or 0) - self.start if self.length is None else self.length
+        if first != self.start or last != self.start + expected - 1 or length not in (None, expected):
+            said = f"Content-Range {answer.headers.get('Content-Range')!r}, Content-Length {length}"
+            raise Unavailable(f"{self.key}: {said}, asked for {self.headers()['Range']}")
+        return expected
+
+    def _check_size(self, size: int | None) -> None:
+        if size is not None:
+            end_of_range(self.start, self.length, stat=Stat(key=self.key, size=size, etag=""))
+
+
+def refusal(answer: urllib3.BaseHTTPResponse, *, key: str) -> WebmillError:
+    """The error for a status: the table at the top of this file."""
+    status = answer.status
+    if status in (404, 410):
+        return NotFound(f"{key}: status {status}")
+    if status == 412:
+        return Conflict(f"{key} is another value by now")
+    if status == 416:
+        return BadInput("the range is not within the value", reason="bad_range", source=key)
+    if status in (408, 425, 429) or status >= 500:
+        return Unavailable(f"{key}: status {status}", retry_after=_retry_after(answer.headers.get("Retry-After")))
+    if status in (401, 403, 407, 451):
+        return Misconfigured(
+            f"{key}: the server refuses us (status {status}): do not ask on; check the address, the rate and the "
+            "User-Agent, and wait before the next try"
+        )
+    return Misconfigured(f"{key}: status {status}, which is no answer to a read; check the address")
+
+
+def redirected(url: str, location: str) -> str:
+    target = urljoin(url, location)
+    schemes = ("https",) if url.startswith("https:") else ("http", "https")
+    if not location or urlsplit(target).scheme not in schemes:
+        raise Misconfigured(f"{url}: a redirect to {location!r} is not followed")
+    return target
+
+
+def etag_of(answer: urllib3.BaseHTTPResponse) -> str:
+    return answer.headers.get("ETag", "")
+
+
+def _length(answer: urllib3.BaseHTTPResponse, *, key: str) -> int | None:
+    """The length of the body; None when chunks will end it. Neither or both: a cut could not be seen."""
+    length = number(answer.headers.get("Content-Length"))
+    chunked = answer.headers.get("Transfer-Encoding", "").lower() == "chunked"
+    if chunked == (length is not None):
+        raise Misconfigured(f"{key}: the server tells the size of its answer twice or not at all")
+    return length
+
+
+def _content_range(answer: urllib3.BaseHTTPResponse) -> tuple[int | None, int | None, int | None]:
+    """First, last and size of RFC 9110 section 14.4; None for `*` and for what cannot be read."""
+    match = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", "").strip())
+    return (number(match[1]), number(match[2]), number(match[3])) if match else (None, None, None)
+
+
+def number(text: str | None) -> int | None:
+    return int(text) if text and len(text) < 20 and text.isascii() and text.isdecimal() else None
+
+
+def _retry_after(text: str | None) -> float | None:
+    """Seconds or a date (RFC 9110 section 10.2.3), kept between now and an hour."""
+    seconds: float | None = number(text)
+    when = date(text) if seconds is None else None
+    if when:
+        seconds = (when - datetime.now(UTC)).total_seconds()
+    return None if seconds is None else min(max(seconds, 0.0), LONGEST_RETRY_AFTER)
+
+
+def date(text: str | None) -> datetime | None:
+    try:
+        when = parsedate_to_datetime(text or "")
+    except (ValueError, OverflowError):
+        return None
+    return when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
