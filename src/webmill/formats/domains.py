@@ -1,0 +1,42 @@
+"""The registered domain of a host (eTLD+1): what somebody bought, the unit of politeness and of statistics.
+
+By the Public Suffix List as tldextract carries it: no network, no cache on disk. Two views, as in Common Crawl's table:
+`registered_domain` (its `url_host_registered_domain`) knows suffixes of registries only, `private_domain` (its
+`url_host_private_domain`) also those where customers are separate sites: `me.github.io` is one, `github.io` is not.
+
+Neither exists (None) for an IP address, a single label such as `localhost`, and a suffix itself. A name under a TLD
+that is not in the list follows the list's default rule `*`: `www.shop.test` belongs to `shop.test`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, lru_cache
+
+
+@lru_cache(maxsize=65536)
+def registered_domain(host: str) -> str | None:
+    return _under_suffix(host, private=False)
+
+
+@lru_cache(maxsize=65536)
+def private_domain(host: str) -> str | None:
+    return _under_suffix(host, private=True)
+
+
+def _under_suffix(host: str, *, private: bool) -> str | None:
+    labels = host.lower().removesuffix(".").split(".")
+    if len(labels) < 2 or not all(labels) or labels[-1].isdigit() or ":" in host:
+        return None
+    suffix = _suffix_finder()(".".join(labels), private)
+    taken = suffix.count(".") + 1 if suffix else 1
+    return ".".join(labels[-taken - 1 :]) if len(labels) > taken else None
+
+
+@cache
+def _suffix_finder() -> Callable[[str, bool], str]:
+    # Late, since tldextract imports an HTTP client (0.3 s) that this use of it never calls.
+    import tldextract
+
+    extract = tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None, fallback_to_snapshot=True)
+    return lambda host, private: extract.extract_str(host, include_psl_private_domains=private).suffix
