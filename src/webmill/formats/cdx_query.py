@@ -1,0 +1,115 @@
+"""What a CDX server is asked: the range of keys that a URL and a match type mean, and filters on fields (pywb's rules).
+
+A range is two byte strings between which all matching *lines* sort, so that a bisect finds them without parsing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Literal, get_args
+
+import msgspec
+import re2
+
+from webmill.errors import BadInput
+from webmill.formats.cdxj import Capture, format_line
+from webmill.formats.surt import surt, without_surrogates
+
+MatchType = Literal["exact", "prefix", "host", "domain"]
+Predicate = Callable[[Capture], bool]
+
+
+class KeyRange(msgspec.Struct, frozen=True):
+    """Lines with `start <= line < end`."""
+
+    start: bytes
+    end: bytes
+
+    def __contains__(self, line: bytes) -> bool:
+        return self.start <= line < self.end
+
+
+def read_pattern(url: str) -> tuple[str, MatchType | None]:
+    """`*.example.com` asks for a domain, `example.com/a*` for a prefix, others for nothing by themselves (None)."""
+    if url.startswith("*."):
+        return url[2:], "domain"
+    if url.endswith("*"):
+        return url[:-1], "prefix"
+    return url, None
+
+
+def key_range(url: str, match_type: MatchType = "exact") -> KeyRange:
+    if match_type not in get_args(MatchType):
+        raise BadInput(f"matchType is one of {', '.join(get_args(MatchType))}", reason="bad_match_type")
+    key = surt(url)
+    if match_type == "exact":
+        return _between(key, key + "!")  # "!" is next after the space that ends a key
+    if match_type == "prefix":
+        for mark in "/?":  # folded away by the canonical form, but meant
+            key += mark if url.endswith(mark) and not key.endswith(mark) else ""
+        return _between(key, key[:-1] + chr(ord(key[-1]) + 1))
+    host = key.partition(")/")[0]
+    if match_type == "host":
+        return _between(host + ")/", host + "*")  # "*" is next after ")"
+    start = ")/" if "," in host else ","  # a TLD is no host: only what is below it
+    return _between(host + start, host + "-")  # "-" is next after ","
+
+
+def _between(start: str, end: str) -> KeyRange:
+    return KeyRange(start.encode(), end.encode())
+
+
+# --- filters --------------------------------------------------------------------------------------------------------
+
+_OTHER_NAMES = {"statuscode": "status", "mimetype": "mime", "original": "url"}
+
+
+def compile_filter(text: str) -> Predicate:
+    """`[!][=|~]field:value`: the field contains the value, `=` is it, `~` matches the RE2 at its start; `!` inverts.
+
+    A field that is missing is empty. Without `field:` the whole line is meant. BadInput (bad_filter) names the fault.
+    """
+    inverted = text.startswith("!")
+    kind = text[inverted : inverted + 1]
+    kind = kind if kind in ("=", "~") else ""
+    name, colon, value = text[inverted + len(kind) :].partition(":")
+    if not colon:
+        name, value = "", name
+    holds = _comparison(kind, value)
+    read = _reader(_OTHER_NAMES.get(name, name))
+    return lambda capture: holds(read(capture)) is not inverted
+
+
+def compile_filters(texts: Iterable[str]) -> Predicate:
+    """All of them must hold."""
+    filters = [compile_filter(text) for text in texts]
+    return lambda capture: all(holds(capture) for holds in filters)
+
+
+def _comparison(kind: str, value: str) -> Callable[[str], bool]:
+    if kind == "=":
+        return lambda text: text == value
+    if kind == "~":
+        pattern = _regex(value)
+        return lambda text: pattern.match(without_surrogates(text)) is not None
+    return lambda text: value in text
+
+
+def _regex(pattern: str) -> re2._Regexp:
+    """RE2, since it comes from strangers: it never backtracks, and refuses look-around and back-references."""
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except (re2.error, UnicodeError) as error:
+        raise BadInput(f"filter {pattern[:80]!r}: {error}", reason="bad_filter") from error
+
+
+def _reader(name: str) -> Callable[[Capture], str]:
+    if name == "":
+        return lambda capture: format_line(capture).decode("utf-8", "replace").removesuffix("\n")
+    if name == "urlkey":
+        return lambda capture: capture.urlkey
+    if name == "timestamp":
+        return lambda capture: capture.timestamp
+    return lambda capture: capture.text(name)

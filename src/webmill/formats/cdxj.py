@@ -1,0 +1,134 @@
+"""CDXJ: one capture per line, `urlkey SP timestamp SP {json}`, sorted bytewise (pywb's and Common Crawl's index).
+
+Whoever passes millions of lines on keeps them as bytes and cuts them with `key_of`, `prefix_of` and `json_of`; `parse`
+is for those who look inside. Lines end at `\\n` and nowhere else: never `splitlines`, a field may hold other breaks.
+"""
+
+from __future__ import annotations
+
+import re
+from json.encoder import encode_basestring_ascii as _quoted
+
+import msgspec
+
+from webmill.errors import BadInput
+from webmill.formats.surt import without_surrogates
+from webmill.formats.timestamps import is_timestamp
+
+MAX_LINE = 1 << 20
+MAX_DEPTH = 64
+
+# Every value that pywb and Common Crawl write is a string. Other values of other writers are kept as they were spelled:
+# a number of 10,000 digits or 1e400 survives, since nobody here computes with it.
+Value = str | msgspec.Raw
+
+
+class Capture(msgspec.Struct, frozen=True):
+    """One line, taken apart. `fields` are in the line's order; of a repeated name the last value is kept."""
+
+    urlkey: str
+    timestamp: str
+    fields: dict[str, Value]
+
+    def text(self, name: str) -> str:
+        """The field as text, its JSON if it is no string, empty if it is not there."""
+        value = self.fields.get(name, "")
+        return value if isinstance(value, str) else bytes(value).decode("utf-8", "replace")
+
+
+# --- slices of a line, for hot loops --------------------------------------------------------------------------------
+
+
+def key_of(line: bytes) -> bytes:
+    return line.partition(b" ")[0]
+
+
+def prefix_of(line: bytes) -> bytes:
+    """`urlkey SP timestamp`: what the summary of a ZipNum index has of a block's first line."""
+    return b" ".join(line.split(b" ", 2)[:2])
+
+
+def json_of(line: bytes) -> bytes:
+    return line.partition(b" ")[2].partition(b" ")[2]
+
+
+# --- whole lines ----------------------------------------------------------------------------------------------------
+
+
+def parse(line: bytes) -> Capture:
+    """BadInput: line_too_long, line_break, no_key, no_json, bad_timestamp, bad_json, too_deep."""
+    if len(line) > MAX_LINE:
+        raise BadInput(f"{len(line)} bytes in a line, at most {MAX_LINE}", reason="line_too_long")
+    line = line.removesuffix(b"\n").removesuffix(b"\r")
+    if b"\n" in line:
+        raise BadInput("a line break within a line", reason="line_break")
+    parts = line.split(b" ", 2)
+    if len(parts) < 3 or not parts[2].startswith(b"{"):
+        raise BadInput(f"no JSON object in {line[:80]!r}", reason="no_json")
+    key, timestamp, data = parts
+    if not key:
+        raise BadInput("no key before the first space", reason="no_key")
+    if not is_timestamp(timestamp):
+        raise BadInput(f"not 14 digits: {timestamp[:40]!r}", reason="bad_timestamp")
+    return Capture(key.decode("utf-8", "surrogateescape"), timestamp.decode(), parse_fields(data))
+
+
+def parse_fields(data: bytes) -> dict[str, Value]:
+    """The JSON part alone. BadInput: bad_json, too_deep."""
+    try:
+        return _strings.decode(data)
+    except msgspec.ValidationError:
+        return _mixed_fields(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadInput(f"{error} in {data[:80]!r}", reason="bad_json") from error
+
+
+def format_line(capture: Capture) -> bytes:
+    """As pywb and Common Crawl spell it: a space after each comma and colon, ASCII. Ends with a line feed."""
+    return _line(capture, comma=", ", colon=": ")
+
+
+def format_compact_line(capture: Capture) -> bytes:
+    """The same without those spaces, about 5 % shorter; every reader of CDXJ takes both."""
+    return _line(capture, comma=",", colon=":")
+
+
+_strings: msgspec.json.Decoder[dict[str, Value]] = msgspec.json.Decoder(dict[str, str])
+_raw = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_string = msgspec.json.Decoder(str)
+_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"')
+_BRACKETS = re.compile(rb"[\[\]{}]")
+
+
+def _mixed_fields(data: bytes) -> dict[str, Value]:
+    if _depth(data) > MAX_DEPTH:  # before decoding: the decoder recurses
+        raise BadInput(f"JSON nested deeper than {MAX_DEPTH}", reason="too_deep")
+    try:
+        return {
+            name: _string.decode(raw) if bytes(raw).startswith(b'"') else raw.copy()
+            for name, raw in _raw.decode(data).items()
+        }
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadInput(f"{error} in {data[:80]!r}", reason="bad_json") from error
+
+
+def _depth(data: bytes) -> int:
+    depth = deepest = 0
+    for bracket in _BRACKETS.findall(_STRINGS.sub(b"", data)):
+        depth += 1 if bracket in b"[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _line(capture: Capture, *, comma: str, colon: str) -> bytes:
+    members = comma.join(f"{_json(name)}{colon}{_json(value)}" for name, value in capture.fields.items())
+    line = f"{capture.urlkey} {capture.timestamp} {{{members}}}".encode("utf-8", "surrogateescape")
+    if b"\n" in line or " " in capture.urlkey or not capture.urlkey or not is_timestamp(capture.timestamp.encode()):
+        raise BadInput(f"not a key and a timestamp: {line[:80]!r}", reason="bad_key")
+    return line + b"\n"
+
+
+def _json(value: Value) -> str:
+    if isinstance(value, str):
+        return _quoted(without_surrogates(value))
+    return bytes(value).decode("utf-8", "surrogateescape")
