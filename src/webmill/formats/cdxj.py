@@ -130,5 +130,5 @@ def _line(capture: Capture, *, comma: str, colon: str) -> bytes:
 
 def _json(value: Value) -> str:
     if isinstance(value, str):
-        return _quoted(without_surrogates(value))
+        return _quoted(value if value.isascii() else without_surrogates(value))
     return bytes(value).decode("utf-8", "surrogateescape")
