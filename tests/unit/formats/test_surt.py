@@ -11,7 +11,10 @@ from webmill.formats.surt import surt
 RULES = {
     "as Common Crawl has them": [
         ("https://commoncrawl.org/faq/", "org,commoncrawl)/faq"),
-        ("http://www.indeed.com/jobs?q=Support+Job&l=Ohio&start=30", "com,indeed)/jobs?l=ohio&q=support+job&start=30"),
+        (
+            "http://www.indeed.com/jobs?q=Desktop+Support+Specialist&l=Ohio&start=30",
+            "com,indeed)/jobs?l=ohio&q=desktop+support+specialist&start=30",
+        ),
     ],
     "the host is reversed and www goes": [
         ("http://www.example.com/", "com,example)/"),
