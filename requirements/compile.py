@@ -11,7 +11,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
-EXTRAS = ("redis", "rabbitmq", "s3", "sqs", "ray", "meilisearch", "opensearch", "postgres")
+EXTRAS = ("parquet", "redis", "rabbitmq", "s3", "sqs", "ray", "meilisearch", "opensearch", "postgres")
 RUN = HERE / "run.txt"
 
 
@@ -27,7 +27,7 @@ def compile_set(name: str, *sources: str, stdin: str | None = None) -> None:
 
 def main() -> None:
     compile_set("uv", "-", stdin="uv\n")
-    compile_set("run", "pyproject.toml")
+    compile_set("run", "pyproject.toml", "--extra=parquet")
     compile_set("build", "-", stdin="hatchling>=1.27\neditables\n")
     extras = [f"--extra={extra}" for extra in EXTRAS]
     # Judges of our formats that cannot share our environment: pywb pins a redis client of 2016 and needs pkg_resources.
