@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from typing import BinaryIO, Self
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import urllib3
 from msgspec import Struct
@@ -18,7 +18,7 @@ from urllib3.exceptions import HTTPError
 
 from webmill.errors import Misconfigured, Unavailable
 from webmill.infra.storage.base import CHUNK, RawStream, Stat, buffered, check_key, check_range, check_read
-from webmill.infra.storage.http_answers import Wanted, date, etag_of, number, redirected, refusal
+from webmill.infra.storage.http_answers import Wanted, date, etag_of, is_http, number, redirected, refusal
 
 _REDIRECTS = {301, 302, 303, 307, 308}
 
@@ -46,7 +46,7 @@ class HttpStorage:
         connections: int = 8,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        if urlsplit(base_url).scheme not in ("http", "https") or not urlsplit(base_url).hostname:
+        if not is_http(base_url):
             raise Misconfigured(f"not an http or https address: {base_url}")
         self.base_url = base_url.rstrip("/") + "/"
         self._headers = {"User-Agent": user_agent, "Accept-Encoding": "identity"}

@@ -102,11 +102,22 @@ def refusal(answer: urllib3.BaseHTTPResponse, *, key: str) -> WebmillError:
 
 
 def redirected(url: str, location: str) -> str:
-    target = urljoin(url, location)
-    schemes = ("https",) if url.startswith("https:") else ("http", "https")
-    if not location or urlsplit(target).scheme not in schemes:
+    """Where a redirect leads: to HTTP only, and from HTTPS never back to plain HTTP."""
+    try:
+        target = urljoin(url, location)
+    except ValueError:
+        target = ""
+    if not location or not is_http(target) or (url.startswith("https:") and not target.startswith("https:")):
         raise Misconfigured(f"{url}: a redirect to {location!r} is not followed")
     return target
+
+
+def is_http(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
 def etag_of(answer: urllib3.BaseHTTPResponse) -> str:

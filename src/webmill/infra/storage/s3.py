@@ -8,6 +8,7 @@ again after a lost answer, it could meet its own success and call that a `Confli
 from __future__ import annotations
 
 import io
+import re
 import secrets
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from msgspec import Struct
 
-from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable
+from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable, WebmillError
 from webmill.infra.atomic import RESERVED
 from webmill.infra.storage.base import (
     CHUNK,
@@ -42,6 +43,7 @@ from webmill.infra.storage.walk import Entry, is_listed, walk
 PART = 8 << 20  # one part of a multipart upload and one request of a download; 10,000 parts make 78 GiB
 PARTS_AT_ONCE = 4
 CONDITIONAL_LIMIT = 64 << 20  # a conditional write is one request, held in memory
+_STATUS = re.compile(r"status code: (\d{3})")
 # The client would take HTTP_PROXY and its kin from the environment: it is given a proxy that every host is exempt from.
 _NO_PROXY = {"proxy_url": "http://127.0.0.1:9", "proxy_excludes": "*,0.0.0.0/0,::/0"}
 
@@ -126,7 +128,8 @@ class S3Storage:
             first = Matches(self._stat(key, etag=None).etag)
             updated = [self._wins(key, first), self._wins(key, first)]
         finally:
-            self._store.delete(key)
+            with _errors(key):
+                self._store.delete(key)
         if created != 1 or updated != [True, False]:
             raise Misconfigured(
                 f"{self._where}: this store does not honour If-None-Match and If-Match, so two writers would overwrite "
@@ -295,23 +298,26 @@ def _connect(options: S3Options, *, retries: int) -> Any:
 @contextmanager
 def _errors(what: str, *, missing: str | None = None) -> Iterator[None]:
     """`missing` names the bucket, for calls to which "not found" can only mean that it is not there."""
-    from obstore import exceptions as theirs
+    from obstore.exceptions import BaseError
 
     try:
         yield
-    except (FileNotFoundError, theirs.NotFoundError) as error:
-        if missing:
-            raise Misconfigured(f"{missing}: no such bucket; create it") from error
-        raise NotFound(what) from error
-    except (theirs.AlreadyExistsError, theirs.PreconditionError) as error:
-        raise Conflict(f"{what} is another value by now") from error
-    except (theirs.PermissionDeniedError, theirs.UnauthenticatedError) as error:
-        raise Misconfigured(f"{_said(error)}; check the keys and what they may do") from error
-    except (theirs.NotSupportedError, theirs.UnknownConfigurationKeyError, ValueError) as error:
-        raise Misconfigured(f"{what}: {_said(error)}; check the settings of the store") from error
-    except theirs.BaseError as error:
-        raise Unavailable(_said(error)) from error
+    except (BaseError, FileNotFoundError, ValueError) as error:
+        raise _as_webmill_error(error, what=what, missing=missing) from error
 
 
-def _said(error: Exception) -> str:
-    return str(error).partition("\n")[0]
+def _as_webmill_error(error: Exception, *, what: str, missing: str | None) -> WebmillError:
+    from obstore import exceptions as theirs
+
+    said = str(error).partition("\n")[0]
+    status = _STATUS.search(said)
+    number = status[1] if status else ""  # a failed listing is told by nothing else
+    if isinstance(error, FileNotFoundError | theirs.NotFoundError) or number == "404":
+        return Misconfigured(f"{missing}: no such bucket; create it") if missing else NotFound(what)
+    if isinstance(error, theirs.AlreadyExistsError | theirs.PreconditionError):
+        return Conflict(f"{what} is another value by now")
+    if isinstance(error, theirs.PermissionDeniedError | theirs.UnauthenticatedError) or number in ("401", "403"):
+        return Misconfigured(f"{said}; check the keys and what they may do")
+    if isinstance(error, theirs.NotSupportedError | theirs.UnknownConfigurationKeyError | ValueError):
+        return Misconfigured(f"{what}: {said}; check the settings of the store")
+    return Unavailable(said)
