@@ -28,7 +28,8 @@ def test_the_http_charset_rules_over_meta() -> None:
 
 
 @pytest.mark.parametrize(
-    "label", ["utf-7", "unicode_escape", "idna", "undefined", "utf-32", "rot13", "hex", "a\0b", "x" * 99, ""]
+    "label",
+    ["utf-7", "unicode_escape", "idna", "undefined", "utf-32", "rot13", "hex", "a\0b", "x" * 99, "\u212aoi8-r", ""],
 )
 def test_a_label_that_is_not_the_webs_means_nothing(label: str) -> None:
     assert lookup(label) is None

@@ -15,8 +15,10 @@ import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from warcio.archiveiterator import ArchiveIterator
 
 from webmill.formats.content_coding import Decoded, Decoder, Limits, codings_of, dechunk, decode, decode_body
+from webmill.formats.http import split_message
 from webmill.model import Headers
 
 MIB = 1024 * 1024
@@ -238,3 +240,29 @@ def test_a_message_is_unchunked_then_decoded() -> None:
     transfer = Headers([("Transfer-Encoding", "gzip, chunked")])
     assert decode_body(transfer, chunked(gzip.compress(PAGE))) == Decoded(PAGE, True, None)
     assert decode_body(Headers(), PAGE) == Decoded(PAGE, True, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "flaws"),
+    [
+        ("example-iana.org-chunked.warc", {None}),
+        ("example-trunc.warc", {"truncated"}),
+        ("example.warc.gz", {None}),
+        ("post-test.warc.gz", {None}),
+    ],
+)
+def test_archived_bodies_are_decoded_as_warcio_decodes_them(
+    shared_data: Path, name: str, flaws: set[str | None]
+) -> None:
+    path, seen = shared_data / "warc" / "warcio" / name, set()
+    with path.open("rb") as blocks, path.open("rb") as contents:
+        for block, content in zip(
+            ArchiveIterator(blocks, no_record_parse=True), ArchiveIterator(contents), strict=True
+        ):
+            if block.rec_type == "response":
+                message = split_message(block.raw_stream.read())
+                assert message.head is not None
+                decoded = decode_body(message.head.headers, message.body)
+                assert decoded.data == content.content_stream().read()
+                seen.add(decoded.flaw)
+    assert seen == flaws

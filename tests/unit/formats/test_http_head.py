@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import string
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from warcio.archiveiterator import ArchiveIterator
 
 from webmill.errors import BadInput
 from webmill.formats.http import (
@@ -194,3 +196,20 @@ def test_a_capture_cut_inside_its_head_keeps_what_is_there() -> None:
     message = split_message(b"HTTP/1.1 301 Moved\r\nLocation: /x")
     assert message.head is not None
     assert (message.head.headers.get("location"), message.body, message.flaws) == ("/x", b"", ("truncated_head",))
+
+
+def test_real_heads_are_read_as_warcio_reads_them(shared_data: Path) -> None:
+    [path] = (shared_data / "triple").glob("*.warc.gz")
+    seen = 0
+    with path.open("rb") as blocks, path.open("rb") as parsed:
+        pairs = zip(ArchiveIterator(blocks, no_record_parse=True), ArchiveIterator(parsed), range(600), strict=False)
+        for block, theirs, _ in pairs:
+            if block.rec_type != "response":
+                continue
+            message = split_message(block.raw_stream.read())
+            assert message.head is not None
+            assert str(message.head.status) == theirs.http_headers.get_statuscode()
+            assert message.head.headers.pairs == tuple(theirs.http_headers.headers)
+            assert message.body == theirs.raw_stream.read()
+            seen += 1
+    assert seen > 150

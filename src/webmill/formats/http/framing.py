@@ -109,13 +109,13 @@ class ResponseFramer:
         return b""
 
     def _take_head(self, searched: int) -> ResponseHead | None:
+        begin = bytes(self._buffer[:70]).lstrip(b"\r\n")[:5].upper()
+        if begin != b"HTTP/"[: len(begin)]:
+            raise BadInput(f"no status line: {bytes(self._buffer[:40])!r}", reason="no_start_line")
         end = end_of_head(self._buffer, searched=searched)
-        if end is None or end > MAX_HEAD_BYTES:
-            if len(self._buffer) > MAX_HEAD_BYTES:
-                raise BadInput("the head does not end", reason="header_limit")
-            begin = bytes(self._buffer[:64]).lstrip(b"\r\n")[:5].upper()
-            if begin != b"HTTP/"[: len(begin)]:
-                raise BadInput(f"no status line: {bytes(self._buffer[:40])!r}", reason="no_start_line")
+        if (end or len(self._buffer)) > MAX_HEAD_BYTES:
+            raise BadInput("the head does not end", reason="header_limit")
+        if end is None:
             return None
         head = parse_response_head(bytes(self._buffer[:end]))
         del self._buffer[:end]
