@@ -51,29 +51,36 @@ def run(wire: bytes, *, step: int | None = None, close: bool = False, method: st
     )
 
 
+PLAIN = OK + b"Content-Length: 5\r\n\r\nhello"
+CHUNKS = CHUNKED + b"5\r\nhello\r\n6;ext=1\r\n world\r\n0\r\n\r\n"
+TRAILERS = CHUNKED + b"5\r\nhello\r\n0\r\nX-Trailer: a\r\nY: b\r\n\r\nexcess"
+LF_CHUNKS = CHUNKED + b"5\nhello\n0\n\n"
+LENGTH_AND_CHUNKED = OK + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+CHUNKED_IN_1_0 = b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+INTERIM = b"HTTP/1.1 103 Early\r\nLink: x\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n" + OK + b"Content-Length: 2\r\n\r\nhi"
 WIRES = [
-    OK + b"Content-Length: 5\r\n\r\nhello",
+    PLAIN,
     OK + b"Content-Length: 5\r\n\r\nhelloHTTP/1.1 200 OK\r\n\r\n",
     OK + b"Content-Length: 0\r\n\r\n",
     OK + b"Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello",
     OK + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
     OK + b"Content-Length: -1\r\n\r\nhello",
     OK + b"\r\nuntil the end",
-    CHUNKED + b"5\r\nhello\r\n6;ext=1\r\n world\r\n0\r\n\r\n",
-    CHUNKED + b"5\r\nhello\r\n0\r\nX-Trailer: a\r\nY: b\r\n\r\nexcess",
-    CHUNKED + b"5\nhello\n0\n\n",
+    CHUNKS,
+    TRAILERS,
+    LF_CHUNKS,
     CHUNKED + b"5\r\nhelloXX\r\n0\r\n\r\n",
     CHUNKED + b"zz\r\nhello",
     CHUNKED + b"-5\r\nhello",
     CHUNKED + b"FFFFFFFFFFFFFFFFF\r\nhello",
     CHUNKED + b"5\r\nhello\r\n0\r\n" + b"T: " + b"x" * 20_000,
     CHUNKED + b"5;" + b"x" * 5000 + b"\r\nhello\r\n0\r\n\r\n",
-    OK + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
-    b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+    LENGTH_AND_CHUNKED,
+    CHUNKED_IN_1_0,
     b"HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\nContent-Length: 2\r\n\r\nhi",
     OK + b"Transfer-Encoding: gzip, chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n",
     OK + b"Transfer-Encoding: chunked, gzip\r\n\r\nxyz",
-    b"HTTP/1.1 103 Early\r\nLink: x\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n" + OK + b"Content-Length: 2\r\n\r\nhi",
+    INTERIM,
     b"HTTP/1.1 100 Continue\r\n\r\n" * 9,
     b"HTTP/1.1 101 Switching\r\n\r\nsecret",
     b"HTTP/1.1 204 No Content\r\n\r\n",
@@ -85,6 +92,7 @@ WIRES = [
     b"<html>",
     b"HTTP/1.1 99999 X\r\n\r\n",
     b"HTTP/1.1 200 OK\r\nA: " + b"x" * 70_000,
+    CHUNKED + b"5\r\nhelloX\n0\r\n\r\n",
 ]
 
 
@@ -104,7 +112,7 @@ def test_a_damaged_response_means_the_same_in_any_pieces(
     assert run(wire, step=step, close=True) == run(wire, close=True)
 
 
-@pytest.mark.parametrize("wire", [WIRES[0], WIRES[7], WIRES[8], WIRES[21]], ids=lambda wire: repr(wire[:60]))
+@pytest.mark.parametrize("wire", [PLAIN, CHUNKS, TRAILERS, INTERIM], ids=lambda wire: repr(wire[:60]))
 def test_a_response_cut_anywhere_is_never_whole(wire: bytes) -> None:
     whole = run(wire)
     end = wire.index(whole.raw) + len(whole.raw)
@@ -121,14 +129,14 @@ def test_a_length_ends_the_body_and_the_connection_lives() -> None:
 
 
 def test_chunks_and_trailers_are_taken_off_and_the_raw_bytes_are_known() -> None:
-    outcome = run(WIRES[8])
+    outcome = run(TRAILERS)
     assert outcome.body == b"hello"
-    assert outcome.raw + b"excess" == WIRES[8]
+    assert outcome.raw + b"excess" == TRAILERS
     assert (outcome.ended, outcome.reusable, outcome.flaws) == (True, False, {"excess_bytes"})
 
 
 def test_interim_responses_are_not_part_of_the_raw_response() -> None:
-    outcome = run(WIRES[21])
+    outcome = run(INTERIM)
     assert (outcome.body, outcome.interim, outcome.reusable) == (b"hi", 2, True)
     assert outcome.raw == OK + b"Content-Length: 2\r\n\r\nhi"
 
@@ -160,7 +168,7 @@ def test_a_connection_is_never_used_again_after_an_oddity(head: bytes, flaw: str
 
 @pytest.mark.parametrize(
     ("wire", "flaw"),
-    [(WIRES[16], "length_and_chunked"), (WIRES[17], "chunked_in_1_0"), (WIRES[9], "lf_only")],
+    [(LENGTH_AND_CHUNKED, "length_and_chunked"), (CHUNKED_IN_1_0, "chunked_in_1_0"), (LF_CHUNKS, "lf_only")],
 )
 def test_chunks_that_are_clear_but_odd_are_read_and_close_the_connection(wire: bytes, flaw: str) -> None:
     outcome = run(wire)

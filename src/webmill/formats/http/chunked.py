@@ -68,11 +68,10 @@ class ChunkedReader:
         return True
 
     def _data_end(self) -> bool:
-        line = self._take_line(0)
-        if line is None:
-            return False
-        if line:
+        if self._buffer and self._buffer[0] not in b"\r\n":
             return self._break()
+        if self._take_line(0) is None:
+            return False
         self._expect = self._size_line
         return True
 
@@ -94,7 +93,7 @@ class ChunkedReader:
         """A line of at most `limit` bytes and its end, or None while it has not come."""
         end = self._buffer.find(b"\n", 0, limit + 2)
         if end < 0:
-            if len(self._buffer) >= limit + 2 or (limit == 0 and bytes(self._buffer[:1]) not in (b"", b"\r")):
+            if len(self._buffer) >= limit + 2:
                 self._break()
             return None
         line = self._buffer[:end]

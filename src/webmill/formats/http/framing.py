@@ -30,6 +30,7 @@ from webmill.formats.http.head import MAX_HEAD_BYTES, OWS, ResponseHead, end_of_
 
 MAX_INTERIM = 8
 _MAX_LENGTH_DIGITS = 18
+_MAX_BLANK = 64  # bytes of empty lines before a status line
 
 
 class ResponseFramer:
@@ -109,8 +110,9 @@ class ResponseFramer:
         return b""
 
     def _take_head(self, searched: int) -> ResponseHead | None:
-        begin = bytes(self._buffer[:70]).lstrip(b"\r\n")[:5].upper()
-        if begin != b"HTTP/"[: len(begin)]:
+        seen = bytes(self._buffer[: _MAX_BLANK + 1])
+        begin = seen.lstrip(b"\r\n")[:5].upper()
+        if begin != b"HTTP/"[: len(begin)] or (not begin and len(seen) > _MAX_BLANK):
             raise BadInput(f"no status line: {bytes(self._buffer[:40])!r}", reason="no_start_line")
         end = end_of_head(self._buffer, searched=searched)
         if (end or len(self._buffer)) > MAX_HEAD_BYTES:
