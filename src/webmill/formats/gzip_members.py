@@ -27,7 +27,7 @@ class DamagedMember(BadInput):
     """A member that is no member: truncated_member, bad_gzip, bad_crc."""
 
 
-def inflate_whole(raw: Window, *, most: int = INFLATED_MOST) -> bytearray | None:
+def inflate_whole(raw: Window, *, most: int) -> bytearray | None:
     """The member at `raw`, in one call to libdeflate, when it is small and where it ends is plain to see.
 
     The guess is the next magic (or the end of the data); the proof is that the last eight bytes before it are the

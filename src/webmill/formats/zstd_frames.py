@@ -23,8 +23,6 @@ DICTIONARY_MOST = 16 << 20
 DICTIONARY_FRAME = b"\x5d\x2a\x4d\x18"
 BLOCK_MOST = 128 << 10
 
-Dictionary = zstandard.ZstdCompressionDict
-
 
 def is_frame(start: bytes) -> bool:
     """A frame, or a skippable one."""
@@ -32,19 +30,22 @@ def is_frame(start: bytes) -> bool:
 
 
 class FrameReader:
-    """Reads the one frame at `raw` piece by piece; `raw` is left at its end. A skippable frame holds nothing."""
+    """Reads the one frame at `raw` piece by piece; `raw` is left at its end. A skippable frame holds nothing.
 
-    def __init__(self, raw: Window, dictionary: Dictionary | None) -> None:
-        self.dictionary = dictionary
+    `decoder` is the one for the frames that follow: another than before when this frame brought a dictionary.
+    """
+
+    def __init__(self, raw: Window, decoder: zstandard.ZstdDecompressor) -> None:
+        self.decoder = decoder
         self._start = raw.position
         self._stream: zstandard.ZstdDecompressionReader | None = None
         raw.has(4)
         magic = bytes(raw.data[raw.at : raw.at + 4])
         if magic == MAGIC:
-            blocks = cast(IO[bytes], _Blocks(raw))  # the decoder asks only for `read`
-            self._stream = _decoder(dictionary).stream_reader(blocks, read_size=BLOCK_MOST)
+            blocks = cast("IO[bytes]", _Blocks(raw))  # the decoder asks only for `read`
+            self._stream = decoder.stream_reader(blocks, read_size=BLOCK_MOST)
         elif magic == DICTIONARY_FRAME:
-            self.dictionary = _dictionary(_skippable(raw, most=DICTIONARY_MOST))
+            self.decoder = _decoder_with(_skippable(raw, most=DICTIONARY_MOST))
         else:
             _skippable(raw, most=0)
 
@@ -113,14 +114,15 @@ def _skippable(raw: Window, *, most: int) -> bytes:
     return b""
 
 
-def _dictionary(content: bytes) -> Dictionary:
-    if content.startswith(MAGIC):
-        try:
-            content = _decoder().stream_reader(io.BytesIO(content)).read(DICTIONARY_MOST)
-        except zstandard.ZstdError as error:
-            raise DamagedMember(f"zstd dictionary: {error}", reason="bad_zstd") from None
-    return Dictionary(content)
+def new_decoder() -> zstandard.ZstdDecompressor:
+    return zstandard.ZstdDecompressor(max_window_size=WINDOW_MOST)
 
 
-def _decoder(dictionary: Dictionary | None = None) -> zstandard.ZstdDecompressor:
-    return zstandard.ZstdDecompressor(dict_data=dictionary, max_window_size=WINDOW_MOST)
+def _decoder_with(dictionary: bytes) -> zstandard.ZstdDecompressor:
+    try:
+        if dictionary.startswith(MAGIC):
+            dictionary = new_decoder().stream_reader(io.BytesIO(dictionary)).read(DICTIONARY_MOST)
+        content = zstandard.ZstdCompressionDict(dictionary)
+        return zstandard.ZstdDecompressor(dict_data=content, max_window_size=WINDOW_MOST)
+    except (zstandard.ZstdError, ValueError) as error:
+        raise DamagedMember(f"zstd dictionary: {error}", reason="bad_zstd") from None

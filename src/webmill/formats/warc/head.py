@@ -50,7 +50,7 @@ def _fields(text: str) -> list[tuple[str, str]]:
         for name, _, value in [line.partition(":") for line in lines[:-2]]
         if value and name and name[0] not in " \t"
     ]
-    if len(pairs) == len(lines) - 2 == text.count("\n") - 1 and " :" not in text:
+    if len(pairs) == len(lines) - 2 == text.count("\n") - 1 and not lines[-2] and " :" not in text:
         return pairs
     return _odd_fields(text)
 

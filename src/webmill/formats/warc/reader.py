@@ -59,7 +59,7 @@ class _Reading:
         self.limits = limits
         self.kind = ""  # of the last unit that was recognised: after damage we look for more of the same
         self.credit = CREDIT
-        self.dictionary: zstd_frames.Dictionary | None = None
+        self.decoder = zstd_frames.new_decoder()
 
     def items(self) -> Iterator[Record | Damage]:
         raw = self.raw
@@ -79,7 +79,8 @@ class _Reading:
     def _member(self, kind: str) -> Iterator[Record | Damage]:
         start = self.raw.position
         try:
-            whole = gzip_members.inflate_whole(self.raw) if kind == "gzip" else None
+            most = min(self.limits.block, gzip_members.INFLATED_MOST)
+            whole = gzip_members.inflate_whole(self.raw, most=most) if kind == "gzip" else None
             if whole is not None:
                 items = list(_inside(Window.over(whole), limits=self.limits))
                 yield from _placed(items, start, self.raw.position)
@@ -97,19 +98,20 @@ class _Reading:
         try:
             for item in _inside(Window(reader), limits=self.limits):
                 held.append(item)
-                weight += len(item.content) if isinstance(item, Record) else 0
-                if weight > self.limits.block:
+                weight += _weight(item)
+                if weight > self.limits.block and len(held) > 1:
                     yield from _placed(held, start, self.raw.position, shared=True)
                     handed_out += len(held)
                     held, weight = [], 0
         except DamagedMember as error:
-            error.message += f" ({handed_out} records of it were handed out, {len(held)} held back and dropped)"
+            if handed_out:
+                error.message += f" ({handed_out} records of it were handed out before that was known)"
             raise
         yield from _placed(held, start, self.raw.position, shared=handed_out > 0)
 
     def _frame_reader(self) -> Source:
-        reader = zstd_frames.FrameReader(self.raw, self.dictionary)
-        self.dictionary = reader.dictionary
+        reader = zstd_frames.FrameReader(self.raw, self.decoder)
+        self.decoder = reader.decoder
         return reader
 
     # --- after an error -----------------------------------------------------------------------------------------
@@ -172,6 +174,11 @@ def _inside(window: Window, *, limits: Limits) -> Iterator[Record | Damage]:
             yield framing.resynchronise(
                 window, "warc", window.position, reason="not_warc", message="no record begins here"
             )
+
+
+def _weight(item: Record | Damage) -> int:
+    """What holding it back costs in memory, roughly: its content and its header."""
+    return item.length - item.content_length + len(item.content) if isinstance(item, Record) else 256
 
 
 def _placed(items: list[Record | Damage], start: int, end: int, *, shared: bool = False) -> Iterator[Record | Damage]:

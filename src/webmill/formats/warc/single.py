@@ -10,7 +10,7 @@ from webmill.formats.warc import framing
 from webmill.formats.warc.head import Head, Limits
 from webmill.formats.warc.reader import DEFAULT, read_records, recognise
 from webmill.formats.window import Source, Window
-from webmill.formats.zstd_frames import FrameReader
+from webmill.formats.zstd_frames import FrameReader, new_decoder
 from webmill.model import Damage, Headers, Record
 
 # The record itself is whole in spite of these.
@@ -67,7 +67,7 @@ def open_block(source: Source, *, limits: Limits = DEFAULT) -> Block:
     kind = recognise(raw)
     window = raw
     if kind in ("gzip", "zstd"):
-        window = Window(MemberReader(raw) if kind == "gzip" else FrameReader(raw, None))
+        window = Window(MemberReader(raw) if kind == "gzip" else FrameReader(raw, new_decoder()))
         window.has(1)
         kind = framing.sniff(window)
     if not kind:
