@@ -87,9 +87,7 @@ def webmill(ctx: click.Context, *, verbose: int, quiet: bool, log_format: str | 
 def main() -> NoReturn:
     """Run the command; bad input ends as a sentence on stderr, never as a traceback."""
     try:
-        webmill.main(standalone_mode=False)
-    except click.exceptions.Exit as done:
-        leave(done.exit_code)
+        code = webmill.main(standalone_mode=False)  # click gives the code of an Exit back as the value
     except click.ClickException as error:
         error.show()
         leave(error.exit_code)
@@ -106,7 +104,7 @@ def main() -> NoReturn:
     except OSError as error:
         say(f"error: {error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
         leave(FAILED)
-    leave(0)
+    leave(code)
 
 
 def heading(error: WebmillError) -> str:

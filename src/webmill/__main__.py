@@ -1,0 +1,5 @@
+"""`python -m webmill`."""
+
+from webmill.cli.main import main
+
+main()

@@ -1,0 +1,142 @@
+"""`webmill warc`: look into WARC and ARC files; say what is damaged, where and why."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import msgspec
+
+from webmill.cli.context import Context, finish, note, pass_context
+from webmill.cli.progress import Progress
+from webmill.formats import digest
+from webmill.formats.warc import read_records
+from webmill.model import Damage, Record
+
+FILES = click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object per line on stdout.")
+
+
+@click.group()
+def warc() -> None:
+    """Check and list WARC and ARC files: plain, gzip per record or as a whole, zstd."""
+
+
+@warc.command(
+    epilog="""\b
+Examples:
+  webmill warc check crawl-data/*/segments/*/warc/*.warc.gz
+  webmill warc check --json suspicious.warc.gz | jq .reason
+
+Exit code 3 when anything is damaged."""
+)
+@FILES
+@AS_JSON
+@pass_context
+def check(context: Context, /, *, files: tuple[Path, ...], as_json: bool) -> None:
+    """Read every byte: member checksums, lengths, terminators, digests.
+
+    Good records of a damaged file are counted as good; each damage is a line with its byte range and reason.
+    """
+    damaged = 0
+    for file in files:
+        records = 0
+        for item in items_of(file, context):
+            if isinstance(item, Record):
+                records += 1
+                wrong = digest_fault(item)
+                if wrong:
+                    damaged += 1
+                    report(file, wrong, as_json=as_json)
+            else:
+                damaged += 1
+                report(file, item, as_json=as_json)
+        note(f"{file}: {records:,} records")
+    finish(rejected=damaged, where="the lines above name file, byte range and reason")
+
+
+@warc.command(
+    "list",
+    epilog="""\b
+Example:
+  webmill warc list file.warc.gz | awk '$3 == "response"'""",
+)
+@FILES
+@AS_JSON
+@pass_context
+def list_records(context: Context, /, *, files: tuple[Path, ...], as_json: bool) -> None:
+    """One line per record: offset, stored length, type, date, URL."""
+    damaged = 0
+    for file in files:
+        for item in items_of(file, context):
+            if isinstance(item, Damage):
+                damaged += 1
+                report(file, item, as_json=False, err=True)
+            elif as_json:
+                click.echo(msgspec.json.encode(row_of(file, item)))
+            else:
+                row = row_of(file, item)
+                columns = (row.offset, row.length, row.type or "-", row.date or "-", printable(row.url or "-"))
+                click.echo("\t".join(map(str, columns)))
+    finish(rejected=damaged, where="run `webmill warc check` on these files")
+
+
+class Row(msgspec.Struct, frozen=True):
+    file: str
+    offset: int
+    length: int
+    type: str | None
+    date: str | None
+    url: str | None
+    record_id: str | None
+    content_length: int
+
+
+def row_of(file: Path, record: Record) -> Row:
+    texts = (record.type, record.date, record.target_uri, record.record_id)
+    kind, date, url, record_id = (text and text.encode("utf-8", "replace").decode() for text in texts)
+    return Row(str(file), record.offset, record.length, kind, date, url, record_id, record.content_length)
+
+
+def items_of(file: Path, context: Context) -> Iterator[Record | Damage]:
+    """Every record and damage of a file, with progress by bytes."""
+    with file.open("rb") as source:
+        size = os.fstat(source.fileno()).st_size
+        with context.progress(file.name, total=size, unit="bytes") as bar:
+            yield from following(read_records(source), bar)
+
+
+def following(items: Iterator[Record | Damage], bar: Progress) -> Iterator[Record | Damage]:
+    seen = 0
+    for item in items:
+        end = item.offset + item.length if isinstance(item, Record) else item.end
+        bar.advance(max(0, end - seen))
+        seen = max(seen, end)
+        yield item
+
+
+def digest_fault(record: Record) -> Damage | None:
+    """A block that was too long to hold (over 64 MiB) keeps its member's checksum as its only witness."""
+    if record.cut:
+        return None
+    found = digest.check(record.headers, record.content)
+    wrong = [name for name in ("block", "payload") if getattr(found, name) is digest.Verdict.MISMATCH]
+    if not wrong:
+        return None
+    message = f"{' and '.join(wrong)} digest of {record.record_id} is of other bytes"
+    return Damage(record.offset, record.offset + record.length, "digest_mismatch", message)
+
+
+def report(file: Path, damage: Damage, *, as_json: bool, err: bool = False) -> None:
+    if as_json:
+        click.echo(msgspec.json.encode({"file": str(file), **msgspec.to_builtins(damage)}))
+    else:
+        line = f"{file}: bytes {damage.offset}-{damage.end}: {damage.reason}: {damage.message}"
+        click.echo(printable(line), err=err)
+
+
+def printable(text: str) -> str:
+    """A URL from an archive cannot move the cursor."""
+    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text)

@@ -1,0 +1,110 @@
+"""Settings to live parts: the only file that names backends. Each is imported when it is chosen.
+
+storage    a path · file:PATH · memory: · http(s)://… (reading) · s3://BUCKET/PREFIX?endpoint=…
+queue      sqlite:FILE · memory: · amqp(s)://…
+executor   pool · inline · ray:auto · ray://HOST:PORT
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from webmill import __version__
+from webmill.config import Executor as ExecutorSettings
+from webmill.config import Http as HttpSettings
+from webmill.config import Queue as QueueSettings
+from webmill.errors import Misconfigured
+from webmill.infra.executor.base import Executor
+from webmill.infra.queue.base import Queue
+from webmill.infra.retry import Policy
+from webmill.infra.storage.base import Readable, Storage
+from webmill.infra.storage.retrying import Retrying, RetryingReads
+
+
+def open_storage(url: str) -> Storage:
+    """A place that can be written to."""
+    scheme, rest = scheme_of(url)
+    if scheme == "file":
+        from webmill.infra.storage.local import LocalStorage
+
+        return LocalStorage(Path(rest))
+    if scheme == "memory":
+        from webmill.infra.storage.memory import MemoryStorage
+
+        return MemoryStorage()
+    if scheme == "s3":
+        from webmill.infra.storage.s3 import S3Options, S3Storage
+
+        return Retrying(S3Storage(S3Options.from_url(url)), policy=Policy())
+    raise Misconfigured(f"cannot write to {url}: use a folder or s3://BUCKET/PREFIX")
+
+
+def open_readable(url: str, *, http: HttpSettings) -> Readable:
+    """A place that can be read: all the above and the web."""
+    if scheme_of(url)[0] not in ("http", "https"):
+        return open_storage(url)
+    from webmill.infra.storage.http import HttpStorage, Limits
+
+    storage = HttpStorage(url, user_agent=user_agent(http.contact), limits=Limits(total=http.timeout))
+    return RetryingReads(storage, policy=Policy())
+
+
+def locate(url: str, *, http: HttpSettings) -> tuple[Readable, str]:
+    """The storage and the key of one file that is named by a path or an address."""
+    scheme, rest = scheme_of(url)
+    if scheme == "file":
+        path = Path(rest)
+        return open_readable(str(path.parent), http=http), path.name
+    parts = urlsplit(url)
+    folder, _, name = parts.path.rpartition("/")
+    if not name:
+        raise Misconfigured(f"{url} names a folder, not a file")
+    return open_readable(parts._replace(path=folder).geturl(), http=http), name
+
+
+def user_agent(contact: str) -> str:
+    return f"webmill/{__version__}" + (f" (+{contact})" if contact else "")
+
+
+def open_queue(settings: QueueSettings, *, name: str, folder: Path) -> Queue:
+    """`name` tells the queues of one broker apart; a relative SQLite file lies in `folder`."""
+    scheme, rest = scheme_of(settings.url)
+    if scheme == "sqlite":
+        from webmill.infra.queue.sqlite import SqliteQueue
+
+        return SqliteQueue(folder / rest, max_attempts=settings.attempts, lease=settings.lease)
+    if scheme == "memory":
+        from webmill.infra.queue.memory import MemoryQueue
+
+        return MemoryQueue(max_attempts=settings.attempts, lease=settings.lease)
+    if scheme in ("amqp", "amqps"):
+        from webmill.infra.queue.rabbitmq import RabbitQueue
+
+        return RabbitQueue(settings.url, name=name, max_attempts=settings.attempts)
+    raise Misconfigured(f"unknown queue {settings.url}: use sqlite:FILE, amqp://… or memory:")
+
+
+def open_executor(settings: ExecutorSettings) -> Executor:
+    workers = settings.jobs or None
+    if settings.url == "pool":
+        from webmill.infra.executor.pool import PoolExecutor
+
+        return PoolExecutor(workers=workers)
+    if settings.url == "inline":
+        from webmill.infra.executor.inline import InlineExecutor
+
+        return InlineExecutor()
+    if settings.url.startswith("ray:"):
+        from webmill.infra.executor.ray import RayExecutor
+
+        return RayExecutor(settings.url, workers=workers)
+    raise Misconfigured(f"unknown executor {settings.url}: use pool, inline, ray:auto or ray://HOST:PORT")
+
+
+def scheme_of(url: str) -> tuple[str, str]:
+    """`("file", path)` for a plain path; a Windows drive is no scheme."""
+    scheme, colon, rest = url.partition(":")
+    if not colon or len(scheme) < 2 or "/" in scheme or "." in scheme:
+        return "file", url
+    return scheme.lower(), rest.removeprefix("//") if scheme.lower() == "file" else rest
