@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from webmill.errors import BadInput, Conflict, NotFound
+from webmill.errors import BadInput, Conflict, NotFound, Unavailable
 from webmill.infra.storage.base import Absent, Matches
 from webmill.infra.storage.local import LocalStorage
 
@@ -121,7 +121,7 @@ def test_a_file_cut_while_it_is_read_is_an_error(root: Path, storage: LocalStora
     with storage.open("k") as stream:
         stream.read(10)
         os.truncate(root / "k", 100)
-        with pytest.raises(Exception, match="cut"):
+        with pytest.raises(Unavailable, match="cut"):
             stream.read()
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from rich.pretty import pretty_repr
 
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable
 from webmill.infra.storage.base import Absent, Matches
@@ -221,7 +222,7 @@ def test_an_address_that_is_none_is_the_operators_matter(url: str) -> None:
 
 def test_secrets_are_not_shown() -> None:
     options = S3Options.from_url("s3://AK:hidden@bucket")
-    assert "hidden" not in repr(options) + str(options)
+    assert "hidden" not in repr(options) + str(options) + pretty_repr(options)
 
 
 @pytest.mark.server("s3")

@@ -29,7 +29,6 @@ from webmill.infra.atomic import (
     drafting,
     make_folder,
     make_subfolder,
-    open_folder,
     os_errors,
     remove_stale_temps_in,
     sync_folder,
@@ -138,11 +137,11 @@ class LocalStorage:
 
     @contextmanager
     def _walked(self, path: str, *, create: bool = False) -> Iterator[int]:
-        """The folder at a path below the root. Segment by segment: only the last link of a path is not followed."""
+        """The folder at a path below the root, segment by segment: O_NOFOLLOW guards only the last one of a path."""
         if create:
             make_folder(self.root)
-        with open_folder(self.root) as root:
-            fd = os.dup(root)
+        with os_errors(str(self.root)):
+            fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
         try:
             with os_errors(path):
                 for segment in filter(None, path.split("/")):

@@ -77,7 +77,11 @@ class S3Options(Struct, frozen=True, kw_only=True):
         )
 
     def __repr__(self) -> str:
-        return f"S3Options(bucket={self.bucket!r}, prefix={self.prefix!r}, endpoint={self.endpoint!r})"  # no secret
+        return f"S3Options(bucket={self.bucket!r}, prefix={self.prefix!r}, endpoint={self.endpoint!r})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """No secret here either: this is what a printed traceback shows."""
+        return [("bucket", self.bucket), ("prefix", self.prefix), ("endpoint", self.endpoint)]
 
 
 class S3Storage:
