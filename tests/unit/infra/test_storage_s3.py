@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -239,3 +240,29 @@ def test_without_its_extra_the_repair_is_named(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "obstore.store", None)
     with pytest.raises(Misconfigured, match=r"pip install 'webmill\[s3\]'"):
         S3Storage(S3Options(bucket="bucket"))
+
+
+FORKING = """
+import os, sys
+from webmill.errors import Misconfigured, NotFound
+from webmill.infra.storage.s3 import S3Options, S3Storage
+options = S3Options.from_url(sys.argv[1])
+def look(storage):
+    try:
+        storage().stat("k")
+    except (Misconfigured, NotFound) as error:
+        print(type(error).__name__, flush=True)
+storage = S3Storage(options)
+look(lambda: storage)
+if os.fork() == 0:
+    look(lambda: storage)
+    look(lambda: S3Storage(options))
+    os._exit(0)
+os.wait()
+"""
+
+
+def test_a_forked_process_is_told_instead_of_hanging(careless: CarelessStore) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", FORKING, careless.url]
+    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    assert said.split() == ["NotFound", "Misconfigured", "Misconfigured"]

@@ -8,6 +8,7 @@ again after a lost answer, it could meet its own success and call that a `Confli
 from __future__ import annotations
 
 import io
+import os
 import re
 import secrets
 from collections.abc import Callable, Iterator
@@ -299,11 +300,24 @@ def _connect(options: S3Options, *, retries: int) -> Any:
         )
 
 
+class _Threads:
+    """The client's threads belong to the process that used it first: in a fork of it every call would hang."""
+
+    owner: int | None = None
+
+    @classmethod
+    def check(cls) -> None:
+        cls.owner = cls.owner or os.getpid()
+        if cls.owner != os.getpid():
+            raise Misconfigured("S3 was used before this process was forked; start processes by spawn or forkserver")
+
+
 @contextmanager
 def _errors(what: str, *, missing: str | None = None) -> Iterator[None]:
     """`missing` names the bucket, for calls to which "not found" can only mean that it is not there."""
     from obstore.exceptions import BaseError
 
+    _Threads.check()
     try:
         yield
     except (BaseError, FileNotFoundError, ValueError) as error:
