@@ -1,0 +1,273 @@
+"""One killable process that runs calls one after the other, and always has a reason when it dies.
+
+    child = Child(Job(pickle.dumps(function), Limits(wall=60)), PICKLED)
+    child.receive()                    # Ready, or Misconfigured when the function cannot be loaded there
+    child.send(packed(item))
+    match child.receive():             # Value, Raised, or Death: then start another one
+
+Guarantees
+- A child ends when its parent ends, however that happened, and takes the processes it started with it (Linux; elsewhere
+  only as far as it gives the interpreter back).
+- `receive` returns: an answer, or a Death when the process died, passed a limit, hung up or spoke nonsense. It never
+  reads more than `limits.output` bytes.
+- After a Death, `kill` or `close` the process is reaped: no zombie, no open file.
+
+Not for two threads at once. The other end is `child_loop.py`; the reasons are in docs/decisions/0005-processes.md.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pickle
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import NamedTuple
+
+from webmill.errors import Misconfigured, Unavailable
+from webmill.infra import child_loop
+from webmill.infra.child_loop import Job, Limits, Raised
+
+__all__ = ["PICKLED", "Child", "Codec", "Death", "Job", "Limits", "Raised", "Ready", "Value", "packed"]
+
+START_DEADLINE = 120.0  # interpreter and imports, on a machine that is busy
+GRACE = 5.0  # from hanging up to being gone
+TICK = 1.0  # between two looks whether a silent child is still there
+LAST_WORDS = 16384
+BOOT = "import sys; sys.path[:] = sys.argv[3:]; from webmill.infra.child_loop import main; main()"
+
+
+class Codec(NamedTuple):
+    """How the child's answers are read. Anything these raise means that the child spoke nonsense."""
+
+    value: Callable[[bytes], object]
+    raised: Callable[[bytes], Raised]
+
+
+PICKLED = Codec(pickle.loads, pickle.loads)  # only for children that run nothing but our own code on our own data
+
+
+class Ready(NamedTuple):
+    """The function is loaded; send a call."""
+
+
+class Value(NamedTuple):
+    value: object
+
+
+class Death(NamedTuple):
+    """The process is gone and reaped."""
+
+    reason: str
+    over_limit: bool
+
+
+Answer = Ready | Value | Raised | Death
+
+
+def packed(*arguments: object, **options: object) -> bytes:
+    """A call, ready to send. Raises what pickle, or the arguments' own code, raises when they cannot travel."""
+    return pickle.dumps((arguments, options), protocol=pickle.HIGHEST_PROTOCOL)
+
+
+class Child:
+    def __init__(self, job: Job, codec: Codec) -> None:
+        self._job = job
+        self._codec = codec
+        self._is_ready = False
+        self._set_deadline(START_DEADLINE)
+        try:
+            with ExitStack() as ours, ExitStack() as theirs:
+                self._start(ours, theirs)
+                self._files = ours.pop_all()
+        except OSError as error:
+            raise Unavailable(f"cannot start a worker process: {error}") from error
+        self._closed = False
+        self._tell(pickle.dumps(job))
+
+    def _start(self, ours: ExitStack, theirs: ExitStack) -> None:
+        self._stderr = ours.enter_context(tempfile.TemporaryFile(buffering=0))  # noqa: SIM115 - the stack closes it
+        # Append: we truncate this file between calls, under the child's feet.
+        fcntl.fcntl(self._stderr, fcntl.F_SETFL, os.O_APPEND)
+        self._pipe, pipe = socket.socketpair()
+        ours.enter_context(self._pipe)
+        theirs.enter_context(pipe)
+        life, our_life = os.pipe()
+        ours.callback(os.close, our_life)
+        theirs.callback(os.close, life)
+        self._process = subprocess.Popen(
+            [sys.executable, "-u", "-c", BOOT, str(pipe.fileno()), str(life), *sys.path],
+            stdin=subprocess.DEVNULL,
+            stdout=self._stderr,
+            stderr=self._stderr,
+            pass_fds=(pipe.fileno(), life),
+            process_group=0,  # its own group: Ctrl-C does not reach it, and what it starts dies with it
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def deadline(self) -> float | None:
+        """When `time.monotonic()` passes this, `receive` will not wait any longer."""
+        return self._deadline
+
+    def fileno(self) -> int:
+        """Readable when `receive` has something to read: for selectors."""
+        return self._pipe.fileno()
+
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def send(self, call: bytes) -> None:
+        """Start a `packed` call, one at a time; the first may be sent before the child is Ready."""
+        if os.fstat(self._stderr.fileno()).st_size:
+            self._stderr.truncate(0)
+        if self._is_ready:
+            self._set_deadline(self._job.limits.wall)
+        self._tell(call)
+
+    def receive(self) -> Answer:
+        try:
+            kind, payload = self._read_frame()
+        except (child_loop.Hangup, ConnectionError):
+            return self._dead_after_hangup()
+        except TimeoutError:
+            return self._slain(f"took more than {self._allowed:g} s", over_limit=True)
+        except _Flood as flood:
+            return self._slain(str(flood), over_limit=True)
+        self._set_deadline(None)
+        return self._understand(kind, payload)
+
+    def last_words(self) -> str:
+        """The end of what this call wrote to stdout and stderr, on one line, safe to log."""
+        size = os.fstat(self._stderr.fileno()).st_size
+        text = os.pread(self._stderr.fileno(), LAST_WORDS, max(0, size - LAST_WORDS)).decode("utf-8", "replace")
+        text, fatal, stack = text.rpartition("Fatal Python error")  # its stack tells most in its first lines
+        said = f"{text[-500:]}{fatal}{stack[:500]}" if fatal else stack[-1000:]
+        said = " | ".join(line.strip() for line in said.splitlines() if line.strip())
+        return "".join(letter if letter.isprintable() else "?" for letter in said)
+
+    def kill(self) -> None:
+        """At once, with everything it started; for a child that is busy or not trusted."""
+        if not self._closed:
+            self._end()
+            self._release()
+
+    def close(self) -> None:
+        """Hang up and let it leave by itself; for a child that is idle."""
+        if not self._closed:
+            self._pipe.close()
+            self._leave(GRACE)
+            self.kill()
+
+    def _tell(self, payload: bytes) -> None:
+        self._pipe.settimeout(self._remaining())
+        try:
+            child_loop.send_frame(self._pipe, child_loop.CALL, payload)
+        except (ConnectionError, TimeoutError):
+            pass  # `receive` meets the same end and has the words for it
+
+    def _read_frame(self) -> tuple[bytes, bytes]:
+        kind, length = child_loop.HEADER.unpack(child_loop.receive_exactly(self, child_loop.HEADER.size))
+        if length > max(self._job.limits.output, 1 << 16):
+            raise _Flood(f"announced an answer of {length} bytes, where {self._job.limits.output} are allowed")
+        return kind, child_loop.receive_exactly(self, length)
+
+    def recv(self, size: int) -> bytes:
+        """One deadline over all pieces: a child that drips bytes gains nothing.
+
+        The hang-up of a dead child stays unseen while a process it forked holds the pipe: so look at the child, too.
+        """
+        while True:
+            remaining = self._remaining()
+            if select.select([self._pipe], [], [], TICK if remaining is None else min(remaining, TICK))[0]:
+                return self._pipe.recv(size)
+            if not self.is_alive():
+                raise child_loop.Hangup
+            if remaining is not None and remaining <= TICK:
+                raise TimeoutError
+
+    def _set_deadline(self, seconds: float | None) -> None:
+        self._allowed = seconds
+        self._deadline = None if seconds is None else time.monotonic() + seconds
+
+    def _remaining(self) -> float | None:
+        if self._deadline is None:
+            return None
+        return max(self._deadline - time.monotonic(), 1e-6)  # a socket takes zero for "do not block"
+
+    def _understand(self, kind: bytes, payload: bytes) -> Answer:
+        try:
+            if kind == child_loop.READY:
+                self._is_ready = True
+                self._set_deadline(self._job.limits.wall)  # of the call that may wait already
+                return Ready()
+            if kind == child_loop.VALUE:
+                return Value(self._codec.value(payload))
+            raised = self._codec.raised(payload)
+        except Exception as error:  # noqa: BLE001 - any class can come out of unpickling nonsense
+            return self._slain(f"gave an answer that cannot be read ({error})", over_limit=False)
+        if kind == child_loop.UNLOADABLE:
+            self.close()
+            raise Misconfigured(
+                f"a worker process cannot load its function: {raised.kind}: {raised.message}. "
+                "What runs in a child must be importable there: defined in a module, with its extras installed."
+            )
+        return raised
+
+    def _dead_after_hangup(self) -> Death:
+        if not self._leave(TICK):
+            return self._slain("closed its pipe in the middle of a call", over_limit=False)
+        code, cpu = self._process.returncode, self._job.limits.cpu
+        if code == -signal.SIGXCPU and cpu is not None:
+            return self._slain(f"used more than {cpu:g} s of CPU", over_limit=True)
+        return self._slain(describe_exit(code), over_limit=False)
+
+    def _slain(self, what: str, *, over_limit: bool) -> Death:
+        self._end()
+        words = self.last_words()
+        self._release()
+        return Death(f"{what}; last words: {words}" if words else what, over_limit)
+
+    def _leave(self, seconds: float) -> bool:
+        try:
+            self._process.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def _end(self) -> None:
+        """The group outlives its leader while anything that a call started is in it."""
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):  # macOS answers EPERM for a group of zombies
+            pass
+        self._process.wait()
+
+    def _release(self) -> None:
+        self._closed = True
+        self._files.close()
+
+
+class _Flood(Exception):
+    """More bytes announced than allowed."""
+
+
+def describe_exit(code: int) -> str:
+    if code >= 0:
+        return f"exited with status {code} in the middle of a call"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = "unknown"
+    hint = ", as the kernel does when memory runs out" if code == -signal.SIGKILL else ""
+    return f"was killed by signal {-code} ({name}{hint})"
