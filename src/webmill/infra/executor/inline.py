@@ -1,0 +1,25 @@
+"""Run tasks in this process, one after the other: for tests, debuggers and very small work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from webmill.infra.child_loop import flatten
+from webmill.infra.executor.base import Attempt, Done, I, O, Outcome, Outcomes
+
+
+class InlineExecutor:
+    def run(self, function: Callable[[I], O], items: Iterable[I], *, attempts: int = 3) -> Outcomes[I, O]:
+        del attempts  # only a worker that dies is tried again, and the only worker is us
+        for index, item in enumerate(items):
+            yield settle(function, Attempt(index, item))
+
+    def close(self) -> None:
+        pass
+
+
+def settle(function: Callable[[I], O], attempt: Attempt[I]) -> Outcome[I, O]:
+    try:
+        return Done(attempt.index, attempt.item, function(attempt.item))
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - any failure is an outcome; Ctrl-C is not a failure
+        return attempt.raised(flatten(error))

@@ -1,0 +1,114 @@
+"""Run tasks on a Ray cluster that the operator started: `ray:auto` (on this machine), `ray:HOST:PORT`, `ray://HOST:PORT`.
+
+We only connect. Start a cluster with `ray start --head --disable-usage-stats`; webmill must be installed on its nodes.
+Ray's own retries are off: attempts are counted here. Ray does not say which signal ended a worker.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import socket
+from collections import deque
+from collections.abc import Callable, Iterable
+from types import ModuleType
+from typing import Any
+
+from webmill.errors import Misconfigured, Unavailable
+from webmill.infra.child_loop import Raised, flatten
+from webmill.infra.executor.base import Attempt, Done, I, O, Outcome, Outcomes, take
+
+log = logging.getLogger(__name__)
+CONNECT_DEADLINE = 10.0
+
+
+class RayExecutor:
+    def __init__(self, url: str, *, workers: int | None = None) -> None:
+        """`workers` bounds the tasks in flight; by default as many as the cluster has CPUs when a run begins."""
+        self._ray = import_ray()
+        self._workers = workers
+        self._ours = not self._ray.is_initialized()  # Ray has one connection per process
+        if self._ours:
+            connect(self._ray, url if url.startswith("ray://") else url.removeprefix("ray:"))
+
+    def run(self, function: Callable[[I], O], items: Iterable[I], *, attempts: int = 3) -> Outcomes[I, O]:
+        ray, code = self._ray, pickle.dumps(function)
+        remote = ray.remote(max_retries=0)(perform)
+        workers = self._workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
+        waiting = enumerate(items)
+        again: deque[Attempt[I]] = deque()
+        running: dict[Any, Attempt[I]] = {}
+        try:
+            while True:
+                while len(running) < workers and (attempt := take(again, waiting)):
+                    try:
+                        running[remote.remote(code, attempt.item)] = attempt
+                    except TypeError as error:
+                        yield attempt.failed(f"the item cannot be sent to a process: {error}")
+                if not running:
+                    return
+                # With no timeout, Ctrl-C would wait for a task to end.
+                for ref in ray.wait(list(running), num_returns=1, timeout=1.0)[0]:
+                    attempt = running.pop(ref)
+                    outcome: Outcome[I, O] | None = self._settle(ref, attempt, last=attempt.number >= attempts)
+                    if outcome is None:
+                        again.append(attempt.again())
+                    else:
+                        yield outcome
+        finally:
+            for ref in running:
+                ray.cancel(ref, force=True)
+
+    def close(self) -> None:
+        if self._ours:
+            self._ray.shutdown()
+
+    def _settle(self, ref: object, attempt: Attempt[I], *, last: bool) -> Outcome[I, O] | None:
+        """None: the worker is lost and the item has attempts left."""
+        try:
+            answer = self._ray.get(ref)
+        except self._ray.exceptions.RayTaskError as error:  # our own code raised, outside the task: an odd result
+            return attempt.failed(f"the result cannot be sent: {error.cause}")
+        except self._ray.exceptions.RayError as error:
+            reason = f"the worker died: {type(error).__name__}: {str(error).strip()[:1000]}"
+            log.warning("a worker died", extra={"index": attempt.index, "attempt": attempt.number, "reason": reason})
+            return attempt.failed(reason) if last else None
+        return attempt.raised(answer) if isinstance(answer, Raised) else Done(attempt.index, attempt.item, answer[0])
+
+
+def import_ray() -> ModuleType:
+    try:
+        import ray
+    except ImportError as error:
+        raise Misconfigured("the Ray executor needs an extra: pip install 'webmill[ray]'") from error
+    return ray
+
+
+def connect(ray: ModuleType, address: str) -> None:
+    """Knock first: at a closed door Ray itself waits for minutes."""
+    if address != "auto":
+        host, _, port = address.removeprefix("ray://").rpartition(":")
+        if not host or not port.isdigit():
+            raise Misconfigured(f"{address!r} is no Ray address; write ray:auto, ray:HOST:PORT or ray://HOST:PORT")
+        try:
+            socket.create_connection((host, int(port)), timeout=CONNECT_DEADLINE).close()
+        except OSError as error:
+            raise Unavailable(f"no Ray cluster answers at {host}:{port}: {error}") from error
+    try:
+        ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
+    except ConnectionError as error:
+        repair = "start one with `ray start --head --disable-usage-stats`, or name its address"
+        raise Misconfigured(f"no Ray cluster at {address}: {repair} ({error})") from error
+
+
+def perform(code: bytes, item: Any) -> object:
+    """On the worker: the value in a tuple, or what was raised. Its own exceptions Ray would wrap beyond recognition."""
+    try:
+        function = pickle.loads(code)  # noqa: S301 - it comes from the driver, as does all code Ray runs
+    except Exception as error:  # noqa: BLE001 - whatever keeps the module from loading
+        words = f"a Ray worker cannot load the task: {type(error).__name__}: {error}; install it on every node"
+        return flatten(Misconfigured(words))
+    try:
+        return (function(item),)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - any failure of a task is an outcome
+        return flatten(error)
