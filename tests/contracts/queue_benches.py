@@ -87,7 +87,8 @@ class RabbitBench(Bench):
     def make(self, max_attempts: int, max_bytes: int) -> Queue:
         from webmill.infra.queue.rabbitmq import RabbitQueue
 
-        return RabbitQueue(self.url, name=self.name, max_attempts=max_attempts, max_bytes=max_bytes)
+        limits = {"max_attempts": max_attempts, "max_bytes": max_bytes}
+        return RabbitQueue(self.url, name=self.name, newborn=0, **limits)
 
     def take(self, consumer: Consumer) -> Delivery:
         delivery = consumer.receive(timeout=20)

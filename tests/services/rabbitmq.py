@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from pathlib import Path
 
 from tests.services.base import Running, answers, binary, free_port
@@ -22,7 +24,15 @@ def start(folder: Path) -> Running:
     script = f'{ending}; "{mapper}" -port {mapping} -address 127.0.0.1 & "{server}" & node=$!; wait $node'
     url = f"amqp://guest:guest@127.0.0.1:{port}/"
     env = environment(folder, port=port, distribution=distribution, mapping=mapping)
-    return Running("rabbitmq", url, ["/bin/sh", "-c", script], folder, lambda: answers(port), env=env).start()
+    return Node("rabbitmq", url, ["/bin/sh", "-c", script], folder, lambda: answers(port), env=env).start()
+
+
+class Node(Running):
+    def _end(self, sign: signal.Signals) -> None:
+        """The shell is dead before the node is: a restart must not meet the old one on its port and in its folder."""
+        super()._end(sign)
+        while self.ready():
+            time.sleep(0.01)
 
 
 def environment(folder: Path, *, port: int, distribution: int, mapping: int) -> dict[str, str]:

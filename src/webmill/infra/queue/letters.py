@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -10,9 +11,10 @@ import msgspec
 
 from webmill.errors import Misconfigured
 from webmill.infra.queue.base import Buried, lease_expired, worded
-from webmill.infra.queue.link import ANSWER, BROKEN, Channel, DeliveredMessage, aiormq, unavailable
+from webmill.infra.queue.link import ANSWER, BROKEN, Channel, Connection, DeliveredMessage, aiormq, unavailable
 
 PERSISTENT = 2
+Arguments = Mapping[str, str | int]
 
 
 class Letter(msgspec.Struct, frozen=True):
@@ -41,20 +43,34 @@ class Letter(msgspec.Struct, frozen=True):
         )
 
 
-async def publish(channel: Channel, letter: Letter) -> None:
+async def publish(channel: Channel, letter: Letter, *, timeout: float) -> None:
     await channel.basic_publish(
-        letter.body, routing_key=letter.to, properties=letter.properties(), mandatory=True, timeout=ANSWER
+        letter.body, routing_key=letter.to, properties=letter.properties(), mandatory=True, timeout=timeout
     )
 
 
-async def declare(channel: Channel, name: str, arguments: dict[str, Any]) -> None:
+async def declare(connection: Connection, name: str, arguments: Arguments) -> None:
+    channel = await connection.channel(timeout=ANSWER)
     try:
-        await channel.queue_declare(name, durable=True, arguments=arguments, timeout=ANSWER)
+        await channel.queue_declare(name, durable=True, arguments=dict(arguments), timeout=ANSWER)
     except (aiormq.ChannelPreconditionFailed, aiormq.ChannelLockedResource) as error:
         raise Misconfigured(
             f"the queue {name} exists with other arguments than the promises of webmill need ({error}): empty it and "
             f"delete it (rabbitmqctl delete_queue {name}), or choose another name"
         ) from error
+    finally:
+        await close(channel)
+
+
+async def count(connection: Connection, name: str) -> int | None:
+    """How many messages are ready in a queue; None: there is no such queue."""
+    channel = await connection.channel(timeout=ANSWER)
+    try:
+        return (await channel.queue_declare(name, passive=True, timeout=ANSWER)).message_count or 0
+    except aiormq.ChannelNotFoundEntity:
+        return None  # and the channel is gone: that is why it is our own
+    finally:
+        await close(channel)
 
 
 async def get(channel: Channel, name: str) -> DeliveredMessage | None:

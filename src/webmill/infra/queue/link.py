@@ -148,7 +148,8 @@ def pause_after(failures: int) -> float:
 def refused(error: BaseException, url: URL) -> WebmillError:
     where = url.with_user(None).with_query(None)
     match error:
-        case aiormq.AuthenticationError() | aiormq.ProbableAuthenticationError() | aiormq.ConnectionNotAllowed():
+        # an answer out of turn is how aiormq tells that the broker closed the door on a virtual host
+        case aiormq.AuthenticationError() | aiormq.ProbableAuthenticationError() | aiormq.InvalidFrameError():
             return Misconfigured(f"RabbitMQ at {where} refuses us ({error}): check user, password and virtual host")
         case _:
             return Unavailable(f"RabbitMQ at {where} does not answer: {error!r}")

@@ -5,6 +5,8 @@
 
 Durable: persistent messages in replicated queues, published with confirms and `mandatory`. A message the broker did
 not confirm is published again, so it may be there twice.
+A new queue is left alone for two seconds before its first use: RabbitMQ 3.10 writes down that a queue exists a moment
+after it said so, and killed in between it comes back with the queue empty, confirmed messages and all.
 Duplicates: the broker knows no ids. They travel in `message_id`; `publish` returns how many were sent, and consumers
 suppress a duplicate by its effect. `retry`, `bury` and `requeue` publish the message anew and then ack the old one:
 broken off in between, the message is there twice, never not at all. Nothing but publishing anew can carry the reason.
@@ -25,7 +27,7 @@ import asyncio
 import queue
 import time
 import weakref
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Self
 
@@ -42,7 +44,7 @@ from webmill.infra.queue.base import (
     lease_expired,
     worded,
 )
-from webmill.infra.queue.letters import Letter, close, declare, epitaph, get, number, publish
+from webmill.infra.queue.letters import Arguments, Letter, close, count, declare, epitaph, get, number, publish
 from webmill.infra.queue.link import (
     ANSWER,
     BROKEN,
@@ -59,8 +61,8 @@ IN_FLIGHT = 256  # messages published and not yet confirmed; and never more byte
 RUNGS = (1, 10, 60, 600, 3600)
 # Looking at a buried message counts as a delivery; without a limit of its own RabbitMQ 4 loses it at the 21st look.
 NO_LIMIT = 2**31 - 1
-QUORUM = {"x-queue-type": "quorum"}
-KEEP = {
+QUORUM: dict[str, str | int] = {"x-queue-type": "quorum"}
+KEEP: dict[str, str | int] = {
     **QUORUM,
     "x-dead-letter-exchange": "",
     "x-dead-letter-strategy": "at-least-once",
@@ -80,12 +82,14 @@ class RabbitQueue:
         max_bytes: int = MAX_BYTES,
         patience: float = 60.0,
         heartbeat: int = 20,
+        newborn: float = 2.0,
     ) -> None:
         self.name = name
         self.grave = f"{name}.buried"
         self.max_attempts = max_attempts
         self._max_bytes = max_bytes
         self._patience = patience
+        self._newborn = newborn
         self._publisher: Channel | None = None
         self._consumers: weakref.WeakSet[RabbitConsumer] = weakref.WeakSet()
         self.link = Link(url, heartbeat=heartbeat, prepare=self._declare)
@@ -151,13 +155,17 @@ class RabbitQueue:
     async def delayed(self, letter: Letter, *, delay: float) -> Letter:
         seconds = next((rung for rung in RUNGS if rung >= delay), RUNGS[-1])
         async with self._channel() as channel:
-            await declare(channel, self.rung(seconds), {**KEEP, "x-dead-letter-routing-key": self.name})
+            await self._declare_all(
+                channel.connection, {self.rung(seconds): {"x-dead-letter-routing-key": self.name, **KEEP}}
+            )
         return msgspec.structs.replace(letter, to=self.rung(seconds), expires=delay)
 
     async def _send_once(self, letters: Sequence[Letter]) -> list[Letter]:
         """The ones that were not confirmed."""
         channel = await self._publishing()
-        answers = await asyncio.gather(*(publish(channel, letter) for letter in letters), return_exceptions=True)
+        timeout = min(ANSWER, self._patience)
+        sending = (publish(channel, letter, timeout=timeout) for letter in letters)
+        answers = await asyncio.gather(*sending, return_exceptions=True)
         for answer in answers:
             if isinstance(answer, aiormq.PublishError):
                 raise Misconfigured(f"the queue {answer.args[1]} was deleted while in use: open it anew") from answer
@@ -176,11 +184,16 @@ class RabbitQueue:
         return self._publisher
 
     async def _declare(self, connection: Connection) -> None:
-        channel = await connection.channel(timeout=ANSWER)
-        limit = {"x-delivery-limit": self.max_attempts - 1}  # the broker hands out once more than its limit
-        await declare(channel, self.grave, {**QUORUM, "x-delivery-limit": NO_LIMIT})
-        await declare(channel, self.name, {**KEEP, **limit, "x-dead-letter-routing-key": self.grave})
-        await channel.close()
+        limit = self.max_attempts - 1  # the broker hands out once more than its limit
+        grave: Arguments = {**QUORUM, "x-delivery-limit": NO_LIMIT}
+        work: Arguments = {**KEEP, "x-delivery-limit": limit, "x-dead-letter-routing-key": self.grave}
+        await self._declare_all(connection, {self.grave: grave, self.name: work})
+
+    async def _declare_all(self, connection: Connection, queues: Mapping[str, Arguments]) -> None:
+        new = [name for name in queues if await count(connection, name) is None]
+        for name, arguments in queues.items():
+            await declare(connection, name, arguments)
+        await asyncio.sleep(self._newborn if new else 0)
 
     @asynccontextmanager
     async def _channel(self) -> AsyncIterator[Channel]:
@@ -208,15 +221,8 @@ class RabbitQueue:
         return len(done)
 
     async def _count(self, names: Sequence[str]) -> list[int]:
-        counts = []
-        for name in names:
-            async with self._channel() as channel:  # asking for a missing queue costs the channel
-                try:
-                    answer = await channel.queue_declare(name, passive=True, timeout=ANSWER)
-                    counts.append(answer.message_count or 0)
-                except aiormq.ChannelNotFoundEntity:
-                    counts.append(0)
-        return counts
+        async with self._channel() as channel:
+            return [await count(channel.connection, name) or 0 for name in names]
 
 
 class RabbitDelivery:
@@ -301,10 +307,10 @@ class RabbitConsumer:
         self.queue.link.call(self._subscribe())
 
     def receive(self, *, timeout: float) -> RabbitDelivery | None:
-        deadline = time.monotonic() + timeout
+        deadline, lost = time.monotonic() + timeout, self._channel is None
         while True:
             try:
-                if self._channel is None:
+                if lost:
                     self.queue.link.call(self._subscribe())
                 delivery = self._inbox.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
@@ -313,9 +319,8 @@ class RabbitConsumer:
                 if time.monotonic() > deadline:
                     raise
                 continue
-            if delivery is None:
-                self._channel = None
-            elif delivery in self.held and not self._is_used_up(delivery):
+            lost = delivery is None
+            if delivery and delivery in self.held and not self._is_used_up(delivery):
                 return delivery
 
     def close(self) -> None:
@@ -342,6 +347,9 @@ class RabbitConsumer:
         return True
 
     async def _subscribe(self) -> None:
+        if self._channel is not None:
+            await close(self._channel)
+            self._channel = None
         channel = await self.queue.link.channel(confirms=False)
         inbox: queue.SimpleQueue[RabbitDelivery | None] = queue.SimpleQueue()
         held: set[RabbitDelivery] = set()
@@ -357,7 +365,7 @@ class RabbitConsumer:
             inbox.put(None)
 
         channel.closing.add_done_callback(gone)
-        channel.on_consumer_cancel_callbacks.add(lambda _: channel.close())
+        channel.on_consumer_cancel_callbacks.add(gone)  # the queue was deleted, or lost its leader
         try:
             await channel.basic_qos(prefetch_count=self._prefetch, timeout=ANSWER)
             answer = await channel.basic_consume(self.queue.name, arrived, timeout=ANSWER)

@@ -1,0 +1,244 @@
+"""What only RabbitMQ can do to us: it dies, hangs, blocks, refuses, and keeps queues that somebody else declared."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import aiormq
+import pytest
+
+from tests.services import Running, started
+from tests.services.base import binary
+from tests.services.rabbitmq import ENV, FOLDERS
+from webmill.errors import Conflict, Misconfigured, Unavailable
+from webmill.infra.queue.base import Message
+from webmill.infra.queue.rabbitmq import RabbitQueue
+
+pytestmark = pytest.mark.server("rabbitmq")
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Running]:
+    """One that a test may kill and stop."""
+    with started("rabbitmq") as server:
+        yield server
+
+
+@pytest.fixture
+def name() -> str:
+    return f"test-{secrets.token_hex(6)}"
+
+
+@contextmanager
+def opened(url: str, name: str, **settings: Any) -> Iterator[RabbitQueue]:
+    queue = RabbitQueue(url, name=name, **{"newborn": 0, **settings})
+    try:
+        yield queue
+    finally:
+        queue.close()
+
+
+def ask(url: str, question: Callable[[aiormq.abc.AbstractChannel], Any]) -> Any:
+    """Do something to the broker behind the queue's back."""
+
+    async def run() -> Any:
+        connection = await aiormq.connect(url)
+        try:
+            return await question(await connection.channel())
+        finally:
+            await connection.close()
+
+    return asyncio.run(run())
+
+
+# --- queues that are not as they should be ---
+
+
+@pytest.mark.parametrize(
+    "weaker",
+    [
+        {"durable": False},
+        {"durable": True},
+        {"durable": True, "arguments": {"x-queue-type": "quorum"}},
+        {"durable": True, "arguments": {"x-queue-type": "quorum", "x-delivery-limit": 4, "x-dead-letter-exchange": ""}},
+    ],
+    ids=["not durable", "classic", "no limit", "at-most-once dead letters"],
+)
+def test_a_queue_declared_with_weaker_promises_is_refused(amqp_url: str, name: str, weaker: dict[str, Any]) -> None:
+    ask(amqp_url, lambda channel: channel.queue_declare(name, **weaker))
+    with pytest.raises(Misconfigured, match=f"rabbitmqctl delete_queue {name}"):
+        RabbitQueue(amqp_url, name=name)
+
+
+def test_publishing_to_a_queue_that_was_deleted_is_said(amqp_url: str, name: str) -> None:
+    with opened(amqp_url, name) as queue:
+        ask(amqp_url, lambda channel: channel.queue_delete(name))
+        with pytest.raises(Misconfigured, match="deleted"):
+            queue.publish([Message("lost?", b"")])
+
+
+def test_a_wrong_password_is_not_retried(amqp_url: str, name: str) -> None:
+    with pytest.raises(Misconfigured, match="password"):
+        RabbitQueue(amqp_url.replace("guest:guest", "guest:wrong"), name=name)
+
+
+def test_a_wrong_virtual_host_is_not_retried(amqp_url: str, name: str) -> None:
+    with pytest.raises(Misconfigured, match="virtual host"):
+        RabbitQueue(amqp_url + "no-such-host", name=name)
+
+
+def test_a_broker_that_is_not_there_is_unavailable(name: str) -> None:
+    with pytest.raises(Unavailable):
+        RabbitQueue("amqp://guest:guest@127.0.0.1:9/", name=name)
+
+
+def test_the_broker_itself_buries_what_nobody_survives(amqp_url: str, name: str) -> None:
+    """No worker of ours is left to bury it: the limit of the queue does."""
+    with opened(amqp_url, name, max_attempts=2) as queue:
+        queue.publish([Message("poison", b"body")])
+        for _ in range(2):
+            with opened(amqp_url, name, max_attempts=2) as worker:
+                await_delivery(worker.consume())
+        (buried,) = eventually(lambda: list(queue.buried()))
+        assert (buried.id, buried.body, buried.attempts) == ("poison", b"body", 2)
+        assert buried.reason == "lease expired 2 times: the worker died or hung"
+
+
+# --- a broker in trouble ---
+
+
+def test_heartbeats_go_on_while_the_caller_works(amqp_url: str, name: str) -> None:
+    with opened(amqp_url, name, heartbeat=1) as queue, queue.consume() as consumer:
+        queue.publish([Message("slow", b"")])
+        delivery = await_delivery(consumer)
+        time.sleep(4)  # the broker drops a silent connection after two seconds
+        delivery.ack()
+
+
+def test_an_alarm_blocks_publishers_and_says_so(broker: Running, name: str) -> None:
+    with opened(broker.url, name, patience=0.5) as queue:
+        control(broker, "set_vm_memory_high_watermark", "0.0000001")
+        try:
+            with pytest.raises(Unavailable, match="alarm"):
+                eventually_raises(lambda: queue.publish([Message(secrets.token_hex(4), b"")]))
+        finally:
+            control(broker, "set_vm_memory_high_watermark", "0.4")
+        eventually(lambda: succeeds(lambda: queue.publish([Message("after", b"")])))
+
+
+def test_a_hung_broker_is_noticed_and_consumed_from_once_it_is_back(broker: Running, name: str) -> None:
+    with opened(broker.url, name, heartbeat=1) as queue, queue.consume() as consumer:
+        queue.publish([Message("a", b"")])
+        held = await_delivery(consumer)
+        with hung(broker):
+            with pytest.raises(Unavailable):
+                eventually_raises(lambda: consumer.receive(timeout=1))
+            with pytest.raises(Conflict):
+                held.ack()
+        again = await_delivery(consumer)
+        assert (again.id, again.attempts) == ("a", 2)
+        again.ack()
+        answer = ask(broker.url, lambda channel: channel.queue_declare(name, passive=True))
+        assert answer.consumer_count == 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_a_broker_killed_while_busy_loses_nothing_it_confirmed(broker: Running, name: str) -> None:
+    confirmed: list[str] = []
+    received: set[str] = set()
+    enough, errors = threading.Event(), []
+
+    def publish() -> None:
+        with opened(broker.url, name, patience=120) as queue:
+            number = 0
+            while not enough.is_set():
+                batch = [Message(str(number + step), b"x" * 200) for step in range(20)]
+                queue.publish(batch)
+                confirmed.extend(message.id for message in batch)
+                number += 20
+
+    def consume() -> None:
+        with opened(broker.url, name) as queue, queue.consume(prefetch=50) as consumer:
+            while not (enough.is_set() and received >= set(confirmed)):
+                try:
+                    if delivery := consumer.receive(timeout=0.5):
+                        received.add(delivery.id)
+                        delivery.ack()
+                except (Unavailable, Conflict) as error:
+                    errors.append(error)
+
+    RabbitQueue(broker.url, name=name).close()  # it waits until the broker has written down that the queue exists
+    threads = [threading.Thread(target=work, daemon=True) for work in (publish, consume)]
+    for thread in threads:
+        thread.start()
+    for _ in range(2):
+        before = len(confirmed)
+        eventually(lambda before=before: len(confirmed) > before + 400 and len(received) > 100)
+        broker.kill()
+        broker.restart()
+    before = len(confirmed)
+    eventually(lambda: len(confirmed) > before + 400)
+    enough.set()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive(), f"{len(confirmed)} confirmed, {len(received)} received"
+    assert errors, "nobody noticed that the broker died"
+    assert set(confirmed) <= received
+    with opened(broker.url, name) as queue:
+        assert queue.stats().buried == 0
+    print(f"kills 2, confirmed {len(confirmed)}, received {len(received)}, lost 0, errors seen {len(errors)}")
+
+
+def await_delivery(consumer: Any) -> Any:
+    delivery = consumer.receive(timeout=30)
+    assert delivery is not None
+    return delivery
+
+
+def eventually(look: Callable[[], Any], *, within: float = 90.0) -> Any:
+    deadline = time.monotonic() + within
+    while not (found := look()):
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+    return found
+
+
+def eventually_raises(attempt: Callable[[], object]) -> None:
+    """Some time or other one attempt raises; `pytest.raises` around this says what."""
+    for _ in range(200):
+        attempt()
+
+
+def succeeds(attempt: Callable[[], object]) -> bool:
+    try:
+        attempt()
+    except Unavailable:
+        return False
+    return True
+
+
+@contextmanager
+def hung(broker: Running) -> Iterator[None]:
+    """Its connections stay open and nothing answers."""
+    assert broker.process is not None
+    os.killpg(broker.process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.killpg(broker.process.pid, signal.SIGCONT)
+
+
+def control(broker: Running, *command: str) -> None:
+    program = binary("rabbitmqctl", package="rabbitmq-server", folders=FOLDERS, setting=ENV)
+    line = [program, "-n", broker.env["RABBITMQ_NODENAME"], *command]
+    subprocess.run(line, env={**os.environ, **broker.env}, check=True, stdout=subprocess.DEVNULL)
