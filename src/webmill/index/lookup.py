@@ -1,0 +1,285 @@
+"""Find lines in sorted indexes without reading them: a ZipNum index, a flat sorted CDXJ, or several as one.
+
+    index = open_index(Path("cc-index/collections/NAME/indexes"))
+    for line in index.lines(key_range("example.com", "domain")): …
+
+Memory is bounded by a few blocks, whatever the range. All reading goes through a storage, so a remote index over HTTP
+ranges is `ZipNumIndex(HttpStorage(…), "cc-index/collections/CC-MAIN-2024-30/indexes/cluster.idx")`. What is damaged or
+missing is an error with its name and place; never are there silently fewer lines.
+
+An index may be replaced while it is read. A query that has given nothing yet starts again with the new one; one that
+has is finished with the old shards, or `Conflict` when those are gone too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from io import BytesIO
+from itertools import chain
+from pathlib import Path
+from typing import Protocol
+
+from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
+from webmill.formats.cdx_query import KeyRange
+from webmill.formats.cdxj import prefix_of
+from webmill.formats.zipnum import MAX_BLOCK, MAX_SUMMARY_LINE, Block, decode_block, parse_summary_line
+from webmill.index.lines import BLOCK, GZIP_MAGIC, MAX_LINE, Batch, split_lines, stream_blocks
+from webmill.index.merge import merge_batches
+from webmill.index.order import in_byte_order
+from webmill.index.shards import Shards
+from webmill.index.sorted_file import Pages, around, lower_bound
+from webmill.infra.storage.base import Readable, Stat
+from webmill.infra.storage.local import LocalStorage
+
+SUMMARY_ENDINGS = (".idx", ".summary")
+AT_ONCE = 16  # contiguous blocks in one read; for the first reads of a query fewer
+BYTES_AT_ONCE = 8 << 20
+KEPT_BLOCKS = 8  # inflated: about 1 MiB each
+ATTEMPTS = 5
+
+
+class Index(Protocol):
+    def batches(self, wanted: KeyRange) -> Iterator[Batch]:
+        """All lines of the range, in byte order, repeats included."""
+        ...
+
+    def lines(self, wanted: KeyRange) -> Iterator[bytes]:
+        """The same one by one, each with its line feed."""
+        ...
+
+
+def open_index(*paths: Path) -> Index:
+    """A ZipNum folder, its summary, or a sorted CDXJ file; of several the lines are merged."""
+    if not paths:
+        raise Misconfigured("name at least one index")
+    indexes = [_open(path) for path in paths]
+    return indexes[0] if len(indexes) == 1 else MergedIndex(indexes)
+
+
+def _open(path: Path) -> Index:
+    if path.is_dir():
+        path = summary_in(path)
+    elif not path.exists():
+        raise NotFound(f"no index {path}")
+    storage = LocalStorage(path.resolve().parent)
+    name = path.resolve().name
+    return ZipNumIndex(storage, name) if path.name.endswith(SUMMARY_ENDINGS) else FlatIndex(storage, name)
+
+
+def summary_in(folder: Path) -> Path:
+    """The one summary of a folder."""
+    found = sorted(path for path in folder.iterdir() if path.name.endswith(SUMMARY_ENDINGS))
+    if not found:
+        raise NotFound(f"no summary (cluster.idx) in {folder}")
+    if len(found) > 1:
+        names = ", ".join(path.name for path in found)
+        raise Misconfigured(f"several summaries in {folder}: name the one you mean ({names})")
+    return found[0]
+
+
+class ZipNumIndex:
+    """`elsewhere` declares where a `.loc` may point to outside of the storage: beginnings of paths or URLs."""
+
+    def __init__(
+        self,
+        storage: Readable,
+        summary: str = "cluster.idx",
+        *,
+        elsewhere: Mapping[str, Readable] | None = None,
+        kept_blocks: int = KEPT_BLOCKS,
+    ) -> None:
+        self._storage = storage
+        self._summary = summary
+        self._elsewhere = dict(elsewhere or {})
+        self._kept_blocks = kept_blocks
+        self._generation: Generation | None = None
+
+    def lines(self, wanted: KeyRange) -> Iterator[bytes]:
+        return chain.from_iterable(self.batches(wanted))
+
+    def batches(self, wanted: KeyRange) -> Iterator[Batch]:
+        for attempt in range(1, ATTEMPTS + 1):
+            generation = self.current()
+            found = generation.batches(wanted)
+            try:
+                first = next(found, None)
+            except (NotFound, Conflict, BadInput):
+                if attempt == ATTEMPTS or not self._is_replaced(generation):
+                    raise
+                continue
+            if first is not None:
+                yield first
+                yield from self._rest(generation, found)
+            return
+
+    def current(self) -> Generation:
+        """What the summary says now. Pages and blocks at hand are kept until it says something else."""
+        stat = self._storage.stat(self._summary)
+        if self._generation is None or self._generation.stat != stat:
+            shards = Shards(self._storage, self._summary, elsewhere=self._elsewhere)
+            self._generation = Generation(self._storage, stat, shards, kept_blocks=self._kept_blocks)
+        return self._generation
+
+    def _rest(self, generation: Generation, found: Iterator[Batch]) -> Iterator[Batch]:
+        try:
+            yield from found
+        except (NotFound, BadInput) as error:
+            if self._is_replaced(generation):
+                raise Conflict(f"{self._summary} was replaced while it was read: {error}") from error
+            raise
+
+    def _is_replaced(self, generation: Generation) -> bool:
+        return self._storage.stat(self._summary) != generation.stat
+
+
+class Generation:
+    """One summary and its blocks."""
+
+    def __init__(self, storage: Readable, stat: Stat, shards: Shards, *, kept_blocks: int) -> None:
+        self.stat = stat
+        self._storage = storage
+        self._pages = Pages(storage, stat)
+        self._shards = shards
+        self._text = lru_cache(maxsize=kept_blocks)(self._read_text)
+
+    def batches(self, wanted: KeyRange) -> Iterator[Batch]:
+        """A block is known by its first line, so the one before the range is looked into as well."""
+        last = b""
+        for text in self._texts(self.blocks(wanted)):
+            start = lower_bound(text, wanted.start, max_line=MAX_BLOCK)
+            end = lower_bound(text, wanted.end, low=start, max_line=MAX_BLOCK)
+            batch = BytesIO(text[start:end]).readlines()
+            if batch:
+                if not batch[-1].endswith(b"\n"):
+                    batch[-1] += b"\n"
+                (batch,) = in_byte_order([batch], source=self.stat.key, after=last)
+                last = batch[-1]
+                yield batch
+
+    def blocks(self, wanted: KeyRange) -> Iterator[Block]:
+        """Blocks that may hold lines of the range.
+
+        Summary keys are `urlkey SP timestamp`: many blocks may begin with the same, so the range is cut to that too.
+        """
+        low, _ = around(self._pages, prefix_of(wanted.start), max_line=MAX_SUMMARY_LINE)
+        high = lower_bound(self._pages, wanted.end, low=low, max_line=MAX_SUMMARY_LINE)
+        return self._rows(low, high)
+
+    def all_blocks(self) -> Iterator[Block]:
+        return self._rows(0, self.stat.size)
+
+    def _rows(self, low: int, high: int) -> Iterator[Block]:
+        for number, line in enumerate(chain.from_iterable(self._summary_lines(low, high)), start=1):
+            try:
+                yield parse_summary_line(line, line_number=number)
+            except BadInput as error:
+                message = f"{error.message} (counted from byte {low})" if low else error.message
+                raise BadInput(message, reason=error.reason, source=self.stat.key) from error
+
+    def _summary_lines(self, low: int, high: int) -> Iterator[Batch]:
+        """A short part from the pages at hand; a long one as a stream, which stays with the file it was opened on."""
+        if high - low <= BLOCK:
+            yield from split_lines([self._pages[low:high]] if high > low else [], source=self.stat.key)
+            return
+        etag = self.stat.etag or None
+        with self._storage.open(self.stat.key, start=low, length=high - low, etag=etag) as stream:
+            yield from split_lines(stream_blocks(stream), source=self.stat.key)
+
+    def _texts(self, blocks: Iterable[Block]) -> Iterator[bytes]:
+        for group in grouped(blocks):
+            if len(group) == 1:
+                yield self._text(group[0])
+            else:
+                yield from self.read_group(group)
+
+    def _read_text(self, block: Block) -> bytes:
+        return next(self.read_group([block]))
+
+    def read_group(self, group: Sequence[Block]) -> Iterator[bytes]:
+        """The texts of contiguous blocks of one shard, in one read."""
+        first = group[0]
+        data = self._shards.read(first.shard, start=first.offset, length=sum(block.length for block in group))
+        for block in group:
+            start = block.offset - first.offset
+            yield text_of(block, data[start : start + block.length])
+
+
+def text_of(block: Block, data: bytes) -> bytes:
+    """BadInput with shard and offset, also when this is not the block that the summary speaks of."""
+    try:
+        text = decode_block(data)
+    except BadInput as error:
+        raise BadInput(error.message, reason=error.reason, source=block.shard, offset=block.offset) from error
+    if not text.startswith(block.key):
+        message = f"the block does not begin with {block.key[:80]!r}, as the summary says"
+        raise BadInput(message, reason="wrong_block", source=block.shard, offset=block.offset)
+    return text
+
+
+def grouped(blocks: Iterable[Block]) -> Iterator[list[Block]]:
+    """Runs of blocks that lie one behind the other. They grow as the query goes on: the first answer comes early."""
+    group: list[Block] = []
+    most = 1
+    for block in blocks:
+        if block.length > MAX_BLOCK:
+            raise BadInput(f"a block of {block.length} bytes", reason="block_too_large", source=block.shard)
+        if group and not (len(group) < most and _follows(group, block)):
+            yield group
+            group, most = [], min(AT_ONCE, 2 * most)
+        group.append(block)
+    if group:
+        yield group
+
+
+def _follows(group: Sequence[Block], block: Block) -> bool:
+    last = group[-1]
+    if last.shard != block.shard or last.offset + last.length != block.offset:
+        return False
+    return block.offset + block.length - group[0].offset <= BYTES_AT_ONCE
+
+
+class FlatIndex:
+    """A sorted CDXJ file."""
+
+    def __init__(self, storage: Readable, key: str) -> None:
+        self._storage = storage
+        self._key = key
+
+    def lines(self, wanted: KeyRange) -> Iterator[bytes]:
+        return chain.from_iterable(self.batches(wanted))
+
+    def batches(self, wanted: KeyRange) -> Iterator[Batch]:
+        pages = Pages(self._storage, self._storage.stat(self._key))
+        if pages[: len(GZIP_MAGIC)] == GZIP_MAGIC:
+            raise Misconfigured(
+                f"{self._key} is compressed as a whole: make a ZipNum index of it (`webmill cdxj zipnum`)"
+            )
+        start = lower_bound(pages, wanted.start, max_line=MAX_LINE)
+        end = lower_bound(pages, wanted.end, low=start, max_line=MAX_LINE)
+        if start == end:
+            return
+        with self._storage.open(self._key, start=start, length=end - start, etag=pages.stat.etag or None) as stream:
+            batches = split_lines(stream_blocks(stream), source=self._key)
+            yield from in_byte_order(batches, source=f"{self._key}, from byte {start}")
+
+
+class MergedIndex:
+    """Several indexes as one; what two of them have comes twice."""
+
+    def __init__(self, indexes: Sequence[Index]) -> None:
+        self._indexes = list(indexes)
+
+    def lines(self, wanted: KeyRange) -> Iterator[bytes]:
+        return chain.from_iterable(self.batches(wanted))
+
+    def batches(self, wanted: KeyRange) -> Iterator[Batch]:
+        return merge_batches([index.batches(wanted) for index in self._indexes])
+
+
+def flatten(index: ZipNumIndex) -> Iterator[Batch]:
+    """All lines of a ZipNum index, every member checked, in the order of the summary, which is checked too."""
+    generation = index.current()
+    texts = chain.from_iterable(map(generation.read_group, grouped(generation.all_blocks())))
+    batches = (BytesIO(text if text.endswith(b"\n") else text + b"\n").readlines() for text in texts)
+    return in_byte_order(batches, source=generation.stat.key)

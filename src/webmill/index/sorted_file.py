@@ -1,0 +1,97 @@
+"""The bisect over sorted lines that lie in one piece: bytes, a mapped file, or pages of a stored value."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Protocol
+
+from webmill.infra.storage.base import Readable, Stat
+
+PAGE = 16 << 10
+KEPT = 256  # pages: the upper levels of the bisect stay at hand between queries
+
+
+class View(Protocol):
+    """What `bytes` and `mmap` have too."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, part: slice, /) -> bytes: ...
+
+    def find(self, sub: bytes, start: int, end: int, /) -> int: ...
+
+
+class Pages:
+    """One value of a storage, read page by page where it is touched. `Conflict` when it is replaced meanwhile.
+
+    Reads, not a mapping: a mapped file that somebody cuts kills the process. Threads may share it.
+    """
+
+    def __init__(self, storage: Readable, stat: Stat, *, page: int = PAGE, kept: int = KEPT) -> None:
+        self.stat = stat
+        self._storage = storage
+        self._size = page
+        self._page = lru_cache(maxsize=kept)(self._read)
+
+    def __len__(self) -> int:
+        return self.stat.size
+
+    def __getitem__(self, part: slice, /) -> bytes:
+        start, end, _ = part.indices(self.stat.size)
+        first = start // self._size
+        pages = [self._page(number) for number in range(first, -(-end // self._size))]
+        return b"".join(pages)[start - first * self._size : max(start, end) - first * self._size]
+
+    def find(self, sub: bytes, start: int, end: int, /) -> int:
+        """Of a single byte, since that cannot lie across two pages."""
+        assert len(sub) == 1
+        end = min(end, self.stat.size)
+        while start < end:
+            base = start - start % self._size
+            at = self._page(base // self._size).find(sub, start - base, end - base)
+            if at >= 0:
+                return base + at
+            start = base + self._size
+        return -1
+
+    def _read(self, number: int) -> bytes:
+        start = number * self._size
+        length = min(self._size, self.stat.size - start)
+        return self._storage.read(self.stat.key, start=start, length=length, etag=self.stat.etag or None)
+
+
+def lower_bound(view: View, key: bytes, *, low: int = 0, max_line: int) -> int:
+    """Where the first line not below `key` begins. `low` is the start of a line; all before it are below `key`."""
+    return around(view, key, low=low, max_line=max_line)[1]
+
+
+def around(view: View, key: bytes, *, low: int = 0, max_line: int) -> tuple[int, int]:
+    """Where the last line below `key` begins (`low` when there is none), and the first that is not below it.
+
+    Of a line of more than `max_line` bytes only the beginning is compared.
+    """
+    below, high = low, len(view)
+    while low < high:
+        middle = (low + high) // 2
+        start = line_start(view, middle)
+        if start >= high:
+            high = middle
+            continue
+        line = line_at(view, start, max_line=max_line)
+        if line >= key:
+            high = middle
+        else:
+            below, low = start, start + len(line)
+    return below, low
+
+
+def line_start(view: View, position: int) -> int:
+    """The start of the first line that begins at `position` or later; the end when none does."""
+    if position == 0:
+        return 0
+    return view.find(b"\n", position - 1, len(view)) + 1 or len(view)
+
+
+def line_at(view: View, start: int, *, max_line: int) -> bytes:
+    end = view.find(b"\n", start, start + max_line) + 1
+    return view[start : end or start + max_line]

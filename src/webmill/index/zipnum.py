@@ -1,0 +1,350 @@
+"""Write a ZipNum index: sorted lines in, shards of gzip blocks, then the summary that makes them an index.
+
+    with rebuilding(folder) as target:                      # one rebuild at a time; decides how shards are named
+        shards = write_shards(batches, target, …)           # a stream, cut by compressed size; or
+        shards = [write_shard(part, target, number=n) …]    # ranges that follow each other, in any process
+        publish(target, shards)                             # .loc, then cluster.idx, each at once and durably
+
+The bytes depend on the lines and the options, not on threads, processes, batches or what was there before. A shard that
+is replaced gets another name (`cdx-00000-HASH.gz`), and the shards of the summary just replaced stay: whoever reads the
+old summary finds the old shards. They go with the next rebuild.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import accumulate, chain
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from webmill.errors import BadInput, Conflict
+from webmill.formats.cdxj import prefix_of
+from webmill.formats.zipnum import (
+    LINES_PER_BLOCK,
+    MAX_SUMMARY_LINE,
+    Block,
+    Location,
+    encode_block,
+    format_location,
+    format_summary_line,
+    parse_summary_line,
+)
+from webmill.index.lines import Batch, read_lines
+from webmill.index.order import in_byte_order, urlkey
+from webmill.infra.atomic import (
+    RESERVED,
+    Draft,
+    drafting,
+    make_folder,
+    open_folder,
+    os_errors,
+    remove_stale_temps,
+    writing,
+)
+
+SUMMARY = "cluster.idx"
+LOCATIONS = "cluster.loc"
+SHARD_SIZE = 100 << 20
+BLOCK_BYTES = 16 << 20  # readers refuse blocks of more than 64 MiB; 3000 ordinary lines are 1 MiB
+SHARD_NAME = re.compile(r"cdx-[0-9]{5,}(?:-([0-9a-f]{8}))?\.gz", re.ASCII)
+
+Naming = Literal["plain", "stamped"]
+
+
+class Target(msgspec.Struct, frozen=True):
+    """Where shards of one rebuild go, and how they are named. May travel to other processes."""
+
+    folder: Path
+    naming: Naming
+
+
+class Shard(msgspec.Struct, frozen=True):
+    """A shard that is durable under its name. One without lines has no blocks and no file."""
+
+    name: str
+    blocks: tuple[Block, ...] = ()
+    lines: int = 0
+    first: bytes = b""
+    last: bytes = b""
+
+    @property
+    def size(self) -> int:
+        return sum(block.length for block in self.blocks)
+
+
+class _Packed(msgspec.Struct, frozen=True):
+    """A block, compressed."""
+
+    data: bytes
+    lines: int
+    first: bytes
+    last: bytes
+
+
+@contextmanager
+def rebuilding(folder: Path, *, naming: Naming = "plain") -> Iterator[Target]:
+    """The right to write shards into this folder and publish them; `Conflict` while another process has it.
+
+    Where an index is replaced names are stamped, whatever was asked for: its readers need its shards.
+    """
+    make_folder(folder)
+    with _lock(folder):
+        remove_stale_temps(folder)
+        yield Target(folder, "stamped" if (folder / SUMMARY).exists() else naming)
+
+
+def write_index(
+    batches: Iterable[Batch],
+    folder: Path,
+    *,
+    lines: int = LINES_PER_BLOCK,
+    shard_size: int = SHARD_SIZE,
+    threads: int = 2,
+    naming: Naming = "plain",
+    source: str = "input",
+) -> list[Shard]:
+    """All of it: a stream of sorted batches to a published index. `BadInput` (unsorted) names the line."""
+    with rebuilding(folder, naming=naming) as target:
+        shards = list(write_shards(batches, target, lines=lines, shard_size=shard_size, threads=threads, source=source))
+        publish(target, shards)
+    return shards
+
+
+def write_shards(
+    batches: Iterable[Batch],
+    target: Target,
+    *,
+    lines: int = LINES_PER_BLOCK,
+    shard_size: int = SHARD_SIZE,
+    threads: int = 2,
+    source: str = "input",
+) -> Iterator[Shard]:
+    """Shards of at least `shard_size` compressed bytes but for the last, each as it is done.
+
+    A shard ends where a block and a urlkey end together; where no urlkey ends it grows up to twice its size.
+    """
+    blocks = _packed(in_byte_order(batches, source=source), lines=lines, threads=threads)
+    number, pending = 0, next(blocks, None)
+    while pending is not None:
+        with _shard_writer(target, number) as writer:
+            while pending is not None:
+                writer.add(pending)
+                before, pending = pending, next(blocks, None)
+                if pending is not None and _is_full(writer.size, shard_size, before, pending):
+                    break
+            yield writer.finish()
+        number += 1
+
+
+def write_shard(
+    batches: Iterable[Batch],
+    target: Target,
+    *,
+    number: int,
+    lines: int = LINES_PER_BLOCK,
+    threads: int = 1,
+    source: str = "input",
+) -> Shard:
+    """Everything in one shard, which must follow that of the number before: `publish` checks it."""
+    with _shard_writer(target, number) as writer:
+        for block in _packed(in_byte_order(batches, source=source), lines=lines, threads=threads):
+            writer.add(block)
+        return writer.finish()
+
+
+def publish(target: Target, shards: Iterable[Shard]) -> None:
+    """Make these shards the index. Readers see the old one or the new one."""
+    folder = target.folder
+    shards = [shard for shard in shards if shard.blocks]
+    _check(folder, shards)
+    names, old_names = [shard.name for shard in shards], _named_in_summary(folder)
+    # pywb reads the locations before the summary, so these are first, and name what either summary names.
+    _write_locations(folder, list(dict.fromkeys([*names, *old_names])))
+    with writing(folder / SUMMARY) as file:
+        numbers = iter(range(1, 1 + sum(len(shard.blocks) for shard in shards)))
+        for block in chain.from_iterable(shard.blocks for shard in shards):
+            file.write(format_summary_line(msgspec.structs.replace(block, number=next(numbers))))
+    if not set(old_names) <= set(names):
+        _write_locations(folder, names)
+    _remove_shards(folder, kept={*names, *old_names})
+
+
+# --- blocks ---------------------------------------------------------------------------------------------------------
+
+
+def _packed(batches: Iterable[Batch], *, lines: int, threads: int) -> Iterator[_Packed]:
+    """Blocks in their order, compressed ahead by a few threads (the compressor lets go of the interpreter)."""
+    if lines < 1:
+        raise BadInput(f"{lines} lines in a block", reason="bad_option")
+    if threads < 2:
+        yield from map(_pack, _cut(batches, lines=lines))
+        return
+    ahead: deque[Future[_Packed]] = deque()
+    with ThreadPoolExecutor(threads, thread_name_prefix="zipnum") as pool:
+        try:
+            for block in _cut(batches, lines=lines):
+                ahead.append(pool.submit(_pack, block))
+                if len(ahead) > 2 * threads:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+        finally:
+            for future in ahead:
+                future.cancel()
+
+
+def _pack(block: Batch) -> _Packed:
+    return _Packed(encode_block(block), len(block), block[0], block[-1])
+
+
+def _cut(batches: Iterable[Batch], *, lines: int) -> Iterator[Batch]:
+    """Blocks of `lines` lines, fewer when those would exceed BLOCK_BYTES: wherever the batches happen to end."""
+    held: Batch = []
+    size = 0
+    for batch in batches:
+        held += batch
+        size += sum(map(len, batch))
+        while len(held) >= lines or size > BLOCK_BYTES:
+            block = held[: _place_to_cut(held, lines)]
+            yield block
+            held = held[len(block) :]
+            size -= sum(map(len, block))
+    while held:
+        block = held[: _place_to_cut(held, lines)]
+        yield block
+        held = held[len(block) :]
+
+
+def _place_to_cut(held: Batch, lines: int) -> int:
+    sizes = accumulate(map(len, held[:lines]))
+    return next((place for place, size in enumerate(sizes, start=1) if size > BLOCK_BYTES), lines)
+
+
+def _is_full(size: int, limit: int, before: _Packed, after: _Packed) -> bool:
+    return size >= limit and (size >= 2 * limit or urlkey(before.last) != urlkey(after.first))
+
+
+# --- shards ---------------------------------------------------------------------------------------------------------
+
+
+class _ShardWriter:
+    """A shard under a temporary name until `finish` knows what it is called."""
+
+    def __init__(self, draft: Draft, target: Target, number: int) -> None:
+        self.size = 0
+        self._draft = draft
+        self._target = target
+        self._number = number
+        self._blocks: list[Block] = []
+        self._lines = 0
+        self._first = self._last = b""
+        self._digest = hashlib.sha256()
+
+    def add(self, block: _Packed) -> None:
+        if not self._blocks:
+            self._first = block.first
+        self._blocks.append(Block(_summary_key(block.first), "", self.size, len(block.data)))
+        self._draft.file.write(block.data)
+        self._digest.update(block.data)
+        self.size += len(block.data)
+        self._lines += block.lines
+        self._last = block.last
+
+    def finish(self) -> Shard:
+        digest = self._digest.hexdigest()
+        stamp = f"-{digest[:8]}" if self._target.naming == "stamped" else ""
+        name = f"cdx-{self._number:05d}{stamp}.gz"
+        if not self._blocks:
+            return Shard(name)
+        if not _holds(self._target.folder / name, size=self.size, digest=digest):
+            self._draft.sync()
+            self._draft.replace(name)
+        blocks = tuple(msgspec.structs.replace(block, shard=name) for block in self._blocks)
+        return Shard(name, blocks, self._lines, self._first, self._last)
+
+
+@contextmanager
+def _shard_writer(target: Target, number: int) -> Iterator[_ShardWriter]:
+    with open_folder(target.folder) as fd, drafting(fd, what=f"shard {number} in {target.folder}") as draft:
+        yield _ShardWriter(draft, target, number)
+
+
+def _summary_key(line: bytes) -> bytes:
+    key = prefix_of(line.rstrip(b"\r\n"))
+    if not key or b"\t" in key or len(key) > MAX_SUMMARY_LINE - 1024:
+        raise BadInput(f"no summary can name a block by its first line: {line[:80]!r}", reason="bad_key")
+    return key
+
+
+def _holds(path: Path, *, size: int, digest: str) -> bool:
+    """Whether these very bytes are there already: an unchanged shard is not written anew."""
+    if not path.is_file() or path.is_symlink() or path.stat().st_size != size:
+        return False
+    with os_errors(str(path)), path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == digest
+
+
+# --- publishing -----------------------------------------------------------------------------------------------------
+
+
+def _check(folder: Path, shards: Sequence[Shard]) -> None:
+    last, before = b"", ""
+    for shard in shards:
+        if shard.first < last:
+            raise BadInput(f"{shard.name} begins before {before} ends", reason="unsorted", source=str(folder))
+        last, before = shard.last, shard.name
+        with os_errors(str(folder / shard.name)):
+            size = (folder / shard.name).stat().st_size
+        if size != shard.size:
+            raise Conflict(f"{folder / shard.name} was changed since it was written: write it again")
+
+
+def _named_in_summary(folder: Path) -> list[str]:
+    """Shards of the index in place. What cannot be read is not kept."""
+    if not (folder / SUMMARY).exists():
+        return []
+    names: dict[str, None] = {}
+    for number, line in enumerate(read_lines(folder / SUMMARY), start=1):
+        try:
+            names[parse_summary_line(line, line_number=number).shard] = None
+        except BadInput:
+            continue
+    return [name for name in names if SHARD_NAME.fullmatch(name)]
+
+
+def _write_locations(folder: Path, names: Iterable[str]) -> None:
+    with writing(folder / LOCATIONS) as file:
+        file.writelines(format_location(Location(name, (name,))) for name in names)
+
+
+def _remove_shards(folder: Path, *, kept: set[str]) -> None:
+    """Only files with names of our making, and only after the summary that does without them is durable."""
+    with os_errors(str(folder)):
+        for path in folder.iterdir():
+            if SHARD_NAME.fullmatch(path.name) and path.name not in kept:
+                path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    """Two rebuilds would take each other's shards for leftovers. The kernel frees it when its holder dies."""
+    path = folder / f"{RESERVED}zipnum-lock"
+    with os_errors(str(path)):
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Conflict(f"another process is writing the index in {folder}") from None
+        yield
+    finally:
+        os.close(fd)
