@@ -107,6 +107,10 @@ def test_folded_and_padded_fields_are_joined_and_trimmed() -> None:
     assert found.headers.get("X-Padded") == "v"
 
 
+def test_a_space_before_the_colon_is_no_part_of_the_name() -> None:
+    assert records(record(1, b"", extra=b"X-Spaced : v\r\n"))[0].headers.get("X-Spaced") == "v"
+
+
 def test_target_uris_lose_the_brackets_of_wget_and_keep_their_spaces() -> None:
     [bracketed] = records(ONE.replace(b"http://site.example/1", b"<http://site.example/a b>"))
     assert bracketed.target_uri == "http://site.example/a b"
@@ -159,6 +163,12 @@ def test_a_length_too_large_does_not_swallow_the_records_that_follow(source: typ
     assert isinstance(damage, Damage)
     assert (damage.offset, damage.end, damage.reason) == (0, len(bad), "bad_length")
     assert [item.offset for item in rest] == [len(bad), len(bad + TWO)]
+
+
+def test_a_file_of_known_size_is_not_read_to_its_end_for_a_length_beyond_it() -> None:
+    data = record(1, b"first", length=10**12) + TWO + record(9, bytes(20 << 20))
+    found = items(data, limits=Limits(block=1000))
+    assert [item.record_id for item in found if isinstance(item, Record)] == ["<urn:uuid:2>", "<urn:uuid:9>"]
 
 
 def test_a_length_too_large_in_a_member_costs_that_member_only() -> None:
@@ -221,6 +231,14 @@ def test_a_member_cut_in_the_middle_of_a_file_does_not_take_the_next_with_it() -
     assert damages(data)[0][0] == len(gz(ONE))
 
 
+def test_what_a_torn_member_of_megabytes_swallowed_is_found_again() -> None:
+    """The bytes of the next members look like the rest of a stored block; the window must still have them."""
+    torn = gz(record(1, random.Random(4).randbytes(5 << 20)), level=0)[: (9 << 20) // 2]
+    damage, *found = read_records(Trickle(torn + gz(TWO) + gz(THREE), step=1000))
+    assert (damage.offset, isinstance(damage, Damage)) == (0, True)
+    assert [item.offset for item in found] == [len(torn), len(torn + gz(TWO))]
+
+
 def test_the_reason_tells_a_wrong_checksum_from_a_broken_stream() -> None:
     member = bytearray(gz(ONE))
     member[-8] ^= 1
@@ -271,6 +289,11 @@ def test_a_compressed_file_is_searched_for_members_only() -> None:
     """A page can carry lines that look like a plain record; after damage in a gzip file they are no candidates."""
     torn = gz(ONE) + b"junk\n" + record(66, b"forged") + gz(TWO)
     assert numbers(torn) == ["1", "2"]
+
+
+def test_a_magic_that_begins_no_record_is_part_of_the_garbage() -> None:
+    junk = b"junk\x1f\x8b\x08\x00junk" + gz(b"no record")
+    assert damages(gz(ONE) + junk + gz(TWO)) == [(len(gz(ONE)), len(gz(ONE) + junk), "not_warc")]
 
 
 def test_a_header_without_an_end_does_not_swallow_the_next_record() -> None:

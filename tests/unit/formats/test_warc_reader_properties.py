@@ -64,6 +64,7 @@ def test_any_flipped_byte_of_a_member_costs_that_record_at_most(layout: str) -> 
             flipped = bytearray(data)
             flipped[at] ^= mask
             found = items(bytes(flipped))
+            assert list(read_records(Trickle(bytes(flipped), step=50))) == found
             rest = ALL[:hit] + ALL[hit + 1 :]
             harmless = contents(found) == ALL  # the header's time, system and hints are under no checksum
             assert harmless or (contents(found) == rest and len(found) > len(rest))
