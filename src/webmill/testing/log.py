@@ -61,10 +61,6 @@ class ServerLog:
             kept = list(self._visits)
         return [v for v in kept if host in (None, v.host) and address in (None, v.address)]
 
-    def clear(self) -> None:
-        with self._changed:
-            self._visits.clear()
-
     def close(self) -> None:
         with self._changed:
             if self._file:

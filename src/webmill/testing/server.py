@@ -14,6 +14,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -113,42 +114,50 @@ class Server:
 
     async def _main(self) -> None:
         self._loop = asyncio.get_running_loop()
-        limit = self._limits.head_bytes
-        servers = [await asyncio.start_server(self._accept, sock=each, limit=limit) for each in self._sockets]
+        for each in self._sockets:
+            each.setblocking(False)
+            self._loop.add_reader(each, self._accept, each)
         self._ready.set()
         await self._stop.wait()
-        for server in servers:
-            server.close()
-        await asyncio.sleep(0)  # connections accepted a moment ago still have to become tasks
+        for each in self._sockets:
+            self._loop.remove_reader(each)
+            each.close()
         while self._tasks:
             for task in self._tasks:
                 task.cancel()
             await asyncio.wait(self._tasks)
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(self._serve(reader, writer))
+    def _accept(self, listener: socket.socket) -> None:
+        """By hand, because asyncio's own server drops a connection that it accepts in the moment of its closing."""
+        try:
+            connection, (_, client_port) = listener.accept()
+        except OSError:
+            return  # it went away before we looked
+        task = asyncio.create_task(self._serve(connection, client_port))
         self._tasks.add(task)
-        task.add_done_callback(self._finished)
+        task.add_done_callback(partial(self._finished, connection))
 
-    def _finished(self, task: asyncio.Task[None]) -> None:
+    def _finished(self, connection: socket.socket, task: asyncio.Task[None]) -> None:
+        connection.close()  # for the task that was ended before its first step
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()):
             self._faults.append(error)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, connection: socket.socket, client_port: int) -> None:
+        reader, writer = await asyncio.open_connection(sock=connection, limit=self._limits.head_bytes)
         try:
-            while await self._exchange(reader, writer):
+            while await self._exchange(reader, writer, client_port=client_port):
                 pass
         except (OSError, TimeoutError, asyncio.IncompleteReadError):
             pass  # the client went away or fell silent: it is in the log as far as it came
         except asyncio.CancelledError:
-            writer.transport.abort()
+            _abort(writer)
         finally:
             await _hang_up(writer)
 
-    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, client_port: int) -> bool:
         """One request and its answer; True when the connection can carry another."""
-        address, client_port = writer.get_extra_info("sockname")[0], writer.get_extra_info("peername")[1]
+        address = writer.get_extra_info("sockname")[0]
         try:
             async with asyncio.timeout(self._limits.idle_seconds):
                 request = await self._read(reader)
@@ -239,7 +248,7 @@ class _Wire:
             return not close
         for step in answer.steps:
             if isinstance(step, Cut):
-                self._cut(step)
+                self._prepare(step)
                 return False
             if isinstance(step, Wait):
                 await self._wait(step.beats * self._pace)
@@ -263,18 +272,29 @@ class _Wire:
     def _client_is_gone(self) -> bool:
         return self._writer.transport.is_closing() or self._reader.at_eof()
 
-    def _cut(self, how: Cut) -> None:
+    def _prepare(self, how: Cut) -> None:
+        """The connection is closed right after: make that close a reset where one is wanted."""
         if how is Cut.RST:
-            linger = self._writer.get_extra_info("socket")
-            linger.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
-            self._writer.transport.abort()
+            ours = self._writer.get_extra_info("socket")
+            ours.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
 
 
 async def _hang_up(writer: asyncio.StreamWriter) -> None:
     """Close with a FIN; a client that does not take the rest within a second loses it."""
-    with contextlib.suppress(OSError, TimeoutError, asyncio.CancelledError):
-        writer.close()
-        await asyncio.wait_for(writer.wait_closed(), 1)
-    writer.transport.abort()
-    with contextlib.suppress(OSError):
+    writer.close()
+    patience = asyncio.get_running_loop().call_later(1, _abort, writer)
+    try:
         await writer.wait_closed()
+    except OSError:
+        pass  # it is closed all the same
+    except asyncio.CancelledError:
+        _abort(writer)
+        await asyncio.sleep(0)  # the transport closes its socket in the next turn of the loop
+    finally:
+        patience.cancel()
+
+
+def _abort(writer: asyncio.StreamWriter) -> None:
+    # Aborting a transport that has just closed by itself is an AttributeError: it has forgotten its loop.
+    with contextlib.suppress(AttributeError):
+        writer.transport.abort()

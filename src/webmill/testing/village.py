@@ -95,13 +95,19 @@ class Village:
     def _story(self, story: int, version: int) -> Reply:
         if not self._is_live(story, version):
             return _missing(410 if self._chance(story) % 2 and story <= self._count(version) else 404)
-        article = self._article(story, version)
+        body, since = self._story_body(story, version), version
+        while since > self._born(story) and self._story_body(story, since - 1) == body:
+            since -= 1
+        return known(body, HTML, modified=FIRST_DAY + timedelta(days=story % 300, hours=since))
+
+    def _story_body(self, story: int, version: int) -> bytes:
+        """Links to stories that vanish or are new change a page too, without a new revision of its text."""
         nav = [Link("/", self.language.home)]
         following = self._next(story, version)
         if following:
             nav.append(Link(story_path(following), self.language.next))
         related = self._branches(story, version) + self._elsewhere(story)
-        return known(dress(article, nav=nav, related=related, picture="/logo.png"), HTML, modified=article.written)
+        return dress(self._article(story, version), nav=nav, related=related, picture="/logo.png")
 
     def _article(self, story: int, version: int) -> Article:
         return write_article(

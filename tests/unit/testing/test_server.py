@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import subprocess
 import sys
@@ -81,17 +82,18 @@ def test_one_connection_carries_many_requests_and_hosts(web: TestWeb) -> None:
             assert stream.read(length).startswith(name.encode())
 
 
-def test_senseless_requests_get_400_and_a_closed_connection(web: TestWeb) -> None:
-    web.log.clear()
-    for nonsense in (b"hello\r\n\r\n", b"GET / HTTP/3\r\n\r\n", b"GET / HTTP/1.1\r\nno colon\r\n\r\n", b"x" * 200_000):
-        with connect(web, HOME) as sock:
-            sock.sendall(nonsense)
-            try:
-                assert read_all(sock).startswith(b"HTTP/1.1 400 ")
-            except ConnectionResetError:
-                assert len(nonsense) > 100_000  # the server left before it had read all of it
-    assert web.log.settle()
-    assert [visit.status for visit in web.log] == [400] * 4
+def test_senseless_requests_get_400_and_a_closed_connection() -> None:
+    cases = (b"hello\r\n\r\n", b"GET / HTTP/3\r\n\r\n", b"GET / HTTP/1.1\r\nno colon\r\n\r\n", b"x" * 200_000)
+    with TestWeb(hosts=1) as web:
+        for nonsense in cases:
+            with connect(web, HOME) as sock:
+                try:
+                    sock.sendall(nonsense)
+                    assert read_all(sock).startswith(b"HTTP/1.1 400 ")
+                except ConnectionError:
+                    assert len(nonsense) > 100_000  # the server left before it had read all of it
+        assert web.log.settle()
+        assert [visit.status for visit in web.log] == [400] * 4
 
 
 def test_http_1_0_and_connection_close_end_the_connection(web: TestWeb) -> None:
@@ -192,6 +194,22 @@ def test_closing_ends_open_slow_endless_and_idle_connections_and_leaves_nothing(
                 read_all(sock)
             except ConnectionError:
                 pass
+    assert open_descriptors() == descriptors
+
+
+def test_closing_in_the_moment_of_accepting_drops_no_connection_unclosed() -> None:
+    """A dropped one is reported by its destructor, which pytest turns into an error."""
+    descriptors = open_descriptors()
+    for _ in range(40):
+        web = TestWeb(hosts=1)
+        web.start()
+        sockets = [connect(web, HOME) for _ in range(8)]
+        for sock in sockets[::2]:
+            sock.sendall(ask("http://slow.harvest.test/endless"))
+        web.close()
+        for sock in sockets:
+            sock.close()
+    gc.collect()
     assert open_descriptors() == descriptors
 
 

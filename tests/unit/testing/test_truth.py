@@ -97,6 +97,20 @@ def test_the_served_bytes_follow_the_version() -> None:
         assert get(web, vanished.url).status == vanished.status
 
 
+def test_a_second_visit_by_etag_or_date_gets_304_exactly_where_nothing_changed() -> None:
+    with TestWeb(hosts=4, pages_per_host=30) as web:
+        first = {page.url: page for page in web.pages() if page.status == 200}
+        fields = {url: get(web, url).headers for url in first}
+        web.advance()
+        now = {page.url: page for page in web.pages() if page.url in first}
+        for url, page in now.items():
+            expected = 304 if page.digest == first[url].digest else 200
+            if "ETag" in fields[url]:
+                assert get(web, url, If_None_Match=fields[url]["ETag"]).status == expected
+                assert get(web, url, If_Modified_Since=fields[url]["Last-Modified"]).status == expected
+        assert any(page.digest == first[url].digest for url, page in now.items())
+
+
 def test_two_webs_with_the_same_seed_are_the_same() -> None:
     with TestWeb(seed=5, hosts=6) as one, TestWeb(seed=5, hosts=6) as two:
         assert list(one.pages()) == list(two.pages())
