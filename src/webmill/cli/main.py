@@ -6,7 +6,6 @@ Exit codes: 0 done · 1 failed · 2 wrong usage · 3 done, but some input was re
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from pathlib import Path
@@ -15,51 +14,23 @@ from typing import NoReturn
 import click
 
 from webmill import __version__
+from webmill.cli.lazy import LazyGroup
 from webmill.errors import Conflict, Misconfigured, NotFound, Unavailable, WebmillError
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
-# name -> (module:command, one line for --help). Imported only when called, so `webmill --help` stays quick.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "cdxj": ("webmill.cli.cdxj:cdxj", "Make, filter, merge, compress and query CDXJ indexes."),
     "demo": ("webmill.cli.demo:demo", "See webmill work on a small web of its own."),
+    "index": ("webmill.cli.index:index", "Index a collection of WARC files, as far as it changed."),
     "surt": ("webmill.cli.surt:surt", "Print the index key (SURT) of URLs."),
     "warc": ("webmill.cli.warc:warc", "Check and list WARC and ARC files."),
 }
 
 
-class LazyGroup(click.Group):
-    """A group that knows its commands by name and imports the one that is asked for."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            from difflib import get_close_matches
-
-            near = get_close_matches(args[0], COMMANDS, n=1)
-            if not near:
-                raise
-            raise click.UsageError(f"{error.message} Did you mean '{near[0]}'?", ctx) from None
-
-
 @click.group(
     cls=LazyGroup,
+    commands_at=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Try `webmill demo` first. Exit codes: 0 done, 1 failed, 2 usage, 3 done but some input was rejected.",
 )

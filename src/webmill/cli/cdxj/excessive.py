@@ -1,0 +1,67 @@
+"""`webmill cdxj excessive`: URLs with too many captures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from webmill.cli.cdxj.streams import INPUT, OUTPUT, batches_of, name_of, output_to
+from webmill.cli.context import note
+from webmill.index.excessive import Keep, drop_excessive, find_excessive, load_excessive, remove_urlkeys
+from webmill.index.lines import write_batches
+from webmill.index.tally import Tally
+
+LIMIT = click.option("-n", "--limit", default=1000, show_default=True, help="Captures a URL may have.")
+
+
+@click.group()
+def excessive() -> None:
+    """Find and thin out URLs with too many captures. Input must be sorted; nothing is held in memory."""
+
+
+@excessive.command()
+@INPUT
+@LIMIT
+def find(*, source: Path, limit: int) -> None:
+    """Print `SURT COUNT` of every URL with more than LIMIT captures, most first."""
+    found = find_excessive(batches_of(source), limit=limit, source=name_of(source))
+    with output_to(Path("-")) as out:
+        out.writelines(bytes(excess) + b"\n" for excess in found)
+    note(f"# Found {len(found):,} URLs with > {limit:,} captures")
+
+
+@excessive.command()
+@INPUT
+@OUTPUT
+@click.option("-b", "--list", "listed", required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def remove(*, source: Path, output: Path, listed: Path) -> None:
+    """Drop all captures of the URLs in a list that `find` made."""
+    tally = Tally()
+    with output_to(output) as out:
+        write_batches(remove_urlkeys(batches_of(source), load_excessive(listed), tally=tally), out)
+    report(tally)
+
+
+@excessive.command(epilog="Example: webmill cdxj merge cdxj/ | webmill cdxj excessive auto -n 1000 --keep 10")
+@INPUT
+@OUTPUT
+@LIMIT
+@click.option("--keep", default=0, show_default=True, help="How many captures stay of an excessive URL.")
+@click.option("--side", type=click.Choice(["first", "last"]), default="first", help="Which of them.")
+@click.option("--drop-revisits-first", is_flag=True, help="Revisits go first; if that is enough, the rest stays.")
+def auto(
+    *, source: Path, output: Path, limit: int, keep: int, side: Literal["first", "last"], drop_revisits_first: bool
+) -> None:
+    """Find and drop in one pass."""
+    tally = Tally()
+    policy = Keep(count=keep, side=side, drop_revisits_first=drop_revisits_first)
+    with output_to(output) as out:
+        kept = drop_excessive(batches_of(source), limit=limit, tally=tally, keep=policy, source=name_of(source))
+        write_batches(kept, out)
+    report(tally)
+
+
+def report(tally: Tally) -> None:
+    note(f"# Kept {tally.kept:,} lines, filtered {tally.removed:,} lines ({tally.removed_share:.1%})")

@@ -1,0 +1,135 @@
+"""The tools that take lines and give lines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import click
+
+from webmill.cli.cdxj.streams import INPUT, OUTPUT, batches_of, output_to
+from webmill.cli.context import finish, note
+from webmill.index.addfield import Additions, add_by_function, add_fields, load_function
+from webmill.index.blocklist import block as block_lines
+from webmill.index.blocklist import load_blocklist
+from webmill.index.fields import Extraction, field_as_json, field_as_text
+from webmill.index.inputs import find_inputs
+from webmill.index.lines import write_batches
+from webmill.index.merge import drop_repeats
+from webmill.index.merge import merge as merge_files
+from webmill.index.sort import MEMORY, sort_lines
+from webmill.index.tally import Tally
+
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command(epilog="Example: webmill cdxj sort unsorted.cdxj -o sorted.cdxj")
+@INPUT
+@OUTPUT
+@click.option("--memory", default=MEMORY >> 20, show_default=True, metavar="MB", help="What may be held at once.")
+@click.option("--temp-dir", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Where runs go.")
+def sort(*, source: Path, output: Path, memory: int, temp_dir: Path | None) -> None:
+    """Sort lines in byte order (that of LC_ALL=C sort), in bounded memory."""
+    with output_to(output) as out:
+        count = write_batches(sort_lines(batches_of(source), memory=memory << 20, folder=temp_dir), out)
+    note(f"# Sorted {count:,} lines")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  webmill cdxj merge cdxj/ -o all.cdxj
+  webmill cdxj merge a.cdxj b.cdxj.gz --unique | webmill cdxj zipnum -o index/"""
+)
+@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@OUTPUT
+@click.option("--unique", is_flag=True, help="Of equal lines keep one.")
+@click.option("--exclude", multiple=True, metavar="GLOB", help="Leave out files with such a name; repeatable.")
+def merge(*, paths: tuple[Path, ...], output: Path, unique: bool, exclude: tuple[str, ...]) -> None:
+    """Merge sorted files, and all files of folders, into one sorted stream.
+
+    The order of each input is checked: a line out of order ends the merge with its file and number. Any number of
+    files may be merged, gzipped ones too.
+    """
+    files = find_inputs(paths, exclude=exclude)
+    merged = merge_files(files)
+    with output_to(output) as out:
+        count = write_batches(drop_repeats(merged) if unique else merged, out)
+    note(f"# Merged {len(files):,} files: {count:,} lines")
+
+
+@click.command(
+    "add-field",
+    epilog="""\b
+Examples:
+  webmill cdxj add-field -f collection=NEWS a.cdxj > b.cdxj
+  webmill cdxj add-field --function year.py a.cdxj   # defines addfield(surt_key, timestamp, json_data)""",
+)
+@INPUT
+@OUTPUT
+@click.option("-f", "--field", "fields", multiple=True, metavar="KEY=VALUE", help="Field to add; repeatable.")
+@click.option("--function", type=FILE, help="Python file with addfield(surt_key, timestamp, json_data) -> dict.")
+def add_field(*, source: Path, output: Path, fields: tuple[str, ...], function: Path | None) -> None:
+    """Add fields to the JSON of every line; a field that is there gets the new value."""
+    if bool(fields) == bool(function):
+        raise click.UsageError("give either -f KEY=VALUE or --function FILE.py")
+    counts = Additions()
+    batches = batches_of(source)
+    if function:
+        added = add_by_function(batches, load_function(function), counts=counts)
+    else:
+        added = add_fields(batches, dict(map(key_and_value, fields)), counts=counts)
+    with output_to(output) as out:
+        write_batches(added, out)
+    for failure in counts.failures:
+        note(failure)
+    note(f"# Processed {counts.changed:,} lines, skipped {counts.skipped:,} lines")
+    finish(
+        rejected=counts.skipped, where="lines that are no CDXJ, or that the function refused, are passed on unchanged"
+    )
+
+
+def key_and_value(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise click.BadParameter(f"{text!r} is not KEY=VALUE", param_hint="--field")
+    return key, value
+
+
+@click.command(epilog="Example: webmill cdxj block -b blocklist.txt all.cdxj -o clean.cdxj")
+@INPUT
+@OUTPUT
+@click.option("-b", "--blocklist", required=True, type=FILE, help="A regular expression per line; # comments.")
+@click.option("--max-removed-share", default=1.0, show_default=True, metavar="0..1", help="Fail above this share.")
+@click.option("--by-rule", is_flag=True, help="Say how many lines each rule removed.")
+def block(*, source: Path, output: Path, blocklist: Path, max_removed_share: float, by_rule: bool) -> None:
+    """Drop the lines that a rule of the blocklist matches.
+
+    Rules are RE2 expressions, matched anywhere in the whole line (`^com,spam,`); a bad rule stops with its number.
+    """
+    tally = Tally()
+    counts: Counter[int] | None = Counter() if by_rule else None
+    rules = load_blocklist(blocklist)
+    kept = block_lines(batches_of(source), rules, tally=tally, max_removed_share=max_removed_share, by_rule=counts)
+    with output_to(output) as out:
+        write_batches(kept, out)
+    for line, count in (counts or Counter()).most_common():
+        note(f"# {blocklist}:{line}: {count:,}")
+    note(f"# Kept {tally.kept:,} lines, blocked {tally.removed:,} lines ({tally.removed_share:.1%})")
+
+
+@click.command(epilog="Example: webmill cdxj field -f url --raw all.cdxj | sort -u")
+@INPUT
+@click.option("-f", "--field", "name", required=True, help="Name of the field.")
+@click.option("-r", "--raw", is_flag=True, help="Strings without quotes and escapes.")
+@click.option("-d", "--default", help="What to print where the field is missing  [default: nothing]")
+def field(*, source: Path, name: str, raw: bool, default: str | None) -> None:
+    """Print one field of every line, as JSON or raw."""
+    counts = Extraction()
+    values = (field_as_text if raw else field_as_json)(
+        batches_of(source), name, counts=counts, default=None if default is None else default.encode()
+    )
+    with output_to(Path("-")) as out:
+        write_batches(values, out)
+    note(f"# Extracted {counts.extracted:,}, missing {counts.missing:,}, malformed {counts.malformed:,}")
+    finish(rejected=counts.malformed, where="lines that are no CDXJ")
