@@ -116,6 +116,7 @@ def test_the_broker_itself_buries_what_nobody_survives(amqp_url: str, name: str)
 # --- a broker in trouble ---
 
 
+@pytest.mark.slow
 def test_heartbeats_go_on_while_the_caller_works(amqp_url: str, name: str) -> None:
     with opened(amqp_url, name, heartbeat=1) as queue, queue.consume() as consumer:
         queue.publish([Message("slow", b"")])
@@ -135,6 +136,7 @@ def test_an_alarm_blocks_publishers_and_says_so(broker: Running, name: str) -> N
         eventually(lambda: succeeds(lambda: queue.publish([Message("after", b"")])))
 
 
+@pytest.mark.slow
 def test_a_hung_broker_is_noticed_and_consumed_from_once_it_is_back(broker: Running, name: str) -> None:
     with opened(broker.url, name, heartbeat=1) as queue, queue.consume() as consumer:
         queue.publish([Message("a", b"")])
