@@ -50,18 +50,19 @@ class Window:
         return True
 
     def more(self) -> bool:
-        """Read another piece; False at the end."""
+        """Read on; False at the end."""
         if self._source is None:
             return False
         keep = min(max(self.mark - self.base, self.at - LOOK_BACK, 0), self.at)
-        # Reading as much again as is kept makes the copying linear, whatever the length.
-        piece = self._read(min(max(CHUNK, len(self.data) - keep), LOOK_BACK))
-        if not piece:
-            return False
-        self.data = self.data[keep:] + piece
-        self.base += keep
-        self.at -= keep
-        return True
+        kept = len(self.data) - keep
+        # What is kept is copied each time: reading at least an eighth of it makes that linear, also for short reads.
+        pieces = self._gather(min(max(CHUNK, kept), LOOK_BACK), least=kept // 8)
+        if pieces:
+            self.data = b"".join((memoryview(self.data)[keep:], *pieces))
+            self.base += keep
+            self.at -= keep
+        self._note_end()
+        return bool(pieces)
 
     def take(self, count: int) -> bytes | None:
         """The next `count` bytes; or None, with nothing taken, when there are fewer."""
@@ -75,18 +76,16 @@ class Window:
     def _take_across(self, count: int) -> bytes | None:
         if self.size is not None and self.position + count > self.size:
             return None
-        pieces: list[bytes | bytearray] = [self.data[self.at :]]
-        missing = count - len(pieces[0])
-        while missing:
-            piece = self._read(min(missing, CHUNK))
-            if not piece:
-                self.data = self.data[: self.at] + b"".join(pieces)
-                return None
-            pieces.append(piece)
-            missing -= len(piece)
+        there = len(self.data) - self.at
+        pieces = self._gather(count - there, least=count - there)
+        if there + sum(map(len, pieces)) < count:
+            self.data = b"".join((self.data, *pieces))
+            self._note_end()
+            return None
+        taken = b"".join((memoryview(self.data)[self.at :], *pieces))
         self.base += self.at + count
         self.data, self.at = b"", 0
-        return b"".join(pieces)
+        return taken
 
     def skip(self, count: int) -> bool:
         """Pass over `count` bytes; False when there are fewer (they are passed over then)."""
@@ -116,11 +115,21 @@ class Window:
                     self.at = len(self.data)
                     return False
 
-    def _read(self, count: int) -> bytes:
+    def _gather(self, most: int, *, least: int) -> list[bytes]:
+        """Pieces of `least` to `most` bytes together; fewer at the end, where the source is let go."""
+        pieces: list[bytes] = []
+        while self._source is not None:
+            piece = self._source.read(min(most, CHUNK))
+            if not piece:
+                self._source = None
+                break
+            pieces.append(piece)
+            most -= len(piece)
+            least -= len(piece)
+            if least <= 0:
+                break
+        return pieces
+
+    def _note_end(self) -> None:
         if self._source is None:
-            return b""
-        piece = self._source.read(count)
-        if not piece:
-            self._source = None
             self.size = self.base + len(self.data)
-        return piece
