@@ -108,15 +108,16 @@ class _Splice:
         self._compact = b",".join(name + b":" + value for name, value in pairs)
 
     def all_alike(self, batch: Batch) -> Batch | None:
-        """The fast path: every line well-formed, without these keys, ending in a string, spelled one way. Else None."""
+        """The fast path: every line well-formed, without these keys, spelled one way. Else None."""
         # Behind a urlkey, 14 digits and two spaces. Where that is not so, there is no JSON object at this place.
         texts = [line[line.find(b" ") + 16 :] for line in batch]
         try:
             deque(map(self._prove, texts), maxlen=0)
         except _NOT_PROVED:
             return None
-        if not all([text.endswith(b'"}\n') for text in texts]):  # noqa: C419  # a list is faster here
+        if {text[-2] for text in texts} != {ord("}")}:  # spaces at the end of a line
             return None
+        # An object that shows a colon this early is not empty.
         spellings = {_is_spaced(head) for head in {text[:12] for text in texts}}
         if len(spellings) > 1 or None in spellings:
             return None

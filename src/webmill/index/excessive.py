@@ -143,15 +143,16 @@ def _closed_runs(lines: Batch, limit: int) -> Iterator[_Segment]:
     done = at = 0
     while at + reach < len(lines):
         key = urlkey(lines[at])
-        if lines[at + reach].startswith(key):
-            start, end = bisect_left(lines, key, done), _end_of_run(lines, key)
-            if end - start > limit:
-                if start > done:
-                    yield None, lines[done:start]
-                yield key, lines[start:end]
-                done = end
-            at = max(at, end - step)  # the next multiple of this run, or behind it, is all that can matter
-        at += step
+        if not lines[at + reach].startswith(key):
+            at += step
+            continue
+        start, end = bisect_left(lines, key, done), _end_of_run(lines, key)
+        if end - start > limit:
+            if start > done:
+                yield None, lines[done:start]
+            yield key, lines[start:end]
+            done = end
+        at = end
     if done < len(lines):
         yield None, lines[done:]
 

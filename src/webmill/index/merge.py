@@ -9,7 +9,7 @@ so ties need no rule.
 from __future__ import annotations
 
 import mmap
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
@@ -109,7 +109,7 @@ def _lines_of(piece: Piece, part: Range, *, block: int) -> Iterator[Batch]:
     try:
         for batch in in_byte_order(split_lines(whole, source=source), source=source, after=part.low):
             if part.high is not None and batch[-1] >= part.high:
-                raise unsorted(source=source, number=number + 1 + bisect_right(batch, part.high))
+                raise unsorted(source=source, number=number + 1 + bisect_left(batch, part.high))
             yield batch
             number += len(batch)
     except BadInput as error:

@@ -63,6 +63,15 @@ def test_a_spliced_line_is_the_old_line_with_an_end() -> None:
     assert add(b'a 20240101000000 {"n":1}\n', b="2", c="3")[0] == b'a 20240101000000 {"n":1,"b":"2","c":"3"}\n'
 
 
+def test_every_line_of_a_batch_keeps_its_own_spelling() -> None:
+    lines = [b'a 20240101000000 {"url": "x"}\n', b'b 20240101000000 {"url":"x"}\n', b'c 20240101000000 {"n": 1}\n']
+    assert flat(add_fields([lines], {"c": "X"}, counts=Additions())) == [
+        b'a 20240101000000 {"url": "x", "c": "X"}\n',
+        b'b 20240101000000 {"url":"x","c":"X"}\n',
+        b'c 20240101000000 {"n": 1, "c": "X"}\n',
+    ]
+
+
 def test_an_existing_key_is_overwritten_where_it_stands() -> None:
     line = b'a 20240101000000 {"x": "1", "collection": "old", "y": "2"}\n'
     assert add(line, collection="new")[0] == b'a 20240101000000 {"x": "1", "collection": "new", "y": "2"}\n'

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.unit.index.samples import any_lines, capture, captures, cut_into, flat, run_sort, write
 from webmill.errors import BadInput, NotFound
 from webmill.index.lines import BLOCK
-from webmill.index.merge import drop_repeats, merge, merge_batches, merge_range, plan_ranges
+from webmill.index.merge import Piece, Range, drop_repeats, merge, merge_batches, merge_range, plan_ranges
 from webmill.index.order import in_byte_order, in_urlkey_order, urlkey
 
 
@@ -155,6 +155,14 @@ def test_gzip_inputs_make_a_single_range(tmp_path: Path) -> None:
     path = write(tmp_path / "a.gz", [gzip.compress(b"a 1\nb 1\nc 1\n")])
     (only,) = plan_ranges([path], parts=4)
     assert flat(merge_range(only)) == [b"a 1\n", b"b 1\n", b"c 1\n"]
+
+
+def test_a_line_outside_its_range_is_an_error_with_its_line_number(tmp_path: Path) -> None:
+    path = write(tmp_path / "f", [b"a 1\n", b"z 1\n", b"m 1\n", b"n 1\n"])
+    low, high = Range((Piece(path, 0, 8),), high=b"m "), Range((Piece(path, 8, 16),), low=b"n ")
+    for part, number in ((low, 2), (high, 3)):
+        with pytest.raises(BadInput, match=f"f:{number}: .*unsorted"):
+            flat(merge_range(part))
 
 
 def test_an_unsorted_file_is_found_out_by_some_range_with_its_line_number(tmp_path: Path) -> None:
