@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 import random
 import signal
 import subprocess
@@ -305,7 +304,7 @@ def test_killed_before_any_rename_a_reader_has_the_old_index_or_the_new_and_a_re
         assert seen in (old, new)
         build(folder, new, shard_size=2000)
         assert flat(flatten(opened(folder))) == new
-        assert not [name for name in os.listdir(folder) if name.startswith(".webmill-tmp")]
+        assert not list(folder.glob(".webmill-tmp*"))
         index = {name: data for name, data in files(folder).items() if not name.endswith(".gz")}
         assert index.items() <= files(tmp_path / "whole").items()
     assert kills >= 6

@@ -1,0 +1,138 @@
+"""Ask an index: a URL or key and a match type, a period, filters, an order, a limit. Answers are streams of lines."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Literal
+
+import msgspec
+
+from webmill.errors import BadInput
+from webmill.formats.cdx_query import KeyRange, MatchType, compile_filters, key_range, read_pattern
+from webmill.formats.cdxj import parse
+from webmill.formats.timestamps import earliest, latest, to_datetime
+from webmill.index.lookup import Index
+from webmill.index.order import successor
+
+MOST_SORTED = 100_000  # lines that `reverse` and `closest` hold when no limit says how many
+
+Sort = Literal["forward", "reverse", "closest"]
+
+
+class Query(msgspec.Struct, frozen=True, kw_only=True):
+    """`start` and `end` are periods (`2021`, `2021-03`, 14 digits), both included whole; so is `closest`'s beginning.
+
+    `filters` as in `webmill.formats.cdx_query.compile_filter`. `limit` counts what is answered, after the filters.
+    """
+
+    range: KeyRange
+    start: str | None = None
+    end: str | None = None
+    filters: tuple[str, ...] = ()
+    sort: Sort = "forward"
+    closest: str | None = None
+    limit: int | None = None
+
+
+def url_range(url: str, match_type: MatchType | None = None) -> KeyRange:
+    """Without a match type `*.example.com` and `example.com/a*` say it themselves; else it is exact."""
+    if match_type is None:
+        url, match_type = read_pattern(url)
+    return key_range(url, match_type or "exact")
+
+
+def surt_range(key: str, match_type: MatchType | None = None) -> KeyRange:
+    """The same for a key as the index has it, which is taken as it is."""
+    raw = key.encode("utf-8", "surrogateescape")
+    host = raw.partition(b")")[0]
+    match match_type or "exact":
+        case "exact":
+            return KeyRange(raw, raw + b"!")
+        case "prefix":
+            above = successor(raw)
+            if above is None:
+                raise BadInput(f"no prefix to look for: {key!r}", reason="bad_key")
+            return KeyRange(raw, above)
+        case "host":
+            return KeyRange(host + b")/", host + b"*")
+        case "domain":
+            return KeyRange(host + (b")/" if b"," in host else b","), host + b"-")
+
+
+def answer(index: Index, query: Query) -> Iterator[bytes]:
+    """BadInput: bad_timestamp, bad_filter, bad_limit, too_many; and what a damaged index raises."""
+    if query.limit is not None and query.limit < 0:
+        raise BadInput(f"a limit of {query.limit}", reason="bad_limit")
+    first = earliest(query.start).encode() if query.start else None
+    last = latest(query.end).encode() if query.end else None
+    lines = index.lines(_narrowed(query.range, first, last))
+    if first or last:
+        lines = _between(lines, first or b"", last or b"9" * 14)
+    if query.filters:
+        holds = compile_filters(query.filters)
+        lines = (line for line in lines if holds(parse(line)))
+    match query.sort:
+        case "forward":
+            return islice(lines, query.limit)
+        case "reverse":
+            return _reversed(lines, query.limit)
+        case "closest":
+            return _closest(lines, query.closest, query.limit)
+
+
+def _narrowed(wanted: KeyRange, first: bytes | None, last: bytes | None) -> KeyRange:
+    """Of one urlkey the period is a range too: a page with a million captures is not read through for one day."""
+    if wanted.end != wanted.start + b"!":
+        return wanted
+    return KeyRange(
+        wanted.start + b" " + first if first else wanted.start,
+        wanted.start + b" " + last + b"!" if last else wanted.end,
+    )
+
+
+def _between(lines: Iterable[bytes], first: bytes, last: bytes) -> Iterator[bytes]:
+    for line in lines:
+        if first <= _timestamp(line) <= last:
+            yield line
+
+
+def _timestamp(line: bytes) -> bytes:
+    return line.split(b" ", 2)[1] if b" " in line else b""
+
+
+def _reversed(lines: Iterable[bytes], limit: int | None) -> Iterator[bytes]:
+    if limit is not None:
+        return reversed(deque(lines, maxlen=limit))
+    return reversed(_all(lines))
+
+
+def _closest(lines: Iterable[bytes], moment: str | None, limit: int | None) -> Iterator[bytes]:
+    """Nearest in time first; of equally near ones the earlier line."""
+    if not moment:
+        raise BadInput("closest to when?", reason="bad_timestamp")
+    near = _distance(earliest(moment))
+    if limit is not None:
+        return iter(heapq.nsmallest(limit, lines, key=near))
+    return iter(sorted(_all(lines), key=near))
+
+
+def _distance(moment: str) -> Callable[[bytes], float]:
+    there = to_datetime(moment)
+
+    def seconds(line: bytes) -> float:
+        try:
+            return abs((to_datetime(_timestamp(line).decode("ascii", "replace")) - there).total_seconds())
+        except BadInput:
+            return float("inf")  # digits that are no date are still an answer, the farthest
+
+    return seconds
+
+
+def _all(lines: Iterable[bytes]) -> list[bytes]:
+    held = list(islice(lines, MOST_SORTED + 1))
+    if len(held) > MOST_SORTED:
+        raise BadInput(f"more than {MOST_SORTED} lines to sort: give a limit", reason="too_many")
+    return held

@@ -1,0 +1,228 @@
+"""Check a ZipNum index to the last byte: summary, locations, shards, every member, every line.
+
+Nothing is taken on trust, and nothing ends the check: what is wrong is a finding, and the check goes on behind it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from io import BytesIO
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from webmill.errors import BadInput, NotFound
+from webmill.formats.cdxj import parse, prefix_of
+from webmill.formats.zipnum import MAX_BLOCK, Block, decode_block, parse_summary_line
+from webmill.index.lines import Batch, read_lines
+from webmill.index.lookup import SUMMARY_ENDINGS, summary_in
+from webmill.index.order import is_sorted
+from webmill.index.shards import Shards
+from webmill.index.zipnum import SHARD_NAME
+from webmill.infra.storage.local import LocalStorage
+
+Severity = Literal["error", "note"]
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """`kind` is a code of a fixed set (docs/reference/zipnum.md). An index with notes only is sound."""
+
+    kind: str
+    where: str
+    message: str
+    severity: Severity = "error"
+
+
+class Checked(msgspec.Struct):
+    """What was seen; right once the findings are exhausted."""
+
+    shards: int = 0
+    blocks: int = 0
+    lines: int = 0
+    bytes: int = 0
+
+
+def verify(
+    path: Path, *, checked: Checked | None = None, lines_per_block: int | None = None, parse_lines: bool = True
+) -> Iterator[Finding]:
+    """All findings over the index in a folder, or of a summary.
+
+    `lines_per_block`, when given, is what every block but a shard's last must have. Old indexes whose lines are no
+    CDXJ are checked with `parse_lines=False`.
+    """
+    summary = (path if path.name.endswith(SUMMARY_ENDINGS) else summary_in(path)).resolve()
+    shards = Shards(LocalStorage(summary.parent), summary.name, elsewhere={})
+    yield from _unreadable_locations(shards)
+    rows = _Rows(summary.name)
+    contents = _Contents(shards, checked or Checked(), lines_per_block=lines_per_block, parse_lines=parse_lines)
+    for number, line in enumerate(read_lines(summary), start=1):
+        try:
+            block = parse_summary_line(line, line_number=number)
+        except BadInput as error:
+            yield Finding(error.reason, summary.name, error.message)
+            continue
+        yield from rows.check(block, number)
+        yield from contents.check(block)
+    yield from contents.check_ends()
+    yield from _unused(summary.parent, shards, contents.names)
+
+
+def _unreadable_locations(shards: Shards) -> Iterator[Finding]:
+    try:
+        _ = shards.locations
+    except BadInput as error:
+        yield Finding("bad_location", error.source or "", error.message)
+        shards.locations = {}  # goes on as if there were none: shards are looked for beside the summary
+
+
+def _unused(folder: Path, shards: Shards, names: set[str]) -> Iterator[Finding]:
+    """A location without blocks is a summary that lost its end, or a rebuild that was killed: not sound.
+
+    A file that nothing names is harmless, and ordinary after a rebuild: the shards of the index before this one.
+    """
+    for name in sorted(shards.locations.keys() - names):
+        yield Finding("unused_location", name, "has a location, but no block in the summary")
+    known = names | {path for name in names for path in shards.paths(name)}
+    for name in sorted(path.name for path in folder.iterdir() if SHARD_NAME.fullmatch(path.name)):
+        if name not in known:
+            yield Finding("unused_shard", name, "no line of the summary names it", "note")
+
+
+class _Rows:
+    """Summary lines among themselves: order and running numbers."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._last = b""
+        self._expected: int | None = 1
+
+    def check(self, block: Block, line: int) -> Iterator[Finding]:
+        if block.key < self._last:
+            yield self._finding("unsorted", f"line {line}: {block.key[:80]!r} sorts before the line above it")
+        self._last = block.key
+        if block.number is None:
+            if self._expected is not None:
+                yield self._finding("no_number", f"line {line} and maybe others: pywb shows one page only", "note")
+            self._expected = None
+        elif self._expected is not None:
+            if block.number != self._expected:
+                message = f"line {line}: running number {block.number}, expected {self._expected}"
+                yield self._finding("bad_number", message)
+            self._expected = block.number + 1
+
+    def _finding(self, kind: str, message: str, severity: Severity = "error") -> Finding:
+        return Finding(kind, self._name, message, severity)
+
+
+class _Shard:
+    """How far a shard is read. `digest` is of no use (None) once a gap was seen."""
+
+    def __init__(self) -> None:
+        self.end = 0
+        self.digest: hashlib._Hash | None = hashlib.sha256()
+        self.short: Block | None = None
+
+
+class _Contents:
+    """Shards and what is in them."""
+
+    def __init__(self, shards: Shards, checked: Checked, *, lines_per_block: int | None, parse_lines: bool) -> None:
+        self._shards = shards
+        self._checked = checked
+        self._lines_per_block = lines_per_block
+        self._parse_lines = parse_lines
+        self._read: dict[str, _Shard] = {}
+        self._missing: set[str] = set()
+        self._last = b""
+
+    @property
+    def names(self) -> set[str]:
+        return self._read.keys() | self._missing
+
+    def check(self, block: Block) -> Iterator[Finding]:
+        if block.shard in self._missing:
+            return
+        shard = self._read.setdefault(block.shard, _Shard())
+        yield from self._check_place(block, shard)
+        try:
+            if block.length > MAX_BLOCK:
+                raise BadInput(f"a block of {block.length} bytes", reason="block_too_large")
+            data = self._shards.read(block.shard, start=block.offset, length=block.length)
+            if shard.digest:
+                shard.digest.update(data)
+            text = decode_block(data)
+        except NotFound as error:
+            self._missing.add(block.shard)
+            del self._read[block.shard]
+            yield Finding("missing_shard", block.shard, str(error))
+        except BadInput as error:
+            yield _at(block, error.reason, error.message)
+        else:
+            self._checked.blocks += 1
+            yield from self._check_text(block, text)
+
+    def _check_place(self, block: Block, shard: _Shard) -> Iterator[Finding]:
+        if block.offset != shard.end:
+            yield _at(block, "gap", f"the block before it ends at {shard.end}")
+            shard.digest = None
+        shard.end = block.offset + block.length
+        if shard.short:
+            yield _at(shard.short, "short_block", f"not {self._lines_per_block} lines, and not the shard's last block")
+            shard.short = None
+
+    def _check_text(self, block: Block, text: bytes) -> Iterator[Finding]:
+        lines = BytesIO(text).readlines()
+        self._checked.lines += len(lines)
+        if not lines:
+            yield _at(block, "empty_block", "a block of no lines")
+            return
+        if self._lines_per_block and len(lines) != self._lines_per_block:
+            self._read[block.shard].short = block
+        if not text.endswith(b"\n"):
+            yield _at(block, "no_newline", "the last line does not end")
+        if prefix_of(lines[0].rstrip(b"\r\n")) != block.key:
+            yield _at(block, "wrong_key", f"begins with {lines[0][:80]!r}, the summary says {block.key[:80]!r}")
+        yield from self._check_order(block, lines)
+        if self._parse_lines:
+            yield from _check_lines(block, lines)
+
+    def _check_order(self, block: Block, lines: Batch) -> Iterator[Finding]:
+        if lines[0] < self._last:
+            yield _at(block, "unsorted", "begins before the block above it ends")
+        if not is_sorted(lines):
+            at = next(number for number, (above, line) in enumerate(pairwise(lines), start=2) if line < above)
+            yield _at(block, "unsorted", f"line {at} of the block sorts before the one above it")
+        self._last = lines[-1]
+
+    def check_ends(self) -> Iterator[Finding]:
+        for name, shard in self._read.items():
+            size = self._shards.size(name)
+            self._checked.shards += 1
+            self._checked.bytes += size
+            if size != shard.end:
+                yield Finding("wrong_size", name, f"{size} bytes, the summary knows {shard.end}")
+                continue
+            stamped = SHARD_NAME.fullmatch(name)
+            if stamped and stamped[1] and shard.digest and not shard.digest.hexdigest().startswith(stamped[1]):
+                yield Finding("wrong_stamp", name, "its bytes are not those that its name was made of")
+
+
+def _check_lines(block: Block, lines: Batch) -> Iterator[Finding]:
+    """One finding for a block, however many of its lines are bad."""
+    bad = 0
+    first = ""
+    for number, line in enumerate(lines, start=1):
+        try:
+            parse(line)
+        except BadInput as error:
+            bad += 1
+            first = first or f"line {number}: {error}"
+    if bad:
+        yield _at(block, "bad_line", f"{bad} of {len(lines)} lines are no CDXJ; {first}")
+
+
+def _at(block: Block, kind: str, message: str) -> Finding:
+    return Finding(kind, f"{block.shard} at byte {block.offset}", message)
