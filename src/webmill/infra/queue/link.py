@@ -68,6 +68,9 @@ class Link:
             raise Misconfigured(
                 "a RabbitMQ queue is used in a forked process or after it was closed: open it there anew"
             )
+        if threading.current_thread() is self._thread:  # a forgotten generator, collected while the loop runs
+            work.close()
+            raise RuntimeError("the loop cannot wait for itself")
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
