@@ -11,6 +11,9 @@ import sys
 from contextlib import ExitStack
 
 from tests.services import MODULES, CannotStart, setting_of, url_of
+from tests.services.base import find, install
+
+TOOLS = ("strace",)  # with which tests inject the faults of a disk
 
 
 def start_all(stack: ExitStack) -> dict[str, str]:
@@ -28,6 +31,8 @@ def start_all(stack: ExitStack) -> dict[str, str]:
 
 def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    for tool in TOOLS:
+        _ = find(tool, ()) or install(tool)
     with ExitStack() as stack:
         try:
             urls = start_all(stack)
