@@ -92,6 +92,7 @@ _URL = re.compile(
     r"([A-Za-z][A-Za-z0-9+.-]*):/*(?:[^/?#@]*@)?(\[[^]/?#]*\]|[^:/?#]*)(?::([0-9]*))?([/][^?#]*)?(?:\?([^#]*))?(?:#.*)?",
     re.DOTALL,
 )
+_HOST_WITHOUT_SLASHES = ("http", "https", "dns")
 _SEGMENT = re.compile(r"(?:common-crawl/)?crawl-data/[^/]+/segments/([^/]+)/")
 
 
@@ -138,8 +139,8 @@ def _fields(data: bytes) -> _Fields:
 def _split(url: str) -> tuple[str, int | None, str, str | None, str]:
     """Protocol, port, path, query and host as they are written; `http:/a`, `http:////a` are read as `http://a`."""
     found = _URL.fullmatch(url)
-    if not found:
-        raise BadInput(f"not a URL: {url[:80]!r}", reason="bad_url")
+    if not found or not (url.startswith("//", found.end(1) + 1) or found[1].lower() in _HOST_WITHOUT_SLASHES):
+        raise BadInput(f"not a URL with a host: {url[:80]!r}", reason="bad_url")
     protocol, host, port, path, query = found.groups()
     if not host.isascii() or "%" in host or host[-1:].isdigit():
         host = host_of(normalise(f"http://{host}/"))  # IDNA, escapes, addresses in other spellings

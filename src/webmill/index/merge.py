@@ -19,6 +19,7 @@ from pathlib import Path
 from webmill.errors import BadInput
 from webmill.index.lines import BLOCK, GZIP_MAGIC, MAX_LINE, Batch, file_blocks, inflated, open_input, split_lines
 from webmill.index.order import in_byte_order, unsorted, urlkey
+from webmill.index.sorted_file import line_at, line_start, lower_bound
 
 # Blocks of all inputs together stay within this, so that ten thousand inputs need no more memory than a hundred.
 HELD = 64 << 20
@@ -168,9 +169,9 @@ def _sample(path: Path, *, step: int) -> Iterator[bytes]:
             return
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
             for position in range(step // 2, size, step):
-                start = _line_start(view, position)
+                start = line_start(view, position)
                 if start < size:
-                    yield urlkey(_line_at(view, start))
+                    yield urlkey(line_at(view, start, max_line=MAX_LINE))
 
 
 def _find_all(path: Path, cuts: Sequence[bytes]) -> list[int]:
@@ -181,31 +182,6 @@ def _find_all(path: Path, cuts: Sequence[bytes]) -> list[int]:
     offsets, low = [], 0
     with open_input(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
         for cut in cuts:
-            low = _lower_bound(view, cut, low)
+            low = lower_bound(view, cut, low=low, max_line=MAX_LINE)
             offsets.append(low)
     return offsets
-
-
-def _lower_bound(view: mmap.mmap, key: bytes, low: int) -> int:
-    """Bisect over bytes. `low` is the start of a line, all lines before it are below `key`; none from `high` on is."""
-    high = len(view)
-    while low < high:
-        middle = (low + high) // 2
-        start = _line_start(view, middle)
-        if start >= high or _line_at(view, start) >= key:
-            high = middle
-        else:
-            low = start + len(_line_at(view, start))
-    return low
-
-
-def _line_start(view: mmap.mmap, position: int) -> int:
-    """The start of the first line that begins at `position` or later; the end of the file when none does."""
-    if position == 0:
-        return 0
-    return view.find(b"\n", position - 1) + 1 or len(view)
-
-
-def _line_at(view: mmap.mmap, start: int) -> bytes:
-    end = view.find(b"\n", start, start + MAX_LINE) + 1
-    return view[start : end or start + MAX_LINE]

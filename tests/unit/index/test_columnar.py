@@ -142,6 +142,12 @@ def test_parts_of_odd_urls(url: str, host: str, tld: str | None, path: str, quer
     )
 
 
+@pytest.mark.parametrize("url", ["javascript:x", "urn:uuid:1", "mailto:a@b.c", "http://[::1/", "http://:80/", "x", ""])
+def test_a_url_without_host_is_refused(url: str) -> None:
+    with pytest.raises(BadInput, match="bad_url"):
+        row_of(b'k 20240101000000 {"url":"%b","offset":"1","length":"1","filename":"f"}' % url.encode())
+
+
 def test_a_status_that_is_none_is_minus_one_and_numbers_may_be_numbers() -> None:
     assert row("http://a.com/", status=None)["fetch_status"] == -1
     assert row("http://a.com/", status="-")["fetch_status"] == -1
