@@ -29,7 +29,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from webmill.errors import Misconfigured, Unavailable
 from webmill.infra import child_loop
@@ -98,6 +98,8 @@ class Child:
         fcntl.fcntl(self._stderr, fcntl.F_SETFL, os.O_APPEND)
         self._pipe, pipe = socket.socketpair()
         ours.enter_context(self._pipe)
+        self._poll = select.poll()  # select() fails in a process with more than 1024 open files, as a crawler is
+        self._poll.register(self._pipe, select.POLLIN)
         theirs.enter_context(pipe)
         life, our_life = os.pipe()
         ours.callback(os.close, our_life)
@@ -189,7 +191,7 @@ class Child:
         """
         while True:
             remaining = self._remaining()
-            if select.select([self._pipe], [], [], TICK if remaining is None else min(remaining, TICK))[0]:
+            if self._poll.poll(1000 * (TICK if remaining is None else min(remaining, TICK))):
                 return self._pipe.recv(size)
             if not self.is_alive():
                 raise child_loop.Hangup
@@ -206,23 +208,30 @@ class Child:
         return max(self._deadline - time.monotonic(), 1e-6)  # a socket takes zero for "do not block"
 
     def _understand(self, kind: bytes, payload: bytes) -> Answer:
+        """Only what is due: code that was taken over must not say "cannot be loaded", which would stop the run."""
         try:
-            if kind == child_loop.READY:
+            if kind == child_loop.VALUE and self._is_ready:
+                return Value(self._codec.value(payload))
+            if kind == child_loop.RAISED and self._is_ready:
+                return self._codec.raised(payload)
+            if kind == child_loop.UNLOADABLE and not self._is_ready:
+                return self._unloadable(self._codec.raised(payload))
+            if kind == child_loop.READY and not self._is_ready:
                 self._is_ready = True
                 self._set_deadline(self._job.limits.wall)  # of the call that may wait already
                 return Ready()
-            if kind == child_loop.VALUE:
-                return Value(self._codec.value(payload))
-            raised = self._codec.raised(payload)
+        except Misconfigured:
+            raise
         except Exception as error:  # noqa: BLE001 - any class can come out of unpickling nonsense
             return self._slain(f"gave an answer that cannot be read ({error})", over_limit=False)
-        if kind == child_loop.UNLOADABLE:
-            self.close()
-            raise Misconfigured(
-                f"a worker process cannot load its function: {raised.kind}: {raised.message}. "
-                "What runs in a child must be importable there: defined in a module, with its extras installed."
-            )
-        return raised
+        return self._slain(f"gave an answer of kind {kind!r}, which was not due", over_limit=False)
+
+    def _unloadable(self, raised: Raised) -> NoReturn:
+        self.close()
+        raise Misconfigured(
+            f"a worker process cannot load its function: {raised.kind}: {raised.message}. "
+            "What runs in a child must be importable there: defined in a module, with its extras installed."
+        )
 
     def _dead_after_hangup(self) -> Death:
         if not self._leave(TICK):

@@ -114,7 +114,9 @@ def die_with_parent(life: int) -> None:
         fcntl.fcntl(life, fcntl.F_SETOWN, -os.getpgrp())
         fcntl.fcntl(life, fcntl.F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(life, fcntl.F_SETFL, os.O_ASYNC)
-        if select.select([life], [], [], 0)[0]:  # it closed before the kernel was asked to watch
+        watch = select.poll()
+        watch.register(life, select.POLLIN)
+        if watch.poll(0):  # it closed before the kernel was asked to watch
             os._exit(1)
     else:
         threading.Thread(target=lambda: os.read(life, 1) or os._exit(1), daemon=True).start()

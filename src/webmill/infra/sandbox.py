@@ -13,7 +13,9 @@ Guarantees
 - The answer is data, never code: it is decoded by msgspec to `returns`. Unpickling what a taken-over parser sends would
   hand it this process. (Arguments go out pickled: that direction is ours.)
 
-It bounds accidents and resource attacks. It is no jail: the child keeps the user's rights on files and network.
+It bounds accidents and resource attacks. It is no jail: the child keeps the user's rights on files and network, and
+code that was taken over may lie about later pages until the child is recycled. It cannot stop the run: its answers
+become a value or a BadInput, nothing else.
 """
 
 from __future__ import annotations
@@ -124,8 +126,6 @@ class Sandbox(Generic[T]):
     def _refuse(self, raised: Raised) -> NoReturn:
         if raised.kind == "MemoryError":
             self._replace()  # what is left of a heap after that is nobody's guess
-        if raised.kind == "Misconfigured":
-            raise Misconfigured(raised.message)
         if raised.kind == "BadInput":
             raise BadInput(raised.message, reason=raised.reason)
         log.debug("parser raised", extra={"function": self._job.function, "trace": raised.trace})

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from webmill.errors import BadInput
+from webmill.errors import BadInput, Misconfigured
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -90,6 +90,21 @@ def hang_up() -> None:
 def answer_garbage() -> None:
     own_pipe().sendall(struct.pack("<cQ", b"V", 5) + b"\xc1junk")
     time.sleep(3600)
+
+
+def claim_unloadable() -> None:
+    """What the parent takes for the operator's fault when it comes at the start."""
+    own_pipe().sendall(struct.pack("<cQ", b"U", 0))
+    time.sleep(3600)
+
+
+def claim_ready() -> None:
+    own_pipe().sendall(struct.pack("<cQ", b"R", 0))
+    time.sleep(3600)
+
+
+def blame_the_operator() -> None:
+    raise Misconfigured("give me your keys")
 
 
 def announce_terabyte() -> None:

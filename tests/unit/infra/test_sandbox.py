@@ -54,6 +54,8 @@ def test_large_pages_pass_whole() -> None:
         ("leave", TIGHT, "parse_crash", "status 3"),
         ("hang_up", TIGHT, "parse_crash", "closed its pipe"),
         ("answer_garbage", TIGHT, "parse_crash", "cannot be read"),
+        ("claim_ready", TIGHT, "parse_crash", "not due"),
+        ("claim_unloadable", TIGHT, "parse_crash", "not due"),
         ("loop_in_c", TIGHT._replace(cpu=1), "parse_limit", "1 s of CPU"),
         ("sleep_for_ever", TIGHT._replace(wall=2), "parse_limit", "more than 2 s"),
         ("drip", TIGHT._replace(wall=2), "parse_limit", "more than 2 s"),
@@ -77,6 +79,7 @@ def test_a_child_that_fails_hard_is_replaced(how: str, limits: Limits, reason: s
     [
         ("refuse", "no_title", "no title"),
         ("bug", "parse_error", "KeyError"),
+        ("blame_the_operator", "parse_error", "Misconfigured"),
         ("recurse", "parse_limit", "RecursionError"),
         ("fill_disk", "parse_error", "File too large"),
     ],
@@ -88,6 +91,16 @@ def test_a_child_that_raises_is_kept(how: str, reason: str, words: str) -> None:
             box.call(b"page", how=how)
         assert caught.value.reason == reason
         assert box.call(b"after").pid == before
+
+
+def test_a_process_with_thousands_of_open_files_can_use_a_sandbox() -> None:
+    files = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        with sandbox() as box:
+            assert box.call(b"page").size == 4
+    finally:
+        for file in files:
+            os.close(file)
 
 
 def test_a_crash_leaves_its_last_words_and_its_python_stack() -> None:
