@@ -85,20 +85,26 @@ def import_ray() -> ModuleType:
 
 
 def connect(ray: ModuleType, address: str) -> None:
-    """Knock first: at a closed door Ray itself waits for minutes."""
     if address != "auto":
-        host, _, port = address.removeprefix("ray://").rpartition(":")
-        if not host or not port.isdigit():
-            raise Misconfigured(f"{address!r} is no Ray address; write ray:auto, ray:HOST:PORT or ray://HOST:PORT")
-        try:
-            socket.create_connection((host, int(port)), timeout=CONNECT_DEADLINE).close()
-        except OSError as error:
-            raise Unavailable(f"no Ray cluster answers at {host}:{port}: {error}") from error
+        knock(address)
     try:
         ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
     except ConnectionError as error:
-        repair = "start one with `ray start --head --disable-usage-stats`, or name its address"
-        raise Misconfigured(f"no Ray cluster at {address}: {repair} ({error})") from error
+        if address != "auto":
+            raise Unavailable(f"the Ray cluster at {address} does not take us: {error}") from error
+        repair = "start one with `ray start --head --disable-usage-stats`, or write ray:HOST:PORT"
+        raise Misconfigured(f"no Ray cluster runs on this machine: {repair}") from error
+
+
+def knock(address: str) -> None:
+    """At a closed door Ray itself waits for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        raise Misconfigured(f"{address!r} is no Ray address; write ray:auto, ray:HOST:PORT or ray://HOST:PORT")
+    try:
+        socket.create_connection((host, int(port)), timeout=CONNECT_DEADLINE).close()
+    except (OSError, OverflowError) as error:
+        raise Unavailable(f"no Ray cluster answers at {host}:{port}: {error}") from error
 
 
 def perform(code: bytes, item: Any) -> object:
