@@ -54,4 +54,4 @@ def configure(*, verbosity: int, form: str, stream: TextIO | None = None) -> Non
     logging.raiseExceptions = False
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("webmill").setLevel(LEVELS.get(verbosity, logging.DEBUG))
-    logging.getLogger("aiormq").setLevel(logging.CRITICAL)  # it logs a traceback for every lost connection; we say it too
+    logging.getLogger("aiormq").setLevel(logging.CRITICAL)  # a traceback for every lost connection
