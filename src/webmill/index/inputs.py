@@ -8,13 +8,20 @@ from pathlib import Path
 
 from webmill.errors import NotFound
 
+STATE = "state.sqlite"  # and its journals; the name is that of index/state.py, which needs SQLite to be imported
+
 
 def find_inputs(paths: Iterable[Path], *, exclude: Sequence[str] = ()) -> list[Path]:
-    """Files as they are, folders by all the files below them, in byte order of their paths. Hidden files are no inputs:
-    they are other writers' unfinished ones."""
-    files = [file for path in paths for file in _files(path) if not _is_excluded(file, exclude)]
+    """Files as they are, folders by all the files below them, in byte order of their paths.
+
+    Hidden files and folders below are no inputs: they are other writers' unfinished ones. Nor is the state that
+    `webmill index` keeps beside its CDXJ files.
+    """
+    names = list(paths)
+    files = [file for path in names for file in _files(path) if not _is_excluded(file, exclude)]
     if not files:
-        raise NotFound("no files to merge" + (" after the exclusions" if exclude else ""))
+        where = ", ".join(map(str, names)) or "nothing"
+        raise NotFound(f"no files in {where}" + (" after the exclusions" if exclude else ""))
     return files
 
 
@@ -24,8 +31,12 @@ def _files(path: Path) -> Iterator[Path]:
     if not path.is_dir():
         yield path
         return
-    below = (file for file in path.rglob("*") if file.is_file() and not file.name.startswith("."))
-    yield from sorted(below, key=bytes)
+    yield from sorted((file for file in path.rglob("*") if file.is_file() and _is_input(file, path)), key=bytes)
+
+
+def _is_input(file: Path, folder: Path) -> bool:
+    hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
+    return not hidden and not file.name.startswith(STATE)
 
 
 def _is_excluded(file: Path, patterns: Sequence[str]) -> bool:

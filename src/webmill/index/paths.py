@@ -16,12 +16,16 @@ class Located(msgspec.Struct, frozen=True):
     paths: tuple[bytes, ...]
 
 
-def from_arclist(lines: Iterable[bytes]) -> Iterator[Located]:
-    """One path or URL per line; blank lines and `#` comments are passed over. A query string is no part of the name."""
-    for line in lines:
+def from_arclist(lines: Iterable[bytes], *, source: str = "input") -> Iterator[Located]:
+    """One path or URL per line; blank lines and `#` comments are passed over. A URL's query is no part of the name."""
+    for number, line in enumerate(lines, start=1):
         path = line.strip()
         if path and not path.startswith(b"#"):
-            yield Located(path.partition(b"?")[0].rstrip(b"/").rpartition(b"/")[2], (path,))
+            name = (path.partition(b"?")[0] if b"://" in path else path).rpartition(b"/")[2]
+            if not name or b"\t" in path:
+                message = f"not the path of a file: {path[:80]!r}"
+                raise BadInput(message, reason="bad_path_line", source=f"{source}:{number}")
+            yield Located(name, (path,))
 
 
 def parse_path_index(lines: Iterable[bytes], *, source: str = "input") -> Iterator[Located]:

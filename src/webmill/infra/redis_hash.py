@@ -2,33 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
 from webmill.errors import Misconfigured, Unavailable
 
+TIMEOUT = 30.0
+CLUSTER = "redis+cluster://"
+
 
 def fill_hash(
-    url: str, key: str, pairs: Iterable[tuple[bytes, bytes]], *, batch: int = 500, clear: bool = False
+    url: str, key: str, pairs: Iterable[tuple[bytes, bytes]], *, batch: int = 500, timeout: float = TIMEOUT
 ) -> int:
-    """How many fields were written. Doing it twice changes nothing; `clear` begins with an empty hash."""
-    redis = import_redis()
-    source = iter(pairs)
-    written = 0
-    try:
-        with redis.Redis.from_url(url, socket_timeout=30) as client:
-            client.ping()
-            if clear:
+    """Sets these fields, leaves others; how many pairs were sent. Doing it twice changes nothing."""
+    with connected(url, timeout=timeout) as client:
+        return _fill(client, key, pairs, batch=batch)
+
+
+def replace_hash(
+    url: str, key: str, pairs: Iterable[tuple[bytes, bytes]], *, batch: int = 500, timeout: float = TIMEOUT
+) -> int:
+    """The hash has these fields and no others. Filled aside and renamed: readers see the old or the new one."""
+    aside = f"{key}.new" if "{" in key else f"{{{key}}}.new"  # in a cluster both must have one slot
+    with connected(url, timeout=timeout) as client:
+        client.delete(aside)
+        try:
+            count = _fill(client, aside, pairs, batch=batch)
+            if count:
+                client.rename(aside, key)
+            else:
                 client.delete(key)
-            while fields := dict(islice(source, batch)):
-                client.hset(key, mapping=fields)
-                written += len(fields)
-    except redis.ConnectionError as error:
-        raise Unavailable(f"no Redis at {without_password(url)}: {error}") from error
+        except BaseException:
+            client.delete(aside)
+            raise
+    return count
+
+
+def _fill(client: Any, key: str, pairs: Iterable[tuple[bytes, bytes]], *, batch: int) -> int:
+    source = iter(pairs)
+    count = 0
+    while some := list(islice(source, batch)):
+        client.hset(key, mapping=dict(some))
+        count += len(some)
+    return count
+
+
+@contextmanager
+def connected(url: str, *, timeout: float) -> Iterator[Any]:
+    """A client that has answered. `redis+cluster://…` is a cluster, else as redis-py: redis://, rediss://, unix://."""
+    redis = import_redis()
+    place = without_password(url)
+    try:
+        with _client(redis, url, timeout=timeout) as client:
+            client.ping()
+            yield client
+    except redis.AuthenticationError as error:
+        raise Misconfigured(f"Redis at {place} refused: {error}") from error
+    except (redis.ConnectionError, redis.TimeoutError) as error:
+        raise Unavailable(f"no Redis at {place}: {error}") from error
     except redis.RedisError as error:
-        raise Misconfigured(f"Redis at {without_password(url)} refused: {error}") from error
-    return written
+        raise Misconfigured(f"Redis at {place} refused: {error}") from error
+
+
+def _client(redis: Any, url: str, *, timeout: float) -> Any:
+    try:
+        if url.startswith(CLUSTER):
+            return redis.RedisCluster.from_url(url.replace(CLUSTER, "redis://", 1), socket_timeout=timeout)
+        return redis.Redis.from_url(url, socket_timeout=timeout)
+    except ValueError as error:
+        raise Misconfigured(f"not the address of a Redis: {without_password(url)}: {error}") from None
 
 
 def import_redis() -> Any:  # the optional library has no part in our types

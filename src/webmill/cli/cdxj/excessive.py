@@ -7,13 +7,16 @@ from typing import Literal
 
 import click
 
-from webmill.cli.cdxj.streams import INPUT, OUTPUT, batches_of, name_of, output_to
+from webmill.cli.cdxj.streams import INPUT, OUTPUT, STDOUT, batches_of, name_of, output_to
 from webmill.cli.context import note
+from webmill.cli.counts import ANY_COUNT
 from webmill.index.excessive import Keep, drop_excessive, find_excessive, load_excessive, remove_urlkeys
 from webmill.index.lines import write_batches
 from webmill.index.tally import Tally
 
-LIMIT = click.option("-n", "--limit", default=1000, show_default=True, help="Captures a URL may have.")
+MOST = click.option(
+    "-n", "--max-captures", default=1000, show_default=True, type=ANY_COUNT, help="Captures a URL may have."
+)
 
 
 @click.group()
@@ -21,21 +24,28 @@ def excessive() -> None:
     """Find and thin out URLs with too many captures. Input must be sorted; nothing is held in memory."""
 
 
-@excessive.command()
+@excessive.command(short_help="List them.")
 @INPUT
-@LIMIT
-def find(*, source: Path, limit: int) -> None:
-    """Print `SURT COUNT` of every URL with more than LIMIT captures, most first."""
-    found = find_excessive(batches_of(source), limit=limit, source=name_of(source))
-    with output_to(Path("-")) as out:
+@MOST
+def find(*, source: Path, max_captures: int) -> None:
+    """Print `SURT COUNT` of every URL with more captures, most first."""
+    found = find_excessive(batches_of(source), limit=max_captures, source=name_of(source))
+    with output_to(STDOUT) as out:
         out.writelines(bytes(excess) + b"\n" for excess in found)
-    note(f"# Found {len(found):,} URLs with > {limit:,} captures")
+    note(f"# Found {len(found):,} URLs with > {max_captures:,} captures")
 
 
-@excessive.command()
+@excessive.command(short_help="Drop those of a list.")
 @INPUT
 @OUTPUT
-@click.option("-b", "--list", "listed", required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "-b",
+    "--list",
+    "listed",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A SURT, or SURT and count, per line; # comments.",
+)
 def remove(*, source: Path, output: Path, listed: Path) -> None:
     """Drop all captures of the URLs in a list that `find` made."""
     tally = Tally()
@@ -44,21 +54,34 @@ def remove(*, source: Path, output: Path, listed: Path) -> None:
     report(tally)
 
 
-@excessive.command(epilog="Example: webmill cdxj merge cdxj/ | webmill cdxj excessive auto -n 1000 --keep 10")
+@excessive.command(
+    short_help="Find and drop in one pass.",
+    epilog="""\b
+Example:
+  webmill cdxj merge cdxj/ | webmill cdxj excessive auto -n 1000 --keep 10""",
+)
 @INPUT
 @OUTPUT
-@LIMIT
-@click.option("--keep", default=0, show_default=True, help="How many captures stay of an excessive URL.")
-@click.option("--side", type=click.Choice(["first", "last"]), default="first", help="Which of them.")
+@MOST
+@click.option(
+    "--keep", default=0, show_default=True, type=ANY_COUNT, help="How many captures stay of an excessive URL."
+)
+@click.option("--side", type=click.Choice(["first", "last"]), default="first", show_default=True, help="Which of them.")
 @click.option("--drop-revisits-first", is_flag=True, help="Revisits go first; if that is enough, the rest stays.")
 def auto(
-    *, source: Path, output: Path, limit: int, keep: int, side: Literal["first", "last"], drop_revisits_first: bool
+    *,
+    source: Path,
+    output: Path,
+    max_captures: int,
+    keep: int,
+    side: Literal["first", "last"],
+    drop_revisits_first: bool,
 ) -> None:
     """Find and drop in one pass."""
     tally = Tally()
     policy = Keep(count=keep, side=side, drop_revisits_first=drop_revisits_first)
     with output_to(output) as out:
-        kept = drop_excessive(batches_of(source), limit=limit, tally=tally, keep=policy, source=name_of(source))
+        kept = drop_excessive(batches_of(source), limit=max_captures, tally=tally, keep=policy, source=name_of(source))
         write_batches(kept, out)
     report(tally)
 

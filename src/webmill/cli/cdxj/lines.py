@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from webmill.cli.cdxj.streams import INPUT, OUTPUT, batches_of, output_to
+from webmill.cli.cdxj.streams import INPUT, OUTPUT, STDOUT, batches_of, output_to
 from webmill.cli.context import finish, note
+from webmill.cli.counts import AT_LEAST_ONE
 from webmill.index.addfield import Additions, add_by_function, add_fields, load_function
 from webmill.index.blocklist import block as block_lines
 from webmill.index.blocklist import load_blocklist
@@ -26,7 +27,14 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.command(epilog="Example: webmill cdxj sort unsorted.cdxj -o sorted.cdxj")
 @INPUT
 @OUTPUT
-@click.option("--memory", default=MEMORY >> 20, show_default=True, metavar="MB", help="What may be held at once.")
+@click.option(
+    "--memory",
+    default=MEMORY >> 20,
+    show_default=True,
+    type=AT_LEAST_ONE,
+    metavar="MB",
+    help="What may be held at once.",
+)
 @click.option("--temp-dir", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Where runs go.")
 def sort(*, source: Path, output: Path, memory: int, temp_dir: Path | None) -> None:
     """Sort lines in byte order (that of LC_ALL=C sort), in bounded memory."""
@@ -63,7 +71,12 @@ def merge(*, paths: tuple[Path, ...], output: Path, unique: bool, exclude: tuple
     epilog="""\b
 Examples:
   webmill cdxj add-field -f collection=NEWS a.cdxj > b.cdxj
-  webmill cdxj add-field --function year.py a.cdxj   # defines addfield(surt_key, timestamp, json_data)""",
+  webmill cdxj add-field --function year.py a.cdxj > b.cdxj
+
+\b
+year.py may say:
+  def addfield(surt_key, timestamp, json_data):
+      return json_data | {"year": timestamp[:4]}""",
 )
 @INPUT
 @OUTPUT
@@ -120,7 +133,7 @@ def block(*, source: Path, output: Path, blocklist: Path, max_removed_share: flo
 
 @click.command(epilog="Example: webmill cdxj field -f url --raw all.cdxj | sort -u")
 @INPUT
-@click.option("-f", "--field", "name", required=True, help="Name of the field.")
+@click.option("-f", "--field", "name", metavar="NAME", required=True, help="Name of the field.")
 @click.option("-r", "--raw", is_flag=True, help="Strings without quotes and escapes.")
 @click.option("-d", "--default", help="What to print where the field is missing  [default: nothing]")
 def field(*, source: Path, name: str, raw: bool, default: str | None) -> None:
@@ -129,7 +142,7 @@ def field(*, source: Path, name: str, raw: bool, default: str | None) -> None:
     values = (field_as_text if raw else field_as_json)(
         batches_of(source), name, counts=counts, default=None if default is None else default.encode()
     )
-    with output_to(Path("-")) as out:
+    with output_to(STDOUT) as out:
         write_batches(values, out)
     note(f"# Extracted {counts.extracted:,}, missing {counts.missing:,}, malformed {counts.malformed:,}")
     finish(rejected=counts.malformed, where="lines that are no CDXJ")

@@ -8,11 +8,15 @@ from pathlib import Path
 
 import click
 
-from webmill.cli.cdxj.streams import OUTPUT, batches_of, name_of, output_to
+from webmill.cli.cdxj.streams import OUTPUT, STDIN, batches_of, name_of, output_to
 from webmill.cli.context import note
+from webmill.cli.counts import AT_LEAST_ONE
 from webmill.errors import NotFound
 from webmill.index.inputs import find_inputs
+from webmill.index.lines import in_batches, write_batches
+from webmill.index.merge import drop_repeats
 from webmill.index.paths import Located, format_located, from_arclist, parse_path_index
+from webmill.index.sort import sort_lines
 
 SOURCES = click.argument("sources", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
 
@@ -22,35 +26,50 @@ def paths() -> None:
     """Make pywb's path index from lists of WARC paths, and load it into Redis."""
 
 
-@paths.command(epilog="Example: webmill cdxj paths make arclists/ -o path-index.txt")
+@paths.command(
+    short_help="Make a path index from lists of paths.",
+    epilog="Example: webmill cdxj paths make arclists/ -o path-index.txt",
+)
 @SOURCES
 @OUTPUT
 @click.option("--separator", default="\t", help="Between name and path  [default: TAB]")
 def make(*, sources: tuple[Path, ...], output: Path, separator: str) -> None:
-    """Lists of paths or URLs, one per line, to `FILENAME TAB PATH`. SOURCES are files, folders or - for stdin."""
-    count = 0
+    """Lists of paths or URLs, one per line, to `FILENAME TAB PATH`, sorted as pywb needs it.
+
+    SOURCES are files, folders or - for stdin.
+    """
+    rows = (format_located(located, separator=separator.encode()) for located in listed_in(sources))
     with output_to(output) as out:
-        for located in from_arclist(lines_of(sources)):
-            out.write(format_located(located, separator=separator.encode()))
-            count += 1
+        count = write_batches(drop_repeats(sort_lines(in_batches(rows))), out)
         if not count:
             raise NotFound("the lists name no file")
     note(f"# {count:,} files")
 
 
-@paths.command(epilog="Example: webmill cdxj paths redis path-index.txt -k warcs --url redis://localhost:6379/0")
+@paths.command(
+    short_help="Load a path index into a Redis hash.",
+    epilog="""\b
+Example:
+  webmill cdxj paths redis path-index.txt -k warcs --url redis://db:6379/0""",
+)
 @SOURCES
-@click.option("-k", "--key", required=True, help="The hash to fill.")
-@click.option("--url", default="redis://localhost:6379/0", show_default=True, help="redis://[:PASSWORD@]HOST:PORT/DB")
-@click.option("--batch-size", default=500, show_default=True, help="Fields to a round trip.")
-@click.option("--clear", is_flag=True, help="Empty the hash first.")
+@click.option("-k", "--key", metavar="NAME", required=True, help="The hash to fill.")
+@click.option(
+    "--url",
+    default="redis://localhost:6379/0",
+    show_default=True,
+    metavar="URL",
+    help="rediss:// for TLS, unix:// for a socket, redis+cluster:// for a cluster.",
+)
+@click.option("--batch-size", default=500, show_default=True, type=AT_LEAST_ONE, help="Fields to a round trip.")
+@click.option("--clear", is_flag=True, help="Replace the whole hash, at once, when all is loaded.")
 @click.option("--dry-run", is_flag=True, help="Only count.")
 def redis(*, sources: tuple[Path, ...], key: str, url: str, batch_size: int, clear: bool, dry_run: bool) -> None:
     """Load a path index into a Redis hash, as pywb's redis:// archive path reads it.
 
     pywb takes one path for a file: the first is loaded, further ones are counted.
     """
-    from webmill.infra.redis_hash import fill_hash
+    from webmill.infra.redis_hash import fill_hash, replace_hash
 
     further = 0
 
@@ -60,20 +79,24 @@ def redis(*, sources: tuple[Path, ...], key: str, url: str, batch_size: int, cle
             further += len(located.paths) - 1
             yield located.name, located.paths[0]
 
-    count = sum(1 for _ in pairs()) if dry_run else fill_hash(url, key, pairs(), batch=batch_size, clear=clear)
+    fill = replace_hash if clear else fill_hash
+    count = sum(1 for _ in pairs()) if dry_run else fill(url, key, pairs(), batch=batch_size)
     note(
         f"# {'Would load' if dry_run else 'Loaded'} {count:,} files"
         + (f"; {further:,} further paths left out" if further else "")
     )
 
 
+def listed_in(sources: tuple[Path, ...]) -> Iterator[Located]:
+    for file in files_of(sources):
+        yield from from_arclist(chain.from_iterable(batches_of(file)), source=name_of(file))
+
+
 def located_in(sources: tuple[Path, ...]) -> Iterator[Located]:
-    for source in sources or (Path("-"),):
-        yield from parse_path_index(lines_of((source,)), source=name_of(source))
+    for file in files_of(sources):
+        yield from parse_path_index(chain.from_iterable(batches_of(file)), source=name_of(file))
 
 
-def lines_of(sources: tuple[Path, ...]) -> Iterator[bytes]:
-    for source in sources or (Path("-"),):
-        files = [source] if source == Path("-") else find_inputs([source])
-        for file in files:
-            yield from chain.from_iterable(batches_of(file))
+def files_of(sources: tuple[Path, ...]) -> Iterator[Path]:
+    for source in sources or (STDIN,):
+        yield from [source] if source == STDIN else find_inputs([source])

@@ -1,45 +1,79 @@
-"""Where lines come from and go to: files or the pipe."""
+"""Where lines come from and go to: files or the pipe.
+
+A reader of a pipe cannot know whether its writer ended well or died. So a tool that fails leaves a last line that is no
+CDXJ, and the next one refuses it: `merge … | zipnum -o index/` does not replace a good index by a half. (A writer that
+is killed says nothing: for that there is `set -o pipefail`, or one command for it all, `webmill index`.)
+"""
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 import click
 
+from webmill.errors import BadInput
 from webmill.index.lines import Batch, read_batches
 from webmill.infra import atomic
+
+STDIN = STDOUT = Path("-")
+BROKEN = b"\0webmill: the command that wrote this has failed: the lines above are not all\n"
 
 INPUT = click.argument("source", default="-", type=click.Path(dir_okay=False, path_type=Path, allow_dash=True))
 OUTPUT = click.option(
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path, allow_dash=True),
-    default=Path("-"),
-    help="File to write; it appears when it is complete  [default: stdout]",
+    default=STDOUT,
+    help="File to write, which appears when it is complete  [default: stdout]",
 )
 
 
 def batches_of(source: Path) -> Iterator[Batch]:
     """Lines of a file, or of stdin for `-`; plain or gzip."""
-    if source == Path("-"):
-        return read_batches(sys.stdin.buffer, name="stdin")
+    if source == STDIN:
+        return unbroken(read_batches(sys.stdin.buffer, name="stdin"))
     return read_batches(source)
 
 
+def unbroken(batches: Iterable[Batch]) -> Iterator[Batch]:
+    for batch in batches:
+        if batch[-1] == BROKEN:
+            message = "the command before this one in the pipe failed; see what it said"
+            raise BadInput(message, reason="broken_pipe", source="stdin")
+        yield batch
+
+
 def name_of(source: Path) -> str:
-    return "stdin" if source == Path("-") else str(source)
+    return "stdin" if source == STDIN else str(source)
 
 
 @contextmanager
 def output_to(target: Path) -> Iterator[BinaryIO]:
     """A file that appears whole or not at all, or stdout for `-`."""
-    if target == Path("-"):
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+    if target != STDOUT:
+        with atomic.writing(target) as out:
+            yield out
         return
-    with atomic.writing(target) as out:
-        yield out
+    try:
+        yield sys.stdout.buffer
+    except BrokenPipeError:
+        raise
+    except BaseException:
+        tell_the_next()
+        raise
+    sys.stdout.buffer.flush()
+
+
+def tell_the_next() -> None:
+    try:
+        if stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode):
+            sys.stdout.buffer.write(BROKEN)
+            sys.stdout.buffer.flush()
+    except OSError:
+        pass  # it is gone, or there is no file behind our stdout: nobody is there to be told

@@ -1,0 +1,88 @@
+"""An index by how a person names it: a folder, a file, an address."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from webmill.config import Http
+from webmill.errors import Misconfigured, NotFound
+from webmill.formats.cdx_query import KeyRange
+from webmill.index.lines import GZIP_MAGIC, Batch, open_input, read_batches
+from webmill.index.lookup import SUMMARY_ENDINGS, FlatIndex, Index, MergedIndex, ZipNumIndex, open_index, summary_in
+from webmill.index.order import in_byte_order
+from webmill.index.zipnum import SUMMARY
+from webmill.infra.storage.local import LocalStorage
+from webmill.wiring import locate, open_readable, scheme_of
+
+FLAT = (".cdxj", ".cdx")
+
+
+def open_indexes(names: Sequence[str], *, http: Http) -> Index:
+    """One or several as one."""
+    indexes = [open_any(name, http=http) for name in names]
+    return indexes[0] if len(indexes) == 1 else MergedIndex(indexes)
+
+
+def open_any(name: str, *, http: Http) -> Index:
+    """A ZipNum folder or summary, a sorted CDXJ file (gzip is read through), or a folder of such files."""
+    if scheme_of(name)[0] != "file":
+        if urlsplit(name).path.endswith(FLAT):
+            storage, key = locate(name, http=http)
+            return FlatIndex(storage, key)
+        return open_zipnum(name, http=http)
+    path = Path(scheme_of(name)[1])
+    if path.is_dir() and not has_summary(path):
+        files = sorted(file for file in path.iterdir() if file.name.endswith(FLAT))
+        if not files:
+            raise NotFound(f"neither a summary (cluster.idx) nor a .cdxj file in {path}")
+        return open_index(*files)
+    return ScannedIndex(path) if is_gzip(path) else open_index(path)
+
+
+def open_zipnum(name: str, *, http: Http) -> ZipNumIndex:
+    """By its summary, or by the folder it is in."""
+    if scheme_of(name)[0] != "file":
+        if urlsplit(name).path.endswith(SUMMARY_ENDINGS):
+            storage, key = locate(name, http=http)
+            return ZipNumIndex(storage, key)
+        return ZipNumIndex(open_readable(name, http=http), SUMMARY)
+    path = Path(scheme_of(name)[1])
+    if not path.exists():
+        raise NotFound(f"no index {path}")
+    summary = (summary_in(path) if path.is_dir() else path).resolve()
+    if not summary.name.endswith(SUMMARY_ENDINGS):
+        raise Misconfigured(f"{path} is not the summary of a ZipNum index: that is a .idx file")
+    return ZipNumIndex(LocalStorage(summary.parent), summary.name)
+
+
+def has_summary(folder: Path) -> bool:
+    return any(path.name.endswith(SUMMARY_ENDINGS) for path in folder.iterdir())
+
+
+def is_gzip(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with open_input(path) as file:
+        return file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
+
+
+class ScannedIndex:
+    """A sorted file that is gzipped as a whole: read from its beginning to behind the range, every time."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def lines(self, wanted: KeyRange) -> Iterator[bytes]:
+        return chain.from_iterable(self.batches(wanted))
+
+    def batches(self, wanted: KeyRange) -> Iterator[Batch]:
+        for batch in in_byte_order(read_batches(self._path), source=str(self._path)):
+            found = batch[bisect_left(batch, wanted.start) : bisect_left(batch, wanted.end)]
+            if found:
+                yield found
+            if batch[-1] >= wanted.end:
+                return

@@ -1,0 +1,116 @@
+"""`webmill cdxj query`: captures of a URL, from indexes here or far away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+import msgspec
+
+from webmill.cli.cdxj.indexes import open_indexes
+from webmill.cli.cdxj.streams import STDOUT, output_to
+from webmill.cli.context import Context, finish, note, pass_context
+from webmill.cli.counts import AT_LEAST_ONE
+from webmill.errors import BadInput
+from webmill.formats.cdx_query import MatchType
+from webmill.formats.cdxj import parse
+from webmill.formats.surt import without_surrogates
+from webmill.index.query import Query, Sort, answer, surt_range, url_range
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  webmill cdxj query example.com/a --index index/
+  webmill cdxj query '*.example.com' --index index/ --filter '=status:200'
+  webmill cdxj query example.com --index a.cdxj --index b.cdxj --closest 2021
+  webmill cdxj query commoncrawl.org --json --index \\
+    https://data.commoncrawl.org/cc-index/collections/CC-MAIN-2024-30/indexes/
+
+\b
+Filters:
+  FIELD:VALUE    the field contains the value   !FIELD:VALUE   it does not
+  =FIELD:VALUE   it is the value                !=FIELD:VALUE  it is not
+  ~FIELD:RE2     it matches from its start on   !~FIELD:RE2    it does not"""
+)
+@click.argument("url", required=False)
+@click.option("--surt", metavar="KEY", help="Key to look for, as the index has it, instead of a URL.")
+@click.option(
+    "-i",
+    "--index",
+    "indexes",
+    required=True,
+    multiple=True,
+    metavar="DIR|FILE|URL",
+    help="ZipNum folder or .idx, sorted CDXJ file or folder of such; http(s):// and s3:// too. Repeatable.",
+)
+@click.option(
+    "--match",
+    type=click.Choice(["exact", "prefix", "host", "domain"]),
+    metavar="TYPE",
+    help="exact, prefix, host or domain  [default: exact; *.HOST is domain, URL* is prefix]",
+)
+@click.option("--from", "start", metavar="DATE", help="2021, 2021-03, 20210304, …: from its first second on.")
+@click.option("--to", "end", metavar="DATE", help="Up to its last second: --to 2021 includes all of 2021.")
+@click.option("--filter", "filters", multiple=True, metavar="FILTER", help="See below. Repeatable: all must hold.")
+@click.option("--closest", metavar="DATE", help="Nearest to this date first.")
+@click.option(
+    "--sort",
+    type=click.Choice(["forward", "reverse", "closest"]),
+    metavar="ORDER",
+    help="forward, reverse or closest  [default: forward]",
+)
+@click.option("--limit", type=AT_LEAST_ONE, help="How many at most  [default: all]")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line, urlkey and timestamp in it.")
+@pass_context
+def query(
+    context: Context,
+    /,
+    *,
+    url: str | None,
+    surt: str | None,
+    indexes: tuple[str, ...],
+    match: MatchType | None,
+    start: str | None,
+    end: str | None,
+    filters: tuple[str, ...],
+    closest: str | None,
+    sort: Sort | None,
+    limit: int | None,
+    as_json: bool,
+) -> None:
+    """Print the captures of a URL as CDXJ lines, in order."""
+    if bool(url) == bool(surt):
+        raise click.UsageError("give either a URL or --surt KEY")
+    if bool(closest) != (sort == "closest") and (sort or not closest):
+        raise click.UsageError("--sort closest needs --closest DATE, and no other order goes with it")
+    asked = Query(
+        range=surt_range(surt, match) if surt else url_range(url or "", match),
+        start=start,
+        end=end,
+        filters=filters,
+        sort=sort or ("closest" if closest else "forward"),
+        closest=closest,
+        limit=limit,
+    )
+    index = open_indexes(indexes, http=context.settings().http)
+    rejected: list[str] = []
+    count = 0
+    with output_to(STDOUT) as out:
+        lines = answer(index, asked)
+        for line in as_objects(lines, rejected) if as_json else lines:
+            out.write(line)
+            count += 1
+    note(f"# {count:,} captures")
+    finish(rejected=len(rejected), where=f"lines that are no CDXJ, such as: {(rejected or [''])[0]}")
+
+
+def as_objects(lines: Iterator[bytes], rejected: list[str]) -> Iterator[bytes]:
+    for line in lines:
+        try:
+            capture = parse(line)
+        except BadInput as error:
+            rejected.append(str(error))
+            continue
+        head = {"urlkey": without_surrogates(capture.urlkey), "timestamp": capture.timestamp}
+        yield msgspec.json.encode(head | {k: v for k, v in capture.fields.items() if k not in head}) + b"\n"

@@ -1,0 +1,201 @@
+"""`webmill cdxj zipnum`, `flatten`, `verify`, `parquet`: lines to compressed and columnar indexes, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import click
+import msgspec
+
+from webmill.cli.cdxj.indexes import open_zipnum
+from webmill.cli.cdxj.streams import INPUT, OUTPUT, STDIN, batches_of, name_of, output_to
+from webmill.cli.context import REJECTED, Context, finish, note, pass_context
+from webmill.cli.counts import AT_LEAST_ONE
+from webmill.config import Executor as ExecutorSettings
+from webmill.errors import BadInput
+from webmill.formats.zipnum import LINES_PER_BLOCK
+from webmill.index.lines import GZIP_MAGIC, open_input, write_batches
+from webmill.index.ranges import clean_failure, write_ranges
+from webmill.index.zipnum import SHARD_SIZE, Shard, Target, publish, rebuilding, write_shards
+from webmill.infra.atomic import drafting, open_folder
+from webmill.wiring import open_executor
+
+REPORTED = 20
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  webmill cdxj merge cdxj/ | webmill cdxj zipnum -o index/
+  webmill cdxj zipnum all.cdxj -o index/ --shards 300 --jobs 16"""
+)
+@INPUT
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the index. One that is there is replaced when the new one is complete.",
+)
+@click.option("--lines", default=LINES_PER_BLOCK, show_default=True, type=AT_LEAST_ONE, help="Lines to a block.")
+@click.option("--shard-size", type=AT_LEAST_ONE, metavar="MB", help=f"End a shard here  [default: {SHARD_SIZE >> 20}]")
+@click.option("--shards", type=AT_LEAST_ONE, help="Write so many, in several processes, instead.")
+@click.option("--jobs", type=AT_LEAST_ONE, help="Processes for --shards  [default: one per core]")
+@click.option("--threads", default=2, show_default=True, type=AT_LEAST_ONE, help="Compressing threads per process.")
+@pass_context
+def zipnum(
+    context: Context,
+    /,
+    *,
+    source: Path,
+    folder: Path,
+    lines: int,
+    shard_size: int | None,
+    shards: int | None,
+    jobs: int | None,
+    threads: int,
+) -> None:
+    """Write sorted lines as a ZipNum index: cdx-*.gz, cluster.idx, cluster.loc.
+
+    That is what pywb reads and Common Crawl publishes. With --shards the key space is cut into ranges of equal size;
+    a stream or a gzip file is first written out in the folder for that.
+    """
+    if shards and shard_size:
+        raise click.UsageError("give either --shards or --shard-size")
+    if jobs and not shards:
+        raise click.UsageError("--jobs is for --shards: a stream is compressed by --threads")
+    with rebuilding(folder) as target:
+        with clean_failure(target):
+            if shards:
+                settings = context.settings().executor
+                settings = msgspec.structs.replace(settings, jobs=jobs or settings.jobs)
+                written = in_ranges(source, target, shards=shards, lines=lines, threads=threads, settings=settings)
+            else:
+                size = (shard_size << 20) if shard_size else SHARD_SIZE
+                batches, name = batches_of(source), name_of(source)
+                written = list(
+                    write_shards(batches, target, lines=lines, shard_size=size, threads=threads, source=name)
+                )
+        publish(target, written)
+    tell(folder, written)
+
+
+def in_ranges(
+    source: Path, target: Target, *, shards: int, lines: int, threads: int, settings: ExecutorSettings
+) -> list[Shard]:
+    with closing(open_executor(settings)) as executor, cuttable(source, target.folder) as file:
+        return write_ranges(file, target, shards=shards, lines=lines, threads=threads, executor=executor)
+
+
+@contextmanager
+def cuttable(source: Path, folder: Path) -> Iterator[Path]:
+    """The file itself; what cannot be cut is written out under a name that a later run knows as left behind."""
+    if source != STDIN and is_plain(source):
+        yield source
+        return
+    with open_folder(folder) as fd, drafting(fd, what=str(folder)) as draft:
+        write_batches(batches_of(source), draft.file)
+        draft.file.flush()
+        yield folder / draft.name
+
+
+def is_plain(path: Path) -> bool:
+    with open_input(path) as file:
+        return path.is_file() and file.read(len(GZIP_MAGIC)) != GZIP_MAGIC
+
+
+def tell(folder: Path, shards: list[Shard]) -> None:
+    written = [shard for shard in shards if shard.blocks]
+    lines, blocks = sum(shard.lines for shard in written), sum(len(shard.blocks) for shard in written)
+    size = sum(shard.size for shard in written)
+    note(f"# {folder}: {lines:,} lines in {blocks:,} blocks, {len(written):,} shards, {size:,} bytes")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  webmill cdxj flatten index/ > all.cdxj
+  webmill cdxj flatten old/AWP.idx | webmill cdxj zipnum -o new/"""
+)
+@click.argument("index", metavar="DIR|IDX|URL")
+@OUTPUT
+@pass_context
+def flatten(context: Context, /, *, index: str, output: Path) -> None:
+    """All lines of a ZipNum index, in order.
+
+    Every block is checked: what is damaged, missing or out of order ends it with its place, never with fewer lines.
+    """
+    from webmill.index.lookup import flatten as all_lines
+
+    with output_to(output) as out:
+        count = write_batches(all_lines(open_zipnum(index, http=context.settings().http)), out)
+    note(f"# {count:,} lines")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  webmill cdxj verify index/
+  webmill cdxj verify index/ --json | jq -r .kind | sort | uniq -c
+
+Exit code 3 when the index is unsound; notes alone do not make it so."""
+)
+@click.argument("index", metavar="DIR|IDX", type=click.Path(exists=True, path_type=Path))
+@click.option("--lines", type=AT_LEAST_ONE, help="What every block but a shard's last must have.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line on stdout.")
+def verify(*, index: Path, lines: int | None, as_json: bool) -> None:
+    """Check a ZipNum index to the last byte: summary, locations, shards, blocks, lines.
+
+    Each finding is a line on stdout, and the check goes on behind it.
+    """
+    from webmill.index.verify import Checked
+    from webmill.index.verify import verify as findings
+
+    checked = Checked()
+    errors = 0
+    for finding in findings(index, checked=checked, lines_per_block=lines):
+        errors += finding.severity == "error"
+        line = f"{finding.severity}: {finding.where}: {finding.kind}: {finding.message}"
+        click.echo(msgspec.json.encode(finding) if as_json else line)
+    note(
+        f"# {checked.lines:,} lines in {checked.blocks:,} blocks, {checked.shards:,} shards, {checked.bytes:,} bytes: "
+        + (f"{errors:,} errors" if errors else "sound")
+    )
+    if errors:
+        raise click.exceptions.Exit(REJECTED)
+
+
+@click.command(
+    epilog="""\b
+Example:
+  webmill cdxj flatten index/ | webmill cdxj parquet -o captures.parquet"""
+)
+@INPUT
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File to write, which appears when it is complete.",
+)
+def parquet(*, source: Path, output: Path) -> None:
+    """Write sorted lines as a Parquet file with the columns of Common Crawl's cc-index-table.
+
+    Lines that are no captures are left out, named and counted. Needs webmill[parquet].
+    """
+    from webmill.index.columnar import write_parquet
+
+    named = 0
+
+    def reject(line: bytes, error: BadInput) -> None:
+        nonlocal named
+        named += 1
+        if named <= REPORTED:
+            note(f"{error}: {line[:80]!r}")
+
+    table = write_parquet(batches_of(source), output, on_reject=reject, source=name_of(source))
+    note(f"# {output}: {table.rows:,} rows")
+    finish(rejected=sum(table.rejected.values()), where="lines that are no captures are not in the file")
