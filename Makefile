@@ -39,15 +39,15 @@ demo: $(VENV)/.run   ## run the whole product on a small web of our own (NO_SERV
 # --- checks --------------------------------------------------------------------------------------------------------
 test: lint types layers $(VENV)-judges/.ready ## everything, with real servers (SERVICES=0 leaves those out)
 ifeq ($(SERVICES),0)
-	$(PYTEST) -n 2 --dist worksteal -m "not server" --cov --cov-report=term
+	$(PYTEST) -n 2 --dist loadgroup -m "not server" --cov --cov-report=term
 else
-	$(BIN)/python -m tests.services run -- $(PYTEST) -n 2 --dist worksteal --cov --cov-report=term
+	$(BIN)/python -m tests.services run -- $(PYTEST) -n 2 --dist loadgroup --cov --cov-report=term
 endif
 
 check: lint types layers unit ## fast: no servers, no slow tests
 
 unit: $(VENV)/.dev $(VENV)-judges/.ready
-	$(PYTEST) -q -n 2 -m "not server and not slow"
+	$(PYTEST) -q -n 2 --dist loadgroup -m "not server and not slow"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

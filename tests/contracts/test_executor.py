@@ -28,7 +28,8 @@ from webmill.infra.executor.ray import RayExecutor
 
 # Ray leaves sockets and processes to the garbage collector when it disconnects.
 CARELESS = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-RAY = pytest.param("ray", marks=[pytest.mark.server("ray"), CARELESS])
+ONE_CLUSTER = pytest.mark.xdist_group("ray")  # a cluster takes half a minute to start: not one per test process
+RAY = pytest.param("ray", marks=[pytest.mark.server("ray"), ONE_CLUSTER, CARELESS])
 
 
 @pytest.fixture(scope="module")
@@ -261,6 +262,7 @@ def test_what_a_task_prints_is_logged(caplog: pytest.LogCaptureFixture) -> None:
 
 @CARELESS
 @pytest.mark.server("ray")
+@ONE_CLUSTER
 def test_a_ray_client_address_works_too(cluster: RayCluster, tmp_path: Path) -> None:
     """In a process of its own: Ray has one connection per process. The task is one that every node has installed.
 
@@ -285,6 +287,7 @@ executor.close()
 
 @CARELESS
 @pytest.mark.server("ray")
+@ONE_CLUSTER
 def test_a_lost_node_costs_a_retry_elsewhere(cluster: RayCluster, ray_executor: RayExecutor, tmp_path: Path) -> None:
     """Last of the Ray tests: it kills one of the two nodes."""
     paths = [tmp_path / "a", tmp_path / "b"]
@@ -317,6 +320,7 @@ def test_without_the_extra_the_message_names_it(monkeypatch: pytest.MonkeyPatch)
 
 @CARELESS
 @pytest.mark.server("ray")
+@ONE_CLUSTER
 @pytest.mark.parametrize(
     ("url", "error"),
     [("ray://127.0.0.1:1", Unavailable), ("ray:127.0.0.1:1", Unavailable), ("ray:nonsense", Misconfigured)],
