@@ -166,16 +166,28 @@ def publish(target: Target, shards: Iterable[Shard]) -> None:
     folder = target.folder
     shards = [shard for shard in shards if shard.blocks]
     _check(folder, shards)
-    names, old_names = [shard.name for shard in shards], _named_in_summary(folder)
+    names, old_names = [shard.name for shard in shards], named_in_summary(folder)
     # pywb reads the locations before the summary, so these are first, and name what either summary names.
     _write_locations(folder, list(dict.fromkeys([*names, *old_names])))
     with writing(folder / SUMMARY) as file:
-        numbers = iter(range(1, 1 + sum(len(shard.blocks) for shard in shards)))
-        for block in chain.from_iterable(shard.blocks for shard in shards):
-            file.write(format_summary_line(msgspec.structs.replace(block, number=next(numbers))))
+        for number, block in enumerate(chain.from_iterable(shard.blocks for shard in shards), start=1):
+            file.write(format_summary_line(msgspec.structs.replace(block, number=number)))
     if not set(old_names) <= set(names):
         _write_locations(folder, names)
     _remove_shards(folder, kept={*names, *old_names})
+
+
+def named_in_summary(folder: Path) -> list[str]:
+    """Shards of the index in place, as far as its summary can be read."""
+    if not (folder / SUMMARY).exists():
+        return []
+    names: dict[str, None] = {}
+    for number, line in enumerate(read_lines(folder / SUMMARY), start=1):
+        try:
+            names[parse_summary_line(line, line_number=number).shard] = None
+        except BadInput:
+            continue
+    return [name for name in names if SHARD_NAME.fullmatch(name)]
 
 
 # --- blocks ---------------------------------------------------------------------------------------------------------
@@ -306,19 +318,6 @@ def _check(folder: Path, shards: Sequence[Shard]) -> None:
             size = (folder / shard.name).stat().st_size
         if size != shard.size:
             raise Conflict(f"{folder / shard.name} was changed since it was written: write it again")
-
-
-def _named_in_summary(folder: Path) -> list[str]:
-    """Shards of the index in place. What cannot be read is not kept."""
-    if not (folder / SUMMARY).exists():
-        return []
-    names: dict[str, None] = {}
-    for number, line in enumerate(read_lines(folder / SUMMARY), start=1):
-        try:
-            names[parse_summary_line(line, line_number=number).shard] = None
-        except BadInput:
-            continue
-    return [name for name in names if SHARD_NAME.fullmatch(name)]
 
 
 def _write_locations(folder: Path, names: Iterable[str]) -> None:

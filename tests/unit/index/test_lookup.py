@@ -68,6 +68,13 @@ def test_fault_2_4_8_blocks_that_begin_with_the_key_are_found_with_all_the_other
         assert read(opened(folder)) == lines
 
 
+def test_i13_a_range_that_begins_inside_of_the_json_is_found_over_blocks_of_equal_keys(tmp_path: Path) -> None:
+    lines = [capture("com,a)/", "20240101000000", url=f"{number:03d}") for number in range(100)]
+    build(tmp_path, lines)
+    wanted = KeyRange(lines[33], lines[66])
+    assert read(opened(tmp_path), wanted) == lines[33:66]
+
+
 def test_fault_2_4_8_results_of_many_shards_come_in_order(tmp_path: Path) -> None:
     assert len(build(tmp_path, LINES, block=20, shard_size=2000)) > 10
     assert read(opened(tmp_path)) == LINES
