@@ -58,16 +58,30 @@ def verify(
     yield from _unreadable_locations(shards)
     rows = _Rows(summary.name)
     contents = _Contents(shards, checked or Checked(), lines_per_block=lines_per_block, parse_lines=parse_lines)
-    for number, line in enumerate(read_lines(summary), start=1):
-        try:
-            block = parse_summary_line(line, line_number=number)
-        except BadInput as error:
-            yield Finding(error.reason, summary.name, error.message)
+    for number, block in enumerate(_blocks(summary), start=1):
+        if isinstance(block, Finding):
+            yield block
             continue
         yield from rows.check(block, number)
         yield from contents.check(block)
     yield from contents.check_ends()
     yield from _unused(summary.parent, shards, contents.names)
+
+
+def _blocks(summary: Path) -> Iterator[Block | Finding]:
+    lines = enumerate(read_lines(summary), start=1)
+    while True:
+        try:
+            number, line = next(lines)
+        except StopIteration:
+            return
+        except BadInput as error:  # a line without end: what is behind it cannot be told
+            yield Finding(error.reason, summary.name, error.message)
+            return
+        try:
+            yield parse_summary_line(line, line_number=number)
+        except BadInput as error:
+            yield Finding(error.reason, summary.name, error.message)
 
 
 def _unreadable_locations(shards: Shards) -> Iterator[Finding]:

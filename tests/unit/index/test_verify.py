@@ -115,6 +115,10 @@ KEY = b"com,a)/ 20240101120000"
 
 DAMAGE: dict[str, tuple[Callable[[Path], object], set[str]]] = {
     "a summary line of rubbish": (editing(lambda table: table.insert(3, [b"rubbish"])), {"bad_summary"}),
+    "a summary line without end": (
+        lambda folder: (folder / "cluster.idx").write_bytes(b"x" * (2 << 20)),
+        {"line_too_long", "unused_location"},
+    ),
     "two summary lines swapped": (
         editing(lambda table: table.__setitem__(slice(3, 5), [table[4], table[3]])),
         {"unsorted", "bad_number", "gap"},
