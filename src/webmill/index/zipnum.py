@@ -16,11 +16,9 @@ import fcntl
 import hashlib
 import os
 import re
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from itertools import accumulate, chain
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -33,11 +31,11 @@ from webmill.formats.zipnum import (
     MAX_SUMMARY_LINE,
     Block,
     Location,
-    encode_block,
     format_location,
     format_summary_line,
     parse_summary_line,
 )
+from webmill.index.blocks import Packed, packed
 from webmill.index.lines import Batch, read_lines
 from webmill.index.order import in_byte_order, urlkey
 from webmill.infra.atomic import (
@@ -54,7 +52,6 @@ from webmill.infra.atomic import (
 SUMMARY = "cluster.idx"
 LOCATIONS = "cluster.loc"
 SHARD_SIZE = 100 << 20
-BLOCK_BYTES = 16 << 20  # readers refuse blocks of more than 64 MiB; 3000 ordinary lines are 1 MiB
 SHARD_NAME = re.compile(r"cdx-[0-9]{5,}(?:-([0-9a-f]{8}))?\.gz", re.ASCII)
 
 Naming = Literal["plain", "stamped"]
@@ -79,15 +76,6 @@ class Shard(msgspec.Struct, frozen=True):
     @property
     def size(self) -> int:
         return sum(block.length for block in self.blocks)
-
-
-class _Packed(msgspec.Struct, frozen=True):
-    """A block, compressed."""
-
-    data: bytes
-    lines: int
-    first: bytes
-    last: bytes
 
 
 @contextmanager
@@ -132,7 +120,7 @@ def write_shards(
 
     A shard ends where a block and a urlkey end together; where no urlkey ends it grows up to twice its size.
     """
-    blocks = _packed(in_byte_order(batches, source=source), lines=lines, threads=threads)
+    blocks = packed(in_byte_order(batches, source=source), lines=lines, threads=threads)
     number, pending = 0, next(blocks, None)
     while pending is not None:
         with _shard_writer(target, number) as writer:
@@ -156,7 +144,7 @@ def write_shard(
 ) -> Shard:
     """Everything in one shard, which must follow that of the number before: `publish` checks it."""
     with _shard_writer(target, number) as writer:
-        for block in _packed(in_byte_order(batches, source=source), lines=lines, threads=threads):
+        for block in packed(in_byte_order(batches, source=source), lines=lines, threads=threads):
             writer.add(block)
         return writer.finish()
 
@@ -190,62 +178,11 @@ def named_in_summary(folder: Path) -> list[str]:
     return [name for name in names if SHARD_NAME.fullmatch(name)]
 
 
-# --- blocks ---------------------------------------------------------------------------------------------------------
-
-
-def _packed(batches: Iterable[Batch], *, lines: int, threads: int) -> Iterator[_Packed]:
-    """Blocks in their order, compressed ahead by a few threads (the compressor lets go of the interpreter)."""
-    if lines < 1:
-        raise BadInput(f"{lines} lines in a block", reason="bad_option")
-    if threads < 2:
-        yield from map(_pack, _cut(batches, lines=lines))
-        return
-    ahead: deque[Future[_Packed]] = deque()
-    with ThreadPoolExecutor(threads, thread_name_prefix="zipnum") as pool:
-        try:
-            for block in _cut(batches, lines=lines):
-                ahead.append(pool.submit(_pack, block))
-                if len(ahead) > 2 * threads:
-                    yield ahead.popleft().result()
-            while ahead:
-                yield ahead.popleft().result()
-        finally:
-            for future in ahead:
-                future.cancel()
-
-
-def _pack(block: Batch) -> _Packed:
-    return _Packed(encode_block(block), len(block), block[0], block[-1])
-
-
-def _cut(batches: Iterable[Batch], *, lines: int) -> Iterator[Batch]:
-    """Blocks of `lines` lines, fewer when those would exceed BLOCK_BYTES: wherever the batches happen to end."""
-    held: Batch = []
-    size = 0
-    for batch in batches:
-        held += batch
-        size += sum(map(len, batch))
-        while len(held) >= lines or size > BLOCK_BYTES:
-            block = held[: _place_to_cut(held, lines)]
-            yield block
-            held = held[len(block) :]
-            size -= sum(map(len, block))
-    while held:
-        block = held[: _place_to_cut(held, lines)]
-        yield block
-        held = held[len(block) :]
-
-
-def _place_to_cut(held: Batch, lines: int) -> int:
-    sizes = accumulate(map(len, held[:lines]))
-    return next((place for place, size in enumerate(sizes, start=1) if size > BLOCK_BYTES), lines)
-
-
-def _is_full(size: int, limit: int, before: _Packed, after: _Packed) -> bool:
-    return size >= limit and (size >= 2 * limit or urlkey(before.last) != urlkey(after.first))
-
-
 # --- shards ---------------------------------------------------------------------------------------------------------
+
+
+def _is_full(size: int, limit: int, before: Packed, after: Packed) -> bool:
+    return size >= limit and (size >= 2 * limit or urlkey(before.last) != urlkey(after.first))
 
 
 class _ShardWriter:
@@ -261,7 +198,7 @@ class _ShardWriter:
         self._first = self._last = b""
         self._digest = hashlib.sha256()
 
-    def add(self, block: _Packed) -> None:
+    def add(self, block: Packed) -> None:
         if not self._blocks:
             self._first = block.first
         self._blocks.append(Block(_summary_key(block.first), "", self.size, len(block.data)))

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from tests.unit.index.samples import any_lines, capture, cut_into, flat, write
 from tests.unit.index.zipnum_samples import build, make_lines, opened
 from webmill.errors import BadInput, Conflict, NotFound
-from webmill.formats.zipnum import Block, decode_block, parse_summary_line
-from webmill.index import zipnum
+from webmill.formats.zipnum import MAX_BLOCK, Block, decode_block, parse_summary_line
+from webmill.index.blocks import BLOCK_BYTES
+from webmill.index.lines import MAX_LINE
 from webmill.index.lookup import flatten
 from webmill.index.merge import Range, merge_range, plan_ranges
 from webmill.index.order import urlkey
@@ -311,7 +312,7 @@ def test_killed_before_any_rename_a_reader_has_the_old_index_or_the_new_and_a_re
 
 
 def test_the_reader_of_blocks_takes_what_the_writer_may_write() -> None:
-    assert zipnum.BLOCK_BYTES + (1 << 20) < 64 << 20
+    assert BLOCK_BYTES + MAX_LINE < MAX_BLOCK
 
 
 def test_write_shards_gives_each_shard_when_it_is_done(tmp_path: Path) -> None:

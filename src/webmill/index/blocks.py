@@ -1,0 +1,78 @@
+"""Lines to compressed blocks, the same whatever the batches and threads."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import accumulate
+
+import msgspec
+
+from webmill.errors import BadInput
+from webmill.formats.zipnum import encode_block
+from webmill.index.lines import Batch
+
+BLOCK_BYTES = 16 << 20  # readers refuse blocks of more than 64 MiB; 3000 ordinary lines are 1 MiB
+
+
+class Packed(msgspec.Struct, frozen=True):
+    """A block, compressed, and its first and last line."""
+
+    data: bytes
+    lines: int
+    first: bytes
+    last: bytes
+
+
+def packed(batches: Iterable[Batch], *, lines: int, threads: int) -> Iterator[Packed]:
+    """Blocks in their order, compressed ahead by a few threads (the compressor lets go of the interpreter)."""
+    if lines < 1:
+        raise BadInput(f"{lines} lines in a block", reason="bad_option")
+    if threads < 2:
+        yield from map(_pack, _cut(batches, lines=lines))
+        return
+    ahead: deque[Future[Packed]] = deque()
+    with ThreadPoolExecutor(threads, thread_name_prefix="zipnum") as pool:
+        try:
+            for block in _cut(batches, lines=lines):
+                ahead.append(pool.submit(_pack, block))
+                if len(ahead) > 2 * threads:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+        finally:
+            for future in ahead:
+                future.cancel()
+
+
+def _pack(block: Batch) -> Packed:
+    return Packed(encode_block(block), len(block), block[0], block[-1])
+
+
+def _cut(batches: Iterable[Batch], *, lines: int) -> Iterator[Batch]:
+    """Blocks of `lines` lines, or of fewer that reach BLOCK_BYTES: wherever the batches happen to end."""
+    held: Batch = []
+    size = 0
+    for batch in batches:
+        held += batch
+        size += sum(map(len, batch))
+        if len(held) < lines and size <= BLOCK_BYTES:
+            continue
+        start = 0
+        while (end := _end_of_block(held, start, lines)) is not None:
+            yield held[start:end]
+            start = end
+        del held[:start]
+        size = sum(map(len, held))
+    if held:
+        yield held
+
+
+def _end_of_block(held: Batch, start: int, lines: int) -> int | None:
+    """None while more lines may belong to it."""
+    block = held[start : start + lines]
+    if sum(map(len, block)) > BLOCK_BYTES:
+        sizes = accumulate(map(len, block))
+        return start + next(place for place, size in enumerate(sizes, start=1) if size > BLOCK_BYTES)
+    return start + lines if len(block) == lines else None
