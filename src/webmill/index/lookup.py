@@ -170,12 +170,17 @@ class Generation:
         return self._rows(0, self.stat.size)
 
     def _rows(self, low: int, high: int) -> Iterator[Block]:
+        last = b""
         for number, line in enumerate(chain.from_iterable(self._summary_lines(low, high)), start=1):
             try:
-                yield parse_summary_line(line, line_number=number)
+                block = parse_summary_line(line, line_number=number)
+                if block.key < last:
+                    raise BadInput(f"line {number}: sorts before the line above it", reason="unsorted")
             except BadInput as error:
                 message = f"{error.message} (counted from byte {low})" if low else error.message
                 raise BadInput(message, reason=error.reason, source=self.stat.key) from error
+            yield block
+            last = block.key
 
     def _summary_lines(self, low: int, high: int) -> Iterator[Batch]:
         """A short part from the pages at hand; a long one as a stream, which stays with the file it was opened on."""

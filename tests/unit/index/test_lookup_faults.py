@@ -74,6 +74,11 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], type[Exception], str]] = {
         BadInput,
         "wrong_block",
     ),
+    "two summary lines swapped": (
+        lambda folder: edit_summary(folder, lambda table: table.insert(7, table.pop(6))),
+        BadInput,
+        "cluster.idx: line 8.*unsorted",
+    ),
     "a bomb": (bomb, BadInput, "block_too_large"),
     "a summary of rubbish": (lambda f: write(f / "cluster.idx", [b"rubbish\n"]) and None, BadInput, "cluster.idx"),
     "rubbish locations": (lambda f: write(f / "cluster.loc", [b"rubbish\n"]) and None, BadInput, "cluster.loc: line 1"),
