@@ -179,7 +179,9 @@ def test_i11_a_reader_during_rebuilds_sees_whole_generations_only(tmp_path: Path
     build(tmp_path, generation(0), shard_size=300)
     index = opened(tmp_path)
     seen: list[int] = []
-    with subprocess.Popen([sys.executable, "-c", REBUILD, str(tmp_path), "40"], cwd=Path.cwd()) as writer:
+    with subprocess.Popen(
+        [sys.executable, "-c", REBUILD, str(tmp_path), "40"], cwd=Path(__file__).parents[3]
+    ) as writer:
         while writer.poll() is None or not seen:
             lines = read(index, key_range("com", "domain")) if len(seen) % 2 else read(index)
             numbers = {int(json.loads(line.split(b" ", 2)[2])["generation"]) for line in lines}
