@@ -1,0 +1,1 @@
+"""Common Crawl's own data: WARC, WAT and WET files, joined into pages."""

@@ -1,0 +1,217 @@
+"""WARC + WAT + WET -> one page per capture, joined by record ids and target URIs, never by position.
+
+    WET.WARC-Refers-To == response id        WAT.WARC-Refers-To == id of each record
+    response.WARC-Concurrent-To == request id     metadata.WARC-Concurrent-To == response id
+
+Every page comes out whole or as an error document; every damaged byte is told in an error document. Memory is bounded:
+by the largest page, and by what is read ahead in a file where something is missing (see `shelf`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from webmill.commoncrawl.expected_text import has_text
+from webmill.commoncrawl.groups import Group, group_slots
+from webmill.commoncrawl.page import Described, ErrorDocument, Flaw, Offsets, Page, Positions
+from webmill.commoncrawl.shelf import Entry, Shelf
+from webmill.commoncrawl.slots import Slot, read_slots
+from webmill.formats import digest
+from webmill.formats.typed_records import FileType
+from webmill.formats.warc import Limits
+from webmill.formats.window import Source
+from webmill.model import Record
+
+WARC, WAT, WET = FileType.WARC, FileType.WAT, FileType.WET
+DEFAULT = Limits()
+_USUAL = 3  # pages in a row where we see text and the extractor saw none
+_NOWHERE: Positions = {}
+
+Flaws = dict[Flaw, None]  # a set that keeps its order
+
+
+def read_pages(
+    warc: Source,
+    wat: Source | None = None,
+    wet: Source | None = None,
+    *,
+    start: Positions = _NOWHERE,
+    limits: Limits = DEFAULT,
+) -> Iterator[Page | ErrorDocument]:
+    """Pages in the order of the WARC file, and error documents in place of those that are not whole.
+
+    The sources give bytes from the offsets `start` on (0 where it says nothing): another page's `resume`, to go on
+    after that page. Without `wat` or `wet` pages have what the other files say.
+    """
+    return _Join(warc, wat, wet, start=start, limits=limits).pages()
+
+
+class _Join:
+    def __init__(
+        self, warc: Source, wat: Source | None, wet: Source | None, *, start: Positions, limits: Limits
+    ) -> None:
+        self._wat = Shelf(WAT, wat, start=start.get(WAT, 0), limits=limits) if wat else None
+        self._wet = Shelf(WET, wet, start=start.get(WET, 0), limits=limits) if wet else None
+        self._warc_to = start.get(WARC, 0)
+        self._slots = read_slots(warc, start=self._warc_to, wat=self._wat, limits=limits)
+        self._pending: list[Slot] = []  # read, but not yet given out
+        self._blind = False  # records are lost that nothing names: text in the WET file may be theirs
+
+    def pages(self) -> Iterator[Page | ErrorDocument]:
+        for group in group_slots(self._noting()):
+            yield self._page(group)
+            yield from self._strays()
+        if self._wet:
+            for entry in self._wet.drain():
+                self._wet.orphan(entry)
+                yield from self._strays()
+        yield from self._strays()
+
+    # --- one page -----------------------------------------------------------------------------------------------
+
+    def _page(self, group: Group) -> Page | ErrorDocument:
+        self._blind = self._blind or any(slot.vague for slot in group.slots)
+        flaws = dict.fromkeys((*group.flaws, *(flaw for slot in group.slots for flaw in slot.flaws)))
+        wet = self._find_text(group, flaws)
+        _check_digests(group, wet, flaws)
+        if not group.capture and not flaws:
+            flaws[_orphan(group)] = None
+        offsets, resume = self._places(group, wet)
+        page = _compose(group, wet, offsets, resume)
+        if page and not flaws:
+            return page
+        uri, name = _identity(group)
+        return ErrorDocument(
+            flaws=tuple(flaws), target_uri=uri, record_id=name, page=page, offsets=offsets, resume=resume
+        )
+
+    def _find_text(self, group: Group, flaws: Flaws) -> Entry | None:
+        if not self._wet:
+            return None
+        uri, name = _identity(group)
+        entry = self._wet.take(name) if group.capture or group.metadata else None
+        if entry is None:
+            if group.capture and group.capture.record:
+                flaws.update(dict.fromkeys(self._lost_text(group.capture.record, self._wet)))
+        elif entry.flaw:
+            flaws[entry.flaw] = None
+        elif entry.uri != uri:
+            message = f"{entry.uri!r} in the WET file, {uri!r} in the WARC file"
+            flaws[Flaw(WET, entry.start, entry.end, "uri_mismatch", message)] = None
+        return entry
+
+    def _lost_text(self, capture: Record, wet: Shelf) -> list[Flaw]:
+        """No text was found. Is there none, or was it lost?"""
+        damage = wet.first_damage() or (wet.any_damage() if self._blind else None)
+        if not (damage or wet.full or wet.exhausted) or not has_text(capture):
+            return []
+        for entry in wet.miss():
+            wet.orphan(entry)
+        if damage and damage.flaw:
+            damage.claimed = True
+            return [damage.flaw]
+        if wet.full and not self._blind and wet.misses < _USUAL:
+            return []
+        return [Flaw(WET, wet.position, wet.position, "missing_wet", "the WET file has no text for this page")]
+
+    # --- where we are -------------------------------------------------------------------------------------------
+
+    def _noting(self) -> Iterator[Slot]:
+        for slot in self._slots:
+            self._pending.append(slot)
+            self._warc_to = slot.end
+            yield slot
+
+    def _places(self, group: Group, wet: Entry | None) -> tuple[dict[FileType, tuple[int, int]], dict[FileType, int]]:
+        self._leave(group)
+        resume = self._resume()
+        offsets = {WARC: (group.slots[0].start, max(slot.end for slot in group.slots))}
+        if self._wat:
+            offsets[WAT] = _span([slot.wat for slot in group.slots if slot.wat], resume[WAT])
+        if self._wet:
+            offsets[WET] = _span([wet] if wet else [], resume[WET])
+        return offsets, resume
+
+    def _leave(self, group: Group) -> None:
+        """What was read up to the end of the group is given out now; so is damage after it that it told of."""
+        last = group.slots[-1]
+        at = next(number for number, slot in enumerate(self._pending) if slot is last)
+        del self._pending[: at + 1]
+        while self._pending and self._pending[0].told:
+            del self._pending[0]
+
+    def _resume(self) -> dict[FileType, int]:
+        """Where the first byte lies, in each file, that no page so far needed."""
+        resume = {WARC: self._pending[0].start if self._pending else self._warc_to}
+        if self._wat:
+            resume[WAT] = min([self._wat.position, *(slot.wat.start for slot in self._pending if slot.wat)])
+        if self._wet:
+            resume[WET] = self._wet.position
+        return resume
+
+    # --- what belongs to no page --------------------------------------------------------------------------------
+
+    def _strays(self) -> Iterator[ErrorDocument]:
+        for shelf in (self._wat, self._wet):
+            if shelf:
+                for entry in shelf.take_strays():
+                    yield self._stray(entry)
+
+    def _stray(self, entry: Entry) -> ErrorDocument:
+        assert entry.flaw  # that is why it is a stray
+        place = {entry.flaw.file_type: (entry.start, entry.end)}
+        return ErrorDocument(
+            flaws=(entry.flaw,), target_uri=entry.uri, record_id=entry.about, offsets=place, resume=self._resume()
+        )
+
+
+def _compose(group: Group, wet: Entry | None, offsets: Offsets, resume: Positions) -> Page | None:
+    if not group.capture or not group.capture.record:
+        return None
+    request, metadata = group.request, group.metadata
+    return Page(
+        request=request.record if request else None,
+        capture=group.capture.record,
+        metadata=metadata.record if metadata else None,
+        wat=Described(_described(request), _described(group.capture), _described(metadata)),
+        wet=wet.record if wet and wet.uri == group.capture.uri else None,
+        offsets=offsets,
+        resume=resume,
+    )
+
+
+def _described(slot: Slot | None) -> Record | None:
+    """A description that does not fit is not given out, not even in an error document."""
+    return slot.wat.record if slot and slot.wat and slot.wat.uri == slot.uri else None
+
+
+def _identity(group: Group) -> tuple[str | None, str | None]:
+    """The target URI and the record id of the capture, also when only its metadata is left to tell."""
+    uri = next((slot.uri for slot in (group.capture, *group.slots) if slot and slot.uri), None)
+    if group.capture:
+        return uri, group.capture.id
+    if group.metadata and group.metadata.partners:
+        return uri, group.metadata.partners[0]
+    return uri, group.slots[0].id
+
+
+def _check_digests(group: Group, wet: Entry | None, flaws: Flaws) -> None:
+    """Compressed records have proven themselves by their CRC; plain ones, which are longer than their blocks, not."""
+    for file_type, record in (*((WARC, slot.record) for slot in group.slots), (WET, wet.record if wet else None)):
+        if record and record.length > len(record.content) and not record.cut:
+            told = record.block_digest
+            if told and digest.verify(told, record.content) is digest.Verdict.MISMATCH:
+                end = record.offset + record.length
+                flaws[Flaw(file_type, record.offset, end, "digest_mismatch", f"the content is not {told}")] = None
+
+
+def _orphan(group: Group) -> Flaw:
+    slot = group.slots[0]
+    return Flaw(WARC, slot.start, group.slots[-1].end, "orphan", f"a {slot.kind} record without a capture")
+
+
+def _span(entries: list[Entry], position: int) -> tuple[int, int]:
+    """From the first to the last; where there are none, the empty range at which we stand."""
+    if not entries:
+        return position, position
+    return min(entry.start for entry in entries), max(entry.end for entry in entries)

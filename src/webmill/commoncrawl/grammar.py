@@ -1,0 +1,98 @@
+"""The order in which Common Crawl's files have their records, and the fields that those must have: for reports.
+
+    WARC  warcinfo, then per page: request, response or revisit, metadata
+    WAT   warcinfo, a description of the WARC file's warcinfo, then per page: of its request, response, metadata
+    WET   warcinfo, then one conversion per page that has text
+
+Nothing depends on it: whatever is found, the next record is judged by what may follow that. A page may do without
+request or metadata; that is worth a finding and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from webmill.commoncrawl.page import ErrorDocument
+from webmill.commoncrawl.single import read_documents
+from webmill.errors import BadInput
+from webmill.formats.typed_records import FileType, TypedRecord, WatMetadata
+from webmill.formats.window import Source
+
+# what stands before -> what may follow; "" is the beginning of the file
+_AFTER: dict[FileType, dict[str, tuple[str, ...]]] = {
+    FileType.WARC: {
+        "": ("warcinfo",),
+        "warcinfo": ("request",),
+        "request": ("response", "revisit"),
+        "response": ("metadata",),
+        "revisit": ("metadata", "request"),  # metadata only since the end of 2024
+        "metadata": ("request",),
+    },
+    FileType.WAT: {
+        "": ("warcinfo",),
+        "warcinfo": ("metadata of warcinfo",),
+        "metadata of warcinfo": ("metadata of request",),
+        "metadata of request": ("metadata of response", "metadata of revisit"),
+        "metadata of response": ("metadata of metadata",),
+        "metadata of revisit": ("metadata of metadata", "metadata of request"),
+        "metadata of metadata": ("metadata of request",),
+    },
+    FileType.WET: {"": ("warcinfo",), "warcinfo": ("conversion",), "conversion": ("conversion",)},
+}
+_ANY_PAGE = {FileType.WARC: ("request",), FileType.WAT: ("metadata of request",), FileType.WET: ("conversion",)}
+_MANDATORY = ("WARC-Record-ID", "WARC-Date", "Content-Type")
+_OF_A_PAGE = {
+    FileType.WARC: ("WARC-Target-URI",),
+    FileType.WAT: ("WARC-Target-URI", "WARC-Refers-To"),
+    FileType.WET: ("WARC-Target-URI", "WARC-Refers-To"),
+}
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """At `offset` something else was found than what was expected."""
+
+    file_type: FileType
+    offset: int
+    expected: tuple[str, ...]
+    found: str
+
+
+def check_file(source: Source, *, file_type: FileType, start: int = 0) -> Iterator[Finding]:
+    """What is unusual in a file. One that is read from its middle begins with a finding."""
+    return check_documents(read_documents(source, file_type=file_type, start=start), file_type=file_type)
+
+
+def check_documents(documents: Iterable[TypedRecord | ErrorDocument], *, file_type: FileType) -> Iterator[Finding]:
+    before, end = "", 0
+    for document in documents:
+        name = _name(document)
+        offset = document.start if isinstance(document, ErrorDocument) else document.offset
+        end = document.end if isinstance(document, ErrorDocument) else offset + document.length
+        expected = _AFTER[file_type].get(before, _ANY_PAGE[file_type])
+        if name not in expected:
+            yield Finding(file_type, offset, expected, name)
+        if isinstance(document, TypedRecord):
+            yield from _missing_fields(document)
+        before = name
+    if not before:
+        yield Finding(file_type, end, ("warcinfo",), "the end of the file")
+
+
+def _name(document: TypedRecord | ErrorDocument) -> str:
+    if isinstance(document, ErrorDocument):
+        return f"damage: {document.reason}"
+    if isinstance(document, WatMetadata):
+        try:
+            return f"metadata of {document.description.type}"
+        except BadInput as error:
+            return f"damage: {error.reason}"
+    return document.record.type or "a record without a type"
+
+
+def _missing_fields(document: TypedRecord) -> Iterator[Finding]:
+    others = ("WARC-Filename",) if document.record.type == "warcinfo" else _OF_A_PAGE[document.file_type]
+    for name in (*_MANDATORY, *others):
+        if not document.fields.get(name):
+            yield Finding(document.file_type, document.offset, (name,), f"a {document.record.type} without it")

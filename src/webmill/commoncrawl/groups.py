@@ -1,0 +1,151 @@
+"""Which records of a WARC file are one page: request, capture and metadata that name each other.
+
+Records name each other by WARC-Concurrent-To, in either direction and in any order, as long as they follow each other.
+Where a crawler wrote no such fields, a record joins the group it follows when that has none of its role, and the URI is
+the same, and the dates are within a minute. A record is never put to a page that it does not follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+import msgspec
+
+from webmill.commoncrawl.page import Flaw
+from webmill.commoncrawl.slots import Slot
+from webmill.formats.typed_records import FileType
+
+NEAR = 60  # seconds
+_ROLES = {
+    "request": "request",
+    "response": "capture",
+    "revisit": "capture",
+    "resource": "capture",
+    "metadata": "metadata",
+}
+_SILENT = ("warcinfo", "arc_header")
+
+
+class Group(msgspec.Struct, eq=False):
+    """The slots of one page, in their order, or one slot that can be no page's."""
+
+    slots: list[Slot] = msgspec.field(default_factory=list)
+    request: Slot | None = None
+    capture: Slot | None = None
+    metadata: Slot | None = None
+    flaws: tuple[Flaw, ...] = ()  # damage beside it that took a part of it
+
+    def role(self, name: str) -> Slot | None:
+        return getattr(self, name)  # type: ignore[no-any-return]
+
+    def add(self, slot: Slot, role: str) -> None:
+        self.slots.append(slot)
+        setattr(self, role, slot)
+
+    def names(self, slot: Slot) -> bool:
+        """Does one of the group name this record, or it one of the group?"""
+        return any(mine.id in slot.partners or slot.id in mine.partners for mine in self.slots)
+
+    def lacks_a_partner(self) -> bool:
+        """One of its records names a record that is not in it."""
+        ids = {slot.id for slot in self.slots}
+        return any(partner not in ids for slot in self.slots for partner in slot.partners)
+
+
+def group_slots(slots: Iterable[Slot]) -> Iterator[Group]:
+    """Every slot is in one group; damage that is nobody's is a group of its own.
+
+    A page that may have lost a part to damage beside it has its flaw: better one page too many among the errors than
+    one that looks whole and is not.
+    """
+    group, before, after = Group(), list[Slot](), list[Slot]()
+    metadata_is_usual = False
+    for slot, following in _with_next(slots):
+        role = _ROLES.get(slot.kind or "")
+        if role is None and slot.kind in _SILENT and not slot.flaws:
+            continue
+        if slot.kind is None:
+            after.append(slot)
+            continue
+        if role and group.slots and _belongs(slot, role, group, following):
+            _claim(group, after)
+            after = [gap for gap in after if not gap.told]
+            group.add(slot, role)
+        else:
+            yield from _settle(group, before, after, metadata_is_usual=metadata_is_usual)
+            metadata_is_usual = group.metadata is not None if group.capture else metadata_is_usual
+            group, before, after = Group(), after, []
+            if role:
+                group.add(slot, role)
+            else:
+                yield from _alone(before)
+                before = []
+                yield Group([slot], flaws=slot.flaws or (_unexpected(slot),))
+        if slot.vague:
+            slot.told = True
+            after.append(slot)
+    yield from _settle(group, before, after, metadata_is_usual=metadata_is_usual)
+    yield from _alone(after)
+
+
+def _with_next(slots: Iterable[Slot]) -> Iterator[tuple[Slot, Slot | None]]:
+    before: Slot | None = None
+    for slot in slots:
+        if before:
+            yield before, slot
+        before = slot
+    if before:
+        yield before, None
+
+
+def _belongs(slot: Slot, role: str, group: Group, following: Slot | None) -> bool:
+    if group.role(role):
+        return False
+    if group.names(slot):
+        return True
+    if slot.partners or group.lacks_a_partner() or not _is_near(slot, group.slots[-1]):
+        return False
+    # The request of the next page looks just like a request that comes after its response.
+    return following is None or not (slot.id and slot.id in following.partners)
+
+
+def _is_near(slot: Slot, other: Slot) -> bool:
+    if slot.uri is None or slot.uri != other.uri:
+        return False
+    if slot.date == other.date:
+        return True
+    try:
+        apart = datetime.fromisoformat(slot.date or "") - datetime.fromisoformat(other.date or "")
+    except (ValueError, TypeError):
+        return False
+    return abs(apart.total_seconds()) <= NEAR
+
+
+def _settle(group: Group, before: list[Slot], after: list[Slot], *, metadata_is_usual: bool) -> Iterator[Group]:
+    """The group is complete: it and the damage beside it know of each other now."""
+    if group.slots:
+        if group.lacks_a_partner():
+            _claim(group, before)
+        if not group.capture or (not group.metadata and metadata_is_usual):
+            _claim(group, after)
+    yield from _alone(before)
+    if group.slots:
+        yield group
+
+
+def _claim(group: Group, gaps: list[Slot]) -> None:
+    for gap in gaps:
+        gap.told = True
+        group.flaws += gap.flaws
+
+
+def _alone(gaps: list[Slot]) -> Iterator[Group]:
+    for gap in gaps:
+        if not gap.told:
+            gap.told = True
+            yield Group([gap], flaws=gap.flaws)
+
+
+def _unexpected(slot: Slot) -> Flaw:
+    return Flaw(FileType.WARC, slot.start, slot.end, "unexpected_record", f"a record of type {slot.kind!r}")

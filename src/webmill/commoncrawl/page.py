@@ -1,0 +1,174 @@
+"""What comes out of joined files: pages, and error documents in place of pages that are not whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+import msgspec
+
+from webmill.formats import wet as wet_format
+from webmill.formats.http_records import HttpRequest, HttpResponse, read_request, read_response
+from webmill.formats.languages import Languages
+from webmill.formats.typed_records import FileType, TypedRecord, read_typed
+from webmill.formats.warc_fields import Findings, parse_fields
+from webmill.formats.wat import Description, Link, Meta, read_description, read_title
+from webmill.model import Record
+
+Offsets = Mapping[FileType, tuple[int, int]]
+Positions = Mapping[FileType, int]
+
+
+class Described(msgspec.Struct, frozen=True):
+    """The WAT records of a page, by what they describe."""
+
+    request: Record | None = None
+    capture: Record | None = None
+    metadata: Record | None = None
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """One capture of one URL, with all that the three files say about it.
+
+    `offsets` has the byte range `[start, end)` of the page's records for every file that was read; an empty range where
+    a file has none. Reading on from `resume` gives exactly the pages that follow this one.
+
+    What is derived is decoded when it is asked for. A WAT record that holds no JSON is BadInput then.
+    """
+
+    request: Record | None = None
+    capture: Record  # a response, revisit or resource
+    metadata: Record | None = None
+    wat: Described = Described()
+    wet: Record | None = None
+    offsets: Offsets
+    resume: Positions
+
+    @property
+    def record_id(self) -> str | None:
+        return self.capture.record_id
+
+    @property
+    def target_uri(self) -> str | None:
+        return self.capture.target_uri
+
+    @property
+    def date(self) -> str | None:
+        return self.capture.date
+
+    @cached_property
+    def typed_capture(self) -> TypedRecord:
+        return read_typed(self.capture)
+
+    @cached_property
+    def http_request(self) -> HttpRequest | None:
+        return read_request(self.request.content) if self.request else None
+
+    @cached_property
+    def http(self) -> HttpResponse | None:
+        """Of a response or revisit. A resource has no head: its content is the payload."""
+        return None if self.capture.type == "resource" else read_response(self.capture.content)
+
+    @cached_property
+    def findings(self) -> Findings | None:
+        """What the crawler noted: from the metadata record, or else from its description in the WAT file."""
+        if self.metadata:
+            return Findings(parse_fields(self.metadata.content))
+        return read_description(self.wat.metadata.content).findings if self.wat.metadata else None
+
+    @cached_property
+    def description(self) -> Description | None:
+        """All that the WAT file says about the capture."""
+        return read_description(self.wat.capture.content) if self.wat.capture else None
+
+    @cached_property
+    def title(self) -> str | None:
+        return read_title(self.wat.capture.content) if self.wat.capture else None
+
+    @property
+    def metas(self) -> tuple[Meta, ...]:
+        html = self.description.html if self.description else None
+        return html.head.metas if html else ()
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """Links of the body; those of the head (icon, canonical) are in `description.html.head.links`."""
+        html = self.description.html if self.description else None
+        return html.links if html else ()
+
+    @property
+    def languages(self) -> Languages | None:
+        return self.findings.languages if self.findings else None
+
+    @property
+    def charset(self) -> str | None:
+        """As the crawler detected it."""
+        return self.findings.charset if self.findings else None
+
+    @cached_property
+    def text(self) -> str | None:
+        """The WET file's text, or None when it has none for this page."""
+        return wet_format.read_text(self.wet) if self.wet else None
+
+
+class Flaw(msgspec.Struct, frozen=True):
+    """What is wrong, and where the raw bytes lie: `[start, end)` of the file of this type.
+
+    Reasons are those of `model.Damage`, and:
+
+    | reason | meaning |
+    |---|---|
+    | missing_record | another record says that there is one, and it is not there; the range is where it should be |
+    | missing_wat | the WAT file has no description of a record |
+    | missing_wet | the WET file ends, or has lost records, before the text of this page |
+    | orphan | the record belongs to no page that was found |
+    | unexpected_record | a record of a type that pages are not made of |
+    | duplicate | a second record about the same record |
+    | uri_mismatch | the record ids fit, the target URIs do not |
+    | digest_mismatch | the content of an uncompressed record does not have its digest |
+    """
+
+    file_type: FileType
+    start: int
+    end: int
+    reason: str
+    message: str
+
+
+class ErrorDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """In place of a page that is not whole, or for bytes that belong to no page.
+
+    `page` is what could be read of it, when its capture could. `offsets` and `resume` are as in Page.
+    """
+
+    flaws: tuple[Flaw, ...]  # at least one, the gravest first
+    target_uri: str | None = None
+    record_id: str | None = None
+    page: Page | None = None
+    offsets: Offsets
+    resume: Positions
+
+    @property
+    def file_type(self) -> FileType:
+        return self.flaws[0].file_type
+
+    @property
+    def start(self) -> int:
+        return self.flaws[0].start
+
+    @property
+    def end(self) -> int:
+        return self.flaws[0].end
+
+    @property
+    def reason(self) -> str:
+        return self.flaws[0].reason
+
+    @property
+    def message(self) -> str:
+        return self.flaws[0].message
+
+    @property
+    def document_kind(self) -> str:
+        """WARC_ERROR, WAT_ERROR or WET_ERROR."""
+        return f"{self.file_type}_ERROR"

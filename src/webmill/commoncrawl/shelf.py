@@ -1,0 +1,194 @@
+"""The records of a WAT or WET file, by the record they speak of, read ahead only as far as it takes to find one.
+
+A well-formed file has them in the order of the WARC file, so the next record is the one asked for. When it is not, up
+to `AHEAD` records are read to find it; those not taken wait for their turn. Nothing is ever found by its position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from webmill.commoncrawl.page import Flaw
+from webmill.commoncrawl.stored import Lost, read_stored
+from webmill.formats.typed_records import FileType
+from webmill.formats.warc import Limits
+from webmill.formats.window import Source
+from webmill.model import Record
+
+AHEAD = 1000  # records
+AHEAD_BYTES = 64 << 20
+PATIENCE = 10  # misses in a row with a full shelf
+
+
+class Entry(msgspec.Struct, eq=False):
+    """A record that speaks of the record `about`; or damage, which does as far as its header could be read."""
+
+    about: str | None
+    uri: str | None
+    start: int
+    end: int
+    record: Record | None = None
+    flaw: Flaw | None = None  # of damage, and of what belongs to no page
+    claimed: bool = False  # damage: an error document told of it
+    described_at: int | None = None  # of a WAT record, once it was asked for: where the described record lies
+
+
+class Shelf:
+    def __init__(self, file_type: FileType, source: Source, *, start: int, limits: Limits) -> None:
+        self.file_type = file_type
+        self._items = read_stored(source, start=start, limits=limits)
+        self._waiting: dict[int, Entry] = {}  # by number, in the order of the file
+        self._numbers: dict[str, int] = {}  # by the record that they are about
+        self._next = 0  # number
+        self._bytes = 0
+        self._read_to = start
+        self.misses = 0  # in a row
+        self._strays: list[Entry] = []
+
+    @property
+    def position(self) -> int:
+        """Everything before it was taken, or told."""
+        for entry in self._waiting.values():
+            return entry.start
+        return self._read_to
+
+    @property
+    def exhausted(self) -> bool:
+        """Nothing is left in the file."""
+        while not self._waiting:
+            if not self._read():
+                return True
+        return False
+
+    @property
+    def full(self) -> bool:
+        return len(self._waiting) >= AHEAD or self._bytes >= AHEAD_BYTES
+
+    def take(self, about: str | None) -> Entry | None:
+        """The entry about this record, if it is there: its record, or the damage that it came to."""
+        number = self._numbers.get(about) if about else None
+        while number is None and about and not self.full and self._read():
+            number = self._numbers.get(about)
+        if number is None:
+            return None
+        self.misses = 0
+        self._close_damage(number)
+        entry = self._waiting[number]
+        if entry.record:
+            return self._remove(number)
+        # Other records may have been in the damage, too: it stays until a record after it is taken.
+        entry.claimed, entry.about = True, None
+        del self._numbers[about]  # type: ignore[arg-type]  # it was found by it
+        return entry
+
+    def miss(self) -> list[Entry]:
+        """Something should have been here. When that happens again and again, what is here belongs to no page to come:
+        all of it is given back, to make room."""
+        self.misses += 1
+        if not self.full or self.misses < PATIENCE:
+            return []
+        return list(self._empty())
+
+    def take_oldest(self, wanted: Callable[[Entry], bool]) -> Iterator[Entry]:
+        """What waits longest and is wanted, until something is not."""
+        while self._waiting:
+            number, entry = next(iter(self._waiting.items()))
+            if not entry.record or not wanted(entry):
+                return
+            yield self._remove(number)
+
+    def first_damage(self) -> Entry | None:
+        """The damage that comes next in the file: what was not found may have been there."""
+        for entry in self._waiting.values():
+            return entry if entry.flaw else None
+        return None
+
+    def any_damage(self) -> Entry | None:
+        return next((entry for entry in self._waiting.values() if entry.flaw), None)
+
+    def take_strays(self) -> list[Entry]:
+        """What belongs to no page, since the last time this was asked. Each has a flaw."""
+        strays, self._strays = self._strays, []
+        return strays
+
+    def drain(self) -> Iterator[Entry]:
+        """All records that are left; damage becomes strays."""
+        while self._waiting or self._read():
+            yield from self._empty()
+
+    def orphan(self, entry: Entry) -> None:
+        entry.flaw = Flaw(self.file_type, entry.start, entry.end, "orphan", f"no page was found for {entry.about}")
+        self._strays.append(entry)
+
+    # --- reading ahead ------------------------------------------------------------------------------------------
+
+    def _read(self) -> bool:
+        for item in self._items:
+            if isinstance(item, Lost):
+                self._put_damage(item)
+            else:
+                self._put_record(item)
+            return True
+        return False
+
+    def _put_record(self, record: Record) -> None:
+        self._read_to = record.offset + record.length
+        about, uri = record.refers_to, record.target_uri
+        if record.type == "warcinfo":
+            return
+        entry = Entry(about, uri, record.offset, self._read_to, record)
+        if about is None or about in self._numbers:
+            reason, message = (
+                ("orphan", "refers to nothing") if about is None else ("duplicate", f"again about {about}")
+            )
+            entry.flaw = Flaw(self.file_type, entry.start, entry.end, reason, message)
+            self._strays.append(entry)
+            return
+        self._put(entry)
+
+    def _put_damage(self, lost: Lost) -> None:
+        damage = lost.damage
+        self._read_to = damage.end
+        flaw = Flaw(self.file_type, damage.offset, damage.end, damage.reason, damage.message)
+        about, uri = lost.headers.get("WARC-Refers-To"), lost.headers.get("WARC-Target-URI")
+        self._put(Entry(None if about in self._numbers else about, uri, damage.offset, damage.end, flaw=flaw))
+
+    def _put(self, entry: Entry) -> None:
+        self._waiting[self._next] = entry
+        if entry.about:
+            self._numbers[entry.about] = self._next
+        self._next += 1
+        self._bytes += len(entry.record.content) if entry.record else 0
+
+    # --- letting go ---------------------------------------------------------------------------------------------
+
+    def _remove(self, number: int) -> Entry:
+        entry = self._waiting.pop(number)
+        if entry.about:
+            del self._numbers[entry.about]
+        self._bytes -= len(entry.record.content) if entry.record else 0
+        return entry
+
+    def _empty(self) -> Iterator[Entry]:
+        for number in list(self._waiting):
+            entry = self._remove(number)
+            if entry.record:
+                yield entry
+            elif not entry.claimed:
+                self._strays.append(entry)
+
+    def _close_damage(self, before: int) -> None:
+        """A record after it is asked for, so no page to come can have been in it."""
+        passed = [number for number, entry in self._before(before) if entry.flaw]
+        for number in passed:
+            entry = self._remove(number)
+            if not entry.claimed:
+                self._strays.append(entry)
+
+    def _before(self, number: int) -> Iterator[tuple[int, Entry]]:
+        for other, entry in self._waiting.items():
+            if other >= number:
+                return
+            yield other, entry

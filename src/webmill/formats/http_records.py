@@ -1,0 +1,109 @@
+"""HTTP requests and responses of WARC records: the well-known headers as attributes, all of them in `fields`.
+
+A header that comes several times (Set-Cookie) keeps every value: `fields.get_all(name)`.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from webmill.formats import charset, content_coding
+from webmill.formats.http import RequestHead, ResponseHead, split_message, split_request
+from webmill.formats.warc_fields import Field, HasFields
+from webmill.model import Headers
+
+
+class HttpMessage(HasFields, frozen=True, dict=True):
+    """`body` is as stored: perhaps chunked and compressed. `flaws` says what is odd (see formats.http.head)."""
+
+    body: bytes
+    flaws: tuple[str, ...]
+
+    connection = Field("Connection")
+    cache_control = Field("Cache-Control")
+    pragma = Field("Pragma")
+
+
+class HttpRequest(HttpMessage, frozen=True, dict=True):
+    head: RequestHead | None
+
+    host = Field("Host")
+    user_agent = Field("User-Agent")
+    accept = Field("Accept")
+    accept_encoding = Field("Accept-Encoding")
+    accept_language = Field("Accept-Language")
+    if_modified_since = Field("If-Modified-Since")
+
+    @property
+    def method(self) -> str | None:
+        return self.head.method if self.head else None
+
+    @property
+    def target(self) -> str | None:
+        return self.head.target if self.head else None
+
+    @property
+    def version(self) -> str | None:
+        return self.head.version if self.head else None
+
+
+class HttpResponse(HttpMessage, frozen=True, dict=True):
+    head: ResponseHead | None
+
+    content_type = Field("Content-Type")
+    content_length = Field("Content-Length")
+    date = Field("Date")
+    server = Field("Server")
+    set_cookie = Field("Set-Cookie")
+    etag = Field("ETag")
+    last_modified = Field("Last-Modified")
+    location = Field("Location")
+    keep_alive = Field("Keep-Alive")
+    vary = Field("Vary")
+    accept_ranges = Field("Accept-Ranges")
+    expires = Field("Expires")
+    x_powered_by = Field("X-Powered-By")
+    x_crawler_content_encoding = Field("X-Crawler-Content-Encoding")
+    x_crawler_transfer_encoding = Field("X-Crawler-Transfer-Encoding")
+    x_crawler_content_length = Field("X-Crawler-Content-Length")
+    x_frame_options = Field("X-Frame-Options")
+    x_xss_protection = Field("X-XSS-Protection")
+    cf_cache_status = Field("CF-Cache-Status")
+    cf_request_id = Field("CF-Request-ID")
+    cf_ray = Field("CF-Ray")
+    access_control_allow_origin = Field("Access-Control-Allow-Origin")
+    access_control_allow_methods = Field("Access-Control-Allow-Methods")
+    access_control_allow_headers = Field("Access-Control-Allow-Headers")
+
+    @property
+    def status(self) -> int | None:
+        return self.head.status if self.head else None
+
+    @property
+    def reason(self) -> str | None:
+        return self.head.reason if self.head else None
+
+    @property
+    def version(self) -> str | None:
+        return self.head.version if self.head else None
+
+    @cached_property
+    def content(self) -> content_coding.Decoded:
+        """The body with its transfer and content codings undone, within limits."""
+        return content_coding.decode_body(self.fields, self.body)
+
+    @cached_property
+    def text(self) -> charset.Text:
+        """The content as a browser would decode it."""
+        return charset.decode_page(self.content.data, content_type=self.content_type)
+
+
+def read_request(block: bytes) -> HttpRequest:
+    message = split_request(block)
+    return HttpRequest(message.head.headers if message.head else Headers(), message.body, message.flaws, message.head)
+
+
+def read_response(block: bytes) -> HttpResponse:
+    message = split_message(block)
+    body = message.body[2:] if "double_empty_line" in message.flaws else message.body
+    return HttpResponse(message.head.headers if message.head else Headers(), body, message.flaws, message.head)

@@ -1,0 +1,39 @@
+"""What CLD2 found out about a page's languages, as Common Crawl writes it: the `languages-cld2` field.
+
+{"reliable":true,"text-bytes":1800,
+ "languages":[{"code":"de","code-iso-639-3":"deu","text-covered":0.99,"score":997.0,"name":"GERMAN"}]}
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from webmill.errors import BadInput
+
+
+class Language(msgspec.Struct, frozen=True, rename={"iso": "code-iso-639-3", "covered": "text-covered"}):
+    """One language of a page. `covered` is its share of the text, 0 to 1."""
+
+    code: str = ""
+    iso: str = ""
+    covered: float = 0.0
+    score: float = 0.0
+    name: str = ""
+
+
+class Languages(msgspec.Struct, frozen=True, rename={"text_bytes": "text-bytes"}):
+    """The languages of a page, the one with the most text first."""
+
+    reliable: bool = False
+    text_bytes: int = 0
+    languages: tuple[Language, ...] = ()
+
+
+_DECODER = msgspec.json.Decoder(Languages, strict=False)  # numbers may stand in quotes
+
+
+def parse_cld2(text: str) -> Languages:
+    try:
+        return _DECODER.decode(text)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise BadInput(f"languages-cld2: {error}", reason="bad_languages") from None

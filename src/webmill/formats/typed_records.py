@@ -1,0 +1,172 @@
+"""Records by what they are: one struct per WARC record type, and one per kind of document in WARC, WAT and WET files.
+
+Header fields that we know are attributes; all of them, known or not, are in `fields`. Where a record stands in its file
+is `[offset, offset + length)`. Blocks are decoded when asked for; a block that makes no sense is BadInput then.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from functools import cached_property
+
+from webmill.formats import wet
+from webmill.formats.http_records import HttpRequest, HttpResponse, read_request, read_response
+from webmill.formats.warc_fields import Field, Findings, HasFields, Info, parse_fields
+from webmill.formats.wat import Description, read_description
+from webmill.model import Record
+
+
+class FileType(StrEnum):
+    WARC = "WARC"
+    WAT = "WAT"
+    WET = "WET"
+
+
+class TypedRecord(HasFields, frozen=True, dict=True):
+    """What all kinds have in common."""
+
+    record: Record
+    file_type: FileType
+
+    date = Field("WARC-Date")
+    content_type = Field("Content-Type")
+    warcinfo_id = Field("WARC-Warcinfo-ID")
+    concurrent_to = Field("WARC-Concurrent-To")
+    refers_to = Field("WARC-Refers-To")
+    ip_address = Field("WARC-IP-Address")
+    block_digest = Field("WARC-Block-Digest")
+    payload_digest = Field("WARC-Payload-Digest")
+    identified_payload_type = Field("WARC-Identified-Payload-Type")
+    truncated = Field("WARC-Truncated")
+    filename = Field("WARC-Filename")
+    segment_number = Field("WARC-Segment-Number")
+
+    @cached_property
+    def document_kind(self) -> str:
+        """The name of what the record holds: WARC_HTTP_RESPONSE_PAYLOAD, WET_CONVERSION_PAYLOAD..."""
+        name = (self.record.type or "unknown").upper()
+        if self.file_type is FileType.WARC and name in ("REQUEST", "RESPONSE"):
+            name = f"HTTP_{name}"
+        return f"{self.file_type}_{name}_PAYLOAD"
+
+    @property
+    def record_id(self) -> str | None:
+        return self.record.record_id
+
+    @property
+    def target_uri(self) -> str | None:
+        return self.record.target_uri
+
+    @property
+    def offset(self) -> int:
+        return self.record.offset
+
+    @property
+    def length(self) -> int:
+        return self.record.length
+
+    @property
+    def content(self) -> bytes:
+        return self.record.content
+
+    @property
+    def protocols(self) -> list[str]:
+        return self.fields.get_all("WARC-Protocol")
+
+    @property
+    def cipher_suites(self) -> list[str]:
+        return self.fields.get_all("WARC-Cipher-Suite")
+
+
+class WarcInfo(TypedRecord, frozen=True, dict=True):
+    @cached_property
+    def info(self) -> Info:
+        return Info(parse_fields(self.content))
+
+
+class Request(TypedRecord, frozen=True, dict=True):
+    @cached_property
+    def http(self) -> HttpRequest:
+        return read_request(self.content)
+
+
+class Response(TypedRecord, frozen=True, dict=True):
+    """`http` of a record with another content (DNS) has no head and everything in its body."""
+
+    @cached_property
+    def http(self) -> HttpResponse:
+        return read_response(self.content)
+
+
+class Resource(TypedRecord, frozen=True, dict=True):
+    """The content is the payload."""
+
+
+class Metadata(TypedRecord, frozen=True, dict=True):
+    @cached_property
+    def findings(self) -> Findings:
+        return Findings(parse_fields(self.content))
+
+
+class Revisit(TypedRecord, frozen=True, dict=True):
+    """The capture of a page that had not changed; `http` is the new head, and there is no body."""
+
+    profile = Field("WARC-Profile")
+    refers_to_target_uri = Field("WARC-Refers-To-Target-URI")
+    refers_to_date = Field("WARC-Refers-To-Date")
+
+    @cached_property
+    def http(self) -> HttpResponse:
+        return read_response(self.content)
+
+
+class Conversion(TypedRecord, frozen=True, dict=True):
+    @cached_property
+    def text(self) -> str:
+        return wet.read_text(self.record)
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        return wet.languages_of(self.record)
+
+
+class Continuation(TypedRecord, frozen=True, dict=True):
+    segment_origin_id = Field("WARC-Segment-Origin-ID")
+    segment_total_length = Field("WARC-Segment-Total-Length")
+
+
+class WatMetadata(TypedRecord, frozen=True, dict=True):
+    """A WAT file's description of one record of the WARC file."""
+
+    @cached_property
+    def description(self) -> Description:
+        return read_description(self.content)
+
+    @cached_property
+    def document_kind(self) -> str:
+        """By what it describes: WAT_METADATA_WARC_REQUEST_PAYLOAD..."""
+        return f"WAT_METADATA_WARC_{(self.description.type or 'unknown').upper()}_PAYLOAD"
+
+
+class Unknown(TypedRecord, frozen=True, dict=True):
+    """A type that the standard does not have. Kept, as it asks for."""
+
+
+_TYPES: dict[str, type[TypedRecord]] = {
+    "warcinfo": WarcInfo,
+    "arc_header": WarcInfo,
+    "request": Request,
+    "response": Response,
+    "resource": Resource,
+    "metadata": Metadata,
+    "revisit": Revisit,
+    "conversion": Conversion,
+    "continuation": Continuation,
+}
+
+
+def read_typed(record: Record, *, file_type: FileType = FileType.WARC) -> TypedRecord:
+    kind = _TYPES.get(record.type or "", Unknown)
+    if file_type is FileType.WAT and kind is Metadata:
+        kind = WatMetadata
+    return kind(record.headers, record, file_type)

@@ -1,0 +1,82 @@
+"""`application/warc-fields`: the blocks of warcinfo and metadata records, lines of `name: value`.
+
+Read leniently: lines may end in LF alone and be folded; a line without a colon is kept under an empty name. Names that
+we know are attributes, all are in `fields`.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import msgspec
+
+from webmill.errors import BadInput
+from webmill.formats.languages import Languages, parse_cld2
+from webmill.model import Headers
+
+
+def parse_fields(block: bytes) -> Headers:
+    pairs: list[tuple[str, str]] = []
+    for line in block.decode("utf-8", "surrogateescape").split("\n"):
+        line = line.rstrip("\r")
+        if line[:1] in (" ", "\t") and pairs:
+            name, value = pairs.pop()
+            pairs.append((name, f"{value} {line.strip()}".strip()))
+            continue
+        name, colon, value = line.partition(":")
+        if colon:
+            pairs.append((name.strip(), value.strip()))
+        elif line:
+            pairs.append(("", line))
+    return Headers(pairs)
+
+
+class Field:
+    """A header field as an attribute: its first value, or None."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, holder: HasFields, owner: type | None = None) -> str | None:
+        return holder.fields.get(self._name)
+
+
+class HasFields(msgspec.Struct, frozen=True, dict=True):
+    fields: Headers
+
+
+class Info(HasFields, frozen=True, dict=True):
+    """What a warcinfo record says of its file: of a crawl (WARC), or of an extraction (WAT, WET)."""
+
+    is_part_of = Field("isPartOf")
+    publisher = Field("publisher")
+    description = Field("description")
+    operator = Field("operator")
+    hostname = Field("hostname")
+    ip = Field("ip")
+    software = Field("software")
+    robots = Field("robots")
+    format = Field("format")
+    conforms_to = Field("conformsTo")
+    software_info = Field("Software-Info")
+    extracted_date = Field("Extracted-Date")
+
+
+class Findings(HasFields, frozen=True, dict=True):
+    """What a crawler noted about a page: the block of its metadata record. Everything is optional."""
+
+    charset = Field("charset-detected")
+
+    @property
+    def fetch_time_ms(self) -> int | None:
+        value = self.fields.get("fetchTimeMs") or ""
+        return int(value) if value.isascii() and value.isdigit() and len(value) < 19 else None
+
+    @cached_property
+    def languages(self) -> Languages | None:
+        """None also when the JSON is broken: it is still in `fields`."""
+        text = self.fields.get("languages-cld2")
+        try:
+            return parse_cld2(text) if text else None
+        except BadInput:
+            return None

@@ -1,0 +1,217 @@
+"""The JSON of WAT records: what Common Crawl's extractor (ia-web-commons) says about one record of a WARC file.
+
+Layouts of all years are read: numbers in quotes or not, `Actual-Content-Length` and `Block-Digest` inside
+`Payload-Metadata` (2024) or beside it (2013, 2019), repeated headers as arrays. What we have no name for, and what has
+a type that it should not have, is in `rest` of the object where it stood: nothing is fatal but text that is no JSON.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import msgspec
+from msgspec import field
+
+from webmill.formats.lenient import Object, build, decode_object
+from webmill.formats.warc_fields import Findings, Info
+from webmill.model import Headers
+
+
+def _capitals(name: str) -> str:
+    """deflate_length -> Deflate-Length"""
+    return "-".join(word.capitalize() for word in name.split("_"))
+
+
+class GzipMetadata(Object, frozen=True, rename=_capitals):
+    deflate_length: int | None = None
+    header_length: int | None = None
+    footer_length: int | None = None
+    inflated_crc: int | None = field(default=None, name="Inflated-CRC")  # signed, as Java has it
+    inflated_length: int | None = None
+
+
+class Container(Object, frozen=True, rename=_capitals):
+    """Where the described record lies: `[offset, offset + gzip.deflate_length)` of `filename`."""
+
+    filename: str | None = None
+    compressed: bool | None = None
+    offset: int | None = None
+    gzip: GzipMetadata | None = field(default=None, name="Gzip-Metadata")
+
+
+class Link(Object, frozen=True):
+    """`path` says where it was found: `A@/href`, `IMG@/src`, `LINK@/href`, `FORM@/action`..."""
+
+    path: str | None = None
+    url: str | None = None
+    text: str | None = None
+    title: str | None = None
+    rel: str | None = None
+    type: str | None = None
+    target: str | None = None
+    alt: str | None = None
+    hreflang: str | None = None
+    href: str | None = None
+    method: str | None = None
+
+
+class Meta(Object, frozen=True):
+    """`{"name":"HTML@/lang","content":"de"}` stands for `<html lang=de>`."""
+
+    name: str | None = None
+    property: str | None = None
+    http_equiv: str | None = field(default=None, name="http-equiv")
+    itemprop: str | None = None
+    content: str | None = None
+    rel: str | None = None
+
+
+class Script(Object, frozen=True):
+    path: str | None = None
+    url: str | None = None
+    type: str | None = None
+
+
+class Head(Object, frozen=True, rename=_capitals):
+    title: str | None = None
+    base: str | None = None
+    metas: tuple[Meta, ...] = ()
+    links: tuple[Link, ...] = field(default=(), name="Link")
+    scripts: tuple[Script, ...] = ()
+
+
+class HtmlMetadata(Object, frozen=True, rename=_capitals):
+    head: Head = Head()
+    links: tuple[Link, ...] = ()
+
+
+class RequestMessage(Object, frozen=True, rename=_capitals):
+    method: str | None = None
+    path: str | None = None
+    version: str | None = None
+
+
+class ResponseMessage(Object, frozen=True, rename=_capitals):
+    status: int | None = None
+    version: str | None = None
+    reason: str | None = None
+
+
+class HttpMetadata(Object, frozen=True, rename=_capitals):
+    headers: Headers = Headers()
+    headers_length: int | None = None
+    entity_length: int | None = None
+    entity_digest: str | None = None
+    entity_trailing_slop_length: int | None = None
+
+
+class RequestMetadata(HttpMetadata, frozen=True, rename=_capitals):
+    message: RequestMessage = field(default=RequestMessage(), name="Request-Message")
+
+
+class ResponseMetadata(HttpMetadata, frozen=True, rename=_capitals):
+    message: ResponseMessage = field(default=ResponseMessage(), name="Response-Message")
+    html: HtmlMetadata | None = field(default=None, name="HTML-Metadata")
+
+
+class MetadataRecord(Object, frozen=True, rename=_capitals):
+    name: str | None = None
+    value: str | None = None
+
+
+class MetadataMetadata(Object, frozen=True, rename=_capitals):
+    metadata_records: tuple[MetadataRecord, ...] = ()
+
+
+class PayloadMetadata(Object, frozen=True, rename=_capitals):
+    actual_content_type: str | None = None
+    actual_content_length: int | None = None
+    trailing_slop_length: int | None = None
+    block_digest: str | None = None
+    headers_corrupt: bool | None = None  # always true for warcinfo, and harmless
+    request: RequestMetadata | None = field(default=None, name="HTTP-Request-Metadata")
+    response: ResponseMetadata | None = field(default=None, name="HTTP-Response-Metadata")
+    info: Headers | None = field(default=None, name="WARC-Info-Metadata")
+    metadata: MetadataMetadata | None = field(default=None, name="WARC-Metadata-Metadata")
+
+
+class Envelope(Object, frozen=True, rename=_capitals):
+    format: str | None = None
+    header_length: int | None = field(default=None, name="WARC-Header-Length")
+    headers: Headers = field(default=Headers(), name="WARC-Header-Metadata")
+    payload: PayloadMetadata = field(default=PayloadMetadata(), name="Payload-Metadata")
+    outer_content_length: int | None = field(default=None, name="Actual-Content-Length")
+    outer_block_digest: str | None = field(default=None, name="Block-Digest")
+
+    @property
+    def actual_content_length(self) -> int | None:
+        inner = self.payload.actual_content_length
+        return self.outer_content_length if inner is None else inner
+
+    @property
+    def block_digest(self) -> str | None:
+        return self.payload.block_digest or self.outer_block_digest
+
+
+class Description(Object, frozen=True, dict=True, rename=_capitals):
+    """One WAT record: all there is to say about one WARC record without holding its bytes."""
+
+    container: Container = Container()
+    envelope: Envelope = Envelope()
+
+    @property
+    def type(self) -> str | None:
+        """The type of the described record."""
+        return self.envelope.headers.get("WARC-Type")
+
+    @property
+    def html(self) -> HtmlMetadata | None:
+        response = self.envelope.payload.response
+        return response.html if response else None
+
+    @cached_property
+    def info(self) -> Info | None:
+        """Of a warcinfo record."""
+        fields = self.envelope.payload.info
+        return None if fields is None else Info(fields)
+
+    @cached_property
+    def findings(self) -> Findings | None:
+        """Of a metadata record."""
+        metadata = self.envelope.payload.metadata
+        if metadata is None:
+            return None
+        return Findings(Headers((record.name or "", record.value or "") for record in metadata.metadata_records))
+
+
+def read_description(content: bytes) -> Description:
+    """Everything. Raises BadInput `bad_json` when there is nothing to read."""
+    return build(Description, decode_object(content))
+
+
+# --- the title alone, without building the rest: what listing many pages needs ------------------------------------
+
+_TITLE_PATH = ("Envelope", "Payload-Metadata", "HTTP-Response-Metadata", "HTML-Metadata", "Head", "Title")
+
+
+def _nested(path: tuple[str, ...]) -> Any:
+    """A struct that has only the first name, with a struct that has only the second, and so on to a string."""
+    inner: Any = str
+    for name in reversed(path):
+        inner = msgspec.defstruct("Step", [("inner", inner | None, None)], rename={"inner": name})
+    return inner
+
+
+_TITLE = msgspec.json.Decoder(_nested(_TITLE_PATH))
+
+
+def read_title(content: bytes) -> str | None:
+    try:
+        found = _TITLE.decode(content)
+    except (msgspec.DecodeError, ValueError, RecursionError):  # an odd layout, or no JSON at all
+        html = read_description(content).html
+        return html.head.title if html else None
+    for _ in _TITLE_PATH:
+        found = found.inner if found is not None else None
+    return found  # type: ignore[no-any-return]  # the decoder saw to it
