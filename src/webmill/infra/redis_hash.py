@@ -10,7 +10,7 @@ from typing import Any
 from webmill.errors import Misconfigured, Unavailable
 
 TIMEOUT = 30.0
-CLUSTER = "redis+cluster://"
+CLUSTER = "+cluster://"
 
 
 def fill_hash(
@@ -51,7 +51,7 @@ def _fill(client: Any, key: str, pairs: Iterable[tuple[bytes, bytes]], *, batch:
 
 @contextmanager
 def connected(url: str, *, timeout: float) -> Iterator[Any]:
-    """A client that has answered. `redis+cluster://…` is a cluster, else as redis-py: redis://, rediss://, unix://."""
+    """A client that has answered. Addresses as in redis-py, and `redis+cluster://…` for a cluster."""
     redis = import_redis()
     place = without_password(url)
     try:
@@ -68,8 +68,8 @@ def connected(url: str, *, timeout: float) -> Iterator[Any]:
 
 def _client(redis: Any, url: str, *, timeout: float) -> Any:
     try:
-        if url.startswith(CLUSTER):
-            return redis.RedisCluster.from_url(url.replace(CLUSTER, "redis://", 1), socket_timeout=timeout)
+        if CLUSTER in url:
+            return redis.RedisCluster.from_url(url.replace(CLUSTER, "://", 1), socket_timeout=timeout)
         return redis.Redis.from_url(url, socket_timeout=timeout)
     except ValueError as error:
         raise Misconfigured(f"not the address of a Redis: {without_password(url)}: {error}") from None

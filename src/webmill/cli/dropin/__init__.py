@@ -1,0 +1,46 @@
+"""`webmill dropin`: the twelve commands of replay-cdxj-indexing-tools by their old names, flags and output.
+
+For scripts that exist. Each is a thin cover of what `webmill cdxj` and `webmill index` do; where it does something else
+than the original, docs/how-to/from-replay-cdxj-indexing-tools.md says what and why.
+"""
+
+from __future__ import annotations
+
+import click
+
+from webmill.cli.lazy import LazyGroup
+
+OLD_NAMES = {
+    "merge-flat-cdxj": ("webmill.cli.dropin.lines:merge", "webmill cdxj merge"),
+    "filter-blocklist": ("webmill.cli.dropin.filters:blocklist", "webmill cdxj block"),
+    "filter-excessive-urls": ("webmill.cli.dropin.filters:excessive", "webmill cdxj excessive"),
+    "addfield-to-flat-cdxj": ("webmill.cli.dropin.lines:add_field", "webmill cdxj add-field"),
+    "flat-cdxj-to-zipnum": ("webmill.cli.dropin.zipnum:write", "webmill cdxj zipnum"),
+    "zipnum-to-flat-cdxj": ("webmill.cli.dropin.zipnum:flatten", "webmill cdxj flatten"),
+    "cdxj-search": ("webmill.cli.dropin.search:search", "webmill cdxj query"),
+    "cdxj-extract-field": ("webmill.cli.dropin.lines:extract_field", "webmill cdxj field"),
+    "arclist-to-path-index": ("webmill.cli.dropin.paths:make", "webmill cdxj paths make"),
+    "path-index-to-redis": ("webmill.cli.dropin.paths:load", "webmill cdxj paths redis"),
+    "arclist-index-to-redis": ("webmill.cli.dropin.paths:make_and_load", "both of these"),
+    "cdxj-index-collection": ("webmill.cli.dropin.collection:index", "webmill index"),
+}
+COMMANDS = {
+    "install": ("webmill.cli.dropin.install:install", "Put commands of these names into a folder."),
+    **{name: (where, f"As {new}.") for name, (where, new) in OLD_NAMES.items()},
+}
+
+
+@click.group(
+    cls=LazyGroup,
+    commands_at=COMMANDS,
+    epilog="""\b
+Example: let existing scripts find them
+  webmill dropin install ~/bin/replay-tools
+  export PATH=~/bin/replay-tools:$PATH""",
+)
+def dropin() -> None:
+    """The commands of replay-cdxj-indexing-tools, for scripts that use them.
+
+    Old names, flags, defaults, output and exit codes; what they got wrong is right here. For anything new use the
+    commands named on the right.
+    """

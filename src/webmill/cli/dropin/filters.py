@@ -1,0 +1,97 @@
+"""`filter-blocklist`, `filter-excessive-urls`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from webmill.cli.cdxj.streams import STDOUT, batches_of, name_of, output_to
+from webmill.cli.context import note
+from webmill.cli.counts import ANY_COUNT
+from webmill.cli.dropin.lines import FILE, INPUT, OUTPUT, VERBOSE
+from webmill.index.blocklist import block, load_blocklist
+from webmill.index.excessive import drop_excessive, find_excessive, load_excessive, remove_urlkeys
+from webmill.index.lines import write_batches
+from webmill.index.tally import Tally
+
+THRESHOLD = click.option(
+    "-n", "--threshold", default=1000, show_default=True, type=ANY_COUNT, help="Captures a URL may have."
+)
+
+
+@click.command("filter-blocklist", epilog="Example: filter-blocklist -i all.cdxj -b blocklist.txt -o clean.cdxj")
+@INPUT
+@click.option(
+    "-b", "--blocklist", "listed", required=True, type=FILE, help="A regular expression per line; # comments."
+)
+@OUTPUT
+@VERBOSE
+def blocklist(*, source: Path, listed: Path, output: Path, verbose: bool) -> None:
+    """Drop the lines that a rule of the blocklist matches."""
+    rules = load_blocklist(listed)
+    if verbose:
+        note(f"Loaded {len(rules)} blocklist patterns")
+    if not rules:
+        note("Warning: No patterns loaded from blocklist")
+    tally = Tally()
+    with output_to(output) as out:
+        write_batches(block(batches_of(source), rules, tally=tally), out)
+    note(f"# Kept {tally.kept} lines, blocked {tally.removed} lines ({tally.removed_share:.1%})")
+
+
+@click.group(
+    "filter-excessive-urls",
+    invoke_without_command=True,
+    epilog="Example: filter-excessive-urls auto -i all.cdxj -n 500 -o fewer.cdxj",
+)
+@click.pass_context
+def excessive(ctx: click.Context) -> None:
+    """Find and drop URLs with too many captures. Input must be sorted."""
+    if not ctx.invoked_subcommand:
+        click.echo(ctx.get_help())
+        ctx.exit(1)
+
+
+@excessive.command()
+@INPUT
+@THRESHOLD
+def find(*, source: Path, threshold: int) -> None:
+    """Print SURT and count of the URLs, most captures first."""
+    found = find_excessive(batches_of(source), limit=threshold, source=name_of(source))
+    with output_to(STDOUT) as out:
+        out.writelines(bytes(excess) + b"\n" for excess in found)
+    note(f"# Found {len(found)} URLs with > {threshold} occurrences")
+
+
+@excessive.command()
+@INPUT
+@click.option("-b", "--blacklist", "listed", required=True, type=FILE, help="What `find` printed.")
+@OUTPUT
+def remove(*, source: Path, listed: Path, output: Path) -> None:
+    """Drop all captures of the URLs of a list."""
+    urlkeys = load_excessive(listed)
+    note(f"# Loaded {len(set(urlkeys))} URLs to filter")
+    tally = Tally()
+    with output_to(output) as out:
+        write_batches(remove_urlkeys(batches_of(source), urlkeys, tally=tally), out)
+    tell(tally)
+
+
+@excessive.command()
+@INPUT
+@OUTPUT
+@THRESHOLD
+@VERBOSE
+def auto(*, source: Path, output: Path, threshold: int, verbose: bool) -> None:
+    """Find and drop in one pass, of stdin too."""
+    tally = Tally()
+    if verbose:
+        note(f"# Dropping URLs with > {threshold} occurrences")
+    with output_to(output) as out:
+        write_batches(drop_excessive(batches_of(source), limit=threshold, tally=tally, source=name_of(source)), out)
+    tell(tally)
+
+
+def tell(tally: Tally) -> None:
+    note(f"# Kept {tally.kept} lines, filtered {tally.removed} lines ({tally.removed_share:.1%})")

@@ -1,0 +1,138 @@
+"""`merge-flat-cdxj`, `addfield-to-flat-cdxj`, `cdxj-extract-field`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+
+import click
+
+from webmill.cli.cdxj.streams import STDIN, STDOUT, batches_of, output_to
+from webmill.cli.context import note
+from webmill.errors import NotFound
+from webmill.index.addfield import Additions, add_by_function, add_fields, load_function
+from webmill.index.fields import Extraction, field_as_json, field_as_text
+from webmill.index.inputs import find_inputs
+from webmill.index.lines import Batch, write_batches
+from webmill.index.merge import merge as merge_files
+
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+FILE_OR_DASH = click.Path(dir_okay=False, path_type=Path, allow_dash=True)
+INPUT = click.option("-i", "--input", "source", required=True, type=FILE_OR_DASH, help="CDXJ file, or - for stdin.")
+OUTPUT = click.option(
+    "-o", "--output", type=FILE_OR_DASH, default=STDOUT, help="File to write, or - for stdout  [default: stdout]"
+)
+VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Say more on stderr.")
+
+
+@click.command("merge-flat-cdxj", epilog="Example: merge-flat-cdxj all.cdxj cdxj/ --exclude '*.tmp'")
+@click.argument("output", type=FILE_OR_DASH)
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--exclude", multiple=True, metavar="GLOB", help="Leave out files with such a name; repeatable.")
+@VERBOSE
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing; stronger than --verbose.")
+def merge(*, output: Path, paths: tuple[Path, ...], exclude: tuple[str, ...], verbose: bool, quiet: bool) -> None:
+    """Merge sorted files, and all files of folders, to OUTPUT (- is stdout)."""
+    tell = note if verbose and not quiet else silence
+    files, left_out = [], 0
+    for path in paths:
+        kept, excluded = choose(path, exclude, tell=tell)
+        files += kept
+        left_out += excluded
+    if not files:
+        raise NotFound("[ERROR] No files to merge after applying exclusions")
+    tell(f"[SUMMARY] Total: {len(files) + left_out} found, {left_out} excluded, {len(files)} included")
+    tell(f"[MERGE] Starting merge of {len(files)} files...")
+    with output_to(output) as out:
+        count = write_batches(merge_files(files), out)
+    tell(f"[MERGE] Complete: {count} lines written")
+
+
+def choose(path: Path, exclude: Sequence[str], *, tell: Callable[[str], None]) -> tuple[list[Path], int]:
+    """The files to merge, and how many were left out."""
+    if path.is_dir():
+        tell(f"[DISCOVER] Scanning directory: {path}")
+    try:
+        found = find_inputs([path])
+    except NotFound:
+        if not path.is_dir():  # the original leaves out what is not there, and says nothing
+            raise
+        found = []
+    kept = []
+    for file in found:
+        pattern = next((pattern for pattern in exclude if fnmatch(file.name, pattern)), None)
+        tell(f"[EXCLUDE] {file.name} (matches: {pattern})" if pattern else f"[INCLUDE] {file.name}")
+        kept += [] if pattern else [file]
+    if path.is_dir():
+        counts = f"{len(found)} found, {len(found) - len(kept)} excluded, {len(kept)} included"
+        tell(f"[DISCOVER] Directory {path}: {counts}")
+    return kept, len(found) - len(kept)
+
+
+def silence(message: str) -> None:
+    pass
+
+
+@click.command("addfield-to-flat-cdxj", epilog="Example: addfield-to-flat-cdxj -i a.cdxj -o b.cdxj -f collection=X")
+@INPUT
+@OUTPUT
+@click.option("-f", "--field", "fields", multiple=True, metavar="KEY=VALUE", help="Field to add; repeatable.")
+@click.option("--function", type=FILE, help="Python file with addfield(surt_key, timestamp, json_data) -> dict.")
+@VERBOSE
+def add_field(*, source: Path, output: Path, fields: tuple[str, ...], function: Path | None, verbose: bool) -> None:
+    """Add fields to the JSON of every line."""
+    if bool(fields) == bool(function):
+        raise click.UsageError("give either -f KEY=VALUE or --function FILE.py")
+    counts = Additions()
+    batches = batches_of(source)
+    if function:
+        added = add_by_function(batches, load_function(function), counts=counts)
+    else:
+        added = add_fields(batches, dict(map(key_and_value, fields)), counts=counts)
+    if verbose:
+        note(f"Adding {len(fields)} fields to CDXJ records" if fields else "Adding fields to CDXJ records...")
+    with output_to(output) as out:
+        write_batches(added, out)
+    for failure in counts.failures:
+        note(f"Warning: {failure}")
+    total = counts.changed + counts.skipped
+    note(f"# Processed {counts.changed} lines, skipped {counts.skipped} lines (total: {total})")
+
+
+def key_and_value(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        note(f"Error: Invalid field format '{text}' (expected key=value)")
+        raise click.exceptions.Exit(1)
+    return key, value
+
+
+@click.command("cdxj-extract-field", epilog="Example: cdxj-extract-field -f status -i all.cdxj | sort | uniq -c")
+@click.option("-f", "--field", "name", required=True, metavar="NAME", help="Name of the field.")
+@click.option("-i", "--input", "source", default=STDIN, type=FILE_OR_DASH, help="CDXJ file  [default: stdin]")
+@click.option("-r", "--raw", is_flag=True, help="Strings without quotes.")
+@click.option("-d", "--default", help="What to print where the field is missing  [default: nothing]")
+@click.option("-s", "--skip-missing", is_flag=True, help="Print nothing there, whatever --default says.")
+@VERBOSE
+def extract_field(
+    *, source: Path, name: str, raw: bool, default: str | None, skip_missing: bool, verbose: bool
+) -> None:
+    """Print one field of every line."""
+    counts = Extraction()
+    filling = None if skip_missing or default is None else default.encode()
+    extract = field_as_text if raw else field_as_json
+    with output_to(STDOUT) as out:
+        printed = write_batches(extract(with_json(batches_of(source)), name, counts=counts, default=filling), out)
+    if verbose:
+        total = counts.extracted + counts.missing + counts.malformed
+        skipped = counts.missing if skip_missing else 0
+        note(f"Processed: {total} | Extracted: {printed} | Skipped: {skipped} | Errors: {counts.malformed}")
+
+
+def with_json(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """Blank lines are passed over, and a key with a timestamp alone has no fields: not errors, to this tool."""
+    for batch in batches:
+        yield [
+            line.rstrip() + b" {}\n" if len(line.split(None, 2)) == 2 else line for line in batch if not line.isspace()
+        ]

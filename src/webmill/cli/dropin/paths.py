@@ -1,0 +1,133 @@
+"""`arclist-to-path-index`, `path-index-to-redis`, `arclist-index-to-redis`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import click
+
+from webmill.cli.cdxj.paths import listed_in, located_in
+from webmill.cli.cdxj.streams import STDOUT, output_to
+from webmill.cli.context import note
+from webmill.cli.counts import ANY_COUNT, AT_LEAST_ONE
+from webmill.cli.dropin.lines import FILE_OR_DASH, VERBOSE
+from webmill.errors import NotFound
+from webmill.index.paths import Located, format_located
+from webmill.infra.redis_hash import fill_hash, replace_hash
+
+FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+INPUTS = click.option("-i", "--input", "sources", multiple=True, type=FILE_OR_DASH, help="File, or -; repeatable.")
+HERE = ("localhost", "127.0.0.1", "::1")
+
+
+def redis_options(command: Callable[..., None]) -> Callable[..., None]:
+    options = [
+        click.option("-k", "--redis-key", "key", required=True, metavar="NAME", help="The hash to fill."),
+        click.option("--host", default="localhost", show_default=True, help="Host of Redis."),
+        click.option("--port", default=6379, show_default=True, type=AT_LEAST_ONE, help="Port of Redis."),
+        click.option("--db", default=0, show_default=True, type=ANY_COUNT, help="Number of the database."),
+        click.option("--password", help="Password of Redis."),
+        click.option("--username", help="User of Redis."),
+        click.option("--socket", metavar="PATH", help="Unix socket instead of host and port."),
+        click.option("--ssl", is_flag=True, help="TLS."),
+        click.option("--cluster", is_flag=True, help="Redis Cluster."),
+        click.option("--batch-size", default=500, show_default=True, type=AT_LEAST_ONE, help="Fields to a round trip."),
+        click.option("--pool-size", default=10, type=AT_LEAST_ONE, help="Of no effect: one connection is enough."),
+        click.option("--timeout", default=10, show_default=True, type=AT_LEAST_ONE, help="Seconds to wait for Redis."),
+        click.option("--clear", is_flag=True, help="Replace the whole hash, at once, when all is loaded."),
+        VERBOSE,
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.command(
+    "arclist-to-path-index", epilog="Example: arclist-to-path-index -d arclists/ | LC_ALL=C sort > path-index"
+)
+@INPUTS
+@click.option("-d", "--folder", type=FOLDER, help="Folder of lists (*.txt), instead of -i.")
+@click.option("--output-separator", "separator", default="\t", help="Between name and path  [default: TAB]")
+@VERBOSE
+def make(*, sources: tuple[Path, ...], folder: Path | None, separator: str, verbose: bool) -> None:
+    """Lists of paths or URLs to lines of name and path, in the order of the lists."""
+    if bool(sources) == bool(folder):
+        raise click.UsageError("give either -i FILE or -d DIR")
+    count = 0
+    with output_to(STDOUT) as out:
+        for located in listed_in(lists_in(folder) if folder else sources):
+            out.write(format_located(located, separator=separator.encode()))
+            count += 1
+    if not count:
+        note("Warning: No entries processed")
+        raise click.exceptions.Exit(1)
+    if verbose:
+        note(f"# Total entries processed: {count}")
+
+
+@click.command("path-index-to-redis", epilog="Example: path-index-to-redis -i path-index.txt -k pathindex:AWP")
+@INPUTS
+@redis_options
+@click.option("--dry-run", is_flag=True, help="Only read and check.")
+def load(*, sources: tuple[Path, ...], dry_run: bool, verbose: bool, **place: Any) -> None:
+    """Load lines of name and path into a Redis hash. Of several paths the first is taken: pywb reads one."""
+    if not sources:
+        raise click.UsageError("Missing option '-i'")
+    pairs = first_paths(located_in(sources))
+    if dry_run:
+        note("# DRY RUN MODE - No data will be written to Redis")
+        count = sum(1 for _ in pairs)
+    else:
+        count = fill(pairs, **place)
+    if verbose:
+        note(f"# Entries submitted: {count}")
+
+
+@click.command("arclist-index-to-redis", epilog="Example: arclist-index-to-redis -d arclists/ -k pathindex:AWP")
+@click.option("-d", "--folder", required=True, type=FOLDER, help="Folder of lists (*.txt).")
+@redis_options
+def make_and_load(*, folder: Path, verbose: bool, **place: Any) -> None:
+    """Lists of paths or URLs into a Redis hash, in one go."""
+    count = fill(first_paths(listed_in(lists_in(folder))), **place)
+    note(f"[SUCCESS] {count} entries" if verbose else f"# Entries submitted: {count}")
+
+
+def first_paths(entries: Iterable[Located]) -> Iterator[tuple[bytes, bytes]]:
+    return ((located.name, located.paths[0]) for located in entries)
+
+
+def lists_in(folder: Path) -> tuple[Path, ...]:
+    lists = tuple(sorted(folder.glob("*.txt")))
+    if not lists:
+        raise NotFound(f"No arclist files (*.txt) found in {folder}")
+    return lists
+
+
+def fill(
+    pairs: Iterable[tuple[bytes, bytes]],
+    *,
+    key: str,
+    host: str,
+    port: int,
+    db: int,
+    password: str | None,
+    username: str | None,
+    socket: str | None,
+    ssl: bool,
+    cluster: bool,
+    batch_size: int,
+    pool_size: int,  # noqa: ARG001  # kept for the scripts that say it
+    timeout: int,
+    clear: bool,
+) -> int:
+    if socket is None and host not in HERE and not password:
+        note("Warning: connecting to a remote Redis without a password")
+    user = quote(username or "", safe="") + (f":{quote(password, safe='')}" if password else "")
+    login = f"{user}@" if user else ""
+    scheme = ("rediss" if ssl else "redis") + ("+cluster" if cluster else "")
+    url = f"unix://{login}{socket}?db={db}" if socket else f"{scheme}://{login}{host}:{port}/{db}"
+    load_all = replace_hash if clear else fill_hash
+    return load_all(url, key, pairs, batch=batch_size, timeout=timeout)
