@@ -31,7 +31,7 @@ def test_sort_orders_stdin_in_byte_order() -> None:
 
 @pytest.mark.parametrize("output", ["-", "all.cdxj"])
 def test_merge_takes_files_folders_and_gzip_and_adds_a_missing_last_newline(tmp_path: Path, output: str) -> None:
-    """The original glues the last line of one file to the next (2.4.13)."""
+    """The original glues the last line of one file to the next."""
     folder = tmp_path / "cdxj"
     folder.mkdir()
     (folder / "a.cdxj").write_bytes(b"".join(LINES[::2]).rstrip(b"\n"))
@@ -44,14 +44,14 @@ def test_merge_takes_files_folders_and_gzip_and_adds_a_missing_last_newline(tmp_
 
 
 def test_merge_keeps_repeats_unless_told_otherwise(tmp_path: Path) -> None:
-    """The original's manual says that it drops them; it does not (2.4.13)."""
+    """The original's manual says that it drops them; it does not."""
     file = write(tmp_path / "a", LINES)
     assert len(webmill("cdxj", "merge", file, file).lines) == 2 * len(LINES)
     assert webmill("cdxj", "merge", file, file, "--unique").out == ALL
 
 
 def test_merge_names_the_unsorted_line_and_writes_no_file(tmp_path: Path) -> None:
-    """The original mixes them up without a word (2.4.2)."""
+    """The original mixes them up without a word."""
     unsorted = write(tmp_path / "bad", [LINES[0], LINES[2], LINES[1]])
     done = webmill("cdxj", "merge", write(tmp_path / "good", LINES), unsorted, "-o", tmp_path / "all")
     assert done.code == 1
@@ -98,13 +98,13 @@ def test_block_drops_what_a_rule_matches_and_says_which(tmp_path: Path) -> None:
 
 
 def test_a_blank_line_in_the_blocklist_blocks_nothing(tmp_path: Path) -> None:
-    """In the original it deletes the whole index (2.4.10)."""
+    """In the original it deletes the whole index."""
     done = webmill("cdxj", "block", "-b", write(tmp_path / "rules", [b"\n", b"# none\n", b"  \n"]), stdin=ALL)
     assert (done.code, done.out) == (0, ALL)
 
 
 def test_a_bad_rule_stops_with_its_line_and_no_file(tmp_path: Path) -> None:
-    """In the original it deletes the whole index (2.4.10)."""
+    """In the original it deletes the whole index."""
     rules = write(tmp_path / "rules", [b"^com,h1\n", b"[z-a]\n"])
     done = webmill("cdxj", "block", "-b", rules, "-o", tmp_path / "out", stdin=ALL)
     assert done.code == 1
@@ -121,7 +121,7 @@ def test_a_rule_that_removes_too_much_gives_no_file(tmp_path: Path) -> None:
 
 
 def test_bytes_that_are_not_utf8_pass_through_every_filter(tmp_path: Path) -> None:
-    """The original crashes on them (2.4.11)."""
+    """The original crashes on them."""
     line = b'com,a)/\xff 20240101000000 {"url": "http://a.com/\xff"}\n'
     rules = write(tmp_path / "rules", [b"^pt,\n"])
     for command in (["merge", write(tmp_path / "in", [line])], ["block", "-b", str(rules)], ["excessive", "auto"]):
@@ -129,7 +129,7 @@ def test_bytes_that_are_not_utf8_pass_through_every_filter(tmp_path: Path) -> No
 
 
 def test_excessive_finds_removes_and_does_both_in_one_pass_over_stdin(tmp_path: Path) -> None:
-    """The original cannot do the last over stdin, so its own pipeline fails (2.4.1)."""
+    """The original cannot do the last over stdin, so its own pipeline fails."""
     many = sorted([*LINES, *(capture("com,h3)/0", f"2023010100{second:04d}") for second in range(50))])
     text = b"".join(many)
     found = webmill("cdxj", "excessive", "find", "-n", "20", stdin=text)

@@ -50,7 +50,7 @@ def test_merge_of_nothing_is_code_1_and_the_known_words(tmp_path: Path) -> None:
 
 
 def test_merge_does_not_pass_over_a_file_that_is_not_there(tmp_path: Path) -> None:
-    """The original does, silently (2.2.1)."""
+    """The original does, silently."""
     done = dropin("merge-flat-cdxj", tmp_path / "out", write(tmp_path / "a", LINES), tmp_path / "b")
     assert done.code == 1
     assert f"no file or folder {tmp_path / 'b'}" in done.err
@@ -106,18 +106,18 @@ ARQUIVO = rb'^\S* [0-9]{14} \{"url": "(.*://)?(www.)?example.pt/files/2/x.pdf(\S
 def test_the_shape_of_rule_that_is_in_use_blocks_one_of_four(tmp_path: Path) -> None:
     done = dropin("filter-blocklist", "-i", "-", "-b", write(tmp_path / "r", [ARQUIVO]), stdin=b"".join(FOUR))
     assert (done.code, done.lines) == (0, [FOUR[0], *FOUR[2:]])
-    assert done.err == "# Kept 3 lines, blocked 1 lines (25.0%)\n"  # of stdin the original always says 0 (2.4.11)
+    assert done.err == "# Kept 3 lines, blocked 1 lines (25.0%)\n"  # of stdin the original always says 0
 
 
 def test_an_empty_blocklist_warns_and_keeps_all(tmp_path: Path) -> None:
-    """The original deletes everything at a blank line (2.4.10)."""
+    """The original deletes everything at a blank line."""
     done = dropin("filter-blocklist", "-i", "-", "-b", write(tmp_path / "r", [b"# none\n", b"\n"]), stdin=ALL)
     assert (done.code, done.out) == (0, ALL)
     assert done.err.startswith("Warning: No patterns loaded from blocklist\n# Kept 6 lines, blocked 0 lines (0.0%)")
 
 
 def test_a_bad_rule_is_an_error_with_its_line(tmp_path: Path) -> None:
-    """The original outputs nothing and ends well (2.4.10)."""
+    """The original outputs nothing and ends well."""
     rules = write(tmp_path / "r", [b"^pt,\n", b"a{2,1}\n"])
     done = dropin("filter-blocklist", "-i", "-", "-b", rules, "-o", tmp_path / "out", stdin=ALL)
     assert done.code == 1
@@ -136,7 +136,7 @@ MANY = b"".join(sorted([*LINES, *(capture("com,hc)/", f"2024020100000{second}") 
 
 
 def test_excessive_urls_are_found_removed_and_both_over_stdin(tmp_path: Path) -> None:
-    """The original refuses `auto -i -`, which its own pipeline says (2.4.1)."""
+    """The original refuses `auto -i -`, which its own pipeline says."""
     found = dropin("filter-excessive-urls", "find", "-i", "-", "-n", "4", stdin=MANY)
     assert (found.code, found.out, found.err) == (0, b"com,hc)/ 5\n", "# Found 1 URLs with > 4 occurrences\n")
     listed = write(tmp_path / "list", [b"# c\n\n", found.out, b"com,nowhere)/\n"])
