@@ -12,9 +12,7 @@ old summary finds the old shards. They go with the next rebuild.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -39,7 +37,6 @@ from webmill.index.blocks import Packed, packed
 from webmill.index.lines import Batch, read_lines
 from webmill.index.order import in_byte_order, urlkey
 from webmill.infra.atomic import (
-    RESERVED,
     Draft,
     drafting,
     make_folder,
@@ -48,6 +45,7 @@ from webmill.infra.atomic import (
     remove_stale_temps,
     writing,
 )
+from webmill.infra.lock import exclusive
 
 SUMMARY = "cluster.idx"
 LOCATIONS = "cluster.loc"
@@ -85,7 +83,8 @@ def rebuilding(folder: Path, *, naming: Naming = "plain") -> Iterator[Target]:
     Where an index is replaced names are stamped, whatever was asked for: its readers need its shards.
     """
     make_folder(folder)
-    with _lock(folder):
+    # Two rebuilds would take each other's shards for leftovers.
+    with exclusive(folder, "zipnum", doing="writing the index"):
         remove_stale_temps(folder)
         yield Target(folder, "stamped" if (folder / SUMMARY).exists() else naming)
 
@@ -268,19 +267,3 @@ def _remove_shards(folder: Path, *, kept: set[str]) -> None:
         for path in folder.iterdir():
             if SHARD_NAME.fullmatch(path.name) and path.name not in kept:
                 path.unlink(missing_ok=True)
-
-
-@contextmanager
-def _lock(folder: Path) -> Iterator[None]:
-    """Two rebuilds would take each other's shards for leftovers. The kernel frees it when its holder dies."""
-    path = folder / f"{RESERVED}zipnum-lock"
-    with os_errors(str(path)):
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-    try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Conflict(f"another process is writing the index in {folder}") from None
-        yield
-    finally:
-        os.close(fd)
