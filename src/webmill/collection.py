@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import msgspec
+
+from webmill.errors import Misconfigured
+
+# What webmill itself puts into a collection beside WARC files.
+OURS = frozenset({"cdxj", "cc-index", "documents", "blobs", "snapshots", "search", "frontier", "rejected"})
+
+_NAME = re.compile("[^./\x00-\x1f\x7f\ud800-\udfff][^/\x00-\x1f\x7f\ud800-\udfff]{0,99}")
 
 
 class Collection(msgspec.Struct, frozen=True):
@@ -12,6 +20,10 @@ class Collection(msgspec.Struct, frozen=True):
 
     root: Path
     name: str
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise Misconfigured(f"no name for a crawl: {self.name!r}; use up to 100 characters without a slash")
 
     # --- public: the paths of Common Crawl ---
 
@@ -50,6 +62,7 @@ class Collection(msgspec.Struct, frozen=True):
         """The path of a file below the root, as an index and a bucket name it."""
         return path.relative_to(self.root).as_posix()
 
-
-# What webmill itself puts into a collection beside WARC files.
-OURS = frozenset({"cdxj", "cc-index", "documents", "blobs", "snapshots", "search", "frontier", "rejected"})
+    def owns(self, key: str) -> bool:
+        """Whether archives at or below this path belong here: not in our own folders, not to a crawl beside it."""
+        first, _, rest = key.partition("/")
+        return first not in OURS and (first != "crawl-data" or not rest or rest.partition("/")[0] == self.name)

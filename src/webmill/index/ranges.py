@@ -1,48 +1,89 @@
-"""Write a ZipNum index with a given number of shards: the input is cut between urlkeys, each range is a task."""
+"""Sorted CDXJ files to the shards of a ZipNum index: the keys are cut into ranges, each range is a task of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
 
-from webmill.errors import Unavailable
+from webmill.index.blocklist import Blocklist, block, load_blocklist
+from webmill.index.excessive import Keep, drop_excessive
+from webmill.index.lines import Batch
 from webmill.index.merge import Range, merge_range, plan_ranges
+from webmill.index.tally import Tally
 from webmill.index.zipnum import SHARD_NAME, Shard, Target, write_shard
-from webmill.infra.executor.base import Executor, Failed
+from webmill.infra.executor.base import Executor
+from webmill.infra.executor.gather import run_all
 
 
-class RangeTask(msgspec.Struct, frozen=True, kw_only=True):
+class Filters(msgspec.Struct, frozen=True, kw_only=True):
+    """What is left out on the way from CDXJ to shards."""
+
+    blocklist: Path | None = None
+    blocklist_digest: str = ""  # a process that has compiled these rules need not do so again
+    max_captures: int | None = None
+    keep: Keep = Keep()
+
+
+class RangeJob(msgspec.Struct, frozen=True, kw_only=True):
     part: Range
     number: int
     target: Target
     lines: int
     threads: int
+    filters: Filters
+
+
+class RangeDone(msgspec.Struct, frozen=True):
+    shard: Shard
+    blocked: int
+    excessive: int
+
+    @property
+    def lines_in(self) -> int:
+        return self.shard.lines + self.blocked + self.excessive
 
 
 def write_ranges(
-    file: Path, target: Target, *, shards: int, lines: int, threads: int, executor: Executor
-) -> list[Shard]:
-    """At most `shards`: fewer when there are fewer urlkeys, one when the file cannot be cut (gzip, a pipe)."""
-    parts = plan_ranges([file], parts=shards)
-    tasks = [
-        RangeTask(part=part, number=number, target=target, lines=lines, threads=threads)
+    files: Sequence[Path],
+    target: Target,
+    *,
+    shards: int,
+    lines: int,
+    executor: Executor,
+    threads: int = 1,
+    filters: Filters = Filters(),  # noqa: B008 - frozen
+    advance: Callable[[], None] = lambda: None,
+) -> list[RangeDone]:
+    """At most `shards`: fewer when there are fewer urlkeys, one when a file cannot be cut (gzip, a pipe)."""
+    parts = [part for part in plan_ranges(files, parts=shards) if part.pieces]
+    jobs = [
+        RangeJob(part=part, number=number, target=target, lines=lines, threads=threads, filters=filters)
         for number, part in enumerate(parts)
     ]
-    done: dict[int, Shard] = {}
-    with closing(executor.run(write_task, tasks)) as outcomes:
-        for outcome in outcomes:
-            if isinstance(outcome, Failed):
-                raise outcome.error or Unavailable(f"shard {outcome.index}: {outcome.reason}")
-            done[outcome.index] = outcome.value
-    return [done[number] for number in sorted(done)]
+    return run_all(executor, write_range, jobs, advance=advance)
 
 
-def write_task(task: RangeTask) -> Shard:
-    batches = merge_range(task.part)
-    return write_shard(batches, task.target, number=task.number, lines=task.lines, threads=task.threads)
+def write_range(job: RangeJob) -> RangeDone:
+    """Merge one range of all files, filter it, and write it as one shard. May run twice."""
+    blocked, excessive = Tally(), Tally()
+    filters = job.filters
+    batches: Iterable[Batch] = merge_range(job.part)
+    if filters.blocklist:
+        batches = block(batches, compiled(filters.blocklist, filters.blocklist_digest), tally=blocked)
+    if filters.max_captures is not None:
+        batches = drop_excessive(batches, limit=filters.max_captures, tally=excessive, keep=filters.keep)
+    shard = write_shard(batches, job.target, number=job.number, lines=job.lines, threads=job.threads)
+    return RangeDone(shard, blocked.removed, excessive.removed)
+
+
+@lru_cache(maxsize=1)
+def compiled(path: Path, _digest: str) -> Blocklist:
+    """Compiling 100,000 rules takes seconds: once per process, not once per range."""
+    return load_blocklist(path)
 
 
 @contextmanager

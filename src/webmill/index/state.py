@@ -1,20 +1,23 @@
 """How each WARC of a collection looked when its CDXJ was made, so that only what changed is done again.
 
 A CDXJ is trusted while the WARC has the same size, times, inode and the same first and last bytes, was indexed with the
-same options by the same version, and had rested for a moment before that (else a change within one tick of the clock
-could hide). The change time cannot be set by `touch` or `rsync -t`: no modification goes unseen. A WARC that was
-merely copied is indexed again; that costs time, never truth.
+same options by the same version, and had rested for a moment before it was looked at (else a change within one tick of
+the clock could hide). The change time cannot be set by `touch` or `rsync -t`: no modification goes unseen. A WARC that
+was merely copied is indexed again; that costs time, never truth. Nor does it cost truth to lose all this.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Self
 
 import msgspec
 
+from webmill.errors import BadInput, Misconfigured
 from webmill.infra.sqlite import Database, Schema
 
 FILE_NAME = "state.sqlite"
@@ -26,7 +29,7 @@ SCHEMA = Schema(
     steps=(
         """
         CREATE TABLE warc (path TEXT PRIMARY KEY, known BLOB NOT NULL) STRICT, WITHOUT ROWID;
-        CREATE TABLE published (name TEXT PRIMARY KEY, inputs TEXT NOT NULL) STRICT, WITHOUT ROWID;
+        CREATE TABLE published (name TEXT PRIMARY KEY, made BLOB NOT NULL) STRICT, WITHOUT ROWID;
         """,
     ),
 )
@@ -42,6 +45,19 @@ class Looks(msgspec.Struct, frozen=True):
     ends: str
 
 
+class CdxjLooks(msgspec.Struct, frozen=True):
+    """Enough to see that the file is still the one we wrote."""
+
+    size: int
+    mtime_ns: int
+    inode: int
+
+    @classmethod
+    def of(cls, path: Path) -> Self:
+        status = path.stat()
+        return cls(status.st_size, status.st_mtime_ns, status.st_ino)
+
+
 class Flaw(msgspec.Struct, frozen=True):
     """Bytes of a WARC that could not be indexed, and why."""
 
@@ -51,23 +67,53 @@ class Flaw(msgspec.Struct, frozen=True):
     message: str
 
 
-class Known(msgspec.Struct, frozen=True):
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """A WARC as it was looked at before it was indexed, and what came of it."""
+
     looks: Looks
-    options: str  # digest of everything else that the CDXJ depends on
     settled: bool
+    options: str  # digest of everything else that the CDXJ depends on
     cdxj: str
-    cdxj_size: int
+    cdxj_looks: CdxjLooks
+    cdxj_digest: str
     captures: int
     flaws: tuple[Flaw, ...] = ()
+
+    @property
+    def cdxj_size(self) -> int:
+        return self.cdxj_looks.size
+
+
+class Published(msgspec.Struct, frozen=True, kw_only=True):
+    """What an index was made from, how its files looked afterwards, and what there is to tell about it."""
+
+    inputs: str
+    tools: str
+    outputs: str
+    shards: int
+    blocked: int
+    excessive: int
+    refused: Mapping[str, dict[str, int]]  # by Parquet file: reasons of lines that are not in it, how many
 
 
 class State:
     def __init__(self, path: Path) -> None:
+        """`BadInput` when the file is damaged: it is read to its end."""
         self._database = Database(path, schema=SCHEMA)
+        try:
+            self._database.verify()
+        except BaseException:
+            self._database.close()
+            raise
 
     def known(self) -> dict[str, Known]:
-        rows = self._database.read("SELECT path, known FROM warc")
-        return {path: msgspec.json.decode(known, type=Known) for path, known in rows}
+        found = {}
+        for path, row in self._database.read("SELECT path, known FROM warc"):
+            try:
+                found[path] = msgspec.json.decode(row, type=Known)
+            except msgspec.DecodeError:  # of a version that kept something else: as good as not known
+                continue
+        return found
 
     def record(self, path: str, known: Known) -> None:
         """Durable on return: the CDXJ it speaks of must be so already."""
@@ -79,17 +125,44 @@ class State:
             for path in paths:
                 run("DELETE FROM warc WHERE path = ?", (path,))
 
-    def published(self, name: str) -> str | None:
-        """From which inputs the thing of that name was made last."""
-        rows = self._database.read("SELECT inputs FROM published WHERE name = ?", (name,))
-        return rows[0][0] if rows else None
+    def published(self, name: str) -> Published | None:
+        """The index of that name, unless somebody died while replacing it."""
+        rows = self._database.read("SELECT made FROM published WHERE name = ?", (name,))
+        try:
+            return msgspec.json.decode(rows[0][0], type=Published) if rows else None
+        except msgspec.DecodeError:
+            return None
 
-    def set_published(self, name: str, inputs: str) -> None:
+    def withdraw(self, name: str) -> None:
+        """Before the first file of an index is replaced."""
         with self._database.write() as run:
-            run("INSERT OR REPLACE INTO published VALUES (?, ?)", (name, inputs))
+            run("DELETE FROM published WHERE name = ?", (name,))
+
+    def set_published(self, name: str, made: Published) -> None:
+        """After its last file is in place."""
+        with self._database.write() as run:
+            run("INSERT OR REPLACE INTO published VALUES (?, ?)", (name, msgspec.json.encode(made)))
 
     def close(self) -> None:
         self._database.close()
+
+
+@contextmanager
+def open_state(path: Path, *, anew: bool) -> Iterator[State]:
+    """`anew` puts a file that cannot be used out of the way; else the message says that this is possible."""
+    try:
+        state = State(path)
+    except (BadInput, Misconfigured) as error:
+        if not path.exists():
+            raise
+        if not anew:
+            message = f"{error}. It can be made anew from the WARC files: run with --from-scratch"
+            raise Misconfigured(message) from error
+        for journal in ("-wal", "-shm", "-journal", ""):
+            path.with_name(path.name + journal).unlink(missing_ok=True)
+        state = State(path)
+    with closing(state):
+        yield state
 
 
 def look_at(path: Path) -> Looks:
@@ -101,7 +174,7 @@ def look_at(path: Path) -> Looks:
 
 
 def is_settled(looks: Looks, *, now_ns: int) -> bool:
-    """Whether a later change is bound to show in the times."""
+    """Whether a change after `now_ns`, when it was looked at, is bound to show in the times."""
     return max(looks.mtime_ns, looks.ctime_ns) + SETTLED_NS < now_ns
 
 
@@ -110,4 +183,4 @@ def is_current(known: Known, looks: Looks, *, options: str, folder: Path) -> boo
     if known.looks != looks or known.options != options or not known.settled:
         return False
     cdxj = folder / known.cdxj
-    return cdxj.is_file() and cdxj.stat().st_size == known.cdxj_size
+    return cdxj.is_file() and CdxjLooks.of(cdxj) == known.cdxj_looks

@@ -87,7 +87,8 @@ def in_ranges(
     source: Path, target: Target, *, shards: int, lines: int, threads: int, settings: ExecutorSettings
 ) -> list[Shard]:
     with closing(open_executor(settings)) as executor, cuttable(source, target.folder) as file:
-        return write_ranges(file, target, shards=shards, lines=lines, threads=threads, executor=executor)
+        done = write_ranges([file], target, shards=shards, lines=lines, threads=threads, executor=executor)
+        return [part.shard for part in done]
 
 
 @contextmanager

@@ -1,0 +1,57 @@
+"""Which files of a collection are its archives, and what their CDXJ files are called."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from webmill.collection import Collection
+
+ENDINGS = (".warc", ".warc.gz", ".warc.zst", ".arc", ".arc.gz")
+UNFIT = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")  # a list of paths has one to a line, in UTF-8
+
+Refuse = Callable[[str, str, str], None]  # path, reason, message
+
+
+def find_archives(collection: Collection, *, refuse: Refuse) -> Iterator[str]:
+    """Keys of all files with an archive's ending, but for hidden ones and those in folders that are not for them.
+
+    Links are followed; a folder that can be reached twice is read once. What cannot be read is refused with a reason.
+    """
+
+    def unreadable(error: OSError) -> None:
+        refuse(spelled(os.path.relpath(error.filename, collection.root)), "unreadable", error.strerror or str(error))
+
+    seen: set[Path] = set()
+    for name, folders, files in os.walk(collection.root, followlinks=True, onerror=unreadable):
+        folder = Path(name)
+        identity = folder.resolve()
+        if identity in seen:
+            folders.clear()
+            continue
+        seen.add(identity)
+        folders[:] = [f for f in sorted(folders) if f[0] != "." and collection.owns(collection.key(folder / f))]
+        for file in files:
+            if file[0] == "." or not file.lower().endswith(ENDINGS):
+                continue
+            key = collection.key(folder / file)
+            if UNFIT.search(key):
+                refuse(spelled(key), "bad_name", "its path is not UTF-8 or has a control character: rename it")
+            elif not (folder / file).is_file():
+                refuse(key, "unreadable", "neither a file nor a link to one")
+            else:
+                yield key
+
+
+def cdxj_name(key: str) -> str:
+    """Begins with a hash: two archives of one name in different folders do not overwrite each other's."""
+    readable = key.rpartition("/")[2].encode()[:120].decode(errors="ignore")
+    return f"{hashlib.sha256(key.encode()).hexdigest()[:32]}-{readable}.cdxj"
+
+
+def spelled(key: str) -> str:
+    """A path that can be printed, whatever bytes it has."""
+    return key.encode(errors="backslashreplace").decode()

@@ -1,0 +1,94 @@
+"""Replace a whole folder: whoever opens it sees all of the old files or all of the new ones."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from webmill.infra import atomic
+
+AT_FDCWD = -100
+RENAME_EXCHANGE = 2
+
+
+@contextmanager
+def replacing(place: Path, *, beside: Path) -> Iterator[Path]:
+    """A folder to fill; it takes the place of `place` when the block ends, and goes when the block raises.
+
+    `beside` is a folder of the same file system that no reader looks into: the work is there, and the files replaced
+    stay there until the next time. If they went at once, somebody who is just listing them would see half of them.
+    One caller at a time.
+    """
+    fresh, old = _asides(place, beside)
+    atomic.make_folder(place.parent)
+    atomic.make_folder(beside)
+    with atomic.os_errors(str(fresh)):
+        _discard(fresh, old)
+        fresh.mkdir()
+    try:
+        yield fresh
+        with atomic.os_errors(str(place)):
+            _sync(fresh)
+            _exchange(fresh, place, old)
+            _sync(place.parent, beside)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
+
+
+def remove(place: Path, *, beside: Path) -> None:
+    """At once, as for a reader; its files stay until the next time, too."""
+    fresh, old = _asides(place, beside)
+    if not place.exists():
+        return
+    with atomic.os_errors(str(place)):
+        _discard(fresh, old)
+        place.rename(old)
+        _sync(place.parent, beside)
+
+
+def _asides(place: Path, beside: Path) -> tuple[Path, Path]:
+    return beside / f"{atomic.RESERVED}new-{place.name}", beside / f"{atomic.RESERVED}old-{place.name}"
+
+
+def _discard(*folders: Path) -> None:
+    for folder in folders:
+        if folder.exists():
+            shutil.rmtree(folder)
+
+
+def _sync(*folders: Path) -> None:
+    for folder in folders:
+        with atomic.open_folder(folder) as fd:
+            atomic.sync_folder(fd)
+
+
+def _exchange(fresh: Path, place: Path, old: Path) -> None:
+    if not place.exists():
+        fresh.rename(place)
+    elif _exchange_at_once(fresh, place):
+        fresh.rename(old)
+    else:
+        place.rename(old)
+        fresh.rename(place)  # between these two there is no folder: the price where the system cannot exchange
+
+
+def _exchange_at_once(fresh: Path, place: Path) -> bool:
+    """renameat2 swaps two names in one step, on Linux and file systems that know it."""
+    if sys.platform != "linux":
+        return False
+    libc = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(libc, "renameat2"):
+        return False
+    if libc.renameat2(AT_FDCWD, os.fsencode(fresh), AT_FDCWD, os.fsencode(place), RENAME_EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.EINVAL, errno.ENOSYS):
+        return False
+    raise OSError(number, os.strerror(number), str(place))
