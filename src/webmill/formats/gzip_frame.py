@@ -1,0 +1,34 @@
+"""What frames one gzip member (RFC 1952, 2.3): how long its header is, and what its trailer says."""
+
+from __future__ import annotations
+
+import msgspec
+
+HEADER_MOST = 1024  # bytes of a member that are enough to find the end of its header, unless it carries a long comment
+TRAILER = 8
+_EXTRA, _NAME, _COMMENT, _CHECK = 4, 8, 16, 2
+_FIXED = 10
+
+
+class GzipFrame(msgspec.Struct, frozen=True, gc=False):
+    header: int  # bytes
+    crc: int  # unsigned
+    inflated: int  # bytes, modulo 2^32
+
+
+def read_frame(start: bytes, trailer: bytes) -> GzipFrame | None:
+    """From a member's first bytes (`HEADER_MOST` of them, or all) and its last eight. None when it is no member."""
+    if not start.startswith(b"\x1f\x8b\x08") or len(start) < _FIXED or len(trailer) != TRAILER:
+        return None
+    crc, inflated = int.from_bytes(trailer[:4], "little"), int.from_bytes(trailer[4:], "little")
+    return GzipFrame(_header_length(start), crc, inflated)
+
+
+def _header_length(start: bytes) -> int:
+    flags, at = start[3], _FIXED
+    if flags & _EXTRA:
+        at += 2 + int.from_bytes(start[at : at + 2], "little")
+    for flag in (_NAME, _COMMENT):
+        if flags & flag:
+            at = start.find(b"\0", at) + 1 or len(start)
+    return at + (2 if flags & _CHECK else 0)

@@ -1,0 +1,273 @@
+"""A page of HTML to what Common Crawl keeps of it: title, metas, links, scripts (WAT), and its plain text (WET).
+
+    page = read_html(decode_page(body, content_type=…).text)
+    page.title, page.links, page.text
+
+The rules are those of Common Crawl's extractor (ia-web-commons), and simple: no tree is built, so a page cannot be
+deep, and time and memory grow with its length alone. The one limit is on that length.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from webmill.errors import BadInput
+from webmill.formats import html_links
+from webmill.formats.html_entities import decode_text
+from webmill.formats.html_links import Link, Meta
+from webmill.formats.html_tokens import is_empty, read_tokens
+from webmill.formats.plain_text import PlainText
+
+MAX_PAGE = 8 << 20  # characters; Common Crawl keeps 1 MiB (5 since 2025) of a page
+_MAX_WORDS = 128  # of a title and of the text of a link
+
+# Elements that end a line, and those that only keep words apart.
+_LINE_NAMES = (
+    "ADDRESS ARTICLE ASIDE BLOCKQUOTE BODY BR BUTTON CANVAS CAPTION CENTER COL COLGROUP DD DIV DL DT EMBED FIELDSET "
+    "FIGCAPTION FIGURE FOOTER FORM H1 H2 H3 H4 H5 H6 HEADER HGROUP HR LI MAP NOFRAMES NOSCRIPT OBJECT OL OUTPUT P PRE "
+    "PROGRESS SECTION TABLE TBODY TEXTAREA TFOOT TH THEAD TITLE TR UL VIDEO"
+)
+_WORD_NAMES = "CITE DETAILS DATALIST IFRAME IMG INPUT LABEL LEGEND OPTGROUP Q SELECT SUMMARY TD TIME"
+_LINES, _WORDS = frozenset(_LINE_NAMES.split()), frozenset(_WORD_NAMES.split())
+_APART = _LINES | _WORDS
+_TRIMMED = "".join(map(chr, range(0x21)))
+
+
+class HtmlPage(msgspec.Struct, frozen=True, kw_only=True):
+    text: str
+    title: str | None = None
+    base: str | None = None
+    metas: tuple[Meta, ...] = ()
+    head_links: tuple[Link, ...] = ()  # <link>, wherever it stands
+    scripts: tuple[Link, ...] = ()
+    links: tuple[Link, ...] = ()
+
+
+def read_html(page: str) -> HtmlPage:
+    """Raises BadInput `parse_limit` for a page that is too long."""
+    everything = _Everything()
+    read_tokens(_bounded(page), everything)
+    return everything.page()
+
+
+def read_html_text(page: str) -> HtmlPage:
+    """The same with nothing but the text, in half the time."""
+    texts = _Texts()
+    read_tokens(_bounded(page), texts)
+    return HtmlPage(text=texts.out.text())
+
+
+def _bounded(page: str) -> str:
+    if len(page) > MAX_PAGE:
+        raise BadInput(f"a page of {len(page):,} characters", reason="parse_limit")
+    return page
+
+
+class _Texts:
+    """Hears a page and keeps its text."""
+
+    def __init__(self) -> None:
+        self.out = PlainText()
+        self.in_pre = False
+
+    def add_text(self, text: str) -> None:
+        self.keep(decode_text(text))
+
+    def keep(self, text: str) -> str:
+        """What was kept of it."""
+        return self.out.add_as_it_is(text) if self.in_pre else self.out.add(text)
+
+    def open(self, name: str, attributes: str) -> None:  # noqa: ARG002 - of interest to those who want more
+        if name in _LINES:
+            if name == "TITLE":  # it begins no line, but ends one
+                return
+            self.out.end_line()
+            if name == "PRE":
+                self.in_pre = True
+        elif name in _WORDS:
+            self.out.end_word()
+
+    def close(self, name: str) -> None:
+        if name in _LINES:
+            self.out.end_line()
+            if name == "PRE":
+                self.in_pre = False
+        elif name in _WORDS:
+            self.out.end_word()
+
+    def add_style(self, text: str) -> None:
+        """Not a text for readers."""
+
+
+class _Everything(_Texts):
+    """Hears a page and keeps what WAT and WET files say of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.title: str | None = None
+        self.base: str | None = None
+        self.metas: list[Meta] = []
+        self.head_links: list[Link] = []
+        self.scripts: list[Link] = []
+        self.links: list[Link] = []
+        self.anchors = _Anchors(self.links)
+        self.in_head = self.in_title = self.in_svg = False
+        self.title_text: str | None = None
+
+    def page(self) -> HtmlPage:
+        return HtmlPage(
+            text=self.out.text(),
+            title=self.title,
+            base=self.base,
+            metas=tuple(self.metas),
+            head_links=tuple(self.head_links),
+            scripts=tuple(self.scripts),
+            links=tuple(self.links),
+        )
+
+    def add_text(self, text: str) -> None:
+        kept = self.keep(decode_text(text))
+        if self.in_title:
+            self.title_text = kept[:_MAX_WORDS].strip(_TRIMMED)
+        elif kept:
+            self.anchors.add(kept)
+
+    def add_style(self, text: str) -> None:
+        self.links += html_links.links_of_style(text)
+
+    def open(self, name: str, attributes: str) -> None:
+        super().open(name, attributes)
+        if name in _ENTERED:
+            _ENTERED[name](self, attributes)
+        if attributes:
+            self.links += html_links.links_of(name, attributes)
+
+    def close(self, name: str) -> None:
+        if self.in_title:
+            self.end_title()
+        super().close(name)
+        if name in _APART:
+            self.anchors.end_word()
+        if name in _LEFT:
+            _LEFT[name](self)
+
+    def end_title(self) -> None:
+        """Any end tag ends a title. A picture (SVG) has titles that are not the page's."""
+        self.in_title = False
+        if not self.in_svg and (self.in_head or self.title is None):
+            self.title = self.title_text
+        self.title_text = None
+
+
+class _Anchors:
+    """The open <a> elements and their texts.
+
+    Text belongs to every open one. It is kept once, with the place where each began, and no more of it than the
+    outermost has room for: thousands of unclosed anchors cost no more than one.
+    """
+
+    def __init__(self, links: list[Link]) -> None:
+        self._links = links
+        self._open: list[tuple[Link | None, int]] = []
+        self._text = ""
+
+    def enter(self, link: Link | None) -> None:
+        self._open.append((link, len(self._text)))
+
+    def add(self, text: str) -> None:
+        if self._open and text and len(self._text) < _MAX_WORDS:
+            self._text += text[1:_MAX_WORDS] if text[0] == " " and self._text[-1:] in ("", " ") else text[:_MAX_WORDS]
+
+    def end_word(self) -> None:
+        if self._text and self._text[-1] not in " \n":
+            self._text += " "
+
+    def leave(self) -> None:
+        if not self._open:
+            return
+        link, start = self._open.pop()
+        text = self._text[start : start + _MAX_WORDS].strip(_TRIMMED)
+        if not self._open:
+            self._text = ""
+        if link:
+            self._links.append(msgspec.structs.replace(link, text=text) if text else link)
+
+
+# --- tags with a meaning of their own ---------------------------------------------------------------------------------
+
+
+def _enter_anchor(reading: _Everything, attributes: str) -> None:
+    link = html_links.anchor_of(attributes)
+    if not is_empty(attributes):
+        reading.anchors.enter(link)
+    elif link:
+        reading.links.append(link)
+
+
+def _enter_head(reading: _Everything, _: str) -> None:
+    reading.in_head = True
+
+
+def _enter_body(reading: _Everything, _: str) -> None:
+    reading.in_head = False
+
+
+def _enter_title(reading: _Everything, attributes: str) -> None:
+    reading.in_title = not is_empty(attributes)
+
+
+def _enter_svg(reading: _Everything, _: str) -> None:
+    reading.in_svg = True
+
+
+def _note_base(reading: _Everything, attributes: str) -> None:
+    base = html_links.base_of(attributes)
+    reading.base = reading.base if base is None else base
+
+
+def _note_languages(reading: _Everything, attributes: str) -> None:
+    reading.metas += html_links.languages_of(attributes)
+
+
+def _note_meta(reading: _Everything, attributes: str) -> None:
+    if meta := html_links.meta_of(attributes):
+        reading.metas.append(meta)
+
+
+def _note_head_link(reading: _Everything, attributes: str) -> None:
+    if link := html_links.head_link_of(attributes):
+        reading.head_links.append(link)
+
+
+def _note_script(reading: _Everything, attributes: str) -> None:
+    if link := html_links.script_of(attributes):
+        reading.scripts.append(link)
+
+
+_ENTERED = {
+    "A": _enter_anchor,
+    "BASE": _note_base,
+    "BODY": _enter_body,
+    "HEAD": _enter_head,
+    "HTML": _note_languages,
+    "LINK": _note_head_link,
+    "META": _note_meta,
+    "SCRIPT": _note_script,
+    "SVG": _enter_svg,
+    "TITLE": _enter_title,
+}
+
+
+def _leave_anchor(reading: _Everything) -> None:
+    reading.anchors.leave()
+
+
+def _leave_head(reading: _Everything) -> None:
+    reading.in_head = False
+
+
+def _leave_svg(reading: _Everything) -> None:
+    reading.in_svg = False
+
+
+_LEFT = {"A": _leave_anchor, "HEAD": _leave_head, "SVG": _leave_svg}

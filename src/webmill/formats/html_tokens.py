@@ -1,0 +1,111 @@
+"""HTML as a stream of tags and texts, in one pass and in time linear to its length, whatever it holds.
+
+This is a lexer and no more: no tree, no repair, no nesting. It cuts pages where the extractor of Common Crawl does (an
+SGML-like lexer, older than HTML5's rules), because WAT and WET files are defined by what that one finds. Why no parser
+is asked: docs/decisions/0006-html.md.
+
+Every repetition below is possessive (`*+`, `++`): the expressions never go back, so no input makes them slow.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Protocol
+
+# White space as that lexer sees it: Unicode's, without the no-break spaces and NEL.
+WIDE_SPACE = "\u1680\u2000-\u2006\u2008-\u200a\u2028\u2029\u205f\u3000"
+SPACE = rf"\t-\r\x1c-\x20{WIDE_SPACE}"
+
+_VALUE = rf"""(?:"[^"]*+"?|'[^']*+'?|[^{SPACE}>"'][^{SPACE}>]*+)"""
+_ASSIGNED = rf"[{SPACE}]*+=[{SPACE}]*+{_VALUE}?+"
+_ATTRIBUTES = rf"(?:{_ASSIGNED})?+(?:[{SPACE}]*+[^{SPACE}<>][^{SPACE}<>=]*+(?:{_ASSIGNED})?+)*+"
+# A comment ends at `--`, then dashes, white space and `!` in any mix, then `>`. One without an end takes all.
+_COMMENT = rf"!--(?:>|(?:[^-]++|-(?!-)|--[{SPACE}\-!]*+(?!>))*+(?:--[{SPACE}\-!]*+>)?+)"
+_CODE = r"[?%][^<>]*+>"  # processing instructions and the remains of templates
+
+# Three groups for a tag: slash, name, attributes. None for comments, declarations (`<!doctype`), `</>` and `<?code?>`.
+# Another `<` is text. A tag ends at `>`, before the next `<`, or with the page.
+_MARKUP = re.compile(
+    rf"<(?:(/?)([^\W\d_][^{SPACE}<>=]*+)({_ATTRIBUTES})[{SPACE}]*+>?"
+    rf"|{_COMMENT}|!>|[/!](?!-){_ATTRIBUTES}[{SPACE}]*+>?|{_CODE})"
+)
+_ATTRIBUTE = re.compile(rf"([^{SPACE}<>][^{SPACE}<>=]*+)(?:[{SPACE}]*+=[{SPACE}]*+({_VALUE})?+)?+")
+
+
+def _raw_text(name: str) -> re.Pattern[str]:
+    """The text up to the end tag `name`; one inside `<!-- -->` does not count, as scripts were once hidden so."""
+    return re.compile(
+        rf"(?:[^<]++|<!--(?:[^-]++|-(?!->))*+(?:-->)?+|<(?!!--|/(?i:{name})(?:[{SPACE}<>=/]|\Z)))*+",
+    )
+
+
+_RAW_TEXTS = {"SCRIPT": _raw_text("script"), "STYLE": _raw_text("style")}
+
+
+class Listener(Protocol):
+    """Who hears of a page's parts, in their order. Calls and no token objects: there are thousands to a page."""
+
+    def add_text(self, text: str) -> None:
+        """Characters between tags, entities not decoded."""
+
+    def open(self, name: str, attributes: str) -> None:
+        """`name` is in upper case; `attributes` are raw, see `attributes_of`."""
+
+    def close(self, name: str) -> None: ...
+
+    def add_style(self, text: str) -> None:
+        """The content of a style element. That of a script is nobody's."""
+
+
+def read_tokens(page: str, to: Listener) -> None:
+    """All of the page."""
+    search, add_text, open_, close = _MARKUP.search, to.add_text, to.open, to.close
+    at = 0
+    while found := search(page, at):
+        start = found.start()
+        if start > at:
+            add_text(page[at:start])
+        at = found.end()
+        slash, name, attributes = found.groups()
+        if name is None:
+            continue
+        name = name.upper()
+        if name[-1] == "/":
+            name, attributes = name.rstrip("/"), f"/{attributes}"
+        if slash:
+            close(name)
+            continue
+        open_(name, attributes)
+        if name in _RAW_TEXTS and not is_empty(attributes):
+            content = _RAW_TEXTS[name].match(page, at)
+            assert content  # it matches nothing, too
+            at = content.end()
+            if name == "STYLE":
+                to.add_style(content[0])
+    if at < len(page):
+        add_text(page[at:])
+
+
+def attributes_of(raw: str) -> dict[str, str | None]:
+    """Names in lower case, the first of a name wins; None for one without a value. Entities are not decoded."""
+    found: dict[str, str | None] = {}
+    for name, value in _ATTRIBUTE.findall(raw):
+        found.setdefault(name.lower(), _unquoted(value))
+    return found
+
+
+def _unquoted(value: str) -> str | None:
+    if not value:
+        return None
+    quote = value[0]
+    if quote not in "\"'":
+        return value
+    return value[1:-1] if len(value) > 1 and value[-1] == quote else value[1:]
+
+
+def is_empty(attributes: str) -> bool:
+    """Whether a tag closes itself: `<a/>`, `<a href="x"/>`, but not `<a href=x/>`."""
+    if not attributes.endswith("/"):
+        return False
+    *_, last = _ATTRIBUTE.finditer(attributes)
+    return last[0] == last[1]
