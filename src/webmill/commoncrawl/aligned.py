@@ -70,8 +70,10 @@ class _Join:
     # --- one page -----------------------------------------------------------------------------------------------
 
     def _page(self, group: Group) -> Page | ErrorDocument:
-        self._blind = self._blind or any(slot.vague for slot in group.slots)
-        flaws = dict.fromkeys((*group.flaws, *(flaw for slot in group.slots for flaw in slot.flaws)))
+        flaws = dict.fromkeys(group.flaws)
+        for slot in group.slots:
+            flaws.update(dict.fromkeys(slot.flaws))
+            self._blind = self._blind or slot.vague
         wet = self._find_text(group, flaws)
         _check_digests(group, wet, flaws)
         if not group.capture and not flaws:
@@ -196,13 +198,21 @@ def _identity(group: Group) -> tuple[str | None, str | None]:
 
 
 def _check_digests(group: Group, wet: Entry | None, flaws: Flaws) -> None:
+    for slot in group.slots:
+        if slot.record:
+            _check_digest(WARC, slot.record, flaws)
+    if wet and wet.record:
+        _check_digest(WET, wet.record, flaws)
+
+
+def _check_digest(file_type: FileType, record: Record, flaws: Flaws) -> None:
     """Compressed records have proven themselves by their CRC; plain ones, which are longer than their blocks, not."""
-    for file_type, record in (*((WARC, slot.record) for slot in group.slots), (WET, wet.record if wet else None)):
-        if record and record.length > len(record.content) and not record.cut:
-            told = record.block_digest
-            if told and digest.verify(told, record.content) is digest.Verdict.MISMATCH:
-                end = record.offset + record.length
-                flaws[Flaw(file_type, record.offset, end, "digest_mismatch", f"the content is not {told}")] = None
+    if record.length <= len(record.content) or record.cut:
+        return
+    told = record.block_digest
+    if told and digest.verify(told, record.content) is digest.Verdict.MISMATCH:
+        end = record.offset + record.length
+        flaws[Flaw(file_type, record.offset, end, "digest_mismatch", f"the content is not {told}")] = None
 
 
 def _orphan(group: Group) -> Flaw:

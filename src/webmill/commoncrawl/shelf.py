@@ -22,7 +22,7 @@ AHEAD_BYTES = 64 << 20
 PATIENCE = 10  # misses in a row with a full shelf
 
 
-class Entry(msgspec.Struct, eq=False):
+class Entry(msgspec.Struct, eq=False, gc=False):
     """A record that speaks of the record `about`; or damage, which does as far as its header could be read."""
 
     about: str | None
@@ -68,20 +68,19 @@ class Shelf:
 
     def take(self, about: str | None) -> Entry | None:
         """The entry about this record, if it is there: its record, or the damage that it came to."""
-        number = self._numbers.get(about) if about else None
-        while number is None and about and not self.full and self._read():
-            number = self._numbers.get(about)
-        if number is None:
-            return None
-        self.misses = 0
-        self._close_damage(number)
-        entry = self._waiting[number]
-        if entry.record:
-            return self._remove(number)
-        # Other records may have been in the damage, too: it stays until a record after it is taken.
-        entry.claimed, entry.about = True, None
-        del self._numbers[about]  # type: ignore[arg-type]  # it was found by it
-        return entry
+        if not self._waiting:
+            entry = self._next_entry()
+            if entry and entry.about == about and entry.record:  # as it should be, and nearly always is
+                self.misses = 0
+                return entry
+            if entry:
+                self._put(entry)
+        number = self._search(about) if about else None
+        return None if number is None else self._take(number)
+
+    def in_order(self, entry: Entry) -> bool:
+        """Nothing that stands before it in the file waits."""
+        return not self._waiting or self.position >= entry.start
 
     def miss(self) -> list[Entry]:
         """Something should have been here. When that happens again and again, what is here belongs to no page to come:
@@ -124,36 +123,46 @@ class Shelf:
 
     # --- reading ahead ------------------------------------------------------------------------------------------
 
+    def _search(self, about: str) -> int | None:
+        number = self._numbers.get(about)
+        while number is None and not self.full and self._read():
+            number = self._numbers.get(about)
+        return number
+
     def _read(self) -> bool:
+        entry = self._next_entry()
+        if entry:
+            self._put(entry)
+        return entry is not None
+
+    def _next_entry(self) -> Entry | None:
         for item in self._items:
-            if isinstance(item, Lost):
-                self._put_damage(item)
-            else:
-                self._put_record(item)
-            return True
-        return False
+            entry = self._damage(item) if isinstance(item, Lost) else self._record(item)
+            if entry:
+                return entry
+        return None
 
-    def _put_record(self, record: Record) -> None:
+    def _record(self, record: Record) -> Entry | None:
+        headers = record.headers
+        found = dict(headers.pairs[::-1])  # faster than to ask for each, where names have the usual case
+        about = found.get("WARC-Refers-To") or headers.get("WARC-Refers-To")
         self._read_to = record.offset + record.length
-        about, uri = record.refers_to, record.target_uri
-        if record.type == "warcinfo":
-            return
-        entry = Entry(about, uri, record.offset, self._read_to, record)
-        if about is None or about in self._numbers:
-            reason, message = (
-                ("orphan", "refers to nothing") if about is None else ("duplicate", f"again about {about}")
-            )
-            entry.flaw = Flaw(self.file_type, entry.start, entry.end, reason, message)
-            self._strays.append(entry)
-            return
-        self._put(entry)
+        if about is None and record.type == "warcinfo":
+            return None
+        entry = Entry(about, record.target_uri, record.offset, self._read_to, record)
+        if about and about not in self._numbers:
+            return entry
+        reason, message = ("duplicate", f"again about {about}") if about else ("orphan", "refers to nothing")
+        entry.flaw = Flaw(self.file_type, entry.start, entry.end, reason, message)
+        self._strays.append(entry)
+        return None
 
-    def _put_damage(self, lost: Lost) -> None:
+    def _damage(self, lost: Lost) -> Entry:
         damage = lost.damage
         self._read_to = damage.end
         flaw = Flaw(self.file_type, damage.offset, damage.end, damage.reason, damage.message)
         about, uri = lost.headers.get("WARC-Refers-To"), lost.headers.get("WARC-Target-URI")
-        self._put(Entry(None if about in self._numbers else about, uri, damage.offset, damage.end, flaw=flaw))
+        return Entry(None if about in self._numbers else about, uri, damage.offset, damage.end, flaw=flaw)
 
     def _put(self, entry: Entry) -> None:
         self._waiting[self._next] = entry
@@ -163,6 +172,18 @@ class Shelf:
         self._bytes += len(entry.record.content) if entry.record else 0
 
     # --- letting go ---------------------------------------------------------------------------------------------
+
+    def _take(self, number: int) -> Entry:
+        self.misses = 0
+        self._close_damage(number)
+        entry = self._waiting[number]
+        if entry.record:
+            return self._remove(number)
+        # Other records may have been in the damage, too: it stays until a record after it is taken.
+        if entry.about:
+            del self._numbers[entry.about]
+        entry.claimed, entry.about = True, None
+        return entry
 
     def _remove(self, number: int) -> Entry:
         entry = self._waiting.pop(number)

@@ -25,7 +25,7 @@ from webmill.model import Damage, Headers, Record
 _BATCH = 100  # descriptions of lost records held at once
 
 
-class Slot(msgspec.Struct, eq=False):
+class Slot(msgspec.Struct, eq=False, gc=False):
     """The place of a record. `kind` is None when nothing is known of it but that bytes are damaged."""
 
     kind: str | None
@@ -49,11 +49,11 @@ def read_slots(source: Source, *, start: int, wat: Shelf | None, limits: Limits)
             damages.append(item)
             continue
         slot = _slot_of(item)
-        if wat:
-            slot.wat = yield from _describe(slot, wat, damages)
-        else:
-            yield from _undescribed(damages, set())
-        damages.clear()
+        entry = wat.take(slot.id) if wat else None
+        if damages or (wat and not (entry and wat.in_order(entry))):
+            entry = yield from _find_lost(slot, entry, wat, damages)
+            damages.clear()
+        slot.wat = _checked(slot, entry, wat) if wat else None
         yield slot
     remaining = wat.drain() if wat else iter(())
     described: set[Damage] = set()
@@ -62,22 +62,22 @@ def read_slots(source: Source, *, start: int, wat: Shelf | None, limits: Limits)
     yield from _undescribed(damages, described)
 
 
-def _describe(slot: Slot, wat: Shelf, damages: list[Lost]) -> Generator[Slot, None, Entry | None]:
-    """Returns the description of this record, yields the places of those that should have come before it."""
+def _find_lost(
+    slot: Slot, entry: Entry | None, wat: Shelf | None, damages: list[Lost]
+) -> Generator[Slot, None, Entry | None]:
+    """Yields the places of records that should have come before this one. Returns its description, `entry` if found."""
     described: set[Damage] = set()
-    while True:
-        entry = wat.take(slot.id)
-        if entry and entry.start <= wat.position:  # nothing older waits
-            break
+    while wat and not (entry and wat.in_order(entry)):
         here = _described_offset(entry) if entry and entry.record else slot.start
         passed = list(wat.take_oldest(lambda other, here=here: _described_offset(other) < here))  # type: ignore[misc]
         yield from _slots_of_descriptions(passed, damages, described)
         if entry or not passed:
             break
-    if not entry:
+        entry = wat.take(slot.id)
+    if wat and not entry:
         yield from _slots_of_descriptions(wat.miss(), damages, described)
     yield from _undescribed(damages, described)
-    return _checked(slot, entry, wat)
+    return entry
 
 
 def _slot_of(record: Record) -> Slot:
@@ -88,21 +88,17 @@ def _slot_of(record: Record) -> Slot:
 
 
 def _slot(headers: Headers, start: int, end: int, record: Record | None = None) -> Slot:
-    """One pass over the fields, for this is done for every record."""
-    found: dict[str, str] = {}
-    partners: tuple[str, ...] = ()
-    for name, value in headers.pairs:
-        name = name.lower()
-        if name == "warc-concurrent-to":
-            partners = (*partners, value)
-        elif name not in found:
-            found[name] = value
-    uri = found.get("warc-target-uri")
+    found = dict(headers.pairs[::-1])  # faster than to ask for each, where names have the usual case; the first wins
+    kind, name = found.get("WARC-Type"), found.get("WARC-Record-ID")
+    uri, date = found.get("WARC-Target-URI"), found.get("WARC-Date")
+    partner = found.get("WARC-Concurrent-To")
+    if kind is None or name is None or uri is None or date is None:
+        kind, name = headers.get("WARC-Type"), headers.get("WARC-Record-ID")
+        uri, date, partner = headers.get("WARC-Target-URI"), headers.get("WARC-Date"), headers.get("WARC-Concurrent-To")
     if uri and uri[0] == "<" and uri[-1] == ">":
         uri = uri[1:-1]
-    return Slot(
-        found.get("warc-type"), found.get("warc-record-id"), uri, found.get("warc-date"), partners, start, end, record
-    )
+    partners = tuple(headers.get_all("WARC-Concurrent-To")) if partner else ()
+    return Slot(kind, name, uri, date, partners, start, end, record)
 
 
 def _checked(slot: Slot, entry: Entry | None, wat: Shelf) -> Entry | None:

@@ -31,24 +31,37 @@ class Lost(msgspec.Struct, frozen=True):
 
 
 def read_stored(source: Source, *, start: int = 0, limits: Limits) -> Iterator[Record | Lost]:
-    """A record that is not ended as it should be is lost, too: its length is wrong, or its end is missing."""
+    """Damage that touches is one. A record that is not ended as it should be is lost: its length is wrong, or its end
+    is missing."""
     memory = _Memory(source, start)
-    before: Record | None = None
+    before: Record | Lost | None = None
     for item in read_records(memory, limits=limits, start=start, size=_size_of(source, start)):
-        if isinstance(item, Damage) and item.reason == "missing_terminator" and before:
-            damage = Damage(before.offset, item.end, item.reason, item.message)
-            yield Lost(damage, before.headers)
-            before = None
-            continue
-        if before:
-            yield before
-        before = item if isinstance(item, Record) else None
         if isinstance(item, Record):
+            if before is not None:
+                yield before
             memory.forget(item.offset)
+            before = item
+        elif before is not None and _touches(before, item):
+            before = _join(before, item)
         else:
-            yield Lost(item, salvage(memory.recall(item.offset, min(HEAD, item.end - item.offset))))
-    if before:
+            if before is not None:
+                yield before
+            before = Lost(item, salvage(memory.recall(item.offset, min(HEAD, item.end - item.offset))))
+    if before is not None:
         yield before
+
+
+def _touches(before: Record | Lost, damage: Damage) -> bool:
+    if isinstance(before, Record):
+        return damage.reason == "missing_terminator"
+    return before.damage.end == damage.offset
+
+
+def _join(before: Record | Lost, damage: Damage) -> Lost:
+    if isinstance(before, Record):
+        return Lost(Damage(before.offset, damage.end, damage.reason, damage.message), before.headers)
+    first = damage if before.damage.reason == "padding" else before.damage  # NUL bytes are the lesser news
+    return Lost(Damage(before.damage.offset, damage.end, first.reason, first.message), before.headers)
 
 
 def salvage(stored: bytes) -> Headers:
