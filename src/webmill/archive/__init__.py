@@ -1,0 +1,1 @@
+"""What is made of captures: WARC files, and the WAT and WET files derived from them."""

@@ -1,0 +1,54 @@
+"""One record of a WARC as the derivations see it: its HTTP message and, of a page, what its HTML says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from webmill.errors import BadInput
+from webmill.formats.html import HtmlPage, read_html
+from webmill.formats.http_records import HttpResponse, read_response
+from webmill.model import Record
+
+_HTML = frozenset({"text/html", "application/xhtml+xml"})
+_HTTP = "application/http"
+
+
+class Capture(msgspec.Struct, frozen=True):
+    """`page` is None for all that is no HTML, and for HTML that was refused; then `refused` says why."""
+
+    record: Record
+    response: HttpResponse | None = None
+    page: HtmlPage | None = None
+    refused: BadInput | None = None
+
+
+def read_capture(record: Record, *, read_page: Callable[[str], HtmlPage] = read_html) -> Capture:
+    if record.type not in ("response", "revisit") or record.cut or not _is_http(record):
+        return Capture(record)
+    response = read_response(record.content)
+    if record.type == "revisit" or not is_html(record, response):
+        return Capture(record, response)
+    try:
+        return Capture(record, response, read_page(_page_of(response)))
+    except BadInput as error:
+        return Capture(record, response, refused=error)
+
+
+def is_html(record: Record, response: HttpResponse) -> bool:
+    """By Common Crawl's rule: as the crawler identified it; only where it did not, as the server called it."""
+    identified = record.headers.get("WARC-Identified-Payload-Type")
+    if identified:
+        return identified in _HTML
+    return "html" in (response.content_type or "").lower()
+
+
+def _page_of(response: HttpResponse) -> str:
+    if response.content.flaw == "decode_limit":
+        raise BadInput("the body inflates beyond the limits", reason="decode_limit")
+    return response.text.text
+
+
+def _is_http(record: Record) -> bool:
+    return (record.content_type or "").partition(";")[0].strip().lower() in (_HTTP, "message/http")

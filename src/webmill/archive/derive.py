@@ -1,0 +1,225 @@
+"""One WARC to its WAT and WET: what Common Crawl publishes beside each of its WARC files.
+
+The bytes written depend on the WARC, the date and the version of webmill alone: record ids are made from the ids of
+the records they speak of, and the date is that of the WARC's first record unless another is given. A page or record
+that cannot be derived costs nothing but itself, and is reported.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import datetime
+from email.utils import format_datetime
+from pathlib import Path
+from typing import BinaryIO
+from uuid import UUID, uuid5
+
+import msgspec
+
+from webmill import __version__
+from webmill.archive.capture import Capture, read_capture
+from webmill.archive.derive_wat import describe
+from webmill.archive.derive_wet import Conversion, Waiting
+from webmill.archive.language import detecting
+from webmill.errors import BadInput
+from webmill.formats import warc_records
+from webmill.formats.gzip_frame import HEADER_MOST, TRAILER, GzipFrame, read_frame
+from webmill.formats.html import read_html, read_html_text
+from webmill.formats.timestamps import from_warc_date, to_datetime
+from webmill.formats.warc import read_records
+from webmill.formats.warc_fields import parse_fields
+from webmill.formats.warc_writer import compress_dense, compress_record
+from webmill.infra import atomic
+from webmill.model import Damage, Headers, Record
+
+KINDS = ("wat", "wet")
+_IDS = UUID("6f4c1e0a-54d5-5a1c-9d83-2f7b0c7a6e11")  # the namespace of all ids made here
+_FORMAT = (
+    ("format", "WARC File Format 1.0"),
+    ("conformsTo", "http://bibnum.bnf.fr/WARC/WARC_ISO_28500_version1_latestdraft.pdf"),
+)
+_KEPT_OF_INFO = ("robots", "isPartOf", "operator", "description", "publisher")
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """`outputs` has a file for each kind that is wanted; `date` stands in the place of the WARC's own."""
+
+    warc: Path
+    outputs: dict[str, Path]
+    date: datetime | None = None
+    detect_languages: bool = False
+
+
+class Reject(msgspec.Struct, frozen=True):
+    """Bytes of a WARC that gave nothing, or less than they should."""
+
+    file: str
+    reason: str
+    message: str
+    offset: int | None = None
+    end: int | None = None
+
+
+class Derived(msgspec.Struct, frozen=True, kw_only=True):
+    records: int
+    pages: int  # HTML that was read
+    texts: int  # of them, with text
+    rejects: tuple[Reject, ...]
+
+
+def output_name(warc: str, kind: str) -> str:
+    """`X.warc.gz` becomes `X.warc.wat.gz`."""
+    for ending in (".gz", ".zst"):
+        warc = warc.removesuffix(ending)
+    return f"{warc}.{kind}.gz"
+
+
+def derive(job: Job) -> Derived:
+    """The files appear when they are complete. Raises BadInput when there is nothing to derive from."""
+    with ExitStack() as stack:
+        source = stack.enter_context(job.warc.open("rb"))
+        outs = {kind: stack.enter_context(atomic.writing(path)) for kind, path in job.outputs.items()}
+        detect = stack.enter_context(detecting()) if job.detect_languages and "wet" in outs else None
+        deriving = _Deriving(job, source, outs, Waiting(detect))
+        for item in read_records(source):
+            deriving.follow(item)
+        return deriving.finish()
+
+
+class _Deriving:
+    """One pass over one WARC."""
+
+    def __init__(self, job: Job, source: BinaryIO, outs: dict[str, BinaryIO], waiting: Waiting) -> None:
+        self.job = job
+        self.source = source
+        self.outs = outs
+        self.waiting = waiting
+        self.read_page = read_html if "wat" in outs else read_html_text
+        self.date: datetime | None = None
+        self.records = self.pages = self.texts = 0
+        self.rejects: list[Reject] = []
+
+    def follow(self, item: Record | Damage) -> None:
+        if isinstance(item, Damage):
+            self.rejects.append(Reject(self.job.warc.name, item.reason, item.message, item.offset, item.end))
+            return
+        if self.date is None:
+            self.date = self._begin(item)
+        self.records += 1
+        try:
+            self._derive(item, self.date)
+        except BadInput as error:
+            self._reject(item, error)
+
+    def finish(self) -> Derived:
+        if self.date is None:
+            raise BadInput("no record in it", reason="not_warc", source=str(self.job.warc))
+        self._write_text(self.waiting.last())
+        return Derived(records=self.records, pages=self.pages, texts=self.texts, rejects=tuple(self.rejects))
+
+    def _begin(self, first: Record) -> datetime:
+        """Both kinds of file begin with a warcinfo about themselves."""
+        if first.is_arc:
+            raise BadInput("ARC records have no ids to refer to", reason="not_warc", source=str(self.job.warc))
+        date = self.job.date or date_of(first)
+        made = [("Software-Info", f"webmill/{__version__}"), ("Extracted-Date", format_datetime(date, usegmt=True))]
+        for kind, out in self.outs.items():
+            fields = [*made, *(_FORMAT if kind == "wat" else kept_of_info(first))]
+            content = warc_records.encode_fields(fields) + b"\r\n"
+            headers = warc_records.warcinfo(
+                warc_records.measure(content),
+                record_id=derived_id(f"{kind} info", first.record_id or self.job.warc.name),
+                date=date,
+                filename=self.job.outputs[kind].name,
+            )
+            write(out, headers, content)
+        return date
+
+    def _derive(self, record: Record, date: datetime) -> None:
+        if not record.record_id:
+            raise BadInput("nothing can refer to a record without an id", reason="no_record_id")
+        capture = read_capture(record, read_page=self.read_page)
+        if capture.refused:
+            self._reject(record, capture.refused)
+        if record.cut:
+            self._reject(record, BadInput(f"a block of {record.content_length:,} bytes", reason="too_large"))
+        self.pages += capture.page is not None
+        if "wat" in self.outs:
+            self._write_description(capture, date)
+        if "wet" in self.outs:
+            self._write_text(self.waiting.follow(capture))
+
+    def _write_description(self, capture: Capture, date: datetime) -> None:
+        record = capture.record
+        assert record.record_id  # `_derive` saw to it
+        content = describe(capture, filename=self.job.warc.name, frame=self._frame(record))
+        uri = record.headers.get("WARC-Filename") if record.type == "warcinfo" else record.target_uri
+        headers = warc_records.description(
+            warc_records.measure(content),
+            record_id=derived_id("wat", record.record_id),
+            uri=uri or "",
+            date=date,
+            refers_to=record.record_id,
+        )
+        write(self.outs["wat"], headers if uri else headers.without("WARC-Target-URI"), content)
+
+    def _write_text(self, conversion: Conversion | None) -> None:
+        if not conversion:
+            return
+        record = conversion.record
+        try:
+            write(self.outs["wet"], *conversion_record(conversion))
+            self.texts += 1
+        except BadInput as error:
+            self._reject(record, error)
+
+    def _frame(self, record: Record) -> GzipFrame | None:
+        """Read apart, as records come without their wrapping."""
+        if record.length < TRAILER:
+            return None
+        fd = self.source.fileno()
+        end = record.offset + record.length
+        return read_frame(os.pread(fd, HEADER_MOST, record.offset), os.pread(fd, TRAILER, end - TRAILER))
+
+    def _reject(self, record: Record, error: BadInput) -> None:
+        end = record.offset + record.length
+        self.rejects.append(Reject(self.job.warc.name, error.reason, error.message, record.offset, end))
+
+
+def conversion_record(conversion: Conversion) -> tuple[Headers, bytes]:
+    record = conversion.record
+    content = conversion.text.encode("utf-8", "replace")
+    headers = warc_records.conversion(
+        warc_records.measure(content),
+        record_id=derived_id("wet", record.record_id or ""),
+        uri=record.target_uri or "",
+        date=date_of(record),
+        refers_to=record.record_id or "",
+        languages=conversion.languages,
+    )
+    return headers, content
+
+
+def kept_of_info(record: Record) -> Iterator[tuple[str, str]]:
+    """What a WET file repeats of its WARC's warcinfo."""
+    if record.type == "warcinfo":
+        fields = parse_fields(record.content)
+        for name in _KEPT_OF_INFO:
+            if value := fields.get(name):
+                yield name, " ".join(value.replace("\0", " ").split())
+
+
+def derived_id(kind: str, record_id: str) -> str:
+    """The same for the same record, whenever and wherever it is derived."""
+    name = f"{kind} {record_id}".encode("utf-8", "surrogateescape").decode("latin-1")
+    return f"<{uuid5(_IDS, name).urn}>"
+
+
+def date_of(record: Record) -> datetime:
+    return to_datetime(from_warc_date(record.date or ""))
+
+
+def write(out: BinaryIO, headers: Headers, content: bytes) -> None:
+    out.write(compress_record(headers, content, compress=compress_dense))

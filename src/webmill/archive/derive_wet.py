@@ -1,0 +1,68 @@
+"""WET: the plain text of pages, each in a conversion record that refers to its response."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from webmill.archive.capture import Capture
+from webmill.formats.warc_fields import Findings, parse_fields
+from webmill.model import Record
+
+Detect = Callable[[Capture], tuple[str, ...]]
+_ISO_639_3 = 3
+
+
+class Conversion(msgspec.Struct, frozen=True):
+    """`languages` are ISO-639-3, the main one first."""
+
+    record: Record
+    text: str
+    languages: tuple[str, ...] = ()
+
+
+class Waiting:
+    """A page's languages stand in the metadata record that follows it: a conversion waits for that.
+
+    Each method returns the conversion that is ready, if any.
+    """
+
+    def __init__(self, detect: Detect | None = None) -> None:
+        self._detect = detect
+        self._capture: Capture | None = None
+
+    def follow(self, capture: Capture) -> Conversion | None:
+        """Tell it of every record, in order."""
+        record = capture.record
+        if self._capture and record.type == "metadata" and record.concurrent_to == self._capture.record.record_id:
+            return self._finish(languages_noted(record))
+        ready = self._finish(())
+        if capture.page and capture.page.text:
+            self._capture = capture
+        return ready
+
+    def last(self) -> Conversion | None:
+        return self._finish(())
+
+    def _finish(self, languages: tuple[str, ...]) -> Conversion | None:
+        capture, self._capture = self._capture, None
+        if not capture or not capture.page:
+            return None
+        languages = languages_stated(capture.record) or languages
+        if not languages and self._detect:
+            languages = self._detect(capture)
+        return Conversion(capture.record, capture.page.text, languages)
+
+
+def languages_noted(metadata: Record) -> tuple[str, ...]:
+    """By the crawler, in the metadata record of a page. A code that could break a header is none."""
+    found = Findings(parse_fields(metadata.content)).languages
+    codes = [language.iso for language in found.languages] if found else []
+    return tuple(code for code in codes if len(code) == _ISO_639_3 and code.isascii() and code.isalpha())
+
+
+def languages_stated(response: Record) -> tuple[str, ...]:
+    """In the response's own header."""
+    value = response.headers.get("WARC-Identified-Content-Language") or ""
+    return tuple(code for part in value.split(",") if (code := part.strip()))

@@ -1,0 +1,93 @@
+"""`webmill derive`: WAT and WET files from WARC files."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+
+import click
+import msgspec
+
+from webmill.archive.derive import KINDS
+from webmill.cli.context import Context, finish, note, pass_context
+from webmill.cli.warc import printable
+from webmill.errors import BadInput
+from webmill.flows.derive import Options, Report, derive_all
+from webmill.formats.timestamps import earliest, to_datetime
+from webmill.wiring import open_executor
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  webmill derive wet some.warc.gz -o texts/
+  webmill derive all crawl-data/*/segments/*/warc/*.warc.gz --in-place
+
+Exit code 3 when a WARC is damaged or a page had to be left out: the rest is derived, and each such place is told."""
+)
+@click.argument("kind", type=click.Choice([*KINDS, "all"]))
+@click.argument(
+    "warcs",
+    nargs=-1,
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="WARC...",
+)
+@click.option("-o", "--output", type=click.Path(file_okay=False, path_type=Path), help="Folder to write to.")
+@click.option("--in-place", is_flag=True, help="Write beside the WARCs' own folder: …/warc/ to …/wat/ and …/wet/.")
+@click.option("--date", metavar="DATE", help="Date of the extraction  [default: that of each WARC]")
+@click.option("--detect-languages", is_flag=True, help="By CLD2, where a WARC does not say; needs webmill[languages].")
+@click.option("--jobs", type=click.IntRange(min=1), help="Processes  [default: one per core]")
+@click.option("--json", "as_json", is_flag=True, help="The report as JSON on stdout.")
+@pass_context
+def derive(
+    context: Context,
+    /,
+    *,
+    kind: str,
+    warcs: tuple[Path, ...],
+    output: Path | None,
+    in_place: bool,
+    date: str | None,
+    detect_languages: bool,
+    jobs: int | None,
+    as_json: bool,
+) -> None:
+    """Make Common Crawl's WAT (headers, digests, links), WET (plain text) or both of any WARC.
+
+    X.warc.gz becomes X.warc.wat.gz and X.warc.wet.gz. The same WARC and date give the same bytes.
+    """
+    if (output is None) != in_place:
+        raise click.UsageError("give either -o DIR or --in-place")
+    options = Options(
+        kinds=KINDS if kind == "all" else (kind,),
+        into=output,
+        date=moment(date) if date else None,
+        detect_languages=detect_languages,
+    )
+    settings = context.settings().executor
+    with closing(open_executor(msgspec.structs.replace(settings, jobs=jobs or settings.jobs))) as executor:
+        report = derive_all(warcs, options, executor=executor, watch=context.progress)
+    if as_json:
+        click.echo(msgspec.json.encode(report))
+    else:
+        tell(report)
+    finish(rejected=len(report.rejects), where="files, byte ranges and reasons are told above")
+
+
+def moment(date: str) -> datetime:
+    try:
+        return to_datetime(earliest(date))
+    except BadInput as error:
+        raise click.BadParameter(error.message, param_hint="--date") from None
+
+
+def tell(report: Report) -> None:
+    for reject in report.rejects:
+        place = "" if reject.offset is None else f"bytes {reject.offset}-{reject.end}: "
+        note(printable(f"{reject.file}: {place}{reject.reason}: {reject.message}"))
+    note(
+        f"{report.derived:,} of {report.warcs:,} WARC files: {report.records:,} records, {report.pages:,} pages, "
+        f"{report.texts:,} texts"
+    )
