@@ -1,0 +1,78 @@
+"""CDXJ of WARC and ARC files: plain, compressed per record or as a whole, from any source of bytes.
+
+Bodies are inflated only where they must be (`webmill.formats.warc.scan`). What is damaged comes out as `Damage` beside
+the lines of what is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from webmill.formats.warc.head import Limits
+from webmill.formats.warc.scan import Scan, scan_records
+from webmill.formats.window import Source
+from webmill.index.captures import FIELDS, PROFILES, Captures, Options
+from webmill.index.lines import Batch, in_batches, open_input
+from webmill.index.sort import MEMORY, sort_lines
+from webmill.model import Damage
+
+__all__ = ["FIELDS", "PROFILES", "Archive", "Options", "Scan", "build", "index_file", "local_archive"]
+
+LIMITS = Limits(head=256 << 10)  # a reader of pages may refuse such headers; an index should say that they are there
+
+
+class Archive(msgspec.Struct, frozen=True):
+    """One file to index: what the index calls it, and how to open it (`functools.partial(storage.open, key)`)."""
+
+    filename: str
+    open: Callable[[], BinaryIO]
+
+
+def local_archive(path: Path, *, filename: str | None = None) -> Archive:
+    """A file of this machine, called by its name unless told otherwise.
+
+    It is read, not mapped: a mapped file that somebody shortens kills the process.
+    """
+    return Archive(path.name if filename is None else filename, lambda: open_input(path))
+
+
+def index_file(
+    source: Source,
+    *,
+    filename: str,
+    options: Options = Options(),  # noqa: B008  # frozen
+    scan: Scan = Scan(),  # noqa: B008
+) -> Iterator[bytes | Damage]:
+    """A line per capture, in the order of the file; and the damage that was met on the way."""
+    captures = Captures(filename=filename, options=options)
+    return captures.lines(scan_records(source, enough=captures.enough, scan=scan, limits=LIMITS))
+
+
+def build(
+    archives: Iterable[Archive],
+    *,
+    report: Callable[[str, Damage], None],
+    options: Options = Options(),  # noqa: B008
+    scan: Scan = Scan(),  # noqa: B008
+    memory: int = MEMORY,
+    folder: Path | None = None,
+) -> Iterator[Batch]:
+    """The lines of all files in byte order. `report` is told of each damage, with the file's name.
+
+    More lines than fit into `memory` bytes are sorted in `folder`.
+    """
+
+    def lines() -> Iterator[bytes]:
+        for archive in archives:
+            with archive.open() as source:
+                for item in index_file(source, filename=archive.filename, options=options, scan=scan):
+                    if isinstance(item, Damage):
+                        report(archive.filename, item)
+                    else:
+                        yield item
+
+    return sort_lines(in_batches(lines()), memory=memory, folder=folder)

@@ -1,0 +1,334 @@
+"""From records to index lines: one line per capture, as pywb and Common Crawl write them (docs/reference/cdxj.md)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from json.encoder import encode_basestring_ascii as quoted
+from urllib.parse import urljoin
+
+import msgspec
+
+from webmill.errors import BadInput, Misconfigured
+from webmill.formats import digest
+from webmill.formats.http import end_of_head
+from webmill.formats.surt import surt
+from webmill.formats.timestamps import from_warc_date
+from webmill.formats.warc.quick_head import Fields
+from webmill.formats.warc.scan import Sighting
+from webmill.index.post_append import query_of, url_with_body
+from webmill.model import Damage
+
+FIELDS = (
+    *("url", "mime", "mime-detected", "status", "digest", "length", "offset", "filename"),
+    *("charset", "languages", "truncated", "redirect", "method", "requestBody", "metadata"),
+)
+PROFILES = {
+    "commoncrawl": FIELDS,  # in Common Crawl's order
+    "pywb": (
+        *("metadata", "url", "mime", "mime-detected", "status", "digest", "length", "offset"),
+        *("method", "requestBody", "filename"),
+    ),
+}
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What is indexed, and how much of it is told. `fields` are written in their order, where they have a value."""
+
+    fields: tuple[str, ...] = FIELDS
+    all_records: bool = False  # also requests and what is said about captures (application/warc-fields)
+    post_append: bool = False  # the request's method and body become part of the key
+    revisit_status: bool = False  # as Common Crawl and cdxj-indexer; pywb writes none on revisits
+
+    def __post_init__(self) -> None:
+        unknown = set(self.fields) - set(FIELDS)
+        if unknown or not self.fields:
+            raise Misconfigured(f"no such field: {', '.join(sorted(unknown))}; there are {', '.join(FIELDS)}")
+
+
+class _Capture(msgspec.Struct):
+    urlkey: str
+    timestamp: str
+    values: dict[str, str]
+    record_id: bytes | None
+    concurrent_to: bytes | None
+
+    def line(self, names: tuple[str, ...]) -> bytes:
+        """As pywb, without what is empty or `-`; but a URL is always told."""
+        values = self.values
+        members = ", ".join(
+            [
+                f'"{name}": {quoted(values[name])}'
+                for name in names
+                if values.get(name, "-") not in _NOTHING or name == "url"
+            ]
+        )
+        return f"{self.urlkey} {self.timestamp} {{{members}}}\n".encode()
+
+
+class _Request(msgspec.Struct):
+    url: str
+    method: str
+    query: str
+    record_id: bytes | None
+    concurrent_to: bytes | None
+
+
+HTTP_RECORDS = (b"response", b"revisit", b"request")
+WITHOUT_DIGEST = (b"revisit", b"request", b"warcinfo")  # nobody computes one for these
+_FIELD = re.compile(rb"\n(content-type|location|content-length)[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
+_STATUS = re.compile(rb"HTTP/[0-9.]{1,4} +([0-9]{3})(?![0-9])", re.IGNORECASE)
+_DATE = re.compile(
+    rb"([0-9]{4})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):([0-5][0-9]):([0-5][0-9])Z"
+)
+SHARED = "records share one compressed member: they are indexed with length 0 and no range of bytes holds one alone"
+_NOTHING = ("", "-")
+_MIME_END = re.compile(r"[; ]")
+
+
+class Captures:
+    """Turns the sightings of one file into lines.
+
+    What belongs to a capture may stand before it (its request) or behind it (its request, its metadata), so one
+    capture is held back until the next one comes.
+    """
+
+    def __init__(self, *, filename: str, options: Options) -> None:
+        self._filename = filename
+        self._options = options
+        self._described = not {"charset", "languages"}.isdisjoint(options.fields)
+        self._held: _Capture | None = None
+        self._request: _Request | None = None
+        self._shared = -1  # the offset of the last member that holds several records
+
+    def enough(self, fields: Fields, block: bytes) -> bool:
+        """Whether a line can be written with these first bytes of the block (see `scan_records`)."""
+        kind = fields.get(b"WARC-Type", b"")
+        if kind == b"request" and not self._options.all_records:
+            return not self._options.post_append or block.startswith(b"GET ")
+        if kind == b"metadata" and self._described and _is_description(fields):
+            return False
+        if not self._is_indexed(kind, fields):
+            return True
+        if kind not in WITHOUT_DIGEST and not fields.get(b"WARC-Payload-Digest"):
+            return False
+        return kind not in HTTP_RECORDS or end_of_head(block) is not None
+
+    def lines(self, items: Iterable[Sighting | Damage]) -> Iterator[bytes | Damage]:
+        names = self._options.fields
+        for item in items:
+            if isinstance(item, Damage):
+                yield item
+                continue
+            fields = item.fields
+            kind = fields.get(b"WARC-Type", b"")
+            if kind == b"request" and self._options.post_append:
+                self._note_request(item)
+            elif kind == b"metadata" and self._described and _is_description(fields):
+                self._note_description(item)
+            if not self._is_indexed(kind, fields):
+                continue
+            if not item.length and item.offset != self._shared:
+                self._shared = item.offset
+                yield Damage(item.offset, item.offset, "shared_member", SHARED)
+            made = self._capture(kind, item)
+            if isinstance(made, Damage):
+                yield made
+            elif made is not None and kind in (b"response", b"revisit", b"resource"):
+                if self._held:
+                    yield self._held.line(names)
+                self._hold(made)
+            elif made is not None:
+                yield made.line(names)
+        if self._held:
+            yield self._held.line(names)
+
+    def _is_indexed(self, kind: bytes, fields: Fields) -> bool:
+        """As pywb decides: everything that has a content of its own."""
+        if kind in (b"warcinfo", b"arc_header"):
+            return False
+        if kind == b"metadata" and fields.get(b"Content-Type") == b"text/anvl":  # Heritrix 1 on a capture
+            return False
+        return self._options.all_records or (kind != b"request" and not _is_description(fields))
+
+    # --- one capture --------------------------------------------------------------------------------------------
+
+    def _capture(self, kind: bytes, item: Sighting) -> _Capture | Damage | None:
+        fields = item.fields
+        target = fields.get(b"WARC-Target-URI")
+        if target is None:
+            if kind in (b"metadata", b"continuation"):
+                return None  # about no page, or the rest of one
+            return _damage(item, f"a {_text(kind)} record without WARC-Target-URI")
+        url = _url(target, is_arc=item.is_arc)
+        try:
+            timestamp = _timestamp(fields.get(b"WARC-Date", b""), is_arc=item.is_arc)
+        except BadInput as error:
+            return _damage(item, f"its date is {error.message}")
+        values = {"url": url, "length": str(item.length), "offset": str(item.offset), "filename": self._filename}
+        key = surt(url)
+        if kind == b"revisit":
+            values["mime"] = "warc/revisit"
+            if self._options.revisit_status:
+                values["status"] = _status(item.block)
+        else:
+            self._describe(kind, item, url, values)
+            if kind == b"request" and self._options.post_append and self._request:
+                key = surt(url_with_body(url, self._request.method, self._request.query))
+        stated = fields.get(b"WARC-Payload-Digest", b"")
+        if stated:
+            values["digest"] = _text(stated).removeprefix("sha1:")
+        elif kind not in WITHOUT_DIGEST and item.whole:
+            values["digest"] = _computed(item, is_http=kind in HTTP_RECORDS and _is_http(url))
+        if truncated := fields.get(b"WARC-Truncated"):
+            values["truncated"] = _text(truncated)
+        if metadata := fields.get(b"WARC-JSON-Metadata"):
+            values["metadata"] = _text(metadata)
+        return _Capture(key, timestamp, values, fields.get(b"WARC-Record-ID"), fields.get(b"WARC-Concurrent-To"))
+
+    def _describe(self, kind: bytes, item: Sighting, url: str, values: dict[str, str]) -> None:
+        fields = item.fields
+        content_type = fields.get(b"Content-Type", b"")
+        if kind in HTTP_RECORDS and _is_http(url):
+            head = _http_fields(item.block)
+            if not item.is_arc:  # its own line has it
+                content_type = head.get(b"content-type", b"")
+            if kind == b"response":
+                values["status"] = status = _status(item.block)
+                if status.startswith("3") and status != "304" and b"location" in head:
+                    values["redirect"] = _resolved(url, _text(head[b"location"]))
+        mime = _MIME_END.split(_text(content_type), maxsplit=1)[0]
+        values["mime"] = mime or ("" if kind == b"request" else "unk")
+        if detected := fields.get(b"WARC-Identified-Payload-Type"):
+            values["mime-detected"] = _text(detected)
+
+    # --- what belongs together ----------------------------------------------------------------------------------
+
+    def _hold(self, capture: _Capture) -> None:
+        request, self._request = self._request, None
+        if request and request.record_id and capture.concurrent_to == request.record_id:
+            _join(capture, request)
+        self._held = capture
+
+    def _note_request(self, item: Sighting) -> None:
+        fields, block = item.fields, item.block
+        end = end_of_head(block) or len(block)
+        head = _http_fields(block)
+        method = _text(block.partition(b" ")[0]).upper()
+        length = head.get(b"content-length", b"")
+        body = block[end : end + int(length)] if length.isdigit() and len(length) < 18 else b""
+        request = _Request(
+            _url(fields.get(b"WARC-Target-URI", b""), is_arc=False),
+            method,
+            query_of(method, _text(head.get(b"content-type", b"")), body),
+            fields.get(b"WARC-Record-ID"),
+            fields.get(b"WARC-Concurrent-To"),
+        )
+        self._request = request
+        if self._held and self._held.record_id and request.concurrent_to == self._held.record_id:
+            _join(self._held, request)
+
+    def _note_description(self, item: Sighting) -> None:
+        held = self._held
+        if held and held.record_id and item.fields.get(b"WARC-Concurrent-To") == held.record_id:
+            held.values.update(_description(item.block))
+
+
+def _join(capture: _Capture, request: _Request) -> None:
+    url = capture.values["url"]
+    if request.url != url or request.method == "GET":
+        return
+    capture.urlkey = surt(url_with_body(url, request.method, request.query))
+    capture.values["method"] = request.method
+    capture.values["requestBody"] = request.query
+
+
+def _damage(item: Sighting, message: str) -> Damage:
+    return Damage(item.offset, item.offset + item.length, "bad_header", f"not indexed: {message}")
+
+
+def _is_description(fields: Fields) -> bool:
+    return fields.get(b"Content-Type") == b"application/warc-fields"
+
+
+# --- values ---------------------------------------------------------------------------------------------------------
+
+
+def _text(value: bytes) -> str:
+    """A header is UTF-8, or else it was never said what it is: read as Latin-1, as warcio does."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
+
+
+def _url(target: bytes, *, is_arc: bool) -> str:
+    url = _text(target)
+    if url.startswith("<") and url.endswith(">"):  # wget before 1.20
+        url = url[1:-1]
+    return url if is_arc else url.replace(" ", "%20")
+
+
+def _is_http(url: str) -> bool:
+    return url.startswith(("http:", "https:"))
+
+
+def _timestamp(date: bytes, *, is_arc: bool) -> str:
+    if is_arc and len(date) >= 14 and date[:14].isdigit():
+        return date[:14].decode()
+    found = _DATE.fullmatch(date)
+    return b"".join(found.groups()).decode() if found else from_warc_date(_text(date))
+
+
+def _http_fields(block: bytes) -> dict[bytes, bytes]:
+    """The first value of each field that an index looks at."""
+    fields: dict[bytes, bytes] = {}
+    for name, value in _FIELD.findall(block, 0, end_of_head(block) or len(block)):
+        fields.setdefault(name.lower(), value.rstrip(b" \t"))
+    return fields
+
+
+def _status(block: bytes) -> str:
+    found = _STATUS.match(block)
+    return found[1].decode() if found else ""
+
+
+def _resolved(url: str, location: str) -> str:
+    try:
+        return urljoin(url, location)
+    except ValueError:
+        return ""
+
+
+def _computed(item: Sighting, *, is_http: bool) -> str:
+    start = (end_of_head(item.block) or len(item.block)) if is_http else 0
+    return digest.compute(memoryview(item.block)[start:]).removeprefix("sha1:")
+
+
+# --- Common Crawl's metadata record ---------------------------------------------------------------------------------
+
+
+class _Language(msgspec.Struct):
+    code: str = msgspec.field(name="code-iso-639-3", default="")
+
+
+class _Languages(msgspec.Struct):
+    languages: list[_Language] = []
+
+
+_languages = msgspec.json.Decoder(_Languages)
+
+
+def _description(block: bytes) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for line in block.split(b"\n"):
+        name, _, value = line.partition(b":")
+        if name == b"charset-detected":
+            found["charset"] = _text(value.strip())
+        elif name == b"languages-cld2":
+            try:
+                decoded = _languages.decode(value)
+            except (msgspec.DecodeError, RecursionError):
+                continue
+            found["languages"] = ",".join(language.code for language in decoded.languages if language.code)
+    return found
