@@ -15,6 +15,7 @@ from webmill.index.lines import Batch
 from webmill.index.merge import Range, merge_range, plan_ranges
 from webmill.index.tally import Tally
 from webmill.index.zipnum import SHARD_NAME, Shard, Target, write_shard
+from webmill.infra.atomic import remove_stale_temps
 from webmill.infra.executor.base import Executor
 from webmill.infra.executor.gather import run_all
 
@@ -95,6 +96,7 @@ def clean_failure(target: Target) -> Iterator[None]:
     except BaseException:
         for name in shards_in(target.folder) - before:
             (target.folder / name).unlink(missing_ok=True)
+        remove_stale_temps(target.folder)  # of tasks that were stopped in the middle of a shard
         raise
 
 
