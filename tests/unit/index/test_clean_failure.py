@@ -19,10 +19,8 @@ def test_shards_and_drafts_of_a_block_that_raises_go_and_older_ones_stay(tmp_pat
     gone = subprocess.Popen(["true"])
     gone.wait()
     (tmp_path / "cdx-00000.gz").touch()
-    with pytest.raises(KeyboardInterrupt), rebuilding(tmp_path) as target, clean_failure(target):
-        (tmp_path / "cdx-00001.gz").touch()
-        (tmp_path / f".webmill-tmp-{gone.pid}-{'0' * 16}").touch()  # as a task that was killed leaves it
-        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt):
+        write_a_shard_and_fail(tmp_path, draft=f".webmill-tmp-{gone.pid}-{'0' * 16}")
     assert names(tmp_path) == ["cdx-00000.gz"]
 
 
@@ -30,3 +28,10 @@ def test_shards_of_a_block_that_ends_well_stay(tmp_path: Path) -> None:
     with rebuilding(tmp_path) as target, clean_failure(target):
         (tmp_path / "cdx-00001.gz").touch()
     assert names(tmp_path) == ["cdx-00001.gz"]
+
+
+def write_a_shard_and_fail(folder: Path, *, draft: str) -> None:
+    with rebuilding(folder) as target, clean_failure(target):
+        (folder / "cdx-00001.gz").touch()
+        (folder / draft).touch()  # as a task that was killed leaves it
+        raise KeyboardInterrupt

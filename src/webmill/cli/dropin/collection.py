@@ -14,7 +14,7 @@ from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.counts import ANY_COUNT, AT_LEAST_ONE
 from webmill.collection import Collection
 from webmill.errors import NotFound
-from webmill.flows.index import Report, bring_up_to_date, remove_leftovers, write_rejects
+from webmill.flows.index import Report, bring_up_to_date, write_rejects
 from webmill.flows.index_publishing import Options, write_shards
 from webmill.index.blocklist import block, load_blocklist
 from webmill.index.excessive import drop_excessive
@@ -119,7 +119,7 @@ def index_apart(where: Apart, options: Options, *, executor: Executor, context: 
     atomic.make_folder(where.work)
     atomic.make_folder(where.output)
     with lock.exclusive(where.work, "index", doing="indexing"):
-        remove_leftovers(where.work)
+        atomic.remove_stale_temps(where.work)
         with open_state(where.work / FILE_NAME, anew=options.from_scratch) as state:
             known = bring_up_to_date(where, options, state, executor=executor, watch=watch, report=report)
         write_rejects(where, report.rejects)
