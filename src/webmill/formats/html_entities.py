@@ -61,6 +61,6 @@ def _decode(found: re.Match[str]) -> tuple[str | None, str]:
 def _numbered(digits: str, base: int) -> str:
     digits = digits.lstrip("0")
     number = int(digits or "0", base) if len(digits) <= _MOST_DIGITS else -1
-    if not 0 <= number <= 0x10FFFF or 0xD800 <= number <= 0xDFFF:
+    if not 0 < number <= 0x10FFFF or 0xD800 <= number <= 0xDFFF:
         return "\ufffd"
     return _WINDOWS.get(number) or chr(number)
