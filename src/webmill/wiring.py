@@ -42,8 +42,11 @@ def open_storage(url: str) -> Storage:
 
 def open_readable(url: str, *, http: HttpSettings) -> Readable:
     """A place that can be read: all the above and the web."""
-    if scheme_of(url)[0] not in ("http", "https"):
+    scheme = scheme_of(url)[0]
+    if scheme in ("file", "memory", "s3"):
         return open_storage(url)
+    if scheme not in ("http", "https"):
+        raise Misconfigured(f"cannot read {url}: use a path, http(s)://… or s3://BUCKET/PREFIX")
     from webmill.infra.storage.http import HttpStorage, Limits
 
     storage = HttpStorage(url, user_agent=user_agent(http.contact), limits=Limits(total=http.timeout))

@@ -72,3 +72,5 @@ def test_unknown_backends_are_refused_with_what_there_is(tmp_path: Path) -> None
         open_executor(Executor(url="dask"))
     with pytest.raises(Misconfigured, match="use a folder"):
         open_storage("gs://x")
+    with pytest.raises(Misconfigured, match="cannot read ftp://x/"):
+        open_readable("ftp://x/", http=Http())

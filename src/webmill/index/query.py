@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats.cdx_query import KeyRange, MatchType, compile_filters, key_range, read_pattern
+from webmill.formats.cdx_query import KeyRange, MatchType, Predicate, compile_filters, key_range, read_pattern
 from webmill.formats.cdxj import parse
 from webmill.formats.timestamps import earliest, latest, to_datetime
 from webmill.index.lookup import Index
@@ -62,8 +62,13 @@ def surt_range(key: str, match_type: MatchType | None = None) -> KeyRange:
             return KeyRange(host + (b")/" if b"," in host else b","), host + b"-")
 
 
-def answer(index: Index, query: Query) -> Iterator[bytes]:
-    """BadInput: bad_timestamp, bad_filter, bad_limit, too_many; and what a damaged index raises."""
+def answer(
+    index: Index, query: Query, *, on_reject: Callable[[bytes, BadInput], None] | None = None
+) -> Iterator[bytes]:
+    """BadInput: bad_timestamp, bad_filter, bad_limit, too_many; and what a damaged index raises.
+
+    A stray line that is no CDXJ passes no filter: `on_reject` is told, or, without one, it is raised.
+    """
     if query.limit is not None and query.limit < 0:
         raise BadInput(f"a limit of {query.limit}", reason="bad_limit")
     first = earliest(query.start).encode() if query.start else None
@@ -72,8 +77,7 @@ def answer(index: Index, query: Query) -> Iterator[bytes]:
     if first or last:
         lines = _between(lines, first or b"", last or b"9" * 14)
     if query.filters:
-        holds = compile_filters(query.filters)
-        lines = (line for line in lines if holds(parse(line)))
+        lines = _filtered(lines, compile_filters(query.filters), on_reject)
     match query.sort:
         case "forward":
             return islice(lines, query.limit)
@@ -96,6 +100,21 @@ def _narrowed(wanted: KeyRange, first: bytes | None, last: bytes | None) -> KeyR
 def _between(lines: Iterable[bytes], first: bytes, last: bytes) -> Iterator[bytes]:
     for line in lines:
         if first <= _timestamp(line) <= last:
+            yield line
+
+
+def _filtered(
+    lines: Iterable[bytes], holds: Predicate, on_reject: Callable[[bytes, BadInput], None] | None
+) -> Iterator[bytes]:
+    for line in lines:
+        try:
+            wanted = holds(parse(line))
+        except BadInput as error:
+            if on_reject is None:
+                raise
+            on_reject(line, error)
+            continue
+        if wanted:
             yield line
 
 

@@ -162,3 +162,17 @@ def test_answers_are_streamed(tmp_path: Path) -> None:
     (tmp_path / "cdx-00000.gz").write_bytes(shard[: len(shard) // 2])
     first = LINES[0].split(b" ")[0].decode()
     assert ask(open_index(tmp_path), KeyRange(first.encode(), b"\xff"), limit=1) == LINES[:1]
+
+
+def test_a_stray_line_passes_no_filter_and_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "x.cdxj"
+    file.write_bytes(
+        b'com,a)/ 20200101000000 {"url": "http://a.com/", "status": "200"}\n'
+        b"com,a)/ Traceback (most recent call last):\n"
+    )
+    wanted = Query(range=url_range("http://a.com/"), filters=("=status:200",))
+    told: list[str] = []
+    found = list(answer(open_index(file), wanted, on_reject=lambda _, error: told.append(error.reason)))
+    assert (len(found), told) == (1, ["no_json"])
+    with pytest.raises(BadInput, match="no_json"):
+        list(answer(open_index(file), wanted))

@@ -97,7 +97,7 @@ def query(
     rejected: list[str] = []
     count = 0
     with output_to(STDOUT) as out:
-        lines = answer(index, asked)
+        lines = answer(index, asked, on_reject=lambda _, error: rejected.append(str(error)))
         for line in as_objects(lines, rejected) if as_json else lines:
             out.write(line)
             count += 1
