@@ -1,0 +1,131 @@
+"""`webmill index`: a collection's WARC files to all its indexes."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+import msgspec
+
+from webmill.cli.context import Context, finish, note, pass_context
+from webmill.collection import Collection
+from webmill.flows.index import Options, Report, index_collection
+from webmill.formats.zipnum import LINES_PER_BLOCK
+from webmill.index.captures import Options as CaptureOptions
+from webmill.index.excessive import Keep
+from webmill.wiring import open_executor
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  webmill index my-crawl/                      # WARC files anywhere below it
+  webmill index my-crawl/ --blocklist block.txt --max-captures 1000 --keep 10
+  webmill index NEWS --collections-dir /data   # the collection /data/NEWS
+
+Run it again after adding, changing or removing WARC files: only what changed is read again."""
+)
+@click.argument("collection", type=click.Path(path_type=Path), metavar="DIR")
+@click.option(
+    "--collections-dir", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Where DIR lies."
+)
+@click.option("--name", help="Name of the crawl  [default: that below crawl-data/, or of DIR]")
+@click.option(
+    "--blocklist", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Rules of lines to drop."
+)
+@click.option(
+    "--max-removed-share",
+    default=1.0,
+    show_default=True,
+    type=click.FloatRange(0, 1),
+    metavar="0..1",
+    help="Fail if rules drop more.",
+)
+@click.option("--max-captures", type=click.IntRange(min=0), help="Drop URLs with more captures  [default: no limit]")
+@click.option("--keep", type=click.IntRange(min=0), default=0, show_default=True, help="Captures left of such a URL.")
+@click.option("--drop-revisits-first", is_flag=True, help="Its revisits go first; if that is enough, the rest stays.")
+@click.option("--post-append", is_flag=True, help="Tell POST requests apart by their bodies, as pywb does.")
+@click.option("--collection-field/--no-collection-field", default=True, help='Add "collection" to every line.')
+@click.option(
+    "--lines", default=LINES_PER_BLOCK, show_default=True, type=click.IntRange(min=1), help="Lines to a block."
+)
+@click.option("--shards", type=click.IntRange(min=1), help="How many shards  [default: by size]")
+@click.option(
+    "--parquet/--no-parquet", default=None, help="Write the columnar index too  [default: if pyarrow is there]"
+)
+@click.option("--jobs", type=click.IntRange(min=1), help="Processes  [default: one per core]")
+@click.option("--incremental/--from-scratch", default=True, help="Trust what an earlier run made, or not.")
+@click.option("--json", "as_json", is_flag=True, help="The report as JSON on stdout.")
+@pass_context
+def index(
+    context: Context,
+    /,
+    *,
+    collection: Path,
+    collections_dir: Path | None,
+    name: str | None,
+    blocklist: Path | None,
+    max_removed_share: float,
+    max_captures: int | None,
+    keep: int,
+    drop_revisits_first: bool,
+    post_append: bool,
+    collection_field: bool,
+    lines: int,
+    shards: int | None,
+    parquet: bool | None,
+    jobs: int | None,
+    incremental: bool,
+    as_json: bool,
+) -> None:
+    """Index the WARC and ARC files of a collection: CDXJ, ZipNum, Parquet, lists of paths.
+
+    The result depends on the files and the options alone, not on what ran before. Killed at any moment and run again
+    it goes on; readers see the old index until the new one is complete.
+    """
+    if max_captures is None and (keep or drop_revisits_first):
+        raise click.UsageError("--keep and --drop-revisits-first are about URLs over --max-captures: give that too")
+    root = ((collections_dir or Path()) / collection).resolve()
+    settings = context.settings(root if root.is_dir() else None).executor
+    where = Collection(root, name or crawl_name(root))
+    options = Options(
+        captures=CaptureOptions(post_append=post_append),
+        collection_field=collection_field,
+        blocklist=blocklist and blocklist.resolve(),
+        max_removed_share=max_removed_share,
+        max_captures=max_captures,
+        keep=Keep(count=keep, drop_revisits_first=drop_revisits_first),
+        lines=lines,
+        shards=shards,
+        # One that is there is kept up: if that needs pyarrow, the message says so.
+        parquet=find_spec("pyarrow") is not None or where.table.exists() if parquet is None else parquet,
+        from_scratch=not incremental,
+    )
+    with closing(open_executor(msgspec.structs.replace(settings, jobs=jobs or settings.jobs))) as executor:
+        report = index_collection(where, options, executor=executor, watch=context.progress)
+    if as_json:
+        click.echo(msgspec.json.encode(report))
+    else:
+        tell(where, report)
+    finish(rejected=len(report.rejects), where=f"{where.rejected / 'index.jsonl'} has files, byte ranges and reasons")
+
+
+def crawl_name(root: Path) -> str:
+    """The one crawl below crawl-data/; else the folder's own name."""
+    crawls = [path.name for path in (root / "crawl-data").glob("[!.]*") if path.is_dir()]
+    if len(crawls) > 1:
+        raise click.UsageError(f"{root} has several crawls: choose with --name {' | '.join(sorted(crawls))}")
+    return crawls[0] if crawls else root.name
+
+
+def tell(collection: Collection, report: Report) -> None:
+    done = f"{report.indexed:,} indexed, {report.warcs - report.indexed:,} as before"
+    note(f"{report.warcs:,} WARC files ({done}, {report.removed:,} gone): {report.captures:,} captures")
+    if report.blocked or report.excessive:
+        note(f"left out: {report.blocked:,} blocked lines, {report.excessive:,} lines of URLs with too many captures")
+    tables = f", {report.tables:,} Parquet files" if report.tables else ""
+    note(f"{collection.zipnum}: {report.shards:,} shards{tables}" + ", nothing changed" * (not report.published))
+    for reason, count in report.not_in_tables.items():
+        note(f"{count:,} lines have no place in Parquet files ({reason}); the shards have them")

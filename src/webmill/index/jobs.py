@@ -1,0 +1,108 @@
+"""Independent pieces of indexing a collection. Each runs in any process, may run twice, and says what it did.
+
+WARC ─ index_warc ─▶ sorted CDXJ ┐
+WARC ─ index_warc ─▶ sorted CDXJ ┴ ranges.write_range ─▶ a shard of the ZipNum index ─ write_table ─▶ a Parquet file
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from webmill.errors import Unavailable
+from webmill.index.addfield import Additions, add_fields
+from webmill.index.build import index_file
+from webmill.index.captures import Options as CaptureOptions
+from webmill.index.columnar import Table, write_parquet
+from webmill.index.lines import Batch, in_batches, open_input, read_batches, write_batches
+from webmill.index.sort import sort_lines
+from webmill.index.state import CdxjLooks, Flaw
+from webmill.infra import atomic
+from webmill.model import Damage
+
+# Not the fault of the file at hand: the next one would fail likewise.
+MACHINE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+
+
+class WarcJob(msgspec.Struct, frozen=True, kw_only=True):
+    """`path` is below `root`, and is what the index calls the file."""
+
+    root: Path
+    path: str
+    cdxj: Path
+    fields: dict[str, str]
+    options: CaptureOptions
+
+
+class WarcDone(msgspec.Struct, frozen=True):
+    cdxj: CdxjLooks
+    digest: str  # of the CDXJ
+    captures: int
+    flaws: tuple[Flaw, ...]
+
+
+def index_warc(job: WarcJob) -> WarcDone:
+    """One WARC to one sorted CDXJ, which appears when it is complete."""
+    try:
+        return _index_warc(job, job.root / job.path)
+    except OSError as error:
+        if error.errno in MACHINE_ERRORS:
+            raise Unavailable(f"{job.cdxj}: {error.strerror}") from error
+        raise
+
+
+def _index_warc(job: WarcJob, warc: Path) -> WarcDone:
+    flaws: list[Flaw] = []
+    before = _times(warc)
+    with open_input(warc) as source:
+        lines = lines_only(index_file(source, filename=job.path, options=job.options), flaws)
+        batches: Iterable[Batch] = in_batches(lines)
+        if job.fields:  # before sorting: a field more can change the order of lines that begin alike
+            batches = add_fields(batches, job.fields, counts=Additions())
+        digest = hashlib.sha256()
+        with atomic.writing(job.cdxj) as out:
+            captures = write_batches(digested(sort_lines(batches, folder=job.cdxj.parent), digest), out)
+    if _times(warc) != before:
+        flaws.append(Flaw(0, before[0], "changed", "it was changed while it was read: run again when it is at rest"))
+    return WarcDone(CdxjLooks.of(job.cdxj), digest.hexdigest(), captures, tuple(flaws))
+
+
+def _times(path: Path) -> tuple[int, ...]:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return (0,)
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+
+
+def digested(batches: Iterable[Batch], digest: hashlib._Hash) -> Iterator[Batch]:
+    for batch in batches:
+        digest.update(b"".join(batch))
+        yield batch
+
+
+def lines_only(items: Iterable[bytes | Damage], flaws: list[Flaw]) -> Iterator[bytes]:
+    for item in items:
+        if isinstance(item, Damage):
+            flaws.append(Flaw(item.offset, item.end, item.reason, item.message))
+        else:
+            yield item
+
+
+class TableJob(msgspec.Struct, frozen=True):
+    shard: Path
+    table: Path
+
+
+def write_table(job: TableJob) -> Table:
+    """One shard as one Parquet file."""
+    return write_parquet(read_batches(job.shard), job.table, source=job.shard.name)
+
+
+def table_name(shard: str) -> str:
+    """`cdx-00000-HASH.gz` to `part-00000-HASH.parquet`: it stands for the same lines."""
+    return "part-" + shard.removeprefix("cdx-").removesuffix(".gz") + ".parquet"
