@@ -107,12 +107,13 @@ class _Join:
         damage = wet.first_damage() or (wet.any_damage() if self._blind else None)
         if not (damage or wet.full or wet.exhausted) or not has_text(capture):
             return []
-        for entry in wet.miss():
-            wet.orphan(entry)
         if damage and damage.flaw:
             damage.claimed = True
             return [damage.flaw]
-        if wet.full and not self._blind and wet.misses < _USUAL:
+        usual = wet.full and not self._blind and wet.misses < _USUAL
+        for entry in wet.miss():
+            wet.orphan(entry)
+        if usual:
             return []
         return [Flaw(WET, wet.position, wet.position, "missing_wet", "the WET file has no text for this page")]
 

@@ -19,7 +19,7 @@ from webmill.model import Record
 
 AHEAD = 1000  # records
 AHEAD_BYTES = 64 << 20
-PATIENCE = 10  # misses in a row with a full shelf
+PATIENCE = 30  # misses in a row with a full shelf
 
 
 class Entry(msgspec.Struct, eq=False, gc=False):
@@ -83,11 +83,12 @@ class Shelf:
         return not self._waiting or self.position >= entry.start
 
     def miss(self) -> list[Entry]:
-        """Something should have been here. When that happens again and again, what is here belongs to no page to come:
-        all of it is given back, to make room."""
+        """Something should have been here, and no damage explains it. When that happens again and again, what is here
+        belongs to no page to come: all of it is given back, to make room."""
         self.misses += 1
         if not self.full or self.misses < PATIENCE:
             return []
+        self.misses = 0
         return list(self._empty())
 
     def take_oldest(self, wanted: Callable[[Entry], bool]) -> Iterator[Entry]:

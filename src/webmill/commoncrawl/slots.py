@@ -74,7 +74,7 @@ def _find_lost(
         if entry or not passed:
             break
         entry = wat.take(slot.id)
-    if wat and not entry:
+    if wat and not entry and not wat.first_damage():
         yield from _slots_of_descriptions(wat.miss(), damages, described)
     yield from _undescribed(damages, described)
     return entry
@@ -103,6 +103,8 @@ def _slot(headers: Headers, start: int, end: int, record: Record | None = None) 
 
 def _checked(slot: Slot, entry: Entry | None, wat: Shelf) -> Entry | None:
     """The entry when it can be trusted; if not, the slot has a flaw."""
+    if entry is None and slot.kind in ("warcinfo", "arc_header"):
+        return None  # no page lacks it
     if entry is None:
         damage = wat.first_damage() or wat.any_damage()
         if damage and damage.flaw:

@@ -1,0 +1,110 @@
+"""Typed records: one struct per type, known fields as attributes, unknown ones kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from webmill.formats import typed_records as typed
+from webmill.formats.http_records import read_request, read_response
+from webmill.formats.typed_records import FileType, read_typed
+from webmill.formats.warc_fields import Findings, parse_fields
+from webmill.model import Headers, Record
+
+
+def record(kind: str | None, content: bytes = b"", *fields: tuple[str, str]) -> Record:
+    pairs = [("WARC-Type", kind)] if kind else []
+    return Record("WARC/1.0", Headers([*pairs, *fields]), content, 10, 20)
+
+
+@pytest.mark.parametrize(
+    ("kind", "file_type", "struct", "document"),
+    [
+        ("warcinfo", FileType.WARC, typed.WarcInfo, "WARC_WARCINFO_PAYLOAD"),
+        ("request", FileType.WARC, typed.Request, "WARC_HTTP_REQUEST_PAYLOAD"),
+        ("response", FileType.WARC, typed.Response, "WARC_HTTP_RESPONSE_PAYLOAD"),
+        ("metadata", FileType.WARC, typed.Metadata, "WARC_METADATA_PAYLOAD"),
+        ("resource", FileType.WARC, typed.Resource, "WARC_RESOURCE_PAYLOAD"),
+        ("revisit", FileType.WARC, typed.Revisit, "WARC_REVISIT_PAYLOAD"),
+        ("continuation", FileType.WARC, typed.Continuation, "WARC_CONTINUATION_PAYLOAD"),
+        ("warcinfo", FileType.WAT, typed.WarcInfo, "WAT_WARCINFO_PAYLOAD"),
+        ("warcinfo", FileType.WET, typed.WarcInfo, "WET_WARCINFO_PAYLOAD"),
+        ("conversion", FileType.WET, typed.Conversion, "WET_CONVERSION_PAYLOAD"),
+        ("of-the-future", FileType.WARC, typed.Unknown, "WARC_OF-THE-FUTURE_PAYLOAD"),
+        (None, FileType.WARC, typed.Unknown, "WARC_UNKNOWN_PAYLOAD"),
+    ],
+)
+def test_every_type_has_its_struct_and_its_name(
+    kind: str | None, file_type: FileType, struct: type, document: str
+) -> None:
+    read = read_typed(record(kind), file_type=file_type)
+    assert type(read) is struct
+    assert read.document_kind == document
+    assert (read.offset, read.length) == (10, 20)
+
+
+@pytest.mark.parametrize("described", ["warcinfo", "request", "response", "metadata"])
+def test_a_wat_record_is_named_by_what_it_describes(described: str) -> None:
+    content = b'{"Envelope":{"WARC-Header-Metadata":{"WARC-Type":"%s"}}}' % described.encode()
+    read = read_typed(record("metadata", content), file_type=FileType.WAT)
+    assert isinstance(read, typed.WatMetadata)
+    assert read.document_kind == f"WAT_METADATA_WARC_{described.upper()}_PAYLOAD"
+
+
+def test_known_fields_are_attributes_whatever_their_case_and_unknown_ones_are_kept() -> None:
+    fields = (("warc-truncated", "length"), ("X-New", "1"), ("WARC-Protocol", "h2"), ("WARC-Protocol", "tls/1.3"))
+    read = read_typed(record("response", b"HTTP/1.1 404 Not Found\r\nX: y\r\n\r\nbody", *fields))
+    assert isinstance(read, typed.Response)
+    assert (read.truncated, read.fields.get("x-new"), read.protocols) == ("length", "1", ["h2", "tls/1.3"])
+    assert (read.http.status, read.http.reason, read.http.body) == (404, "Not Found", b"body")
+
+
+def test_two_languages_in_a_wet_header_are_two() -> None:
+    read = read_typed(
+        record("conversion", b"text\xff", ("WARC-Identified-Content-Language", "eng,fra")), file_type=FileType.WET
+    )
+    assert isinstance(read, typed.Conversion)
+    assert (read.languages, read.text) == (("eng", "fra"), "text\ufffd")
+
+
+def test_a_revisit_names_what_it_stands_for() -> None:
+    read = read_typed(
+        record(
+            "revisit",
+            b"HTTP/1.1 304 Not Modified\r\n\r\n",
+            ("WARC-Profile", "p"),
+            ("WARC-Refers-To-Target-URI", "https://e.org/"),
+            ("WARC-Refers-To-Date", "2024-01-01T00:00:00Z"),
+        )
+    )
+    assert isinstance(read, typed.Revisit)
+    assert (read.profile, read.refers_to_target_uri, read.http.status) == ("p", "https://e.org/", 304)
+
+
+def test_a_request_has_its_well_known_headers() -> None:
+    request = read_request(b"GET /a HTTP/1.1\r\nHost: e.org\r\nUser-Agent: CCBot\r\nIf-Modified-Since: x\r\n\r\n")
+    assert (request.method, request.target, request.version) == ("GET", "/a", "HTTP/1.1")
+    assert (request.host, request.user_agent, request.if_modified_since) == ("e.org", "CCBot", "x")
+
+
+def test_a_response_keeps_every_cookie_and_is_decoded_as_it_says() -> None:
+    head = b"HTTP/1.1 200 OK\r\nset-cookie: a\r\nSet-Cookie: b\r\nContent-Type: text/html; charset=latin1; x\r\n\r\n"
+    response = read_response(head + b"caf\xe9")
+    assert response.fields.get_all("Set-Cookie") == ["a", "b"]
+    assert response.set_cookie == "a"
+    assert response.text.text == "café"
+
+
+def test_a_double_empty_line_is_not_part_of_the_body() -> None:
+    assert read_response(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n\r\nbody").body == b"body"
+
+
+def test_a_block_that_is_no_http_is_all_body() -> None:
+    response = read_response(b"20240712 93.184.216.34")
+    assert (response.status, response.body) == (None, b"20240712 93.184.216.34")
+
+
+def test_fields_are_read_leniently_and_in_any_order() -> None:
+    fields = parse_fields(b"languages-cld2: {broken\r\nno colon\nfetchTimeMs: -1\r\na: b\r\n c\r\n\r\n")
+    assert fields.pairs == (("languages-cld2", "{broken"), ("", "no colon"), ("fetchTimeMs", "-1"), ("a", "b c"))
+    findings = Findings(fields)
+    assert (findings.languages, findings.fetch_time_ms, findings.charset) == (None, None, None)
