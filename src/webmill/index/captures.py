@@ -5,17 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from json.encoder import encode_basestring_ascii as quoted
-from urllib.parse import urljoin
 
 import msgspec
 
 from webmill.errors import BadInput, Misconfigured
-from webmill.formats import digest
+from webmill.formats.cdxj import MAX_LINE
 from webmill.formats.http import end_of_head
-from webmill.formats.surt import surt
-from webmill.formats.timestamps import from_warc_date
+from webmill.formats.surt import surt, without_surrogates
 from webmill.formats.warc.quick_head import Fields
 from webmill.formats.warc.scan import Sighting
+from webmill.index.capture_fields import (
+    description,
+    http_fields,
+    is_http,
+    payload_digest,
+    resolved,
+    status_of,
+    text,
+    timestamp_of,
+    url_of,
+)
 from webmill.index.post_append import query_of, url_with_body
 from webmill.model import Damage
 
@@ -53,7 +62,7 @@ class _Capture(msgspec.Struct):
     record_id: bytes | None
     concurrent_to: bytes | None
 
-    def line(self, names: tuple[str, ...]) -> bytes:
+    def line(self, names: tuple[str, ...]) -> bytes | Damage:
         """As pywb, without what is empty or `-`; but a URL is always told."""
         values = self.values
         members = ", ".join(
@@ -63,7 +72,13 @@ class _Capture(msgspec.Struct):
                 if values.get(name, "-") not in _NOTHING or name == "url"
             ]
         )
-        return f"{self.urlkey} {self.timestamp} {{{members}}}\n".encode()
+        line = f"{self.urlkey} {self.timestamp} {{{members}}}\n".encode()
+        if len(line) > MAX_LINE:  # no tool would read the index any more
+            start = int(values["offset"])
+            return Damage(
+                start, start + int(values["length"]), "too_large", f"not indexed: a line of {len(line)} bytes"
+            )
+        return line
 
 
 class _Request(msgspec.Struct):
@@ -76,12 +91,8 @@ class _Request(msgspec.Struct):
 
 HTTP_RECORDS = (b"response", b"revisit", b"request")
 WITHOUT_DIGEST = (b"revisit", b"request", b"warcinfo")  # nobody computes one for these
-_FIELD = re.compile(rb"\n(content-type|location|content-length)[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
-_STATUS = re.compile(rb"HTTP/[0-9.]{1,4} +([0-9]{3})(?![0-9])", re.IGNORECASE)
-_DATE = re.compile(
-    rb"([0-9]{4})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):([0-5][0-9]):([0-5][0-9])Z"
-)
 SHARED = "records share one compressed member: they are indexed with length 0 and no range of bytes holds one alone"
+UNDIGESTED = "no digest: the record states none, and not all of its block is at hand"
 _NOTHING = ("", "-")
 _MIME_END = re.compile(r"[; ]")
 
@@ -94,7 +105,7 @@ class Captures:
     """
 
     def __init__(self, *, filename: str, options: Options) -> None:
-        self._filename = filename
+        self._filename = without_surrogates(filename)
         self._options = options
         self._described = not {"charset", "languages"}.isdisjoint(options.fields)
         self._held: _Capture | None = None
@@ -115,33 +126,35 @@ class Captures:
         return kind not in HTTP_RECORDS or end_of_head(block) is not None
 
     def lines(self, items: Iterable[Sighting | Damage]) -> Iterator[bytes | Damage]:
-        names = self._options.fields
         for item in items:
             if isinstance(item, Damage):
                 yield item
                 continue
-            fields = item.fields
-            kind = fields.get(b"WARC-Type", b"")
+            kind = item.fields.get(b"WARC-Type", b"")
             if kind == b"request" and self._options.post_append:
                 self._note_request(item)
-            elif kind == b"metadata" and self._described and _is_description(fields):
+            elif kind == b"metadata" and self._described and _is_description(item.fields):
                 self._note_description(item)
-            if not self._is_indexed(kind, fields):
-                continue
-            if not item.length and item.offset != self._shared:
-                self._shared = item.offset
-                yield Damage(item.offset, item.offset, "shared_member", SHARED)
-            made = self._capture(kind, item)
-            if isinstance(made, Damage):
-                yield made
-            elif made is not None and kind in (b"response", b"revisit", b"resource"):
-                if self._held:
-                    yield self._held.line(names)
-                self._hold(made)
-            elif made is not None:
-                yield made.line(names)
+            if self._is_indexed(kind, item.fields):
+                yield from self._indexed(kind, item)
         if self._held:
-            yield self._held.line(names)
+            yield self._held.line(self._options.fields)
+
+    def _indexed(self, kind: bytes, item: Sighting) -> Iterator[bytes | Damage]:
+        if not item.length and item.offset != self._shared:
+            self._shared = item.offset
+            yield Damage(item.offset, item.offset, "shared_member", SHARED)
+        made = self._capture(kind, item)
+        if isinstance(made, Damage):
+            yield made
+        elif made is not None:
+            if "digest" not in made.values and kind not in WITHOUT_DIGEST:
+                yield _damage(item, UNDIGESTED, reason="too_large")
+            ready: _Capture | None = made
+            if kind in (b"response", b"revisit", b"resource"):
+                ready, self._held = self._held, self._joined(made)
+            if ready is not None:
+                yield ready.line(self._options.fields)
 
     def _is_indexed(self, kind: bytes, fields: Fields) -> bool:
         """As pywb decides: everything that has a content of its own."""
@@ -159,68 +172,68 @@ class Captures:
         if target is None:
             if kind in (b"metadata", b"continuation"):
                 return None  # about no page, or the rest of one
-            return _damage(item, f"a {_text(kind)} record without WARC-Target-URI")
-        url = _url(target, is_arc=item.is_arc)
+            return _damage(item, f"not indexed: a {text(kind)} record without WARC-Target-URI")
+        url = url_of(target, is_arc=item.is_arc)
         try:
-            timestamp = _timestamp(fields.get(b"WARC-Date", b""), is_arc=item.is_arc)
+            timestamp = timestamp_of(fields.get(b"WARC-Date", b""), is_arc=item.is_arc)
         except BadInput as error:
-            return _damage(item, f"its date is {error.message}")
+            return _damage(item, f"not indexed: its date is {error.message}")
         values = {"url": url, "length": str(item.length), "offset": str(item.offset), "filename": self._filename}
         key = surt(url)
         if kind == b"revisit":
             values["mime"] = "warc/revisit"
             if self._options.revisit_status:
-                values["status"] = _status(item.block)
+                values["status"] = status_of(item.block)
         else:
             self._describe(kind, item, url, values)
             if kind == b"request" and self._options.post_append and self._request:
                 key = surt(url_with_body(url, self._request.method, self._request.query))
         stated = fields.get(b"WARC-Payload-Digest", b"")
         if stated:
-            values["digest"] = _text(stated).removeprefix("sha1:")
+            values["digest"] = text(stated).removeprefix("sha1:")
         elif kind not in WITHOUT_DIGEST and item.whole:
-            values["digest"] = _computed(item, is_http=kind in HTTP_RECORDS and _is_http(url))
+            values["digest"] = payload_digest(item, is_http=kind in HTTP_RECORDS and is_http(url))
         if truncated := fields.get(b"WARC-Truncated"):
-            values["truncated"] = _text(truncated)
+            values["truncated"] = text(truncated)
         if metadata := fields.get(b"WARC-JSON-Metadata"):
-            values["metadata"] = _text(metadata)
+            values["metadata"] = text(metadata)
         return _Capture(key, timestamp, values, fields.get(b"WARC-Record-ID"), fields.get(b"WARC-Concurrent-To"))
 
     def _describe(self, kind: bytes, item: Sighting, url: str, values: dict[str, str]) -> None:
         fields = item.fields
         content_type = fields.get(b"Content-Type", b"")
-        if kind in HTTP_RECORDS and _is_http(url):
-            head = _http_fields(item.block)
+        if kind in HTTP_RECORDS and is_http(url):
+            head = http_fields(item.block)
             if not item.is_arc:  # its own line has it
                 content_type = head.get(b"content-type", b"")
             if kind == b"response":
-                values["status"] = status = _status(item.block)
+                values["status"] = status = status_of(item.block)
                 if status.startswith("3") and status != "304" and b"location" in head:
-                    values["redirect"] = _resolved(url, _text(head[b"location"]))
-        mime = _MIME_END.split(_text(content_type), maxsplit=1)[0]
+                    values["redirect"] = resolved(url, text(head[b"location"]))
+        mime = _MIME_END.split(text(content_type), maxsplit=1)[0]
         values["mime"] = mime or ("" if kind == b"request" else "unk")
         if detected := fields.get(b"WARC-Identified-Payload-Type"):
-            values["mime-detected"] = _text(detected)
+            values["mime-detected"] = text(detected)
 
     # --- what belongs together ----------------------------------------------------------------------------------
 
-    def _hold(self, capture: _Capture) -> None:
+    def _joined(self, capture: _Capture) -> _Capture:
         request, self._request = self._request, None
         if request and request.record_id and capture.concurrent_to == request.record_id:
             _join(capture, request)
-        self._held = capture
+        return capture
 
     def _note_request(self, item: Sighting) -> None:
         fields, block = item.fields, item.block
         end = end_of_head(block) or len(block)
-        head = _http_fields(block)
-        method = _text(block.partition(b" ")[0]).upper()
+        head = http_fields(block)
+        method = text(block.partition(b" ")[0]).upper()
         length = head.get(b"content-length", b"")
         body = block[end : end + int(length)] if length.isdigit() and len(length) < 18 else b""
         request = _Request(
-            _url(fields.get(b"WARC-Target-URI", b""), is_arc=False),
+            url_of(fields.get(b"WARC-Target-URI", b""), is_arc=False),
             method,
-            query_of(method, _text(head.get(b"content-type", b"")), body),
+            query_of(method, text(head.get(b"content-type", b"")), body),
             fields.get(b"WARC-Record-ID"),
             fields.get(b"WARC-Concurrent-To"),
         )
@@ -231,7 +244,7 @@ class Captures:
     def _note_description(self, item: Sighting) -> None:
         held = self._held
         if held and held.record_id and item.fields.get(b"WARC-Concurrent-To") == held.record_id:
-            held.values.update(_description(item.block))
+            held.values.update(description(item.block))
 
 
 def _join(capture: _Capture, request: _Request) -> None:
@@ -243,92 +256,9 @@ def _join(capture: _Capture, request: _Request) -> None:
     capture.values["requestBody"] = request.query
 
 
-def _damage(item: Sighting, message: str) -> Damage:
-    return Damage(item.offset, item.offset + item.length, "bad_header", f"not indexed: {message}")
+def _damage(item: Sighting, message: str, *, reason: str = "bad_header") -> Damage:
+    return Damage(item.offset, item.offset + item.length, reason, message)
 
 
 def _is_description(fields: Fields) -> bool:
     return fields.get(b"Content-Type") == b"application/warc-fields"
-
-
-# --- values ---------------------------------------------------------------------------------------------------------
-
-
-def _text(value: bytes) -> str:
-    """A header is UTF-8, or else it was never said what it is: read as Latin-1, as warcio does."""
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value.decode("latin-1")
-
-
-def _url(target: bytes, *, is_arc: bool) -> str:
-    url = _text(target)
-    if url.startswith("<") and url.endswith(">"):  # wget before 1.20
-        url = url[1:-1]
-    return url if is_arc else url.replace(" ", "%20")
-
-
-def _is_http(url: str) -> bool:
-    return url.startswith(("http:", "https:"))
-
-
-def _timestamp(date: bytes, *, is_arc: bool) -> str:
-    if is_arc and len(date) >= 14 and date[:14].isdigit():
-        return date[:14].decode()
-    found = _DATE.fullmatch(date)
-    return b"".join(found.groups()).decode() if found else from_warc_date(_text(date))
-
-
-def _http_fields(block: bytes) -> dict[bytes, bytes]:
-    """The first value of each field that an index looks at."""
-    fields: dict[bytes, bytes] = {}
-    for name, value in _FIELD.findall(block, 0, end_of_head(block) or len(block)):
-        fields.setdefault(name.lower(), value.rstrip(b" \t"))
-    return fields
-
-
-def _status(block: bytes) -> str:
-    found = _STATUS.match(block)
-    return found[1].decode() if found else ""
-
-
-def _resolved(url: str, location: str) -> str:
-    try:
-        return urljoin(url, location)
-    except ValueError:
-        return ""
-
-
-def _computed(item: Sighting, *, is_http: bool) -> str:
-    start = (end_of_head(item.block) or len(item.block)) if is_http else 0
-    return digest.compute(memoryview(item.block)[start:]).removeprefix("sha1:")
-
-
-# --- Common Crawl's metadata record ---------------------------------------------------------------------------------
-
-
-class _Language(msgspec.Struct):
-    code: str = msgspec.field(name="code-iso-639-3", default="")
-
-
-class _Languages(msgspec.Struct):
-    languages: list[_Language] = []
-
-
-_languages = msgspec.json.Decoder(_Languages)
-
-
-def _description(block: bytes) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for line in block.split(b"\n"):
-        name, _, value = line.partition(b":")
-        if name == b"charset-detected":
-            found["charset"] = _text(value.strip())
-        elif name == b"languages-cld2":
-            try:
-                decoded = _languages.decode(value)
-            except (msgspec.DecodeError, RecursionError):
-                continue
-            found["languages"] = ",".join(language.code for language in decoded.languages if language.code)
-    return found

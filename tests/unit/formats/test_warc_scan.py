@@ -54,7 +54,7 @@ def places(items: list[Sighting | Damage] | list[Record | Damage]) -> list[tuple
         if isinstance(item, Sighting):
             found.append((item.offset, item.length, item.fields.get(b"WARC-Target-URI", b"")))
         elif isinstance(item, Record):
-            found.append((item.offset, item.length, (item.target_uri or "").encode()))
+            found.append((item.offset, item.length, (item.target_uri or "").encode("utf-8", "surrogateescape")))
     return found
 
 

@@ -111,6 +111,12 @@ def test_a_missing_digest_is_computed_over_the_payload() -> None:
     assert found == b32encode(hashlib.sha1(big.partition(b"\r\n\r\n")[2]).digest()).decode()
 
 
+def test_a_block_too_large_to_digest_is_told() -> None:
+    data = gzip.compress(record("response", PAGE + bytes(65 << 20)), 1) + gzip.compress(record("response", PAGE))
+    assert damages_of(data) == ["too_large"]
+    assert [b'"digest"' in line for line in lines_of(data)] == [False, True]
+
+
 def test_which_records_are_captures() -> None:
     about = "Content-Type: application/warc-fields"
     data = b"".join(
@@ -182,6 +188,14 @@ def test_a_record_that_cannot_be_indexed_is_reported() -> None:
     sometime = data.replace(b"2024-07-12T10:00:03Z", b"yesterday")
     assert damages_of(nowhere + data + sometime) == ["bad_header", "bad_header"]
     assert len(lines_of(nowhere + data + sometime)) == 1
+
+
+def test_a_line_that_no_tool_would_read_is_not_written() -> None:
+    data = record("response", PAGE, DIGEST, uri="http://a/" + "é" * 30_000)
+    assert damages_of(data) == []
+    data = record("response", PAGE, DIGEST, uri="http://a/" + "\x00" * 240_000)
+    assert damages_of(data) == ["too_large"]
+    assert lines_of(data) == []
 
 
 # --- files ----------------------------------------------------------------------------------------------------------

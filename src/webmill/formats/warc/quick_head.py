@@ -55,6 +55,7 @@ class _Shape:
         self.match = re.compile(re.escape(version) + b"".join(parts) + rb"\r\n").match
         self.names = tuple(dict.fromkeys(filter(None, spelled)))
         self.line_ends = len(lines) + 2
+        self.follower: _Shape | None = None  # the shape that came after this one the last time
 
 
 def _pattern(spelled: list[bytes | None], place: int, value: bytes) -> bytes:
@@ -64,30 +65,34 @@ def _pattern(spelled: list[bytes | None], place: int, value: bytes) -> bytes:
     if name == b"WARC-Type" and _TYPE.fullmatch(value):
         return b"(" + re.escape(value) + b")"  # so that a shape of another kind of record fails at once
     # A lone line feed is let through: one excluded byte is found several times as fast as two. `read` counts them.
-    return rb"([^\r]*+)" if name and spelled.index(name) == place else rb"[^\r]*+"
+    # Space around a value is not part of it, so such a head is none of this shape.
+    return rb"([^ \t\r][^\r]*+)(?<![ \t])" if name and spelled.index(name) == place else rb"[^\r]*+"
 
 
 class HeadReader:
     def __init__(self, *, limits: Limits) -> None:
         self._limits = limits
         self._shapes: list[_Shape] = []
+        self._last = _Shape(b"", [])
         self._learned = 0
 
     def read(self, start: bytes) -> tuple[Fields, int, int] | None:
         """Fields, the head's length, the block's length; None where no whole head is, or none that can be read."""
-        for shape in self._shapes:
-            found = shape.match(start)
-            if found:
-                end = found.end()
-                if (
-                    start.count(b"\n", 0, end) != shape.line_ends
-                    or _has_odd_space(start, end)
-                    or end > self._limits.head
-                ):
+        last = self._last
+        shape = last.follower
+        found = shape.match(start) if shape else None
+        if found is None:
+            for shape in self._shapes:
+                if found := shape.match(start):
                     break
-                fields = dict(zip(shape.names, found.groups(), strict=True))
-                return fields, end, int(fields[b"Content-Length"])
-        return self._read_any(start)
+        if found is None or shape is None:
+            return self._read_any(start)
+        last.follower = self._last = shape
+        end = found.end()
+        if start.count(b"\n", 0, end) != shape.line_ends or end > self._limits.head:
+            return self._read_any(start)
+        fields = dict(zip(shape.names, found.groups(), strict=True))
+        return fields, end, int(fields[b"Content-Length"])
 
     def _read_any(self, start: bytes) -> tuple[Fields, int, int] | None:
         end = framing.HEAD_END.search(start, 0, self._limits.head)
@@ -103,17 +108,14 @@ class HeadReader:
 
     def _learn(self, head: bytes) -> None:
         version = _VERSION.match(head)
-        if not version or self._learned >= LEARNED_MOST or _has_odd_space(head, len(head)):
+        if not version or self._learned >= LEARNED_MOST:
             return
         lines = _LINE.findall(head, version.end())
         names = [name.lower() for name, _ in lines]
         is_plain = head == version[0] + b"".join(b"%b: %b\r\n" % line for line in lines) + b"\r\n"
         if is_plain and names.count(b"content-length") == names.count(b"warc-type") == 1:
             self._learned += 1
-            self._shapes.insert(0, _Shape(version[0], lines))
-            del self._shapes[SHAPES_MOST:]
-
-
-def _has_odd_space(head: bytes, end: int) -> bool:
-    """Perhaps there is space around a value that is not part of it."""
-    return head.find(b"  ", 0, end) >= 0 or head.find(b"\t", 0, end) >= 0 or head.find(b" \r", 0, end) >= 0
+            shape = _Shape(version[0], lines)
+            if shape.match(head):
+                self._shapes.insert(0, shape)
+                del self._shapes[SHAPES_MOST:]

@@ -88,21 +88,12 @@ def scan_records(
     return _Scanning(source, enough=enough, scan=scan, limits=limits, size=size).sightings()
 
 
-class _Held(msgspec.Struct, frozen=True, gc=False):
-    sighting: Sighting
-    reach: int
-    flaws: tuple[Damage, ...]
-
-    def items(self) -> tuple[Sighting | Damage, ...]:
-        return (self.sighting, *self.flaws)
-
-
 class _Scanning(_Reading):
     def __init__(self, source: Source, *, enough: Enough, scan: Scan, limits: Limits, size: int | None) -> None:
         super().__init__(source, limits=limits, start=0, size=size)
         self.enough = enough
         self.scan = scan
-        self.held: deque[_Held] = deque()  # what was glimpsed, until what it reached has been passed
+        self.held: deque[tuple[Sighting, int, tuple[Damage, ...]]] = deque()  # glimpsed, with its reach and its flaws
         self.reach = 0  # of the last glimpse
         self.exact_until = 0
         self.heads = HeadReader(limits=limits)
@@ -114,20 +105,23 @@ class _Scanning(_Reading):
         raw, held = self.raw, self.held
         while framing.skip_blank(raw):
             start = raw.position
-            raw.mark = held[0].sighting.offset if held else start
+            raw.mark = held[0][0].offset if held else start
             kind = recognise(raw)
             if kind == "gzip" and start >= self.exact_until and (found := self._glimpse(start)) is not None:
                 self.kind = kind
                 self.credit += raw.position - start
-                held.append(_Held(found, self.reach, tuple(self._verified(found)) if self.scan.verify else ()))
-                while held and held[0].reach <= raw.position:
-                    yield from held.popleft().items()
+                held.append((found, self.reach, tuple(self._verified(found)) if self.scan.verify else ()))
+                while held and held[0][1] <= raw.position:
+                    found, _, flaws = held.popleft()
+                    yield found
+                    yield from flaws
             elif not self._go_back(start):
                 for item in self._unit(kind):
                     yield from self._sighted(item, kind)
                 self.kind = kind or self.kind
-        for one in held:
-            yield from one.items()
+        for found, _, flaws in held:
+            yield found
+            yield from flaws
 
     def _go_back(self, here: int) -> bool:
         """Something must be read the exact way: then so must all that was taken at a glimpse which reached up to here.
@@ -137,7 +131,7 @@ class _Scanning(_Reading):
         held = self.held
         if not held:
             return False
-        first = held[0].sighting.offset
+        first = held[0][0].offset
         self.raw.step_back(first)
         assert self.raw.position == first, "WANT_MOST keeps it within reach"
         held.clear()
@@ -292,24 +286,29 @@ class _Scanning(_Reading):
         raw, start, end = self.raw, found.offset, found.offset + found.length
         content = found.block
         if not found.whole:
-            member = raw.data[raw.at - found.length : raw.at]
-            want = int.from_bytes(member[-4:], "little")
-            machine = zlib_ng.decompressobj(31)
-            try:
-                inflated = machine.decompress(member, want + 1)
-            except INFLATE_ERROR as error:
-                text = str(error)
-                reason = "bad_crc" if "incorrect" in text else "bad_gzip"
-                yield Damage(start, end, reason, f"gzip member: {text}")
-                return
-            if not machine.eof or machine.unused_data or len(inflated) != want:
-                yield Damage(start, end, "bad_gzip", "gzip member: it does not end where it should")
+            inflated = _inflated(raw.data[raw.at - found.length : raw.at])
+            if isinstance(inflated, str):
+                yield Damage(start, end, "bad_crc" if "incorrect" in inflated else "bad_gzip", inflated)
                 return
             if not inflated.endswith(b"\r\n\r\n"):
                 yield Damage(start, end, "missing_terminator", "the block is not followed by two empty lines")
-            head = want - 4 - int(found.fields[b"Content-Length"])
+            head = len(inflated) - 4 - int(found.fields[b"Content-Length"])
             content = inflated[head:-4]
         yield from _bad_digests(_headers_of(found.fields), content, offset=start, end=end)
+
+
+def _inflated(member: bytes | bytearray) -> bytes | str:
+    """What a member holds that should end where these bytes end; or what is wrong with it."""
+    want = int.from_bytes(member[-4:], "little")
+    try:
+        return bytes(deflate.gzip_decompress(member, want))
+    except deflate.DeflateError:  # it does not say why
+        machine = zlib_ng.decompressobj(31)
+    try:
+        machine.decompress(member, want + 1)
+    except INFLATE_ERROR as error:
+        return f"gzip member: {error}"
+    return "gzip member: it does not end where it should"
 
 
 # --- fields -----------------------------------------------------------------------------------------------------------
