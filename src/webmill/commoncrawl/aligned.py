@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from webmill.commoncrawl.expected_text import has_text
 from webmill.commoncrawl.groups import Group, group_slots
+from webmill.commoncrawl.own_html import has_text
 from webmill.commoncrawl.page import Described, ErrorDocument, Flaw, Offsets, Page, Positions
 from webmill.commoncrawl.shelf import Entry, Shelf
 from webmill.commoncrawl.slots import Slot, read_slots
@@ -41,7 +41,7 @@ def read_pages(
     """Pages in the order of the WARC file, and error documents in place of those that are not whole.
 
     The sources give bytes from the offsets `start` on (0 where it says nothing): another page's `resume`, to go on
-    after that page. Without `wat` or `wet` pages have what the other files say.
+    after that page. Without `wat` or `wet` the capture itself is read for what they would say.
     """
     return _Join(warc, wat, wet, start=start, limits=limits).pages()
 

@@ -7,12 +7,13 @@ from functools import cached_property
 
 import msgspec
 
+from webmill.commoncrawl.own_html import read_own_html, read_own_text
 from webmill.formats import wet as wet_format
 from webmill.formats.http_records import HttpRequest, HttpResponse, read_request, read_response
 from webmill.formats.languages import Languages
 from webmill.formats.typed_records import FileType, TypedRecord, read_typed
 from webmill.formats.warc_fields import Findings, parse_fields
-from webmill.formats.wat import Description, Link, Meta, read_description, read_title
+from webmill.formats.wat import Description, HtmlMetadata, Link, Meta, read_description, read_title
 from webmill.model import Record
 
 Offsets = Mapping[FileType, tuple[int, int]]
@@ -33,7 +34,8 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     `offsets` has the byte range `[start, end)` of the page's records for every file that was read; an empty range where
     a file has none. Reading on from `resume` gives exactly the pages that follow this one.
 
-    What is derived is decoded when it is asked for. A WAT record that holds no JSON is BadInput then.
+    What is derived is decoded when it is asked for. A WAT record that holds no JSON is BadInput then; so is a page too
+    long to be read for itself.
     """
 
     request: Record | None = None
@@ -82,19 +84,26 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return read_description(self.wat.capture.content) if self.wat.capture else None
 
     @cached_property
+    def html(self) -> HtmlMetadata | None:
+        """Title, metas, links: from the WAT file, or from the page itself when no WAT file was read."""
+        if FileType.WAT in self.offsets:
+            return self.description.html if self.description else None
+        return read_own_html(self.capture, self.http) if self.http else None
+
+    @cached_property
     def title(self) -> str | None:
-        return read_title(self.wat.capture.content) if self.wat.capture else None
+        if self.wat.capture:
+            return read_title(self.wat.capture.content)  # without decoding the rest
+        return self.html.head.title if self.html else None
 
     @property
     def metas(self) -> tuple[Meta, ...]:
-        html = self.description.html if self.description else None
-        return html.head.metas if html else ()
+        return self.html.head.metas if self.html else ()
 
     @property
     def links(self) -> tuple[Link, ...]:
-        """Links of the body; those of the head (icon, canonical) are in `description.html.head.links`."""
-        html = self.description.html if self.description else None
-        return html.links if html else ()
+        """Links of the body; those of the head (icon, canonical) are in `html.head.links`."""
+        return self.html.links if self.html else ()
 
     @property
     def languages(self) -> Languages | None:
@@ -107,8 +116,10 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def text(self) -> str | None:
-        """The WET file's text, or None when it has none for this page."""
-        return wet_format.read_text(self.wet) if self.wet else None
+        """The WET file's text for this page, if it has one; the page's own text when no WET file was read."""
+        if FileType.WET in self.offsets:
+            return wet_format.read_text(self.wet) if self.wet else None
+        return read_own_text(self.capture, self.http) if self.http else None
 
 
 class Flaw(msgspec.Struct, frozen=True):

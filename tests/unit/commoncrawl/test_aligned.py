@@ -41,7 +41,7 @@ def test_a_page_has_what_all_three_files_say() -> None:
     page = only(make_triple([Spec("a", languages=("deu",))]))
     assert page.target_uri == "https://example.org/a"
     assert page.title == "Title of a"
-    assert page.text == "Title of a\nBody of a\n"
+    assert page.text == "Title of a\nBody of a"
     assert [link.url for link in page.links] == ["/next"]
     assert page.charset == "UTF-8"
     assert page.languages
@@ -69,7 +69,7 @@ def test_every_page_has_its_own_text_or_none(make: object) -> None:
 def test_a_page_without_text_does_not_get_the_next_pages() -> None:
     first, second = pages(make_triple([PDF, Spec("b")]).read())
     assert first.text is None
-    assert second.text == "Title of b\nBody of b\n"
+    assert second.text == "Title of b\nBody of b"
 
 
 def test_two_captures_of_one_url_are_told_apart() -> None:
@@ -128,8 +128,9 @@ def test_files_may_be_missing() -> None:
     alone = list(read_pages(io.BytesIO(triple.warc)))
     assert names(alone) == [spec.name for spec in MIXED]
     page = next(pages(alone))
-    assert (page.title, page.text, page.charset) == (None, None, "UTF-8")
+    assert (page.title, page.text, page.charset) == ("Title of a", "Title of a\nBody of a", "UTF-8")
     assert set(page.offsets) == {WARC}
+    assert [page.text for page in pages(alone)] == [page.text for page in pages(triple.read())]
     with_text = list(read_pages(io.BytesIO(triple.warc), wet=io.BytesIO(triple.wet)))
     assert [page.text for page in pages(with_text)] == [page.text for page in pages(triple.read())]
 
@@ -187,7 +188,7 @@ def test_a_record_that_the_wat_file_does_not_describe_makes_an_error_with_the_pa
     (error,) = errors(result)
     assert (error.reason, error.target_uri) == ("missing_wat", "https://example.org/b")
     assert error.page
-    assert error.page.text == "Title of b\nBody of b\n"
+    assert error.page.text == "Title of b\nBody of b"
 
 
 # --- other crawlers ---------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import io
 import random
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,19 @@ def test_resuming_the_triple_anywhere_gives_the_same_rest(files: dict[FileType, 
         sources = (io.BytesIO(files[kind][resume[kind] :]) for kind in (WARC, WAT, WET))
         rest = [facts(page) for page in read_pages(*sources, start=resume) if isinstance(page, Page)]
         assert rest == whole[number + 1 :]
+
+
+def test_the_warc_file_alone_tells_nearly_the_same(files: dict[FileType, bytes]) -> None:
+    same: Counter[str] = Counter()
+    for page, alone in islice(zip(join(files), read_pages(io.BytesIO(files[WARC])), strict=True), 150):
+        assert isinstance(page, Page)
+        assert isinstance(alone, Page)
+        assert (page.text is None) == (alone.text is None)
+        assert page.languages == alone.languages
+        same["title"] += page.title == alone.title
+        same["text"] += page.text == alone.text
+    assert same["title"] >= 147
+    assert same["text"] >= 145
 
 
 @pytest.mark.slow

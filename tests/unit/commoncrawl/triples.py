@@ -30,8 +30,8 @@ class Spec:
     name: str
     uri: str = ""
     kind: str = "text/html"
-    body: str = "<html><title>Title of {0}</title><body>Body of {0}"
-    text: str | None = "Title of {0}\nBody of {0}\n"
+    body: str = "<html><title>Title of {0}</title><body>Body of {0}<a href=/next></a>"
+    text: str | None = "Title of {0}\nBody of {0}"
     request: bool = True
     metadata: bool = True
     extra: tuple[tuple[str, str], ...] = ()  # fields of the response record
