@@ -1,0 +1,82 @@
+"""`webmill cdxj index`: WARC and ARC files to sorted CDXJ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+
+import click
+
+from webmill.cli.cdxj.streams import OUTPUT, output_to
+from webmill.cli.context import Context, finish, note, pass_context
+from webmill.cli.progress import Progress
+from webmill.cli.warc import printable
+from webmill.config import Http
+from webmill.index.build import FIELDS, PROFILES, Archive, Options, Scan, build
+from webmill.index.lines import write_batches
+from webmill.model import Damage
+from webmill.wiring import locate
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  webmill cdxj index a.warc.gz b.warc.gz -o both.cdxj
+  webmill cdxj index https://data.example/a.warc.gz s3://bucket/b.warc.gz
+  webmill cdxj index --verify a.warc.gz > /dev/null  # every checksum, digest
+
+Exit code 3 when a file is damaged: its good records are indexed, the damage is named."""
+)
+@click.argument("warcs", nargs=-1, required=True, metavar="WARC…")
+@OUTPUT
+@click.option("--all", "all_records", is_flag=True, help="Index requests and metadata records too.")
+@click.option("--post-append", is_flag=True, help="Tell POST requests apart by their bodies, as pywb does.")
+@click.option("--profile", type=click.Choice(sorted(PROFILES)), default="commoncrawl", help="Which fields.")
+@click.option("--fields", help=f"Or these, separated by commas, of {','.join(FIELDS)}.")
+@click.option("--full-paths", is_flag=True, help="Call files as they are called here, not by their last part.")
+@click.option("--verify", is_flag=True, help="Inflate everything; check CRC, lengths and digests.")
+@click.option("--torn", is_flag=True, help="Also index a last record of which only the beginning is there.")
+@pass_context
+def index(
+    context: Context,
+    /,
+    *,
+    warcs: tuple[str, ...],
+    output: Path,
+    all_records: bool,
+    post_append: bool,
+    profile: str,
+    fields: str | None,
+    full_paths: bool,
+    verify: bool,
+    torn: bool,
+) -> None:
+    """Index WARC and ARC files, one line per capture, sorted in byte order.
+
+    WARC is a path, an http(s):// or an s3:// address; plain, gzip per record or as a whole, zstd. Bodies are not
+    inflated where the index does not need them; the output is the same either way.
+    """
+    names = tuple(fields.split(",")) if fields else PROFILES[profile]
+    options = Options(fields=names, all_records=all_records, post_append=post_append)
+    http = context.settings().http
+    damaged = 0
+
+    def report(file: str, damage: Damage) -> None:
+        nonlocal damaged
+        damaged += 1
+        note(printable(f"{file}: bytes {damage.offset}-{damage.end}: {damage.reason}: {damage.message}"))
+
+    with context.progress("Indexing", total=len(warcs), unit="files") as bar, output_to(output) as out:
+        archives = archives_at(warcs, http, bar, full_paths=full_paths)
+        lines = build(archives, report=report, options=options, scan=Scan(verify=verify, torn=torn))
+        count = write_batches(lines, out)
+    note(f"# Indexed {len(warcs):,} files: {count:,} lines")
+    finish(rejected=damaged, where="the lines above name file, byte range and reason")
+
+
+def archives_at(urls: Iterable[str], http: Http, bar: Progress, *, full_paths: bool) -> Iterator[Archive]:
+    for url in urls:
+        storage, key = locate(url, http=http)
+        yield Archive(url if full_paths else key, partial(storage.open, key))
+        bar.advance()
