@@ -55,6 +55,11 @@ class Collection(msgspec.Struct, frozen=True):
         return self.root / "cdxj"
 
     @property
+    def tables_aside(self) -> Path:
+        """For tables in the making: outside of what their readers look through, on the same disk."""
+        return self.root / "cc-index"
+
+    @property
     def rejected(self) -> Path:
         return self.root / "rejected"
 

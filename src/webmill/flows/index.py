@@ -26,7 +26,7 @@ from webmill.flows.watch import Watch
 from webmill.index.archives import cdxj_name, find_archives
 from webmill.index.jobs import WarcDone, WarcJob, index_warc
 from webmill.index.state import FILE_NAME, Known, Looks, Published, State, is_current, is_settled, look_at, open_state
-from webmill.infra import atomic, lock
+from webmill.infra import atomic, lock, swap
 from webmill.infra.executor.base import Done, Executor, Failed
 
 __all__ = ["Options", "Reject", "Report", "bring_up_to_date", "index_collection", "write_rejects", "write_shards"]
@@ -77,18 +77,19 @@ def index_collection(
         raise NotFound(f"no folder {collection.root}")
     report = Report()
     atomic.make_folder(collection.cdxj)
-    with _hints(), lock.exclusive(collection.cdxj, "index", doing="indexing"):
-        remove_leftovers(collection)
-        with open_state(collection.cdxj / FILE_NAME, anew=options.from_scratch) as state:
-            known = bring_up_to_date(
-                collection, options, state, executor=executor, watch=watch, report=report, clock=clock
-            )
-            write_rejects(collection, report.rejects)
-            plan = plan_publishing(collection, options, state, known)
-            made = plan.last
-            if made is None or not plan.is_done:
-                made = publish(collection, options, state, known, plan, executor=executor, watch=watch)
-                report.published = True
+    with (
+        _hints(),
+        lock.exclusive(collection.cdxj, "index", doing="indexing"),
+        _tidy(collection),
+        open_state(collection.cdxj / FILE_NAME, anew=options.from_scratch) as state,
+    ):
+        known = bring_up_to_date(collection, options, state, executor=executor, watch=watch, report=report, clock=clock)
+        write_rejects(collection, report.rejects)
+        plan = plan_publishing(collection, options, state, known)
+        made = plan.last
+        if made is None or not plan.is_done:
+            made = publish(collection, options, state, known, plan, executor=executor, watch=watch)
+            report.published = True
     tell_published(report, made)
     return report
 
@@ -102,11 +103,22 @@ def _hints() -> Iterator[None]:
         raise Unavailable(message) from error
 
 
+@contextmanager
+def _tidy(collection: Collection) -> Iterator[None]:
+    """Before, for runs that were killed; after, for workers that were."""
+    remove_leftovers(collection)
+    try:
+        yield
+    finally:
+        remove_leftovers(collection)
+
+
 def remove_leftovers(collection: Collection) -> None:
-    """Of runs that were killed. Only for the holder of the lock."""
-    for folder in (collection.cdxj, collection.rejected, collection.crawl_data):
+    """Only for the holder of the lock."""
+    for folder in (collection.cdxj, collection.rejected, collection.zipnum, collection.crawl_data):
         if folder.is_dir():
             atomic.remove_stale_temps(folder)
+    swap.remove_unfinished(collection.table, beside=collection.tables_aside)
     for sorting in collection.cdxj.glob("webmill-sort-*"):
         shutil.rmtree(sorting, ignore_errors=True)
 

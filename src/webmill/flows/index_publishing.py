@@ -172,13 +172,12 @@ def check_share(blocked: int, lines: int, options: Options) -> None:
 @contextmanager
 def replacing_tables(collection: Collection, options: Options) -> Iterator[Path | None]:
     """A folder for new ones, unless there shall be none: then old ones, which would tell of old captures, go."""
-    beside = collection.root / "cc-index"  # outside of what a reader of tables looks through
     if options.parquet:
-        with swap.replacing(collection.table, beside=beside) as fresh:
+        with swap.replacing(collection.table, beside=collection.tables_aside) as fresh:
             yield fresh
     else:
         yield None
-        swap.remove(collection.table, beside=beside)
+        swap.remove(collection.table, beside=collection.tables_aside)
 
 
 def write_tables(

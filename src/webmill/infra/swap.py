@@ -53,6 +53,13 @@ def remove(place: Path, *, beside: Path) -> None:
         _sync(place.parent, beside)
 
 
+def remove_unfinished(place: Path, *, beside: Path) -> None:
+    """What a caller that was killed had filled so far."""
+    fresh, _ = _asides(place, beside)
+    with atomic.os_errors(str(fresh)):
+        _discard(fresh)
+
+
 def _asides(place: Path, beside: Path) -> tuple[Path, Path]:
     return beside / f"{atomic.RESERVED}new-{place.name}", beside / f"{atomic.RESERVED}old-{place.name}"
 
