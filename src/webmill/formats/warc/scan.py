@@ -103,15 +103,16 @@ class _Scanning(_Reading):
 
     def sightings(self) -> Iterator[Sighting | Damage]:
         raw, held = self.raw, self.held
-        while framing.skip_blank(raw):
-            start = raw.position
+        while raw.data.startswith(gzip_members.MAGIC, raw.at) or framing.skip_blank(raw):
+            start = raw.base + raw.at
             raw.mark = held[0][0].offset if held else start
             kind = recognise(raw)
             if kind == "gzip" and start >= self.exact_until and (found := self._glimpse(start)) is not None:
                 self.kind = kind
-                self.credit += raw.position - start
+                self.credit += found.length
+                passed = start + found.length
                 held.append((found, self.reach, tuple(self._verified(found)) if self.scan.verify else ()))
-                while held and held[0][1] <= raw.position:
+                while held and held[0][1] <= passed:
                     found, _, flaws = held.popleft()
                     yield found
                     yield from flaws
