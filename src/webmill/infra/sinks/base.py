@@ -1,0 +1,37 @@
+"""The sink seam: takes a named batch of rows, durably.
+
+Guarantees
+- When `deliver` returns, all rows of the batch are where they belong, and stay there.
+- The same batch under the same name may be delivered again (by a worker that was thought dead, or after a kill between
+  the delivery and the note of it): files hold it once; a queue may hold it twice, with the same message ids.
+- A name that is taken by another batch is replaced: who delivers has found no note that the old one counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+
+class Row(NamedTuple):
+    """A value, and the same as JSON without a line end."""
+
+    value: object
+    line: bytes
+
+
+class Delivered(msgspec.Struct, frozen=True):
+    """`name` is the key of the file, or what the ids of the messages begin with. `digest` is of the file's bytes."""
+
+    name: str
+    rows: int
+    size: int = 0
+    digest: str = ""
+
+
+class Sink(Protocol):
+    def deliver(self, name: str, rows: Sequence[Row]) -> Delivered: ...
+
+    def close(self) -> None: ...
