@@ -21,6 +21,7 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "cdxj": ("webmill.cli.cdxj:cdxj", "Make, filter, merge, compress and query CDXJ indexes."),
+    "dataset": ("webmill.cli.dataset:dataset", "Documents from WARC, WAT and WET files, as tracked tasks."),
     "demo": ("webmill.cli.demo:demo", "See webmill work on a small web of its own."),
     "dropin": ("webmill.cli.dropin:dropin", "The commands of replay-cdxj-indexing-tools, by their old names."),
     "index": ("webmill.cli.index:index", "Index a collection of WARC files, as far as it changed."),

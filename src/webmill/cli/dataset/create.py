@@ -1,0 +1,74 @@
+"""`webmill dataset create`, `delete`."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import click
+import msgspec
+
+from webmill.cli.context import Context, note, pass_context
+from webmill.cli.dataset.places import folder_of, in_option
+from webmill.config import Http
+from webmill.flows import dataset_folder
+from webmill.flows.dataset_config import load
+from webmill.flows.dataset_manifest import decode_lines
+from webmill.wiring import locate
+
+
+@click.command(
+    epilog="""\b
+The shortest description (TOML; JSON works, too):
+  name = "news"
+  manifest = "manifest.txt"     # or a list of lines
+  read.from = "archive/"        # or s3://…, https://…
+See docs/reference/dataset.md for all of them.
+
+\b
+Examples:
+  webmill dataset create news.toml
+  webmill dataset create news.toml --in /data/datasets"""
+)
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@in_option
+@click.option("--json", "as_json", is_flag=True, help="The result as JSON on stdout.")
+@pass_context
+def create(context: Context, /, *, file: Path, root: Path, as_json: bool) -> None:
+    """Make a dataset from its description FILE: a folder with its name.
+
+    The manifest and your function, if there is one, are copied into it: later changes of those files change nothing.
+    """
+    http = context.settings().http
+    folder, tasks = dataset_folder.create(
+        load(file), root.resolve(), beside=file.parent, read_lines=partial(read_lines, http=http)
+    )
+    if as_json:
+        click.echo(msgspec.json.encode({"name": folder.dataset.name, "path": str(folder.path), "tasks": tasks}))
+    else:
+        note(f"{folder.path}: {tasks:,} tasks. Next: webmill dataset run {folder.dataset.name}")
+
+
+def read_lines(place: str, *, http: Http) -> list[str]:
+    storage, key = locate(place, http=http)
+    return decode_lines(storage.read(key), source=place)
+
+
+@click.command(
+    epilog="""\b
+Example:
+  webmill dataset delete news --yes"""
+)
+@click.argument("name")
+@in_option
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def delete(*, name: str, root: Path, yes: bool) -> None:
+    """Remove the folder of dataset NAME, with the output in it.
+
+    What it wrote elsewhere (S3, a queue, another folder) stays.
+    """
+    path = folder_of(name, root)
+    if not yes:
+        click.confirm(f"Remove {path} and all in it?", abort=True, err=True)
+    dataset_folder.delete(path)
+    note(f"removed {path}")

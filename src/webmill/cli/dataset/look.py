@@ -1,0 +1,78 @@
+"""`webmill dataset view`, `list`, `errors`."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+
+import click
+import msgspec
+
+from webmill.cli.context import Context, note, pass_context
+from webmill.cli.dataset.places import doors, folder_of, in_option
+from webmill.errors import WebmillError
+from webmill.flows import dataset_views
+from webmill.flows.dataset_folder import find_folders, open_folder
+
+
+@click.command(
+    epilog="""\b
+Example:
+  webmill dataset view news --json | jq .state.counts"""
+)
+@click.argument("name")
+@in_option
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def view(*, name: str, root: Path, as_json: bool) -> None:
+    """What dataset NAME is, and how far it got."""
+    folder = open_folder(folder_of(name, root))
+    state = dataset_views.overview(folder)
+    if as_json:
+        click.echo(msgspec.json.encode({"dataset": folder.dataset, "state": state}))
+        return
+    click.echo(line_of(state))
+    click.echo(msgspec.json.format(msgspec.json.encode(folder.dataset)))
+
+
+@click.command(
+    "list",
+    epilog="""\b
+Example:
+  webmill dataset list --in /data/datasets""",
+)
+@in_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
+def list_(*, root: Path, as_json: bool) -> None:
+    """The datasets of a folder, with the state of their tasks."""
+    for path in find_folders(root):
+        try:
+            state = dataset_views.overview(open_folder(path))
+        except WebmillError as error:
+            note(f"{path}: {error}")
+            continue
+        click.echo(msgspec.json.encode(state) if as_json else line_of(state))
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  webmill dataset errors news | jq -r .reason | sort | uniq -c
+  webmill dataset errors news --limit 5"""
+)
+@click.argument("name")
+@in_option
+@click.option("--limit", type=click.IntRange(min=1), help="Only the first.")
+@pass_context
+def errors(context: Context, /, *, name: str, root: Path, limit: int | None) -> None:
+    """What could not be read or made: one JSON object per line, with reason, files and byte ranges.
+
+    Tasks that failed as a whole are in `webmill dataset tasks`.
+    """
+    folder = open_folder(folder_of(name, root))
+    for line in islice(dataset_views.error_lines(folder, doors(context.settings().http)), limit):
+        click.echo(line, nl=False)
+
+
+def line_of(state: dataset_views.Overview) -> str:
+    counts = ", ".join(f"{getattr(state.counts, name):,} {name}" for name in state.counts.__struct_fields__)
+    return f"{state.name}: {state.tasks:,} tasks ({counts}){', running now' * state.running}"

@@ -1,0 +1,47 @@
+"""Which folder a dataset's name means, and how its workers reach storages and queues."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from webmill.config import Http
+from webmill.config import Queue as QueueSettings
+from webmill.flows.dataset_folder import FILE_NAME
+from webmill.flows.dataset_task import Doors
+from webmill.infra.queue.base import Queue
+from webmill.wiring import locate, open_queue, open_readable, open_storage
+
+F = TypeVar("F", bound=Callable[..., Any])
+ROOT = Path("datasets")
+
+
+def in_option(command: F) -> F:
+    kind = click.Path(file_okay=False, path_type=Path)
+    return click.option("--in", "root", type=kind, default=ROOT, show_default=True, help="The folder of datasets.")(
+        command
+    )
+
+
+def folder_of(name: str, root: Path) -> Path:
+    """A name below the root; or the path of the folder itself."""
+    path = Path(name)
+    return path.resolve() if (path / FILE_NAME).is_file() else (root / name).resolve()
+
+
+def doors(http: Http) -> Doors:
+    return Doors(
+        storage=open_storage,
+        readable=partial(open_readable, http=http),
+        locate=partial(locate, http=http),
+        queue=open_named_queue,
+    )
+
+
+def open_named_queue(url: str, name: str) -> Queue:
+    """The path of an SQLite queue is absolute by now."""
+    return open_queue(QueueSettings(url=url), name=name, folder=Path("/"))

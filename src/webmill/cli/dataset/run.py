@@ -1,0 +1,108 @@
+"""`webmill dataset run`, `stop`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import click
+import msgspec
+
+from webmill.cli.context import Context, finish, note, pass_context
+from webmill.cli.dataset.places import doors, folder_of, in_option
+from webmill.config import Executor as ExecutorSettings
+from webmill.errors import Unavailable
+from webmill.flows.dataset import Report, Run, run_dataset
+from webmill.flows.dataset_config import Compute
+from webmill.flows.dataset_folder import open_folder
+from webmill.wiring import open_executor
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  webmill dataset run news
+  webmill dataset run news --jobs 4
+  webmill dataset run news --executor ray://HOST:10001
+  webmill -q dataset run news | jq .url        # with write.to = "stdout"
+
+Exit code 3: done, but some tasks failed or pages gave errors; see `webmill dataset tasks` and `errors`."""
+)
+@click.argument("name")
+@in_option
+@click.option("--executor", help="pool, inline, ray:auto or ray://HOST:PORT  [default: as the dataset says]")
+@click.option("--jobs", type=click.IntRange(min=1), help="Tasks at once  [default: one per core]")
+@click.option("--json", "as_json", is_flag=True, help="The report as JSON on stdout (stderr if documents go there).")
+@pass_context
+def run(context: Context, /, *, name: str, root: Path, executor: str | None, jobs: int | None, as_json: bool) -> None:
+    """Do the tasks of dataset NAME that are not done.
+
+    Stopped or killed at any moment, the next run goes on: finished tasks are not repeated, others go on where they
+    were. Failed tasks stay failed until `webmill dataset tasks redrive`.
+    """
+    folder = open_folder(folder_of(name, root))
+    settings = context.settings()
+    chosen = choose(settings.executor, folder.dataset.compute, executor=executor, jobs=jobs)
+    with closing(open_executor(chosen)) as crew:
+        report = run_dataset(
+            folder,
+            Run(crew, doors(settings.http), context.progress, emit=emit, killable=chosen.url != "inline"),
+        )
+    if as_json:
+        click.echo(msgspec.json.encode(report), err=folder.dataset.write.to == "stdout")
+    else:
+        tell(report)
+    look = f"`webmill dataset tasks {name}` and `webmill dataset errors {name}` say why"
+    finish(rejected=len(report.failures) + report.errors, where=look)
+
+
+def choose(settings: ExecutorSettings, compute: Compute, *, executor: str | None, jobs: int | None) -> ExecutorSettings:
+    """The flag wins over the dataset, which wins over the settings."""
+    return ExecutorSettings(
+        url=executor or compute.executor or settings.url, jobs=jobs or compute.jobs or settings.jobs
+    )
+
+
+def emit(data: bytes) -> None:
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()  # the task counts as done after this
+
+
+def tell(report: Report) -> None:
+    note(
+        f"{report.tasks:,} tasks: {report.documents:,} documents of {report.pages:,} pages"
+        + f", {report.skipped:,} left out" * bool(report.skipped)
+        + f", {report.errors:,} errors" * bool(report.errors)
+    )
+    for failure in report.failures[:10]:
+        note(f"failed: {failure.task}: {failure.reason[:500]}")
+    if report.stopped:
+        note("stopped: run it again to go on")
+
+
+@click.command(
+    epilog="""\b
+Example:
+  webmill dataset stop news"""
+)
+@click.argument("name")
+@in_option
+@click.option("--wait", default=60.0, show_default=True, metavar="SECONDS", help="How long to wait for its end.")
+def stop(*, name: str, root: Path, wait: float) -> None:
+    """Stop the run of dataset NAME at once; the next run goes on.
+
+    The run must be on this machine, or its folder on a shared disk that has locks.
+    """
+    folder = open_folder(folder_of(name, root))
+    if not folder.is_running():
+        note("it does not run")
+        return
+    folder.stop_file.touch()
+    deadline = time.monotonic() + wait
+    while folder.is_running():
+        if time.monotonic() > deadline:
+            raise Unavailable(f"it was asked to stop and still runs after {wait:g} s: wait, or kill it")
+        time.sleep(0.1)
+    note("stopped")

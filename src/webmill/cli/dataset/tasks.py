@@ -1,0 +1,104 @@
+"""`webmill dataset tasks NAME`, `tasks redrive NAME`, `tasks log NAME TASK`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import msgspec
+
+from webmill.cli.context import Context, note, pass_context
+from webmill.cli.dataset.places import doors, folder_of, in_option
+from webmill.flows import dataset_views
+from webmill.flows.dataset_folder import open_folder
+from webmill.formats.typed_records import FileType
+
+
+class OrList(click.Group):
+    """`tasks NAME` is short for `tasks list NAME`."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        return super().resolve_command(ctx, args if args[0] in self.commands else ["list", *args])
+
+
+@click.group(
+    cls=OrList,
+    epilog="""\b
+Examples:
+  webmill dataset tasks news                    # short for: tasks list news
+  webmill dataset tasks news --state failed
+  webmill dataset tasks redrive news            # all failed ones""",
+)
+def tasks() -> None:
+    """The tasks of a dataset: state, progress, reasons."""
+
+
+@tasks.command(
+    "list",
+    epilog="""\b
+Examples:
+  webmill dataset tasks news --state failed
+  webmill dataset tasks news --json | jq 'select(.totals.errors > 0) | .files'""",
+)
+@click.argument("name")
+@in_option
+@click.option("--state", type=click.Choice(["planned", "running", "paused", "done", "failed"]), help="Only these.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line, with all that is known.")
+@pass_context
+def list_(context: Context, /, *, name: str, root: Path, state: str | None, as_json: bool) -> None:
+    """State, progress and counts of every task of dataset NAME, also while it runs."""
+    folder = open_folder(folder_of(name, root))
+    for view in dataset_views.task_views(folder, doors(context.settings().http)):
+        if state in (None, view.state):
+            click.echo(msgspec.json.encode(view) if as_json else line_of(view))
+
+
+@tasks.command(
+    epilog="""\b
+Examples:
+  webmill dataset tasks redrive news
+  webmill dataset tasks redrive news 000017-3f9a0c1d2e4b"""
+)
+@click.argument("name")
+@click.argument("ids", nargs=-1, metavar="[TASK]...")
+@in_option
+def redrive(*, name: str, ids: tuple[str, ...], root: Path) -> None:
+    """Plan failed tasks of dataset NAME again, all or those named; the next run does them.
+
+    They go on from where they failed.
+    """
+    count = dataset_views.redrive(open_folder(folder_of(name, root)), ids)
+    note(f"{count:,} tasks planned again")
+
+
+@tasks.command(
+    epilog="""\b
+Example:
+  webmill dataset tasks log news 000017-3f9a0c1d2e4b"""
+)
+@click.argument("name")
+@click.argument("task")
+@in_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line, with all that is known.")
+@pass_context
+def log(context: Context, /, *, name: str, task: str, root: Path, as_json: bool) -> None:
+    """The parts that TASK of dataset NAME has made so far: counts, time, files, where to read on."""
+    folder = open_folder(folder_of(name, root))
+    for receipt in dataset_views.receipts_of(folder, doors(context.settings().http), task):
+        if as_json:
+            click.echo(msgspec.json.encode(receipt))
+            continue
+        files = ", ".join(part.name for part in (receipt.output, receipt.errors) if part)
+        at = ", ".join(f"{kind} {offset:,}" for kind, offset in receipt.resume.items())
+        click.echo(f"part {receipt.number}: {receipt.pages:,} pages in {receipt.seconds:g} s -> {files} (then at {at})")
+
+
+def line_of(view: dataset_views.TaskView) -> str:
+    totals = view.totals
+    counts = f"{totals.documents:,} documents" + f", {totals.errors:,} errors" * bool(totals.errors)
+    when = f" {datetime.fromtimestamp(view.changed, UTC):%Y-%m-%dT%H:%M:%SZ}" if view.changed else ""
+    reason = f"  {view.reason.splitlines()[0]}" if view.reason and view.state != "done" else ""
+    return f"{view.id} {view.state:7} {view.progress:4.0%} {counts}{when}  {view.files[FileType.WARC]}{reason}"

@@ -1,0 +1,115 @@
+"""What a dataset is: where its files are read, what is made of their pages, where that goes, and who computes it.
+
+Written by hand as TOML or JSON; kept in the dataset's folder as JSON with every default spelled out.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+
+from webmill.errors import Misconfigured
+from webmill.extract.text import Extractor
+from webmill.infra.sinks.json_lines import Compression
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_SCHEME = re.compile(r"[a-z][a-z0-9+]+:", re.ASCII)
+QUEUES = ("sqlite:", "amqp:", "amqps:")
+
+
+class Read(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"source": "from"}):
+    """`from` is a folder (relative to the dataset file), `s3://…` or `https://…`: the manifest's paths are below it."""
+
+    source: str = "."
+
+
+class Make(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`function` (FILE.py:name or module:name) takes the place of `kind`."""
+
+    kind: Literal["document", "index-record"] = "document"
+    text: Extractor = "auto"
+    function: str = ""
+
+
+class Write(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`to` is a folder (relative to the dataset's), `s3://…`, a queue (`amqp://…`, `sqlite:FILE`) or `stdout`.
+
+    A part is one file, and the step in which a task goes on: whichever limit is reached first ends it.
+    """
+
+    to: str = "output"
+    format: Literal["jsonl", "parquet"] = "jsonl"
+    compression: Compression | None = None  # gzip for jsonl, zstd for parquet
+    pages_per_part: Count = 10_000
+    bytes_per_part: Count = 32 << 20  # of JSON, not compressed
+
+
+class Errors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    to: str = "errors"
+    format: Literal["jsonl", "parquet"] = "jsonl"
+    compression: Compression | None = "none"
+
+
+class Compute(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How, not what: may be changed at any time."""
+
+    executor: str = ""  # pool, inline, ray:auto, ray://HOST:PORT; empty: as webmill.toml says
+    jobs: int = 0
+    attempts: Count = 3
+    timeout: float = 600.0  # seconds without a page
+    memory: int = 0  # MiB that a task may take; 0: no limit
+
+
+class Dataset(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`manifest` is a file or address of one line per task, or those lines."""
+
+    name: str
+    manifest: str | list[str] = "manifest.txt"
+    read: Read = Read()
+    document: Make = Make()
+    write: Write = Write()
+    errors: Errors = Errors()
+    compute: Compute = Compute()
+
+
+def load(file: Path) -> Dataset:
+    try:
+        text = file.read_text(encoding="utf-8")
+        table = msgspec.json.decode(text) if file.suffix == ".json" else tomllib.loads(text)
+        dataset = msgspec.convert(table, Dataset)
+    except FileNotFoundError:
+        raise Misconfigured(f"no dataset file {file}") from None
+    except UnicodeDecodeError:
+        raise Misconfigured(f"{file}: not UTF-8 text") from None
+    except (tomllib.TOMLDecodeError, msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise Misconfigured(f"{file}: {error}") from None
+    return checked(dataset, source=str(file))
+
+
+def checked(dataset: Dataset, *, source: str) -> Dataset:
+    if not _NAME.fullmatch(dataset.name):
+        raise Misconfigured(f"{source}: name {dataset.name!r}: use letters, digits, '.', '_' and '-'")
+    for target in (dataset.write, dataset.errors):
+        if target.format == "parquet" and not is_storage(target.to):
+            raise Misconfigured(f'{source}: Parquet goes to files: {target.to!r} takes format = "jsonl"')
+    if dataset.errors.to == "stdout":
+        raise Misconfigured(f"{source}: errors cannot go to stdout, where documents go: name a folder or a queue")
+    return dataset
+
+
+def is_address(place: str) -> bool:
+    """Not a path."""
+    return _SCHEME.match(place) is not None
+
+
+def is_queue(place: str) -> bool:
+    return place.startswith(QUEUES)
+
+
+def is_storage(place: str) -> bool:
+    return place != "stdout" and not is_queue(place)

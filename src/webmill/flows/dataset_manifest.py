@@ -1,0 +1,101 @@
+"""Manifests: one line, one task. `WARC:path|WAT:path|WET:path`, or the path of a WARC file alone."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+from webmill.errors import BadInput
+from webmill.formats.typed_records import FileType
+
+Files = dict[FileType, str]
+Kind = Literal["warc", "aligned"]
+COMMON_CRAWL = "https://data.commoncrawl.org/"
+MAX_BYTES = 256 << 20  # a crawl of Common Crawl has 90,000 WARC files: 13 MB of lines
+
+
+def parse_manifest(lines: Iterable[str], *, source: str) -> list[Files]:
+    """Empty lines and those that begin with # are left out. BadInput names the line that cannot be a task."""
+    tasks: list[Files] = []
+    seen: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        first = seen.setdefault(line, number)
+        if first != number:
+            raise BadInput(f"line {number} is line {first} again", reason="bad_manifest", source=source)
+        try:
+            tasks.append(parse_line(line))
+        except BadInput as error:
+            raise BadInput(f"line {number}: {error.message}", reason=error.reason, source=source) from None
+    if not tasks:
+        raise BadInput("no tasks in the manifest", reason="bad_manifest", source=source)
+    return tasks
+
+
+def parse_line(line: str) -> Files:
+    files: Files = {}
+    for part in line.split("|"):
+        name, colon, path = part.strip().partition(":")
+        if not colon or name.upper() not in FileType.__members__:
+            if "|" in line:
+                raise BadInput(f"{part!r} names no WARC:, WAT: or WET: file", reason="bad_manifest")
+            return {FileType.WARC: line}
+        file_type = FileType[name.upper()]
+        if file_type in files or not path.strip():
+            raise BadInput(f"{part!r}: each of WARC, WAT and WET once, with a path", reason="bad_manifest")
+        files[file_type] = path.strip()
+    if FileType.WARC not in files:
+        raise BadInput("no WARC: file, which the others are about", reason="bad_manifest")
+    return files
+
+
+def manifest_line(files: Files) -> str:
+    if list(files) == [FileType.WARC]:
+        return files[FileType.WARC]
+    return "|".join(f"{file_type}:{path}" for file_type, path in files.items())
+
+
+def aligned(warc: str) -> Files:
+    """The three files of Common Crawl that belong together, from the path of the first."""
+    folder, slash, name = warc.rpartition("/warc/")
+    if not slash or not name.endswith(".warc.gz"):
+        raise BadInput(f"{warc!r} is no path of Common Crawl (…/warc/NAME.warc.gz)", reason="bad_manifest")
+    stem = name.removesuffix(".gz")
+    wat, wet = (f"{folder}/{kind}/{stem}.{kind}.gz" for kind in ("wat", "wet"))
+    return {FileType.WARC: warc, FileType.WAT: wat, FileType.WET: wet}
+
+
+def lines_from_paths(paths: Iterable[str], *, kind: Kind) -> Iterator[str]:
+    """Of a crawl's `warc.paths`."""
+    for path in paths:
+        if path := path.strip():
+            yield manifest_line(aligned(path) if kind == "aligned" else {FileType.WARC: path})
+
+
+def decode_lines(data: bytes, *, source: str) -> list[str]:
+    """Of a text file, gzipped or not."""
+    if data.startswith(b"\x1f\x8b"):
+        data = _gunzip(data, source=source)
+    try:
+        return data.decode("utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise BadInput("not UTF-8 text", reason="bad_manifest", source=source, offset=error.start) from None
+
+
+def _gunzip(data: bytes, *, source: str) -> bytes:
+    plain = bytearray()
+    while data:
+        member = zlib.decompressobj(31)
+        try:
+            plain += member.decompress(data, MAX_BYTES - len(plain) + 1)
+        except zlib.error as error:
+            raise BadInput(f"gzip: {error}", reason="bad_gzip", source=source) from None
+        if len(plain) > MAX_BYTES:
+            raise BadInput(f"more than {MAX_BYTES:,} bytes of lines", reason="too_large", source=source)
+        if not member.eof:
+            raise BadInput("the gzip file ends too early", reason="truncated_member", source=source)
+        data = member.unused_data
+    return bytes(plain)

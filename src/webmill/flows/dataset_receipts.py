@@ -1,0 +1,124 @@
+"""Receipts: how far a task got. One small file for each part of its output, written when that part is durable.
+
+    receipts/TASK/00000.json   receipts/TASK/00001.json   …   the last one says that it is the last
+
+The receipts are the checkpoint, for every executor, on every machine: they lie beside the output. A part without its
+receipt does not count; it is made again, with the same name and the same bytes. So every document is there once.
+A receipt that is damaged, out of sequence, or whose file is gone is passed over with all that follow it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+
+import msgspec
+
+from webmill.errors import BadInput, Conflict, NotFound
+from webmill.formats.typed_records import FileType
+from webmill.infra.sinks.base import Delivered
+from webmill.infra.storage.base import Absent, Storage
+
+log = logging.getLogger(__name__)
+
+FOLDER = "receipts"
+
+
+class Source(msgspec.Struct, frozen=True):
+    """A file as it was when the task began to read it."""
+
+    size: int
+    etag: str
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """`resume` is where to read on, in each file. `output` and `errors` are None when the part has none."""
+
+    number: int
+    resume: dict[FileType, int]
+    sources: dict[FileType, Source]
+    output: Delivered | None
+    errors: Delivered | None
+    pages: int
+    skipped: int
+    reasons: dict[str, int]  # of the errors
+    last: bool
+    seconds: float
+
+
+class _Sealed(msgspec.Struct, frozen=True):
+    checksum: str
+    receipt: msgspec.Raw
+
+
+class Receipts:
+    """Of one task. `files` and `error_files` are where its parts lie, if they are files: a look there proves them."""
+
+    def __init__(self, storage: Storage, task: str, *, files: Storage | None, error_files: Storage | None) -> None:
+        self._storage = storage
+        self._prefix = f"{FOLDER}/{task}/"
+        self._files = files
+        self._error_files = error_files
+
+    def read(self) -> list[Receipt]:
+        """From the first on, as far as they can be trusted."""
+        good: list[Receipt] = []
+        for stat in self._storage.list(self._prefix):
+            try:
+                receipt = _unseal(self._storage.read(stat.key), source=stat.key)
+                self._prove(receipt, number=len(good), key=stat.key)
+            except (BadInput, NotFound) as error:
+                log.warning("receipt_not_trusted", extra={"key": stat.key, "reason": str(error)})
+                break
+            good.append(receipt)
+        return good
+
+    def read_after(self, count: int) -> list[Receipt]:
+        """Those that came since there were so many; a quick look, for those who watch."""
+        keys = [stat.key for stat in self._storage.list(self._prefix) if stat.key >= self._key(count)]
+        return [_unseal(self._storage.read(key), source=key) for key in keys]
+
+    def forget_from(self, number: int) -> None:
+        """Those that were passed over must not stand in the way of the new ones."""
+        for stat in list(self._storage.list(self._prefix)):
+            if stat.key >= self._key(number):
+                self._storage.delete(stat.key)
+
+    def add(self, receipt: Receipt) -> None:
+        """Conflict: another worker has this task, and was first with another part than ours."""
+        try:
+            self._storage.write(self._key(receipt.number), _seal(receipt), condition=Absent())
+        except Conflict:
+            there = _unseal(self._storage.read(self._key(receipt.number)), source=self._key(receipt.number))
+            if (there.output, there.errors, there.resume) != (receipt.output, receipt.errors, receipt.resume):
+                message = f"part {receipt.number} is not the same when it is made twice: does your function use chance?"
+                raise Conflict(message) from None
+
+    def _key(self, number: int) -> str:
+        return f"{self._prefix}{number:05d}.json"
+
+    def _prove(self, receipt: Receipt, *, number: int, key: str) -> None:
+        if receipt.number != number or key != self._key(number):
+            raise BadInput(f"receipt {number} is missing before it", reason="out_of_sequence", source=key)
+        for storage, part in ((self._files, receipt.output), (self._error_files, receipt.errors)):
+            if storage and part and storage.stat(part.name).size != part.size:
+                raise BadInput(f"{part.name} has another size", reason="bad_part", source=key)
+
+
+def _seal(receipt: Receipt) -> bytes:
+    data = msgspec.json.encode(receipt)
+    return msgspec.json.encode(_Sealed(_checksum(data), msgspec.Raw(data)))
+
+
+def _unseal(data: bytes, *, source: str) -> Receipt:
+    try:
+        sealed = msgspec.json.decode(data, type=_Sealed)
+        if sealed.checksum != _checksum(bytes(sealed.receipt)):
+            raise BadInput("the checksum is wrong", reason="bad_receipt", source=source)
+        return msgspec.json.decode(sealed.receipt, type=Receipt)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise BadInput(str(error), reason="bad_receipt", source=source) from None
+
+
+def _checksum(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()

@@ -1,0 +1,231 @@
+"""One task of a dataset, in a worker: the pages of one line of the manifest become parts of the output.
+
+    files ─▶ pages ─▶ documents ─▶ part ─▶ sink ─▶ receipt        and again, from the receipt on
+
+Nothing but the receipts and the files decides what is done: a task may be started anywhere, at any time, by two workers
+at once, and its output is the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, closing
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from webmill.commoncrawl.aligned import read_pages
+from webmill.commoncrawl.page import ErrorDocument, Page
+from webmill.extract import custom
+from webmill.extract.document import Document, make_document
+from webmill.extract.error_record import ErrorRecord
+from webmill.extract.index_record import IndexRecord, make_index_record
+from webmill.flows.dataset_config import Dataset, Errors, Write, is_address, is_queue
+from webmill.flows.dataset_errors import document_error, file_error
+from webmill.flows.dataset_manifest import Files
+from webmill.flows.dataset_receipts import Receipt, Receipts
+from webmill.flows.dataset_sources import opened_files
+from webmill.flows.dataset_stall import Stall
+from webmill.formats.typed_records import FileType
+from webmill.infra.queue.base import Queue
+from webmill.infra.sinks import json_lines, parquet
+from webmill.infra.sinks.base import Row, Sink
+from webmill.infra.sinks.files import FileSink
+from webmill.infra.sinks.messages import QueueSink
+from webmill.infra.storage.base import Readable, Storage
+
+
+class Doors(msgspec.Struct, frozen=True):
+    """How places become live parts, in whichever process: functions that can be pickled."""
+
+    storage: Callable[[str], Storage]
+    readable: Callable[[str], Readable]
+    locate: Callable[[str], tuple[Readable, str]]  # of one file by its full address
+    queue: Callable[[str, str], Queue]  # address, name
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a worker needs to know. Relative places are resolved. `killable`: the process is the worker's own."""
+
+    task: str
+    files: Files
+    dataset: Dataset
+    receipts: str
+    function: custom.Function | None
+    doors: Doors
+    killable: bool
+
+
+class Totals(msgspec.Struct, kw_only=True):
+    """What a task has made so far."""
+
+    parts: int = 0
+    pages: int = 0
+    documents: int = 0
+    skipped: int = 0
+    errors: int = 0
+    reasons: dict[str, int] = {}
+    seconds: float = 0.0
+    resume: dict[FileType, int] = {}
+    sources: dict[FileType, int] = {}  # sizes
+    finished: bool = False
+
+
+def run_task(job: Job) -> Totals:
+    with ExitStack() as stack:
+        stall = stack.enter_context(Stall(job.dataset.compute, active=job.killable))
+        make, kind = maker(job)
+        sink = stack.enter_context(closing(open_sink(job.dataset.write, kind, job)))
+        error_sink = stack.enter_context(closing(open_sink(job.dataset.errors, ErrorRecord, job)))
+        receipts = open_receipts(job)
+        done = receipts.read()
+        if done and done[-1].last:
+            return totals_of(done)
+        receipts.forget_from(len(done))
+        began = time.monotonic()
+        for part in make_parts(job, make, done, stall):
+            name = f"{job.task}-{len(done):05d}"
+            receipt = Receipt(
+                number=len(done),
+                resume=part.resume,
+                sources=part.sources,
+                output=sink.deliver(name, part.rows) if part.rows else None,
+                errors=error_sink.deliver(name, part.errors) if part.errors else None,
+                pages=part.pages,
+                skipped=part.skipped,
+                reasons=part.reasons,
+                last=part.last,
+                seconds=round(time.monotonic() - began, 3),
+            )
+            receipts.add(receipt)
+            done.append(receipt)
+            began = time.monotonic()
+            stall.moved()
+        return totals_of(done)
+
+
+def totals_of(done: Iterable[Receipt]) -> Totals:
+    totals = Totals()
+    for receipt in done:
+        totals.parts += 1
+        totals.pages += receipt.pages
+        totals.documents += receipt.output.rows if receipt.output else 0
+        totals.skipped += receipt.skipped
+        totals.errors += receipt.errors.rows if receipt.errors else 0
+        for reason, count in receipt.reasons.items():
+            totals.reasons[reason] = totals.reasons.get(reason, 0) + count
+        totals.seconds = round(totals.seconds + receipt.seconds, 3)
+        totals.resume = receipt.resume
+        totals.sources = {file_type: source.size for file_type, source in receipt.sources.items()}
+        totals.finished = receipt.last
+    return totals
+
+
+# --- pages to parts ---------------------------------------------------------------------------------------------------
+
+
+class Part:
+    """Pages in the making, until they are enough."""
+
+    def __init__(self, job: Job, make: custom.MakeDocument, sources: dict[FileType, Any]) -> None:
+        self._job, self._make = job, make
+        self.sources = sources
+        self.rows: list[Row] = []
+        self.errors: list[Row] = []
+        self.reasons: dict[str, int] = {}
+        self.resume: dict[FileType, int] = {}
+        self.pages = self.skipped = self._bytes = 0
+        self.last = False
+
+    def is_full(self) -> bool:
+        write = self._job.dataset.write
+        return self.pages >= write.pages_per_part or self._bytes >= write.bytes_per_part
+
+    def add(self, item: Page | ErrorDocument) -> None:
+        self.resume = dict(item.resume)
+        if isinstance(item, ErrorDocument):
+            self._fail(file_error(item, files=self._job.files))
+            return
+        self.pages += 1
+        try:
+            made = self._make(item)
+            line = b"" if made is None else msgspec.json.encode(made)
+        except MemoryError:
+            raise  # of the process, not of the page
+        except Exception as error:  # noqa: BLE001 - a page or a function that breaks the making costs that page only
+            self._fail(document_error(item, error, files=self._job.files))
+            return
+        if made is None:
+            self.skipped += 1
+        else:
+            self.rows.append(Row(made, line))
+            self._bytes += len(line)
+
+    def _fail(self, record: ErrorRecord) -> None:
+        line = msgspec.json.encode(record)
+        self.errors.append(Row(record, line))
+        self.reasons[record.reason] = self.reasons.get(record.reason, 0) + 1
+        self._bytes += len(line)
+
+
+def make_parts(job: Job, make: custom.MakeDocument, done: list[Receipt], stall: Stall) -> Iterator[Part]:
+    start = done[-1].resume if done else {}
+    known = done[-1].sources if done else {}
+    with opened_files(job.files, partial(find, job), start=start, known=known) as (streams, sources):
+        part = Part(job, make, sources)
+        for item in read_pages(
+            streams[FileType.WARC], streams.get(FileType.WAT), streams.get(FileType.WET), start=start
+        ):
+            # Errors follow their page, and the place to read on lies behind all of them: a part ends before a page.
+            if isinstance(item, Page) and part.is_full():
+                yield part
+                part = Part(job, make, sources)
+            part.add(item)
+            stall.moved()
+        part.last = True
+        part.resume = part.resume or dict(start)
+        yield part
+
+
+# --- what the dataset names -------------------------------------------------------------------------------------------
+
+
+def maker(job: Job) -> tuple[custom.MakeDocument, type[msgspec.Struct]]:
+    """The function, and the type of what it makes."""
+    wanted = job.dataset.document
+    if job.function:
+        function = custom.load(job.function)
+        return function, custom.result_type(function) or Document
+    if wanted.kind == "index-record":
+        return partial(make_index_record, extractor=wanted.text), IndexRecord
+    return partial(make_document, extractor=wanted.text, filename=job.files[FileType.WARC]), Document
+
+
+def open_sink(target: Write | Errors, kind: type[msgspec.Struct], job: Job) -> Sink:
+    if is_queue(target.to):
+        return QueueSink(job.doors.queue(target.to, f"{job.dataset.name}-{type(target).__name__.lower()}"))
+    storage = job.doors.storage(target.to)
+    if target.format == "parquet":
+        encode = partial(parquet.encode, kind=kind, compression=target.compression or "zstd")
+        return FileSink(storage, encode, ending=parquet.ENDING)
+    compression = target.compression or "gzip"
+    encode = partial(json_lines.encode, compression=compression)
+    return FileSink(storage, encode, ending=json_lines.ENDINGS[compression])
+
+
+def open_receipts(job: Job) -> Receipts:
+    write, errors = job.dataset.write, job.dataset.errors
+    return Receipts(
+        job.doors.storage(job.receipts),
+        job.task,
+        files=None if is_queue(write.to) else job.doors.storage(write.to),
+        error_files=None if is_queue(errors.to) else job.doors.storage(errors.to),
+    )
+
+
+def find(job: Job, path: str) -> tuple[Readable, str]:
+    if is_address(path) or path.startswith("/"):
+        return job.doors.locate(path)
+    return job.doors.readable(job.dataset.read.source), path
