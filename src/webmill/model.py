@@ -145,6 +145,8 @@ class Damage(msgspec.Struct, frozen=True, gc=False):
     | too_large | have a header over the limits |
     | not_warc | stand where a record should begin, and are none |
     | trailing_garbage | the same, after the last record |
+    | bad_digest | (whose record was handed out) do not have the digest that their record states |
+    | shared_member | hold several records in one member: each is there, none has a byte range of its own |
     | padding | are NUL bytes between or after records: block padding, or the hole that a power cut leaves |
     """
 

@@ -11,8 +11,8 @@ import msgspec
 
 from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.progress import Progress
-from webmill.formats import digest
 from webmill.formats.warc import read_records
+from webmill.formats.warc.scan import bad_digests
 from webmill.model import Damage, Record
 
 FILES = click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
@@ -46,13 +46,9 @@ def check(context: Context, /, *, files: tuple[Path, ...], as_json: bool) -> Non
         for item in items_of(file, context):
             if isinstance(item, Record):
                 records += 1
-                wrong = digest_fault(item)
-                if wrong:
-                    damaged += 1
-                    report(file, wrong, as_json=as_json)
-            else:
+            for damage in digest_faults(item) if isinstance(item, Record) else (item,):
                 damaged += 1
-                report(file, item, as_json=as_json)
+                report(file, damage, as_json=as_json)
         note(f"{file}: {records:,} records")
     finish(rejected=damaged, where="the lines above name file, byte range and reason")
 
@@ -117,16 +113,11 @@ def following(items: Iterator[Record | Damage], bar: Progress) -> Iterator[Recor
         yield item
 
 
-def digest_fault(record: Record) -> Damage | None:
+def digest_faults(record: Record) -> Iterator[Damage]:
     """A block that was too long to hold (over 64 MiB) keeps its member's checksum as its only witness."""
-    if record.cut:
-        return None
-    found = digest.check(record.headers, record.content)
-    wrong = [name for name in ("block", "payload") if getattr(found, name) is digest.Verdict.MISMATCH]
-    if not wrong:
-        return None
-    message = f"{' and '.join(wrong)} digest of {record.record_id} is of other bytes"
-    return Damage(record.offset, record.offset + record.length, "digest_mismatch", message)
+    if not record.cut:
+        end = record.offset + record.length
+        yield from bad_digests(record.headers, record.content, offset=record.offset, end=end)
 
 
 def report(file: Path, damage: Damage, *, as_json: bool, err: bool = False) -> None:

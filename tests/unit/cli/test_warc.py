@@ -60,7 +60,7 @@ def test_a_changed_payload_is_a_digest_mismatch(tmp_path: Path) -> None:
     file.write_bytes(compress_record(headers, content.replace(b"abc", b"abd")))
     done = run("warc", "check", file)
     assert done.exit_code == 3
-    assert "digest_mismatch: block and payload digest of <urn:x:1>" in done.stdout
+    assert done.stdout.count(": bad_digest: ") == 2  # of the block and of the payload
 
 
 def test_records_are_listed_with_their_places(warc: Path) -> None:

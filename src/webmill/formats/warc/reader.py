@@ -37,7 +37,7 @@ def read_records(
     A record is handed out when its compressed member was proven whole. One exception: a member whose records are more
     than `limits.block` together is handed out while it is read; if it proves damaged, the Damage says how many were.
     """
-    return _Reading(source, limits=limits, start=start, size=size).items()
+    return Reading(source, limits=limits, start=start, size=size).items()
 
 
 def recognise(raw: Window) -> str:
@@ -51,7 +51,7 @@ def recognise(raw: Window) -> str:
     return "zstd" if zstd_frames.is_frame(start) else framing.sniff(raw)
 
 
-class _Reading:
+class Reading:
     """One pass over one file."""
 
     def __init__(self, source: Source, *, limits: Limits, start: int, size: int | None) -> None:

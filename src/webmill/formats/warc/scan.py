@@ -30,7 +30,7 @@ from webmill.formats.gzip_members import INFLATE_ERROR, SMALLEST
 from webmill.formats.warc import framing
 from webmill.formats.warc.head import Limits
 from webmill.formats.warc.quick_head import Fields, HeadReader, name_fields
-from webmill.formats.warc.reader import DEFAULT, _Reading, recognise
+from webmill.formats.warc.reader import DEFAULT, Reading, recognise
 from webmill.formats.window import Source
 from webmill.model import Damage, Headers, Record
 
@@ -88,7 +88,7 @@ def scan_records(
     return _Scanning(source, enough=enough, scan=scan, limits=limits, size=size).sightings()
 
 
-class _Scanning(_Reading):
+class _Scanning(Reading):
     def __init__(self, source: Source, *, enough: Enough, scan: Scan, limits: Limits, size: int | None) -> None:
         super().__init__(source, limits=limits, start=0, size=size)
         self.enough = enough
@@ -170,7 +170,7 @@ class _Scanning(_Reading):
             return
         yield Sighting(_fields_of(item), item.content, not item.cut, item.offset, item.length, item.is_arc)
         if self.scan.verify and not item.cut and not item.is_arc:
-            yield from _bad_digests(item.headers, item.content, offset=item.offset, end=item.offset + item.length)
+            yield from bad_digests(item.headers, item.content, offset=item.offset, end=item.offset + item.length)
 
     def _torn(self, damage: Damage, kind: str) -> Iterator[Sighting]:
         """The record of which only the beginning is there."""
@@ -295,7 +295,7 @@ class _Scanning(_Reading):
                 yield Damage(start, end, "missing_terminator", "the block is not followed by two empty lines")
             head = len(inflated) - 4 - int(found.fields[b"Content-Length"])
             content = inflated[head:-4]
-        yield from _bad_digests(_headers_of(found.fields), content, offset=start, end=end)
+        yield from bad_digests(_headers_of(found.fields), content, offset=start, end=end)
 
 
 def _inflated(member: bytes | bytearray) -> bytes | str:
@@ -329,7 +329,7 @@ def _headers_of(fields: Fields) -> Headers:
     return Headers((name.decode(), value.decode("utf-8", "surrogateescape")) for name, value in fields.items())
 
 
-def _bad_digests(headers: Headers, content: bytes, *, offset: int, end: int) -> Iterator[Damage]:
+def bad_digests(headers: Headers, content: bytes, *, offset: int, end: int) -> Iterator[Damage]:
     checked = digest.check(headers, content)
     for what, verdict in (("block", checked.block), ("payload", checked.payload)):
         if verdict is digest.Verdict.MISMATCH:
