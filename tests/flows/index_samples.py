@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,18 +15,19 @@ from webmill.formats.warc_records import Visit, measure_http, response
 from webmill.formats.warc_writer import compress_record
 from webmill.infra.executor.base import Executor
 from webmill.infra.executor.inline import InlineExecutor
+from webmill.model import Headers
 
 NAME = "TEST-2024"
 START = datetime(2024, 1, 1, tzinfo=UTC)
 LATER = 10_000_000_000  # nanoseconds: every file has rested by then
 
 
-def record(number: int) -> bytes:
-    """A capture of one of a hundred pages, as a gzip member. All have URLs and bodies of one length."""
+def record(number: int, *, encode: Callable[[Headers, bytes], bytes] = compress_record) -> bytes:
+    """A capture of one of a hundred pages, as a gzip member unless told otherwise."""
     body = f"page {number:06d} ".encode() * 9
     content = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
     visit = Visit(uri=f"http://h{number % 7}.example.org/{number % 100:03d}", date=START + timedelta(hours=number))
-    return compress_record(response(visit, measure_http(content), record_id=f"urn:x:{number}"), content)
+    return encode(response(visit, measure_http(content), record_id=f"urn:x:{number}"), content)
 
 
 def warc(*numbers: int) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import hashlib
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -64,8 +65,8 @@ def _index_warc(job: WarcJob, warc: Path) -> WarcDone:
         if job.fields:  # before sorting: a field more can change the order of lines that begin alike
             batches = add_fields(batches, job.fields, counts=Additions())
         digest = hashlib.sha256()
-        with atomic.writing(job.cdxj) as out:
-            captures = write_batches(digested(sort_lines(batches, folder=job.cdxj.parent), digest), out)
+        with closing(sort_lines(batches, folder=job.cdxj.parent)) as ordered, atomic.writing(job.cdxj) as out:
+            captures = write_batches(digested(ordered, digest), out)
     if _times(warc) != before:
         flaws.append(Flaw(0, before[0], "changed", "it was changed while it was read: run again when it is at rest"))
     return WarcDone(CdxjLooks.of(job.cdxj), digest.hexdigest(), captures, tuple(flaws))
