@@ -32,14 +32,8 @@ _MARKUP = re.compile(
 _ATTRIBUTE = re.compile(rf"([^{SPACE}<>][^{SPACE}<>=]*+)(?:[{SPACE}]*+=[{SPACE}]*+({_VALUE})?+)?+")
 
 
-def _raw_text(name: str) -> re.Pattern[str]:
-    """The text up to the end tag `name`; one inside `<!-- -->` does not count, as scripts were once hidden so."""
-    return re.compile(
-        rf"(?:[^<]++|<!--(?:[^-]++|-(?!->))*+(?:-->)?+|<(?!!--|/(?i:{name})(?:[{SPACE}<>=/]|\Z)))*+",
-    )
-
-
-_RAW_TEXTS = {"SCRIPT": _raw_text("script"), "STYLE": _raw_text("style")}
+# What may end the text of a script or style: its end tag, unless that stands in a comment, as scripts were once hidden.
+_RAW_ENDS = {name: re.compile(rf"<!--|</{name}(?=[{SPACE}<>=/]|\Z)", re.IGNORECASE) for name in ("SCRIPT", "STYLE")}
 
 
 class Listener(Protocol):
@@ -76,14 +70,22 @@ def read_tokens(page: str, to: Listener) -> None:
             close(name)
             continue
         open_(name, attributes)
-        if name in _RAW_TEXTS and not is_empty(attributes):
-            content = _RAW_TEXTS[name].match(page, at)
-            assert content  # it matches nothing, too
-            at = content.end()
+        if name in _RAW_ENDS and not is_empty(attributes):
+            start, at = at, _end_of_raw(page, name, at)
             if name == "STYLE":
-                to.add_style(content[0])
+                to.add_style(page[start:at])
     if at < len(page):
         add_text(page[at:])
+
+
+def _end_of_raw(page: str, name: str, at: int) -> int:
+    while found := _RAW_ENDS[name].search(page, at):
+        if found[0] != "<!--":
+            return found.start()
+        at = page.find("-->", found.end())
+        if at < 0:
+            break
+    return len(page)
 
 
 def attributes_of(raw: str) -> dict[str, str | None]:
