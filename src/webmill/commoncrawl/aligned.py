@@ -25,6 +25,7 @@ from webmill.model import Record
 WARC, WAT, WET = FileType.WARC, FileType.WAT, FileType.WET
 DEFAULT = Limits()
 _USUAL = 3  # pages in a row where we see text and the extractor saw none
+_OF_NO_PAGE = ("warcinfo", "arc_header")
 _NOWHERE: Positions = {}
 
 Flaws = dict[Flaw, None]  # a set that keeps its order
@@ -121,9 +122,10 @@ class _Join:
 
     def _noting(self) -> Iterator[Slot]:
         for slot in self._slots:
-            self._pending.append(slot)
-            self._warc_to = slot.end
-            yield slot
+            self._warc_to = max(self._warc_to, slot.end)
+            if slot.flaws or slot.kind not in _OF_NO_PAGE:
+                self._pending.append(slot)
+                yield slot
 
     def _places(self, group: Group, wet: Entry | None) -> tuple[dict[FileType, tuple[int, int]], dict[FileType, int]]:
         self._leave(group)

@@ -24,7 +24,6 @@ _ROLES = {
     "resource": "capture",
     "metadata": "metadata",
 }
-_SILENT = ("warcinfo", "arc_header")
 
 
 class Group(msgspec.Struct, eq=False):
@@ -63,8 +62,6 @@ def group_slots(slots: Iterable[Slot]) -> Iterator[Group]:
     metadata_is_usual = False
     for slot, following in _with_next(slots):
         role = _ROLES.get(slot.kind or "")
-        if role is None and slot.kind in _SILENT and not slot.flaws:
-            continue
         if slot.kind is None:
             after.append(slot)
             continue

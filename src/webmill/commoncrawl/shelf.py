@@ -151,6 +151,10 @@ class Shelf:
         if about is None and record.type == "warcinfo":
             return None
         entry = Entry(about, record.target_uri, record.offset, self._read_to, record)
+        if record.cut:  # half a text is no text
+            entry.record = None
+            entry.flaw = Flaw(self.file_type, entry.start, entry.end, "too_large", f"{record.content_length} bytes")
+            return entry
         if about and about not in self._numbers:
             return entry
         reason, message = ("duplicate", f"again about {about}") if about else ("orphan", "refers to nothing")

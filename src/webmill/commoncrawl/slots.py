@@ -7,8 +7,7 @@ only the WAT file knows is a lost record with a name and a place.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from itertools import islice
+from collections.abc import Generator, Iterable, Iterator
 
 import msgspec
 
@@ -22,11 +21,9 @@ from webmill.formats.wat import Description, read_description
 from webmill.formats.window import Source
 from webmill.model import Damage, Headers, Record
 
-_BATCH = 100  # descriptions of lost records held at once
-
 
 class Slot(msgspec.Struct, eq=False, gc=False):
-    """The place of a record. `kind` is None when nothing is known of it but that bytes are damaged."""
+    """The place of a record. `kind` is its type, or None when nothing is known of it but that bytes are damaged."""
 
     kind: str | None
     id: str | None
@@ -55,10 +52,9 @@ def read_slots(source: Source, *, start: int, wat: Shelf | None, limits: Limits)
             damages.clear()
         slot.wat = _checked(slot, entry, wat) if wat else None
         yield slot
-    remaining = wat.drain() if wat else iter(())
     described: set[Damage] = set()
-    while batch := list(islice(remaining, _BATCH)):
-        yield from _slots_of_descriptions(batch, damages, described)
+    if wat:
+        yield from _slots_of_descriptions(wat.drain(), wat, damages, described)
     yield from _undescribed(damages, described)
 
 
@@ -70,35 +66,36 @@ def _find_lost(
     while wat and not (entry and wat.in_order(entry)):
         here = _described_offset(entry) if entry and entry.record else slot.start
         passed = list(wat.take_oldest(lambda other, here=here: _described_offset(other) < here))  # type: ignore[misc]
-        yield from _slots_of_descriptions(passed, damages, described)
+        yield from _slots_of_descriptions(passed, wat, damages, described)
         if entry or not passed:
             break
         entry = wat.take(slot.id)
     if wat and not entry and not wat.first_damage():
-        yield from _slots_of_descriptions(wat.miss(), damages, described)
+        yield from _slots_of_descriptions(wat.miss(), wat, damages, described)
     yield from _undescribed(damages, described)
     return entry
 
 
 def _slot_of(record: Record) -> Slot:
+    start, end = record.offset, record.offset + record.length
     if record.is_arc:
-        kind, uri, date = record.type, record.target_uri, record.date
-        return Slot(kind, None, uri, date, (), record.offset, record.offset + record.length, record)
-    return _slot(record.headers, record.offset, record.offset + record.length, record)
+        return Slot(record.type, None, record.target_uri, record.date, (), start, end, record)
+    slot = _slot(record.headers, start, end)
+    slot.record = record
+    slot.kind = slot.kind or ""
+    return slot
 
 
-def _slot(headers: Headers, start: int, end: int, record: Record | None = None) -> Slot:
+def _slot(headers: Headers, start: int, end: int) -> Slot:
     found = dict(headers.pairs[::-1])  # faster than to ask for each, where names have the usual case; the first wins
     kind, name = found.get("WARC-Type"), found.get("WARC-Record-ID")
     uri, date = found.get("WARC-Target-URI"), found.get("WARC-Date")
-    partner = found.get("WARC-Concurrent-To")
     if kind is None or name is None or uri is None or date is None:
         kind, name = headers.get("WARC-Type"), headers.get("WARC-Record-ID")
-        uri, date, partner = headers.get("WARC-Target-URI"), headers.get("WARC-Date"), headers.get("WARC-Concurrent-To")
+        uri, date = headers.get("WARC-Target-URI"), headers.get("WARC-Date")
     if uri and uri[0] == "<" and uri[-1] == ">":
         uri = uri[1:-1]
-    partners = tuple(headers.get_all("WARC-Concurrent-To")) if partner else ()
-    return Slot(kind, name, uri, date, partners, start, end, record)
+    return Slot(kind, name, uri, date, tuple(headers.get_all("WARC-Concurrent-To")), start, end)
 
 
 def _checked(slot: Slot, entry: Entry | None, wat: Shelf) -> Entry | None:
@@ -123,10 +120,15 @@ def _checked(slot: Slot, entry: Entry | None, wat: Shelf) -> Entry | None:
     return entry
 
 
-def _slots_of_descriptions(entries: list[Entry], damages: list[Lost], described: set[Damage]) -> Iterator[Slot]:
+def _slots_of_descriptions(
+    entries: Iterable[Entry], wat: Shelf, damages: list[Lost], described: set[Damage]
+) -> Iterator[Slot]:
     """What was described and is not there, with the damage that it lies in, if any. Notes those in `described`."""
     for entry in entries:
         slot = _slot_of_description(entry)
+        if slot is None:
+            wat.orphan(entry)
+            continue
         for damage in (lost.damage for lost in damages):
             if damage.offset <= slot.start < damage.end:
                 slot.flaws, slot.start, slot.end = (_flaw(damage),), damage.offset, damage.end
@@ -147,13 +149,12 @@ def _flaw(damage: Damage) -> Flaw:
     return Flaw(FileType.WARC, damage.offset, damage.end, damage.reason, damage.message)
 
 
-def _slot_of_description(entry: Entry) -> Slot:
+def _slot_of_description(entry: Entry) -> Slot | None:
+    """The place of the record that it describes; None when it makes no sense."""
     try:
         description = read_description(entry.record.content if entry.record else b"")
-    except BadInput as error:
-        slot = Slot("unreadable", None, entry.uri, None, (), 0, 0, wat=entry)
-        slot.flaws = (Flaw(FileType.WAT, entry.start, entry.end, error.reason, error.message),)
-        return slot
+    except BadInput:
+        return None
     start, end = _place(description)
     slot = _slot(description.envelope.headers, start, end)
     slot.wat = entry

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 import pytest
 
@@ -27,6 +28,7 @@ from webmill.commoncrawl.aligned import read_pages
 from webmill.commoncrawl.page import Page
 from webmill.formats import warc_records as records
 from webmill.formats.typed_records import Response
+from webmill.formats.warc import Limits
 from webmill.formats.warc_writer import compress_record, encode_record
 from webmill.model import Headers
 
@@ -194,18 +196,21 @@ def test_a_record_that_the_wat_file_does_not_describe_makes_an_error_with_the_pa
 # --- other crawlers ---------------------------------------------------------------------------------------------------
 
 
-def record(
-    kind: str, name: str, *, uri: str = "https://e.org/", minute: int = 0, second: int = 0, **fields: str
-) -> bytes:
-    pairs = [
+def fields(
+    kind: str, name: str, *, uri: str = "https://e.org/", minute: int = 0, second: int = 0, **ids: str
+) -> list[tuple[str, str]]:
+    return [
         ("WARC-Type", kind),
         ("WARC-Record-ID", record_id(name)),
         ("WARC-Date", f"2024-07-12T10:{minute:02}:{second:02}Z"),
         ("WARC-Target-URI", uri),
-        *((f"WARC-{key.replace('_', '-')}", record_id(value)) for key, value in fields.items()),
+        *((f"WARC-{key.replace('_', '-')}", record_id(value)) for key, value in ids.items()),
         ("Content-Length", "1"),
     ]
-    return compress_record(Headers(pairs), b"x")
+
+
+def record(kind: str, name: str, **others: Any) -> bytes:
+    return compress_record(Headers(fields(kind, name, **others)), b"x")
 
 
 def grouped(*stored: bytes) -> list[tuple[str | None, ...] | str]:
@@ -268,7 +273,28 @@ def test_a_revisit_in_the_middle_is_a_page_with_its_metadata() -> None:
 
 def test_records_that_pages_are_not_made_of_are_told() -> None:
     stored = [record("response", "r1"), record("continuation", "c1"), record("conversion", "v1"), record("odd", "o1")]
-    assert grouped(*stored) == [(None, "r1", None), *["unexpected_record"] * 3]
+    untyped = record("", "u1")
+    assert grouped(*stored, untyped) == [(None, "r1", None), *["unexpected_record"] * 4]
+
+
+def test_names_of_fields_may_have_any_case() -> None:
+    lower = [
+        compress_record(Headers((name.lower(), value) for name, value in pairs), b"x")
+        for pairs in (
+            fields("request", "q1"),
+            fields("response", "r1", Concurrent_To="q1"),
+            fields("metadata", "m1", Concurrent_To="r1"),
+        )
+    ]
+    assert grouped(*lower) == [("q1", "r1", "m1")]
+
+
+def test_a_text_longer_than_the_limit_makes_an_error_and_not_half_a_text() -> None:
+    triple = make_triple([Spec("a"), Spec("long", text="word " * 1000), Spec("b")])
+    sources = (io.BytesIO(triple.of(kind)) for kind in (WARC, WAT, WET))
+    result = list(read_pages(*sources, limits=Limits(block=4000)))
+    assert names(result) == ["a", "b"]
+    assert [error.reason for error in errors(result)] == ["too_large"]
 
 
 def test_a_digest_that_does_not_fit_is_found_in_uncompressed_files() -> None:
