@@ -164,3 +164,26 @@ def test_warcio_and_fastwarc_read_what_we_wrote(sides: Sides, kind: str) -> None
     assert warcio == ours
     assert [number for number, _ in fastwarc] == ours
     assert [size for _, size in fastwarc] == [record.content_length for record in records_of(sides.files[kind])]
+
+
+def test_a_page_published_by_common_crawl_has_the_text_digest_and_language_it_was_published_with(
+    shared_data: Path, tmp_path: Path
+) -> None:
+    folder, ours = shared_data / "warc" / "commoncrawl", tmp_path / "whirlwind.warc.wet.gz"
+    derive(Job(warc=folder / "whirlwind.warc.gz", outputs={"wet": ours}))
+    names = ("WARC-Target-URI", "WARC-Date", "WARC-Refers-To", "WARC-Block-Digest", "WARC-Identified-Content-Language")
+    derived, published = (
+        [(record.content, [record.headers.get(name) for name in names]) for record in records_of(path)[1:]]
+        for path in (ours, folder / "whirlwind.warc.wet.gz")
+    )
+    assert derived == published
+
+
+def test_odd_warcs_of_others_are_derived(shared_data: Path, tmp_path: Path) -> None:
+    warcs = sorted((shared_data / "warc" / "warcio").glob("*.warc*"))
+    assert warcs
+    for warc in warcs:
+        files = {kind: tmp_path / output_name(warc.name, kind) for kind in ("wat", "wet")}
+        derived = derive(Job(warc=warc, outputs=files))
+        assert len(descriptions_of(files["wat"])) == derived.records
+        assert len(texts_of(files["wet"])) == derived.texts
