@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 from typing import Any
 
@@ -135,6 +136,13 @@ def test_files_may_be_missing() -> None:
     assert [page.text for page in pages(alone)] == [page.text for page in pages(triple.read())]
     with_text = list(read_pages(io.BytesIO(triple.warc), wet=io.BytesIO(triple.wet)))
     assert [page.text for page in pages(with_text)] == [page.text for page in pages(triple.read())]
+
+
+def test_files_compressed_as_a_whole_are_joined_too() -> None:
+    plain = make_plain(MIXED)
+    result = Triple(*(gzip.compress(plain.of(kind)) for kind in (WARC, WAT, WET))).read()
+    assert names(result) == [spec.name for spec in MIXED]
+    assert [page.text for page in pages(result)] == [page.text for page in pages(plain.read())]
 
 
 def test_descriptions_and_texts_in_another_order_find_their_pages() -> None:
