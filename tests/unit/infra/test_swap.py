@@ -54,10 +54,12 @@ def test_when_the_block_raises_the_old_files_stay_and_the_new_ones_go(tmp_path: 
     place = tmp_path / "place"
     with swap.replacing(place, beside=tmp_path) as fresh:
         fill(fresh, "old")
-    with pytest.raises(ZeroDivisionError):  # noqa: PT012 - it is the block that is tested
-        with swap.replacing(place, beside=tmp_path) as fresh:
-            fill(fresh, "new")
-            raise ZeroDivisionError
+    with (  # noqa: PT012 - it is the block that is tested
+        pytest.raises(ZeroDivisionError),
+        swap.replacing(place, beside=tmp_path) as fresh,
+    ):
+        fill(fresh, "new")
+        raise ZeroDivisionError
     assert (names(place), names(tmp_path)) == ({"old"}, {"place"})
 
 
