@@ -16,6 +16,7 @@ from webmill.collection import Collection
 from webmill.flows.demo import NAME, gather
 from webmill.flows.index import Options, index_collection
 from webmill.formats.warc import read_records
+from webmill.index import columnar
 from webmill.index.lookup import open_index
 from webmill.index.query import Query, answer, url_range
 from webmill.model import Damage
@@ -49,13 +50,15 @@ def demo(context: Context, /, *, serve: bool, keep: Path | None) -> None:
                 gathered = gather(web, root, started=datetime.now(UTC), seen=bar.advance)
             step(f"archived {gathered.pages:,} pages of {gathered.hosts} hosts", collection, gathered.warc)
             click.echo(f"  checked  {check(gathered.warc)}")
-            report = index_collection(collection, Options(), executor=executor, watch=context.progress)
+            options = Options(parquet=columnar.is_available())
+            report = index_collection(collection, options, executor=executor, watch=context.progress)
             step(
                 f"indexed  {report.captures:,} captures: ZipNum as Common Crawl's and pywb's",
                 collection,
                 collection.zipnum,
             )
-            step("         the same as Parquet, for DuckDB and Spark", collection, collection.table)
+            if options.parquet:
+                step("         the same as Parquet, for DuckDB and Spark", collection, collection.table)
             show_query(collection, web.home)
             click.echo(hints(collection) if keep else "\nKeep it with `webmill demo --keep demo/` and look inside.")
             if serve:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -13,6 +12,7 @@ from webmill.cli.context import Context, finish, note, pass_context
 from webmill.collection import Collection
 from webmill.flows.index import Options, Report, index_collection
 from webmill.formats.zipnum import LINES_PER_BLOCK
+from webmill.index import columnar
 from webmill.index.captures import Options as CaptureOptions
 from webmill.index.excessive import Keep
 from webmill.wiring import open_executor
@@ -100,7 +100,7 @@ def index(
         lines=lines,
         shards=shards,
         # One that is there is kept up: if that needs pyarrow, the message says so.
-        parquet=find_spec("pyarrow") is not None or where.table.exists() if parquet is None else parquet,
+        parquet=columnar.is_available() or where.table.exists() if parquet is None else parquet,
         from_scratch=not incremental,
     )
     with closing(open_executor(msgspec.structs.replace(settings, jobs=jobs or settings.jobs))) as executor:

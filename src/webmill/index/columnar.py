@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from importlib.util import find_spec
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -95,6 +96,11 @@ def _schema(arrow: Any) -> pa.Schema:
         "timestamp": arrow.timestamp("ms", tz="UTC"),
     }
     return arrow.schema([arrow.field(column.name, types[column.type], nullable=column.nullable) for column in COLUMNS])
+
+
+def is_available() -> bool:
+    """Whether the extra is installed; nothing is imported."""
+    return find_spec("pyarrow") is not None
 
 
 def _pyarrow() -> tuple[Any, Any]:
