@@ -11,7 +11,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
-EXTRAS = ("parquet", "redis", "rabbitmq", "s3", "sqs", "ray", "meilisearch", "opensearch", "postgres")
+EXTRAS = ("languages", "parquet", "redis", "rabbitmq", "s3", "sqs", "ray", "meilisearch", "opensearch", "postgres")
 RUN = HERE / "run.txt"
 
 

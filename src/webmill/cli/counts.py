@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 
-class Count(click.ParamType):
+class Count(click.ParamType[int]):
     name = "n"
 
     def __init__(self, *, least: int) -> None:

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from webmill.cli.context import Context, finish, note, pass_context
+from webmill.cli.counts import ANY_COUNT, AT_LEAST_ONE
 from webmill.collection import Collection
 from webmill.flows.index import Options, Report, index_collection
 from webmill.formats.zipnum import LINES_PER_BLOCK
@@ -43,19 +44,17 @@ Run it again after adding, changing or removing WARC files: only what changed is
     metavar="0..1",
     help="Fail if rules drop more.",
 )
-@click.option("--max-captures", type=click.IntRange(min=0), help="Drop URLs with more captures  [default: no limit]")
-@click.option("--keep", type=click.IntRange(min=0), default=0, show_default=True, help="Captures left of such a URL.")
+@click.option("--max-captures", type=ANY_COUNT, help="Drop URLs with more captures  [default: no limit]")
+@click.option("--keep", type=ANY_COUNT, default=0, show_default=True, help="Captures left of such a URL.")
 @click.option("--drop-revisits-first", is_flag=True, help="Its revisits go first; if that is enough, the rest stays.")
 @click.option("--post-append", is_flag=True, help="Tell POST requests apart by their bodies, as pywb does.")
 @click.option("--collection-field/--no-collection-field", default=True, help='Add "collection" to every line.')
-@click.option(
-    "--lines", default=LINES_PER_BLOCK, show_default=True, type=click.IntRange(min=1), help="Lines to a block."
-)
-@click.option("--shards", type=click.IntRange(min=1), help="How many shards  [default: by size]")
+@click.option("--lines", default=LINES_PER_BLOCK, show_default=True, type=AT_LEAST_ONE, help="Lines to a block.")
+@click.option("--shards", type=AT_LEAST_ONE, help="How many shards  [default: by size]")
 @click.option(
     "--parquet/--no-parquet", default=None, help="Write the columnar index too  [default: if pyarrow is there]"
 )
-@click.option("--jobs", type=click.IntRange(min=1), help="Processes  [default: one per core]")
+@click.option("--jobs", type=AT_LEAST_ONE, help="Processes  [default: one per core]")
 @click.option("--incremental/--from-scratch", default=True, help="Trust what an earlier run made, or not.")
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON on stdout.")
 @pass_context
@@ -121,11 +120,15 @@ def crawl_name(root: Path) -> str:
 
 
 def tell(collection: Collection, report: Report) -> None:
-    done = f"{report.indexed:,} indexed, {report.warcs - report.indexed:,} as before"
-    note(f"{report.warcs:,} WARC files ({done}, {report.removed:,} gone): {report.captures:,} captures")
+    done = f"{report.indexed:,} indexed, {report.kept:,} as before, {report.removed:,} gone"
+    note(f"{counted(report.warcs, 'archive')} ({done}): {counted(report.captures, 'capture')}")
     if report.blocked or report.excessive:
         note(f"left out: {report.blocked:,} blocked lines, {report.excessive:,} lines of URLs with too many captures")
-    tables = f", {report.tables:,} Parquet files" if report.tables else ""
-    note(f"{collection.zipnum}: {report.shards:,} shards{tables}" + ", nothing changed" * (not report.published))
+    made = [counted(report.shards, "shard")] + [counted(report.tables, "Parquet file")] * bool(report.tables)
+    note(f"{collection.zipnum}: {', '.join(made)}" + ", nothing changed" * (not report.published))
     for reason, count in report.not_in_tables.items():
-        note(f"{count:,} lines have no place in Parquet files ({reason}); the shards have them")
+        note(f"{counted(count, 'line')} not in Parquet, but in the shards: {reason}")
+
+
+def counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + "s" * (count != 1)

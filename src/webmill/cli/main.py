@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cdxj": ("webmill.cli.cdxj:cdxj", "Make, filter, merge, compress and query CDXJ indexes."),
     "dataset": ("webmill.cli.dataset:dataset", "Documents from WARC, WAT and WET files, as tracked tasks."),
     "demo": ("webmill.cli.demo:demo", "See webmill work on a small web of its own."),
+    "derive": ("webmill.cli.derive:derive", "Make WAT and WET files of WARC files."),
     "dropin": ("webmill.cli.dropin:dropin", "The commands of replay-cdxj-indexing-tools, by their old names."),
     "index": ("webmill.cli.index:index", "Index a collection of WARC files, as far as it changed."),
     "surt": ("webmill.cli.surt:surt", "Print the index key (SURT) of URLs."),
