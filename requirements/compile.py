@@ -12,6 +12,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 EXTRAS = ("languages", "parquet", "redis", "rabbitmq", "s3", "sqs", "ray", "meilisearch", "opensearch", "postgres")
+JUDGES = ("pywb>=2.10", "cdxj-indexer>=1.5", "setuptools<81", 'legacy-cgi; python_version >= "3.13"')
 RUN = HERE / "run.txt"
 
 
@@ -31,7 +32,7 @@ def main() -> None:
     compile_set("build", "-", stdin="hatchling>=1.27\neditables\n")
     extras = [f"--extra={extra}" for extra in EXTRAS]
     # Judges of our formats that cannot share our environment: pywb pins a redis client of 2016 and needs pkg_resources.
-    compile_set("judges", "-", stdin='pywb>=2.10\ncdxj-indexer>=1.5\nsetuptools<81\nlegacy-cgi; python_version >= "3.13"\n')
+    compile_set("judges", "-", stdin="\n".join(JUDGES) + "\n")
     compile_set("dev", "pyproject.toml", "--group=dev", *extras)
 
 
