@@ -51,6 +51,7 @@ class Report(msgspec.Struct, kw_only=True):
 
     warcs: int = 0
     indexed: int = 0
+    kept: int = 0  # were indexed before
     removed: int = 0
     captures: int = 0
     blocked: int = 0
@@ -195,7 +196,7 @@ def sort_out(
             current[path] = entry
         else:
             due[path] = Due(looks, is_settled(looks, now_ns=now))
-    report.warcs = len(current) + len(due) + len(report.rejects)
+    report.warcs, report.kept = len(current) + len(due) + len(report.rejects), len(current)
     return current, due
 
 
