@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import json
+import os
 import shutil
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -69,6 +74,23 @@ def index_from_scratch(root: Path, elsewhere: Path, options: Options | None = No
             put(elsewhere, str(file.relative_to(root)), file.read_bytes())
     index(elsewhere, options)
     return published(elsewhere)
+
+
+def at_rest() -> int:
+    """A clock for `index`: every file has rested."""
+    return time.time_ns() + LATER
+
+
+def webmill(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command, without processes of its own unless told otherwise: they take their time to start."""
+    command = [sys.executable, "-m", "webmill", *map(str, arguments)]
+    environment = {**os.environ, "WEBMILL_EXECUTOR_URL": "inline", **environment}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+
+def rejects(root: Path) -> list[dict[str, object]]:
+    file = root / "rejected" / "index.jsonl"
+    return [json.loads(line) for line in file.read_bytes().splitlines()] if file.exists() else []
 
 
 def indexes(root: Path) -> Path:

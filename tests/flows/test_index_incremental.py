@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
 from tests.flows.index_samples import (
-    LATER,
+    at_rest,
     index,
     index_from_scratch,
     indexes,
@@ -168,7 +168,7 @@ class Changes(RuleBasedStateMachine):
 
     @rule()
     def index_files_at_rest(self) -> None:
-        self.index_and_compare(clock=lambda: time.time_ns() + LATER)
+        self.index_and_compare(clock=at_rest)
 
     @rule()
     def index_files_just_changed(self) -> None:

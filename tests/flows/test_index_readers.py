@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.flows.index_samples import LATER, index, indexes, lines_of, put, tables, warc
+from tests.flows.index_samples import at_rest, index, indexes, lines_of, put, tables, warc
 from webmill.flows.index import Options
 from webmill.index.lookup import open_index
 from webmill.index.query import Query, answer, url_range
@@ -80,7 +80,7 @@ def rebuild(root: Path, expected: Callable[[Path], str], wait_for_looks: Callabl
     for turn in range(3):
         for number in range(GENERATIONS):
             make_generation(root, number)
-            index(root, OPTIONS, clock=lambda: time.time_ns() + LATER)
+            index(root, OPTIONS, clock=at_rest)
             if not turn:
                 generations[expected(root)] = number
             wait_for_looks()
