@@ -67,6 +67,22 @@ def frame(window: Window, kind: str, *, limits: Limits) -> tuple[Record | Damage
     return (record, flaw) if flaw else (record,)
 
 
+def frame_alone(member: bytes | bytearray, *, place: tuple[int, int], limits: Limits) -> Record | None:
+    """The record that fills an inflated member exactly: what nearly every member holds. None: let `frame` see to it."""
+    found = HEAD_END.search(member, 0, limits.head)
+    if not found or not member.startswith(WARC) or not member.endswith(TERMINATORS[0]):
+        return None
+    try:
+        head = parse_head(member[: found.end()], limits=limits)
+    except BadInput:
+        return None
+    end = found.end() + head.block
+    if end + len(TERMINATORS[0]) != len(member) or head.block > limits.block:
+        return None
+    content = bytes(memoryview(member)[found.end() : end])
+    return Record(head.version, head.headers, content, place[0], place[1] - place[0])
+
+
 def read_head(window: Window, kind: str, *, limits: Limits) -> Head | Damage:
     """The header, with the window moved past it; or the damage, with the window moved past that."""
     start = window.position

@@ -81,7 +81,10 @@ class Reading:
         try:
             most = min(self.limits.block, gzip_members.INFLATED_MOST)
             whole = gzip_members.inflate_whole(self.raw, most=most) if kind == "gzip" else None
-            if whole is not None:
+            place = start, self.raw.position
+            if whole is not None and (record := framing.frame_alone(whole, place=place, limits=self.limits)):
+                yield record
+            elif whole is not None:
                 items = list(_inside(Window.over(whole), limits=self.limits))
                 yield from _placed(items, start, self.raw.position)
             else:
