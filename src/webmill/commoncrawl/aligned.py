@@ -73,8 +73,9 @@ class _Join:
     def _page(self, group: Group) -> Page | ErrorDocument:
         flaws = dict.fromkeys(group.flaws)
         for slot in group.slots:
-            flaws.update(dict.fromkeys(slot.flaws))
-            self._blind = self._blind or slot.vague
+            if slot.flaws:
+                flaws.update(dict.fromkeys(slot.flaws))
+                self._blind = self._blind or slot.vague
         wet = self._find_text(group, flaws)
         _check_digests(group, wet, flaws)
         if not group.capture and not flaws:
@@ -130,7 +131,7 @@ class _Join:
     def _places(self, group: Group, wet: Entry | None) -> tuple[dict[FileType, tuple[int, int]], dict[FileType, int]]:
         self._leave(group)
         resume = self._resume()
-        offsets = {WARC: (group.slots[0].start, max(slot.end for slot in group.slots))}
+        offsets = {WARC: (group.slots[0].start, max([slot.end for slot in group.slots]))}
         if self._wat:
             offsets[WAT] = _span([slot.wat for slot in group.slots if slot.wat], resume[WAT])
         if self._wet:
@@ -139,9 +140,7 @@ class _Join:
 
     def _leave(self, group: Group) -> None:
         """What was read up to the end of the group is given out now; so is damage after it that it told of."""
-        last = group.slots[-1]
-        at = next(number for number, slot in enumerate(self._pending) if slot is last)
-        del self._pending[: at + 1]
+        del self._pending[: self._pending.index(group.slots[-1]) + 1]
         while self._pending and self._pending[0].told:
             del self._pending[0]
 
@@ -149,7 +148,7 @@ class _Join:
         """Where the first byte lies, in each file, that no page so far needed."""
         resume = {WARC: self._pending[0].start if self._pending else self._warc_to}
         if self._wat:
-            resume[WAT] = min([self._wat.position, *(slot.wat.start for slot in self._pending if slot.wat)])
+            resume[WAT] = min([self._wat.position, *[slot.wat.start for slot in self._pending if slot.wat]])
         if self._wet:
             resume[WET] = self._wet.position
         return resume
@@ -192,7 +191,9 @@ def _described(slot: Slot | None) -> Record | None:
 
 def _identity(group: Group) -> tuple[str | None, str | None]:
     """The target URI and the record id of the capture, also when only its metadata is left to tell."""
-    uri = next((slot.uri for slot in (group.capture, *group.slots) if slot and slot.uri), None)
+    if group.capture and group.capture.uri:
+        return group.capture.uri, group.capture.id
+    uri = next((slot.uri for slot in group.slots if slot.uri), None)
     if group.capture:
         return uri, group.capture.id
     if group.metadata and group.metadata.partners:
@@ -227,4 +228,4 @@ def _span(entries: list[Entry], position: int) -> tuple[int, int]:
     """From the first to the last; where there are none, the empty range at which we stand."""
     if not entries:
         return position, position
-    return min(entry.start for entry in entries), max(entry.end for entry in entries)
+    return min([entry.start for entry in entries]), max([entry.end for entry in entries])

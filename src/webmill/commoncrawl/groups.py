@@ -67,7 +67,7 @@ def group_slots(slots: Iterable[Slot]) -> Iterator[Group]:
             continue
         if role and group.slots and _belongs(slot, role, group, following):
             _claim(group, after)
-            after = [gap for gap in after if not gap.told]
+            after = []
             group.add(slot, role)
         else:
             yield from _settle(group, before, after, metadata_is_usual=metadata_is_usual)
@@ -101,7 +101,7 @@ def _belongs(slot: Slot, role: str, group: Group, following: Slot | None) -> boo
         return False
     if group.names(slot):
         return True
-    if slot.partners or group.lacks_a_partner() or not _is_near(slot, group.slots[-1]):
+    if slot.partners or not _is_near(slot, group.slots[-1]) or group.lacks_a_partner():
         return False
     # The request of the next page looks just like a request that comes after its response.
     return following is None or not (slot.id and slot.id in following.partners)
@@ -122,9 +122,9 @@ def _is_near(slot: Slot, other: Slot) -> bool:
 def _settle(group: Group, before: list[Slot], after: list[Slot], *, metadata_is_usual: bool) -> Iterator[Group]:
     """The group is complete: it and the damage beside it know of each other now."""
     if group.slots:
-        if group.lacks_a_partner():
+        if before and group.lacks_a_partner():
             _claim(group, before)
-        if not group.capture or (not group.metadata and metadata_is_usual):
+        if after and (not group.capture or (not group.metadata and metadata_is_usual)):
             _claim(group, after)
     yield from _alone(before)
     if group.slots:
