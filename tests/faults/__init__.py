@@ -59,8 +59,8 @@ class Stage:
     def __init__(self, module: str, *, under: Path) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="webmill-stage-"))
         self._under = under
-        environment = {**os.environ, "LD_PRELOAD": str(killer()), "PYTHONPATH": os.pathsep.join(sys.path)}
-        environment.pop("COVERAGE_PROCESS_START", None)
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("COVERAGE_")}
+        environment |= {"LD_PRELOAD": str(killer()), "PYTHONPATH": os.pathsep.join(sys.path)}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.faults.stage", str(killer()), module],
             stdin=subprocess.PIPE,

@@ -6,7 +6,9 @@ import errno
 import os
 import re
 import shutil
+import signal
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -159,3 +161,24 @@ def test_a_read_only_folder_is_named_with_its_repair(small_disk: Path) -> None:
     with pytest.raises(Misconfigured, match=rf"{os.strerror(errno.EROFS)}.*right|writable"):
         index(root)
     assert published(root) == before
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_it_leaves_the_old_index_and_goes_on_where_it_was(root: Path, sign: signal.Signals) -> None:
+    put(root, "old.warc.gz", warc(1))
+    index(root)
+    before = published(root)
+    for number in range(30):
+        put(root, f"{number:02d}.warc.gz", warc(*range(number, number + 300)))
+    command = [sys.executable, "-m", "webmill", "index", str(root), "--name", NAME, "--jobs", "2"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as run:
+        while len(list(root.glob("cdxj/*.cdxj"))) < 3:
+            assert run.poll() is None
+        run.send_signal(sign)
+        said = run.communicate()[1]
+    assert "Traceback" not in said
+    assert run.returncode == (130 if sign == signal.SIGINT else -signal.SIGTERM)
+    assert published(root) == before
+    index(root)
+    assert leftovers(root) == []
+    assert published(root) == index_from_scratch(root, root.parent / "elsewhere")

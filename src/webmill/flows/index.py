@@ -100,7 +100,9 @@ def _hints() -> Iterator[None]:
     try:
         yield
     except Unavailable as error:
-        message = f"{error}. Make room or repair it, then run the same command again; until then the old index stays"
+        message = (
+            f"{error}. Make room or repair it, then run the same command again. Readers keep a whole index"
+        )
         raise Unavailable(message) from error
 
 
