@@ -99,8 +99,9 @@ def lines_of(place: Path) -> list[dict[str, Any]]:
 
 def snapshot(folder: Folder) -> dict[str, bytes]:
     """What was made, without receipts: those have times in them."""
-    names = ("output", "errors")
-    files = (file for name in names for file in sorted((folder.path / name).glob("*")) if file.is_file())
+    files = (
+        file for name in ("output", "errors") for file in sorted((folder.path / name).glob("[!.]*")) if file.is_file()
+    )
     return {file.relative_to(folder.path).as_posix(): file.read_bytes() for file in files}
 
 
@@ -109,4 +110,13 @@ def receipts(folder: Folder) -> int:
 
 
 def drafts(folder: Folder) -> list[Path]:
-    return list(folder.path.rglob(".webmill-tmp-*"))
+    """What killed writers have left. A zombie's is not removed before its parent has reaped it: some containers' PID 1
+    takes its time."""
+    return [path for path in folder.path.rglob(".webmill-tmp-*") if not is_zombie(int(path.name.split("-")[2]))]
+
+
+def is_zombie(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return False

@@ -30,7 +30,7 @@ from webmill.flows.dataset_task import Doors, Job, Totals, open_receipts, run_ta
 from webmill.flows.watch import Watch
 from webmill.infra import atomic
 from webmill.infra.executor.base import Done, Executor, Failed
-from webmill.infra.ledger import Claim, Counts, Ledger, Task
+from webmill.infra.ledger import Claim, Ledger, Task
 from webmill.infra.retry import Policy
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """What this run did; `counts` is of all tasks of the dataset."""
+    """What this run did; `left` are the tasks of the dataset that are neither done nor failed now."""
 
     tasks: int = 0
     pages: int = 0
@@ -53,7 +53,7 @@ class Report(msgspec.Struct, kw_only=True):
     errors: int = 0
     failures: list[Failure] = []
     stopped: bool = False
-    counts: Counts | None = None
+    left: int = 0
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -84,7 +84,8 @@ def run_dataset(folder: Folder, run: Run) -> Report:
                 if not monitor.stopping:
                     raise
             report.stopped = monitor.stopping
-        report.counts = book.ledger.counts()
+        sweep(dataset)  # again: when the run began, workers of a killed one may have been about to die
+        report.left = book.unsettled()
     return report
 
 
@@ -119,10 +120,10 @@ def run_rounds(folder: Folder, dataset: Dataset, run: Run, book: RunLedger, moni
     for number in range(1, attempts + 1):
         report.failures = []
         run_round(folder, dataset, run, book, monitor, report, last=number == attempts)
-        if monitor.stopping or not book.ledger.counts().planned:
+        if monitor.stopping or not book.unsettled():
             break
         wait = BETWEEN_ROUNDS.wait(number, retry_after=None, random=random.random())  # noqa: S311 - only spreads load
-        log.warning("tasks wait for another try", extra={"tasks": book.ledger.counts().planned, "seconds": wait})
+        log.warning("tasks wait for another try", extra={"tasks": book.unsettled(), "seconds": wait})
         monitor.wait(wait)
 
 

@@ -9,51 +9,56 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from webmill.infra.ledger import Claim, Ledger
+from webmill.infra.ledger import Claim, Ledger, State
 
-LEASE = 0.5
+LEASE = 0.001  # until the next round; the clock stands still, so it is not the length that counts
 
 
 class Rounds:
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         self.now = 0.0
+        self._clock = clock
 
     def __call__(self) -> float:
         return self.now
 
-    def begin(self) -> None:
-        self.now = max(time.time(), self.now + 1.0)
-
-    def begin_after(self, moments: Iterable[float]) -> None:
-        """For a machine whose clock was set back since."""
-        self.now = max([self.now, *moments]) + 1.0
+    def begin(self, *, after: Iterable[float]) -> None:
+        """Later than anything that was noted before, also on a machine whose clock was set back since."""
+        self.now = max([self._clock(), self.now, *after]) + 2 * LEASE
 
 
 class RunLedger:
     """For the one run that holds the lock."""
 
-    def __init__(self, path: Path) -> None:
-        self._rounds = Rounds()
+    def __init__(self, path: Path, *, clock: Callable[[], float] = time.time) -> None:
+        self._rounds = Rounds(clock)
         self.ledger = Ledger(path, max_attempts=sys.maxsize, clock=self._rounds)
 
     def close(self) -> None:
         self.ledger.close()
 
+    def unsettled(self) -> int:
+        """Neither done nor failed."""
+        counts = self.ledger.counts()
+        return counts.planned + counts.running
+
     def round(self, worker: str) -> Iterator[Claim]:
         """Everything that is to be done now, once."""
-        self._rounds.begin()
-        counts = self.ledger.counts()
+        self._rounds.begin(after=self._times("running"))
         claim = self.ledger.claim(worker, lease=LEASE)
-        if claim is None and counts.planned + counts.running:
-            self._rounds.begin_after(entry.changed + LEASE for entry in self.ledger.entries() if entry.state != "done")
+        if claim is None and self.unsettled():  # planned for a moment that our clock has not reached: set back
+            self._rounds.begin(after=self._times("planned"))
             claim = self.ledger.claim(worker, lease=LEASE)
         while claim:
             yield claim
             claim = self.ledger.claim(worker, lease=LEASE)
+
+    def _times(self, state: State) -> list[float]:
+        return [entry.changed for entry in self.ledger.entries(state)]
 
     def failed(self, claim: Claim, reason: str, *, again: bool) -> None:
         """`again`: in the next round."""

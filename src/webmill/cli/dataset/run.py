@@ -55,7 +55,8 @@ def run(context: Context, /, *, name: str, root: Path, executor: str | None, job
     else:
         tell(report)
     look = f"`webmill dataset tasks {name}` and `webmill dataset errors {name}` say why"
-    finish(rejected=len(report.failures) + report.errors, where=look)
+    left = 0 if report.stopped else report.left
+    finish(rejected=len(report.failures) + report.errors + left, where=look)
 
 
 def choose(settings: ExecutorSettings, compute: Compute, *, executor: str | None, jobs: int | None) -> ExecutorSettings:
@@ -78,8 +79,8 @@ def tell(report: Report) -> None:
     )
     for failure in report.failures[:10]:
         note(f"failed: {failure.task}: {failure.reason[:500]}")
-    if report.stopped:
-        note("stopped: run it again to go on")
+    if report.left:
+        note(f"{'stopped' if report.stopped else 'unfinished'}: {report.left:,} tasks are left; run it again to go on")
 
 
 @click.command(
