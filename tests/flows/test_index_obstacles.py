@@ -182,3 +182,15 @@ def test_interrupted_it_leaves_the_old_index_and_goes_on_where_it_was(root: Path
     index(root)
     assert leftovers(root) == []
     assert published(root) == index_from_scratch(root, root.parent / "elsewhere")
+
+
+def test_what_dead_workers_left_goes_although_their_ids_are_taken(root: Path) -> None:
+    """By other processes, or by their zombies, which a container without an init keeps."""
+    put(root, "a.warc.gz", warc(1))
+    index(root)
+    name = f".webmill-tmp-{os.getpid()}-0123456789abcdef"
+    for folder in ("cdxj", f"crawl-data/{NAME}", f"cc-index/collections/{NAME}/indexes"):
+        put(root, f"{folder}/{name}", b"half")
+    put(root, "b.warc.gz", warc(2))
+    index(root)
+    assert leftovers(root) == []

@@ -21,7 +21,7 @@ import msgspec
 from webmill import __version__
 from webmill.collection import Collection
 from webmill.errors import NotFound, Unavailable
-from webmill.flows.index_publishing import Options, digest_of, plan_publishing, publish, write_shards
+from webmill.flows.index_publishing import Options, digest_of, no_temps_in, plan_publishing, publish, write_shards
 from webmill.flows.watch import Watch
 from webmill.index.archives import cdxj_name, find_archives
 from webmill.index.jobs import WarcDone, WarcJob, index_warc
@@ -100,27 +100,25 @@ def _hints() -> Iterator[None]:
     try:
         yield
     except Unavailable as error:
-        message = (
-            f"{error}. Make room or repair it, then run the same command again. Readers keep a whole index"
-        )
+        message = f"{error}. Make room or repair it, then run the same command again. Readers keep a whole index"
         raise Unavailable(message) from error
 
 
 @contextmanager
 def _tidy(collection: Collection) -> Iterator[None]:
     """Before, for runs that were killed; after, for workers that were."""
-    remove_leftovers(collection)
-    try:
-        yield
-    finally:
+    with no_temps_in(collection.cdxj, collection.rejected, collection.crawl_data):
         remove_leftovers(collection)
+        try:
+            yield
+        finally:
+            remove_leftovers(collection)
 
 
 def remove_leftovers(collection: Collection) -> None:
     """Only for the holder of the lock."""
-    for folder in (collection.cdxj, collection.rejected, collection.zipnum, collection.crawl_data):
-        if folder.is_dir():
-            atomic.remove_stale_temps(folder)
+    if collection.zipnum.is_dir():
+        atomic.remove_stale_temps(collection.zipnum)
     swap.remove_unfinished(collection.table, beside=collection.tables_aside)
     for sorting in collection.cdxj.glob("webmill-sort-*"):
         shutil.rmtree(sorting, ignore_errors=True)

@@ -8,9 +8,10 @@ says beforehand that what is published is in doubt, and afterwards what it is.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
@@ -104,6 +105,7 @@ def publish(
     refused: Refused = {}
     with (
         zipnum.rebuilding(collection.zipnum, naming="stamped") as target,
+        no_temps_in(collection.zipnum),
         replacing_tables(collection, options) as tables,
     ):
         with clean_failure(target):
@@ -124,6 +126,24 @@ def publish(
     )
     state.set_published(collection.name, made)
     return made
+
+
+@contextmanager
+def no_temps_in(*folders: Path) -> Iterator[None]:
+    """Neither before nor after. For the holder of a lock, which says that whoever left some is gone.
+
+    A process id does not say so: in a container without an init the dead keep theirs.
+    """
+    _remove_temps(folders)
+    try:
+        yield
+    finally:
+        _remove_temps(folders)
+
+
+def _remove_temps(folders: Iterable[Path]) -> None:
+    for file in chain.from_iterable(folder.glob(f"{atomic.RESERVED}tmp-*") for folder in folders):
+        file.unlink(missing_ok=True)
 
 
 # --- shards -----------------------------------------------------------------------------------------------------------

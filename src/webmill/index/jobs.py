@@ -65,7 +65,8 @@ def _index_warc(job: WarcJob, warc: Path) -> WarcDone:
         if job.fields:  # before sorting: a field more can change the order of lines that begin alike
             batches = add_fields(batches, job.fields, counts=Additions())
         digest = hashlib.sha256()
-        with closing(sort_lines(batches, folder=job.cdxj.parent)) as ordered, atomic.writing(job.cdxj) as out:
+        ordered = sort_lines(batches, folder=job.cdxj.parent)
+        with closing(ordered), atomic.writing(job.cdxj) as out:  # type: ignore[type-var]  # it is a generator
             captures = write_batches(digested(ordered, digest), out)
     if _times(warc) != before:
         flaws.append(Flaw(0, before[0], "changed", "it was changed while it was read: run again when it is at rest"))

@@ -7,7 +7,7 @@ ends.
 from __future__ import annotations
 
 import errno
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,9 +20,7 @@ OBJECT = 64  # what a bytes object and its place in a list need beside the bytes
 SLICE = 1024
 
 
-def sort_lines(
-    batches: Iterable[Batch], *, memory: int = MEMORY, folder: Path | None = None
-) -> Generator[Batch, None, None]:
+def sort_lines(batches: Iterable[Batch], *, memory: int = MEMORY, folder: Path | None = None) -> Iterator[Batch]:
     """All lines in byte order, repeats kept. `folder` is where runs go (the system's temporary folder unless given)."""
     with TemporaryDirectory(prefix="webmill-sort-", dir=folder) as temporary:
         runs: list[Path] = []
