@@ -31,11 +31,19 @@ class Source(msgspec.Struct, frozen=True):
     etag: str
 
 
+Range = tuple[FileType, int, int]  # bytes of a file
+
+
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """`resume` is where to read on, in each file. `output` and `errors` are None when the part has none."""
+    """`resume` is where to read on, in each file. `output` and `errors` are None when the part has none.
+
+    `used` are records behind `resume` that have had their say: those of a page, or of an error. Files that are damaged
+    have such: reading on begins at the oldest record that nobody has asked for yet.
+    """
 
     number: int
     resume: dict[FileType, int]
+    used: tuple[Range, ...] = ()
     sources: dict[FileType, Source]
     output: Delivered | None
     errors: Delivered | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import BinaryIO
@@ -21,10 +22,10 @@ PATIENCE = Policy(attempts=4)
 @contextmanager
 def opened_files(
     files: Files, find: Find, *, start: Mapping[FileType, int], known: Mapping[FileType, Source]
-) -> Iterator[tuple[dict[FileType, BinaryIO], dict[FileType, Source]]]:
+) -> Iterator[tuple[dict[FileType, Replay], dict[FileType, Source]]]:
     """`known` is how they were before: BadInput `source_changed` when one is another file by now."""
     with ExitStack() as stack:
-        streams: dict[FileType, BinaryIO] = {}
+        streams: dict[FileType, Replay] = {}
         sources: dict[FileType, Source] = {}
         for file_type, path in files.items():
             storage, key = find(path)
@@ -34,12 +35,40 @@ def opened_files(
                 message = f"not the file that this task began to read ({source} now, {known[file_type]} then)"
                 raise BadInput(message, reason="source_changed", source=path)
             at = start.get(file_type, 0)
-            streams[file_type] = stack.enter_context(_open(storage, key, source, at=at))
+            streams[file_type] = Replay(stack.enter_context(_open(storage, key, source, at=at)), at=at)
         yield streams, sources
 
 
 def _open(storage: Readable, key: str, source: Source, *, at: int) -> BinaryIO:
     return buffered(_Patient(storage, key, source, at=at)) if at < source.size else io.BytesIO()
+
+
+class Replay:
+    """A stream that can be read again from any byte that was not forgotten: no second request for it."""
+
+    def __init__(self, stream: BinaryIO, *, at: int) -> None:
+        self._stream = stream
+        self._pieces: deque[tuple[int, bytes]] = deque()
+        self._end = self._at = at
+
+    def read(self, size: int, /) -> bytes:
+        if self._at == self._end:
+            data = self._stream.read(size)
+            if data:
+                self._pieces.append((self._end, data))
+            self._end += len(data)
+        else:
+            offset, piece = next(kept for kept in self._pieces if kept[0] <= self._at < kept[0] + len(kept[1]))
+            data = piece[self._at - offset : self._at - offset + size]
+        self._at += len(data)
+        return data
+
+    def forget(self, before: int) -> None:
+        while self._pieces and self._pieces[0][0] + len(self._pieces[0][1]) <= before:
+            self._pieces.popleft()
+
+    def rewind(self, to: int) -> None:
+        self._at = to
 
 
 class _Patient(RawStream):

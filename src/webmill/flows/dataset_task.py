@@ -9,10 +9,9 @@ at once, and its output is the same.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from functools import partial
-from typing import Any
 
 import msgspec
 
@@ -25,8 +24,8 @@ from webmill.extract.index_record import IndexRecord, make_index_record
 from webmill.flows.dataset_config import Dataset, Errors, Write, is_address, is_queue
 from webmill.flows.dataset_errors import document_error, file_error
 from webmill.flows.dataset_manifest import Files
-from webmill.flows.dataset_receipts import Receipt, Receipts
-from webmill.flows.dataset_sources import opened_files
+from webmill.flows.dataset_receipts import Range, Receipt, Receipts, Source
+from webmill.flows.dataset_sources import Replay, opened_files
 from webmill.flows.dataset_stall import Stall
 from webmill.formats.typed_records import FileType
 from webmill.infra.queue.base import Queue
@@ -90,6 +89,7 @@ def run_task(job: Job) -> Totals:
             receipt = Receipt(
                 number=len(done),
                 resume=part.resume,
+                used=part.still_used(),
                 sources=part.sources,
                 output=sink.deliver(name, part.rows) if part.rows else None,
                 errors=error_sink.deliver(name, part.errors) if part.errors else None,
@@ -129,9 +129,13 @@ def totals_of(done: Iterable[Receipt]) -> Totals:
 class Part:
     """Pages in the making, until they are enough."""
 
-    def __init__(self, job: Job, make: custom.MakeDocument, sources: dict[FileType, Any]) -> None:
+    def __init__(
+        self, job: Job, make: custom.MakeDocument, sources: dict[FileType, Source], used: Iterable[Range]
+    ) -> None:
         self._job, self._make = job, make
         self.sources = sources
+        self._before = frozenset(used)
+        self._used = set(used)
         self.rows: list[Row] = []
         self.errors: list[Row] = []
         self.reasons: dict[str, int] = {}
@@ -146,8 +150,11 @@ class Part:
     def add(self, item: Page | ErrorDocument) -> None:
         self.resume = dict(item.resume)
         if isinstance(item, ErrorDocument):
-            self._fail(file_error(item, files=self._job.files))
+            if not self._was_told(item):
+                self._fail(file_error(item, files=self._job.files))
+            self._used.update(ranges_of(item))
             return
+        self._used.update(ranges_of(item))
         self.pages += 1
         try:
             made = self._make(item)
@@ -163,6 +170,13 @@ class Part:
             self.rows.append(Row(made, line))
             self._bytes += len(line)
 
+    def still_used(self) -> tuple[Range, ...]:
+        return tuple(sorted(one for one in self._used if one[2] > self.resume.get(one[0], 0)))
+
+    def _was_told(self, item: ErrorDocument) -> bool:
+        """In an earlier part, where these very records belonged to a page or were told."""
+        return item.page is None and all((flaw.file_type, flaw.start, flaw.end) in self._before for flaw in item.flaws)
+
     def _fail(self, record: ErrorRecord) -> None:
         line = msgspec.json.encode(record)
         self.errors.append(Row(record, line))
@@ -170,23 +184,51 @@ class Part:
         self._bytes += len(line)
 
 
+def ranges_of(item: Page | ErrorDocument) -> Iterator[Range]:
+    """The records of WAT and WET files that an item is made of, or tells of. What is in WARC files comes in order."""
+    page = item.page if isinstance(item, ErrorDocument) else item
+    if page:
+        wat = (page.wat.request, page.wat.capture, page.wat.metadata)
+        for file_type, record in (*((FileType.WAT, record) for record in wat), (FileType.WET, page.wet)):
+            if record:
+                yield file_type, record.offset, record.offset + record.length
+    if isinstance(item, ErrorDocument):
+        for flaw in item.flaws:
+            if flaw.file_type is not FileType.WARC:
+                yield flaw.file_type, flaw.start, flaw.end
+
+
 def make_parts(job: Job, make: custom.MakeDocument, done: list[Receipt], stall: Stall) -> Iterator[Part]:
+    """Every part begins its reading anew, as after a kill: so a kill changes nothing, whatever is in the files."""
     start = done[-1].resume if done else {}
     known = done[-1].sources if done else {}
+    used = done[-1].used if done else ()
     with opened_files(job.files, partial(find, job), start=start, known=known) as (streams, sources):
-        part = Part(job, make, sources)
-        for item in read_pages(
-            streams[FileType.WARC], streams.get(FileType.WAT), streams.get(FileType.WET), start=start
-        ):
-            # Errors follow their page, and the place to read on lies behind all of them: a part ends before a page.
-            if isinstance(item, Page) and part.is_full():
-                yield part
-                part = Part(job, make, sources)
-            part.add(item)
-            stall.moved()
-        part.last = True
-        part.resume = part.resume or dict(start)
-        yield part
+        while True:
+            part = Part(job, make, sources, used)
+            part.resume = dict(start)
+            fill(part, streams, start, stall)
+            yield part
+            if part.last:
+                return
+            start, used = part.resume, part.still_used()
+            for file_type, stream in streams.items():
+                stream.rewind(start[file_type])
+
+
+def fill(part: Part, streams: Mapping[FileType, Replay], start: Mapping[FileType, int], stall: Stall) -> None:
+    """Until it is full, or the files are at their end."""
+    warc, wat, wet = (streams.get(file_type) for file_type in (FileType.WARC, FileType.WAT, FileType.WET))
+    assert warc  # every line of a manifest has one
+    for item in read_pages(warc, wat, wet, start=start):
+        # Errors follow their page, and the place to read on lies behind all of them: a part ends before a page.
+        if isinstance(item, Page) and part.is_full():
+            return
+        part.add(item)
+        for file_type, stream in streams.items():
+            stream.forget(item.resume[file_type])
+        stall.moved()
+    part.last = True
 
 
 # --- what the dataset names -------------------------------------------------------------------------------------------
