@@ -149,6 +149,15 @@ def test_temps_are_removed_when_their_owner_is_gone_and_not_before(tmp_path: Pat
     assert names(tmp_path) == [".webmill-tmp-x", "other.tmp"]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only /proc tells a zombie")
+def test_a_temp_of_a_dead_owner_that_nobody_buried_is_removed(tmp_path: Path) -> None:
+    with half_way_writer(tmp_path / "f") as child:
+        child.send_signal(signal.SIGKILL)
+        while b") Z" not in Path(f"/proc/{child.pid}/stat").read_bytes():
+            pass  # it is dying; we do not wait() for it, so it stays a zombie
+        assert remove_stale_temps(tmp_path) == 1
+
+
 def test_a_temp_whose_owner_lives_in_another_container_is_kept(tmp_path: Path) -> None:
     """There its process id means nothing to us; its lock does."""
     with half_way_writer(tmp_path / "f") as child:
