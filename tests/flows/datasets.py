@@ -59,9 +59,11 @@ def write_files(folder: Path, *, files: int, count: int) -> list[str]:
     return [write_triple(folder, f"f{file}", make_triple(pages(file, count))) for file in range(files)]
 
 
-def create(root: Path, lines: Iterable[str], *, source: Path, **sections: dict[str, object]) -> Folder:
+def create(root: Path, lines: Iterable[str], *, source: Path | str, **sections: dict[str, object]) -> Folder:
+    """`source` is a folder, with your function in it, or an address."""
     table = {"name": "test", "manifest": list(lines), "read": {"from": str(source)}, **sections}
-    folder, _ = dataset_folder.create(msgspec.convert(table, Dataset), root, beside=source, read_lines=_no_file)
+    beside = source if isinstance(source, Path) else root
+    folder, _ = dataset_folder.create(msgspec.convert(table, Dataset), root, beside=beside, read_lines=_no_file)
     return folder
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import islice
 from pathlib import Path
 
@@ -28,10 +29,10 @@ def view(*, name: str, root: Path, as_json: bool) -> None:
     folder = open_folder(folder_of(name, root))
     state = dataset_views.overview(folder)
     if as_json:
-        click.echo(msgspec.json.encode({"dataset": folder.dataset, "state": state}))
+        click.echo(without_secrets(msgspec.json.encode({"dataset": folder.dataset, "state": state})))
         return
     click.echo(line_of(state))
-    click.echo(msgspec.json.format(msgspec.json.encode(folder.dataset)))
+    click.echo(without_secrets(msgspec.json.format(msgspec.json.encode(folder.dataset))))
 
 
 @click.command(
@@ -71,6 +72,11 @@ def errors(context: Context, /, *, name: str, root: Path, limit: int | None) -> 
     folder = open_folder(folder_of(name, root))
     for line in islice(dataset_views.error_lines(folder, doors(context.settings().http)), limit):
         click.echo(line, nl=False)
+
+
+def without_secrets(text: bytes) -> bytes:
+    """Addresses of stores and brokers may hold a password: s3://KEY:SECRET@BUCKET."""
+    return re.sub(rb'://[^/@"]*@', b"://***@", text)
 
 
 def line_of(state: dataset_views.Overview) -> str:
