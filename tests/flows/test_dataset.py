@@ -27,9 +27,12 @@ from webmill.extract.document import Document
 from webmill.extract.index_record import IndexRecord
 from webmill.flows import dataset_folder
 from webmill.flows.dataset_folder import open_folder
+from webmill.flows.dataset_receipts import Receipt, Receipts
 from webmill.flows.dataset_views import error_lines, receipts_of, redrive
 from webmill.formats import warc_records as records
 from webmill.infra.queue.sqlite import SqliteQueue
+from webmill.infra.sinks.base import Delivered
+from webmill.infra.storage.memory import MemoryStorage
 
 SMALL = {"pages_per_part": 4}
 
@@ -408,6 +411,42 @@ def test_a_damaged_receipt_is_passed_over_with_all_that_follow(tmp_path: Path, h
     assert snapshot(folder) == expected
     assert sorted(file.name for file in place.iterdir()) == [f"{n:05d}.json" for n in range(5)]
     assert views(folder)[0].totals.pages == 20
+
+
+def test_a_part_that_is_not_the_same_twice_is_a_conflict() -> None:
+    receipts = Receipts(MemoryStorage(), "task", files=None, error_files=None)
+    one = Receipt(
+        number=0,
+        resume={WARC: 5},
+        sources={},
+        output=Delivered("task-00000.jsonl", 1, 9, "sha256:a"),
+        errors=None,
+        pages=1,
+        skipped=0,
+        reasons={},
+        last=False,
+        seconds=1.0,
+    )
+    receipts.add(one)
+    receipts.add(msgspec.structs.replace(one, seconds=2.0))
+    with pytest.raises(Conflict, match="not the same"):
+        receipts.add(msgspec.structs.replace(one, output=Delivered("task-00000.jsonl", 1, 9, "sha256:b")))
+    assert receipts.read() == [one]
+
+
+def test_a_triple_of_common_crawl(tmp_path: Path, shared_data: Path) -> None:
+    import duckdb
+
+    stem = "CC-MAIN-20240712094214-20240712124214-00000.warc"
+    line = f"WARC:{stem}.gz|WAT:{stem}.wat.gz|WET:{stem}.wet.gz"
+    write: dict[str, object] = {"format": "parquet", "pages_per_part": 300}
+    folder = create(tmp_path, [line], source=shared_data / "triple", write=write)
+    report = run(folder)
+    assert (report.documents, report.errors, report.failures) == (1143, 0, [])
+    with duckdb.connect() as database:
+        columns = "count(distinct id), count(text), count(distinct language)"
+        found = database.execute(f"select {columns} from '{folder.path}/output/*.parquet'").fetchone()
+    assert found == (1143, 1137, 17)  # as grep counts languages-cld2 in the WARC file
 
 
 def test_the_output_does_not_depend_on_hash_seed_time_zone_or_language(tmp_path: Path) -> None:
