@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -32,6 +33,7 @@ from webmill.flows.dataset_views import error_lines, receipts_of, redrive
 from webmill.formats import warc_records as records
 from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.infra.sinks.base import Delivered
+from webmill.infra.storage.base import Stat
 from webmill.infra.storage.memory import MemoryStorage
 
 SMALL = {"pages_per_part": 4}
@@ -413,13 +415,12 @@ def test_a_damaged_receipt_is_passed_over_with_all_that_follow(tmp_path: Path, h
     assert views(folder)[0].totals.pages == 20
 
 
-def test_a_part_that_is_not_the_same_twice_is_a_conflict() -> None:
-    receipts = Receipts(MemoryStorage(), "task", files=None, error_files=None)
-    one = Receipt(
-        number=0,
-        resume={WARC: 5},
+def receipt(number: int) -> Receipt:
+    return Receipt(
+        number=number,
+        resume={WARC: 5 * number},
         sources={},
-        output=Delivered("task-00000.jsonl", 1, 9, "sha256:a"),
+        output=Delivered(f"task-{number:05d}.jsonl", 1, 9, "sha256:a"),
         errors=None,
         pages=1,
         skipped=0,
@@ -427,11 +428,32 @@ def test_a_part_that_is_not_the_same_twice_is_a_conflict() -> None:
         last=False,
         seconds=1.0,
     )
+
+
+def test_a_part_that_is_not_the_same_twice_is_a_conflict() -> None:
+    receipts, one = Receipts(MemoryStorage(), "task", files=None, error_files=None), receipt(0)
     receipts.add(one)
     receipts.add(msgspec.structs.replace(one, seconds=2.0))
     with pytest.raises(Conflict, match="not the same"):
         receipts.add(msgspec.structs.replace(one, output=Delivered("task-00000.jsonl", 1, 9, "sha256:b")))
     assert receipts.read() == [one]
+
+
+class Overtaking(MemoryStorage):
+    """While one worker looks through the receipts, another adds one."""
+
+    def list(self, prefix: str = "", *, start_after: str = "") -> Iterator[Stat]:
+        seen = [*super().list(prefix, start_after=start_after)]
+        if seen and len(seen) < 2:
+            Receipts(self, "task", files=None, error_files=None).add(receipt(1))
+        return iter(seen)
+
+
+def test_a_receipt_that_another_worker_adds_meanwhile_is_not_removed() -> None:
+    receipts = Receipts(Overtaking(), "task", files=None, error_files=None)
+    receipts.add(receipt(0))
+    assert receipts.read_and_clear() == [receipt(0)]
+    assert receipts.read() == [receipt(0), receipt(1)]
 
 
 def test_a_triple_of_common_crawl(tmp_path: Path, shared_data: Path) -> None:

@@ -70,27 +70,35 @@ class Receipts:
 
     def read(self) -> list[Receipt]:
         """From the first on, as far as they can be trusted."""
+        return self._read()[0]
+
+    def read_and_clear(self) -> list[Receipt]:
+        """Those that cannot be trusted are removed: they would stand in the way of the new ones.
+
+        Only those: what another worker at this task has written since stays.
+        """
+        good, passed_over = self._read()
+        for key in passed_over:
+            self._storage.delete(key)
+        return good
+
+    def _read(self) -> tuple[list[Receipt], list[str]]:
         good: list[Receipt] = []
-        for stat in self._storage.list(self._prefix):
+        keys = [stat.key for stat in self._storage.list(self._prefix)]
+        for key in keys:
             try:
-                receipt = _unseal(self._storage.read(stat.key), source=stat.key)
-                self._prove(receipt, number=len(good), key=stat.key)
+                receipt = _unseal(self._storage.read(key), source=key)
+                self._prove(receipt, number=len(good), key=key)
             except (BadInput, NotFound) as error:
-                log.warning("receipt_not_trusted", extra={"key": stat.key, "reason": str(error)})
+                log.warning("receipt_not_trusted", extra={"key": key, "reason": str(error)})
                 break
             good.append(receipt)
-        return good
+        return good, keys[len(good) :]
 
     def read_after(self, count: int) -> list[Receipt]:
         """Those that came since there were so many; a quick look, for those who watch."""
         keys = [stat.key for stat in self._storage.list(self._prefix) if stat.key >= self._key(count)]
         return [_unseal(self._storage.read(key), source=key) for key in keys]
-
-    def forget_from(self, number: int) -> None:
-        """Those that were passed over must not stand in the way of the new ones."""
-        for stat in list(self._storage.list(self._prefix)):
-            if stat.key >= self._key(number):
-                self._storage.delete(stat.key)
 
     def add(self, receipt: Receipt) -> None:
         """Conflict: another worker has this task, and was first with another part than ours."""

@@ -79,10 +79,9 @@ def run_task(job: Job) -> Totals:
         sink = stack.enter_context(closing(open_sink(job.dataset.write, kind, job)))
         error_sink = stack.enter_context(closing(open_sink(job.dataset.errors, ErrorRecord, job)))
         receipts = open_receipts(job)
-        done = receipts.read()
+        done = receipts.read_and_clear()
         if done and done[-1].last:
             return totals_of(done)
-        receipts.forget_from(len(done))
         began = time.monotonic()
         for part in make_parts(job, make, done, stall):
             name = f"{job.task}-{len(done):05d}"
