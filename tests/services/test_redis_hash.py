@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from webmill.infra.redis_hash import fill_hash, replace_hash
 
 pytestmark = pytest.mark.server("redis")
 
-KEY = "webmill-test-paths"
+KEY = f"webmill-test-paths-{os.getpid()}"  # one server serves several test processes
 PAIRS = [(b"%d.warc.gz" % number, b"/data/%d.warc.gz" % number) for number in range(1234)]
 
 
