@@ -2,11 +2,13 @@
 
 storage    a path · file:PATH · memory: · http(s)://… (reading) · s3://BUCKET/PREFIX?endpoint=…
 queue      sqlite:FILE · memory: · amqp(s)://…
+stream     sqs://QUEUE?region=… · kinesis://STREAM?region=… (writing)
 executor   pool · inline · ray:auto · ray://HOST:PORT
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -18,6 +20,7 @@ from webmill.errors import Misconfigured
 from webmill.infra.executor.base import Executor
 from webmill.infra.queue.base import Queue
 from webmill.infra.retry import Policy
+from webmill.infra.sinks.base import Sink
 from webmill.infra.storage.base import Readable, Storage
 from webmill.infra.storage.retrying import Retrying, RetryingReads
 
@@ -86,6 +89,20 @@ def open_queue(settings: QueueSettings, *, name: str, folder: Path) -> Queue:
 
         return RabbitQueue(settings.url, name=name, max_attempts=settings.attempts)
     raise Misconfigured(f"unknown queue {settings.url}: use sqlite:FILE, amqp://… or memory:")
+
+
+def open_stream(url: str, id_of: Callable[[object], str]) -> Sink:
+    """Where rows are only sent to. `id_of` tells a row's value from others."""
+    scheme = scheme_of(url)[0]
+    if scheme == "sqs":
+        from webmill.infra.sinks.sqs import SqsSink
+
+        return SqsSink(url)
+    if scheme == "kinesis":
+        from webmill.infra.sinks.kinesis import KinesisSink
+
+        return KinesisSink(url, id_of=id_of)
+    raise Misconfigured(f"unknown stream {scheme}: use sqs://QUEUE or kinesis://STREAM")
 
 
 def open_executor(settings: ExecutorSettings) -> Executor:

@@ -31,3 +31,10 @@ def postgres_url() -> Iterator[str]:
 def s3_url() -> Iterator[str]:
     with url_of("s3") as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def aws_url() -> Iterator[str]:
+    """The endpoint of SQS and Kinesis."""
+    with url_of("aws") as url:
+        yield url

@@ -19,7 +19,9 @@ from webmill.infra.sinks.json_lines import Compression
 Count = Annotated[int, msgspec.Meta(ge=1)]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _SCHEME = re.compile(r"[a-z][a-z0-9+]+:", re.ASCII)
-QUEUES = ("sqlite:", "amqp:", "amqps:")
+STREAMS = ("sqs:", "kinesis:")
+QUEUES = ("sqlite:", "amqp:", "amqps:", *STREAMS)
+_SECRET = re.compile(r"://[^/@]*@")
 
 
 class Read(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"source": "from"}):
@@ -37,7 +39,8 @@ class Make(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Write(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`to` is a folder (relative to the dataset's), `s3://…`, a queue (`amqp://…`, `sqlite:FILE`) or `stdout`.
+    """`to` is a folder (relative to the dataset's), `s3://…`, `stdout`, or a queue: `amqp://…`, `sqs://…`,
+    `kinesis://…`, `sqlite:FILE`.
 
     A part is one file, and the step in which a task goes on: whichever limit is reached first ends it.
     """
@@ -96,7 +99,7 @@ def checked(dataset: Dataset, *, source: str) -> Dataset:
         raise Misconfigured(f"{source}: name {dataset.name!r}: use letters, digits, '.', '_' and '-'")
     for target in (dataset.write, dataset.errors):
         if target.format == "parquet" and not is_storage(target.to):
-            raise Misconfigured(f'{source}: Parquet goes to files: {target.to!r} takes format = "jsonl"')
+            raise Misconfigured(f'{source}: Parquet goes to files: {shown(target.to)!r} takes format = "jsonl"')
     if dataset.errors.to == "stdout":
         raise Misconfigured(f"{source}: errors cannot go to stdout, where documents go: name a folder or a queue")
     return dataset
@@ -109,6 +112,16 @@ def is_address(place: str) -> bool:
 
 def is_queue(place: str) -> bool:
     return place.startswith(QUEUES)
+
+
+def is_stream(place: str) -> bool:
+    """A queue that is only written to."""
+    return place.startswith(STREAMS)
+
+
+def shown(place: str) -> str:
+    """Without the keys or the password that may be in it."""
+    return _SECRET.sub("://***@", place)
 
 
 def is_storage(place: str) -> bool:

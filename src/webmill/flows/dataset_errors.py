@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from webmill.commoncrawl.page import ErrorDocument, Offsets, Page
 from webmill.errors import BadInput
 from webmill.extract.error_record import ErrorRecord, FlawRecord
@@ -9,6 +11,7 @@ from webmill.extract.head import clean
 from webmill.flows.dataset_manifest import Files
 
 LONGEST = 1000
+SHORTENED = 200
 
 
 def file_error(item: ErrorDocument, *, files: Files) -> ErrorRecord:
@@ -44,6 +47,24 @@ def document_error(page: Page, error: Exception, *, files: Files) -> ErrorRecord
         files=_names(files),
         start_offset=_starts(page.offsets),
         end_offset=_ends(page.offsets),
+    )
+
+
+def shortened(record: ErrorRecord) -> ErrorRecord:
+    """For a sink that cannot take it whole: names and offsets stay, by which the rest is found in the files."""
+
+    def cut(text: str | None) -> str | None:
+        return text and text[:SHORTENED]
+
+    left_out = f" (shortened; {len(record.flaws)} flaws left out)"
+    return msgspec.structs.replace(
+        record,
+        document_id=record.document_id[:SHORTENED],
+        partition_key=record.partition_key[:SHORTENED],
+        error_message=record.error_message[:SHORTENED] + left_out,
+        url=cut(record.url),
+        record_id=cut(record.record_id),
+        flaws=(),
     )
 
 

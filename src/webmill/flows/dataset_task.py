@@ -12,17 +12,19 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from functools import partial
+from typing import NamedTuple
 
 import msgspec
 
 from webmill.commoncrawl.aligned import read_pages
 from webmill.commoncrawl.page import ErrorDocument, Page
+from webmill.errors import BadInput
 from webmill.extract import custom
 from webmill.extract.document import Document, make_document
 from webmill.extract.error_record import ErrorRecord
 from webmill.extract.index_record import IndexRecord, make_index_record
-from webmill.flows.dataset_config import Dataset, Errors, Write, is_address, is_queue
-from webmill.flows.dataset_errors import document_error, file_error
+from webmill.flows.dataset_config import Dataset, Errors, Write, is_address, is_queue, is_stream
+from webmill.flows.dataset_errors import document_error, file_error, shortened
 from webmill.flows.dataset_manifest import Files
 from webmill.flows.dataset_receipts import Range, Receipt, Receipts, Source
 from webmill.flows.dataset_sources import Replay, opened_files
@@ -43,6 +45,7 @@ class Doors(msgspec.Struct, frozen=True):
     readable: Callable[[str], Readable]
     locate: Callable[[str], tuple[Readable, str]]  # of one file by its full address
     queue: Callable[[str, str], Queue]  # address, name
+    stream: Callable[[str, Callable[[object], str]], Sink]  # address, what gives the id of a row's value
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,26 +75,33 @@ class Totals(msgspec.Struct, kw_only=True):
     finished: bool = False
 
 
+class Sinks(NamedTuple):
+    output: Sink
+    errors: Sink
+
+
 def run_task(job: Job) -> Totals:
     with ExitStack() as stack:
         stall = stack.enter_context(Stall(job.dataset.compute, active=job.killable))
         make, kind = maker(job)
-        sink = stack.enter_context(closing(open_sink(job.dataset.write, kind, job)))
-        error_sink = stack.enter_context(closing(open_sink(job.dataset.errors, ErrorRecord, job)))
+        sinks = Sinks(
+            stack.enter_context(closing(open_sink(job.dataset.write, kind, job))),
+            stack.enter_context(closing(open_sink(job.dataset.errors, ErrorRecord, job))),
+        )
         receipts = open_receipts(job)
         done = receipts.read_and_clear()
         if done and done[-1].last:
             return totals_of(done)
         began = time.monotonic()
-        for part in make_parts(job, make, done, stall):
+        for part in make_parts(job, make, done, sinks, stall):
             name = f"{job.task}-{len(done):05d}"
             receipt = Receipt(
                 number=len(done),
                 resume=part.resume,
                 used=part.still_used(),
                 sources=part.sources,
-                output=sink.deliver(name, part.rows) if part.rows else None,
-                errors=error_sink.deliver(name, part.errors) if part.errors else None,
+                output=sinks.output.deliver(name, part.rows) if part.rows else None,
+                errors=sinks.errors.deliver(name, part.errors) if part.errors else None,
                 pages=part.pages,
                 skipped=part.skipped,
                 reasons=part.reasons,
@@ -129,9 +139,14 @@ class Part:
     """Pages in the making, until they are enough."""
 
     def __init__(
-        self, job: Job, make: custom.MakeDocument, sources: dict[FileType, Source], used: Iterable[Range]
+        self,
+        job: Job,
+        make: custom.MakeDocument,
+        sources: dict[FileType, Source],
+        used: Iterable[Range],
+        sinks: Sinks,
     ) -> None:
-        self._job, self._make = job, make
+        self._job, self._make, self._sinks = job, make, sinks
         self.sources = sources
         self._before = frozenset(used)
         self._used = set(used)
@@ -157,17 +172,19 @@ class Part:
         self.pages += 1
         try:
             made = self._make(item)
-            line = b"" if made is None else msgspec.json.encode(made)
+            row = None if made is None else Row(made, msgspec.json.encode(made))
+            if row:
+                self._sinks.output.check(row)
         except MemoryError:
             raise  # of the process, not of the page
         except Exception as error:  # noqa: BLE001 - a page or a function that breaks the making costs that page only
             self._fail(document_error(item, error, files=self._job.files))
             return
-        if made is None:
+        if row is None:
             self.skipped += 1
         else:
-            self.rows.append(Row(made, line))
-            self._bytes += len(line)
+            self.rows.append(row)
+            self._bytes += len(row.line)
 
     def still_used(self) -> tuple[Range, ...]:
         return tuple(sorted(one for one in self._used if one[2] > self.resume.get(one[0], 0)))
@@ -177,10 +194,15 @@ class Part:
         return item.page is None and all((flaw.file_type, flaw.start, flaw.end) in self._before for flaw in item.flaws)
 
     def _fail(self, record: ErrorRecord) -> None:
-        line = msgspec.json.encode(record)
-        self.errors.append(Row(record, line))
+        row = Row(record, msgspec.json.encode(record))
+        try:
+            self._sinks.errors.check(row)
+        except BadInput:
+            record = shortened(record)
+            row = Row(record, msgspec.json.encode(record))
+        self.errors.append(row)
         self.reasons[record.reason] = self.reasons.get(record.reason, 0) + 1
-        self._bytes += len(line)
+        self._bytes += len(row.line)
 
 
 def ranges_of(item: Page | ErrorDocument) -> Iterator[Range]:
@@ -197,14 +219,14 @@ def ranges_of(item: Page | ErrorDocument) -> Iterator[Range]:
                 yield flaw.file_type, flaw.start, flaw.end
 
 
-def make_parts(job: Job, make: custom.MakeDocument, done: list[Receipt], stall: Stall) -> Iterator[Part]:
+def make_parts(job: Job, make: custom.MakeDocument, done: list[Receipt], sinks: Sinks, stall: Stall) -> Iterator[Part]:
     """Every part begins its reading anew, as after a kill: so a kill changes nothing, whatever is in the files."""
     start = done[-1].resume if done else {}
     known = done[-1].sources if done else {}
     used = done[-1].used if done else ()
     with opened_files(job.files, partial(find, job), start=start, known=known) as (streams, sources):
         while True:
-            part = Part(job, make, sources, used)
+            part = Part(job, make, sources, used, sinks)
             part.resume = dict(start)
             fill(part, streams, start, stall)
             yield part
@@ -245,6 +267,8 @@ def maker(job: Job) -> tuple[custom.MakeDocument, type[msgspec.Struct]]:
 
 
 def open_sink(target: Write | Errors, kind: type[msgspec.Struct], job: Job) -> Sink:
+    if is_stream(target.to):
+        return job.doors.stream(target.to, id_of)
     if is_queue(target.to):
         return QueueSink(job.doors.queue(target.to, f"{job.dataset.name}-{type(target).__name__.lower()}"))
     storage = job.doors.storage(target.to)
@@ -254,6 +278,12 @@ def open_sink(target: Write | Errors, kind: type[msgspec.Struct], job: Job) -> S
     compression = target.compression or "gzip"
     encode = partial(json_lines.encode, compression=compression)
     return FileSink(storage, encode, ending=json_lines.ENDINGS[compression])
+
+
+def id_of(value: object) -> str:
+    """The id of a document or an error record; of what your function makes, if it has one."""
+    found = getattr(value, "id", None) or getattr(value, "document_id", None)
+    return found if isinstance(found, str) else ""
 
 
 def open_receipts(job: Job) -> Receipts:

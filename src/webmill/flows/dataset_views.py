@@ -8,7 +8,7 @@ import msgspec
 
 from webmill.errors import BadInput
 from webmill.flows.dataset import resolve
-from webmill.flows.dataset_config import is_queue
+from webmill.flows.dataset_config import is_queue, shown
 from webmill.flows.dataset_folder import Folder
 from webmill.flows.dataset_ledger import looking
 from webmill.flows.dataset_manifest import Files
@@ -74,7 +74,9 @@ def error_lines(folder: Folder, doors: Doors) -> Iterator[bytes]:
     """JSON lines. BadInput when errors went to a queue, or into Parquet files: read them there."""
     target = resolve(folder).errors
     if is_queue(target.to) or target.format == "parquet":
-        raise BadInput(f"its errors are in {target.to}: read them there", reason="elsewhere", source=str(folder.path))
+        raise BadInput(
+            f"its errors are in {shown(target.to)}: read them there", reason="elsewhere", source=str(folder.path)
+        )
     storage = doors.storage(target.to)
     for task, _ in folder.tasks():
         for receipt in receipts_of(folder, doors, task):

@@ -14,7 +14,7 @@ from webmill.config import Queue as QueueSettings
 from webmill.flows.dataset_folder import FILE_NAME
 from webmill.flows.dataset_task import Doors
 from webmill.infra.queue.base import Queue
-from webmill.wiring import locate, open_queue, open_readable, open_storage
+from webmill.wiring import locate, open_queue, open_readable, open_storage, open_stream
 
 F = TypeVar("F", bound=Callable[..., Any])
 ROOT = Path("datasets")
@@ -39,6 +39,7 @@ def doors(http: Http) -> Doors:
         readable=partial(open_readable, http=http),
         locate=partial(locate, http=http),
         queue=open_named_queue,
+        stream=open_stream,
     )
 
 

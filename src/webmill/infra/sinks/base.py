@@ -4,6 +4,7 @@ Guarantees
 - When `deliver` returns, all rows of the batch are where they belong, and stay there.
 - The same batch under the same name may be delivered again (by a worker that was thought dead, or after a kill between
   the delivery and the note of it): files hold it once; a queue may hold it twice, with the same message ids.
+- What `check` lets pass, `deliver` does not refuse.
 - A name that is taken by another batch is replaced: who delivers has found no note that the old one counts.
 """
 
@@ -13,6 +14,8 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
+
+from webmill.errors import BadInput
 
 
 class Row(NamedTuple):
@@ -32,6 +35,14 @@ class Delivered(msgspec.Struct, frozen=True):
 
 
 class Sink(Protocol):
+    def check(self, row: Row) -> None:
+        """BadInput (too_large): it cannot take this row."""
+
     def deliver(self, name: str, rows: Sequence[Row]) -> Delivered: ...
 
     def close(self) -> None: ...
+
+
+def check_size(size: int, limit: int, *, source: str) -> None:
+    if size > limit:
+        raise BadInput(f"{size:,} bytes as a message, and it takes {limit:,}", reason="too_large", source=source)

@@ -20,6 +20,9 @@ class FileSink:
         self._encode = encode
         self._ending = ending
 
+    def check(self, row: Row) -> None:
+        """A file takes all."""
+
     def deliver(self, name: str, rows: Sequence[Row]) -> Delivered:
         key, data = f"{name}.{self._ending}", self._encode(rows)
         store(self._storage, key, data)

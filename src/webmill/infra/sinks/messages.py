@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from webmill.infra.queue.base import Message, Queue
-from webmill.infra.sinks.base import Delivered, Row
+from webmill.infra.queue.base import MAX_BYTES, Message, Queue
+from webmill.infra.sinks.base import Delivered, Row, check_size
 
 
 class QueueSink:
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
+
+    def check(self, row: Row) -> None:
+        check_size(len(row.line), MAX_BYTES, source="the queue")
 
     def deliver(self, name: str, rows: Sequence[Row]) -> Delivered:
         messages = [Message(f"{name}-{number:05d}", row.line) for number, row in enumerate(rows)]
