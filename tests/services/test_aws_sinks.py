@@ -265,6 +265,18 @@ def test_a_missing_queue_is_a_sentence(tmp_path: Path, amazon: Amazon, kind: str
     assert "Traceback" not in ended.err
 
 
+@pytest.mark.parametrize("kind", ["sqs", "kinesis"])
+def test_workers_of_a_pool_write_too(tmp_path: Path, amazon: Amazon, kind: str) -> None:
+    lines = write_files(tmp_path / "in", files=2, count=10)
+    address = amazon.make(kind)
+    for number, (to, code) in enumerate([(address, 0), (amazon.address(kind, "nowhere"), 1)]):
+        folder = create(tmp_path / str(number), lines, source=tmp_path / "in", write={"to": to, **WRITE})
+        ended = webmill("dataset", "run", folder.path, "--executor", "pool", "--jobs", "2")
+        assert ended.code == code, ended.err
+    assert len(amazon.take(address)) == 20
+    assert "is not there" in ended.err
+
+
 # --- what may be answered ---------------------------------------------------------------------------------------------
 
 
