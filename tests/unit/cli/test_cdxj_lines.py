@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import os
 import random
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -197,3 +199,19 @@ def test_path_indexes_are_sorted_and_their_sources_named(tmp_path: Path) -> None
 def test_a_dry_run_counts_what_would_be_loaded(tmp_path: Path) -> None:
     done = webmill("cdxj", "paths", "redis", "-k", "x", "--dry-run", stdin=b"a\t/1/a\t/2/a\nb\t/1/b\n")
     assert (done.code, done.err) == (0, "# Would load 2 files; 1 further paths left out\n")
+
+
+def test_a_device_and_a_link_are_written_to_and_never_replaced(tmp_path: Path) -> None:
+    source, pipe, link = tmp_path / "a.cdxj", tmp_path / "pipe", tmp_path / "link"
+    source.write_bytes(b'com,a)/ 20200101000000 {"url": "http://a.com/"}\n')
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE) as reader:
+        assert webmill("cdxj", "sort", source, "-o", pipe).code == 0
+        assert reader.stdout is not None
+        assert reader.stdout.read() == source.read_bytes()
+    assert pipe.is_fifo()
+    (tmp_path / "target").write_bytes(b"old")
+    link.symlink_to("target")
+    assert webmill("cdxj", "sort", source, "-o", link).code == 0
+    assert link.is_symlink()
+    assert (tmp_path / "target").read_bytes() == source.read_bytes()

@@ -57,7 +57,9 @@ def name_of(source: Path) -> str:
 def output_to(target: Path) -> Iterator[BinaryIO]:
     """A file that appears whole or not at all, or stdout for `-`."""
     if target != STDOUT:
-        with atomic.writing(target) as out:
+        target = target.resolve()  # a link stays a link, and what it leads to is written
+        special = target.exists() and not target.is_file()  # a device or a pipe is written to, never replaced
+        with target.open("wb") if special else atomic.writing(target) as out:
             yield out
         return
     try:
