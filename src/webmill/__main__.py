@@ -1,5 +1,5 @@
 """`python -m webmill`."""
 
-from webmill.cli.main import main
+from webmill.cli.entry import main
 
 main()

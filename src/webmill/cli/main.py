@@ -60,6 +60,7 @@ def webmill(ctx: click.Context, *, verbose: int, quiet: bool, log_format: str | 
 
 def main() -> NoReturn:
     """Run the command; bad input ends as a sentence on stderr, never as a traceback."""
+    open_closed_streams()
     try:
         code = webmill.main(standalone_mode=False)  # click gives the code of an Exit back as the value
     except click.ClickException as error:
@@ -79,6 +80,17 @@ def main() -> NoReturn:
         say(f"error: {error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
         leave(FAILED)
     leave(code)
+
+
+def open_closed_streams() -> None:
+    """Started with a stream closed (`>&-`), Python has None for it: give it the null device, as everybody expects."""
+    for fd, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != fd:
+                os.dup2(null, fd)
+                os.close(null)
+            setattr(sys, name, os.fdopen(fd, "r" if fd == 0 else "w", closefd=False))
 
 
 def heading(error: WebmillError) -> str:

@@ -123,3 +123,36 @@ def test_a_bad_setting_is_told_with_its_line(tmp_path: Path) -> None:
     done = run("--config", str(file), "demo", "--no-serve")
     assert done.returncode == 1
     assert f"cannot start: {file}:2" in done.stderr
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_a_closed_stream_is_the_null_device(closed: str, tmp_path: Path) -> None:
+    file = tmp_path / "x.cdxj"
+    file.write_text('com,a)/ 20200101000000 {"url": "http://a.com/"}\n')
+    for arguments in (f"surt http://a.example/ {closed}", f"cdxj sort {file} {closed}", f"cdxj sort - {closed}"):
+        done = subprocess.run(
+            ["sh", "-c", f"exec {' '.join(WEBMILL)} {arguments}"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_while_it_starts_is_answered_too() -> None:
+    """As if it came in the middle of an import."""
+    code = """
+import sys
+class Interrupted:
+    def find_spec(self, name, *_):
+        if name == "click":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupted())
+from webmill.cli.entry import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (130, "webmill: interrupted\n")
