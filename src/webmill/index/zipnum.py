@@ -80,13 +80,15 @@ class Shard(msgspec.Struct, frozen=True):
 def rebuilding(folder: Path, *, naming: Naming = "plain") -> Iterator[Target]:
     """The right to write shards into this folder and publish them; `Conflict` while another process has it.
 
-    Where an index is replaced names are stamped, whatever was asked for: its readers need its shards.
+    Where shards are, names are stamped, whatever was asked for: the readers of an index need them, and shards without a
+    summary are somebody's, too.
     """
     make_folder(folder)
     # Two rebuilds would take each other's shards for leftovers.
     with exclusive(folder, "zipnum", doing="writing the index"):
         remove_stale_temps(folder)
-        yield Target(folder, "stamped" if (folder / SUMMARY).exists() else naming)
+        taken = any(SHARD_NAME.fullmatch(path.name) for path in folder.iterdir())
+        yield Target(folder, "stamped" if taken else naming)
 
 
 def write_index(
@@ -153,7 +155,7 @@ def publish(target: Target, shards: Iterable[Shard]) -> None:
     folder = target.folder
     shards = [shard for shard in shards if shard.blocks]
     _check(folder, shards)
-    names, old_names = [shard.name for shard in shards], named_in_summary(folder)
+    names, old_names, is_ours = [shard.name for shard in shards], named_in_summary(folder), (folder / SUMMARY).exists()
     # pywb reads the locations before the summary, so these are first, and name what either summary names.
     _write_locations(folder, list(dict.fromkeys([*names, *old_names])))
     with writing(folder / SUMMARY) as file:
@@ -161,7 +163,8 @@ def publish(target: Target, shards: Iterable[Shard]) -> None:
             file.write(format_summary_line(msgspec.structs.replace(block, number=number)))
     if not set(old_names) <= set(names):
         _write_locations(folder, names)
-    _remove_shards(folder, kept={*names, *old_names})
+    if is_ours:  # what a folder without a summary holds was not made by us, or not finished: it stays
+        _remove_shards(folder, kept={*names, *old_names})
 
 
 def named_in_summary(folder: Path) -> list[str]:
