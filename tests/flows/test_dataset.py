@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -18,6 +19,7 @@ from tests.flows.datasets import (
     pool,
     run,
     snapshot,
+    unwatched,
     views,
     write_files,
     write_triple,
@@ -27,13 +29,19 @@ from webmill.errors import BadInput, Conflict, Misconfigured
 from webmill.extract.document import Document
 from webmill.extract.index_record import IndexRecord
 from webmill.flows import dataset_folder
+from webmill.flows.dataset import Run, job_of, resolve
 from webmill.flows.dataset_folder import open_folder
 from webmill.flows.dataset_receipts import Receipt, Receipts
+from webmill.flows.dataset_task import run_task
 from webmill.flows.dataset_views import error_lines, receipts_of, redrive
 from webmill.formats import warc_records as records
+from webmill.infra.executor.inline import InlineExecutor
+from webmill.infra.ledger import Claim
 from webmill.infra.queue.sqlite import SqliteQueue
-from webmill.infra.sinks.base import Delivered
-from webmill.infra.storage.base import Stat
+from webmill.infra.sinks import json_lines
+from webmill.infra.sinks.base import Delivered, Row
+from webmill.infra.sinks.files import FileSink
+from webmill.infra.storage.base import Readable, Stat
 from webmill.infra.storage.memory import MemoryStorage
 
 SMALL = {"pages_per_part": 4}
@@ -165,6 +173,17 @@ def test_where_parts_end_changes_nothing_about_what_is_in_them(tmp_path: Path) -
         run(cut)
         assert lines_of(cut.path / "output") == lines_of(whole.path / "output")
         assert lines_of(cut.path / "errors") == lines_of(whole.path / "errors")
+
+
+@pytest.mark.parametrize("place", ["output", "./errors/../output"])
+def test_documents_and_errors_may_share_a_folder(tmp_path: Path, place: str) -> None:
+    line, _ = damaged(tmp_path)
+    shared: dict[str, object] = {"to": place, "compression": "gzip"}
+    folder = create(tmp_path, [line], source=tmp_path / "in", errors=shared)
+    report = run(folder)
+    rows = lines_of(folder.path / "output")
+    assert sum("reason" in row for row in rows) == report.errors >= 3
+    assert sum("text" in row for row in rows) == report.documents >= 20
 
 
 def orphaned(tmp_path: Path) -> str:
@@ -330,6 +349,16 @@ def test_documents_and_errors_go_to_queues(tmp_path: Path) -> None:
     errors.close()
 
 
+def test_documents_and_errors_may_share_a_queue(tmp_path: Path) -> None:
+    line, _ = damaged(tmp_path)
+    both: dict[str, object] = {"to": "sqlite:both.q"}
+    folder = create(tmp_path, [line], source=tmp_path / "in", write={**both, **SMALL}, errors=both)
+    report = run(folder)
+    queue = SqliteQueue(folder.path / "both.q")
+    assert queue.stats().ready == report.documents + report.errors
+    queue.close()
+
+
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
@@ -437,6 +466,51 @@ def test_a_part_that_is_not_the_same_twice_is_a_conflict() -> None:
     with pytest.raises(Conflict, match="not the same"):
         receipts.add(msgspec.structs.replace(one, output=Delivered("task-00000.jsonl", 1, 9, "sha256:b")))
     assert receipts.read() == [one]
+
+
+def test_a_part_that_counts_is_not_replaced_and_one_that_does_not_is() -> None:
+    storage, counting = MemoryStorage(), set[str]()
+    sink = FileSink(
+        storage, partial(json_lines.encode, compression="none"), ending="jsonl", counts=counting.__contains__
+    )
+    for text in (b"killed", b"whole"):
+        sink.deliver("part", [Row(None, text)])
+        assert storage.read("part.jsonl") == text + b"\n"
+    counting.add("part.jsonl")
+    sink.deliver("part", [Row(None, b"whole")])
+    with pytest.raises(Conflict, match="chance"):
+        sink.deliver("part", [Row(None, b"other")])
+    assert storage.read("part.jsonl") == b"whole\n"
+
+
+CHANCE = """
+import os, msgspec
+from webmill.extract.document import Document, make_document
+
+def document(page) -> Document:
+    return msgspec.structs.replace(make_document(page), title=os.urandom(8).hex())
+"""
+
+
+def test_a_worker_that_comes_late_does_not_replace_what_counts(tmp_path: Path) -> None:
+    """Two at one task: the first is whole while the second has found nothing yet."""
+    lines = write_files(tmp_path / "in", files=1, count=3)
+    (tmp_path / "in" / "chance.py").write_text(CHANCE)
+    folder = create(tmp_path, lines, source=tmp_path / "in", document={"function": "chance.py:document"})
+    ((task, files),) = folder.tasks()
+    given = Run(InlineExecutor(), DOORS, unwatched, print)
+    job = job_of(folder, resolve(folder), given, Claim(task, msgspec.json.encode(files), 0, 1, 1.0, None))
+    first: list[dict[str, bytes]] = []
+
+    def overtaken(address: str) -> Readable:
+        if not first:
+            run_task(job)
+            first.append(snapshot(folder))
+        return DOORS.readable(address)
+
+    with pytest.raises(Conflict, match="chance"):
+        run_task(msgspec.structs.replace(job, doors=msgspec.structs.replace(DOORS, readable=overtaken)))
+    assert snapshot(folder) == first[0]
 
 
 class Overtaking(MemoryStorage):

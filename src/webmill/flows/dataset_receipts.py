@@ -95,6 +95,11 @@ class Receipts:
             good.append(receipt)
         return good, keys[len(good) :]
 
+    def counts(self, name: str) -> bool:
+        """Whether the file of that name is a part with a receipt."""
+        parts = (part for receipt in self.read() for part in (receipt.output, receipt.errors))
+        return any(part.name == name for part in parts if part)
+
     def read_after(self, count: int) -> list[Receipt]:
         """Those that came since there were so many; a quick look, for those who watch."""
         keys = [stat.key for stat in self._storage.list(self._prefix) if stat.key >= self._key(count)]

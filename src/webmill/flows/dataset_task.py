@@ -94,14 +94,14 @@ def run_task(job: Job) -> Totals:
             return totals_of(done)
         began = time.monotonic()
         for part in make_parts(job, make, done, sinks, stall):
-            name = f"{job.task}-{len(done):05d}"
+            name = f"{job.task}-{len(done):05d}"  # of its errors another: both may go to one place
             receipt = Receipt(
                 number=len(done),
                 resume=part.resume,
                 used=part.still_used(),
                 sources=part.sources,
                 output=sinks.output.deliver(name, part.rows) if part.rows else None,
-                errors=sinks.errors.deliver(name, part.errors) if part.errors else None,
+                errors=sinks.errors.deliver(f"{name}-errors", part.errors) if part.errors else None,
                 pages=part.pages,
                 skipped=part.skipped,
                 reasons=part.reasons,
@@ -271,13 +271,13 @@ def open_sink(target: Write | Errors, kind: type[msgspec.Struct], job: Job) -> S
         return job.doors.stream(target.to, id_of)
     if is_queue(target.to):
         return QueueSink(job.doors.queue(target.to, f"{job.dataset.name}-{type(target).__name__.lower()}"))
-    storage = job.doors.storage(target.to)
+    storage, counts = job.doors.storage(target.to), open_receipts(job).counts
     if target.format == "parquet":
         encode = partial(parquet.encode, kind=kind, compression=target.compression or "zstd")
-        return FileSink(storage, encode, ending=parquet.ENDING)
+        return FileSink(storage, encode, ending=parquet.ENDING, counts=counts)
     compression = target.compression or "gzip"
     encode = partial(json_lines.encode, compression=compression)
-    return FileSink(storage, encode, ending=json_lines.ENDINGS[compression])
+    return FileSink(storage, encode, ending=json_lines.ENDINGS[compression], counts=counts)
 
 
 def id_of(value: object) -> str:

@@ -5,7 +5,8 @@ Guarantees
 - The same batch under the same name may be delivered again (by a worker that was thought dead, or after a kill between
   the delivery and the note of it): files hold it once; a queue may hold it twice, with the same message ids.
 - What `check` lets pass, `deliver` does not refuse.
-- A name that is taken by another batch is replaced: who delivers has found no note that the old one counts.
+- A file that another batch has left under that name is replaced, unless it is noted as delivered: Conflict.
+- Message ids begin with the name: two sinks may lead to one queue only if their batches have different names.
 """
 
 from __future__ import annotations

@@ -13,30 +13,34 @@ Encoder = Callable[[Sequence[Row]], bytes]
 
 
 class FileSink:
-    """`encode` gives the same bytes for the same rows."""
+    """`encode` gives the same bytes for the same rows. `counts` says whether a file is noted as delivered."""
 
-    def __init__(self, storage: Storage, encode: Encoder, *, ending: str) -> None:
+    def __init__(self, storage: Storage, encode: Encoder, *, ending: str, counts: Callable[[str], bool]) -> None:
         self._storage = storage
         self._encode = encode
         self._ending = ending
+        self._counts = counts
 
     def check(self, row: Row) -> None:
         """A file takes all."""
 
     def deliver(self, name: str, rows: Sequence[Row]) -> Delivered:
         key, data = f"{name}.{self._ending}", self._encode(rows)
-        store(self._storage, key, data)
+        self._store(key, data)
         return Delivered(key, len(rows), len(data), f"sha256:{hashlib.sha256(data).hexdigest()}")
 
     def close(self) -> None:
         pass
 
-
-def store(storage: Storage, key: str, data: bytes) -> None:
-    """Nothing is written when the same bytes are there already."""
-    try:
-        storage.write(key, data, condition=Absent())
-    except Conflict:
-        there = storage.stat(key)
-        if there.size != len(data) or storage.read(key) != data:
-            storage.write(key, data, condition=Matches(there.etag))
+    def _store(self, key: str, data: bytes) -> None:
+        """Nothing is written when the same bytes are there already. Conflict: others are, and they count."""
+        try:
+            self._storage.write(key, data, condition=Absent())
+        except Conflict:
+            there = self._storage.stat(key)
+            if there.size == len(data) and self._storage.read(key) == data:
+                return
+            if self._counts(key):
+                message = f"{key} is there and is not the same when it is made twice: does your function use chance?"
+                raise Conflict(message) from None
+            self._storage.write(key, data, condition=Matches(there.etag))
