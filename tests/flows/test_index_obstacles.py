@@ -31,7 +31,7 @@ from tests.flows.index_samples import (
 )
 from webmill.errors import Conflict, Misconfigured, NotFound, Unavailable
 from webmill.flows.index import Options
-from webmill.infra import lock
+from webmill.infra import atomic, lock
 from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.executor.pool import PoolExecutor
 
@@ -189,8 +189,54 @@ def test_what_dead_workers_left_goes_although_their_ids_are_taken(root: Path) ->
     put(root, "a.warc.gz", warc(1))
     index(root)
     name = f".webmill-tmp-{os.getpid()}-0123456789abcdef"
-    for folder in ("cdxj", f"crawl-data/{NAME}", f"cc-index/collections/{NAME}/indexes"):
+    for folder in ("cdxj", f"cc-index/collections/{NAME}/indexes"):
         put(root, f"{folder}/{name}", b"half")
     put(root, "b.warc.gz", warc(2))
     index(root)
     assert leftovers(root) == []
+
+
+def test_a_mistyped_name_publishes_nothing(root: Path) -> None:
+    put(root, f"crawl-data/{NAME}/segments/1/warc/a.warc.gz", warc(1))
+    index(root)
+    before = published(root)
+    done = webmill("index", root, "--name", "TYPO")
+    assert done.returncode == 1
+    assert f"no WARC files of a crawl TYPO in {root}: there are {NAME}" in done.stderr
+    assert not (root / "crawl-data" / "TYPO").exists()
+    assert published(root) == before
+
+
+def test_tables_on_another_disk_are_refused_before_anything_is_published(root: Path, small_disk: Path) -> None:
+    put(root, "a.warc.gz", warc(1))
+    (root / "cc-index").mkdir()
+    (root / "cc-index" / "table").symlink_to(small_disk)
+    with pytest.raises(Misconfigured, match="on another disk"):
+        index(root)
+    assert not (collection_at(root).zipnum / "cluster.idx").exists()
+
+
+def test_a_full_disk_is_no_fault_of_the_warc_that_is_derived(root: Path, small_disk: Path) -> None:
+    source = put(root, "a.warc.gz", warc(*range(50)))
+    fill(small_disk, room=0)
+    done = webmill("derive", "all", source, "-o", small_disk)
+    assert done.returncode == 1
+    assert "rejected" not in done.stderr
+
+
+def test_a_blocklist_that_can_be_read_only_once_is_refused(root: Path) -> None:
+    put(root, "a.warc.gz", warc(1))
+    os.mkfifo(root / "rules")
+    with pytest.raises(Misconfigured, match="no ordinary file"):
+        index(root, Options(blocklist=root / "rules"))
+
+
+def test_a_list_that_another_is_writing_is_left_to_it(root: Path) -> None:
+    put(root, "a.warc.gz", warc(1))
+    index(root)
+    place = collection_at(root).paths_file("wat")
+    with atomic.writing(place) as draft:
+        draft.write(b"x")
+        put(root, "b.warc.gz", warc(2))
+        index(root)
+    assert place.read_bytes() == b"x"

@@ -16,7 +16,7 @@ import msgspec
 
 from webmill.archive.derive import Derived, Job, Reject, derive, output_name
 from webmill.collection import Collection
-from webmill.errors import Misconfigured
+from webmill.errors import Misconfigured, Unavailable
 from webmill.flows.watch import Watch
 from webmill.formats.zipnum import encode_block
 from webmill.infra import atomic
@@ -57,6 +57,8 @@ def derive_all(warcs: Sequence[Path], options: Options, *, executor: Executor, w
             match outcome:
                 case Done(item=job, value=derived):
                     count(report, derived)
+                case Failed(error=Unavailable() as error):  # the machine's fault, not the file's: a full disk
+                    raise error
                 case Failed(item=job, reason=reason, error=error):
                     report.rejects.append(Reject(job.warc.name, getattr(error, "reason", "failed"), reason))
     if options.into is None:

@@ -20,7 +20,7 @@ import msgspec
 
 from webmill import __version__
 from webmill.collection import Collection
-from webmill.errors import NotFound, Unavailable
+from webmill.errors import Misconfigured, NotFound, Unavailable
 from webmill.flows.index_publishing import Options, digest_of, no_temps_in, plan_publishing, publish, write_shards
 from webmill.flows.watch import Watch
 from webmill.index.archives import cdxj_name, find_archives
@@ -76,6 +76,10 @@ def index_collection(
     """`Conflict` when another run is at it."""
     if not collection.root.is_dir():
         raise NotFound(f"no folder {collection.root}")
+    if options.blocklist and not options.blocklist.is_file():
+        raise Misconfigured(
+            f"{options.blocklist} is no ordinary file: it is read by several processes, a pipe only once"
+        )
     report = Report()
     atomic.make_folder(collection.cdxj)
     with (
@@ -107,7 +111,7 @@ def _hints() -> Iterator[None]:
 @contextmanager
 def _tidy(collection: Collection) -> Iterator[None]:
     """Before, for runs that were killed; after, for workers that were."""
-    with no_temps_in(collection.cdxj, collection.rejected, collection.crawl_data):
+    with no_temps_in(collection.cdxj, collection.rejected):
         remove_leftovers(collection)
         try:
             yield
@@ -117,8 +121,9 @@ def _tidy(collection: Collection) -> Iterator[None]:
 
 def remove_leftovers(collection: Collection) -> None:
     """Only for the holder of the lock."""
-    if collection.zipnum.is_dir():
-        atomic.remove_stale_temps(collection.zipnum)
+    for folder in (collection.zipnum, collection.crawl_data):  # others may be writing lists there: `derive --in-place`
+        if folder.is_dir():
+            atomic.remove_stale_temps(folder)
     swap.remove_unfinished(collection.table, beside=collection.tables_aside)
     for sorting in collection.cdxj.glob("webmill-sort-*"):
         shutil.rmtree(sorting, ignore_errors=True)
@@ -147,6 +152,8 @@ def bring_up_to_date(
     fields = {"collection": collection.name} if options.collection_field else {}
     digest = digest_of([__version__, fields, options.captures])
     current, due = sort_out(collection, known, digest=digest, report=report, clock=clock)
+    if not report.warcs and state.published(collection.name) is None and other_crawls(collection):
+        raise NotFound(f"no WARC files of a crawl {collection.name} in {collection.root}: {other_crawls(collection)}")
     jobs = (warc_job(collection, path, fields=fields, options=options) for path in due)
     with (
         watch("Indexing", total=len(due), unit="files") as counter,
@@ -172,6 +179,12 @@ def bring_up_to_date(
     ]
     report.captures = sum(entry.captures for entry in current.values())
     return dict(sorted(current.items()))
+
+
+def other_crawls(collection: Collection) -> str:
+    """A crawl that is not there is a wrong name when others are."""
+    names = sorted(path.name for path in collection.crawl_data.parent.glob("*") if path.is_dir())
+    return f"there are {', '.join(names)}" if set(names) - {collection.name} else ""
 
 
 def sort_out(

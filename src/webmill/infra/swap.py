@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from webmill.errors import Misconfigured
 from webmill.infra import atomic
 
 AT_FDCWD = -100
@@ -28,6 +29,8 @@ def replacing(place: Path, *, beside: Path) -> Iterator[Path]:
     fresh, old = _asides(place, beside)
     atomic.make_folder(place.parent)
     atomic.make_folder(beside)
+    if place.parent.stat().st_dev != beside.stat().st_dev:
+        raise Misconfigured(f"{place} lies on another disk than {beside}: put both on one, or leave the tables out")
     with atomic.os_errors(str(fresh)):
         _discard(fresh, old)
         fresh.mkdir()
