@@ -208,17 +208,19 @@ class RabbitQueue:
     async def _exhume(self, ids: set[str] | None, *, to: str | None) -> int:
         """Take these out of the grave, each id once; the others go back when the channel closes."""
         done: set[str] = set()
+        nameless = 0
         async with self._channel() as channel:
             while message := await get(channel, self.grave):
                 id_ = message.header.properties.message_id or ""
                 if ids is not None and id_ not in ids:
                     continue
-                if to and id_ not in done:
+                if to and (not id_ or id_ not in done):  # others' messages may have no id: each is its own
                     await self.send([Letter(to, id_, message.body)])
                 await channel.basic_ack(message.delivery_tag or 0)
+                nameless += not id_
                 done.add(id_)
             await channel.flow(active=True, timeout=ANSWER)  # the acks have arrived
-        return len(done)
+        return len(done - {""}) + nameless
 
     async def _count(self, names: Sequence[str]) -> list[int]:
         async with self._channel() as channel:
