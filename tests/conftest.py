@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
 pytest_plugins = ["tests.services.fixtures"]
+
+# Under nohup and in background jobs Ctrl-C is ignored, and so it would be by the commands that the tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).parent.parent
 SHARED_DATA = Path(os.environ.get("WEBMILL_TEST_DATA", ROOT.parent / "shared" / "data"))
