@@ -25,7 +25,7 @@ from tests.flows.datasets import (
     write_triple,
 )
 from tests.unit.commoncrawl.triples import CRAWL, WARC, WAT, WET, Spec, Writer, make_triple
-from webmill.errors import BadInput, Conflict, Misconfigured
+from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
 from webmill.extract.document import Document
 from webmill.extract.index_record import IndexRecord
 from webmill.flows import dataset_folder
@@ -243,7 +243,8 @@ def test_a_failed_task_is_redriven(tmp_path: Path) -> None:
     run(folder)
     (tmp_path / "aside").rename(lost)
     assert run(folder).tasks == 0
-    assert redrive(folder, ["no such task"]) == 0
+    with pytest.raises(NotFound, match="no such task"):
+        redrive(folder, ["no such task"])
     assert redrive(folder, []) == 1
     assert run(folder).documents == 3
     assert [view.state for view in views(folder)] == ["done", "done"]
@@ -401,6 +402,8 @@ def test_a_dataset_is_not_made_twice_nor_run_twice_at_once(tmp_path: Path) -> No
         (["WARC:x|WARC:y"], "once"),
         (["WARC:x|what"], "names no"),
         (["x", "y", "x"], "line 3 is line 1"),
+        (["x", "WARC:x"], "line 2 is line 1"),
+        (["WARC:x|WAT:y", "wat: y | warc: x"], "line 2 is line 1"),
         (["# nothing", ""], "no tasks"),
         (["WARC:|WAT:y"], "once, with a path"),
     ],
@@ -408,6 +411,11 @@ def test_a_dataset_is_not_made_twice_nor_run_twice_at_once(tmp_path: Path) -> No
 def test_a_bad_manifest_is_told_with_its_line(tmp_path: Path, lines: list[str], message: str) -> None:
     with pytest.raises(BadInput, match=message):
         create(tmp_path, lines, source=tmp_path)
+
+
+def test_a_path_that_looks_like_something_else_stays_the_path(tmp_path: Path) -> None:
+    folder = create(tmp_path, ["WARC:#1.warc.gz", "WARC:WAT:x", "x"], source=tmp_path)
+    assert [files for _, files in folder.tasks()] == [{WARC: "#1.warc.gz"}, {WARC: "WAT:x"}, {WARC: "x"}]
 
 
 # --- receipts that cannot be trusted ----------------------------------------------------------------------------------

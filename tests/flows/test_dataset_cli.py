@@ -75,8 +75,11 @@ def test_failed_tasks_end_the_run_with_code_3_and_are_redriven(root: Path) -> No
     (failed,) = objects(dataset(root, "tasks", "news", "--state", "failed", "--json"))
     assert "f1.warc.gz" in str(failed["reason"])
     assert b"failed" in dataset(root, "tasks", "news").out
+    again = dataset(root, "run", "news", "--executor", "inline")  # nothing to do, and one is still failed
+    assert again.code == 3
+    assert "1 task failed in earlier runs" in again.err
     aside.rename(file)
-    assert "1 tasks planned again" in dataset(root, "tasks redrive", "news").err
+    assert "1 task planned again" in dataset(root, "tasks redrive", "news").err
     assert dataset(root, "run", "news", "--executor", "inline").code == 0
     assert len(list((path / "output").glob("*.jsonl.gz"))) == 6
 
@@ -111,6 +114,20 @@ def test_a_dataset_is_deleted_when_the_answer_is_yes(root: Path) -> None:
         ("name =", "Invalid value"),
         ('name = "x"\nwrite.pages_per_part = 0', ">= 1"),
         ('name = "x"\nmanifest = "none.txt"', "none.txt"),
+        ('name = "x"\nwrite.to = "ftp://x"', "write.to 'ftp://x'"),
+        ('name = "x"\nwrite.to = "S3://x"', "write.to 'S3://x'"),
+        ('name = "x"\nerrors.to = "https://KEY:SECRET@x"', "errors.to 'https://***@x'"),
+        ('name = "x"\nerrors.to = ""', "errors.to ''"),
+        ('name = "x"\nread.from = "sqs://x"', "read.from 'sqs://x'"),
+        ('name = "x"\ncompute.executor = "dask"', "compute.executor 'dask'"),
+        ('name = "x"\ncompute.jobs = -1', "`$.compute.jobs`"),
+        ('name = "x"\ncompute.jobs = 1_000_000', "`$.compute.jobs`"),
+        ('name = "x"\ncompute.timeout = -0.5', "`$.compute.timeout`"),
+        ('name = "x"\ncompute.timeout = 1e300', "`$.compute.timeout`"),
+        ('name = "x"\ncompute.timeout = nan', "`$.compute.timeout`"),
+        ('name = "x"\ncompute.memory = -1', "`$.compute.memory`"),
+        ('name = "x"\ncompute.memory = 1180591620717411303424', "`$.compute.memory`"),
+        ('name = "x"\ncompute.attempts = 1180591620717411303424', "`$.compute.attempts`"),
     ],
 )
 def test_a_wrong_description_is_told_in_a_sentence(root: Path, text: str, message: str) -> None:
@@ -120,6 +137,24 @@ def test_a_wrong_description_is_told_in_a_sentence(root: Path, text: str, messag
     assert ended.code == 1
     assert message in ended.err
     assert "Traceback" not in ended.err
+
+
+def test_one_folder_that_is_no_dataset_does_not_hide_the_others(root: Path) -> None:
+    made(root)
+    (root / "a" / "dataset.json").mkdir(parents=True)
+    ended = dataset(root, "list")
+    assert ended.code == 0
+    assert ended.lines == [b"news: 2 tasks (0 planned, 0 running, 0 done, 0 failed)\n"]
+    assert str(root / "a") in ended.err
+
+
+def test_what_is_not_there_is_told_before_anything_is_asked(root: Path) -> None:
+    made(root)
+    for command, *arguments in (("delete", ".."), ("tasks log", "news", "nope"), ("tasks redrive", "news", "nope")):
+        ended = dataset(root, command, *arguments)
+        assert ended.code == 1
+        assert ("nope" if "nope" in arguments else "no dataset at") in ended.err
+        assert "Remove" not in ended.err
 
 
 def test_a_description_in_json(root: Path) -> None:

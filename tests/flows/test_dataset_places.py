@@ -71,9 +71,11 @@ def test_a_server_that_is_out_of_order_is_asked_again_in_the_next_round(tmp_path
             handler.honest(server.values["f1.warc.gz"])
 
     server.lies["f1.warc.gz"] = refuse_at_first
-    folder = create(tmp_path, lines, source=server.url, write=WRITE)
-    assert run(folder).documents == 6
-    assert [view.attempts for view in views(folder)] == [1, 2]
+    folder = create(tmp_path, [*lines, "none.warc.gz"], source=server.url, write=WRITE)
+    report = run(folder)
+    assert report.documents == 6
+    assert [view.attempts for view in views(folder)] == [1, 2, 1]
+    assert ["none.warc.gz" in failure.reason for failure in report.failures] == [True]  # of the first round
 
 
 @pytest.mark.server("s3")

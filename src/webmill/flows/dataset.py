@@ -44,7 +44,8 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """What this run did; `left` are the tasks of the dataset that are neither done nor failed now."""
+    """What this run did. Of all tasks of the dataset, `failed` are failed now, by whichever run, and `left` are neither
+    done nor failed."""
 
     tasks: int = 0
     pages: int = 0
@@ -53,6 +54,7 @@ class Report(msgspec.Struct, kw_only=True):
     errors: int = 0
     failures: list[Failure] = []
     stopped: bool = False
+    failed: int = 0
     left: int = 0
 
 
@@ -85,7 +87,7 @@ def run_dataset(folder: Folder, run: Run) -> Report:
                     raise
             report.stopped = monitor.stopping
         sweep(dataset)  # again: when the run began, workers of a killed one may have been about to die
-        report.left = book.unsettled()
+        report.failed, report.left = book.ledger.counts().failed, book.unsettled()
     return report
 
 
@@ -118,7 +120,6 @@ def run_rounds(folder: Folder, dataset: Dataset, run: Run, book: RunLedger, moni
     """What may work later is tried again when all others had their turn."""
     attempts = dataset.compute.attempts
     for number in range(1, attempts + 1):
-        report.failures = []
         run_round(folder, dataset, run, book, monitor, report, last=number == attempts)
         if monitor.stopping or not book.unsettled():
             break

@@ -16,11 +16,17 @@ from webmill.errors import Misconfigured
 from webmill.extract.text import Extractor
 from webmill.infra.sinks.json_lines import Compression
 
-Count = Annotated[int, msgspec.Meta(ge=1)]
+Count = Annotated[int, msgspec.Meta(ge=1, le=1 << 40)]
+Jobs = Annotated[int, msgspec.Meta(ge=0, le=10_000)]
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=31 * 86400)]
+Mebibytes = Annotated[int, msgspec.Meta(ge=0, le=1 << 30)]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _SCHEME = re.compile(r"[a-z][a-z0-9+]+:", re.ASCII)
 STREAMS = ("sqs:", "kinesis:")
 QUEUES = ("sqlite:", "amqp:", "amqps:", *STREAMS)
+READ_FROM = ("s3:", "http:", "https:", "file:")
+WRITE_TO = ("s3:", "file:", *QUEUES)
+EXECUTORS = ("pool", "inline", "ray:")
 _SECRET = re.compile(r"://[^/@]*@")
 
 
@@ -62,10 +68,10 @@ class Compute(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How, not what: may be changed at any time."""
 
     executor: str = ""  # pool, inline, ray:auto, ray://HOST:PORT; empty: as webmill.toml says
-    jobs: int = 0
+    jobs: Jobs = 0
     attempts: Count = 3
-    timeout: float = 600.0  # seconds without a page
-    memory: int = 0  # MiB that a task may take; 0: no limit
+    timeout: Seconds = 600.0  # seconds without a page
+    memory: Mebibytes = 0  # MiB that a task may take; 0: no limit
 
 
 class Dataset(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -97,12 +103,28 @@ def load(file: Path) -> Dataset:
 def checked(dataset: Dataset, *, source: str) -> Dataset:
     if not _NAME.fullmatch(dataset.name):
         raise Misconfigured(f"{source}: name {dataset.name!r}: use letters, digits, '.', '_' and '-'")
+    check_places(dataset, source=source)
     for target in (dataset.write, dataset.errors):
         if target.format == "parquet" and not is_storage(target.to):
             raise Misconfigured(f'{source}: Parquet goes to files: {shown(target.to)!r} takes format = "jsonl"')
     if dataset.errors.to == "stdout":
         raise Misconfigured(f"{source}: errors cannot go to stdout, where documents go: name a folder or a queue")
     return dataset
+
+
+def check_places(dataset: Dataset, *, source: str) -> None:
+    """Of a kind that can be opened; whether something is there is seen when it is used."""
+    read, write, errors = dataset.read.source, dataset.write.to, dataset.errors.to
+    for setting, place, kinds in (
+        ("read.from", read, READ_FROM),
+        ("write.to", write, WRITE_TO),
+        ("errors.to", errors, WRITE_TO),
+    ):
+        if not place or (is_address(place.lower()) and not place.startswith(kinds)):
+            raise Misconfigured(f"{source}: {setting} {shown(place)!r}: use a folder or {', '.join(kinds)}")
+    executor = dataset.compute.executor
+    if executor and not executor.startswith(EXECUTORS):
+        raise Misconfigured(f"{source}: compute.executor {executor!r}: use {', '.join(EXECUTORS)}")
 
 
 def is_address(place: str) -> bool:

@@ -162,16 +162,14 @@ def digest_of(dataset: Dataset, manifest: str, function: custom.Function | None)
 
 def open_folder(path: Path) -> Folder:
     """NotFound; Conflict when the description is not what the dataset was made with."""
-    file = path / FILE_NAME
+    file = there(path) / FILE_NAME
     try:
         sealed = msgspec.json.decode(file.read_bytes(), type=Sealed)
         manifest = (path / MANIFEST).read_text(encoding="utf-8")
-    except (FileNotFoundError, NotADirectoryError):
-        raise NotFound(f"no dataset at {path}: `webmill dataset list` shows what there is") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        dataset = checked(sealed.dataset, source=str(file))
+        function = _kept_function(dataset, path)
+    except (msgspec.DecodeError, UnicodeDecodeError, OSError) as error:
         raise BadInput(str(error), reason="bad_dataset", source=str(file)) from None
-    dataset = checked(sealed.dataset, source=str(file))
-    function = _kept_function(dataset, path)
     if sealed.digest != digest_of(dataset, manifest, function):
         made = f"webmill {sealed.webmill}" if sealed.webmill != __version__ else "another description"
         raise Conflict(
@@ -179,6 +177,13 @@ def open_folder(path: Path) -> Folder:
             "dataset with another name. Only [compute] may be changed."
         )
     return Folder(path, dataset, sealed.digest, function)
+
+
+def there(path: Path) -> Path:
+    """The same. NotFound when no dataset is at it."""
+    if not (path / FILE_NAME).exists():
+        raise NotFound(f"no dataset at {path}: `webmill dataset list` shows what there is")
+    return path
 
 
 def _kept_function(dataset: Dataset, path: Path) -> custom.Function | None:
@@ -196,8 +201,6 @@ def find_folders(root: Path) -> Iterator[Path]:
 
 def delete(path: Path) -> None:
     """The folder and all in it; what was written elsewhere stays. Conflict while it runs."""
-    if not (path / FILE_NAME).exists():
-        raise NotFound(f"no dataset at {path}")
-    with running(path):
+    with running(there(path)):
         (path / FILE_NAME).unlink()  # first: half of a dataset is none
         shutil.rmtree(path)

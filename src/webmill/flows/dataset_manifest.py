@@ -18,18 +18,19 @@ MAX_BYTES = 256 << 20  # a crawl of Common Crawl has 90,000 WARC files: 13 MB of
 def parse_manifest(lines: Iterable[str], *, source: str) -> list[Files]:
     """Empty lines and those that begin with # are left out. BadInput names the line that cannot be a task."""
     tasks: list[Files] = []
-    seen: dict[str, int] = {}
+    seen: dict[frozenset[tuple[FileType, str]], int] = {}  # by files: one task can be written in many ways
     for number, line in enumerate(lines, 1):
         line = line.strip()
         if not line or line.startswith("#"):
             continue
-        first = seen.setdefault(line, number)
-        if first != number:
-            raise BadInput(f"line {number} is line {first} again", reason="bad_manifest", source=source)
         try:
-            tasks.append(parse_line(line))
+            files = parse_line(line)
         except BadInput as error:
             raise BadInput(f"line {number}: {error.message}", reason=error.reason, source=source) from None
+        first = seen.setdefault(frozenset(files.items()), number)
+        if first != number:
+            raise BadInput(f"line {number} is line {first} again", reason="bad_manifest", source=source)
+        tasks.append(files)
     if not tasks:
         raise BadInput("no tasks in the manifest", reason="bad_manifest", source=source)
     return tasks
@@ -53,8 +54,11 @@ def parse_line(line: str) -> Files:
 
 
 def manifest_line(files: Files) -> str:
-    if list(files) == [FileType.WARC]:
-        return files[FileType.WARC]
+    """Read again, it gives the same files: a path that would be taken for something else keeps its WARC:."""
+    path = files[FileType.WARC]
+    looks_typed = path.partition(":")[0].strip().upper() in FileType.__members__
+    if len(files) == 1 and not looks_typed and not path.startswith("#"):
+        return path
     return "|".join(f"{file_type}:{path}" for file_type, path in files.items())
 
 

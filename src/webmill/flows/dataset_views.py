@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from webmill.errors import BadInput
+from webmill.errors import BadInput, NotFound
 from webmill.flows.dataset import resolve
 from webmill.flows.dataset_config import is_queue, shown
 from webmill.flows.dataset_folder import Folder
@@ -61,8 +61,18 @@ def task_views(folder: Folder, doors: Doors) -> Iterator[TaskView]:
 
 def redrive(folder: Folder, tasks: Iterable[str]) -> int:
     """Failed tasks (none named: all) are planned again, and go on from their receipts; how many."""
+    tasks = check_tasks(folder, tasks)
     with looking(folder.ledger) as ledger:
-        return ledger.redrive(list(tasks) or None)
+        return ledger.redrive(tasks or None)
+
+
+def check_tasks(folder: Folder, tasks: Iterable[str]) -> list[str]:
+    """The same. NotFound when the dataset has no such task."""
+    tasks = list(tasks)
+    if missing := set(tasks) - {task for task, _ in folder.tasks()}:
+        name = folder.dataset.name
+        raise NotFound(f"{name} has no task {min(missing)}: `webmill dataset tasks {name}` shows what there is")
+    return tasks
 
 
 def receipts_of(folder: Folder, doors: Doors, task: str) -> list[Receipt]:

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from webmill.cli.context import Context, note, pass_context
-from webmill.cli.dataset.places import folder_of, in_option
+from webmill.cli.dataset.places import counted, folder_of, in_option
 from webmill.config import Http
 from webmill.flows import dataset_folder
 from webmill.flows.dataset_config import load
@@ -46,7 +46,7 @@ def create(context: Context, /, *, file: Path, root: Path, as_json: bool) -> Non
     if as_json:
         click.echo(msgspec.json.encode({"name": folder.dataset.name, "path": str(folder.path), "tasks": tasks}))
     else:
-        note(f"{folder.path}: {tasks:,} tasks. Next: webmill dataset run {folder.dataset.name}")
+        note(f"{folder.path}: {counted(tasks, 'task')}. Next: webmill dataset run {folder.dataset.name}")
 
 
 def read_lines(place: str, *, http: Http) -> list[str]:
@@ -67,7 +67,7 @@ def delete(*, name: str, root: Path, yes: bool) -> None:
 
     What it wrote elsewhere (S3, a queue, another folder) stays.
     """
-    path = folder_of(name, root)
+    path = dataset_folder.there(folder_of(name, root))
     if not yes:
         click.confirm(f"Remove {path} and all in it?", abort=True, err=True)
     dataset_folder.delete(path)

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from webmill.cli.context import Context, note, pass_context
-from webmill.cli.dataset.places import doors, folder_of, in_option
+from webmill.cli.dataset.places import counted, doors, folder_of, in_option
 from webmill.errors import WebmillError
 from webmill.flows import dataset_views
 from webmill.flows.dataset_folder import find_folders, open_folder
@@ -81,4 +81,4 @@ def without_secrets(text: bytes) -> bytes:
 
 def line_of(state: dataset_views.Overview) -> str:
     counts = ", ".join(f"{getattr(state.counts, name):,} {name}" for name in state.counts.__struct_fields__)
-    return f"{state.name}: {state.tasks:,} tasks ({counts}){', running now' * state.running}"
+    return f"{state.name}: {counted(state.tasks, 'task')} ({counts}){', running now' * state.running}"

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from webmill.cli.context import Context, finish, note, pass_context
-from webmill.cli.dataset.places import doors, folder_of, in_option
+from webmill.cli.dataset.places import counted, doors, folder_of, in_option
 from webmill.config import Executor as ExecutorSettings
 from webmill.errors import Unavailable
 from webmill.flows.dataset import Report, Run, run_dataset
@@ -56,7 +56,7 @@ def run(context: Context, /, *, name: str, root: Path, executor: str | None, job
         tell(report)
     look = f"`webmill dataset tasks {name}` and `webmill dataset errors {name}` say why"
     left = 0 if report.stopped else report.left
-    finish(rejected=len(report.failures) + report.errors + left, where=look)
+    finish(rejected=report.failed + report.errors + left, where=look)
 
 
 def choose(settings: ExecutorSettings, compute: Compute, *, executor: str | None, jobs: int | None) -> ExecutorSettings:
@@ -73,14 +73,17 @@ def emit(data: bytes) -> None:
 
 def tell(report: Report) -> None:
     note(
-        f"{report.tasks:,} tasks: {report.documents:,} documents of {report.pages:,} pages"
+        f"{counted(report.tasks, 'task')}: {counted(report.documents, 'document')} of {counted(report.pages, 'page')}"
         + f", {report.skipped:,} left out" * bool(report.skipped)
-        + f", {report.errors:,} errors" * bool(report.errors)
+        + f", {counted(report.errors, 'error')}" * bool(report.errors)
     )
     for failure in report.failures[:10]:
         note(f"failed: {failure.task}: {failure.reason[:500]}")
+    if earlier := report.failed - len(report.failures):
+        note(f"{counted(earlier, 'task')} failed in earlier runs: `webmill dataset tasks redrive` plans them again")
     if report.left:
-        note(f"{'stopped' if report.stopped else 'unfinished'}: {report.left:,} tasks are left; run it again to go on")
+        why = "stopped" if report.stopped else "unfinished"
+        note(f"{why}: {counted(report.left, 'task')} left; run it again to go on")
 
 
 @click.command(

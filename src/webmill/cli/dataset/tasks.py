@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from webmill.cli.context import Context, note, pass_context
-from webmill.cli.dataset.places import doors, folder_of, in_option
+from webmill.cli.dataset.places import counted, doors, folder_of, in_option
 from webmill.flows import dataset_views
 from webmill.flows.dataset_folder import open_folder
 from webmill.formats.typed_records import FileType
@@ -71,7 +71,7 @@ def redrive(*, name: str, ids: tuple[str, ...], root: Path) -> None:
     They go on from where they failed.
     """
     count = dataset_views.redrive(open_folder(folder_of(name, root)), ids)
-    note(f"{count:,} tasks planned again")
+    note(f"{counted(count, 'task')} planned again")
 
 
 @tasks.command(
@@ -87,18 +87,20 @@ Example:
 def log(context: Context, /, *, name: str, task: str, root: Path, as_json: bool) -> None:
     """The parts that TASK of dataset NAME has made so far: counts, time, files, where to read on."""
     folder = open_folder(folder_of(name, root))
+    dataset_views.check_tasks(folder, [task])
     for receipt in dataset_views.receipts_of(folder, doors(context.settings().http), task):
         if as_json:
             click.echo(msgspec.json.encode(receipt))
             continue
         files = ", ".join(part.name for part in (receipt.output, receipt.errors) if part)
         at = ", ".join(f"{kind} {offset:,}" for kind, offset in receipt.resume.items())
-        click.echo(f"part {receipt.number}: {receipt.pages:,} pages in {receipt.seconds:g} s -> {files} (then at {at})")
+        pages = counted(receipt.pages, "page")
+        click.echo(f"part {receipt.number}: {pages} in {receipt.seconds:g} s -> {files} (then at {at})")
 
 
 def line_of(view: dataset_views.TaskView) -> str:
     totals = view.totals
-    counts = f"{totals.documents:,} documents" + f", {totals.errors:,} errors" * bool(totals.errors)
+    counts = counted(totals.documents, "document") + f", {counted(totals.errors, 'error')}" * bool(totals.errors)
     when = f" {datetime.fromtimestamp(view.changed, UTC):%Y-%m-%dT%H:%M:%SZ}" if view.changed else ""
     reason = f"  {view.reason.splitlines()[0]}" if view.reason and view.state != "done" else ""
     return f"{view.id} {view.state:7} {view.progress:4.0%} {counts}{when}  {view.files[FileType.WARC]}{reason}"
