@@ -62,7 +62,7 @@ layers: $(VENV)/.dev
 bench: $(VENV)/.dev  ## our hot paths beside the rivals', in one run, as ratios
 	$(BIN)/python -m benchmarks
 
-services: $(VENV)/.dev ## start Redis, RabbitMQ, PostgreSQL and an S3 store on free ports and print their URLs
+services: $(VENV)/.dev ## start Redis, RabbitMQ, PostgreSQL, an S3 store and SQS on free ports, print their URLs
 	$(BIN)/python -m tests.services up
 
 # --- care ----------------------------------------------------------------------------------------------------------
