@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -35,6 +35,7 @@ from webmill.flows.dataset_receipts import Receipt, Receipts
 from webmill.flows.dataset_task import run_task
 from webmill.flows.dataset_views import error_lines, receipts_of, redrive
 from webmill.formats import warc_records as records
+from webmill.infra.executor.base import Executor
 from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.ledger import Claim
 from webmill.infra.queue.sqlite import SqliteQueue
@@ -206,10 +207,45 @@ def test_records_that_belong_to_no_page_are_told_once(tmp_path: Path) -> None:
     assert sorted(errors) == [f"orphan-{number}-{name}" for number in range(6) for name in "abc"]
 
 
-@pytest.mark.parametrize("what", ["damaged", "orphaned"])
+LONELY = 2500
+
+
+def lonely(tmp_path: Path) -> str:
+    """Metadata without captures, very many in a row, and texts without pages behind the last page."""
+    writer = Writer()
+    writer.begin()
+    writer.page(Spec("first"), 0)
+    for number in range(LONELY):
+        spec = Spec(f"lone-{number}")
+        writer._metadata(spec, records.Visit(uri=spec.target, date=CRAWL, ip="192.0.2.1"))
+    writer.page(Spec("last"), 1)
+    for number in range(LONELY):
+        spec = Spec(f"text-{number}")
+        writer._text(spec, records.Visit(uri=spec.target, date=CRAWL, ip="192.0.2.1"))
+    return write_triple(tmp_path / "in", "f0", writer.triple())
+
+
+@pytest.mark.parametrize(("limit", "most"), [({"pages_per_part": 7}, 1000), ({"bytes_per_part": 4000}, 2400)])
+def test_parts_of_errors_end_too(tmp_path: Path, limit: dict[str, object], most: int) -> None:
+    line = lonely(tmp_path)
+    whole = create(tmp_path / "whole", [line], source=tmp_path / "in")
+    folder = create(tmp_path / "cut", [line], source=tmp_path / "in", write=limit)
+    assert run(whole).errors == run(folder).errors == 2 * LONELY
+    assert lines_of(folder.path / "errors") == lines_of(whole.path / "errors")
+    assert lines_of(folder.path / "output") == lines_of(whole.path / "output")
+    sizes = [len(file.read_bytes().splitlines()) for file in (folder.path / "errors").glob("*.jsonl")]
+    assert sum(sizes) == 2 * LONELY
+    assert max(sizes) <= most
+
+
+@pytest.mark.parametrize("what", ["damaged", "orphaned", "lonely"])
 @pytest.mark.parametrize("size", [1, 2])
 def test_a_task_resumed_after_any_part_gives_the_same_bytes(tmp_path: Path, what: str, size: int) -> None:
-    line = damaged(tmp_path)[0] if what == "damaged" else orphaned(tmp_path)
+    line = {
+        "damaged": lambda: damaged(tmp_path)[0],
+        "orphaned": lambda: orphaned(tmp_path),
+        "lonely": lambda: lonely(tmp_path),
+    }[what]()
     folder = create(tmp_path, [line], source=tmp_path / "in", write={"pages_per_part": size})
     run(folder)
     expected = snapshot(folder)
@@ -306,6 +342,49 @@ def test_a_function_of_yours_takes_the_place_of_the_default(tmp_path: Path, form
     assert error["errorMessage"] == "KeyError: 'three'"
     assert error["url"] == "https://example.org/0-3"
     assert error["startOffset"]["WARC"] < error["endOffset"]["WARC"]
+
+
+ODD = """
+import msgspec
+
+class Other(msgspec.Struct):
+    size: int
+
+class Odd(msgspec.Struct):
+    name: str
+    count: int = 1
+    names: list[str] = []
+    size: int | None = None
+
+def document(page) -> Odd:
+    name = page.target_uri.rpartition("-")[2]
+    match name:
+        case "1": return Odd(name, 2**70)
+        case "2": return Odd(name, 2**63)
+        case "3": return Odd(name, "three")
+        case "4": return Odd(None)
+        case "5": return Odd(name, names=["a", None])
+        case "6": return Other(6)
+        case "7": raise SystemExit(7)
+        case "8": return "eight"
+    return Odd(name, names=["a"])
+"""
+
+
+@pytest.mark.parametrize("executor", [InlineExecutor, pool])
+def test_one_bad_value_is_an_error_of_its_page_only(tmp_path: Path, executor: Callable[[], Executor]) -> None:
+    import duckdb
+
+    lines = write_files(tmp_path / "in", files=1, count=10)
+    (tmp_path / "in" / "odd.py").write_text(ODD)
+    named: dict[str, object] = {"function": "odd.py:document"}
+    folder = create(tmp_path, lines, source=tmp_path / "in", document=named, write={"format": "parquet"})
+    report = run(folder, executor())
+    assert (report.pages, report.documents, report.errors, report.failures) == (10, 2, 8, [])
+    with duckdb.connect() as database:
+        assert database.execute(f"select name from '{folder.path}/output/*.parquet'").fetchall() == [("0",), ("9",)]
+    reasons = {error["url"][-1]: error["reason"] for error in lines_of(folder.path / "errors")}
+    assert reasons == {number: "function_failed" if number == "7" else "wrong_type" for number in "12345678"}
 
 
 def test_an_installed_function(tmp_path: Path) -> None:
@@ -465,6 +544,13 @@ def receipt(number: int) -> Receipt:
         last=False,
         seconds=1.0,
     )
+
+
+def test_receipts_are_read_in_the_order_of_their_numbers() -> None:
+    receipts = Receipts(MemoryStorage(), "task", files=None, error_files=None)
+    for number in (100_000, 99_998, 99_999, 100_001):
+        receipts.add(receipt(number))
+    assert [one.number for one in receipts.read_after(99_999)] == [99_999, 100_000, 100_001]
 
 
 def test_a_part_that_is_not_the_same_twice_is_a_conflict() -> None:

@@ -33,7 +33,7 @@ def file_error(item: ErrorDocument, *, files: Files) -> ErrorRecord:
     )
 
 
-def document_error(page: Page, error: Exception, *, files: Files) -> ErrorRecord:
+def document_error(page: Page, error: BaseException, *, files: Files) -> ErrorRecord:
     name = clean(page.record_id) or f"WARC#{page.capture.offset}"
     known = isinstance(error, BadInput)
     return ErrorRecord(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 
 import msgspec
 
@@ -84,7 +85,7 @@ class Receipts:
 
     def _read(self) -> tuple[list[Receipt], list[str]]:
         good: list[Receipt] = []
-        keys = [stat.key for stat in self._storage.list(self._prefix)]
+        keys = self._keys()
         for key in keys:
             try:
                 receipt = _unseal(self._storage.read(key), source=key)
@@ -102,8 +103,16 @@ class Receipts:
 
     def read_after(self, count: int) -> list[Receipt]:
         """Those that came since there were so many; a quick look, for those who watch."""
-        keys = [stat.key for stat in self._storage.list(self._prefix) if stat.key >= self._key(count)]
+        keys = [key for key in self._keys() if self._number(key) >= count]
         return [_unseal(self._storage.read(key), source=key) for key in keys]
+
+    def _keys(self) -> list[str]:
+        """In the order of their numbers: after 99999 comes 100000."""
+        return sorted((stat.key for stat in self._storage.list(self._prefix)), key=self._number)
+
+    def _number(self, key: str) -> float:
+        stem = key.removeprefix(self._prefix).removesuffix(".json")
+        return int(stem) if stem.isascii() and stem.isdigit() and len(stem) < 20 else math.inf
 
     def add(self, receipt: Receipt) -> None:
         """Conflict: another worker has this task, and was first with another part than ours."""

@@ -37,6 +37,8 @@ from webmill.infra.sinks.files import FileSink
 from webmill.infra.sinks.messages import QueueSink
 from webmill.infra.storage.base import Readable, Storage
 
+MANY, MUCH = 1000, 1 << 20  # errors, bytes of JSON
+
 
 class Doors(msgspec.Struct, frozen=True):
     """How places become live parts, in whichever process: functions that can be pickled."""
@@ -161,6 +163,11 @@ class Part:
         write = self._job.dataset.write
         return self.pages >= write.pages_per_part or self._bytes >= write.bytes_per_part
 
+    def is_full_of_errors(self) -> bool:
+        """Not after a few, however small parts are: reading on amid damage, less is known of what it was."""
+        write = self._job.dataset.write
+        return len(self.errors) >= max(write.pages_per_part, MANY) or self._bytes >= max(write.bytes_per_part, MUCH)
+
     def add(self, item: Page | ErrorDocument) -> None:
         self.resume = dict(item.resume)
         if isinstance(item, ErrorDocument):
@@ -177,7 +184,7 @@ class Part:
                 self._sinks.output.check(row)
         except MemoryError:
             raise  # of the process, not of the page
-        except Exception as error:  # noqa: BLE001 - a page or a function that breaks the making costs that page only
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a page or a function that breaks the making costs that page only
             self._fail(document_error(item, error, files=self._job.files))
             return
         if row is None:
@@ -242,8 +249,12 @@ def fill(part: Part, streams: Mapping[FileType, Replay], start: Mapping[FileType
     warc, wat, wet = (streams.get(file_type) for file_type in (FileType.WARC, FileType.WAT, FileType.WET))
     assert warc  # every line of a manifest has one
     for item in read_pages(warc, wat, wet, start=start):
-        # Errors follow their page, and the place to read on lies behind all of them: a part ends before a page.
-        if isinstance(item, Page) and part.is_full():
+        # Errors follow their page, and have its place to read on, which lies behind all of them: a part ends before a
+        # page, or, when there are very many errors, before one that has another place. It never ends where it began.
+        if isinstance(item, Page):
+            if part.is_full():
+                return
+        elif part.is_full_of_errors() and part.resume not in (start, item.resume):
             return
         part.add(item)
         for file_type, stream in streams.items():
@@ -274,7 +285,8 @@ def open_sink(target: Write | Errors, kind: type[msgspec.Struct], job: Job) -> S
     storage, counts = job.doors.storage(target.to), open_receipts(job).counts
     if target.format == "parquet":
         encode = partial(parquet.encode, kind=kind, compression=target.compression or "zstd")
-        return FileSink(storage, encode, ending=parquet.ENDING, counts=counts)
+        check = partial(parquet.check, kind=kind)
+        return FileSink(storage, encode, ending=parquet.ENDING, counts=counts, check=check)
     compression = target.compression or "gzip"
     encode = partial(json_lines.encode, compression=compression)
     return FileSink(storage, encode, ending=json_lines.ENDINGS[compression], counts=counts)

@@ -37,7 +37,7 @@ class Delivered(msgspec.Struct, frozen=True):
 
 class Sink(Protocol):
     def check(self, row: Row) -> None:
-        """BadInput (too_large): it cannot take this row."""
+        """BadInput (too_large, wrong_type): it cannot take this row."""
 
     def deliver(self, name: str, rows: Sequence[Row]) -> Delivered: ...
 

@@ -10,19 +10,31 @@ from webmill.infra.sinks.base import Delivered, Row
 from webmill.infra.storage.base import Absent, Matches, Storage
 
 Encoder = Callable[[Sequence[Row]], bytes]
+Check = Callable[[Row], None]
 
 
 class FileSink:
     """`encode` gives the same bytes for the same rows. `counts` says whether a file is noted as delivered."""
 
-    def __init__(self, storage: Storage, encode: Encoder, *, ending: str, counts: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        encode: Encoder,
+        *,
+        ending: str,
+        counts: Callable[[str], bool],
+        check: Check | None = None,
+    ) -> None:
         self._storage = storage
         self._encode = encode
         self._ending = ending
         self._counts = counts
+        self._check = check
 
     def check(self, row: Row) -> None:
-        """A file takes all."""
+        """BadInput (wrong_type): the format has no place for it."""
+        if self._check:
+            self._check(row)
 
     def deliver(self, name: str, rows: Sequence[Row]) -> Delivered:
         key, data = f"{name}.{self._ending}", self._encode(rows)

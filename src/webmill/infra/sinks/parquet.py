@@ -19,16 +19,31 @@ from webmill.errors import BadInput, Misconfigured
 from webmill.infra.sinks.base import Row
 
 ENDING = "parquet"
+_KEPT = (datetime, bytes)
 
 
 def encode(rows: Sequence[Row], *, kind: type[msgspec.Struct], compression: str) -> bytes:
     arrow, parquet = _pyarrow()
     schema = schema_of(kind)
-    values = [_plain(row.value, kind) for row in rows]
-    columns = [arrow.array([value[field.name] for value in values], type=field.type) for field in schema]
     out = io.BytesIO()
-    parquet.write_table(arrow.Table.from_arrays(columns, schema=schema), out, compression=compression)
+    parquet.write_table(arrow.Table.from_arrays(_columns(rows, kind), schema=schema), out, compression=compression)
     return out.getvalue()
+
+
+def check(row: Row, *, kind: type[msgspec.Struct]) -> None:
+    """BadInput: a value that its column cannot hold. A struct takes anything, whatever the types of its fields say."""
+    try:
+        plain = msgspec.to_builtins(row.value, builtin_types=_KEPT)
+        msgspec.convert(plain, kind, builtin_types=_KEPT)  # also finds None where there is no place for it
+        _columns([row], kind)
+    except (msgspec.ValidationError, TypeError, ValueError, OverflowError) as error:
+        raise BadInput(str(error), reason="wrong_type") from error
+
+
+def _columns(rows: Sequence[Row], kind: type[msgspec.Struct]) -> list[Any]:
+    arrow, _ = _pyarrow()
+    values = [_plain(row.value, kind) for row in rows]
+    return [arrow.array([value[field.name] for value in values], type=field.type) for field in schema_of(kind)]
 
 
 @cache
@@ -43,7 +58,7 @@ def _plain(value: object, kind: type[msgspec.Struct]) -> dict[str, Any]:
     if type(value) is not kind:
         message = f"a {type(value).__name__} among rows of {kind.__name__}"
         raise BadInput(message, reason="wrong_type")
-    plain: dict[str, Any] = msgspec.to_builtins(value, builtin_types=(datetime, bytes))
+    plain: dict[str, Any] = msgspec.to_builtins(value, builtin_types=_KEPT)
     for name in _json_columns(kind):
         plain[name] = None if plain[name] is None else msgspec.json.encode(plain[name]).decode()
     return plain
