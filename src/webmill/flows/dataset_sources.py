@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from typing import BinaryIO
 
 from webmill.errors import BadInput, Unavailable
@@ -17,6 +18,7 @@ from webmill.infra.storage.base import RawStream, Readable, buffered
 
 Find = Callable[[str], tuple[Readable, str]]  # a path of the manifest -> the storage and the key of that file
 PATIENCE = Policy(attempts=4)
+KEEP = 32 << 20
 
 
 @contextmanager
@@ -35,19 +37,26 @@ def opened_files(
                 message = f"not the file that this task began to read ({source} now, {known[file_type]} then)"
                 raise BadInput(message, reason="source_changed", source=path)
             at = start.get(file_type, 0)
-            streams[file_type] = Replay(stack.enter_context(_open(storage, key, source, at=at)), at=at)
+            streams[file_type] = stack.enter_context(closing(Replay(partial(_open, storage, key, source), at=at)))
         yield streams, sources
 
 
-def _open(storage: Readable, key: str, source: Source, *, at: int) -> BinaryIO:
+def _open(storage: Readable, key: str, source: Source, at: int) -> BinaryIO:
     return buffered(_Patient(storage, key, source, at=at)) if at < source.size else io.BytesIO()
 
 
 class Replay:
-    """A stream that can be read again from any byte that was not forgotten: no second request for it."""
+    """A stream that can be read again from any byte that was not forgotten: no second request for it.
 
-    def __init__(self, stream: BinaryIO, *, at: int) -> None:
-        self._stream = stream
+    Of a record that is longer than `keep`, only the end is kept: reading that again opens the file anew.
+    """
+
+    def __init__(self, open_at: Callable[[int], BinaryIO], *, at: int, keep: int = KEEP) -> None:
+        self._open_at, self._keep = open_at, keep
+        self._begin(at)
+
+    def _begin(self, at: int) -> None:
+        self._stream = self._open_at(at)
         self._pieces: deque[tuple[int, bytes]] = deque()
         self._end = self._at = at
 
@@ -57,6 +66,7 @@ class Replay:
             if data:
                 self._pieces.append((self._end, data))
             self._end += len(data)
+            self.forget(self._end - self._keep)
         else:
             offset, piece = next(kept for kept in self._pieces if kept[0] <= self._at < kept[0] + len(kept[1]))
             data = piece[self._at - offset : self._at - offset + size]
@@ -68,7 +78,15 @@ class Replay:
             self._pieces.popleft()
 
     def rewind(self, to: int) -> None:
-        self._at = to
+        kept_from = self._pieces[0][0] if self._pieces else self._end
+        if to >= kept_from:
+            self._at = to
+        else:
+            self.close()
+            self._begin(to)
+
+    def close(self) -> None:
+        self._stream.close()
 
 
 class _Patient(RawStream):
