@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import linecache
+import sys
 import types
 from collections.abc import Callable
 from typing import Any, get_args, get_type_hints
@@ -68,5 +69,7 @@ def _run(function: Function) -> types.ModuleType:
         function.source.splitlines(keepends=True),
         function.file,
     )
-    exec(compile(function.source, function.file, "exec"), module.__dict__)  # noqa: S102 - the operator's own code
+    sys.modules[module.__name__] = module  # where the types that its structs name are looked for
+    code = compile(function.source, function.file, "exec", dont_inherit=True)  # our own __future__ is not its author's
+    exec(code, module.__dict__)  # noqa: S102 - the operator's own code
     return module

@@ -84,7 +84,7 @@ def load_function(path: Path) -> AddField:
     """`addfield` of a Python file of the operator, which is run."""
     names: dict[str, Any] = {"__name__": "webmill_addfield", "__file__": str(path)}
     try:
-        exec(compile(path.read_bytes(), str(path), "exec"), names)  # noqa: S102  # that is what --function is for
+        exec(compile(path.read_bytes(), str(path), "exec", dont_inherit=True), names)  # noqa: S102  # that is what --function is for
     except Exception as error:  # whatever that file does wrong is for its author to see
         raise Misconfigured(f"cannot load {path}: {type(error).__name__}: {error}") from error
     function = names.get("addfield")
