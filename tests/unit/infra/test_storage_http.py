@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from email.utils import format_datetime
 from itertools import count
 from typing import Any
@@ -194,11 +194,9 @@ def test_a_status_means_what_the_caller_can_do(
             http.stat("k")
 
 
-def in_future(seconds: float) -> str:
-    return format_datetime(datetime.now(UTC) + timedelta(seconds=seconds), usegmt=True)
-
-
-RETRY_AFTER = {"7": 7, "0": 0, "999999": 3600, in_future(9e6): 3600, in_future(-60): 0}
+FUTURE = format_datetime(datetime(2999, 1, 1, tzinfo=UTC), usegmt=True)
+PAST = format_datetime(datetime(1999, 1, 1, tzinfo=UTC), usegmt=True)
+RETRY_AFTER = {"7": 7, "0": 0, "999999": 3600, FUTURE: 3600, PAST: 0}
 RETRY_AFTER_NONSENSE = ["9" * 30, "-5", "soon", "", "Mon, 99 Foo", "1e3"]
 
 
