@@ -33,6 +33,8 @@ class Fixed:
 
 
 def open_descriptors() -> int:
+    """Without what earlier tests left to the garbage collector, which may take it at any moment."""
+    gc.collect()
     return sum(1 for _ in Path("/dev/fd").iterdir())
 
 
@@ -194,7 +196,7 @@ def test_closing_ends_open_slow_endless_and_idle_connections_and_leaves_nothing(
                 read_all(sock)
             except ConnectionError:
                 pass
-    assert open_descriptors() == descriptors
+    assert open_descriptors() <= descriptors
 
 
 def test_closing_in_the_moment_of_accepting_drops_no_connection_unclosed() -> None:
@@ -209,8 +211,7 @@ def test_closing_in_the_moment_of_accepting_drops_no_connection_unclosed() -> No
         web.close()
         for sock in sockets:
             sock.close()
-    gc.collect()
-    assert open_descriptors() == descriptors
+    assert open_descriptors() <= descriptors
 
 
 def test_an_endless_answer_stops_at_the_byte_cap() -> None:
