@@ -11,7 +11,20 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
-EXTRAS = ("languages", "parquet", "redis", "rabbitmq", "s3", "sqs", "ray", "meilisearch", "opensearch", "postgres")
+EXTRAS = (
+    "languages",
+    "text",
+    "fast",
+    "parquet",
+    "redis",
+    "rabbitmq",
+    "s3",
+    "sqs",
+    "ray",
+    "meilisearch",
+    "opensearch",
+    "postgres",
+)
 JUDGES = ("pywb>=2.10", "cdxj-indexer>=1.5", "setuptools<81", 'legacy-cgi; python_version >= "3.13"')
 RUN = HERE / "run.txt"
 

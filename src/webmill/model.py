@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 
 import msgspec
 
@@ -54,6 +55,31 @@ class Headers:
 
     def __repr__(self) -> str:
         return f"Headers({list(self.pairs)!r})"
+
+
+class Link(msgspec.Struct, frozen=True, gc=False):
+    """A URL to fetch, in its normalised form, and what is known of it before it is fetched."""
+
+    url: str
+    depth: int = 0  # steps from a seed
+    priority: int = 5  # 0 is asked first, 9 last
+
+
+class Exchange(msgspec.Struct, frozen=True, kw_only=True):
+    """One request and its answer, as they went over the wire: interim responses and excess bytes are left out.
+
+    `truncated` is WARC's word for why the answer is not whole: length, time or disconnect.
+    """
+
+    url: str
+    date: datetime  # when the request was sent, in UTC
+    seconds: float  # from then to the last byte
+    ip: str
+    request: bytes
+    response: bytes
+    truncated: str | None = None
+    protocols: tuple[str, ...] = ()  # http/1.1, tls/1.3
+    cipher_suites: tuple[str, ...] = ()
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):

@@ -1,0 +1,1 @@
+"""What to fetch next: the seam (`base`) and its backends."""

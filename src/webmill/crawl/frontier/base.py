@@ -1,0 +1,209 @@
+"""The seam of every frontier: which URLs are known, whose turn it is, and what came of those that were asked.
+
+    commit(links) ─▶ waiting ─▶ claim ─▶ in hand ─▶ commit: Done   ─▶ visited (─▶ waiting again when `again` comes)
+                        ▲  ▲               ├──────▶         Later  ─▶ waiting, not before a time
+                        │  └───────────────┤                Unused ─▶ waiting, at its old place
+                        └── lease over ────┘
+
+Domains take turns. A claim hands out up to `count` turns, each of another domain (`domain_of`), each with a few URLs of
+it that are to be asked one after the other. While a turn lasts nobody else gets that domain.
+
+What every backend promises (`tests/contracts/test_frontier.py`)
+- One step, one transaction: all that a `Step` holds is durable when `commit` returns, or nothing of it is there. A
+  link is never known but nowhere: waiting, in hand or visited, exactly one of them, at every kill point.
+- Exact: a URL that was never added is never called known (a Bloom filter only answers a quick no).
+- Leased: a turn ends with its last URL, when `next` is given, or when its lease is over; then its URLs are offered
+  again. An outcome under a lease that is over changes nothing and its token is told in `Committed.lost`.
+- Polite across restarts: from the moment a turn is claimed its domain is not offered before `now + hold`, whoever dies;
+  once it is settled with `next`, not before that.
+- Order: within a domain the lower priority number first, and first in, first out among equals; URLs that wait for a
+  retry or a revisit come when their time has come. Domains: the one that may be asked for longest first.
+- Bounded: memory does not grow with URLs nor with domains; nothing is read whole when it is opened.
+
+`now` is in seconds since 1970 and never goes backwards for one frontier, over restarts too (`infra.clock`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+import msgspec
+
+from webmill.formats.domains import registered_domain
+from webmill.formats.urls import host_of
+from webmill.model import Link
+
+PRIORITIES = 10  # 0 is asked first, 9 last
+
+
+class Visit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What came of a URL the last time. `file`, `offset` and `length` say where its WARC record is, if it has one."""
+
+    url: str
+    time: float
+    status: int = 0  # 0: there was no answer
+    error: str = ""  # why not, or why it was refused: a code of a fixed set, then a colon and words
+    depth: int = 0
+    file: str = ""
+    offset: int = 0
+    length: int = 0
+    record_id: str = ""
+    digest: str = ""  # of the payload
+    etag: str = ""
+    modified: str = ""  # Last-Modified, as the server wrote it
+    interval: float = 0.0  # seconds until it was to be visited again
+
+
+class Item(msgspec.Struct, frozen=True):
+    """A URL in hand. `attempts` counts this one; `last` is there when it is visited again."""
+
+    url: str
+    depth: int
+    priority: int
+    attempts: int
+    last: Visit | None = None
+
+
+class Turn(msgspec.Struct, frozen=True):
+    domain: str
+    token: int
+    until: float  # when the lease ends
+    items: tuple[Item, ...]
+
+
+class Done(msgspec.Struct, frozen=True):
+    """It was asked, or will never be: `visit` says which. `again`: when to visit it again; None: never."""
+
+    visit: Visit
+    again: float | None = None
+    is_page: bool = True  # counts in `Stats.pages`
+
+    @property
+    def url(self) -> str:
+        return self.visit.url
+
+
+class Later(msgspec.Struct, frozen=True):
+    """It failed in a way that may pass: offer it again, with one attempt more on its account."""
+
+    url: str
+    not_before: float
+    error: str
+
+
+class Unused(msgspec.Struct, frozen=True):
+    """It was not asked: offer it again at its old place, not before a time. Costs no attempt."""
+
+    url: str
+    not_before: float = 0.0
+
+
+Outcome: TypeAlias = Done | Later | Unused
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """What came of URLs of one turn. `next` ends the turn (items without an outcome are unused): the domain may be
+    asked again from then on. Without it the turn goes on, under the same lease."""
+
+    token: int
+    outcomes: Sequence[Outcome]
+    next: float | None = None
+
+
+class Robots(msgspec.Struct, frozen=True, kw_only=True):
+    """The robots.txt of one origin (`https://example.com`) as it was last asked for."""
+
+    origin: str
+    fetched: float
+    expires: float
+    status: int = 0  # 0: unreachable
+    body: bytes = b""
+    failing_since: float = 0.0
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """All that one commit changes.
+
+    `gates`: not before which time a host (`host:example.com`) or an address (`addr:192.0.2.1`) may be asked.
+    `notes`: small values of the crawl, kept under their names.
+    """
+
+    links: Sequence[Link] = ()
+    settled: Sequence[Settled] = ()
+    gates: Mapping[str, float] = {}
+    robots: Sequence[Robots] = ()
+    notes: Mapping[str, str] = {}
+
+
+class Committed(msgspec.Struct, frozen=True):
+    added: int = 0  # links that were new
+    known: int = 0
+    excluded: int = 0  # links of excluded domains: not taken
+    lost: frozenset[int] = frozenset()  # tokens whose lease was over
+
+
+class Stats(msgspec.Struct, frozen=True, kw_only=True):
+    waiting: int  # URLs, those for a retry included
+    in_hand: int
+    visited: int
+    pages: int  # Done with `is_page`
+    revisits: int  # visited URLs that wait for their next visit
+    domains: int
+    domains_waiting: int  # with something to ask
+    domains_in_hand: int
+    expired: int  # leases that ran out since the frontier was made
+
+
+class Frontier(Protocol):
+    def claim(
+        self, count: int, *, urls: int, now: float, lease: float, hold: float, revisits: bool = False
+    ) -> list[Turn]:
+        """Up to `count` turns of up to `urls` URLs each. `revisits`: offer visited URLs whose time has come, too."""
+        ...
+
+    def commit(self, step: Step, *, now: float) -> Committed: ...
+
+    def extend(self, tokens: Iterable[int], *, now: float, lease: float) -> frozenset[int]:
+        """The leases start anew; the tokens that are lost."""
+        ...
+
+    def next_turn(self, *, revisits: bool = False) -> float | None:
+        """When the next domain that has something waiting may be asked, maybe long ago; None when nothing waits."""
+        ...
+
+    def visit(self, url: str) -> Visit | None: ...
+
+    def visits(self, *, since: float = 0.0, until: float | None = None) -> Iterator[Visit]:
+        """In the order of their time; bounded memory."""
+        ...
+
+    def gates(self, keys: Iterable[str]) -> dict[str, float]:
+        """Those of the keys that have a time."""
+        ...
+
+    def robots(self, origin: str) -> Robots | None: ...
+
+    def exclude(self, domains: Iterable[str]) -> int:
+        """Their URLs are neither taken nor offered from now on, over restarts; how many are new."""
+        ...
+
+    def include(self, domains: Iterable[str]) -> int: ...
+
+    def excluded(self) -> Iterator[str]: ...
+
+    def notes(self) -> dict[str, str]: ...
+
+    def stats(self) -> Stats: ...
+
+    def compact(self) -> None:
+        """Drop what was consumed."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def domain_of(url: str) -> str:
+    """The unit of politeness of a normalised URL: the registered domain, or the host itself where there is none."""
+    host = host_of(url)
+    return registered_domain(host) or host
