@@ -1,0 +1,156 @@
+"""Messages between the batcher and its workers: some captures of an index, as one JSON array.
+
+    [{"surt_url": "com,example)/", "timestamp": "20240722120756", "metadata": {…all of the CDX line's JSON…}}, …]
+
+This is the format of the batcher that webmill takes the place of, so that its workers understand ours and ours theirs.
+The JSON of a line is copied as it stands once it is known to be JSON: nothing in it is lost or spelled anew.
+
+A batch has an id made of the run (a fingerprint of what was asked for) and its number, counted from 1. The same
+selection of the same index has the same batches under the same ids: whoever publishes one twice changes nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from json.encoder import encode_basestring_ascii as quoted
+
+import msgspec
+
+from webmill.errors import BadInput
+from webmill.formats.cdxj import MAX_LINE, Value, parse_fields
+from webmill.formats.timestamps import is_timestamp
+
+_ID = re.compile(r"([0-9a-f]{12})-([0-9]{8,18})")
+_PLAIN = re.compile(rb"[!#-\[\]-~]+")  # what stands in JSON as it is; keys of Common Crawl are nothing else
+_NUMBER = re.compile(r"[0-9]{1,18}")
+
+
+class Item(msgspec.Struct, frozen=True):
+    """One capture to fetch. Values of `metadata` that are no strings are there as the JSON they were spelled in."""
+
+    surt_url: str
+    timestamp: str
+    filename: str
+    offset: int
+    length: int
+    metadata: dict[str, str]
+
+
+class BadItem(msgspec.Struct, frozen=True):
+    """An entry of a batch that cannot be fetched; `number` counts from 0, `raw` is its beginning."""
+
+    number: int
+    reason: str
+    message: str
+    raw: bytes
+
+
+class _Entry(msgspec.Struct):
+    surt_url: str
+    timestamp: str
+    metadata: msgspec.Raw
+
+
+_entries = msgspec.json.Decoder(list[msgspec.Raw])
+_entry = msgspec.json.Decoder(_Entry)
+
+
+# --- ids --------------------------------------------------------------------------------------------------------------
+
+
+def batch_id(run: str, number: int) -> str:
+    return f"{run}-{number:08d}"
+
+
+def number_of(id_: str) -> tuple[str, int] | None:
+    """The run and the number; None: the message is not from our batcher."""
+    match = _ID.fullmatch(id_)
+    return (match[1], int(match[2])) if match else None
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def encode_batch(lines: Iterable[bytes]) -> bytes:
+    """Lines of a CDX, each proven. BadInput as `encode_item`."""
+    return join_items(map(encode_item, lines))
+
+
+def encode_item(line: bytes) -> bytes:
+    """One line as an entry. BadInput: line_too_long, no_json, no_key, bad_timestamp, bad_json, too_deep."""
+    if len(line) > MAX_LINE:
+        raise BadInput(f"{len(line)} bytes in a line, at most {MAX_LINE}", reason="line_too_long")
+    parts = line.rstrip(b"\r\n").split(b" ", 2)
+    if len(parts) < 3:
+        raise BadInput(f"no JSON object in {line[:80]!r}", reason="no_json")
+    surt, timestamp, data = parts
+    if not surt:
+        raise BadInput("no key before the first space", reason="no_key")
+    if not is_timestamp(timestamp):
+        raise BadInput(f"not 14 digits: {timestamp[:40]!r}", reason="bad_timestamp")
+    parse_fields(data)
+    return splice(surt, timestamp, data)
+
+
+def splice(surt: bytes, timestamp: bytes, data: bytes) -> bytes:
+    """An entry of parts that are known to be right."""
+    if not _PLAIN.fullmatch(surt):
+        surt = quoted(surt.decode("utf-8", "replace")).encode()[1:-1]
+    return b'{"surt_url": "%b", "timestamp": "%b", "metadata": %b}' % (surt, timestamp, data)
+
+
+def join_items(items: Iterable[bytes]) -> bytes:
+    return b"[" + b", ".join(items) + b"]"
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def decode_batch(body: bytes) -> list[Item | BadItem]:
+    """All entries, in order; one that cannot be fetched spoils no other. BadInput (bad_batch): this is no batch at all.
+
+    Keys that we do not know are left alone; offset and length may be numbers or strings of digits.
+    """
+    try:
+        entries = _entries.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadInput(f"not a JSON array: {error} in {body[:80]!r}", reason="bad_batch") from error
+    return [_decode_item(bytes(raw), number) for number, raw in enumerate(entries)]
+
+
+def _decode_item(raw: bytes, number: int) -> Item | BadItem:
+    try:
+        entry = _entry.decode(raw)
+        fields = {name: _text(value) for name, value in parse_fields(bytes(entry.metadata)).items()}
+        return Item(
+            entry.surt_url,
+            entry.timestamp,
+            filename=_filename(fields),
+            offset=_number(fields, "offset"),
+            length=_number(fields, "length", least=1),
+            metadata=fields,
+        )
+    except BadInput as error:
+        return BadItem(number, error.reason, error.message, raw[:1024])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return BadItem(number, "bad_item", str(error), raw[:1024])
+
+
+def _text(value: Value) -> str:
+    return value if isinstance(value, str) else bytes(value).decode("utf-8", "replace")
+
+
+def _filename(fields: dict[str, str]) -> str:
+    if name := fields.get("filename"):
+        return name
+    raise BadInput("no filename: nothing says where the capture is", reason="no_filename")
+
+
+def _number(fields: dict[str, str], name: str, *, least: int = 0) -> int:
+    text = fields.get(name)
+    if text is None:
+        raise BadInput(f"no {name}: nothing says where the capture is", reason=f"no_{name}")
+    if not _NUMBER.fullmatch(text) or int(text) < least:
+        raise BadInput(f"{name} is no number of a place in a file: {text[:40]!r}", reason=f"bad_{name}")
+    return int(text)
