@@ -13,7 +13,8 @@ from contextlib import ExitStack
 from tests.services import MODULES, CannotStart, setting_of, url_of
 from tests.services.base import find, install
 
-TOOLS = ("strace",)  # with which tests inject the faults of a disk
+# Program -> package: strace injects the faults of a disk; nginx is started by the tests before their own folders.
+TOOLS = {"strace": "strace", "nginx": "nginx-light"}
 
 
 def start_all(stack: ExitStack) -> dict[str, str]:
@@ -31,8 +32,8 @@ def start_all(stack: ExitStack) -> dict[str, str]:
 
 def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    for tool in TOOLS:
-        _ = find(tool, ()) or install(tool)
+    for tool, package in TOOLS.items():
+        _ = find(tool, ()) or install(package)
     with ExitStack() as stack:
         try:
             urls = start_all(stack)
