@@ -27,7 +27,7 @@ from the one that killed it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 import msgspec
 
@@ -42,6 +42,13 @@ MAX_ID = 255  # bytes; what AMQP can carry
 class Message(msgspec.Struct, frozen=True):
     id: str
     body: bytes
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """Where a publisher is: some bytes under a name of its own."""
+
+    name: str
+    value: bytes
 
 
 class Buried(msgspec.Struct, frozen=True):
@@ -115,6 +122,20 @@ class Queue(Protocol):
     def stats(self) -> QueueStats: ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class MarkingQueue(Queue, Protocol):
+    """A queue that keeps small values of its publishers, so that what they published and how far they got are one.
+
+    SQLite and memory can; RabbitMQ cannot, whose publishers keep their place elsewhere and may publish some again.
+    """
+
+    def publish(self, messages: Iterable[Message], *, mark: Mark | None = None) -> int:
+        """All the messages and the mark, or none of them."""
+
+    def mark(self, name: str) -> bytes | None:
+        """The value last published under this name."""
 
 
 def checked(messages: Iterable[Message], *, max_bytes: int) -> list[Message]:

@@ -24,6 +24,7 @@ from webmill.infra.queue.base import (
     MAX_ATTEMPTS,
     MAX_BYTES,
     Buried,
+    Mark,
     Message,
     QueueStats,
     checked,
@@ -61,6 +62,7 @@ SCHEMA = Schema(
             body BLOB NOT NULL
         ) STRICT;
         """,
+        "CREATE TABLE mark (name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;",
     ),
 )
 REQUEUE = (
@@ -87,7 +89,7 @@ class SqliteQueue:
         self._clock = clock
         self._database = Database(path, schema=SCHEMA)
 
-    def publish(self, messages: Iterable[Message]) -> int:
+    def publish(self, messages: Iterable[Message], *, mark: Mark | None = None) -> int:
         accepted, new = checked(messages, max_bytes=self._max_bytes), 0
         with self._database.write() as run:
             for message in accepted:
@@ -96,7 +98,13 @@ class SqliteQueue:
                 ):
                     run("INSERT INTO body VALUES (?, ?)", (rows[0][0], message.body))
                     new += 1
+            if mark:
+                run("INSERT OR REPLACE INTO mark VALUES (?, ?)", (mark.name, mark.value))
         return new
+
+    def mark(self, name: str) -> bytes | None:
+        rows = self._database.read("SELECT value FROM mark WHERE name = ?", (name,))
+        return rows[0][0] if rows else None
 
     def consume(self, *, prefetch: int = 1) -> SqliteConsumer:
         return SqliteConsumer(self, prefetch=prefetch)
