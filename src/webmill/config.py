@@ -46,11 +46,19 @@ class Http(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timeout: float = 60.0
 
 
+class CommonCrawl(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whose crawls `webmill cc` reads, and how fast this machine asks for them, all its processes together."""
+
+    base_url: str = "https://data.commoncrawl.org"
+    rate: float = 5.0  # requests a second; 0: no limit, for a server of your own
+
+
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log: Log = Log()
     queue: Queue = Queue()
     executor: Executor = Executor()
     http: Http = Http()
+    commoncrawl: CommonCrawl = CommonCrawl()
 
 
 SECTIONS: dict[str, type[msgspec.Struct]] = {field.name: field.type for field in msgspec.structs.fields(Settings)}
