@@ -12,7 +12,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from webmill.formats.headers import Headers
+from webmill.model import Headers
 
 HTML = "text/html; charset=utf-8"
 TEXT = "text/plain; charset=utf-8"

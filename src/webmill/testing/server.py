@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from webmill.errors import Misconfigured
-from webmill.formats.headers import Headers
+from webmill.model import Headers
 from webmill.testing.exchange import Answer, Cut, Reply, Request, Wait, conclude, head_of
 from webmill.testing.log import ServerLog, Visit
 
