@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -15,7 +16,7 @@ from webmill.index.blocklist import block as block_lines
 from webmill.index.blocklist import load_blocklist
 from webmill.index.fields import Extraction, field_as_json, field_as_text
 from webmill.index.inputs import find_inputs
-from webmill.index.lines import write_batches
+from webmill.index.lines import Batch, write_batches
 from webmill.index.merge import drop_repeats
 from webmill.index.merge import merge as merge_files
 from webmill.index.sort import MEMORY, sort_lines
@@ -84,14 +85,8 @@ year.py may say:
 @click.option("--function", type=FILE, help="Python file with addfield(surt_key, timestamp, json_data) -> dict.")
 def add_field(*, source: Path, output: Path, fields: tuple[str, ...], function: Path | None) -> None:
     """Add fields to the JSON of every line; a field that is there gets the new value."""
-    if bool(fields) == bool(function):
-        raise click.UsageError("give either -f KEY=VALUE or --function FILE.py")
     counts = Additions()
-    batches = batches_of(source)
-    if function:
-        added = add_by_function(batches, load_function(function), counts=counts)
-    else:
-        added = add_fields(batches, dict(map(key_and_value, fields)), counts=counts)
+    added = with_fields(batches_of(source), fields, function, read_pair=key_and_value, counts=counts)
     with output_to(output) as out:
         write_batches(added, out)
     for failure in counts.failures:
@@ -100,6 +95,22 @@ def add_field(*, source: Path, output: Path, fields: tuple[str, ...], function: 
     finish(
         rejected=counts.skipped, where="lines that are no CDXJ, or that the function refused, are passed on unchanged"
     )
+
+
+def with_fields(
+    batches: Iterable[Batch],
+    fields: Sequence[str],
+    function: Path | None,
+    *,
+    read_pair: Callable[[str], tuple[str, str]],
+    counts: Additions,
+) -> Iterator[Batch]:
+    """Lines with fields, as `-f` or `--function` say; exactly one of them must."""
+    if bool(fields) == bool(function):
+        raise click.UsageError("give either -f KEY=VALUE or --function FILE.py")
+    if function:
+        return add_by_function(batches, load_function(function), counts=counts)
+    return add_fields(batches, dict(map(read_pair, fields)), counts=counts)
 
 
 def key_and_value(text: str) -> tuple[str, str]:

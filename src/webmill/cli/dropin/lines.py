@@ -8,10 +8,11 @@ from pathlib import Path
 
 import click
 
+from webmill.cli.cdxj.lines import with_fields
 from webmill.cli.cdxj.streams import STDIN, STDOUT, batches_of, output_to
 from webmill.cli.context import note
 from webmill.errors import NotFound
-from webmill.index.addfield import Additions, add_by_function, add_fields, load_function
+from webmill.index.addfield import Additions
 from webmill.index.fields import Extraction, field_as_json, field_as_text
 from webmill.index.inputs import find_inputs
 from webmill.index.lines import Batch, write_batches
@@ -82,14 +83,8 @@ def silence(message: str) -> None:
 @VERBOSE
 def add_field(*, source: Path, output: Path, fields: tuple[str, ...], function: Path | None, verbose: bool) -> None:
     """Add fields to the JSON of every line."""
-    if bool(fields) == bool(function):
-        raise click.UsageError("give either -f KEY=VALUE or --function FILE.py")
     counts = Additions()
-    batches = batches_of(source)
-    if function:
-        added = add_by_function(batches, load_function(function), counts=counts)
-    else:
-        added = add_fields(batches, dict(map(key_and_value, fields)), counts=counts)
+    added = with_fields(batches_of(source), fields, function, read_pair=key_and_value, counts=counts)
     if verbose:
         note(f"Adding {len(fields)} fields to CDXJ records" if fields else "Adding fields to CDXJ records...")
     with output_to(output) as out:
