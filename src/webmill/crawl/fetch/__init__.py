@@ -1,0 +1,70 @@
+"""Fetch one URL from a server that may do anything, and keep exactly what went over the wire.
+
+    fetcher = Fetcher(user_agent="mybot/1.0 (+https://example.org/bot)")
+    address = await fetcher.locate(url)                       # Address, or Failed: nothing was sent
+    outcome = await fetcher.fetch(Request(url=url), address)  # Fetched, or Failed with a reason of FAILURES
+
+Nothing is followed, retried with a delay, or remembered about a server but its open connections: no redirects, cookies,
+proxies, credentials, `.netrc`. User and password of a URL are never sent. What is done about each oddity:
+
+| oddity | answer |
+|---|---|
+| not http or https, not a URL, a name that DNS cannot hold | Failed `scheme`, `bad_url`, `url_too_long`, `bad_name` |
+| an address that is not public, however it is written, wrapped or resolved | Failed `blocked_address`, no connect |
+| a port that is not listed (80, 443) | Failed `blocked_port`, no connect |
+| a name with other answers the second time | the address that was located is connected, and vetted again |
+| no such name | Failed `dns_notfound`, also to all who ask in the next 30 s |
+| a name server that fails, or is silent for 10 s | the same with `dns_failed`, `dns_timeout` |
+| thousands of addresses | 16 are kept |
+| refused; no connection in 10 s; unreachable | Failed `connect_*`; the next `locate` gives the next address |
+| a certificate expired, self-signed, of an unknown issuer, for another host | Failed `tls_*` |
+| TLS that is too old, or fails otherwise | Failed `tls_other` |
+| both of these, where tls="archive" | Fetched, flaw `tls_unverified` |
+| no TLS handshake in 10 s | Failed `tls_timeout` |
+| silence, or drops, before a whole head | Failed `timeout` |
+| the same after the head | Fetched, truncated `time` |
+| 120 s in all, or under 1 KiB/s over 30 s | as the two above |
+| a body over 64 MiB | Fetched up to there, truncated `length` |
+| reset or end before the first byte | Failed `reset`, `no_response` |
+| the same on a reused connection | asked once more, on a new one |
+| reset or end inside the head | Failed `reset`, `truncated_head` |
+| reset or end inside the body | Fetched, truncated `disconnect` |
+| head over 64 KiB or 256 lines, over 8 interim responses | Failed `header_limit` |
+| HTTP/0.9, `ICY 200 OK`, junk | Failed `no_start_line` |
+| status 99999; Content-Length -1; two that differ | Failed `bad_status`; `bad_length`; `conflicting_length` |
+| 101 that nobody asked for | Failed `unexpected_upgrade` |
+| other oddities of a head or a framing (`formats.http` has the list) | Fetched with a flaw |
+| a bad chunk | Fetched up to there, flaw `bad_chunk` |
+| bombs, four codings or more, a window over 8 MiB | Fetched, raw bytes whole, `payload` cut, flaw `decode_limit` |
+| broken or mislabelled content coding | Fetched, raw bytes whole, a flaw of `formats.content_coding` |
+| bytes after an answer, or before the next request | that connection is closed; they belong to no answer |
+| no file descriptor | idle connections are ended, and it is tried again until the deadline |
+| still none | Failed `too_many_files`, not `sent` |
+
+Every Failed keeps what came (`partial`, up to 64 KiB). A connection with any flaw is not used again.
+
+Memory: an answer is held once, as sent, at most `Limits.body` and a read; all of them together at most `Limits.memory`
+and one answer. Beyond that the others wait in the kernel, and their deadlines run. What `fetch` returns is its caller's.
+"""
+
+from webmill.crawl.fetch.fetcher import Fetcher
+from webmill.crawl.fetch.nouns import FAILURES, MAX_PARTIAL, Address, Failed, Fetched, Limits, Request
+from webmill.crawl.fetch.resolver import Resolver, no_lookup, system_lookup
+from webmill.crawl.fetch.vetting import WEB_PORTS, Vetting, is_public
+
+__all__ = [
+    "FAILURES",
+    "MAX_PARTIAL",
+    "WEB_PORTS",
+    "Address",
+    "Failed",
+    "Fetched",
+    "Fetcher",
+    "Limits",
+    "Request",
+    "Resolver",
+    "Vetting",
+    "is_public",
+    "no_lookup",
+    "system_lookup",
+]

@@ -1,0 +1,47 @@
+"""One budget of bytes for all answers under way.
+
+Beyond it, answers are left waiting in the kernel, except one: that one can always go on to its end, so there is no
+deadlock, and what is held is at most the budget, one answer, and one read (256 KiB) per connection.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Reader(Protocol):
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+
+
+class Budget:
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self.used = 0
+        self._favoured: Reader | None = None
+        self._waiting: dict[Reader, None] = {}  # in the order of their coming
+
+    def take(self, reader: Reader, size: int) -> None:
+        self.used += size
+        if self.used <= self._total or reader is self._favoured:
+            return
+        if self._favoured is None:
+            self._favoured = reader
+        else:
+            self._waiting[reader] = None
+            reader.pause()
+
+    def give_back(self, reader: Reader, size: int) -> None:
+        """The reader is done with its answer."""
+        self.used -= size
+        self._waiting.pop(reader, None)
+        if reader is self._favoured:
+            self._favoured = None
+        if self.used <= self._total:
+            waiting, self._waiting = self._waiting, {}
+            for each in waiting:
+                each.resume()
+        elif self._favoured is None and self._waiting:
+            self._favoured = next(iter(self._waiting))
+            del self._waiting[self._favoured]
+            self._favoured.resume()

@@ -1,0 +1,91 @@
+"""The bytes of one answer as they come, no further than the limit; no sockets here.
+
+The body is held once, as it was sent. What it means (chunks, content coding) is worked out when it is whole.
+"""
+
+from __future__ import annotations
+
+from webmill.formats.content_coding import Limits as DecodeLimits
+from webmill.formats.content_coding import codings_of, decode
+from webmill.formats.http import ChunkedReader, ResponseFramer, ResponseHead
+
+
+class Reception:
+    """Feed it until it is `over`. `feed` and `close` raise BadInput when there is no response to speak of."""
+
+    def __init__(self, *, limit: int) -> None:
+        self.over = False
+        self.truncated: str | None = None
+        self.received = 0
+        self._framer = ResponseFramer(method="GET")
+        self._limit = limit
+        # Nearly always one read brings it all, and is kept without a copy. A hostile server can send each byte alone;
+        # a list of those would take forty times their size.
+        self._raw: bytes | bytearray = b""
+
+    @property
+    def head(self) -> ResponseHead | None:
+        return self._framer.head
+
+    @property
+    def flaws(self) -> tuple[str, ...]:
+        return self._framer.flaws
+
+    @property
+    def reusable(self) -> bool:
+        return self._framer.reusable and self.truncated is None
+
+    def feed(self, data: bytes) -> None:
+        self.received += len(data)
+        if not self._raw:
+            self._raw = data
+        else:
+            if isinstance(self._raw, bytes):
+                self._raw = bytearray(self._raw)
+            self._raw += data
+        framer = self._framer
+        framer.feed(data)
+        if framer.head is None:
+            return
+        if framer.taken - framer.start - len(framer.head.raw) > self._limit:
+            self.cut("length")
+        elif framer.ended or framer.broken:
+            self.over = True
+
+    def close(self) -> None:
+        """The server ended the connection in order."""
+        self._framer.close()
+        if not self._framer.ended:
+            self.truncated = "disconnect"
+        self.over = True
+
+    def cut(self, why: str) -> None:
+        """No more of this will be read, though there is a head."""
+        self.truncated = why
+        self.over = True
+
+    def begin(self, size: int) -> bytes:
+        """The first bytes, whatever they mean."""
+        return bytes(self._raw[:size])
+
+    def response(self) -> bytes:
+        """Head and body as sent, without interim responses and excess."""
+        framer, head = self._framer, self._framer.head
+        assert head is not None
+        end = min(framer.taken, framer.start + len(head.raw) + self._limit)
+        if isinstance(self._raw, bytes):
+            return self._raw[framer.start : end]  # all of it: the same object
+        return bytes(memoryview(self._raw)[framer.start : end])
+
+
+def decode_payload(head: ResponseHead, response: bytes, *, limits: DecodeLimits) -> tuple[bytes, str | None]:
+    """The body without chunking and codings, and what was wrong with them."""
+    transfer = codings_of(head.headers, "Transfer-Encoding")
+    body = response[len(head.raw) :]
+    if transfer.count("chunked") == 1 and transfer[-1] == "chunked":
+        body, transfer = ChunkedReader().feed(body), transfer[:-1]
+    codings = (*codings_of(head.headers), *(coding for coding in transfer if coding != "chunked"))
+    if not codings and len(body) <= limits.output:
+        return body, None
+    decoded = decode(body, codings, limits=limits)
+    return decoded.data, decoded.flaw

@@ -1,0 +1,99 @@
+"""Which addresses may be connected to: those of the public Internet, on the ports of the web.
+
+The decision is about the address that goes into connect(), never about a name. The table is our own, because what
+`ipaddress.is_global` answers depends on the version of Python and was wrong for multicast, 192.0.0.192, NAT64 and 6to4
+(IANA's special-purpose registries, RFC 6890, are the source). An IPv6 address that carries an IPv4 address is judged by
+both. Of IPv6 only the global unicast range 2000::/3 is open at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+
+from msgspec import Struct
+
+from webmill.crawl.fetch.nouns import Address, Trouble
+
+WEB_PORTS = frozenset({80, 443})
+
+_DENIED_V4 = tuple(
+    IPv4Network(network)
+    for network in (
+        "0.0.0.0/8",  # "this" network; Linux connects 0.0.0.0 to loopback
+        "10.0.0.0/8",
+        "100.64.0.0/10",  # carrier NAT; also metadata of Alibaba Cloud
+        "127.0.0.0/8",
+        "168.63.129.16/32",  # a public number, but inside Azure its host agent
+        "169.254.0.0/16",  # link-local; metadata of most clouds
+        "172.16.0.0/12",
+        "192.0.0.0/24",  # protocol assignments; metadata of Oracle Cloud
+        "192.0.2.0/24",  # documentation
+        "192.88.99.0/24",  # 6to4 relays
+        "192.168.0.0/16",
+        "198.18.0.0/15",  # benchmarks
+        "198.51.100.0/24",  # documentation
+        "203.0.113.0/24",  # documentation
+        "224.0.0.0/4",  # multicast
+        "240.0.0.0/4",  # reserved, broadcast
+    )
+)
+_GLOBAL_V6 = IPv6Network("2000::/3")
+_6TO4 = IPv6Network("2002::/16")
+_NAT64 = IPv6Network("64:ff9b::/96")
+_DENIED_V6 = tuple(
+    IPv6Network(network)
+    for network in (
+        "2001::/23",  # protocol assignments: Teredo, benchmarks, ORCHID; no web server lives there
+        "2001:db8::/32",  # documentation
+        "3fff::/20",  # documentation
+    )
+)
+_ISATAP = (0x00005EFE, 0x02005EFE)
+
+
+class Vetting(Struct, frozen=True, kw_only=True):
+    """`allow_private` opens every address and every port: for tests, demonstrations and crawls of an intranet."""
+
+    allow_private: bool = False
+    ports: frozenset[int] = WEB_PORTS
+
+    def check(self, address: Address) -> None:
+        """Raises Trouble, `blocked_address` or `blocked_port`."""
+        if not self.allow_private and address.port not in self.ports:
+            raise Trouble("blocked_port", f"port {address.port} is not one of {sorted(self.ports)}")
+        public = is_public(address.ip)
+        if public is None or not (public or self.allow_private):
+            raise Trouble("blocked_address", f"{address.ip[:60]} is not an address of the public Internet")
+
+
+@lru_cache(maxsize=16_384)
+def is_public(ip: str) -> bool | None:
+    """None when this is no address at all, or one with a zone (`fe80::1%eth0`)."""
+    try:
+        address = ip_address(ip)
+    except ValueError:
+        return None
+    if isinstance(address, IPv4Address):
+        return _is_public_v4(address)
+    if address.scope_id is not None:
+        return None
+    if address.ipv4_mapped is not None:
+        return _is_public_v4(address.ipv4_mapped)
+    if address not in _GLOBAL_V6 and address not in _NAT64:
+        return False
+    return not any(address in network for network in _DENIED_V6) and all(map(_is_public_v4, _carried(address)))
+
+
+def _is_public_v4(address: IPv4Address) -> bool:
+    return not any(address in network for network in _DENIED_V4)
+
+
+def _carried(address: IPv6Address) -> Iterator[IPv4Address]:
+    """The IPv4 addresses that a tunnel or a translator would send this on to."""
+    number = int(address)
+    if address in _NAT64 or number >> 32 & 0xFFFF_FFFF in _ISATAP:
+        yield IPv4Address(number & 0xFFFF_FFFF)
+    if address in _6TO4:
+        yield IPv4Address(number >> 80 & 0xFFFF_FFFF)
