@@ -44,6 +44,7 @@ class HttpStorage:
         limits: Limits | None = None,
         proxy: str | None = None,
         connections: int = 8,
+        on_redirect: Callable[[], None] | None = None,  # called before a redirect is followed: one request more
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if not is_http(base_url):
@@ -51,6 +52,7 @@ class HttpStorage:
         self.base_url = base_url.rstrip("/") + "/"
         self._headers = {"User-Agent": user_agent, "Accept-Encoding": "identity"}
         self._limits = limits or Limits()
+        self._on_redirect = on_redirect or (lambda: None)
         self._clock = clock
         # urllib3 reads neither proxy variables nor .netrc by itself.
         self._pool = (
@@ -104,6 +106,7 @@ class HttpStorage:
                 return answer
             answer.close()
             url = redirected(url, answer.headers.get("Location", ""))
+            self._on_redirect()
         raise Misconfigured(f"{key}: more than {self._limits.redirects} redirects; give the address they lead to")
 
     def _request(self, method: str, url: str, headers: dict[str, str]) -> urllib3.BaseHTTPResponse:

@@ -5,10 +5,10 @@ A range is believed only when everything agrees: status 206, Content-Range, leng
     404, 410            NotFound
     412                 Conflict: the value is another by now
     416                 BadInput bad_range
-    408, 425, 429, 5xx  Unavailable, with Retry-After if it was sent
-    401, 403, 407, 451  Misconfigured: the server refuses *us*. Common Crawl blocks by 403, and asking on makes that
-                        worse: stop, wait minutes, look at rate and User-Agent. (Some S3 fronts say 403 for a
-                        missing key; there is no telling the two apart.)
+    408, 425, 429, 5xx  Unavailable, with Retry-After if it was sent; 429 and 503 are `SlowDown`
+    401, 403, 407, 451  Misconfigured: the server refuses *us*; 403 is `Refused`. Common Crawl blocks by 403, and
+                        asking on makes that worse: stop, wait minutes, look at rate and User-Agent. (Some S3 fronts
+                        say 403 for a missing key; there is no telling the two apart.)
     200 for a range     Unavailable, and the body is not read: it may be the whole gigabyte
     other               Misconfigured
 """
@@ -24,6 +24,7 @@ import urllib3
 from msgspec import Struct
 
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable, WebmillError
+from webmill.infra.origin import Refused, SlowDown
 from webmill.infra.storage.base import Stat, end_of_range
 
 LONGEST_RETRY_AFTER = 3600.0
@@ -92,9 +93,11 @@ def refusal(answer: urllib3.BaseHTTPResponse, *, key: str) -> WebmillError:
     if status == 416:
         return BadInput("the range is not within the value", reason="bad_range", source=key)
     if status in (408, 425, 429) or status >= 500:
-        return Unavailable(f"{key}: status {status}", retry_after=_retry_after(answer.headers.get("Retry-After")))
+        kind = SlowDown if status in (429, 503) else Unavailable
+        return kind(f"{key}: status {status}", retry_after=_retry_after(answer.headers.get("Retry-After")))
     if status in (401, 403, 407, 451):
-        return Misconfigured(
+        refused = Refused if status == 403 else Misconfigured
+        return refused(
             f"{key}: the server refuses us (status {status}): do not ask on; check the address, the rate and the "
             "User-Agent, and wait before the next try"
         )

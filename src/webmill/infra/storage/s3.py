@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable, WebmillError
 from webmill.infra.atomic import RESERVED
+from webmill.infra.origin import Refused, SlowDown
 from webmill.infra.storage.base import (
     CHUNK,
     Absent,
@@ -86,11 +87,13 @@ class S3Options(Struct, frozen=True, kw_only=True):
 
 
 class S3Storage:
-    def __init__(self, options: S3Options) -> None:
+    """`retries`: how often the client itself tries again. 0 below a limiter, which would not see those requests."""
+
+    def __init__(self, options: S3Options, *, retries: int = 3) -> None:
         self._where = f"s3://{options.bucket}/{options.prefix}"
         if options.prefix:
             check_key(options.prefix)
-        self._store = _connect(options, retries=3)
+        self._store = _connect(options, retries=retries)
         self._once = _connect(options, retries=0)
 
     def stat(self, key: str) -> Stat:
@@ -164,6 +167,8 @@ class S3Storage:
                 data = bytes(answer.bytes())
             if len(data) != expected:
                 raise Unavailable(f"{key}: {len(data)} bytes instead of {expected}")
+        except SlowDown:
+            raise
         except Unavailable:
             # Status 416 has no error class of its own: a range beyond the end, or from the end to the end.
             if end_of_range(start, length, stat=self._stat(key, etag=etag)) > start:
@@ -335,7 +340,8 @@ def _as_webmill_error(error: Exception, *, what: str, missing: str | None) -> We
     if isinstance(error, theirs.AlreadyExistsError | theirs.PreconditionError):
         return Conflict(f"{what} is another value by now")
     if isinstance(error, theirs.PermissionDeniedError | theirs.UnauthenticatedError) or number in ("401", "403"):
-        return Misconfigured(f"{said}; check the keys and what they may do")
+        refused = Refused if number == "403" else Misconfigured
+        return refused(f"{said}; check the keys and what they may do")
     if isinstance(error, theirs.NotSupportedError | theirs.UnknownConfigurationKeyError | ValueError):
         return Misconfigured(f"{what}: {said}; check the settings of the store")
-    return Unavailable(said)
+    return SlowDown(said) if number in ("429", "503") else Unavailable(said)  # the client keeps Retry-After to itself

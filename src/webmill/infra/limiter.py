@@ -1,0 +1,260 @@
+"""One pace for all processes of a machine that ask the same server.
+
+    limiter = Limiter(path, rate=5, burst=5)      # requests a second; the same path in every process
+    with limiter.turn():
+        storage.read(key)                         # its error, if any, is noted: see `origin.answer_of`
+
+The rules are in `pace.py`. The state is one small file, locked for some microseconds at a time; the kernel frees the
+lock of whoever dies. It is opened anew each time (5 µs in all), so that threads and forks share nothing but the file.
+It must be on a local disk: its times are those of `time.monotonic`, one clock for all processes of a machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import os
+import struct
+import threading
+import time
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from webmill.errors import Misconfigured, Unavailable
+from webmill.infra.atomic import os_errors
+from webmill.infra.origin import Answer, answer_of
+from webmill.infra.pace import Manners, Pace, Turn, at, blocked, careful, fresh, note, spend, take
+
+log = logging.getLogger(__name__)
+
+LOCK_PATIENCE = 10.0
+LONGEST_SLEEP = 0.5  # a breaker may be closed, and a stop be asked for, at any time
+SHORTEST_SLEEP = 0.001
+_FORM = struct.Struct("<4s7d5Q2?")
+_MAGIC = b"wml1"
+
+
+class Turns(Protocol):
+    """What paces requests: a `Limiter`, or `NoLimit`."""
+
+    def wait(self, *, stop: threading.Event | None = None, patience: float | None = None) -> Turn:
+        """Returns when it is our turn to ask once. `Unavailable` when that takes longer than `patience` seconds, at
+        once where it is known, and when `stop` is set. Whoever has a turn and asks must `note` what came of it.
+        """
+        ...
+
+    def note(self, turn: Turn, answer: Answer, *, retry_after: float | None = None) -> None:
+        """What came of the turn; of a stream this may be said twice, when it stands and when it breaks."""
+        ...
+
+    def spend(self) -> None:
+        """For a request more within a turn, such as a redirect: it does not wait, those who come later do."""
+        ...
+
+    @contextmanager
+    def turn(self, *, stop: threading.Event | None = None, patience: float | None = None) -> Iterator[Turn]:
+        """`wait`, and `note` by the error that leaves the block, or by its absence."""
+        ...
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """For gauges and people."""
+
+    rate: float  # requests a second, as of now
+    blocked_for: float  # seconds
+    refused: bool  # the breaker is open because of a 403
+
+
+class Limiter:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        rate: float,
+        burst: float = 1.0,
+        manners: Manners | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        if not (0 < rate < float("inf")) or not (1 <= burst < float("inf")):
+            raise Misconfigured(f"a rate of {rate} with bursts of {burst}: the rate is above 0, a burst at least 1")
+        self.path = path
+        self._rate, self._burst = rate, burst
+        self._manners = manners or Manners()
+        self._clock, self._sleep = clock, sleep
+
+    def wait(self, *, stop: threading.Event | None = None, patience: float | None = None) -> Turn:
+        end = None if patience is None else self._clock() + patience
+        while True:
+            if stop and stop.is_set():
+                raise Unavailable(f"{self.path.name}: told to stop while waiting for a turn")
+            given = self._try(end)
+            if isinstance(given, Turn):
+                return given
+            if stop:
+                stop.wait(given)
+            else:
+                self._sleep(given)
+
+    def note(self, turn: Turn, answer: Answer, *, retry_after: float | None = None) -> None:
+        with self._held() as state:
+            before = state.pace
+            state.pace = note(before, state.now, turn, answer, retry_after=retry_after, manners=self._manners)
+            self._tell(before, state.pace, state.now)
+
+    def spend(self) -> None:
+        with self._held() as state:
+            state.pace = spend(state.pace)
+
+    @contextmanager
+    def turn(self, *, stop: threading.Event | None = None, patience: float | None = None) -> Iterator[Turn]:
+        turn = self.wait(stop=stop, patience=patience)
+        with self._noting(turn):
+            yield turn
+
+    @asynccontextmanager
+    async def turn_async(self, *, patience: float | None = None) -> AsyncIterator[Turn]:
+        """For an event loop, whose tasks are stopped by cancelling them."""
+        end = None if patience is None else self._clock() + patience
+        while not isinstance(given := self._try(end), Turn):
+            await asyncio.sleep(given)
+        with self._noting(given):
+            yield given
+
+    def look(self) -> Look:
+        with self._held() as state:
+            pace = state.pace
+            wait = blocked(pace, state.now, manners=self._manners)
+            return Look(rate=self._rate * pace.share, blocked_for=wait, refused=pace.open and pace.refused)
+
+    @contextmanager
+    def _noting(self, turn: Turn) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as error:
+            note_error(self, turn, error)
+            raise
+        self.note(turn, "ok")
+
+    def _try(self, end: float | None) -> Turn | float:
+        """A turn, or how long to sleep before the next try."""
+        with self._held() as state:
+            state.pace, given = take(state.pace, state.now, rate=self._rate, burst=self._burst, manners=self._manners)
+        if isinstance(given, Turn):
+            return given
+        known = 0.0 if state.pace.probe else given  # a probe may be answered at any moment
+        if end is not None and state.now + known > end:
+            raise Unavailable(f"{self.path.name}: {_why(state.pace, known)}", retry_after=known)
+        return min(max(given, SHORTEST_SLEEP), LONGEST_SLEEP)
+
+    @contextmanager
+    def _held(self) -> Iterator[_State]:
+        """The state, alone; written back when the block ends well."""
+        with os_errors(str(self.path)):
+            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        try:
+            _lock(fd, self.path)
+            with os_errors(str(self.path)):
+                state = self._read(fd)
+                yield state
+                os.pwrite(fd, _encode(state.pace), 0)
+        finally:
+            os.close(fd)
+
+    def _read(self, fd: int) -> _State:
+        now = self._clock()
+        data = os.pread(fd, _FORM.size + 4, 0)
+        if not data:
+            return _State(fresh(now), now)
+        pace = _decode(data)
+        if not pace:
+            log.warning("limiter_state_lost", extra={"path": str(self.path)})
+        return _State(at(pace, now) if pace else careful(now, manners=self._manners), now)
+
+    def _tell(self, before: Pace, after: Pace, now: float) -> None:
+        if after.trips > before.trips:
+            why = {"path": str(self.path), "refused": after.refused, "seconds": after.open_until - now}
+            log.warning("breaker_opened", extra=why)
+        elif before.open and not after.open:
+            log.warning("breaker_closed", extra={"path": str(self.path)})
+
+
+class NoLimit:
+    """Everybody's turn, always."""
+
+    def wait(self, *, stop: threading.Event | None = None, patience: float | None = None) -> Turn:  # noqa: ARG002
+        return Turn(0)
+
+    def note(self, turn: Turn, answer: Answer, *, retry_after: float | None = None) -> None:
+        pass
+
+    def spend(self) -> None:
+        pass
+
+    @contextmanager
+    def turn(self, *, stop: threading.Event | None = None, patience: float | None = None) -> Iterator[Turn]:
+        yield self.wait(stop=stop, patience=patience)
+
+
+def note_error(limiter: Turns, turn: Turn, error: BaseException) -> None:
+    limiter.note(turn, answer_of(error), retry_after=error.retry_after if isinstance(error, Unavailable) else None)
+
+
+def limiter_at(path: Path, *, rate: float | None, burst: float = 1.0, manners: Manners | None = None) -> Turns:
+    """A rate of 0 or None is no limit."""
+    return Limiter(path, rate=rate, burst=burst, manners=manners) if rate else NoLimit()
+
+
+class _State:
+    def __init__(self, pace: Pace, now: float) -> None:
+        self.pace = pace
+        self.now = now
+
+
+def _lock(fd: int, path: Path) -> None:
+    """Not for ever: a process that was stopped while it held the lock holds it still."""
+    end = time.monotonic() + LOCK_PATIENCE
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise Unavailable(f"{path} is locked by a process that does not go on: find and end it") from None
+            time.sleep(SHORTEST_SLEEP)
+        except OSError as error:
+            raise Misconfigured(f"{path}: no locks here ({error.strerror}); choose a folder on a local disk") from error
+        else:
+            return
+
+
+def _encode(pace: Pace) -> bytes:
+    data = _FORM.pack(_MAGIC, *msgspec.structs.astuple(pace))
+    return data + struct.pack("<I", zlib.crc32(data))
+
+
+def _decode(data: bytes) -> Pace | None:
+    """None unless it is what we wrote."""
+    body = data[: _FORM.size]
+    if data[_FORM.size :] != struct.pack("<I", zlib.crc32(body)) or body[:4] != _MAGIC:
+        return None
+    names = (field.name for field in msgspec.structs.fields(Pace))
+    return Pace(**dict(zip(names, _FORM.unpack(body)[1:], strict=True)))
+
+
+def _why(pace: Pace, wait: float) -> str:
+    pause = (
+        f"no process of this machine asks for {wait:.0f} s"
+        if wait
+        else "one request is out to see whether it does again"
+    )
+    if pace.open and pace.refused:
+        return f"the server refuses us (status 403), {pause}; look at the rate and the User-Agent meanwhile"
+    if pace.open:
+        return f"the server did not answer {pace.failures} times in a row, {pause}"
+    return f"no turn within {wait:.1f} s"
