@@ -1,0 +1,179 @@
+"""Fetch the captures of a batch: several ranges at once, in bounded memory, each capture by itself.
+
+What can never be had (no such file, a place beyond its end) is the answer for that capture alone. What may work later
+is raised: the batch is not done then.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import BinaryIO, NamedTuple
+
+from webmill.commoncrawl.batch import Item
+from webmill.commoncrawl.ranges import Range, RangeLimits, plan_ranges, wanted_bytes
+from webmill.commoncrawl.whole_files import WholeFiles
+from webmill.errors import BadInput, NotFound
+from webmill.infra.storage.base import Readable, Stat
+
+
+class Fetched(NamedTuple):
+    """The stored bytes of one item of the batch, or why there are none."""
+
+    number: int
+    stored: bytes | BadInput | NotFound
+
+
+class WholeRule(NamedTuple):
+    """When a file is downloaded as a whole: for this many ranges or more that make up this share of it."""
+
+    files: WholeFiles
+    share: float = 0.2
+    requests: int = 3  # below that, asking for the size and for the file would not be fewer
+
+
+class Fetcher:
+    """Threads may share it. `fetched` hears of every download: how many bytes it was."""
+
+    def __init__(
+        self,
+        storage: Readable,
+        *,
+        concurrency: int,
+        limits: RangeLimits,
+        whole: WholeRule | None = None,
+        fetched: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self._storage = storage
+        self._concurrency = concurrency
+        self._pool = ThreadPoolExecutor(concurrency, thread_name_prefix="webmill-fetch")
+        self._limits = limits
+        self._whole = whole
+        self._fetched = fetched
+        self._stats: dict[str, Stat] = {}
+
+    def close(self) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def fetch(self, items: Mapping[int, Item]) -> Iterator[Fetched]:
+        """Every item once, file by file. Unavailable, Misconfigured: none of what is left, for now."""
+        fitting = {number: item for number, item in items.items() if item.length <= self._limits.item}
+        for number in sorted(items.keys() - fitting.keys()):
+            message = f"a capture of {items[number].length:,} stored bytes, where {self._limits.item:,} are allowed"
+            yield Fetched(number, BadInput(message, reason="too_large"))
+        waiting: deque[tuple[Range, Future[_Stored]]] = deque()
+        try:
+            for part, job in self._jobs(fitting):
+                waiting.append((part, self._pool.submit(job)))
+                if len(waiting) >= self._concurrency:
+                    yield from self._cut(*waiting.popleft(), items)
+            while waiting:
+                yield from self._cut(*waiting.popleft(), items)
+        finally:
+            for _, future in waiting:
+                if not future.cancel():
+                    future.add_done_callback(_close)
+
+    def _jobs(self, items: Mapping[int, Item]) -> Iterator[tuple[Range, Callable[[], _Stored]]]:
+        for ranges in plan_ranges(items, limits=self._limits):
+            if stat := self._worth_whole(ranges):
+                numbers = tuple(number for part in ranges for number in part.items)
+                whole = Range(filename=stat.key, start=0, end=stat.size, items=numbers)
+                yield whole, partial(self._download, stat)
+            else:
+                yield from ((part, partial(self._read, part)) for part in ranges)
+
+    def _worth_whole(self, ranges: list[Range]) -> Stat | None:
+        rule = self._whole
+        if not rule or len(ranges) < rule.requests:
+            return None
+        stat = self._stat(ranges[0].filename)
+        if not stat or stat.size > rule.files.most or wanted_bytes(ranges) < rule.share * stat.size:
+            return None
+        return stat
+
+    def _stat(self, filename: str) -> Stat | None:
+        if filename not in self._stats:
+            try:
+                self._stats[filename] = self._storage.stat(filename)
+            except (BadInput, NotFound):
+                return None  # its ranges will tell
+        return self._stats[filename]
+
+    def _read(self, part: Range) -> _Stored:
+        try:
+            data = self._storage.read(part.filename, start=part.start, length=part.length)
+        except (BadInput, NotFound) as error:
+            return _Refusal(error)
+        self._fetched(len(data))
+        return _Piece(part.start, data)
+
+    def _download(self, stat: Stat) -> _Stored:
+        assert self._whole
+        try:
+            return _LocalFile(self._whole.files.open(self._storage, stat, fetched=self._fetched))
+        except NotFound as error:  # it was there when its size was asked for
+            return _Refusal(error)
+
+    def _cut(self, part: Range, future: Future[_Stored], items: Mapping[int, Item]) -> Iterator[Fetched]:
+        stored = future.result()
+        try:
+            for number in part.items:
+                item = items[number]
+                found = stored.cut(item.offset, item.length)
+                if isinstance(found, BadInput) and len(part.items) > 1:
+                    found = self._read_alone(number, item)
+                yield Fetched(number, found)
+        finally:
+            stored.close()
+
+    def _read_alone(self, number: int, item: Item) -> bytes | BadInput | NotFound:
+        """A place beyond the end of the file spoils the request of its neighbours, but not them."""
+        end = item.offset + item.length
+        alone = Range(filename=item.filename, start=item.offset, end=end, items=(number,))
+        return self._read(alone).cut(item.offset, item.length)
+
+
+class _Piece(NamedTuple):
+    start: int
+    data: bytes
+
+    def cut(self, offset: int, length: int) -> bytes | BadInput | NotFound:
+        return self.data[offset - self.start :][:length]
+
+    def close(self) -> None:
+        pass
+
+
+class _Refusal(NamedTuple):
+    error: BadInput | NotFound
+
+    def cut(self, offset: int, length: int) -> bytes | BadInput | NotFound:  # noqa: ARG002 - as its siblings
+        return self.error
+
+    def close(self) -> None:
+        pass
+
+
+class _LocalFile(NamedTuple):
+    file: BinaryIO
+
+    def cut(self, offset: int, length: int) -> bytes | BadInput | NotFound:
+        data = os.pread(self.file.fileno(), length, offset)
+        if len(data) == length:
+            return data
+        return BadInput(f"bytes {offset} to {offset + length} are not within the file", reason="bad_range")
+
+    def close(self) -> None:
+        self.file.close()
+
+
+_Stored = _Piece | _Refusal | _LocalFile
+
+
+def _close(future: Future[_Stored]) -> None:
+    if not future.cancelled() and not future.exception():
+        future.result().close()

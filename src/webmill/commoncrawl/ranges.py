@@ -1,0 +1,57 @@
+"""Which byte ranges to ask for: the captures of a batch in the order of their files, neighbours in one request.
+
+A request costs a server more than the bytes of a small gap: Common Crawl asks its users for few requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+
+import msgspec
+
+from webmill.commoncrawl.batch import Item
+
+
+class RangeLimits(msgspec.Struct, frozen=True, kw_only=True):
+    gap: int = 128 << 10  # bytes between two captures that are fetched along rather than asked around
+    most: int = 8 << 20  # bytes of one request, unless a single capture has more
+    item: int = 64 << 20  # stored bytes of one capture; the index may name any number
+
+
+class Range(msgspec.Struct, frozen=True, kw_only=True):
+    """`[start, end)` of a file, and which items of the batch lie in it."""
+
+    filename: str
+    start: int
+    end: int
+    items: tuple[int, ...]
+
+    @property
+    def length(self) -> int:
+        return self.end - self.start
+
+
+def plan_ranges(items: Mapping[int, Item], *, limits: RangeLimits) -> Iterator[list[Range]]:
+    """The ranges of one file after the other, each in the order of the file. Keys of `items` are their numbers."""
+    placed = sorted(items.items(), key=lambda pair: (pair[1].filename, pair[1].offset, pair[1].length, pair[0]))
+    for _, group in groupby(placed, key=lambda pair: pair[1].filename):
+        yield list(_merged(group, limits=limits))
+
+
+def _merged(placed: Iterable[tuple[int, Item]], *, limits: RangeLimits) -> Iterator[Range]:
+    open_: Range | None = None
+    for number, item in placed:
+        end = item.offset + item.length
+        if open_ and item.offset <= open_.end + limits.gap and end - open_.start <= limits.most:
+            open_ = msgspec.structs.replace(open_, end=max(open_.end, end), items=(*open_.items, number))
+            continue
+        if open_:
+            yield open_
+        open_ = Range(filename=item.filename, start=item.offset, end=end, items=(number,))
+    if open_:
+        yield open_
+
+
+def wanted_bytes(ranges: Iterable[Range]) -> int:
+    return sum(part.length for part in ranges)
