@@ -1,0 +1,166 @@
+"""A capture as the bytes of its records: request, response or revisit, metadata, each in a gzip member of its own.
+
+The HTTP messages are stored as they came over the wire, chunked and compressed if they were so: that is the evidence,
+and the payload digest is over it. (Common Crawl stores bodies decoded and rewrites the fields that speak of it.)
+"""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from webmill import __version__
+from webmill.archive.identify import identify
+from webmill.archive.metadata_record import PAGES, Detect, Subject, describe, harmless
+from webmill.archive.segment import Subset
+from webmill.errors import BadInput, Misconfigured
+from webmill.formats import warc_records as records
+from webmill.formats.http import parse_response_head
+from webmill.formats.http.head import end_of_head
+from webmill.formats.warc_writer import compress_record
+from webmill.model import Exchange, Headers
+
+CONFORMS_TO = "https://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"
+
+
+class Capture(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be written of one exchange.
+
+    `payload` is the decoded body: type, charset and languages are found in it. `not_modified` is for a 304 to a
+    conditional request, `identical` for a body with the payload digest of `original`, byte for byte as it was sent:
+    of both only the head is stored. `extra` goes into the metadata record.
+    """
+
+    exchange: Exchange
+    payload: bytes = b""
+    kind: Literal["response", "not_modified", "identical"] = "response"
+    original: records.Original | None = None
+    subset: Subset = "warc"
+    extra: tuple[tuple[str, str], ...] = ()
+
+
+class Software(msgspec.Struct, frozen=True, kw_only=True):
+    """What each file's warcinfo says of who made it; what is empty is left out."""
+
+    software: str = f"webmill/{__version__}"
+    publisher: str = ""
+    description: str = ""
+    operator: str = ""
+    hostname: str = ""
+    robots: str = "RFC 9309"
+
+
+class Encoded(msgspec.Struct, frozen=True):
+    """All records of a capture, and where in `data` its response or revisit stands."""
+
+    data: bytes
+    start: int
+    length: int
+    record_id: str
+    digest: str
+
+
+def encode_info(software: Software, *, crawl: str) -> bytes:
+    """The content of a warcinfo record. `Misconfigured` when a value has a line break."""
+    fields = [
+        ("isPartOf", crawl),
+        ("publisher", software.publisher),
+        ("description", software.description),
+        ("operator", software.operator),
+        ("hostname", software.hostname),
+        ("software", software.software),
+        ("robots", software.robots),
+        ("format", "WARC File Format 1.1"),
+        ("conformsTo", CONFORMS_TO),
+    ]
+    try:
+        return records.encode_fields((name, value) for name, value in fields if value)
+    except (BadInput, UnicodeEncodeError) as error:
+        raise Misconfigured(f"a field of the warcinfo record is no line of text: {error}") from error
+
+
+def warcinfo(content: bytes, *, record_id: str, date: datetime, filename: str) -> bytes:
+    headers = records.warcinfo(records.measure(content), record_id=record_id, date=date, filename=filename)
+    return compress_record(headers, content)
+
+
+def encode_capture(capture: Capture, *, warcinfo_id: str, detect: Detect | None) -> Encoded:
+    """BadInput when a value that the crawler itself made would break a header; the web's values are escaped."""
+    exchange = capture.exchange
+    visit = records.Visit(
+        uri=harmless(exchange.url),
+        date=exchange.date,
+        warcinfo_id=warcinfo_id,
+        ip=exchange.ip,
+        protocols=exchange.protocols,
+        cipher_suites=exchange.cipher_suites,
+    )
+    answer = _answer_fields(exchange.response)
+    identified = identify(capture.payload, answer.get("Content-Type")) if capture.kind == "response" else None
+    request_id, record_id = new_id(), new_id()
+    headers, content, digest = _answer(
+        capture, visit, record_id=record_id, concurrent_to=request_id, identified=identified
+    )
+    asked = compress_record(
+        records.request(visit, records.measure(exchange.request), record_id=request_id), exchange.request
+    )
+    answered = compress_record(headers, content)
+    subject = Subject(
+        url=exchange.url,
+        seconds=exchange.seconds,
+        page=capture.payload if identified in PAGES else b"",
+        content_type=answer.get("Content-Type"),
+        content_language=answer.get("Content-Language"),
+    )
+    # Languages are for pages that are published: Common Crawl has none for error pages.
+    fields = describe(subject, detect=detect if capture.subset == "warc" else None, extra=capture.extra)
+    noted = records.encode_fields(fields)
+    about = records.metadata(visit, records.measure(noted), record_id=new_id(), concurrent_to=record_id)
+    data = b"".join((asked, answered, compress_record(about, noted)))
+    return Encoded(data, len(asked), len(answered), record_id, digest)
+
+
+def _answer(
+    capture: Capture, visit: records.Visit, *, record_id: str, concurrent_to: str, identified: str | None
+) -> tuple[Headers, bytes, str]:
+    """Header and content of the record that an index points to, and the payload's digest: "" where there is none."""
+    response = capture.exchange.response
+    original = capture.original or records.Original()
+    whole = records.measure_http(response)
+    if capture.kind == "response":
+        headers = records.response(
+            visit,
+            whole,
+            record_id=record_id,
+            concurrent_to=concurrent_to,
+            truncated=capture.exchange.truncated,
+            payload_type=identified,
+        )
+        return headers, response, whole.payload_digest or ""
+    head = response[: end_of_head(response) or len(response)]
+    block = records.measure(head)
+    if capture.kind == "not_modified":
+        headers = records.revisit_not_modified(
+            visit, block, record_id=record_id, original=original, concurrent_to=concurrent_to
+        )
+        return headers, head, ""
+    digest = whole.payload_digest or ""
+    headers = records.revisit_identical(
+        visit, block, record_id=record_id, original=original, payload_digest=digest, concurrent_to=concurrent_to
+    )
+    return headers, head, digest
+
+
+def _answer_fields(response: bytes) -> Headers:
+    """Empty for a head that has no meaning: its bytes are stored all the same."""
+    try:
+        return parse_response_head(response[: end_of_head(response) or len(response)]).headers
+    except BadInput:
+        return Headers()
+
+
+def new_id() -> str:
+    return f"<urn:uuid:{uuid.uuid4()}>"
