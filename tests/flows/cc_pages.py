@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import io
 import json
@@ -61,8 +60,7 @@ def write_crawl(root: Path, *, pages: int, files: int = 3) -> list[Page]:
     for file in range(files):
         name = f"crawl-data/TEST-2024/segments/1/warc/TEST-{file:05}.warc.gz"
         out = io.BytesIO()
-        for number in range(file, pages, files):
-            found.append(_write_page(out, name, number))
+        found += [_write_page(out, name, number) for number in range(file, pages, files)]
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(out.getvalue())
@@ -133,11 +131,3 @@ def rows(out: Path) -> list[dict[str, Any]]:
 def snapshot(out: Path) -> dict[str, bytes]:
     """All that a reader is promised."""
     return {str(path.relative_to(out)): path.read_bytes() for path in sorted(out.glob("*/**/part-*"))}
-
-
-def torn(data: bytes) -> bytes:
-    return data[: len(data) // 2]
-
-
-def inflated(data: bytes) -> bytes:
-    return gzip.decompress(data)

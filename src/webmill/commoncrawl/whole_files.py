@@ -18,9 +18,10 @@ from typing import BinaryIO
 from webmill.errors import Conflict, NotFound, Unavailable
 from webmill.infra.atomic import make_folder, sync
 from webmill.infra.retry import Policy
-from webmill.infra.storage.base import CHUNK, Readable, Stat
+from webmill.infra.storage.base import Readable, Stat
 
 PATIENCE = Policy(attempts=5, first_wait=1.0)  # between two tries without a byte gained
+PIECE = 64 << 10  # what a broken download has to fetch again at most
 _PART = ".part"
 
 
@@ -71,8 +72,11 @@ class WholeFiles:
     def _append(
         self, part: BinaryIO, storage: Readable, stat: Stat, at: int, *, fetched: Callable[[int], None]
     ) -> None:
-        with storage.open(stat.key, start=at, length=stat.size - at, etag=stat.etag or None) as source:
-            while data := source.read(CHUNK):
+        length = stat.size - at if at else None  # no range: a server may treat requests for parts worse
+        with storage.open(stat.key, start=at, length=length, etag=stat.etag or None) as source:
+            while data := source.read(PIECE):
+                if part.tell() + len(data) > stat.size:
+                    raise Conflict(f"{stat.key} is longer by now")
                 part.write(data)
                 part.flush()
                 fetched(len(data))
