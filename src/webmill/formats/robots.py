@@ -1,0 +1,220 @@
+"""robots.txt (RFC 9309), read as Google's parser reads it: any bytes are an answer, never an error.
+
+    robots = parse_robots(body)
+    rules = robots.for_agent("webmill")
+    rules.allows("/path?query"), rules.crawl_delay, robots.sitemaps
+
+Tolerated as by Google: wrong spellings of names, a missing colon, white space anywhere, any line end, a byte order
+mark, lines of any length. Beyond Google: UTF-16, NUL bytes, `Crawl-delay`. docs/reference/robots.md has the rules.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from webmill.formats.robots_match import (
+    Matcher,
+    Rule,
+    as_bytes_spelled,
+    google_spelling,
+    is_plain,
+    rfc_spelling,
+)
+from webmill.formats.urls import MAX_URL
+
+MAX_BODY = 500 * 1024
+MAX_LINE = 8 * 2083 - 1  # Google's: eight times the longest URL of an old browser
+MAX_SITEMAPS = 1000
+
+_USER_AGENT, _ALLOW, _DISALLOW, _SITEMAP, _DELAY = range(5)
+# A name is known by how it begins: Google takes `Disallow-all: /x` for a Disallow, and so do we.
+_KINDS = {
+    "user-agent": _USER_AGENT,
+    "useragent": _USER_AGENT,
+    "user agent": _USER_AGENT,
+    "allow": _ALLOW,
+    "disallow": _DISALLOW,
+    "dissallow": _DISALLOW,
+    "dissalow": _DISALLOW,
+    "disalow": _DISALLOW,
+    "diasllow": _DISALLOW,
+    "disallaw": _DISALLOW,
+    "sitemap": _SITEMAP,
+    "site-map": _SITEMAP,
+    "crawl-delay": _DELAY,
+    "crawldelay": _DELAY,
+    "crawl delay": _DELAY,
+}
+_NAME = re.compile("|".join(_KINDS), re.IGNORECASE).match
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_TOKEN = re.compile(r"[A-Za-z_-]+").match
+_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]*)?(?:e\+?[0-9]{1,4})?|\.[0-9]+", re.IGNORECASE).fullmatch
+_SPACE = " \t\v\f"
+_BOMS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+
+
+class Group(msgspec.Struct):
+    """Lines that belong together: agents, then rules. A delay holds for the agents named before it."""
+
+    agents: dict[str, int] = {}  # the place of each among them
+    rules: list[Rule] = []
+    delays: list[tuple[int, float]] = []  # for how many of the agents, and seconds
+
+    def delay_of(self, agent: str) -> float | None:
+        place = self.agents.get(agent, sys.maxsize)
+        return max((seconds for count, seconds in self.delays if place < count), default=None)
+
+
+class RobotsTxt(msgspec.Struct, frozen=True, kw_only=True):
+    groups: tuple[Group, ...] = ()
+    sitemaps: tuple[str, ...] = ()  # as written: perhaps relative, perhaps of another host
+    cut: bool = False  # there was more than MAX_BODY
+    unknown_lines: int = 0  # neither empty nor understood
+    dropped_sitemaps: int = 0  # too many, or too long
+
+    def for_agent(self, agent: str) -> Rules:
+        """All groups of this agent (`webmill/1.0` means `webmill`) as one; those of `*` if it has none."""
+        token = agent.partition("/")[0].strip().lower()
+        own = [group for group in self.groups if token in group.agents]
+        rules = [rule for group in own or self._of("*") for rule in group.rules]
+        delay = _longest_delay(own, token)
+        return Rules(rules, crawl_delay=_longest_delay(self._of("*"), "*") if delay is None else delay)
+
+    def _of(self, agent: str) -> list[Group]:
+        return [group for group in self.groups if agent in group.agents]
+
+
+class Rules:
+    """What one agent may ask for.
+
+    RFC 9309 undoes escapes of unreserved characters before it compares, Google's matcher does not. A path is allowed
+    when both readings allow it; they differ only where a rule or the path has such escapes, or a raw space or quote.
+    """
+
+    __slots__ = ("_google", "_rfc", "crawl_delay")
+
+    def __init__(self, rules: Iterable[Rule] = (), *, crawl_delay: float | None = None) -> None:
+        self.crawl_delay = crawl_delay
+        rules = list(rules)
+        self._rfc = Matcher(rules, rfc_spelling)
+        same = all(rfc_spelling(pattern) == google_spelling(pattern) for _, pattern in rules)
+        self._google = self._rfc if same else Matcher(rules, google_spelling)
+
+    def allows(self, path_and_query: str) -> bool:
+        """Of a URL as it would be asked for: `/`, `/a?b`."""
+        path = path_and_query if path_and_query.startswith("/") else f"/{path_and_query}"
+        if path.startswith("/robots.txt") and path[11:12] in ("", "?"):
+            return True
+        if is_plain(path) and self._google is self._rfc:
+            return self._rfc.allows(path)
+        path = as_bytes_spelled(path)
+        spelled, as_google_does = rfc_spelling(path), google_spelling(path)
+        if not self._rfc.allows(spelled):
+            return False
+        return (self._google is self._rfc and spelled == as_google_does) or self._google.allows(as_google_does)
+
+
+def parse_robots(body: bytes) -> RobotsTxt:
+    cut = len(body) > MAX_BODY
+    text = _decode(_cut_at_line_end(body) if cut else body)
+    groups: list[Group] = []
+    sitemaps: dict[str, None] = {}
+    unknown = dropped = 0
+    closed = True  # the next user-agent line begins a group
+    for kind, value in _lines(text):
+        if kind is None:
+            unknown += 1
+        elif kind == _USER_AGENT:
+            if closed:
+                groups.append(Group())
+            closed = False
+            if agent := _agent(value):
+                groups[-1].agents.setdefault(agent, len(groups[-1].agents))
+        elif kind == _SITEMAP:
+            dropped += not _keep_sitemap(value, sitemaps)
+        elif groups:  # what stands before the first group is for nobody
+            # Only Allow and Disallow end the list of agents: other lines MUST NOT change what those mean (RFC, 2.2.4).
+            closed = closed or kind != _DELAY
+            _add(groups[-1], kind, value)
+    return RobotsTxt(
+        groups=tuple(groups), sitemaps=tuple(sitemaps), cut=cut, unknown_lines=unknown, dropped_sitemaps=dropped
+    )
+
+
+def _cut_at_line_end(body: bytes) -> bytes:
+    end = max(body.rfind(b"\n", 0, MAX_BODY), body.rfind(b"\r", 0, MAX_BODY))
+    return body[: end + 1]
+
+
+def _decode(body: bytes) -> str:
+    """One character per byte of UTF-8 (or of whatever it is): rules are compared by octets."""
+    for mark, encoding in _BOMS:
+        if body.startswith(mark):
+            text = body.decode(encoding, "replace").lstrip("\ufeff")
+            return text.encode("utf-8", "surrogatepass").decode("latin-1")
+    for mark in (b"\xef\xbb\xbf", b"\xef\xbb", b"\xef"):  # Google forgives half a mark, too
+        if body.startswith(mark):
+            body = body[len(mark) :]
+            break
+    # Also makes UTF-16 without a mark readable, as far as it is ASCII.
+    return body.replace(b"\0", b"").decode("latin-1")
+
+
+def _lines(text: str) -> Iterator[tuple[int | None, str]]:
+    for line in _LINE_END.split(text):
+        line = line[:MAX_LINE].partition("#")[0].strip(_SPACE)
+        if line:
+            yield _read(line)
+
+
+def _read(line: str) -> tuple[int | None, str]:
+    known = _NAME(line)
+    if not known:
+        return None, ""
+    name, colon, value = line.partition(":")
+    # The colon was forgotten: `Disallow /x`, `Sitemap https://…`
+    if not colon or (value.startswith("//") and len(name) > known.end()):
+        words = line[known.end() :].split()
+        if len(words) != 1 or not line[known.end()].isspace():
+            return None, ""
+        value = words[0]
+    return _KINDS[known[0].lower()], value.strip(_SPACE)
+
+
+def _agent(value: str) -> str:
+    """The product token: `*`, or letters, `_` and `-` up to anything else. What has none is for nobody."""
+    if value == "*" or (value.startswith("*") and value[1].isspace()):
+        return "*"
+    token = _TOKEN(value)
+    return token[0].lower() if token else ""
+
+
+def _add(group: Group, kind: int, value: str) -> None:
+    if kind == _DELAY:
+        if _NUMBER(value):
+            group.delays.append((len(group.agents), min(float(value), sys.float_info.max)))
+    elif value.startswith(("/", "*")):  # nothing else can match a path
+        allow = kind == _ALLOW
+        group.rules.append((allow, value))
+        slash = value.rfind("/")
+        if allow and value.startswith("/index.htm", slash):
+            group.rules.append((allow, value[: slash + 1] + "$"))  # Google: the page of a folder is the folder
+
+
+def _keep_sitemap(value: str, kept: dict[str, None]) -> bool:
+    if not value or value in kept:
+        return True
+    if len(value) > MAX_URL or len(kept) >= MAX_SITEMAPS:
+        return False
+    kept[value.encode("latin-1").decode("utf-8", "replace")] = None
+    return True
+
+
+def _longest_delay(groups: Iterable[Group], agent: str) -> float | None:
+    """Where a file contradicts itself, the politest reading."""
+    delays = [delay for group in groups if (delay := group.delay_of(agent)) is not None]
+    return max(delays, default=None)
