@@ -44,7 +44,7 @@ proxies, credentials, `.netrc`. User and password of a URL are never sent. What 
 Every Failed keeps what came (`partial`, up to 64 KiB). A connection with any flaw is not used again.
 
 Memory: an answer is held once, as sent, at most `Limits.body` and a read; all of them together at most `Limits.memory`
-and one answer. Beyond that the others wait in the kernel, and their deadlines run. What `fetch` returns is its caller's.
+and one answer. Beyond that the others wait in the kernel, and their deadlines run. What `fetch` returns is not counted.
 """
 
 from webmill.crawl.fetch.fetcher import Fetcher

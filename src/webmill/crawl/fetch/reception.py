@@ -15,6 +15,7 @@ class Reception:
 
     def __init__(self, *, limit: int) -> None:
         self.over = False
+        self.reusable = False  # the connection, once it is over
         self.truncated: str | None = None
         self.received = 0
         self._framer = ResponseFramer(method="GET")
@@ -31,10 +32,6 @@ class Reception:
     def flaws(self) -> tuple[str, ...]:
         return self._framer.flaws
 
-    @property
-    def reusable(self) -> bool:
-        return self._framer.reusable and self.truncated is None
-
     def feed(self, data: bytes) -> None:
         self.received += len(data)
         if not self._raw:
@@ -50,7 +47,7 @@ class Reception:
         if framer.taken - framer.start - len(framer.head.raw) > self._limit:
             self.cut("length")
         elif framer.ended or framer.broken:
-            self.over = True
+            self.over, self.reusable = True, framer.reusable
 
     def close(self) -> None:
         """The server ended the connection in order."""
