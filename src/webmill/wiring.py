@@ -3,26 +3,34 @@
 storage    a path · file:PATH · memory: · http(s)://… (reading) · s3://BUCKET/PREFIX?endpoint=…
 queue      sqlite:FILE · memory: · amqp(s)://…
 stream     sqs://QUEUE?region=… · kinesis://STREAM?region=… (writing)
+frontier   files and SQLite in the collection
 executor   pool · inline · ray:auto · ray://HOST:PORT
 """
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from webmill import __version__
+from webmill.config import CommonCrawl as CommonCrawlSettings
 from webmill.config import Executor as ExecutorSettings
 from webmill.config import Http as HttpSettings
 from webmill.config import Queue as QueueSettings
+from webmill.crawl.frontier.base import Frontier
 from webmill.errors import Misconfigured
+from webmill.flows.crawl.options import Backends
 from webmill.infra.executor.base import Executor
 from webmill.infra.queue.base import Queue
 from webmill.infra.retry import Policy
 from webmill.infra.sinks.base import Sink
 from webmill.infra.storage.base import Readable, Storage
 from webmill.infra.storage.retrying import Retrying, RetryingReads
+
+PATIENCE = 900.0  # seconds to wait for a turn: the pauses that a server asks for are minutes
 
 
 def open_storage(url: str) -> Storage:
@@ -54,6 +62,47 @@ def open_readable(url: str, *, http: HttpSettings) -> Readable:
 
     storage = HttpStorage(url, user_agent=user_agent(http.contact), limits=Limits(total=http.timeout))
     return RetryingReads(storage, policy=Policy())
+
+
+def open_crawls(base_url: str, *, http: HttpSettings, commoncrawl: CommonCrawlSettings) -> Readable:
+    """Where crawls are. A web server is asked no faster than the settings say, by all processes of this user."""
+    if scheme_of(base_url)[0] not in ("http", "https"):
+        return open_readable(base_url, http=http)
+    from webmill.infra.limiter import limiter_at
+    from webmill.infra.storage.http import HttpStorage, Limits
+    from webmill.infra.storage.limited import LimitedReads
+
+    rate = commoncrawl.rate
+    limiter = limiter_at(limiter_path(base_url), rate=rate, burst=max(1.0, rate))
+    storage = HttpStorage(
+        base_url,
+        user_agent=user_agent(http.contact),
+        limits=Limits(total=http.timeout),
+        connections=64,
+        on_redirect=limiter.spend,
+    )
+    return RetryingReads(LimitedReads(storage, limiter, patience=PATIENCE), policy=Policy())
+
+
+def limiter_path(url: str) -> Path:
+    """One file per server and user: what all processes of a machine that ask this server share."""
+    folder = Path(tempfile.gettempdir()) / f"webmill-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+        raise Misconfigured(f"{folder} is not ours: remove it, or set TMPDIR to a folder of your own")
+    parts = urlsplit(url)
+    return folder / f"{parts.hostname or 'server'}-{parts.port or parts.scheme}.limit"
+
+
+def locate_crawl_file(url: str, *, http: HttpSettings, commoncrawl: CommonCrawlSettings) -> tuple[Readable, str]:
+    """As `locate`, at the pace of `open_crawls`."""
+    if scheme_of(url)[0] not in ("http", "https"):
+        return locate(url, http=http)
+    parts = urlsplit(url)
+    folder, _, name = parts.path.rpartition("/")
+    if not name:
+        raise Misconfigured(f"{url} names a folder, not a file")
+    return open_crawls(parts._replace(path=folder).geturl(), http=http, commoncrawl=commoncrawl), name
 
 
 def locate(url: str, *, http: HttpSettings) -> tuple[Readable, str]:
@@ -120,6 +169,23 @@ def open_executor(settings: ExecutorSettings) -> Executor:
 
         return RayExecutor(settings.url, workers=workers)
     raise Misconfigured(f"unknown executor {settings.url}: use pool, inline, ray:auto or ray://HOST:PORT")
+
+
+def crawl_backends() -> Backends:
+    """What the processes of a crawl open for themselves."""
+    return Backends(frontier=open_local_frontier, box=open_letter_box)
+
+
+def open_local_frontier(folder: Path) -> Frontier:
+    from webmill.crawl.frontier.local import LocalFrontier
+
+    return LocalFrontier(folder)
+
+
+def open_letter_box(file: Path) -> Queue:
+    from webmill.infra.queue.sqlite import SqliteQueue
+
+    return SqliteQueue(file, max_attempts=1_000_000)  # a letter is never given up: it is links, not work
 
 
 def scheme_of(url: str) -> tuple[str, str]:

@@ -20,12 +20,15 @@ from webmill.errors import Conflict, Misconfigured, NotFound, Unavailable, Webmi
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 COMMANDS: dict[str, tuple[str, str]] = {
+    "cc": ("webmill.cli.cc:cc", "Pages of Common Crawl, or of any webmill: choose, queue, fetch, extract."),
     "cdxj": ("webmill.cli.cdxj:cdxj", "Make, filter, merge, compress and query CDXJ indexes."),
+    "crawl": ("webmill.cli.crawl:crawl", "Crawl from seeds into WARC files, politely."),
     "dataset": ("webmill.cli.dataset:dataset", "Documents from WARC, WAT and WET files, as tracked tasks."),
     "demo": ("webmill.cli.demo:demo", "See webmill work on a small web of its own."),
     "derive": ("webmill.cli.derive:derive", "Make WAT and WET files of WARC files."),
     "dropin": ("webmill.cli.dropin:dropin", "The commands of replay-cdxj-indexing-tools, by their old names."),
     "index": ("webmill.cli.index:index", "Index a collection of WARC files, as far as it changed."),
+    "status": ("webmill.cli.status:status", "How the crawl in a collection stands."),
     "surt": ("webmill.cli.surt:surt", "Print the index key (SURT) of URLs."),
     "warc": ("webmill.cli.warc:warc", "Check and list WARC and ARC files."),
 }

@@ -21,6 +21,8 @@ from webmill.errors import BadInput
 from webmill.formats.cdxj import MAX_LINE, Value, parse_fields
 from webmill.formats.timestamps import is_timestamp
 
+QUEUE = "batches"  # what the queue is called at a broker, as in the reference
+
 _ID = re.compile(r"([0-9a-f]{12})-([0-9]{8,18})")
 _PLAIN = re.compile(rb"[!#-\[\]-~]+")  # what stands in JSON as it is; keys of Common Crawl are nothing else
 _NUMBER = re.compile(r"[0-9]{1,18}")

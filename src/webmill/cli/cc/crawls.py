@@ -1,0 +1,43 @@
+"""`webmill cc crawls`."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from webmill.cli.cc.source import base_of, base_url_option, list_crawls
+from webmill.cli.context import Context, note, pass_context
+from webmill.formats.surt import without_surrogates
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  webmill cc crawls --limit 5
+  webmill cc crawls --base-url my-collection/
+  webmill cc crawls --json | jq -r .id"""
+)
+@base_url_option
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the newest.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
+@pass_context
+def crawls(context: Context, /, *, base_url: str | None, limit: int | None, as_json: bool) -> None:
+    """List the crawls there are, the newest first."""
+    settings = context.settings()
+    base = base_of(settings, base_url)
+    found = list_crawls(base, settings)[:limit]
+    if as_json:
+        for crawl in found:
+            click.echo(msgspec.json.encode(crawl))
+        return
+    width = max((len(crawl.id) for crawl in found), default=0)
+    for crawl in found:
+        period = f"{crawl.start[:10]} to {crawl.end[:10]}" if crawl.start or crawl.end else ""
+        click.echo(clean(f"{crawl.id:<{width}}  {period:<24}  {crawl.name}").rstrip())
+    if not found:
+        note(f"no crawls in {base}")
+
+
+def clean(text: str) -> str:
+    """A name is a stranger's: it moves no cursor."""
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in without_surrogates(text))

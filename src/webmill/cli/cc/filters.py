@@ -1,0 +1,85 @@
+"""Flags that say which captures are wanted, and what they mean."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+import click
+
+from webmill.commoncrawl.selection import Selection, merged
+from webmill.errors import BadInput
+from webmill.formats.cdx_query import KeyRange, key_range, read_pattern
+from webmill.formats.timestamps import earliest, latest
+
+F = TypeVar("F", bound=Callable[..., object])
+
+_OPTIONS = (
+    click.option("--url", "urls", multiple=True, metavar="PATTERN", help="A URL, URL*, or *.HOST. Repeatable."),
+    click.option("--domain", "domains", multiple=True, metavar="HOST", help="A host and all below it. Repeatable."),
+    click.option("--prefix", "prefixes", multiple=True, metavar="URL", help="URLs that begin so. Repeatable."),
+    click.option("--language", "languages", multiple=True, metavar="CODE", help="ISO 639-3: eng, fra. Repeatable."),
+    click.option("--primary-language", "primary", is_flag=True, help="Only a page's first language counts."),
+    click.option("--status", "statuses", multiple=True, metavar="CODE", help="HTTP status: 200. Repeatable."),
+    click.option("--mime", "mimes", multiple=True, metavar="TYPE", help="What the server said it is. Repeatable."),
+    click.option("--mime-detected", "mimes_detected", multiple=True, metavar="TYPE", help="What it is. Repeatable."),
+    click.option("--charset", "charsets", multiple=True, metavar="NAME", help="As detected: UTF-8. Repeatable."),
+    click.option("--from", "start", metavar="DATE", help="2024, 2024-07, 20240722…: from its first second on."),
+    click.option("--to", "end", metavar="DATE", help="Up to its last second."),
+    click.option("--url-regex", metavar="RE2", default="", help="Found anywhere in the URL."),
+    click.option("--sample", type=click.FloatRange(0, 1, min_open=True), default=1.0, help="This share: 0.01."),
+    click.option("--seed", type=int, default=0, metavar="N", help="Another sample of the same size."),
+)
+
+
+def filter_options(command: F) -> F:
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def selection_of(
+    *,
+    urls: Iterable[str],
+    domains: Iterable[str],
+    prefixes: Iterable[str],
+    start: str | None,
+    end: str | None,
+    languages: tuple[str, ...],
+    statuses: tuple[str, ...],
+    **others: Any,
+) -> Selection:
+    """A flag that means nothing is refused here, with what would be right."""
+    for language in languages:
+        if not re.fullmatch("[a-z]{3}", language):
+            raise click.BadParameter(
+                f"{language!r}: use three letters of ISO 639-3, such as eng", param_hint="--language"
+            )
+    for status in statuses:
+        if not re.fullmatch("[0-9]{3}", status):
+            raise click.BadParameter(f"{status!r}: use three digits, such as 200", param_hint="--status")
+    values: dict[str, Any] = {
+        name: tuple(sorted({*value})) if isinstance(value, tuple) else value for name, value in others.items()
+    }
+    try:
+        return Selection(
+            ranges=merged(ranges_of(urls, domains, prefixes)),
+            start=earliest(start) if start else "",
+            end=latest(end) if end else "",
+            languages=tuple(sorted({*languages})),
+            statuses=tuple(sorted({*statuses})),
+            **values,
+        )
+    except BadInput as error:
+        raise click.UsageError(str(error)) from error
+
+
+def ranges_of(urls: Iterable[str], domains: Iterable[str], prefixes: Iterable[str]) -> Iterator[KeyRange]:
+    for pattern in urls:
+        url, match_type = read_pattern(pattern)
+        yield key_range(url, match_type or "exact")
+    for domain in domains:
+        yield key_range(domain.removeprefix("*."), "domain")
+    for prefix in prefixes:
+        yield key_range(prefix.removesuffix("*"), "prefix")

@@ -1,0 +1,49 @@
+"""`webmill cc paths`."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import get_args
+
+import click
+
+from webmill.cli.cc.source import base_of, base_url_option, open_base, resolve
+from webmill.cli.context import Context, pass_context
+from webmill.commoncrawl.catalog import Kind, paths_key
+from webmill.errors import NotFound
+from webmill.index.lines import read_lines
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  webmill cc paths CC-MAIN-2024-30 --limit 3
+  webmill cc paths latest --kind wet
+  webmill cc paths NAME --base-url my-collection/ --kind index"""
+)
+@click.argument("crawl")
+@click.option(
+    "--kind",
+    type=click.Choice(get_args(Kind)),
+    metavar="KIND",
+    default="warc",
+    help=f"{', '.join(get_args(Kind))}  [default: warc]",
+)
+@base_url_option
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first.")
+@pass_context
+def paths(context: Context, /, *, crawl: str, kind: Kind, base_url: str | None, limit: int | None) -> None:
+    """List the files of CRAWL, below the base URL; `latest` is the newest crawl."""
+    settings = context.settings()
+    base = base_of(settings, base_url)
+    key = paths_key(resolve(crawl, base, settings), kind)
+    try:
+        stream = open_base(base, settings).open(key)
+    except NotFound as error:
+        raise NotFound(
+            f"no {key} in {base}: `webmill cc crawls` lists the crawls, not each has files of every kind; in a "
+            "collection of your own `webmill index` makes the lists"
+        ) from error
+    with stream:
+        for line in islice(read_lines(stream, name=key), limit):
+            click.echo(line, nl=False)

@@ -1,0 +1,64 @@
+"""Whose crawls a command means: Common Crawl's, those of a folder or a bucket, or those that another webmill serves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import click
+
+from webmill.commoncrawl.catalog import (
+    COMMON_CRAWL,
+    COMMON_CRAWL_INDEX,
+    LATEST,
+    Crawl,
+    checked_name,
+    crawls_in_collinfo,
+    crawls_in_folders,
+    newest,
+)
+from webmill.config import Settings
+from webmill.errors import NotFound
+from webmill.infra.storage.base import Readable
+from webmill.wiring import open_crawls, open_storage, scheme_of
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def base_url_option(command: F) -> F:
+    return click.option(
+        "--base-url",
+        metavar="URL|DIR",
+        help=f"Where the crawls are: https://…, s3://commoncrawl/, a folder  [default: {COMMON_CRAWL}]",
+    )(command)
+
+
+def base_of(settings: Settings, flag: str | None) -> str:
+    return (flag or settings.commoncrawl.base_url).rstrip("/") or "/"
+
+
+def open_base(base: str, settings: Settings) -> Readable:
+    return open_crawls(base, http=settings.http, commoncrawl=settings.commoncrawl)
+
+
+def list_crawls(base: str, settings: Settings) -> list[Crawl]:
+    """Newest first."""
+    told_at = COMMON_CRAWL_INDEX if is_common_crawl(base) else base
+    try:
+        return crawls_in_collinfo(open_base(told_at, settings))
+    except NotFound as error:
+        if scheme_of(base)[0] not in ("file", "s3"):
+            raise NotFound(f"{error}: {base} does not tell its crawls; name one with --crawl") from error
+    if scheme_of(base)[0] == "file" and not Path(scheme_of(base)[1]).is_dir():
+        raise NotFound(f"no folder {base}: check --base-url")
+    return crawls_in_folders(open_storage(base))
+
+
+def resolve(crawl: str, base: str, settings: Settings) -> str:
+    return newest(list_crawls(base, settings)) if crawl == LATEST else checked_name(crawl)
+
+
+def is_common_crawl(base: str) -> bool:
+    return urlsplit(base).hostname == urlsplit(COMMON_CRAWL).hostname

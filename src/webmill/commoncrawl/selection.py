@@ -1,0 +1,230 @@
+"""Which captures are wanted: a range of keys and filters on the fields of a CDX line, applied to whole blocks of lines.
+
+Millions of lines a minute go through `sift`, so each is cut and decoded once, and only as far as the filters look. What
+is kept leaves as an entry of a message, its JSON copied from the line. Only the first filter that says no is counted.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import msgspec
+import re2
+
+from webmill.commoncrawl.batch import splice
+from webmill.errors import BadInput
+from webmill.formats.cdx_query import KeyRange
+from webmill.formats.cdxj import MAX_LINE, parse
+from webmill.formats.surt import without_surrogates
+
+FILTERS = ("blank", "status", "language", "mime", "mime_detected", "charset", "date", "url", "sample")
+FIELDS = {"mime_detected": "mime-detected"}
+MOST_REMEMBERED = 100_000
+
+
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
+    """What is empty does not filter. Of several values one must hold; all filters must hold."""
+
+    ranges: tuple[KeyRange, ...] = ()  # as from `merged`
+    statuses: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()  # ISO 639-3; a token of the comma list …
+    primary: bool = False  # … or only its first
+    mimes: tuple[str, ...] = ()
+    mimes_detected: tuple[str, ...] = ()
+    charsets: tuple[str, ...] = ()
+    start: str = ""  # 14 digits, included
+    end: str = ""
+    url_regex: str = ""  # RE2, found anywhere in the URL
+    sample: float = 1.0  # this share of what passed all others, chosen by the line and the seed alone
+    seed: int = 0
+    digests: bool = False  # whether the digests are told, to drop repeated contents
+
+
+class BadLine(msgspec.Struct, frozen=True):
+    number: int  # in its block, from 0
+    reason: str
+    message: str
+    raw: bytes
+
+
+class Sifted(msgspec.Struct):
+    """What came of a block: entries of messages in the block's order, and why the other lines are not there."""
+
+    lines: int
+    items: list[bytes]
+    digests: list[str]  # of the items, when they were asked for
+    filtered: dict[str, int]
+    bad: list[BadLine]
+
+
+def merged(ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
+    """Sorted, and none overlaps another: a capture that two patterns mean is there once."""
+    found: list[KeyRange] = []
+    for part in sorted(ranges, key=lambda part: (part.start, part.end)):
+        if found and part.start <= found[-1].end:
+            found[-1] = KeyRange(found[-1].start, max(found[-1].end, part.end))
+        else:
+            found.append(part)
+    return tuple(found)
+
+
+def between(ranges: Sequence[KeyRange], first: bytes, last: bytes) -> Sequence[KeyRange]:
+    """Those of the merged ranges that may have lines from `first` to `last`, both included, as may lines they begin."""
+    low = bisect_right(ranges, first, key=lambda part: part.end)
+    high = bisect_right(ranges, last, lo=low, key=lambda part: part.start[: len(last)])
+    return ranges[low:high]
+
+
+def within(lines: list[bytes], ranges: Sequence[KeyRange]) -> list[bytes]:
+    """Of sorted lines, those in the ranges."""
+    if not ranges or not lines:
+        return lines
+    found: list[bytes] = []
+    for part in between(ranges, lines[0], lines[-1]):
+        found += lines[bisect_left(lines, part.start) : bisect_left(lines, part.end)]
+    return found
+
+
+def sift(text: bytes, wanted: Selection) -> Sifted:
+    """The lines of one block that are wanted."""
+    lines = within(text.removesuffix(b"\n").split(b"\n") if text else [], wanted.ranges)
+    sieve = sieve_for(wanted)
+    decode, memo, statuses, others = sieve.decode, sieve.memo, sieve.statuses, sieve.others
+    is_ascii = text.isascii()
+    sifted = Sifted(len(lines), [], [], dict.fromkeys(FILTERS, 0), [])
+    filtered, keep = sifted.filtered, sifted.items.append
+    for number, line in enumerate(lines):
+        try:
+            surt, timestamp, data = line.split(b" ", 2)
+            fields = decode(data if is_ascii else checked_text(data))
+        except (ValueError, msgspec.DecodeError, RecursionError):
+            # Blank, damaged, or spelled as nobody spells it: the slow way tells which.
+            fields = reread(line, sieve, number, sifted)
+            if fields is None:
+                continue
+            surt, timestamp, data = line.split(b" ", 2)
+        if statuses and fields.status not in statuses:
+            filtered["status"] += 1
+            continue
+        if memo is not None and not memo[fields.languages]:
+            filtered["language"] += 1
+            continue
+        if others and (why := refusal(others, Parts(line, timestamp, fields))):
+            filtered[why] += 1
+            continue
+        if len(timestamp) != 14 or not timestamp.isdigit() or not surt or len(line) > MAX_LINE:
+            reread(line, sieve, number, sifted)  # says what is wrong with it
+            continue
+        keep(splice(surt, timestamp, data))
+        if wanted.digests:
+            sifted.digests.append(fields.digest)
+    return sifted
+
+
+# --- the parts of a sieve -------------------------------------------------------------------------------------------
+
+
+class Parts(NamedTuple):
+    line: bytes
+    timestamp: bytes
+    fields: Any  # the struct of this sieve
+
+
+Check = Callable[[Parts], bool]
+
+
+class Languages(dict[str, bool]):
+    """Whether a `languages` field is wanted: there are few different ones, so each is looked into once."""
+
+    def __init__(self, wanted: Iterable[str], *, primary: bool) -> None:
+        self._wanted = frozenset(wanted)
+        self._most = 1 if primary else None
+
+    def __missing__(self, languages: str) -> bool:
+        if len(self) >= MOST_REMEMBERED:
+            self.clear()
+        verdict = self[languages] = not self._wanted.isdisjoint(languages.split(",")[: self._most])
+        return verdict
+
+
+class Sieve(NamedTuple):
+    fields: type[msgspec.Struct]
+    decode: Callable[[bytes], Any]
+    statuses: frozenset[str]
+    memo: Languages | None
+    others: tuple[tuple[str, Check], ...]
+
+
+@lru_cache(maxsize=16)
+def sieve_for(wanted: Selection) -> Sieve:
+    """Decodes the fields that are looked at and no other. BadInput (bad_filter): the regular expression."""
+    values = {"mime": wanted.mimes, "mime_detected": wanted.mimes_detected, "charset": wanted.charsets}
+    looked_at = [name for name, accepted in values.items() if accepted]
+    looked_at += ["status"] * bool(wanted.statuses) + ["languages"] * bool(wanted.languages)
+    looked_at += ["url"] * bool(wanted.url_regex) + ["digest"] * wanted.digests
+    fields = msgspec.defstruct("Fields", [(name, str, "") for name in looked_at], rename=FIELDS, gc=False)
+    return Sieve(
+        fields,
+        msgspec.json.Decoder(fields).decode,
+        frozenset(wanted.statuses),
+        Languages(wanted.languages, primary=wanted.primary) if wanted.languages else None,
+        (*(_one_of(name, accepted) for name, accepted in values.items() if accepted), *_others(wanted)),
+    )
+
+
+def refusal(checks: Iterable[tuple[str, Check]], parts: Parts) -> str | None:
+    return next((name for name, holds in checks if not holds(parts)), None)
+
+
+def _one_of(name: str, accepted: Iterable[str]) -> tuple[str, Check]:
+    values = frozenset(accepted)
+    return name, lambda parts: getattr(parts.fields, name) in values
+
+
+def _others(wanted: Selection) -> Iterable[tuple[str, Check]]:
+    if wanted.start or wanted.end:
+        first, last = wanted.start.encode(), wanted.end.encode() or b"9" * 14
+        yield "date", lambda parts: first <= parts.timestamp <= last
+    if wanted.url_regex:
+        pattern = compiled(wanted.url_regex)
+        yield "url", lambda parts: pattern.search(without_surrogates(parts.fields.url)) is not None
+    if wanted.sample < 1:
+        yield "sample", sampler(wanted.sample, seed=wanted.seed)
+
+
+def sampler(share: float, *, seed: int) -> Check:
+    """By the line's own bytes: the same on every machine, whatever comes before it."""
+    most, key = int(share * 2.0**64), b"%d" % seed
+    return lambda parts: int.from_bytes(blake2b(parts.line, digest_size=8, key=key).digest()) < most
+
+
+def compiled(pattern: str) -> re2._Regexp:
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except (re2.error, UnicodeError) as error:
+        raise BadInput(f"not a regular expression of RE2: {pattern[:80]!r}: {error}", reason="bad_filter") from error
+
+
+def checked_text(data: bytes) -> bytes:
+    """Fields that are not looked at are skipped without a look at their encoding."""
+    data.decode()
+    return data
+
+
+def reread(line: bytes, sieve: Sieve, number: int, sifted: Sifted) -> Any | None:
+    """The fields of a line that the quick way could not take; None when it is no capture, which is then counted."""
+    if not line.strip():
+        sifted.filtered["blank"] += 1
+        return None
+    try:
+        capture = parse(line)
+    except BadInput as error:
+        sifted.bad.append(BadLine(number, error.reason, error.message, line[:1024]))
+        return None
+    return sieve.fields(**{name: capture.text(FIELDS.get(name, name)) for name in sieve.fields.__struct_fields__})

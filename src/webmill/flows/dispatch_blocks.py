@@ -1,0 +1,302 @@
+"""The blocks of a ZipNum index that a selection needs: found in the summary, read in groups, looked through.
+
+The place of everything is a byte of the summary: a batcher that stopped goes on from there. The summary is read in
+pieces, each by a request of its own, since a stream would not live as long as a batcher that waits for its workers.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from webmill.commoncrawl.selection import Selection, between, sift
+from webmill.errors import BadInput, NotFound
+from webmill.formats.cdx_query import KeyRange
+from webmill.formats.cdxj import prefix_of
+from webmill.formats.zipnum import MAX_BLOCK, MAX_SUMMARY_LINE, Block, parse_summary_line
+from webmill.index.lookup import text_of
+from webmill.index.sorted_file import Pages, around, line_at, line_start, lower_bound
+from webmill.infra.storage.base import Readable, Stat
+
+PIECE = 1 << 20
+BLOCKS_AT_ONCE = 32  # in one request, when they lie one behind the other
+BYTES_AT_ONCE = 8 << 20
+MOST_BISECTED = 256  # ranges: for more than that, reading the whole summary asks the server less often
+ROWS_AT_ONCE = 4096  # that need nothing, before the place is told again
+END = b"\xff"  # sorts behind all keys
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class ShardReader(Protocol):
+    def read(self, name: str, *, start: int, length: int) -> bytes: ...
+
+
+class Reject(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What could not be read: of the summary (`summary`), a block that did not come (`download`) or is none (`block`),
+    or a line (`line`), with its place."""
+
+    kind: str
+    reason: str
+    message: str
+    source: str
+    offset: int
+    line: int | None = None  # in the block, from 1
+    raw: str = ""
+
+
+class Extent(msgspec.Struct, frozen=True):
+    """Bytes of the summary, whole lines."""
+
+    low: int
+    high: int
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A line of the summary: a block, or why it is none."""
+
+    start: int
+    end: int
+    block: Block | Reject
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Blocks of one shard that lie one behind the other, and the part of the summary that they answer for."""
+
+    start: int
+    end: int
+    blocks: list[Block]
+    rejects: list[Reject]
+
+
+class Fetched(msgspec.Struct, frozen=True):
+    """A group with its compressed blocks; None for one that could not be had."""
+
+    group: Group
+    data: list[bytes | None]
+    rejects: list[Reject]
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What came of a group."""
+
+    start: int
+    end: int
+    blocks: int
+    lines: int
+    items: list[bytes]
+    digests: list[str]
+    filtered: dict[str, int]
+    rejects: list[Reject]
+
+
+# --- the summary ----------------------------------------------------------------------------------------------------
+
+
+def extents_of(storage: Readable, stat: Stat, ranges: Sequence[KeyRange]) -> list[Extent]:
+    """The parts of the summary that may tell of blocks with these keys; all of it when there are none or very many."""
+    if not ranges or len(ranges) > MOST_BISECTED:
+        return [Extent(0, stat.size)] if stat.size else []
+    pages = Pages(storage, stat)
+    found: list[Extent] = []
+    for part in ranges:
+        low, _ = around(pages, prefix_of(part.start), max_line=MAX_SUMMARY_LINE)
+        high = lower_bound(pages, part.end, low=low, max_line=MAX_SUMMARY_LINE)
+        if found and low <= found[-1].high:
+            found[-1] = Extent(found[-1].low, max(high, found[-1].high))
+        elif low < high:
+            found.append(Extent(low, high))
+    return found
+
+
+def count_blocks(storage: Readable, stat: Stat, extents: Sequence[Extent]) -> int:
+    """How many blocks these parts tell of: by the running numbers, or, without them, about how many."""
+    pages = Pages(storage, stat)
+    return sum(_count(pages, extent) for extent in extents)
+
+
+def _count(pages: Pages, extent: Extent) -> int:
+    first = line_at(pages, extent.low, max_line=MAX_SUMMARY_LINE)
+    last = first
+    for back in (512, 4096, MAX_SUMMARY_LINE):
+        start = line_start(pages, max(extent.low, extent.high - back))
+        if start < extent.high:
+            last = pages[start : extent.high].removesuffix(b"\n").rpartition(b"\n")[2]
+            break
+    try:
+        numbers = [parse_summary_line(line, line_number=0).number for line in (first, last)]
+    except BadInput:
+        numbers = [None]
+    if None not in numbers and numbers[-1] >= numbers[0]:  # type: ignore[operator]  # neither is None
+        return numbers[-1] - numbers[0] + 1  # type: ignore[operator]
+    return max(1, (extent.high - extent.low) // max(1, len(first)))
+
+
+def rows(storage: Readable, stat: Stat, extents: Iterable[Extent], *, start: int) -> Iterator[Row]:
+    """The lines from byte `start` on. `Conflict` when the summary is replaced meanwhile."""
+    for extent in extents:
+        low = max(start, extent.low)
+        if low < extent.high:
+            yield from _rows(storage, stat, Extent(low, extent.high))
+
+
+def _rows(storage: Readable, stat: Stat, extent: Extent) -> Iterator[Row]:
+    at, carry = extent.low, b""
+    for low in range(extent.low, extent.high, PIECE):
+        piece = storage.read(stat.key, start=low, length=min(PIECE, extent.high - low), etag=stat.etag or None)
+        *lines, carry = (carry + piece).split(b"\n")
+        for line in lines:
+            yield _row(stat.key, at, line, ending=1)
+            at += len(line) + 1
+        if len(carry) > MAX_SUMMARY_LINE:  # refused as it stands, before it fills the memory
+            yield _row(stat.key, at, carry, ending=0)
+            at, carry = at + len(carry), b""
+    if carry:  # the last line may lack its end
+        yield _row(stat.key, at, carry, ending=0)
+
+
+def _row(source: str, at: int, line: bytes, *, ending: int) -> Row:
+    end = at + len(line) + ending
+    try:
+        block = parse_summary_line(line, line_number=1)
+        if block.length > MAX_BLOCK:
+            raise BadInput(f"line 1: a block of {block.length} bytes", reason="block_too_large")
+    except BadInput as error:
+        message, raw = error.message.removeprefix("line 1: "), line[:1024].decode("utf-8", "replace")
+        return Row(at, end, Reject("summary", error.reason, message, source, at, raw=raw))
+    return Row(at, end, block)
+
+
+# --- groups ---------------------------------------------------------------------------------------------------------
+
+
+def groups(lines: Iterable[Row], ranges: Sequence[KeyRange]) -> Iterator[Group]:
+    """Blocks that may have captures of the ranges. The place moves on over those that have none, too."""
+    group: Group | None = None
+    for row, after in _with_next(lines):
+        if isinstance(row.block, Reject):
+            needed: list[Block] = []
+            rejects = [row.block]
+        else:
+            needed = [row.block] if not ranges or between(ranges, row.block.key, after) else []
+            rejects = []
+        if group and not _fits(group, row, needed):
+            yield group
+            group = None
+        if group:
+            group = Group(group.start, row.end, group.blocks + needed, group.rejects + rejects)
+        else:
+            group = Group(row.start, row.end, needed, rejects)
+    if group:
+        yield group
+
+
+def _with_next(lines: Iterable[Row]) -> Iterator[tuple[Row, bytes]]:
+    """Each line and the key of the next block, beyond which its own block has nothing."""
+    waiting: list[Row] = []
+    for row in lines:
+        if isinstance(row.block, Block) or len(waiting) > ROWS_AT_ONCE:
+            key = row.block.key if isinstance(row.block, Block) else END
+            yield from ((before, key) for before in waiting)
+            waiting = []
+        waiting.append(row)
+    yield from ((before, END) for before in waiting)
+
+
+def _fits(group: Group, row: Row, needed: list[Block]) -> bool:
+    if not needed or not group.blocks:
+        return row.start - group.start < ROWS_AT_ONCE * 100 and len(group.rejects) < ROWS_AT_ONCE
+    first, last, block = group.blocks[0], group.blocks[-1], needed[0]
+    if last.shard != block.shard or last.offset + last.length != block.offset:
+        return False
+    return len(group.blocks) < BLOCKS_AT_ONCE and block.offset + block.length - first.offset <= BYTES_AT_ONCE
+
+
+# --- blocks ---------------------------------------------------------------------------------------------------------
+
+
+def fetch(group: Group, shards: ShardReader) -> Fetched:
+    """All blocks in one request; if that is refused, each by its own. `Unavailable` is for the caller to bear."""
+    if not group.blocks:
+        return Fetched(group, [], [])
+    first, last = group.blocks[0], group.blocks[-1]
+    try:
+        data = shards.read(first.shard, start=first.offset, length=last.offset + last.length - first.offset)
+    except (BadInput, NotFound) as error:
+        if len(group.blocks) == 1:
+            return Fetched(group, [None], [_rejected("download", first, error)])
+        return _fetch_each(group, shards)
+    starts = [block.offset - first.offset for block in group.blocks]
+    parts = [data[at : at + block.length] for at, block in zip(starts, group.blocks, strict=True)]
+    return Fetched(group, [*parts], [])
+
+
+def _fetch_each(group: Group, shards: ShardReader) -> Fetched:
+    single = [fetch(Group(group.start, group.end, [block], []), shards) for block in group.blocks]
+    return Fetched(group, [one.data[0] for one in single], [reject for one in single for reject in one.rejects])
+
+
+def look_through(wanted: Selection, fetched: Fetched) -> Answer:
+    """Inflate and sift the blocks of a group. A pure function of its arguments: it may run in another process."""
+    group = fetched.group
+    answer = Answer(group.start, group.end, 0, 0, [], [], {}, [*group.rejects, *fetched.rejects])
+    blocks = lines = 0
+    for block, data in zip(group.blocks, fetched.data, strict=True):
+        if data is None:
+            continue
+        try:
+            sifted = sift(text_of(block, data), wanted)
+        except BadInput as error:
+            answer.rejects.append(_rejected("block", block, error))
+            continue
+        blocks, lines = blocks + 1, lines + sifted.lines
+        answer.items.extend(sifted.items)
+        answer.digests.extend(sifted.digests)
+        for name, count in sifted.filtered.items():
+            answer.filtered[name] = answer.filtered.get(name, 0) + count
+        answer.rejects.extend(
+            Reject("line", bad.reason, bad.message, block.shard, block.offset, bad.number + 1, _printable(bad.raw))
+            for bad in sifted.bad
+        )
+    return msgspec.structs.replace(answer, blocks=blocks, lines=lines)
+
+
+def _rejected(kind: str, block: Block, error: BadInput | NotFound) -> Reject:
+    reason, message = (error.reason, error.message) if isinstance(error, BadInput) else ("not_found", str(error))
+    return Reject(kind, reason, message, block.shard, block.offset)
+
+
+def _printable(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+def ahead(function: Callable[[T], U], items: Iterable[T], *, at_once: int) -> Iterator[U]:
+    """The results in order, up to `at_once` of them in the making. Threads are left alone when nobody waits for them:
+    one that sleeps before its next try must not hold up the end of the program.
+    """
+    source, running = iter(items), deque[Future[U]]()
+    while True:
+        while len(running) < at_once and (item := next(source, None)) is not None:
+            running.append(_started(function, item))
+        if not running:
+            return
+        yield running.popleft().result()
+
+
+def _started(function: Callable[[T], U], item: T) -> Future[U]:
+    future: Future[U] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(function(item))
+        except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
