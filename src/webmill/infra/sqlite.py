@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -116,6 +116,11 @@ class Database:
         """
         with self._transaction("NORMAL" if self.journal == "wal" else "EXTRA") as run:
             yield run
+
+    def many(self, sql: str, rows: Iterable[Sequence[Value]]) -> list[Row]:
+        """Run it for each of the rows, inside a `write` block of this thread; all rows that came of it."""
+        with self._mine(), self._translated():
+            return self._connection.executemany(sql, rows).fetchall()
 
     def verify(self) -> None:
         """Read the whole file once; raises BadInput (corrupt) with SQLite's first findings."""

@@ -1,0 +1,235 @@
+"""The bulk of a frontier: URLs that wait, in one lane of lines for each domain and priority.
+
+A lane is an endless row of bytes, written at its end and read at its beginning; both positions are kept elsewhere and
+only grow. It lies in files of `size` bytes, `domains/HH/HASH.PRIORITY.NUMBER` (the hash is the domain's: what a host is
+called never becomes a path). A file that was read to its end is removed. Compaction replaces the first file by one
+with a hole where lines were read, so that no position changes.
+
+A line is its own length, so any text may stand in it:
+
+    crc32 of the rest (uint32) · length of the URL (uint32) · depth (uint32) · URL        little-endian
+
+Bytes behind the end of a lane mean nothing: a step that failed may have left some. Nothing here is durable before
+`sync`; until then the journal has it, too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import struct
+import sys
+from collections import OrderedDict
+from collections.abc import Iterator
+from hashlib import blake2b
+from pathlib import Path
+from zlib import crc32
+
+from webmill.crawl.frontier.run import write_at
+from webmill.errors import BadInput
+from webmill.infra import atomic
+
+log = logging.getLogger(__name__)
+
+HEAD = struct.Struct("<III")
+SIZE = 1 << 20
+READ = 1 << 12
+HOLE = 1 << 16  # consumed bytes that make it worth while to write a file anew
+OPEN = 128
+
+
+def line_of(url: bytes, depth: int) -> bytes:
+    rest = HEAD.pack(0, len(url), depth)[4:] + url
+    return crc32(rest).to_bytes(4, "little") + rest
+
+
+def lines_in(data: bytes) -> Iterator[tuple[int, bytes, int]]:
+    """Each whole line's end, URL and depth; what is behind the last whole one is left. BadInput for a damaged one."""
+    at = 0
+    while at + HEAD.size <= len(data):
+        check, length, depth = HEAD.unpack_from(data, at)
+        end = at + HEAD.size + length
+        if end > len(data):
+            return
+        if crc32(data[at + 4 : end]) != check:
+            raise BadInput("a line is damaged", reason="corrupt", offset=at)
+        yield end, data[at + HEAD.size : end], depth
+        at = end
+
+
+class Lane:
+    """Where one lane lies: its files are known by a stem and a number."""
+
+    __slots__ = ("stem",)
+
+    def __init__(self, domain: str, priority: int) -> None:
+        name = hash_of_domain(domain).hex()
+        self.stem = f"{name[:2]}/{name}.{priority}"
+
+    def file(self, number: int) -> str:
+        return f"{self.stem}.{number}"
+
+
+def hash_of_domain(domain: str) -> bytes:
+    return blake2b(domain.encode(), digest_size=16).digest()
+
+
+class Lanes:
+    def __init__(self, folder: Path, *, size: int = SIZE, max_open: int = OPEN) -> None:
+        atomic.make_folder(folder)
+        self._folder, self._root, self._size, self._max_open = folder, f"{folder}/", size, max_open
+        self._open: OrderedDict[str, int] = OrderedDict()
+        self._touched: set[str] | None = None if _syncfs else set()
+
+    def write(self, lane: Lane, at: int, data: bytes) -> None:
+        while data:
+            number, offset = divmod(at, self._size)
+            part = data[: self._size - offset]
+            name = lane.file(number)
+            if self._touched is not None:
+                self._touched.add(name)
+            with atomic.os_errors(self._root + name):
+                write_at(self._descriptor(name), part, offset)
+            data, at = data[len(part) :], at + len(part)
+
+    def read(self, lane: Lane, start: int, end: int, *, count: int) -> list[tuple[int, int, str, int]]:
+        """Up to `count` lines: start, end, URL, depth."""
+        found: list[tuple[int, int, str, int]] = []
+        want = READ
+        while start < end and len(found) < count:
+            data = self._bytes(lane, start, min(end, start + want))
+            before = len(found)
+            try:
+                for stop, url, depth in lines_in(data):
+                    place = found[-1][1] if len(found) > before else start
+                    found.append((place, start + stop, url.decode(), depth))
+                    if len(found) == count:
+                        return found
+            except (BadInput, UnicodeDecodeError) as error:
+                raise self._damage(lane, found[-1][1] if len(found) > before else start) from error
+            if len(found) == before:  # not one whole line
+                if start + want >= end:
+                    raise self._damage(lane, start)
+                want *= 4
+            else:
+                start = found[-1][1]
+        return found
+
+    def _damage(self, lane: Lane, at: int) -> BadInput:
+        number, offset = divmod(at, self._size)
+        message = "a line of the frontier is damaged or gone; exclude its domain to go on without it"
+        return BadInput(message, reason="corrupt", source=self._root + lane.file(number), offset=offset)
+
+    def _bytes(self, lane: Lane, start: int, end: int) -> bytes:
+        parts = []
+        while start < end:
+            number, offset = divmod(start, self._size)
+            size = min(end - start, self._size - offset)
+            with atomic.os_errors(self._root + lane.stem):
+                part = os.pread(self._descriptor(lane.file(number)), size, offset)
+            if len(part) < size:
+                raise self._damage(lane, start + len(part))
+            parts.append(part)
+            start += size
+        return b"".join(parts)
+
+    def drop(self, lane: Lane, *, was: int, read: int, end: int) -> None:
+        """Remove files that were read to their end since the position `was`. That it was read must be durable."""
+        for number in range(was // self._size, read // self._size + (read == end)):
+            self._remove(lane.file(number))
+
+    def _remove(self, name: str) -> None:
+        self._close(name)
+        if self._touched:
+            self._touched.discard(name)
+        try:
+            Path(self._root + name).unlink()
+        except FileNotFoundError:
+            pass
+        except OSError as error:  # costs space only; compaction comes again
+            log.warning("frontier_file_left", extra={"path": name, "why": str(error)})
+
+    def compact(self, lane: Lane, *, read: int, end: int) -> int:
+        """Give back what the consumed part of the lane's first file takes; how many bytes that were."""
+        number, offset = divmod(read, self._size)
+        path = Path(self._root + lane.file(number))
+        if read == end or offset < HOLE:
+            return 0
+        data = self._bytes(lane, read, min(end, (number + 1) * self._size))
+        with atomic.os_errors(str(path)):
+            before = path.stat().st_blocks
+            with atomic.writing(path) as file:
+                file.seek(offset)
+                file.write(data)
+            self._close(lane.file(number))
+            return max(0, before - path.stat().st_blocks) * 512
+
+    def files(self) -> Iterator[tuple[bytes, int, int]]:
+        """All that there are: the hash of the domain, the priority, the number."""
+        for folder in sorted(self._folder.glob("[0-9a-f][0-9a-f]")):
+            atomic.remove_stale_temps(folder)
+            for path in sorted(folder.glob("*.*.*")):
+                if not path.name.startswith(atomic.RESERVED):
+                    name, priority, number = path.name.split(".")
+                    yield bytes.fromhex(name), int(priority), int(number)
+
+    def remove(self, hash_: bytes, priority: int, number: int) -> None:
+        name = hash_.hex()
+        self._remove(f"{name[:2]}/{name}.{priority}.{number}")
+
+    def numbers(self, *, read: int, end: int) -> range:
+        """Of the files that a lane needs."""
+        return range(read // self._size, -(-end // self._size)) if read < end else range(0)
+
+    def sync(self) -> None:
+        """All that was written is durable. After an error it must be written again: the kernel may have let it go."""
+        with atomic.os_errors(str(self._folder)):
+            if self._touched is None:
+                with atomic.open_folder(self._folder) as fd:
+                    _sync_file_system(fd)
+                return
+            for name in sorted(self._touched):
+                atomic.sync(self._descriptor(name))
+            for folder in {name[:2] for name in self._touched} | {"."}:
+                with atomic.open_folder(self._folder / folder) as fd:
+                    atomic.sync_folder(fd)
+            self._touched.clear()
+
+    def _descriptor(self, name: str) -> int:
+        fd = self._open.get(name)
+        if fd is not None:
+            self._open.move_to_end(name)
+            return fd
+        while len(self._open) >= self._max_open:
+            os.close(self._open.popitem(last=False)[1])
+        fd = self._open[name] = open_file(self._root + name)
+        return fd
+
+    def _close(self, name: str) -> None:
+        if (fd := self._open.pop(name, None)) is not None:
+            os.close(fd)
+
+    def close(self) -> None:
+        while self._open:
+            os.close(self._open.popitem()[1])
+
+
+def open_file(path: str) -> int:
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        return os.open(path, flags, 0o666)
+    except FileNotFoundError:
+        Path(path).parent.mkdir(exist_ok=True)
+        return os.open(path, flags, 0o666)
+
+
+# Thousands of files are synced in one call where there is one: fsync for each would take minutes.
+_syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None) if sys.platform == "linux" else None
+
+
+def _sync_file_system(fd: int) -> None:
+    assert _syncfs
+    if _syncfs(fd):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))

@@ -1,0 +1,370 @@
+"""The embedded frontier: files of lines for each domain, coordination in SQLite, nothing to install or to start.
+
+    FOLDER/state.sqlite     coordination (`state`), and a journal of the lines that are not surely on the disk yet
+    FOLDER/domains/…        the URLs that wait (`lanes`)
+    FOLDER/seen/*.run       which URLs are known (`seen`)
+
+A commit is one transaction of SQLite. Thousands of files cannot be synced with each: lines are written to their files
+without a sync, and into the journal inside the transaction. A checkpoint, after so many new URLs, syncs the files,
+writes the known hashes out and empties the journal; whoever opens the folder after a crash writes the journal's lines
+again, at the same positions.
+
+A claim is synced as well: after a power cut a host must not be asked before its time (P06).
+One process at a time. Its death ends its leases: whoever opens the folder has the proof.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from webmill.crawl.frontier.base import (
+    PRIORITIES,
+    Committed,
+    Item,
+    Robots,
+    Stats,
+    Step,
+    Turn,
+    Visit,
+    domain_of,
+)
+from webmill.crawl.frontier.change import Change
+from webmill.crawl.frontier.lanes import OPEN, SIZE, Lane, Lanes, line_of, lines_in
+from webmill.crawl.frontier.run import HASHES_PER_WORD
+from webmill.crawl.frontier.seen import FAN, Seen, hash_of
+from webmill.crawl.frontier.state import Domain, Held, State
+from webmill.errors import BadInput, Unavailable
+from webmill.infra import atomic
+from webmill.infra.lock import exclusive
+from webmill.model import Link
+
+log = logging.getLogger(__name__)
+
+TABLE = 1 << 17  # new URLs between two checkpoints
+JOURNAL = 32 << 20  # bytes, likewise
+PAGE = 1000
+
+Entry = tuple[int, int, int, bytes]  # domain, priority, position, lines: what the journal holds
+_entries = msgspec.msgpack.Decoder(list[Entry])
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of what is kept where. The defaults are for crawls; tests make them tiny."""
+
+    table: int = TABLE
+    journal: int = JOURNAL
+    file: int = SIZE
+    open_files: int = OPEN
+    fan: int = FAN
+    hashes_per_word: int = HASHES_PER_WORD
+
+
+class Fresh(msgspec.Struct):
+    """The new links of a step, by domain."""
+
+    lines: dict[str, list[tuple[int, bytes]]]
+    hashes: dict[str, list[bytes]]
+    known: int
+
+
+class LocalFrontier:
+    def __init__(self, folder: Path, *, limits: Limits | None = None) -> None:
+        limits = limits or Limits()
+        self._limits, self._lock = limits, threading.RLock()
+        self._journal_bytes = 0
+        self._must_rewrite = False
+        atomic.make_folder(folder)
+        with ExitStack() as stack:
+            stack.enter_context(exclusive(folder, "frontier", doing="crawling"))
+            self._state = State(folder / "state.sqlite")
+            stack.callback(self._state.close)
+            self._lanes = Lanes(folder / "domains", size=limits.file, max_open=limits.open_files)
+            stack.callback(self._lanes.close)
+            self._seen = Seen(
+                folder / "seen", self._state.database, fan=limits.fan, hashes_per_word=limits.hashes_per_word
+            )
+            stack.callback(self._seen.close)
+            self._recover()
+            self._stack = stack.pop_all()
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            try:
+                self._checkpoint()  # the next start has nothing to write again
+            except Unavailable as error:
+                log.warning("frontier_checkpoint_failed", extra={"why": str(error)})
+            finally:
+                self._stack.close()
+
+    # Turns
+
+    def claim(
+        self, count: int, *, urls: int, now: float, lease: float, hold: float, revisits: bool = False
+    ) -> list[Turn]:
+        turns: list[Turn] = []
+        read: list[tuple[Lane, int, int, int]] = []
+        with self._lock:
+            with self._state.database.write():
+                self._end_leases(now)
+                change = Change(self._state, now=now)
+                domains = self._state.due(count, now=now, revisits=revisits)
+                last = self._state.tallied().get("tokens", 0)
+                for token, domain in enumerate(domains, last + 1):
+                    items, taken = self._take(domain, urls, now=now, revisits=revisits)
+                    read += taken
+                    change.take(domain, [held for held, _ in items], token=token, until=now + lease, next_=now + hold)
+                    turns.append(Turn(domain.name, token, now + lease, tuple(item_of(*pair) for pair in items)))
+                change.counts["tokens"] = len(turns)
+                change.save()
+            for lane, was, now_at, end in read:
+                self._lanes.drop(lane, was=was, read=now_at, end=end)
+        return turns
+
+    def _end_leases(self, now: float, *, since: float | None = None) -> None:
+        change = Change(self._state, now=now)
+        change.expire(since=since)
+        change.save()
+
+    def _take(
+        self, domain: Domain, count: int, *, now: float, revisits: bool
+    ) -> tuple[list[tuple[Held, Visit | None]], list[tuple[Lane, int, int, int]]]:
+        """The first URLs of a domain, and the lanes that were read: by priority, then retries, revisits, new ones."""
+        choice: list[tuple[int, int, int, Held, Visit | None, int]] = []
+        if domain.retries:
+            for held in self._state.retries(domain.id, now=now, count=count):
+                choice.append((held.priority, 0, len(choice), held, None, 0))
+        if revisits and domain.revisits:
+            for held, last in self._state.revisits(domain.id, now=now, count=count):
+                choice.append((held.priority, 1, len(choice), held, last, 0))
+        wanted = count
+        for priority, (read, end) in sorted(domain.lanes.items()):
+            if read < end and wanted:
+                lines = self._lanes.read(Lane(domain.name, priority), read, end, count=wanted)
+                for start, stop, url, depth in lines:
+                    choice.append((priority, 2, len(choice), Held(url, depth, priority, 1, start, 0), None, stop))
+                wanted -= len(lines)
+        choice.sort(key=lambda entry: entry[:3])
+        del choice[count:]
+        retried = [(domain.id, held.priority, held.place) for _, kind, _, held, _, _ in choice if kind == 0]
+        if retried:
+            self._state.drop_retries(retried)
+            domain.retries -= len(retried)
+        ends = {priority: stop for priority, kind, _, _, _, stop in choice if kind == 2}
+        return [(held, last) for _, _, _, held, last, _ in choice], [
+            self._advance(domain, priority, stop) for priority, stop in ends.items()
+        ]
+
+    def _advance(self, domain: Domain, priority: int, to: int) -> tuple[Lane, int, int, int]:
+        was, end = domain.lanes[priority]
+        domain.lanes[priority] = (to, end)
+        return Lane(domain.name, priority), was, to, end
+
+    def extend(self, tokens: Iterable[int], *, now: float, lease: float) -> frozenset[int]:
+        wanted = set(tokens)
+        with self._lock, self._state.database.write_relaxed() as run:  # no lease outlives this process
+            sql = "UPDATE turn SET until = ? WHERE token = ? AND until > ? RETURNING token"
+            kept = {token for each in wanted for (token,) in run(sql, (now + lease, each, now))}
+        return frozenset(wanted - kept)
+
+    def next_turn(self, *, revisits: bool = False) -> float | None:
+        return self._state.next_turn(revisits=revisits)
+
+    # Steps
+
+    def commit(self, step: Step, *, now: float) -> Committed:
+        with self._lock:
+            self._care(len(step.links))
+            fresh = self._fresh(step.links)
+            with self._state.database.write():
+                change = Change(self._state, now=now)
+                lost = change.settle(step.settled)
+                entries, excluded, hashes = self._add(fresh, change)
+                change.save()
+                self._note(step)
+            self._seen.add(hashes)
+            self._journal_bytes += sum(len(lines) for *_, lines in entries)
+        return Committed(len(hashes), fresh.known, excluded, frozenset(lost))
+
+    def _fresh(self, links: Sequence[Link]) -> Fresh:
+        urls = [as_bytes(link) for link in links]
+        hashes = [hash_of(url) for url in urls]
+        fresh, here = Fresh({}, {}, 0), set()
+        for link, url, hash_, is_new in zip(links, urls, hashes, self._seen.unknown(hashes), strict=True):
+            if not is_new or hash_ in here:
+                fresh.known += 1
+                continue
+            here.add(hash_)
+            domain = domain_of(link.url)
+            fresh.lines.setdefault(domain, []).append((link.priority, line_of(url, link.depth)))
+            fresh.hashes.setdefault(domain, []).append(hash_)
+        return fresh
+
+    def _add(self, fresh: Fresh, change: Change) -> tuple[list[Entry], int, list[bytes]]:
+        """Lines to their files, behind the end; and into the journal. Both mean nothing unless the step succeeds."""
+        entries: list[Entry] = []
+        hashes: list[bytes] = []
+        excluded = 0
+        for name, domain in change.domains(fresh.lines).items():
+            if domain.excluded:
+                excluded += len(fresh.lines[name])
+                continue
+            hashes += fresh.hashes[name]
+            lanes: dict[int, list[bytes]] = {}
+            for priority, line in fresh.lines[name]:
+                lanes.setdefault(priority, []).append(line)
+            for priority, lines in lanes.items():
+                data = b"".join(lines)
+                at = change.append(domain, priority, size=len(data), count=len(lines))
+                self._lanes.write(Lane(name, priority), at, data)
+                entries.append((domain.id, priority, at, data))
+        if entries:
+            journal = msgspec.msgpack.encode(entries)
+            self._state.database.many("INSERT INTO journal (lines) VALUES (?)", [(journal,)])
+        return entries, excluded, hashes
+
+    def _note(self, step: Step) -> None:
+        many = self._state.database.many
+        many("INSERT OR REPLACE INTO gate VALUES (?, ?)", step.gates.items())
+        many("INSERT OR REPLACE INTO robots VALUES (?, ?, ?, ?, ?, ?)", map(msgspec.structs.astuple, step.robots))
+        many("INSERT OR REPLACE INTO note VALUES (?, ?)", step.notes.items())
+
+    # Questions
+
+    def visit(self, url: str) -> Visit | None:
+        return self._state.visit(url)
+
+    def visits(self, *, since: float = 0.0, until: float | None = None) -> Iterator[Visit]:
+        """`until` itself is not among them."""
+        after = (since, -1)
+        while page := self._state.visits_after(*after, count=PAGE):
+            for id_, visit in page:
+                if until is not None and visit.time >= until:
+                    return
+                after = (visit.time, id_)
+                yield visit
+
+    def gates(self, keys: Iterable[str]) -> dict[str, float]:
+        read = self._state.database.read
+        found = ((key, read("SELECT time FROM gate WHERE key = ?", (key,))) for key in keys)
+        return {key: rows[0][0] for key, rows in found if rows}
+
+    def robots(self, origin: str) -> Robots | None:
+        sql = "SELECT origin, fetched, expires, status, body, failing_since FROM robots WHERE origin = ?"
+        rows = self._state.database.read(sql, (origin,))
+        return Robots(**dict(zip(Robots.__struct_fields__, rows[0], strict=True))) if rows else None
+
+    def notes(self) -> dict[str, str]:
+        return dict(self._state.database.read("SELECT name, value FROM note"))
+
+    def stats(self) -> Stats:
+        return self._state.stats()
+
+    # Exclusions
+
+    def exclude(self, domains: Iterable[str]) -> int:
+        with self._lock, self._state.database.write():
+            change = Change(self._state, now=0.0)
+            changed = change.exclude(domains)
+            change.save()
+        return changed
+
+    def include(self, domains: Iterable[str]) -> int:
+        with self._lock, self._state.database.write():
+            change = Change(self._state, now=0.0)
+            changed = change.include(domains)
+            change.save()
+        return changed
+
+    def excluded(self) -> Iterator[str]:
+        name = ""
+        sql = "SELECT name FROM domain WHERE excluded AND name > ? ORDER BY name LIMIT ?"
+        while page := self._state.database.read(sql, (name, PAGE)):
+            for (name,) in page:
+                yield name
+
+    # Care
+
+    def _care(self, links: int) -> None:
+        """Before a step, so that what fails here leaves the step undone."""
+        if len(self._seen) >= self._limits.table or self._journal_bytes >= self._limits.journal:
+            self._checkpoint()
+        if links:
+            self._seen.advance(links)
+
+    def _checkpoint(self) -> None:
+        if not len(self._seen):
+            return
+        if self._must_rewrite:
+            for _ in self._journal():
+                pass
+        self._must_rewrite = True
+        self._lanes.sync()
+        self._must_rewrite = False
+        with self._seen.flushing() as number, self._state.database.write() as run:
+            self._seen.register(run, number)
+            run("DELETE FROM journal")
+        self._journal_bytes = 0
+
+    def _recover(self) -> None:
+        for lines in self._journal():
+            self._seen.add(hash_of(url) for _, url, _ in lines_in(lines))
+            self._journal_bytes += len(lines)
+        with self._state.database.write():
+            self._end_leases(math.inf, since=0.0)
+
+    def _journal(self) -> Iterator[bytes]:
+        """The lines of the journal, each written to its file on the way, unless it was read meanwhile."""
+        number = 0
+        sql = "SELECT number, lines FROM journal WHERE number > ? ORDER BY number LIMIT 1"
+        while rows := self._state.database.read(sql, (number,)):
+            number, blob = rows[0]
+            entries = _entries.decode(blob)
+            with self._state.database.write():
+                domains = self._state.numbered({id_ for id_, *_ in entries})
+            for id_, priority, at, lines in entries:
+                if domains[id_].lanes[priority][0] < at + len(lines):
+                    self._lanes.write(Lane(domains[id_].name, priority), at, lines)
+                yield lines
+
+    def compact(self) -> None:
+        """Drop what was consumed: at the beginning of lanes, and files that a kill has left."""
+        with self._lock:
+            for hash_, priority, number in self._lanes.files():
+                domain = self._state.by_hash(hash_)
+                read, end = domain.lanes.get(priority, (0, 0)) if domain else (0, 0)
+                if not domain or number not in self._lanes.numbers(read=read, end=end):
+                    self._lanes.remove(hash_, priority, number)
+                elif number == self._lanes.numbers(read=read, end=end)[0]:
+                    self._lanes.compact(Lane(domain.name, priority), read=read, end=end)
+
+
+def item_of(held: Held, last: Visit | None) -> Item:
+    return Item(held.url, held.depth, held.priority, held.attempts, last)
+
+
+def as_bytes(link: Link) -> bytes:
+    if not (0 <= link.priority < PRIORITIES and 0 <= link.depth < 1 << 32):
+        message = f"priority {link.priority}, depth {link.depth} of {link.url[:200]!r}: out of range"
+        raise BadInput(message, reason="bad_link")
+    try:
+        return link.url.encode()
+    except UnicodeEncodeError as error:
+        raise BadInput(f"not a normalised URL: {link.url[:200]!r}", reason="bad_url") from error

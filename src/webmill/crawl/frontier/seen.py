@@ -1,0 +1,187 @@
+"""Which URLs are known, exactly: sorted runs of their 128-bit hashes, and a table in memory of the newest.
+
+A run's filter gives the quick no; its "maybe" is decided by the hashes themselves. When the table is full it becomes a
+run of level 0; eight runs of a level are merged into one of the next, a slice at a time, so that no caller waits long
+and memory stays what it is. A hash is in one place only, hence its place never matters to an answer.
+
+The runs that count are those in the SQLite table `run`. What the table in memory holds is in the frontier's journal,
+from which it is filled again after a kill.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import blake2b
+from itertools import groupby
+from pathlib import Path
+
+import msgspec
+
+from webmill.crawl.frontier.run import HASH, HASHES_PER_WORD, PAIRS, Run, Steps, Table, heads, write_run
+from webmill.infra import atomic, sqlite
+
+log = logging.getLogger(__name__)
+
+FAN = 8  # runs of a level that are merged into one
+
+
+def hash_of(url: bytes) -> bytes:
+    return blake2b(url, digest_size=HASH).digest()
+
+
+class Merge(msgspec.Struct):
+    into: int
+    sources: list[int]
+    steps: Steps
+
+
+class Seen:
+    def __init__(
+        self, folder: Path, database: sqlite.Database, *, fan: int = FAN, hashes_per_word: int = HASHES_PER_WORD
+    ) -> None:
+        atomic.make_folder(folder)
+        self._folder, self._database = folder, database
+        self._fan, self._hashes_per_word = fan, hashes_per_word
+        self._newest: set[bytes] = set()
+        self._runs: dict[int, Run] = {}
+        self._levels: dict[int, int] = {}
+        self._merges: dict[int, Merge] = {}
+        self._ordered: list[tuple[memoryview, int, Run]] = []
+        self._last = 0
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        for number, level in self._database.read("SELECT number, level FROM run ORDER BY number"):
+            self._runs[number], self._levels[number] = Run(self._path(number)), level
+            self._last = number
+        atomic.remove_stale_temps(self._folder)
+        for path in self._folder.glob("*.run"):  # written, and killed before it counted; or merged into another
+            if path.stem not in map(name_of, self._runs):
+                path.unlink()
+        self._order()
+
+    def __len__(self) -> int:
+        """Of the table in memory."""
+        return len(self._newest)
+
+    def unknown(self, hashes: Sequence[bytes]) -> list[bool]:
+        """For each, whether it is new. Of equal ones among them all are."""
+        newest, runs = self._newest, self._ordered
+        answers = []
+        for hash_ in hashes:
+            if hash_ in newest:
+                answers.append(False)
+                continue
+            head, rest = heads.unpack_from(hash_)
+            mask = PAIRS[rest & 4095] | PAIRS[rest >> 12 & 4095]
+            for words, count, run in runs:
+                word = head * count >> 32
+                if words[word] & mask == mask and run.holds(hash_, word):
+                    answers.append(False)
+                    break
+            else:
+                answers.append(True)
+        return answers
+
+    def add(self, hashes: Iterable[bytes]) -> None:
+        self._newest.update(hashes)
+
+    @contextmanager
+    def flushing(self) -> Iterator[int]:
+        """Write the table in memory as a run; it counts when the caller's block has registered it, durably."""
+        number = self._next_number()
+        for _ in write_run(self._path(number), [Table(self._newest)], hashes_per_word=self._hashes_per_word):
+            pass
+        with self._adopting(number, level=0):
+            yield number
+        self._newest = set()
+
+    def register(self, run: sqlite.Run, number: int, *, level: int = 0) -> None:
+        run("INSERT INTO run (number, level) VALUES (?, ?)", (number, level))
+
+    def advance(self, hashes: int) -> None:
+        """Go on with merges, as far as that many new URLs pay for: each level is ready before its next is due."""
+        self._start_merges()
+        for level, merge in list(self._merges.items()):
+            try:
+                self._step(level, merge, hashes=2 * hashes)
+            except BaseException:
+                del self._merges[level]  # begun anew the next time
+                raise
+
+    def _start_merges(self) -> None:
+        busy = {number for merge in self._merges.values() for number in merge.sources}
+        idle = sorted((level, number) for number, level in self._levels.items() if number not in busy)
+        for level, group in groupby(idle, key=lambda entry: entry[0]):
+            sources = [number for _, number in group][: self._fan]
+            if len(sources) == self._fan and level not in self._merges:
+                into = self._next_number()
+                runs = [self._runs[number] for number in sources]
+                steps = write_run(self._path(into), runs, hashes_per_word=self._hashes_per_word)
+                self._merges[level] = Merge(into, sources, steps)
+
+    def _step(self, level: int, merge: Merge, *, hashes: int) -> None:
+        for done in merge.steps:
+            hashes -= done
+            if hashes <= 0:
+                return
+        with self._adopting(merge.into, level=level + 1), self._database.write() as run:
+            self.register(run, merge.into, level=level + 1)
+            self._database.many("DELETE FROM run WHERE number = ?", ((number,) for number in merge.sources))
+        del self._merges[level]
+        for number in merge.sources:
+            self._drop(number)
+        log.info("seen_merged", extra={"runs": len(merge.sources), "level": level + 1})
+
+    @contextmanager
+    def _adopting(self, number: int, *, level: int) -> Iterator[None]:
+        """Opened before the block, so that nothing can fail once the block has made it count."""
+        new = Run(self._path(number))
+        try:
+            yield
+        except BaseException:
+            new.close()
+            raise
+        self._runs[number], self._levels[number] = new, level
+        self._order()
+
+    def _drop(self, number: int) -> None:
+        del self._levels[number]
+        old = self._runs.pop(number)
+        self._order()
+        old.close()
+        try:
+            old.path.unlink()
+        except OSError as error:  # it no longer counts: removed when the frontier is opened the next time
+            log.warning("seen_run_left", extra={"path": str(old.path), "why": str(error)})
+
+    def _order(self) -> None:
+        """Large runs first: most answers are there."""
+        runs = sorted(self._runs.values(), key=lambda run: -run.count)
+        self._ordered = [(run.words, run.word_count, run) for run in runs]
+
+    def _next_number(self) -> int:
+        self._last += 1
+        return self._last
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"{name_of(number)}.run"
+
+    def close(self) -> None:
+        for merge in self._merges.values():
+            merge.steps.close()  # removes its draft
+        self._merges.clear()
+        self._ordered = []
+        for run in self._runs.values():
+            run.close()
+        self._runs.clear()
+
+
+def name_of(number: int) -> str:
+    return f"{number:08d}"

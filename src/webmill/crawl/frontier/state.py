@@ -1,0 +1,326 @@
+"""The coordination of a local frontier, in one SQLite file: whose turn it is, and where its URLs lie.
+
+docs/reference/frontier.md explains the tables. Every lookup goes by an index, every change is a row of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from webmill.crawl.frontier.base import Stats, Visit
+from webmill.crawl.frontier.lanes import hash_of_domain
+from webmill.crawl.frontier.seen import hash_of
+from webmill.infra import sqlite
+
+SCHEMA = sqlite.Schema(
+    tag=int.from_bytes(b"WMfr"),
+    steps=(
+        """
+        CREATE TABLE domain (
+            id INTEGER PRIMARY KEY,  -- counts up: the order in which they came
+            key INTEGER NOT NULL,  -- the first 64 bits of the hash of the name
+            name TEXT NOT NULL,
+            excluded INTEGER NOT NULL,
+            token INTEGER NOT NULL,  -- of the turn that it has, or 0
+            next REAL NOT NULL,  -- not to be asked before
+            due REAL,  -- when it comes up, if something waits and it has no turn
+            again REAL,  -- the same for its revisits, where that is earlier
+            retries INTEGER NOT NULL,  -- rows in `retry`
+            revisits INTEGER NOT NULL,  -- rows in `visit` with a time to visit again
+            lanes TEXT NOT NULL  -- JSON: {priority: [read, end]}, positions in its files
+        );
+        CREATE INDEX domain_key ON domain (key);
+        CREATE INDEX domain_due ON domain (due) WHERE due IS NOT NULL;
+        CREATE INDEX domain_again ON domain (again) WHERE again IS NOT NULL;
+        CREATE INDEX domain_excluded ON domain (name) WHERE excluded;
+
+        CREATE TABLE turn (
+            token INTEGER PRIMARY KEY,
+            domain INTEGER NOT NULL,
+            until REAL NOT NULL,
+            items TEXT NOT NULL  -- JSON: [[url, depth, priority, attempts, place, visit], …] still in hand
+        );
+        CREATE INDEX turn_until ON turn (until);
+
+        CREATE TABLE retry (
+            domain INTEGER NOT NULL,
+            priority INTEGER NOT NULL,
+            place INTEGER NOT NULL,  -- its position in its lane
+            not_before REAL NOT NULL,
+            attempts INTEGER NOT NULL,
+            depth INTEGER NOT NULL,
+            url TEXT NOT NULL,
+            PRIMARY KEY (domain, priority, place)
+        ) WITHOUT ROWID;
+        CREATE INDEX retry_time ON retry (domain, not_before);
+
+        CREATE TABLE visit (
+            id INTEGER PRIMARY KEY,
+            key INTEGER NOT NULL,  -- the first 64 bits of the hash of the URL
+            domain INTEGER NOT NULL,
+            priority INTEGER NOT NULL,
+            time REAL NOT NULL,
+            again REAL,
+            attempts INTEGER NOT NULL,  -- of the next visit
+            body TEXT NOT NULL  -- JSON: the Visit
+        );
+        CREATE INDEX visit_key ON visit (key);
+        CREATE INDEX visit_time ON visit (time);
+        CREATE INDEX visit_again ON visit (domain, priority, again) WHERE again IS NOT NULL;
+
+        CREATE TABLE gate (key TEXT PRIMARY KEY, time REAL NOT NULL) WITHOUT ROWID;
+        CREATE TABLE robots (
+            origin TEXT PRIMARY KEY,
+            fetched REAL NOT NULL,
+            expires REAL NOT NULL,
+            status INTEGER NOT NULL,
+            body BLOB NOT NULL,
+            failing_since REAL NOT NULL
+        );
+        CREATE TABLE note (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+        CREATE TABLE tally (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+
+        CREATE TABLE run (number INTEGER PRIMARY KEY, level INTEGER NOT NULL);
+        CREATE TABLE journal (number INTEGER PRIMARY KEY, lines BLOB NOT NULL);
+        """,
+    ),
+)
+COLUMNS = "id, name, excluded, token, next, due, again, retries, revisits, lanes"
+
+SELECT_DOMAIN = f"SELECT {COLUMNS} FROM domain WHERE "  # noqa: S608  our own names
+# A seek for each priority, where a scan would read all revisits of a domain.
+EARLIEST_AGAIN = """
+    WITH RECURSIVE priority (number) AS (SELECT 0 UNION ALL SELECT number + 1 FROM priority WHERE number < 9)
+    SELECT min((SELECT min(again) FROM visit WHERE domain = ? AND priority = number AND again IS NOT NULL))
+    FROM priority
+"""
+
+
+class Held(msgspec.Struct, frozen=True, array_like=True):
+    """A URL in hand. `visit` is the row of its last visit, or 0."""
+
+    url: str
+    depth: int
+    priority: int
+    attempts: int
+    place: int
+    visit: int
+
+
+class Domain:
+    """A row of `domain`, while a transaction works on it."""
+
+    __slots__ = ("again", "due", "excluded", "id", "lanes", "name", "new", "next", "retries", "revisits", "token")
+
+    def __init__(
+        self, id_: int, name: str, excluded: int, token: int, next_: float, due: float | None, again: float | None,
+        retries: int, revisits: int, lanes: str,
+    ) -> None:  # fmt: skip
+        self.id, self.name, self.excluded, self.token = id_, name, excluded, token
+        self.next, self.due, self.again = next_, due, again
+        self.retries, self.revisits = retries, revisits
+        self.lanes = decode_lanes(lanes)
+        self.new = False
+
+    @property
+    def has_lines(self) -> bool:
+        return any(read < end for read, end in self.lanes.values())
+
+
+_lanes = msgspec.json.Decoder(dict[int, tuple[int, int]])
+_held = msgspec.json.Decoder(list[Held])
+_visit = msgspec.json.Decoder(Visit)
+_encode = msgspec.json.Encoder().encode
+
+
+def decode_lanes(text: str) -> dict[int, tuple[int, int]]:
+    return _lanes.decode(text)
+
+
+def as_json(value: Any) -> str:
+    return _encode(value).decode()
+
+
+def key_of(hash_: bytes) -> int:
+    return int.from_bytes(hash_[:8], signed=True)
+
+
+class State:
+    """The statements. All but those that only read are called inside a `write` block of the database."""
+
+    def __init__(self, path: Path) -> None:
+        self.database = sqlite.Database(path, schema=SCHEMA)
+        self.database.read("PRAGMA cache_size=-32768")  # KiB
+        self.database.read("PRAGMA wal_autocheckpoint=8192")  # pages: less often, so that pages are written once
+
+    def close(self) -> None:
+        self.database.close()
+
+    # Domains
+
+    def named(self, names: Iterable[str]) -> dict[str, Domain]:
+        """Those that exist."""
+        keys = {key_of(hash_of_domain(name)) for name in names}
+        rows = self.database.many(SELECT_DOMAIN + "key = ?", ((key,) for key in keys))
+        return {row[1]: Domain(*row) for row in rows}
+
+    def numbered(self, ids: Iterable[int]) -> dict[int, Domain]:
+        rows = self.database.many(SELECT_DOMAIN + "id = ?", ((id_,) for id_ in ids))
+        return {row[0]: Domain(*row) for row in rows}
+
+    def by_hash(self, hash_: bytes) -> Domain | None:
+        rows = self.database.read(SELECT_DOMAIN + "key = ?", (key_of(hash_),))
+        domains = (Domain(*row) for row in rows)
+        return next((domain for domain in domains if hash_of_domain(domain.name) == hash_), None)
+
+    def make(self, names: Iterable[str]) -> dict[str, Domain]:
+        last = self.database.read("SELECT max(id) FROM domain")[0][0] or 0
+        made = {}
+        for id_, name in enumerate(names, last + 1):
+            made[name] = Domain(id_, name, 0, 0, 0.0, None, None, 0, 0, "{}")
+            made[name].new = True
+        return made
+
+    def save(self, domains: Iterable[Domain]) -> None:
+        new, old = [], []
+        for row in domains:
+            values = (row.excluded, row.token, row.next, row.due, row.again, row.retries, row.revisits)
+            if row.new:
+                new.append((row.id, key_of(hash_of_domain(row.name)), row.name, *values, as_json(row.lanes)))
+            else:
+                old.append((*values, as_json(row.lanes), row.id))
+        self.database.many("INSERT INTO domain VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", new)
+        update = (
+            "UPDATE domain SET excluded = ?, token = ?, next = ?, due = ?, again = ?, retries = ?, revisits = ?,"
+            " lanes = ? WHERE id = ?"
+        )
+        self.database.many(update, old)
+
+    def save_lanes(self, domains: Iterable[Domain]) -> None:
+        """Nothing else of them has changed: the indexes are left alone."""
+        rows = ((as_json(row.lanes), row.id) for row in domains)
+        self.database.many("UPDATE domain SET lanes = ? WHERE id = ?", rows)
+
+    def due(self, count: int, *, now: float, revisits: bool) -> list[Domain]:
+        """The first ones to be asked, in their order."""
+        rows = self.database.read(SELECT_DOMAIN + "due <= ? ORDER BY due, id LIMIT ?", (now, count))
+        if revisits:
+            rows += self.database.read(SELECT_DOMAIN + "again <= ? ORDER BY again, id LIMIT ?", (now, count))
+        found = {row[0]: Domain(*row) for row in rows}
+        order = sorted(found.values(), key=lambda row: (first_of(row.due, row.again if revisits else None), row.id))
+        return order[:count]
+
+    def next_turn(self, *, revisits: bool) -> float | None:
+        """The earliest of all domains, and of the leases that will end."""
+        sql = """
+            SELECT min(due) FROM domain WHERE due IS NOT NULL
+            UNION ALL SELECT min(max(until, next)) FROM turn JOIN domain ON domain.id = turn.domain WHERE NOT excluded
+            UNION ALL SELECT min(again) FROM domain WHERE again IS NOT NULL AND ?
+        """
+        times = [time for (time,) in self.database.read(sql, (revisits,)) if time is not None]
+        return min(times, default=None)
+
+    # What waits
+
+    def earliest_retry(self, domain: int) -> float:
+        return float(self.database.read("SELECT min(not_before) FROM retry WHERE domain = ?", (domain,))[0][0])
+
+    def earliest_again(self, domain: int) -> float:
+        return float(self.database.read(EARLIEST_AGAIN, (domain,))[0][0])
+
+    def retries(self, domain: int, *, now: float, count: int) -> list[Held]:
+        sql = (
+            "SELECT url, depth, priority, attempts, place, 0 FROM retry WHERE domain = ? AND not_before <= ?"
+            " ORDER BY priority, place LIMIT ?"
+        )
+        return [Held(*row) for row in self.database.read(sql, (domain, now, count))]
+
+    def revisits(self, domain: int, *, now: float, count: int) -> list[tuple[Held, Visit]]:
+        found: list[tuple[Held, Visit]] = []
+        sql = (
+            "SELECT id, attempts, body FROM visit WHERE domain = ? AND priority = ? AND again <= ?"
+            " ORDER BY again, id LIMIT ?"
+        )
+        for priority in range(10):
+            for id_, attempts, body in self.database.read(sql, (domain, priority, now, count - len(found))):
+                last = _visit.decode(body)
+                found.append((Held(last.url, last.depth, priority, attempts, 0, id_), last))
+            if len(found) == count:
+                break
+        return found
+
+    def put_retries(self, rows: Iterable[Sequence[Any]]) -> None:
+        self.database.many("INSERT INTO retry VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+
+    def drop_retries(self, rows: Iterable[tuple[int, int, int]]) -> None:
+        self.database.many("DELETE FROM retry WHERE domain = ? AND priority = ? AND place = ?", rows)
+
+    # Turns
+
+    def turns(self, tokens: Iterable[int]) -> dict[int, tuple[int, float, list[Held]]]:
+        """Domain, end of the lease and what is in hand, by token."""
+        sql = "SELECT token, domain, until, items FROM turn WHERE token = ?"
+        rows = self.database.many(sql, ((token,) for token in tokens))
+        return {token: (domain, until, _held.decode(items)) for token, domain, until, items in rows}
+
+    def over(self, *, now: float) -> dict[int, tuple[int, float, list[Held]]]:
+        """Turns whose lease is over."""
+        rows = self.database.read("SELECT token FROM turn WHERE until <= ?", (now,))
+        return self.turns(token for (token,) in rows)
+
+    def put_turns(self, rows: Iterable[tuple[int, int, float, Sequence[Held]]]) -> None:
+        values = ((token, domain, until, as_json(items)) for token, domain, until, items in rows)
+        self.database.many("INSERT OR REPLACE INTO turn VALUES (?, ?, ?, ?)", values)
+
+    def drop_turns(self, tokens: Iterable[int]) -> None:
+        self.database.many("DELETE FROM turn WHERE token = ?", ((token,) for token in tokens))
+
+    # Visits
+
+    def put_visits(self, rows: Iterable[tuple[Held, int, Visit, float | None]]) -> None:
+        """Held item, domain, visit, when again."""
+        first, later = [], []
+        for held, domain, visit, again in rows:
+            if held.visit:
+                later.append((visit.time, again, as_json(visit), held.visit))
+            else:
+                key = key_of(hash_of(visit.url.encode()))
+                first.append((key, domain, held.priority, visit.time, again, as_json(visit)))
+        insert = "INSERT INTO visit (key, domain, priority, time, again, attempts, body) VALUES (?, ?, ?, ?, ?, 1, ?)"
+        self.database.many(insert, first)
+        self.database.many("UPDATE visit SET time = ?, again = ?, attempts = 1, body = ? WHERE id = ?", later)
+
+    def postpone_visits(self, rows: Iterable[tuple[float, int, int]]) -> None:
+        """Not before, attempts, row."""
+        self.database.many("UPDATE visit SET again = max(again, ?), attempts = ? WHERE id = ?", rows)
+
+    def visit(self, url: str) -> Visit | None:
+        rows = self.database.read("SELECT body FROM visit WHERE key = ?", (key_of(hash_of(url.encode())),))
+        visits = (_visit.decode(body) for (body,) in rows)
+        return next((visit for visit in visits if visit.url == url), None)
+
+    def visits_after(self, time: float, id_: int, *, count: int) -> list[tuple[int, Visit]]:
+        sql = "SELECT id, body FROM visit WHERE (time, id) > (?, ?) ORDER BY time, id LIMIT ?"
+        return [(row, _visit.decode(body)) for row, body in self.database.read(sql, (time, id_, count))]
+
+    # Counts
+
+    def tally(self, changes: Counter[str]) -> None:
+        sql = "INSERT INTO tally VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = value + excluded.value"
+        self.database.many(sql, ((name, change) for name, change in sorted(changes.items()) if change))
+
+    def tallied(self) -> dict[str, int]:
+        return dict(self.database.read("SELECT name, value FROM tally"))
+
+    def stats(self) -> Stats:
+        counts = self.tallied()
+        return Stats(**{name: counts.get(name, 0) for name in Stats.__struct_fields__})
+
+
+def first_of(*times: float | None) -> float:
+    return min(time for time in times if time is not None)
