@@ -1,0 +1,242 @@
+"""Site maps (https://www.sitemaps.org/protocol.html): XML maps and indexes of maps, RSS and Atom feeds, lists of URLs.
+
+All may be gzip files. A map is hostile until read: there are no document types and no entities, sizes and counts are
+bounded, and nothing is ever fetched from here. What is broken gives what came before it, and a flaw:
+
+| flaw | what happened |
+|---|---|
+| `truncated`, `corrupt`, `trailing_bytes`, `not_as_labelled` | of the gzip file, as in `content_coding` |
+| `decode_limit`, `too_large` | more than the limit, packed or not: the rest was not read |
+| `too_many_urls` | more than the limit: the rest was not read |
+| `bad_xml`, `too_deep` | the XML breaks off there, or is nested beyond reason |
+| `bad_loc` | this many entries or lines had no URL, or one that is too long: left out |
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from xml.parsers import expat
+
+import msgspec
+
+from webmill.errors import BadInput
+from webmill.formats import content_coding
+from webmill.formats.charset import decode_as, decode_page, lookup
+from webmill.formats.urls import MAX_URL
+
+_GZIP = b"\x1f\x8b"
+_UTF16_MARKS = (b"\xfe\xff", b"\xff\xfe")
+_SPACE = b" \t\r\n\0"
+_DECLARED = re.compile(rb"""<\?xml[^>]{0,200}?encoding\s{0,9}=\s{0,9}["']([A-Za-z0-9._-]{1,40})["']""")
+# For each kind of document: which elements are entries, and what is kept of their children under which name.
+_MAP_ENTRIES = frozenset(("url", "sitemap"))
+_MAP_FIELDS = {name: name for name in ("loc", "lastmod", "priority", "changefreq")}
+_FEED_ENTRIES = frozenset(("item", "entry"))
+_FEED_FIELDS = {"link": "loc", "pubdate": "lastmod", "updated": "lastmod", "date": "lastmod"}
+_MAPS = frozenset(("urlset", "sitemapindex"))
+_FEEDS = frozenset(("rss", "feed", "rdf"))
+_FREQUENCIES = frozenset(("always", "hourly", "daily", "weekly", "monthly", "yearly", "never"))
+_NUMBER = re.compile(r"[0-9]{1,3}(?:\.[0-9]{0,9})?|\.[0-9]{1,9}").fullmatch
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    size: int = 50 * 1024 * 1024  # unpacked, as the protocol has it
+    ratio: int = 200  # of unpacked to packed, beyond the first MiB
+    urls: int = 50_000
+    depth: int = 64
+
+
+class SitemapUrl(msgspec.Struct, frozen=True, omit_defaults=True):
+    loc: str  # as written: perhaps relative, perhaps of another host
+    lastmod: str | None = None  # as written: ISO 8601 in maps, RFC 822 in RSS
+    priority: float | None = None
+    changefreq: str | None = None
+
+
+class Sitemap(msgspec.Struct, frozen=True):
+    urls: list[SitemapUrl] = []
+    sitemaps: list[str] = []
+    flaws: dict[str, int] = {}
+
+
+DEFAULT_LIMITS = Limits()
+
+
+def read_sitemap(data: bytes, *, limits: Limits = DEFAULT_LIMITS) -> Sitemap:
+    """BadInput `xml_entities` for a document type or entities, `not_sitemap` for what is something else altogether."""
+    flaws: Counter[str] = Counter()
+    data = _unpack(data, limits, flaws)
+    if not data.startswith(_UTF16_MARKS):
+        data = data.removeprefix(b"\xef\xbb\xbf").lstrip(_SPACE)
+    entries = _Entries(limits, flaws)
+    if data.startswith((b"<", b"\xfe\xff\0<", b"\xff\xfe<\0")):
+        _read_xml(_as_utf8(data), entries)
+    else:
+        _read_lines(decode_page(data).text, entries)
+    return Sitemap(entries.urls, entries.sitemaps, dict(flaws))
+
+
+class _Enough(Exception):
+    """Stops the parser; the flaw says why."""
+
+
+class _Entries:
+    """What was found so far, within limits."""
+
+    def __init__(self, limits: Limits, flaws: Counter[str]) -> None:
+        self.limits = limits
+        self.flaws = flaws
+        self.urls: list[SitemapUrl] = []
+        self.sitemaps: list[str] = []
+
+    def add(self, kind: str, fields: dict[str, str]) -> None:
+        loc = fields.get("loc", "").strip()
+        if not loc or len(loc) > MAX_URL:
+            self.flaws["bad_loc"] += 1
+            return
+        if len(self.urls) + len(self.sitemaps) >= self.limits.urls:
+            self.stop("too_many_urls")
+        if kind == "sitemap":
+            self.sitemaps.append(loc)
+        else:
+            self.urls.append(_url(loc, fields))
+
+    def stop(self, flaw: str) -> None:
+        self.flaws[flaw] += 1
+        raise _Enough
+
+
+def _url(loc: str, fields: dict[str, str]) -> SitemapUrl:
+    frequency = fields.get("changefreq", "").strip().lower()
+    priority = fields.get("priority", "").strip()
+    return SitemapUrl(
+        loc,
+        fields.get("lastmod", "").strip()[:64] or None,
+        min(float(priority), 1.0) if _NUMBER(priority) else None,
+        frequency if frequency in _FREQUENCIES else None,
+    )
+
+
+def _unpack(data: bytes, limits: Limits, flaws: Counter[str]) -> bytes:
+    if data.startswith(_GZIP):
+        bounds = content_coding.Limits(output=limits.size, ratio=limits.ratio)
+        decoded = content_coding.decode(data, ("gzip",), limits=bounds)
+        if decoded.flaw:
+            flaws[decoded.flaw] += 1
+        return decoded.data
+    if len(data) > limits.size:
+        flaws["too_large"] += 1
+    return data[: limits.size]
+
+
+def _as_utf8(data: bytes) -> bytes:
+    """Only encodings of the web's own list are read: expat would ask Python for any codec that a document names."""
+    if data.startswith(_UTF16_MARKS):
+        return decode_page(data).text.encode("utf-8", "replace")
+    declared = _DECLARED.match(data[:300])
+    encoding = lookup(declared[1].decode("ascii")) if declared else None
+    # A declaration that can be read as ASCII is not UTF-16, whatever it says.
+    if encoding is None or encoding.startswith("utf-"):
+        return data
+    return decode_as(data, encoding).encode("utf-8", "replace")
+
+
+def _read_lines(text: str, entries: _Entries) -> None:
+    try:
+        for line in text.splitlines():
+            line = line.strip()
+            if line:
+                is_url = line[:8].lower().startswith(("http://", "https://"))
+                entries.add("url", {"loc": line} if is_url else {})
+    except _Enough:
+        return
+    if entries.flaws["bad_loc"] and not entries.urls:
+        raise BadInput("neither XML nor a list of URLs", reason="not_sitemap")
+
+
+def _read_xml(data: bytes, entries: _Entries) -> None:
+    reader = _XmlReader(entries)
+    try:
+        # One call for all: expat scans an unfinished token anew with every piece it is given.
+        reader.parser.Parse(data, True)
+    except _Enough:
+        return
+    except expat.ExpatError as error:
+        if not reader.began:
+            raise BadInput(f"no XML: {error}", reason="not_sitemap") from None
+        entries.flaws["bad_xml"] += 1
+
+
+class _XmlReader:
+    """Hears a document. Prefixes are dropped unread: many maps use one that they never declare."""
+
+    def __init__(self, entries: _Entries) -> None:
+        self.began = False
+        self._names: list[str] = []  # of the open elements
+        self._entries = entries
+        self._entry_names: frozenset[str] = frozenset()
+        self._field_names: dict[str, str] = {}
+        self._fields: dict[str, str] = {}
+        self._field: str | None = None
+        self._text: list[str] = []
+        self._room = 0
+        self.parser = expat.ParserCreate("utf-8")
+        self.parser.buffer_text = True
+        self.parser.StartDoctypeDeclHandler = self._doctype
+        self.parser.EntityDeclHandler = self._refuse
+        self.parser.ExternalEntityRefHandler = self._refuse
+        self.parser.StartElementHandler = self._start
+        self.parser.EndElementHandler = self._end
+        self.parser.CharacterDataHandler = self._characters
+
+    def _doctype(self, name: str, system: str | None, public: str | None, has_subset: int) -> None:
+        if name.lower() == "html":
+            raise BadInput("a page, no map", reason="not_sitemap")
+        if system or public or has_subset:
+            self._refuse()
+
+    def _refuse(self, *_: object) -> int:
+        raise BadInput("a map has no document type and no entities", reason="xml_entities")
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        name = name.rpartition(":")[2].lower()
+        if not self._names:
+            self._begin(name)
+        in_entry = bool(self._names) and self._names[-1] in self._entry_names
+        self._names.append(name)
+        if len(self._names) > self._entries.limits.depth:
+            self._entries.stop("too_deep")
+        if name in self._entry_names:
+            self._fields = {}
+        self._field = self._field_names.get(name) if in_entry else None
+        self._text, self._room = [], MAX_URL + 1
+        if self._field and name == "link" and attributes.get("rel", "alternate") == "alternate":
+            self._keep("loc", attributes.get("href", ""))  # Atom
+
+    def _begin(self, root: str) -> None:
+        self.began = True
+        if root in _MAPS:
+            self._entry_names, self._field_names = _MAP_ENTRIES, _MAP_FIELDS
+        elif root in _FEEDS:
+            self._entry_names, self._field_names = _FEED_ENTRIES, _FEED_FIELDS
+        else:
+            raise BadInput(f"a <{root[:40]}>, no map", reason="not_sitemap")
+
+    def _characters(self, text: str) -> None:
+        if self._field and self._room > 0:
+            self._text.append(text[: self._room])
+            self._room -= len(text)
+
+    def _end(self, _: str) -> None:
+        name = self._names.pop()
+        if self._field:
+            self._keep(self._field, "".join(self._text))
+        elif name in self._entry_names:
+            self._entries.add(name, self._fields)
+        self._field = None
+
+    def _keep(self, field: str, text: str) -> None:
+        """The first that says something: a feed may have several links and dates."""
+        if text.strip() and field not in self._fields:
+            self._fields[field] = text
