@@ -16,7 +16,7 @@ ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 
 
 def capture(urlkey: str, timestamp: str = "20240722120756", **fields: str | None) -> bytes:
-    values = {
+    values: dict[str, str | None] = {
         "url": "https://example.com/",
         "mime": "text/html",
         "mime-detected": "text/html",

@@ -21,6 +21,7 @@ COLLINFO = "collinfo.json"
 LATEST = "latest"
 MAX_COLLINFO = 16 << 20
 MOST_CRAWLS = 100_000
+LAST = "\U0002fa1d"  # sorts behind every name that a crawl has in its folder, and may be in a key
 
 Kind = Literal["warc", "wat", "wet", "index", "robotstxt", "non200responses", "table"]
 _FILES: dict[Kind, str] = {"index": "cc-index", "table": "cc-index-table"}
@@ -93,4 +94,4 @@ def _folders(storage: Storage) -> Iterator[str]:
         name, slash, _ = stat.key.removeprefix("crawl-data/").partition("/")
         if slash:
             yield name
-        after = f"crawl-data/{name}/\U0010ffff" if slash else stat.key
+        after = f"crawl-data/{name}/{LAST}" if slash else stat.key

@@ -9,7 +9,7 @@ from webmill.cli.lazy import LazyGroup
 COMMANDS = {
     "crawls": ("webmill.cli.cc.crawls:crawls", "List the crawls there are."),
     "paths": ("webmill.cli.cc.paths:paths", "List the files of a crawl."),
-    "batch": ("webmill.cli.cc.batch:batch", "Choose captures from a crawl's index and queue them in batches."),
+    "batch": ("webmill.cli.cc.batch:batch", "Choose captures of a crawl's index, queue them in batches."),
     "work": ("webmill.cli.cc.work:work", "Fetch queued captures, extract their text, keep it."),
     "run": ("webmill.cli.cc.run:run", "Batcher and workers in one command."),
     "dead": ("webmill.cli.cc.dead:dead", "Batches that nobody could work: list, requeue, drop."),
@@ -20,9 +20,10 @@ COMMANDS = {
     cls=LazyGroup,
     commands_at=COMMANDS,
     epilog="""\b
-Example: which captures of a domain are there in English, queued for workers
+Example: queue the English pages of a domain for workers
   webmill cc crawls
-  webmill cc batch --crawl latest --domain example.com --language eng --status 200 --queue sqlite:work.sqlite""",
+  webmill cc batch --crawl latest --domain example.com \\
+    --language eng --status 200 --queue sqlite:work.sqlite""",
 )
 def cc() -> None:
     """Pages of Common Crawl, or of any webmill collection that is served.

@@ -34,14 +34,17 @@ AGAIN = "what was published is kept; run the same command again to go on"
 @click.command(
     epilog="""\b
 Examples:
-  webmill cc batch --crawl CC-MAIN-2024-30 --domain example.com --language eng --status 200
-  webmill cc batch --crawl latest --mime-detected application/pdf --sample 0.01 --queue amqp://localhost/
-  webmill cc batch --cluster-idx index/cluster.idx --url 'example.com/a*' --url '*.example.org'
+  webmill cc batch --crawl CC-MAIN-2024-30 --domain example.com \\
+    --language eng --status 200
+  webmill cc batch --crawl latest --mime-detected application/pdf \\
+    --sample 0.01 --queue amqp://localhost/
+  webmill cc batch --cluster-idx index/cluster.idx --url 'example.com/a*'
 
-\b
-A message is a JSON array of {"surt_url", "timestamp", "metadata": {all of the index line's JSON}}.
-Killed at any moment and run again with the same flags it goes on: nothing is lost, and with an SQLite queue
-nothing is published twice; RabbitMQ may get the last 256 batches again, under the same ids.
+A message is a JSON array of {"surt_url", "timestamp", "metadata"}, metadata being all of the index line's JSON.
+
+Killed at any moment and run again with the same flags it goes on: nothing is lost, and with an SQLite queue nothing
+is published twice; RabbitMQ may get the last 256 batches again, under the same ids.
+
 Exit code 3: done, but lines or blocks of the index were damaged; the message says where they are listed."""
 )
 @click.option("--crawl", metavar="NAME", help="Whose index to read: CC-MAIN-2024-30, latest.")
@@ -63,7 +66,9 @@ Exit code 3: done, but lines or blocks of the index were damaged; the message sa
     help="Folder of checkpoints and rejects  [default: .webmill beside an SQLite queue, else here]",
 )
 @click.option("--restart", is_flag=True, help="Forget the checkpoint and begin anew.")
-@click.option("--metrics-port", type=click.IntRange(0, 65535), default=PORT, show_default=True, metavar="N")
+@click.option(
+    "--metrics-port", type=click.IntRange(0, 65535), default=PORT, metavar="N", help="Of 127.0.0.1  [default: 9000]"
+)
 @click.option("--no-metrics", is_flag=True, help="Serve none.")
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON on stdout.")
 @pass_context

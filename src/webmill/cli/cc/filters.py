@@ -15,6 +15,20 @@ from webmill.formats.timestamps import earliest, latest
 
 F = TypeVar("F", bound=Callable[..., object])
 
+
+class Share(click.ParamType[float]):
+    name = "share"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            share = float(str(value))
+        except ValueError:
+            share = 0.0
+        if not 0 < share <= 1:
+            self.fail(f"{value!r}: use a number above 0, up to 1", param, ctx)
+        return share
+
+
 _OPTIONS = (
     click.option("--url", "urls", multiple=True, metavar="PATTERN", help="A URL, URL*, or *.HOST. Repeatable."),
     click.option("--domain", "domains", multiple=True, metavar="HOST", help="A host and all below it. Repeatable."),
@@ -28,7 +42,7 @@ _OPTIONS = (
     click.option("--from", "start", metavar="DATE", help="2024, 2024-07, 20240722…: from its first second on."),
     click.option("--to", "end", metavar="DATE", help="Up to its last second."),
     click.option("--url-regex", metavar="RE2", default="", help="Found anywhere in the URL."),
-    click.option("--sample", type=click.FloatRange(0, 1, min_open=True), default=1.0, help="This share: 0.01."),
+    click.option("--sample", type=Share(), default=1.0, help="This share of what the others leave: 0.01."),
     click.option("--seed", type=int, default=0, metavar="N", help="Another sample of the same size."),
 )
 

@@ -1,0 +1,200 @@
+"""`webmill cc crawls`, `paths` and `batch` as a person uses them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.contracts.range_server import RangeServer, serving
+from tests.flows.dispatch_samples import captures, in_blocks, messages_of, read_plainly, write_index
+from tests.unit.cli.command import Ended, webmill
+from webmill.infra.queue.sqlite import SqliteQueue
+
+COLLINFO = [
+    {"id": "CC-MAIN-2023-50", "name": "December 2023", "from": "2023-11-28T00:00:00", "to": "2023-12-12T00:00:00"},
+    {"id": "CC-MAIN-2024-30", "name": "July 2024\x1b[2J", "from": "2024-07-12T00:00:00", "to": "2024-07-25T00:00:00"},
+    {"id": "../up", "name": "not a name"},
+    {"id": "CC-MAIN-2008-2009"},
+]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WEBMILL_COMMONCRAWL_RATE", "0")
+    return tmp_path
+
+
+def batch(*arguments: str | Path) -> Ended:
+    return webmill("cc", "batch", *arguments, "--metrics-port", "0", "--queue", "sqlite:queue.sqlite")
+
+
+@pytest.mark.parametrize("command", [(), ("crawls",), ("paths",), ("batch",)], ids=" ".join)
+def test_help_fits_80_columns(command: tuple[str, ...]) -> None:
+    done = webmill("cc", *command, "--help")
+    assert done.code == 0
+    lines = done.out.decode().splitlines()
+    assert max(map(len, lines)) <= 80, max(lines, key=len)
+    assert "INTEGER" not in done.out.decode()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "either --crawl NAME or --cluster-idx"),
+        (("--crawl", "a", "--cluster-idx", "b"), "either --crawl NAME or --cluster-idx"),
+        (("--crawl", "a", "--language", "en"), "three letters of ISO 639-3"),
+        (("--crawl", "a", "--status", "ok"), "three digits"),
+        (("--crawl", "a", "--sample", "0"), "above 0"),
+        (("--crawl", "a", "--from", "yesterday"), "not a date"),
+        (("--crawl", "a", "--batch-size", "0"), "0 is too small"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_wrong_use_is_a_sentence_and_code_2(arguments: tuple[str, ...], message: str, here: Path) -> None:
+    done = batch(*arguments)
+    assert (done.code, done.out) == (2, b"")
+    assert message in done.err
+    assert list(here.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("batch", "--crawl", "none", "--base-url", "."), "`webmill cc crawls` lists the crawls"),
+        (("batch", "--crawl", "a/b", "--base-url", "."), "no name of a crawl"),
+        (("batch", "--cluster-idx", "x.idx", "--queue", "memory:"), "use sqlite:FILE or amqp"),
+        (("batch", "--cluster-idx", "x.idx", "--url-regex", "("), "not a regular expression of RE2"),
+        (("paths", "none", "--base-url", "."), "`webmill index` makes the lists"),
+        (("paths", "latest", "--base-url", "."), "there is no crawl here"),
+        (("crawls", "--base-url", "nowhere"), "check --base-url"),
+        (("crawls", "--base-url", "gopher://x"), "use a path, http(s)"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_what_cannot_be_done_names_the_repair(arguments: tuple[str, ...], message: str) -> None:
+    done = webmill("cc", *arguments)
+    assert done.code == 1
+    assert message in done.err
+
+
+def test_crawls_of_a_server_are_listed_newest_first() -> None:
+    with serving() as server:
+        put(server, "collinfo.json", json.dumps(COLLINFO).encode())
+        listed = webmill("cc", "crawls", "--base-url", server.url)
+        told = webmill("cc", "crawls", "--base-url", server.url, "--json", "--limit", "1")
+    assert [line.split()[0] for line in listed.lines] == [b"CC-MAIN-2024-30", b"CC-MAIN-2023-50", b"CC-MAIN-2008-2009"]
+    assert b"2024-07-12 to 2024-07-25" in listed.lines[0]
+    assert b"\x1b" not in listed.out
+    assert json.loads(told.out)["id"] == "CC-MAIN-2024-30"
+
+
+@pytest.mark.parametrize("text", [b"", b"{}", b"[1]", b"[" * 100_000], ids=["empty", "object", "numbers", "deep"])
+def test_a_catalog_that_is_none_is_bad_input(text: bytes) -> None:
+    with serving() as server:
+        put(server, "collinfo.json", text)
+        done = webmill("cc", "crawls", "--base-url", server.url)
+    assert done.code == 1
+    assert "bad_collinfo" in done.err
+
+
+def test_a_server_without_a_catalog_says_what_to_do() -> None:
+    with serving() as server:
+        done = webmill("cc", "crawls", "--base-url", server.url)
+    assert (done.code, "name one with --crawl" in done.err) == (1, True)
+
+
+def test_crawls_of_a_folder_are_its_folders(here: Path) -> None:
+    for name in ("NEWS-2023", "NEWS-2024", "NEWS-2024b"):
+        for number in range(3):
+            file = here / "crawl-data" / name / "segments" / str(number) / "warc" / "a.warc.gz"
+            file.parent.mkdir(parents=True)
+            file.write_bytes(b"")
+    (here / "crawl-data" / "stray").write_bytes(b"")
+    assert webmill("cc", "crawls", "--base-url", ".").out == b"NEWS-2024b\nNEWS-2024\nNEWS-2023\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("warc", "warc"),
+        ("wet", "wet"),
+        ("index", "cc-index"),
+        ("table", "cc-index-table"),
+        ("non200responses", "non200responses"),
+    ],
+)
+def test_the_paths_of_a_crawl(here: Path, kind: str, name: str) -> None:
+    folder = here / "crawl-data" / "NEWS"
+    folder.mkdir(parents=True)
+    text = b"".join(b"crawl-data/NEWS/%d\n" % number for number in range(5000))
+    (folder / f"{name}.paths.gz").write_bytes(gzip.compress(text))
+    assert webmill("cc", "paths", "latest", "--base-url", ".", "--kind", kind).out == text
+    assert len(webmill("cc", "paths", "NEWS", "--base-url", ".", "--kind", kind, "--limit", "2").lines) == 2
+
+
+def test_a_list_of_paths_that_was_cut_is_not_taken_as_whole(here: Path) -> None:
+    folder = here / "crawl-data" / "NEWS"
+    folder.mkdir(parents=True)
+    (folder / "warc.paths.gz").write_bytes(gzip.compress(b"a\n" * 10_000)[:-9])
+    done = webmill("cc", "paths", "NEWS", "--base-url", ".")
+    assert done.code == 1
+    assert "bad input" in done.err
+
+
+def test_batches_of_a_crawl_of_a_server(here: Path) -> None:
+    cluster = write_index(here / "x", in_blocks(captures(300), 20))
+    with serving() as server:
+        put(server, "collinfo.json", json.dumps(COLLINFO).encode())
+        for file in cluster.parent.iterdir():
+            put(server, f"cc-index/collections/CC-MAIN-2024-30/indexes/{file.name}", file.read_bytes())
+        done = batch("--crawl", "latest", "--base-url", server.url, "--status", "200", "--json")
+    report = json.loads(done.out)
+    assert (done.code, report["published"], report["counts"]["lines"]) == (0, report["batches"], 300)
+    assert taken(here / "queue.sqlite") == [found for found in read_plainly(cluster) if found[2]["status"] == "200"]
+
+
+def test_done_once_it_says_so_and_begins_anew_when_told(here: Path) -> None:
+    cluster = write_index(here / "x", in_blocks(captures(300), 20))
+    assert "6 batches, 6 of them now: 300 captures of 300" in batch("--cluster-idx", cluster).err
+    assert "nothing to do: all 6 batches" in batch("--cluster-idx", cluster).err
+    assert len(taken(here / "queue.sqlite")) == 300
+    assert "6 batches, 6 of them now" in batch("--cluster-idx", cluster, "--restart").err
+    assert len(taken(here / "queue.sqlite")) == 300
+
+
+def test_damage_is_told_with_exit_code_3_and_listed(here: Path) -> None:
+    blocks = in_blocks(captures(100), 20)
+    blocks[1][3] = b'com,h0001)/ 20240101000000 {"url": '
+    cluster = write_index(here / "x", blocks)
+    done = batch("--cluster-idx", cluster.parent)
+    assert done.code == 3
+    (listed,) = here.glob(".webmill/batcher/*/rejected.jsonl")
+    assert str(listed.relative_to(here)) in done.err
+    assert json.loads(listed.read_text())["line"] == 4
+
+
+def test_a_taken_port_is_a_warning(here: Path) -> None:
+    cluster = write_index(here / "x", in_blocks(captures(10), 20))
+    with serving() as server:
+        port = str(server.server_address[1])
+        done = webmill("cc", "batch", "--cluster-idx", cluster, "--queue", "sqlite:q.sqlite", "--metrics-port", port)
+    assert done.code == 0
+    assert "is taken" in done.err
+
+
+def taken(path: Path) -> list[tuple[str, str, dict[str, str]]]:
+    queue, bodies = SqliteQueue(path), []
+    with queue.consume() as consumer:
+        while delivery := consumer.receive(timeout=0):
+            bodies.append(delivery.body)
+            delivery.ack()
+    queue.close()
+    return messages_of(bodies)
+
+
+def put(server: RangeServer, key: str, value: bytes) -> None:
+    server.values[key] = value
