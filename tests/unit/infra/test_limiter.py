@@ -1,0 +1,241 @@
+"""The limiter as processes meet it: one file, whatever happens to it and to them."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from webmill.errors import BadInput, Misconfigured, NotFound, Unavailable
+from webmill.infra import limiter as module
+from webmill.infra.limiter import Limiter, NoLimit, limiter_at
+from webmill.infra.origin import Answer, Refused, SlowDown, answer_of
+from webmill.infra.pace import Manners
+
+
+class Clock:
+    """Time that only sleeping moves."""
+
+    def __init__(self, now: float = 5000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        assert 0 < seconds <= 0.5  # in small steps
+        self.now += seconds
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "data.example.org"
+
+
+def make(path: Path, clock: Clock, *, rate: float = 10.0, burst: float = 1.0, **manners: float) -> Limiter:
+    return Limiter(
+        path,
+        rate=rate,
+        burst=burst,
+        manners=Manners(**manners),  # type: ignore[arg-type]
+        clock=clock,
+        sleep=clock.sleep,
+    )
+
+
+def test_limiters_of_one_path_share_their_turns(path: Path, clock: Clock) -> None:
+    one, other = make(path, clock), make(path, clock)
+    began = clock.now
+    for limiter in (one, other, one, other, other):
+        limiter.wait()
+    assert clock.now - began >= 0.4 - 1e-6
+
+
+def test_what_one_hears_holds_for_all(path: Path, clock: Clock) -> None:
+    one, other = make(path, clock), make(path, clock)
+    with pytest.raises(SlowDown), one.turn():
+        raise SlowDown("busy", retry_after=77)
+    assert other.look().blocked_for == 77
+    assert other.look().rate == 5
+    began = clock.now
+    other.wait()
+    assert clock.now - began >= 77
+
+
+@pytest.mark.parametrize(
+    ("error", "answer"),
+    [
+        (SlowDown("x"), "slow_down"),
+        (Refused("x"), "refused"),
+        (Unavailable("x"), "failed"),
+        (NotFound("x"), "ok"),
+        (Misconfigured("x"), "ok"),
+        (BadInput("x", reason="bad_range"), "ok"),
+        (KeyboardInterrupt(), "lost"),
+        (ValueError(), "lost"),
+    ],
+    ids=repr,
+)
+def test_an_error_says_how_the_server_is(error: BaseException, answer: Answer) -> None:
+    assert answer_of(error) == answer
+
+
+def test_who_cannot_wait_so_long_is_told_at_once_and_why(path: Path, clock: Clock) -> None:
+    limiter = make(path, clock, pause_refused=180)
+    with pytest.raises(Refused), limiter.turn():
+        raise Refused("no")
+    began = clock.now
+    with pytest.raises(Unavailable, match=r"data\.example\.org: the server refuses us .* asks for 180 s") as told:
+        limiter.wait(patience=60)
+    assert (told.value.retry_after, clock.now) == (180, began)
+    assert limiter.look().refused
+    limiter.wait(patience=200)
+
+
+def test_who_waits_for_a_probe_waits_no_longer_than_its_patience(path: Path, clock: Clock) -> None:
+    limiter = make(path, clock, pause_refused=1)
+    with pytest.raises(Refused), limiter.turn():
+        raise Refused("no")
+    with limiter.turn(), pytest.raises(Unavailable, match="one request is out to see"):
+        limiter.wait(patience=3)
+    limiter.wait(patience=3)
+
+
+def test_a_stop_ends_the_waiting(path: Path) -> None:
+    limiter, stop = Limiter(path, rate=0.001), threading.Event()
+    limiter.wait()
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(limiter.wait, stop=stop)
+        stop.set()
+        with pytest.raises(Unavailable, match="told to stop"):
+            waiting.result(60)
+    with pytest.raises(Unavailable, match="told to stop"):
+        limiter.wait(stop=stop)
+
+
+def test_an_extra_request_is_paid_by_the_next(path: Path, clock: Clock) -> None:
+    limiter = make(path, clock)
+    limiter.wait()
+    limiter.spend()
+    began = clock.now
+    limiter.wait()
+    assert clock.now - began >= 0.2 - 1e-6
+
+
+def test_no_rate_is_no_limit(path: Path) -> None:
+    for rate in (0, None):
+        limiter = limiter_at(path, rate=rate)
+        assert isinstance(limiter, NoLimit)
+        for _ in range(1000):
+            with limiter.turn():
+                limiter.spend()
+    assert not path.exists()
+    assert isinstance(limiter_at(path, rate=1), Limiter)
+
+
+@pytest.mark.parametrize(("rate", "burst"), [(-1, 1), (float("nan"), 1), (float("inf"), 1), (1, 0), (1, float("nan"))])
+def test_a_senseless_rate_is_refused(path: Path, rate: float, burst: float) -> None:
+    with pytest.raises(Misconfigured):
+        Limiter(path, rate=rate, burst=burst)
+
+
+def damaged(data: bytes) -> Iterator[bytes]:
+    yield from (data[:cut] for cut in (1, 50, len(data) - 1))
+    yield bytes(len(data))
+    yield b"\xff" * len(data)
+    yield b"another program's file\n" * 50
+    yield data[:30] + bytes([data[30] ^ 1]) + data[31:]
+
+
+@pytest.mark.parametrize("which", range(7))
+def test_a_damaged_state_is_begun_anew_and_slowly(path: Path, clock: Clock, which: int) -> None:
+    limiter = make(path, clock, rate=8)
+    limiter.wait()
+    path.write_bytes(list(damaged(path.read_bytes()))[which])
+    began = clock.now
+    assert limiter.look().rate == 1
+    limiter.wait()
+    assert clock.now - began >= 1 - 1e-6
+    limiter.wait()
+    assert clock.now - began >= 2 - 1e-6
+
+
+def test_a_state_that_was_removed_is_begun_anew(path: Path, clock: Clock) -> None:
+    limiter = make(path, clock)
+    limiter.wait()
+    path.unlink()
+    limiter.wait()
+
+
+def test_a_folder_that_is_not_there_or_a_link_is_told(tmp_path: Path) -> None:
+    with pytest.raises(NotFound):
+        Limiter(tmp_path / "none" / "state", rate=1).wait()
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(BadInput, match="bad_path"):
+        Limiter(tmp_path / "link", rate=1).wait()
+    assert not (tmp_path / "elsewhere").exists()
+
+
+HOLDER = """
+import fcntl, os, sys, time
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+fcntl.flock(fd, fcntl.LOCK_EX)
+print("held", flush=True)
+time.sleep(600)
+"""
+
+
+def test_the_lock_of_a_killed_process_holds_nobody(path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        limiter = Limiter(path, rate=1000)
+        with ThreadPoolExecutor(1) as threads:
+            waiting = threads.submit(limiter.wait)
+            holder.send_signal(signal.SIGKILL)
+            waiting.result(60)
+
+
+def test_a_lock_that_is_never_freed_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOCK_PATIENCE", 0.05)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        with pytest.raises(Unavailable, match="locked by a process that does not go on"):
+            Limiter(path, rate=1).wait()
+    finally:
+        os.close(fd)
+
+
+def test_threads_take_each_turn_once(path: Path) -> None:
+    limiter = Limiter(path, rate=1e6, burst=1e6)
+    with ThreadPoolExecutor(8) as threads:
+        numbers = list(threads.map(lambda _: limiter.wait().number, range(2000)))
+    assert sorted(numbers) == list(range(1, 2001))
+
+
+def test_tasks_of_an_event_loop_share_the_turns_too(path: Path) -> None:
+    limiter = Limiter(path, rate=200, burst=1)
+
+    async def ask() -> int:
+        async with limiter.turn_async(patience=60) as turn:
+            return turn.number
+
+    async def all_of_them() -> list[int]:
+        return await asyncio.gather(*(ask() for _ in range(20)))
+
+    assert sorted(asyncio.run(all_of_them())) == list(range(1, 21))
