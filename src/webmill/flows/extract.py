@@ -101,8 +101,10 @@ class Workers:
             thread.start()
         try:
             self._oversee(hands)
+        except BaseException as error:
+            self._failure = self._failure or error
+            raise
         finally:
-            stop.set()
             for hand in hands:
                 hand.join()
             idle.set()
@@ -132,12 +134,30 @@ class Workers:
                 self._queue.consume(prefetch=self._options.prefetch) as consumer,
             ):
                 reader = BatchReader(self._fetcher, sandbox, self._output.shape, self._metrics)
-                for delivery in deliveries(consumer, stop=stop, is_over=is_over):
+                for delivery in self._deliveries(consumer, stop=stop, is_over=is_over):
                     with self._holding(delivery) as held:
                         self._handle(held, reader)
         except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits for us
-            self._failure = self._failure or error
-            stop.set()
+            self._failure = self._failure or error  # and the other hands end after their batches
+
+    def _deliveries(
+        self, consumer: Consumer, *, stop: threading.Event, is_over: Callable[[], bool]
+    ) -> Iterator[Delivery]:
+        failures = 0
+        while not stop.is_set() and not self._failure:
+            try:
+                delivery = consumer.receive(timeout=GLANCE)
+                over = delivery is None and is_over()
+                failures = 0
+            except Unavailable as error:
+                failures += 1
+                log.warning("the queue is out of reach", extra={"why": str(error), "failures": failures})
+                stop.wait(BROKER.wait(failures, retry_after=error.retry_after, random=1.0))
+                continue
+            if delivery:
+                yield delivery
+            elif over:
+                return
 
     @contextmanager
     def _holding(self, delivery: Delivery) -> Iterator[Held]:
@@ -249,24 +269,6 @@ class Held:
         """Asks the queue itself: a process that was stopped for an hour does not know it."""
         self.check()
         retrying(self.delivery.extend, policy=BROKER)
-
-
-def deliveries(consumer: Consumer, *, stop: threading.Event, is_over: Callable[[], bool]) -> Iterator[Delivery]:
-    failures = 0
-    while not stop.is_set():
-        try:
-            delivery = consumer.receive(timeout=GLANCE)
-            over = delivery is None and is_over()
-            failures = 0
-        except Unavailable as error:
-            failures += 1
-            log.warning("the queue is out of reach", extra={"why": str(error), "failures": failures})
-            stop.wait(BROKER.wait(failures, retry_after=error.retry_after, random=1.0))
-            continue
-        if delivery:
-            yield delivery
-        elif over:
-            return
 
 
 def settle(action: Callable[[], None]) -> None:

@@ -5,6 +5,8 @@ stored bytes ─▶ one WARC record, of the right URL ─▶ HTTP ─▶ HTML by
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import msgspec
 
 from webmill.archive.language import MOST_BYTES, detect_languages, suffix_of
@@ -23,6 +25,11 @@ FUNCTION = "webmill.flows.extract_page:read_page"
 MIB = 1 << 20
 CHILD = ChildLimits(cpu=10, wall=60, memory=1024 * MIB, output=8 * MIB, written=MIB, may_fork=False)
 RECORD = Limits(block=32 * MIB)
+
+
+def can_detect() -> bool:
+    """Whether languages can be detected here."""
+    return find_spec("pycld2") is not None
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):

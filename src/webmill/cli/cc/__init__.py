@@ -11,6 +11,7 @@ COMMANDS = {
     "paths": ("webmill.cli.cc.paths:paths", "List the files of a crawl."),
     "batch": ("webmill.cli.cc.batch:batch", "Choose captures of a crawl's index, queue them in batches."),
     "work": ("webmill.cli.cc.work:work", "Fetch queued captures, extract their text, keep it."),
+    "seal": ("webmill.cli.cc.work:seal", "Make files of what workers have done so far."),
     "run": ("webmill.cli.cc.run:run", "Batcher and workers in one command."),
     "dead": ("webmill.cli.cc.dead:dead", "Batches that nobody could work: list, requeue, drop."),
 }

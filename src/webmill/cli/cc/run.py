@@ -1,0 +1,189 @@
+"""`webmill cc run`."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from webmill.cli.cc.batch import AGAIN, served, source_of, state_beside
+from webmill.cli.cc.filters import filter_options, selection_of
+from webmill.cli.cc.source import base_of, base_url_option
+from webmill.cli.cc.workers import (
+    Choice,
+    ask_for_contact,
+    details,
+    fetching,
+    open_output,
+    opened_queue,
+    options_of,
+    stopping,
+    worker_options,
+)
+from webmill.cli.context import Context, finish, note, pass_context
+from webmill.cli.counts import AT_LEAST_ONE
+from webmill.cli.main import INTERRUPTED
+from webmill.commoncrawl.selection import Selection
+from webmill.config import Settings
+from webmill.errors import Misconfigured, Unavailable
+from webmill.flows import dispatch_metrics, extract_metrics
+from webmill.flows.dispatch import BATCH_SIZE, Options, Report, Source, Surroundings, dispatch
+from webmill.flows.extract import Workers
+from webmill.flows.extract_output import PRIVATE, Output
+from webmill.flows.extract_run import Dispatch, Summary, run_all
+from webmill.infra.metrics import Metrics
+from webmill.infra.queue.base import Queue
+from webmill.wiring import open_executor, scheme_of
+
+
+@click.command(
+    epilog="""\b
+Example: English pages of a domain, as Parquet
+  webmill cc run --crawl latest --domain example.com --language eng --status 200 \\
+    --out documents --contact me@example.org
+
+\b
+Stopped or killed at any moment, the same command goes on. More workers may join, on this machine or others:
+`webmill cc work` with the same --queue and --out.
+Exit code 3: done, but batches were buried, or parts of the index were damaged; the message says where to look."""
+)
+@click.option("--crawl", metavar="NAME", help="Whose index to read: CC-MAIN-2024-30, latest.")
+@click.option("--cluster-idx", metavar="FILE|URL", help="Or: the summary of any ZipNum index, its blocks beside it.")
+@base_url_option
+@filter_options
+@click.option("--dedup", type=click.Choice(["digest"]), help="Of captures with the same content only the first.")
+@click.option("--limit", type=AT_LEAST_ONE, help="Captures at most  [default: all]")
+@click.option("--batch-size", type=AT_LEAST_ONE, default=BATCH_SIZE, show_default=True, help="Captures in a batch.")
+@worker_options
+@click.option(
+    "--detected-language", "detected", multiple=True, metavar="CODE", help="Keep pages found to be in it. Repeatable."
+)
+@click.option("--json", "as_json", is_flag=True, help="The summary as JSON on stdout.")
+@pass_context
+def run(
+    context: Context,
+    /,
+    *,
+    crawl: str | None,
+    cluster_idx: str | None,
+    base_url: str | None,
+    dedup: str | None,
+    limit: int | None,
+    batch_size: int,
+    detected: tuple[str, ...],
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Choose captures from the index of a crawl, fetch them, extract their text, and keep it: all in one.
+
+    It ends when every capture is in a file.
+    """
+    if bool(crawl) == bool(cluster_idx):
+        raise click.UsageError("give either --crawl NAME or --cluster-idx FILE|URL")
+    mine = {name: flags.pop(name) for name in Choice.__struct_fields__ if name != "languages"}
+    choice = Choice(**mine, languages=detected)
+    wanted = selection_of(**flags)
+    shape = choice.shape()
+    settings = with_queue(choice.over(context.settings()), choice)
+    base = base_of(settings, base_url)
+    ask_for_contact(base, settings)
+    source = source_of(crawl, cluster_idx, base_url, settings)
+    options = Options(batch_size=batch_size, dedup=bool(dedup), limit=limit, concurrency=choice.concurrency)
+    with ExitStack() as stack:
+        stop = stack.enter_context(stopping())
+        output = open_output(choice.out, shape)
+        queue = stack.enter_context(opened_queue(settings))
+        batcher_metrics, metrics = Metrics(dispatch_metrics.ALL), Metrics(extract_metrics.ALL)
+        if not choice.no_metrics:
+            stack.enter_context(served(batcher_metrics, port=dispatch_metrics.PORT))
+            stack.enter_context(served(metrics, port=extract_metrics.PORT))
+        fetcher = stack.enter_context(fetching(base, settings, choice, output, metrics))
+        progress = stack.enter_context(context.progress("captures", unit="captures"))
+        workers = Workers(
+            queue, fetcher, output, options_of(base, settings, choice), metrics=metrics, advance=progress.advance
+        )
+
+        def batch(check: Callable[[], None]) -> Report:
+            around = surroundings(batcher_metrics, check, stop)
+            report = dispatched(source, wanted, queue, settings, options, around, root=root_of(settings, output))
+            progress.total = report.counts.accepted
+            return report
+
+        summary = summarised(batch, workers, queue, output, stop)
+        if summary and output.folder:
+            shutil.rmtree(output.folder / PRIVATE / "files", ignore_errors=True)
+    if summary is None:
+        raise click.exceptions.Exit(INTERRUPTED)
+    tell(summary, choice, settings, as_json=as_json)
+
+
+def with_queue(settings: Settings, choice: Choice) -> Settings:
+    """By default a queue of its own, in the output."""
+    if choice.queue:
+        return settings
+    scheme, rest = scheme_of(choice.out)
+    if scheme != "file":
+        raise Misconfigured("documents that go to an object store need --queue sqlite:FILE or amqp://…")
+    folder = Path(rest) / PRIVATE
+    folder.mkdir(parents=True, exist_ok=True)
+    return msgspec.structs.replace(
+        settings, queue=msgspec.structs.replace(settings.queue, url=f"sqlite:{folder / 'queue.sqlite'}")
+    )
+
+
+def root_of(settings: Settings, output: Output) -> Path:
+    private = output.private()
+    return private / "batcher" if private else state_beside(settings.queue.url)
+
+
+def surroundings(metrics: Metrics, check: Callable[[], None], stop: threading.Event) -> Surroundings:
+    def sleep(seconds: float) -> None:
+        stop.wait(seconds)
+        check()
+
+    return Surroundings(metrics, advance=lambda _: check(), sleep=sleep)
+
+
+def dispatched(
+    source: Source,
+    wanted: Selection,
+    queue: Queue,
+    settings: Settings,
+    options: Options,
+    around: Surroundings,
+    *,
+    root: Path,
+) -> Report:
+    with closing(open_executor(settings.executor)) as executor:
+        return dispatch(source, wanted, queue, root=root, executor=executor, options=options, around=around)
+
+
+def summarised(
+    batch: Dispatch, workers: Workers, queue: Queue, output: Output, stop: threading.Event
+) -> Summary | None:
+    try:
+        return run_all(batch, workers, queue, output, stop=stop)
+    except Unavailable as error:
+        raise Unavailable(f"{error}: {AGAIN}") from error
+
+
+def tell(summary: Summary, choice: Choice, settings: Settings, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(msgspec.json.encode(summary))
+    note(
+        f"{summary.batches:,} batches, {summary.captures:,} captures: {summary.rows:,} rows in {summary.parts:,} files "
+        f"of {choice.out.rstrip('/')}/{summary.run}{details(summary)}"
+    )
+    if summary.missing:
+        note(f"{summary.missing:,} batches are in nobody's hands we know of: run the same command again")
+    if summary.buried:
+        note(f"{summary.buried:,} batches were buried; `webmill cc dead list --queue {settings.queue.url}` says why")
+    if summary.rejected:
+        note(f"{summary.rejected:,} parts of the index were damaged; see {summary.rejected_file}")
+    finish(rejected=summary.buried + summary.missing + summary.rejected, where="as told above")

@@ -1,0 +1,136 @@
+"""`webmill cc work`, `seal`."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import click
+
+from webmill.cli.cc.batch import served
+from webmill.cli.cc.source import base_of, base_url_option
+from webmill.cli.cc.workers import (
+    Choice,
+    ask_for_contact,
+    fetching,
+    open_output,
+    opened_queue,
+    options_of,
+    stopping,
+    tell,
+    worker_options,
+)
+from webmill.cli.context import Context, finish, note, pass_context
+from webmill.cli.main import INTERRUPTED
+from webmill.errors import NotFound
+from webmill.flows.extract import Workers, is_drained
+from webmill.flows.extract_metrics import ALL, PORT
+from webmill.flows.extract_output import Output, read_shape
+from webmill.flows.extract_sealing import Receipt
+from webmill.infra.metrics import Metrics
+from webmill.infra.queue.base import Queue
+from webmill.wiring import open_storage, scheme_of
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  webmill cc work --queue sqlite:work.sqlite --out documents --until-empty --contact me@example.org
+  webmill cc work --queue amqp://broker/ --out documents --extractor trafilatura --min-text 500
+  webmill cc work --queue sqlite:work.sqlite --out s3://bucket/documents --base-url s3://commoncrawl/
+
+\b
+Files are OUT/RUN/part-FIRST-LAST.parquet, one row per capture; batches that are not in one yet lie in OUT/spool.
+Several of these commands may share a queue and a folder. Killed at any moment, nothing is lost or there twice.
+Exit code 3: done, but batches were buried: `webmill cc dead list`."""
+)
+@worker_options
+@base_url_option
+@click.option(
+    "--language",
+    "--detected-language",
+    "languages",
+    multiple=True,
+    metavar="CODE",
+    help="Keep pages in it; repeatable.",
+)
+@click.option("--until-empty", is_flag=True, help="End when the queue is empty, and seal what is there.")
+@click.option("--metrics-port", type=click.IntRange(0, 65535), default=PORT, show_default=True, metavar="N")
+@pass_context
+def work(context: Context, /, *, base_url: str | None, until_empty: bool, metrics_port: int, **flags: Any) -> None:
+    """Fetch the captures of queued batches, extract their text, and keep it as documents.
+
+    Without --until-empty it waits for more batches until it is told to stop.
+    """
+    choice = Choice(**flags)
+    shape = choice.shape()
+    settings = choice.over(context.settings())
+    base = base_of(settings, base_url)
+    ask_for_contact(base, settings)
+    metrics = Metrics(ALL)
+    with ExitStack() as stack:
+        stop = stack.enter_context(stopping())
+        queue = stack.enter_context(opened_queue(settings))
+        output = open_output(choice.out, shape)
+        fetcher = stack.enter_context(fetching(base, settings, choice, output, metrics))
+        if not choice.no_metrics:
+            stack.enter_context(served(metrics, port=metrics_port))
+        progress = stack.enter_context(context.progress("captures", unit="captures"))
+        options = options_of(base, settings, choice)
+        workers = Workers(queue, fetcher, output, options, metrics=metrics, advance=progress.advance)
+        report = workers.run(stop=stop, is_over=lambda: until_empty and is_drained(queue))
+        if not stop.is_set():
+            seal_all(output, queue)
+        buried = report.buried if stop.is_set() else queue.stats().buried
+    tell(report)
+    if stop.is_set():
+        raise click.exceptions.Exit(INTERRUPTED)
+    finish(rejected=buried, where=f"batches were buried; `webmill cc dead list --queue {settings.queue.url}` says why")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  webmill cc seal documents --queue sqlite:work.sqlite
+  webmill cc seal s3://bucket/documents --over-holes"""
+)
+@click.argument("out", metavar="DIR|URL")
+@click.option("--queue", metavar="URL", help="Where buried batches are: they are sealed over.")
+@click.option("--over-holes", is_flag=True, help="Seal over every batch that is not there; it becomes a file later.")
+@pass_context
+def seal(context: Context, /, *, out: str, queue: str | None, over_holes: bool) -> None:
+    """Make files of all batches that lie in the spool of OUT, also where a file does not become large.
+
+    `work` does this for files that are full, `work --until-empty` and `run` at their end for all.
+    """
+    storage = open_storage(out)
+    try:
+        shape = read_shape(storage)
+    except NotFound as error:
+        raise NotFound(f"{out} is no output of `webmill cc`: no settings.json in it") from error
+    scheme, rest = scheme_of(out)
+    output = Output(storage, folder=Path(rest) if scheme == "file" else None, shape=shape)
+    if over_holes:
+        tell_sealed(output, output.finish(lambda _: True))
+        return
+    with ExitStack() as stack:
+        letters = None
+        if queue:
+            import msgspec
+
+            settings = context.settings()
+            chosen = msgspec.structs.replace(settings.queue, url=queue)
+            letters = stack.enter_context(opened_queue(msgspec.structs.replace(settings, queue=chosen)))
+        seal_all(output, letters)
+
+
+def seal_all(output: Output, queue: Queue | None) -> None:
+    buried = {letter.id for letter in queue.buried()} if queue else set()
+    tell_sealed(output, output.finish(buried.__contains__))
+
+
+def tell_sealed(output: Output, made: list[Receipt]) -> None:
+    note(f"{len(made):,} files sealed with {sum(receipt.rows for receipt in made):,} rows")
+    if left := output.unsealed():
+        note(f"{left:,} batches wait in the spool for others before them: `webmill cc seal OUT` later, or --over-holes")

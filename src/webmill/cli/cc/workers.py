@@ -1,0 +1,211 @@
+"""What `webmill cc work` and `webmill cc run` have in common: flags, and the parts they are made of."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import click
+import msgspec
+
+from webmill.cli.cc.source import open_base
+from webmill.cli.context import note
+from webmill.cli.counts import ANY_COUNT, AT_LEAST_ONE
+from webmill.cli.main import INTERRUPTED
+from webmill.commoncrawl.batch import QUEUE
+from webmill.commoncrawl.captures import Fetcher, WholeRule
+from webmill.commoncrawl.ranges import RangeLimits
+from webmill.commoncrawl.whole_files import WholeFiles
+from webmill.config import Settings
+from webmill.errors import Misconfigured
+from webmill.extract.main_text import MainText
+from webmill.flows import extract_metrics as counters
+from webmill.flows.extract import BROKER, Options, Report
+from webmill.flows.extract_output import Output, Shape
+from webmill.flows.extract_page import can_detect
+from webmill.flows.extract_rows import Keep
+from webmill.flows.extract_sealing import FILE_SIZE, Format
+from webmill.infra.executor.pool import available_cores
+from webmill.infra.metrics import Metrics
+from webmill.infra.queue.base import Queue
+from webmill.infra.retry import retrying
+from webmill.wiring import open_queue, open_storage, scheme_of
+
+F = TypeVar("F", bound=Callable[..., object])
+MIB = 1 << 20
+
+_OPTIONS = (
+    click.option("--out", required=True, metavar="DIR|URL", help="Where documents go: a folder or s3://BUCKET/PREFIX."),
+    click.option("--queue", metavar="URL", help="sqlite:FILE or amqp://…  [default: as the settings say]"),
+    click.option(
+        "--extractor",
+        type=click.Choice(["resiliparse", "trafilatura", "none"]),
+        default="resiliparse",
+        show_default=True,
+        help="resiliparse is fast, trafilatura is better and ten times slower.",
+    ),
+    click.option("--format", "form", type=click.Choice(["parquet", "jsonl"]), default="parquet", show_default=True),
+    click.option(
+        "--file-size",
+        type=AT_LEAST_ONE,
+        default=FILE_SIZE // MIB,
+        show_default=True,
+        metavar="MIB",
+        help="A file is closed at this size, before compression.",
+    ),
+    click.option("--min-text", type=ANY_COUNT, help="Leave out pages with less text, in characters."),
+    click.option("--max-text", type=ANY_COUNT, help="Leave out pages with more."),
+    click.option("--processes", type=AT_LEAST_ONE, help="Batches and extractors at once  [default: one per core]"),
+    click.option("--concurrency", type=AT_LEAST_ONE, default=8, show_default=True, help="Downloads at once."),
+    click.option(
+        "--rate", type=click.FloatRange(min=0), metavar="N", help="Requests a second of this machine  [default: 5]"
+    ),
+    click.option("--contact", metavar="TEXT", help="Your address or page, told to the server."),
+    click.option(
+        "--cache-size",
+        type=ANY_COUNT,
+        default=4096,
+        show_default=True,
+        metavar="MIB",
+        help="Disk for files that are worth downloading whole; 0: none.",
+    ),
+    click.option("--no-metrics", is_flag=True, help="Serve none."),
+)
+
+
+def worker_options(command: F) -> F:
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """The flags of `worker_options`."""
+
+    out: str
+    queue: str | None
+    extractor: MainText
+    form: Format
+    file_size: int
+    min_text: int | None
+    max_text: int | None
+    languages: tuple[str, ...]
+    processes: int | None
+    concurrency: int
+    rate: float | None
+    contact: str | None
+    cache_size: int
+    no_metrics: bool
+
+    def shape(self) -> Shape:
+        shape = Shape(
+            extractor=self.extractor,
+            detect=can_detect(),
+            keep=Keep(min_text=self.min_text, max_text=self.max_text, languages=tuple(sorted({*self.languages}))),
+            format=self.form,
+            file_size=self.file_size * MIB,
+        )
+        shape.check()
+        return shape
+
+    def over(self, settings: Settings) -> Settings:
+        """Flags win."""
+        replace = msgspec.structs.replace
+        rate = settings.commoncrawl.rate if self.rate is None else self.rate
+        return replace(
+            settings,
+            http=replace(settings.http, contact=self.contact or settings.http.contact),
+            commoncrawl=replace(settings.commoncrawl, rate=rate),
+            queue=replace(settings.queue, url=self.queue or settings.queue.url),
+        )
+
+
+def open_output(place: str, shape: Shape) -> Output:
+    scheme, rest = scheme_of(place)
+    output = Output(open_storage(place), folder=Path(rest) if scheme == "file" else None, shape=shape)
+    output.prepare()
+    return output
+
+
+@contextmanager
+def opened_queue(settings: Settings) -> Iterator[Queue]:
+    if scheme_of(settings.queue.url)[0] == "memory":
+        raise Misconfigured("a queue in memory ends with this command: use sqlite:FILE or amqp://…")
+    with closing(retrying(lambda: open_queue(settings.queue, name=QUEUE, folder=Path()), policy=BROKER)) as queue:
+        yield queue
+
+
+@contextmanager
+def fetching(base: str, settings: Settings, choice: Choice, output: Output, metrics: Metrics) -> Iterator[Fetcher]:
+    with ExitStack() as stack:
+        whole = None
+        if scheme_of(base)[0] != "file" and choice.cache_size:
+            private = output.private() or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="webmill-")))
+            whole = WholeRule(WholeFiles(private / "files", most=choice.cache_size * MIB))
+        fetcher = Fetcher(
+            open_base(base, settings),
+            concurrency=choice.concurrency,
+            limits=RangeLimits(),
+            whole=whole,
+            fetched=lambda size: metrics.count(counters.DOWNLOADED, size),
+        )
+        stack.callback(fetcher.close)
+        yield fetcher
+
+
+def options_of(base: str, settings: Settings, choice: Choice) -> Options:
+    paced = scheme_of(base)[0] in ("http", "https") and settings.commoncrawl.rate > 0
+    return Options(
+        processes=choice.processes or available_cores(),
+        beat=max(0.1, min(15.0, settings.queue.lease / 4)),
+        stop_when_refused=not paced,
+    )
+
+
+def ask_for_contact(base: str, settings: Settings) -> None:
+    if scheme_of(base)[0] in ("http", "https") and not settings.http.contact and not is_loopback(base):
+        note("nobody can tell who asks: give --contact (or [http] contact) with your address or page")
+
+
+def is_loopback(base: str) -> bool:
+    host = urlsplit(base).hostname or ""
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
+@contextmanager
+def stopping() -> Iterator[threading.Event]:
+    """SIGINT or SIGTERM: end after the batches at hand. Once more: at once; they will be handed out again."""
+    stop = threading.Event()
+
+    def stop_or_leave(_number: int, _frame: Any) -> None:
+        if stop.is_set():
+            os._exit(INTERRUPTED)
+        stop.set()
+        os.write(2, b"webmill: finishing the batches at hand; once more to end at once\n")
+
+    before = {number: signal.signal(number, stop_or_leave) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def tell(report: Report) -> None:
+    note(f"{report.batches:,} batches, {report.items:,} captures: {report.rows:,} rows{details(report)}")
+    if report.given_back or report.buried:
+        note(f"{report.given_back:,} times a batch went back, {report.buried:,} were buried")
+
+
+def details(counted: Any) -> str:
+    """`, 12 ok, 3 not_html; left out 5 too_short` of a report or summary."""
+    kept = "".join(f", {count:,} {name}" for name, count in sorted(counted.extraction.items()))
+    left = "".join(f", {count:,} {name}" for name, count in sorted(counted.filtered.items()))
+    return kept + (f"; left out{left[1:]}" if left else "")
