@@ -29,7 +29,7 @@ class Change:
 
     def domains(self, names: Iterable[str]) -> dict[str, Domain]:
         """Made where they did not exist."""
-        names = list(names)
+        names = list(dict.fromkeys(names))
         found = self._state.named(names)
         found |= self._state.make(name for name in names if name not in found)
         return {name: self._domains.setdefault(found[name].id, found[name]) for name in names}

@@ -1,0 +1,269 @@
+"""A frontier that lives as long as its process: for tests, small crawls, and as the model of all others."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from webmill.crawl.frontier.base import (
+    PRIORITIES,
+    Committed,
+    Done,
+    Item,
+    Later,
+    Outcome,
+    Robots,
+    Settled,
+    Stats,
+    Step,
+    Turn,
+    Visit,
+    domain_of,
+)
+from webmill.errors import BadInput
+from webmill.model import Link
+
+
+class Known(msgspec.Struct, kw_only=True):
+    """All that is known of a URL."""
+
+    link: Link
+    place: int
+    state: str = "waiting"  # in hand, visited
+    not_before: float | None = None  # None: it never was in hand
+    attempts: int = 1  # of the next time
+    last: Visit | None = None
+    again: float | None = None
+
+    def rank(self, *, now: float, revisits: bool) -> tuple[int, int, float, int] | None:
+        """Its place in the queue; None when it is not to be asked now."""
+        if self.state == "waiting" and (self.not_before or 0.0) <= now:
+            return (self.link.priority, 2 if self.not_before is None else 0, 0.0, self.place)
+        if self.state == "visited" and revisits and self.again is not None and self.again <= now:
+            return (self.link.priority, 1, self.again, self.place)
+        return None
+
+
+class Domain(msgspec.Struct, kw_only=True):
+    name: str
+    number: int
+    urls: dict[str, Known] = {}
+    next: float = 0.0
+    due: float | None = None
+    again: float | None = None  # `due`, when revisits count as well
+    token: int = 0
+    until: float = 0.0
+    is_excluded: bool = False
+
+    def in_hand(self) -> list[Known]:
+        return [known for known in self.urls.values() if known.state == "in hand"]
+
+    def schedule(self, since: float) -> None:
+        """When it comes up: not before its time, nor before it has something. What was earlier already, stays."""
+        waiting = [known.not_before or 0.0 for known in self.urls.values() if known.state == "waiting"]
+        revisits = [known.again for known in self.urls.values() if known.state == "visited" and known.again is not None]
+        self.due = self._earlier(self.due, waiting, since)
+        self.again = self._earlier(self.again, waiting + revisits, since)
+
+    def _earlier(self, before: float | None, times: list[float], since: float) -> float | None:
+        if self.token or self.is_excluded or not times:
+            return None
+        time = max(self.next, since, min(times))
+        return time if before is None else min(before, time)
+
+
+class MemoryFrontier:
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._domains: dict[str, Domain] = {}
+        self._turns: dict[int, Domain] = {}
+        self._visited: dict[str, Visit] = {}
+        self._gates: dict[str, float] = {}
+        self._robots: dict[str, Robots] = {}
+        self._notes: dict[str, str] = {}
+        self._counts: Counter[str] = Counter()
+
+    def claim(
+        self, count: int, *, urls: int, now: float, lease: float, hold: float, revisits: bool = False
+    ) -> list[Turn]:
+        with self._lock:
+            self._end_leases(now)
+            due = [(domain.again if revisits else domain.due, domain) for domain in self._domains.values()]
+            ready = sorted((time, domain.number, domain) for time, domain in due if time is not None and time <= now)
+            turns = [self._take(domain, urls, now=now, revisits=revisits) for _, _, domain in ready[:count]]
+            for turn in turns:
+                domain = self._turns[turn.token]
+                domain.until, domain.next = now + lease, now + hold
+                domain.schedule(now)
+            return [msgspec.structs.replace(turn, until=now + lease) for turn in turns]
+
+    def _take(self, domain: Domain, count: int, *, now: float, revisits: bool) -> Turn:
+        ranked = [(known.rank(now=now, revisits=revisits), known) for known in domain.urls.values()]
+        chosen = sorted((rank, known.link.url) for rank, known in ranked if rank is not None)[:count]
+        self._counts["tokens"] += 1
+        domain.token = self._counts["tokens"]
+        self._turns[domain.token] = domain
+        items = []
+        for _, url in chosen:
+            known = domain.urls[url]
+            known.state = "in hand"
+            items.append(Item(url, known.link.depth, known.link.priority, known.attempts, known.last))
+        return Turn(domain.name, domain.token, 0.0, tuple(items))
+
+    def _end_leases(self, now: float, *, since: float | None = None) -> None:
+        for domain in [domain for domain in self._turns.values() if domain.until <= now]:
+            self._end(domain)
+            domain.schedule(domain.until if since is None else since)
+            self._counts["expired"] += 1
+
+    def _end(self, domain: Domain) -> None:
+        for known in domain.in_hand():
+            give_back(known, not_before=0.0, attempts=known.attempts)
+        del self._turns[domain.token]
+        domain.token = 0
+
+    def commit(self, step: Step, *, now: float) -> Committed:
+        for link in step.links:
+            check(link)
+        with self._lock:
+            alive = {token for token, domain in self._turns.items() if domain.until > now}
+            for settled in step.settled:
+                if settled.token in alive and settled.token in self._turns:
+                    self._settle(settled, now=now)
+            counts = Counter(self._add(link) for link in step.links)
+            for name in {domain_of(link.url) for link in step.links}:
+                self._domains[name].schedule(now)
+            self._gates |= step.gates
+            self._robots |= {robots.origin: robots for robots in step.robots}
+            self._notes |= step.notes
+        lost = frozenset(settled.token for settled in step.settled) - alive
+        return Committed(counts["added"], counts["known"], counts["excluded"], lost)
+
+    def _add(self, link: Link) -> str:
+        domain = self._domain(domain_of(link.url))
+        if link.url in domain.urls:
+            return "known"
+        if domain.is_excluded:
+            return "excluded"
+        self._counts["links"] += 1
+        domain.urls[link.url] = Known(link=link, place=self._counts["links"])
+        return "added"
+
+    def _domain(self, name: str) -> Domain:
+        return self._domains.setdefault(name, Domain(name=name, number=len(self._domains)))
+
+    def _settle(self, settled: Settled, *, now: float) -> None:
+        domain = self._turns[settled.token]
+        for outcome in settled.outcomes:
+            known = domain.urls.get(outcome.url)
+            if known and known.state == "in hand":
+                self._apply(known, outcome)
+        if settled.next is not None:
+            domain.next = settled.next
+        if settled.next is not None or not domain.in_hand():
+            self._end(domain)
+        domain.schedule(now)
+
+    def _apply(self, known: Known, outcome: Outcome) -> None:
+        if isinstance(outcome, Done):
+            if known.last is None:
+                known.place = len(self._visited)
+            known.state, known.last, known.again, known.attempts = "visited", outcome.visit, outcome.again, 1
+            self._visited[outcome.url] = outcome.visit
+            self._counts["pages"] += outcome.is_page
+        else:
+            attempts = known.attempts + isinstance(outcome, Later)
+            give_back(known, not_before=outcome.not_before, attempts=attempts)
+
+    def extend(self, tokens: Iterable[int], *, now: float, lease: float) -> frozenset[int]:
+        wanted = set(tokens)
+        with self._lock:
+            alive = {token for token in wanted & self._turns.keys() if self._turns[token].until > now}
+            for token in alive:
+                self._turns[token].until = now + lease
+        return frozenset(wanted - alive)
+
+    def next_turn(self, *, revisits: bool = False) -> float | None:
+        times = [domain.again if revisits else domain.due for domain in self._domains.values()]
+        times += [max(domain.until, domain.next) for domain in self._turns.values() if not domain.is_excluded]
+        return min((time for time in times if time is not None), default=None)
+
+    def visit(self, url: str) -> Visit | None:
+        return self._visited.get(url)
+
+    def visits(self, *, since: float = 0.0, until: float | None = None) -> Iterator[Visit]:
+        for visit in sorted(self._visited.values(), key=lambda visit: visit.time):
+            if visit.time >= since and (until is None or visit.time < until):
+                yield visit
+
+    def gates(self, keys: Iterable[str]) -> dict[str, float]:
+        return {key: self._gates[key] for key in keys if key in self._gates}
+
+    def robots(self, origin: str) -> Robots | None:
+        return self._robots.get(origin)
+
+    def exclude(self, domains: Iterable[str]) -> int:
+        with self._lock:
+            return sum(self._set_excluded(self._domain(name), excluded=True) for name in domains)
+
+    def include(self, domains: Iterable[str]) -> int:
+        with self._lock:
+            known = [self._domains[name] for name in domains if name in self._domains]
+            return sum(self._set_excluded(domain, excluded=False) for domain in known)
+
+    def _set_excluded(self, domain: Domain, *, excluded: bool) -> bool:
+        if domain.is_excluded == excluded:
+            return False
+        domain.is_excluded = excluded
+        domain.schedule(0.0)
+        return True
+
+    def excluded(self) -> Iterator[str]:
+        yield from sorted(domain.name for domain in self._domains.values() if domain.is_excluded)
+
+    def notes(self) -> dict[str, str]:
+        return dict(self._notes)
+
+    def stats(self) -> Stats:
+        urls = [known for domain in self._domains.values() for known in domain.urls.values()]
+        states = Counter(known.state for known in urls)
+        return Stats(
+            waiting=states["waiting"],
+            in_hand=states["in hand"],
+            visited=states["visited"],
+            pages=self._counts["pages"],
+            revisits=sum(1 for known in urls if known.state == "visited" and known.again is not None),
+            domains=sum(1 for domain in self._domains.values() if domain.urls),
+            domains_waiting=sum(1 for domain in self._domains.values() if domain.due is not None),
+            domains_in_hand=len(self._turns),
+            expired=self._counts["expired"],
+        )
+
+    def compact(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def give_back(known: Known, *, not_before: float, attempts: int) -> None:
+    """A URL that was visited before stays among the visited, to be visited again."""
+    known.attempts = attempts
+    if known.last is None:
+        known.state, known.not_before = "waiting", not_before
+    else:
+        known.state, known.again = "visited", max(known.again or 0.0, not_before)
+
+
+def check(link: Link) -> None:
+    domain_of(link.url)
+    if not (0 <= link.priority < PRIORITIES and 0 <= link.depth < 1 << 32):
+        message = f"priority {link.priority}, depth {link.depth} of {link.url[:200]!r}: out of range"
+        raise BadInput(message, reason="bad_link")
+    try:
+        link.url.encode()
+    except UnicodeEncodeError as error:
+        raise BadInput(f"not a normalised URL: {link.url[:200]!r}", reason="bad_url") from error

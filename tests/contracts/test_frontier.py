@@ -1,0 +1,642 @@
+"""What every frontier promises (`crawl/frontier/base.py`), on each backend."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from tests.contracts.frontier_benches import BENCHES, Bench
+from webmill.crawl.frontier.base import (
+    Committed,
+    Done,
+    Frontier,
+    Later,
+    Robots,
+    Settled,
+    Step,
+    Turn,
+    Unused,
+    Visit,
+    domain_of,
+)
+from webmill.errors import BadInput
+from webmill.model import Link
+
+NOW = 1_700_000_000.0
+LEASE, HOLD = 60.0, 70.0
+
+
+@pytest.fixture(params=sorted(BENCHES))
+def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
+    bench = BENCHES[request.param](tmp_path)
+    yield bench
+    bench.close()
+
+
+@pytest.fixture
+def frontier(bench: Bench) -> Frontier:
+    return bench.frontier
+
+
+@pytest.fixture
+def durable(bench: Bench) -> Bench:
+    if not bench.durable:
+        pytest.skip("nothing outlives it")
+    return bench
+
+
+def add(frontier: Frontier, *links: Link | str, now: float = NOW) -> Committed:
+    return frontier.commit(Step(links=[Link(link) if isinstance(link, str) else link for link in links]), now=now)
+
+
+def claim(
+    frontier: Frontier, count: int = 10, *, urls: int = 1, now: float = NOW, revisits: bool = False
+) -> list[Turn]:
+    return frontier.claim(count, urls=urls, now=now, lease=LEASE, hold=HOLD, revisits=revisits)
+
+
+def take(frontier: Frontier, *, urls: int = 1, now: float = NOW, revisits: bool = False) -> Turn:
+    (turn,) = claim(frontier, 1, urls=urls, now=now, revisits=revisits)
+    return turn
+
+
+def urls_of(turn: Turn) -> list[str]:
+    return [item.url for item in turn.items]
+
+
+def settle(frontier: Frontier, *settled: Settled, now: float = NOW) -> Committed:
+    return frontier.commit(Step(settled=settled), now=now)
+
+
+def visited(url: str, *, time: float = NOW, again: float | None = None, status: int = 200) -> Done:
+    return Done(Visit(url=url, time=time, status=status), again=again)
+
+
+def finish(frontier: Frontier, turn: Turn, *, now: float = NOW, next_: float | None = None) -> None:
+    outcomes = [visited(item.url, time=now) for item in turn.items]
+    assert not settle(frontier, Settled(turn.token, outcomes, now if next_ is None else next_), now=now).lost
+
+
+def everything(frontier: Frontier, *, now: float) -> list[str]:
+    """All that waits, in the order in which it is offered; settled."""
+    found = []
+    while turns := claim(frontier, 100, urls=3, now=now):
+        for turn in turns:
+            found += urls_of(turn)
+            finish(frontier, turn, now=now)
+    return found
+
+
+# What is added
+
+
+def test_links_are_offered_first_in_first_out(frontier: Frontier) -> None:
+    links = [f"https://example.com/{number}" for number in (3, 1, 2, 9, 4)]
+    assert add(frontier, *links) == Committed(added=5)
+    assert urls_of(take(frontier, urls=10)) == links
+
+
+def test_a_link_that_is_known_is_counted_and_not_taken(frontier: Frontier) -> None:
+    add(frontier, "https://example.com/a")
+    assert add(frontier, "https://example.com/a", "https://example.com/b", "https://example.com/b") == Committed(1, 2)
+    assert urls_of(take(frontier, urls=10)) == ["https://example.com/a", "https://example.com/b"]
+
+
+def test_a_link_is_known_in_hand_and_when_it_was_visited(frontier: Frontier) -> None:
+    add(frontier, "https://example.com/a")
+    turn = take(frontier)
+    assert add(frontier, "https://example.com/a").known == 1
+    finish(frontier, turn)
+    assert add(frontier, "https://example.com/a").known == 1
+    assert frontier.stats().waiting == 0
+
+
+def test_the_lower_priority_number_comes_first(frontier: Frontier) -> None:
+    priorities = [5, 9, 0, 5, 0, 7, 1]
+    add(frontier, *(Link(f"https://example.com/{at}", 0, priority) for at, priority in enumerate(priorities)))
+    turn = take(frontier, urls=5)
+    assert [(item.priority, item.url[-1]) for item in turn.items] == [(0, "2"), (0, "4"), (1, "6"), (5, "0"), (5, "3")]
+
+
+def test_a_link_of_high_priority_overtakes_those_that_wait(frontier: Frontier) -> None:
+    add(frontier, *(f"https://example.com/{number}" for number in range(5)))
+    finish(frontier, take(frontier, urls=2))
+    add(frontier, Link("https://example.com/now", 1, 0))
+    assert urls_of(take(frontier, urls=2)) == ["https://example.com/now", "https://example.com/2"]
+
+
+def test_depth_and_priority_come_back_with_the_url(frontier: Frontier) -> None:
+    add(frontier, Link("https://example.com/", 3, 7))
+    (item,) = take(frontier).items
+    assert (item.url, item.depth, item.priority, item.attempts, item.last) == ("https://example.com/", 3, 7, 1, None)
+
+
+@pytest.mark.parametrize(
+    "link",
+    [Link("https://a.com/", 0, 10), Link("https://a.com/", 0, -1), Link("https://a.com/", -1), Link("ftp://a.com/")],
+    ids=["priority 10", "priority -1", "depth -1", "not http"],
+)
+def test_a_link_that_cannot_be_kept_refuses_the_whole_step(frontier: Frontier, link: Link) -> None:
+    with pytest.raises(BadInput):
+        add(frontier, "https://a.com/good", link)
+    assert frontier.stats().waiting == 0
+    assert add(frontier, "https://a.com/good").added == 1
+
+
+def test_a_lone_surrogate_is_refused(frontier: Frontier) -> None:
+    with pytest.raises(BadInput):
+        add(frontier, "https://a.com/\ud800")
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(tails=st.lists(TEXTS, unique=True, max_size=8))
+@example(
+    tails=["|", "\n", "\r\n", "\0", "'\"", "\u2028", "a b", "\t1\t2", "%00", "../../etc", "\U0001f600", "x" * 8000]
+)
+@example(tails=["y" * 65536])
+def test_any_text_of_a_url_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, tails: list[str]) -> None:
+    for name, make in BENCHES.items():
+        bench = make(tmp_path_factory.mktemp(name))
+        links = [f"https://example.com/{tail}" for tail in tails]
+        assert add(bench.frontier, *links).added == len(links)
+        if bench.durable:
+            bench.reopen()
+        assert add(bench.frontier, *links).known == len(links)
+        assert everything(bench.frontier, now=NOW) == links
+        assert [bench.frontier.visit(link) is not None for link in links] == [True] * len(links)
+        bench.close()
+
+
+def test_hosts_that_look_like_paths_stay_apart(frontier: Frontier, tmp_path: Path) -> None:
+    hosts = ["..", "con", "a" * 255, "A.com", "a.com", "-", "0", "[::1]", "xn--bcher-kva.example", "%2e%2e"]
+    add(frontier, *(f"https://{host}/" for host in hosts))
+    assert {turn.domain for turn in claim(frontier, 20)} == {domain_of(f"https://{host}/") for host in hosts}
+    assert {path.name for path in tmp_path.iterdir()} <= {"frontier"}
+
+
+# Turns
+
+
+def test_a_domain_has_one_turn_at_a_time(frontier: Frontier) -> None:
+    add(frontier, "https://a.com/1", "https://www.a.com/2", "https://b.com/1")
+    turns = claim(frontier)
+    assert [turn.domain for turn in turns] == ["a.com", "b.com"]
+    assert claim(frontier, now=NOW + LEASE - 1) == []
+    assert len({turn.token for turn in turns}) == 2
+    assert turns[0].until == NOW + LEASE
+
+
+def test_domains_come_in_the_order_in_which_they_may_be_asked(frontier: Frontier) -> None:
+    add(frontier, "https://a.com/1", "https://a.com/2", "https://b.com/1", "https://b.com/2", "https://c.com/1")
+    a, b = claim(frontier, 2)
+    finish(frontier, b, next_=NOW + 5)
+    finish(frontier, a, next_=NOW + 3)
+    add(frontier, "https://d.com/", now=NOW + 4)
+    assert [turn.domain for turn in claim(frontier, now=NOW + 10)] == ["c.com", "a.com", "d.com", "b.com"]
+
+
+def test_a_large_domain_does_not_starve_others(frontier: Frontier) -> None:
+    add(frontier, *(f"https://large.com/{number}" for number in range(50)), "https://small.com/")
+    seen = []
+    for second in range(3):
+        (turn,) = claim(frontier, 1, urls=5, now=NOW + second)
+        seen.append(turn.domain)
+        finish(frontier, turn, now=NOW + second, next_=NOW + second + 1)
+    assert seen == ["large.com", "small.com", "large.com"]
+
+
+def test_a_domain_is_not_asked_again_before_its_next_time(frontier: Frontier) -> None:
+    add(frontier, "https://a.com/1", "https://a.com/2")
+    finish(frontier, take(frontier), next_=NOW + 30)
+    assert frontier.next_turn() == NOW + 30
+    assert claim(frontier, now=NOW + 29.9) == []
+    assert urls_of(take(frontier, now=NOW + 30)) == ["https://a.com/2"]
+
+
+def test_a_link_that_comes_meanwhile_does_not_shorten_the_wait(frontier: Frontier) -> None:
+    add(frontier, "https://a.com/1")
+    finish(frontier, take(frontier), next_=NOW + 30)
+    add(frontier, "https://a.com/2", now=NOW + 1)
+    assert claim(frontier, now=NOW + 29) == []
+    assert urls_of(take(frontier, now=NOW + 30)) == ["https://a.com/2"]
+
+
+def test_a_link_for_a_domain_in_hand_waits_for_the_turn_to_end(frontier: Frontier) -> None:
+    add(frontier, "https://a.com/1")
+    turn = take(frontier)
+    add(frontier, "https://a.com/2")
+    assert claim(frontier) == []
+    finish(frontier, turn)
+    assert urls_of(take(frontier)) == ["https://a.com/2"]
+
+
+def test_the_hold_lasts_when_the_turn_ends_with_its_last_url(frontier: Frontier) -> None:
+    add(frontier, "https://a.com/1", "https://a.com/2", "https://a.com/3")
+    turn = take(frontier, urls=2)
+    settle(frontier, Settled(turn.token, [visited("https://a.com/1")]))
+    assert frontier.stats().in_hand == 1
+    assert frontier.stats().domains_in_hand == 1
+    settle(frontier, Settled(turn.token, [visited("https://a.com/2")]))
+    assert frontier.stats().domains_in_hand == 0
+    assert claim(frontier, now=NOW + HOLD - 1) == []
+    assert urls_of(take(frontier, now=NOW + HOLD)) == ["https://a.com/3"]
+
+
+def test_what_has_no_outcome_when_the_turn_ends_is_unused(frontier: Frontier) -> None:
+    add(frontier, *(f"https://a.com/{number}" for number in range(4)))
+    turn = take(frontier, urls=3)
+    settle(frontier, Settled(turn.token, [visited("https://a.com/1")], NOW))
+    items = take(frontier, urls=5).items
+    assert [(item.url[-1], item.attempts) for item in items] == [("0", 1), ("2", 1), ("3", 1)]
+
+
+def test_unused_comes_back_at_its_old_place_and_costs_no_attempt(frontier: Frontier) -> None:
+    add(frontier, *(f"https://a.com/{number}" for number in range(5)))
+    turn = take(frontier, urls=3)
+    outcomes = [Unused("https://a.com/2"), Unused("https://a.com/0", NOW + 5), visited("https://a.com/1")]
+    settle(frontier, Settled(turn.token, outcomes, NOW))
+    turn = take(frontier, urls=2)
+    assert [(item.url[-1], item.attempts) for item in turn.items] == [("2", 1), ("3", 1)]
+    settle(frontier, Settled(turn.token, [], NOW))
+    turn = take(frontier, urls=9, now=NOW + 5)
+    assert [item.url[-1] for item in turn.items] == ["0", "2", "3", "4"]
+
+
+def test_later_is_offered_when_its_time_has_come_with_one_attempt_more(frontier: Frontier) -> None:
+    add(frontier, "https://a.com/1", "https://a.com/2")
+    turn = take(frontier)
+    settle(frontier, Settled(turn.token, [Later("https://a.com/1", NOW + 50, "timeout")], NOW))
+    turn = take(frontier, urls=5)
+    assert urls_of(turn) == ["https://a.com/2"]
+    finish(frontier, turn)
+    assert frontier.stats().waiting == 1
+    assert frontier.next_turn() == NOW + 50
+    assert claim(frontier, now=NOW + 49) == []
+    (item,) = take(frontier, now=NOW + 50).items
+    assert (item.url, item.attempts) == ("https://a.com/1", 2)
+
+
+def test_an_outcome_for_a_url_that_is_not_in_hand_changes_nothing(frontier: Frontier) -> None:
+    add(frontier, "https://a.com/1", "https://a.com/2")
+    turn = take(frontier)
+    outcomes = [visited("https://a.com/2"), visited("https://a.com/never"), visited("https://a.com/1")]
+    settle(frontier, Settled(turn.token, [*outcomes, Later("https://a.com/1", 0.0, "again")], NOW))
+    assert (frontier.stats().visited, frontier.stats().waiting) == (1, 1)
+    assert frontier.visit("https://a.com/2") is None
+
+
+def test_one_step_may_settle_a_turn_in_parts(frontier: Frontier) -> None:
+    add(frontier, "https://a.com/1", "https://a.com/2")
+    turn = take(frontier, urls=2)
+    parts = [Settled(turn.token, [visited(url)]) for url in urls_of(turn)]
+    assert settle(frontier, *parts, Settled(turn.token, [], NOW)) == Committed()
+    assert frontier.stats().visited == 2
+
+
+# Leases
+
+
+def test_a_lease_that_is_over_offers_its_urls_again_in_their_order(frontier: Frontier) -> None:
+    add(frontier, *(f"https://a.com/{number}" for number in range(5)))
+    turn = take(frontier, urls=3)
+    settle(frontier, Settled(turn.token, [visited("https://a.com/1")]))
+    again = take(frontier, urls=9, now=NOW + HOLD)
+    assert [item.url[-1] for item in again.items] == ["0", "2", "3", "4"]
+    assert [item.attempts for item in again.items] == [1, 1, 1, 1]
+    assert frontier.stats().expired == 1
+
+
+def test_the_hold_outlasts_a_shorter_lease(frontier: Frontier) -> None:
+    add(frontier, "https://a.com/1")
+    take(frontier)
+    assert frontier.next_turn() == NOW + HOLD
+    assert claim(frontier, now=NOW + LEASE + 1) == []
+    assert len(claim(frontier, now=NOW + HOLD)) == 1
+
+
+def test_a_lease_outlasts_a_shorter_hold(frontier: Frontier) -> None:
+    add(frontier, "https://a.com/1")
+    frontier.claim(1, urls=1, now=NOW, lease=60, hold=1)
+    assert frontier.next_turn() == NOW + 60
+    assert claim(frontier, now=NOW + 59) == []
+    assert len(claim(frontier, now=NOW + 60)) == 1
+
+
+def test_an_outcome_after_the_lease_changes_nothing_and_is_told(frontier: Frontier) -> None:
+    add(frontier, "https://a.com/1")
+    turn = take(frontier)
+    late = Settled(turn.token, [visited("https://a.com/1")], NOW + 500)
+    assert settle(frontier, late, now=NOW + LEASE).lost == {turn.token}
+    again = take(frontier, now=NOW + HOLD)
+    assert urls_of(again) == ["https://a.com/1"]
+    assert settle(frontier, late, now=NOW + HOLD).lost == {turn.token}
+    assert frontier.visit("https://a.com/1") is None
+    finish(frontier, again, now=NOW + HOLD)
+    assert settle(frontier, late, Settled(999, []), now=NOW + HOLD).lost == {turn.token, 999}
+    assert frontier.stats().pages == 1
+
+
+def test_the_rest_of_a_step_with_a_lost_token_counts(frontier: Frontier) -> None:
+    add(frontier, "https://a.com/1", "https://b.com/1")
+    a, b = claim(frontier)
+    frontier.extend([b.token], now=NOW + 1, lease=LEASE)
+    step = Step(
+        settled=[Settled(turn.token, [visited(turn.items[0].url)], NOW) for turn in (a, b)],
+        links=[Link("https://c.com/")],
+        notes={"k": "v"},
+    )
+    assert frontier.commit(step, now=NOW + LEASE) == Committed(1, 0, 0, frozenset({a.token}))
+    assert frontier.visit("https://b.com/1") is not None
+    assert frontier.notes() == {"k": "v"}
+
+
+def test_a_lease_can_be_extended_while_it_lasts(frontier: Frontier) -> None:
+    add(frontier, "https://a.com/1", "https://b.com/1")
+    a, b = claim(frontier)
+    assert frontier.extend([a.token, 77], now=NOW + 50, lease=LEASE) == {77}
+    assert frontier.extend([b.token], now=NOW + LEASE, lease=LEASE) == {b.token}
+    done = settle(frontier, *(Settled(turn.token, [], NOW + 80) for turn in (a, b)), now=NOW + 70)
+    assert done.lost == {b.token}
+
+
+def test_tokens_are_never_given_twice(durable: Bench) -> None:
+    add(durable.frontier, "https://a.com/1", "https://a.com/2")
+    first = take(durable.frontier)
+    finish(durable.frontier, first)
+    second = take(durable.reopen())
+    assert second.token > first.token
+
+
+# What was visited
+
+
+def test_a_visit_is_found_by_its_url_and_by_its_time(frontier: Frontier) -> None:
+    urls = [f"https://site{number}.com/" for number in range(30)]
+    add(frontier, *urls)
+    full = {}
+    for number, turn in enumerate(claim(frontier, 50)):
+        visit = Visit(
+            url=turn.items[0].url,
+            time=NOW + 100 - number,
+            status=200,
+            depth=2,
+            file="crawl-data/x.warc.gz",
+            offset=5_000_000_000,
+            length=12,
+            record_id="<urn:uuid:1>",
+            digest="sha1:X",
+            etag='"é"',
+            modified="yesterday",
+            interval=3.5,
+            error="timeout: connect",
+        )
+        full[visit.url] = visit
+        settle(frontier, Settled(turn.token, [Done(visit)]))
+    assert all(frontier.visit(url) == full[url] for url in urls)
+    assert frontier.visit("https://site0.com/other") is None
+    times = [visit.time for visit in frontier.visits()]
+    assert times == sorted(times)
+    assert len(times) == 30
+    assert [visit.time for visit in frontier.visits(since=NOW + 80, until=NOW + 83)] == [NOW + 80, NOW + 81, NOW + 82]
+
+
+def test_what_is_no_page_is_visited_but_not_counted_as_a_page(frontier: Frontier) -> None:
+    add(frontier, "https://a.com/1", "https://a.com/2")
+    turn = take(frontier, urls=2)
+    first, second = (Visit(url=url, time=NOW, error="robots: disallowed") for url in urls_of(turn))
+    settle(frontier, Settled(turn.token, [Done(first, is_page=False), Done(second)]))
+    assert (frontier.stats().visited, frontier.stats().pages) == (2, 1)
+
+
+def test_a_revisit_is_offered_only_to_those_who_ask_for_it(frontier: Frontier) -> None:
+    add(frontier, Link("https://a.com/1", 4, 3))
+    turn = take(frontier)
+    done = Done(Visit(url="https://a.com/1", time=NOW, depth=4, etag="x"), again=NOW + 100)
+    settle(frontier, Settled(turn.token, [done], NOW))
+    assert frontier.stats().revisits == 1
+    assert frontier.next_turn() is None
+    assert frontier.next_turn(revisits=True) == NOW + 100
+    assert claim(frontier, now=NOW + 200) == []
+    assert claim(frontier, now=NOW + 99, revisits=True) == []
+    (item,) = take(frontier, now=NOW + 100, revisits=True).items
+    assert (item.url, item.depth, item.priority, item.attempts, item.last) == ("https://a.com/1", 4, 3, 1, done.visit)
+    assert (frontier.stats().in_hand, frontier.stats().visited, frontier.stats().revisits) == (1, 0, 0)
+
+
+def test_a_second_visit_takes_the_place_of_the_first(frontier: Frontier) -> None:
+    add(frontier, "https://a.com/1")
+    settle(frontier, Settled(take(frontier).token, [visited("https://a.com/1", again=NOW + 10)], NOW))
+    turn = take(frontier, now=NOW + 10, revisits=True)
+    settle(frontier, Settled(turn.token, [visited("https://a.com/1", time=NOW + 10, status=304)], NOW), now=NOW + 10)
+    assert [(visit.status, visit.time) for visit in frontier.visits()] == [(304, NOW + 10)]
+    stats = frontier.stats()
+    assert (stats.visited, stats.pages, stats.revisits, stats.waiting, stats.in_hand) == (1, 2, 0, 0, 0)
+    assert claim(frontier, now=NOW + 1000, revisits=True) == []
+
+
+@pytest.mark.parametrize("how", ["later", "unused", "lease over"])
+def test_a_revisit_that_did_not_come_about_stays_a_revisit(frontier: Frontier, how: str) -> None:
+    add(frontier, "https://a.com/1")
+    settle(frontier, Settled(take(frontier).token, [visited("https://a.com/1", again=NOW + 10)], NOW))
+    turn = take(frontier, now=NOW + 10, revisits=True)
+    outcomes = {"later": [Later("https://a.com/1", NOW + 300, "x")], "unused": [Unused("https://a.com/1", NOW + 300)]}
+    if how in outcomes:
+        settle(frontier, Settled(turn.token, outcomes[how], NOW), now=NOW + 10)
+        assert frontier.next_turn(revisits=True) == NOW + 300
+    assert claim(frontier, now=NOW + 300) == []
+    (item,) = take(frontier, now=NOW + 300, revisits=True).items
+    assert item.attempts == (2 if how == "later" else 1)
+    assert item.last is not None
+
+
+def test_order_within_a_priority_is_retries_then_revisits_then_new_ones(frontier: Frontier) -> None:
+    links = {"retry": 5, "old": 5, "older": 5, "new": 5, "urgent": 4}
+    add(frontier, *(Link(f"https://a.com/{name}", 0, priority) for name, priority in links.items() if name != "new"))
+    turn = take(frontier, urls=9)
+    outcomes = [
+        visited("https://a.com/old", again=NOW + 6),
+        visited("https://a.com/older", again=NOW + 5),
+        visited("https://a.com/urgent", again=NOW + 7),
+        Later("https://a.com/retry", NOW + 8, "x"),
+    ]
+    settle(frontier, Settled(turn.token, outcomes, NOW))
+    add(frontier, "https://a.com/new")
+    found = [item.url.rpartition("/")[2] for item in take(frontier, urls=9, now=NOW + 9, revisits=True).items]
+    assert found == ["urgent", "retry", "older", "old", "new"]
+
+
+# What else is kept
+
+
+def test_an_excluded_domain_is_neither_taken_nor_offered(frontier: Frontier) -> None:
+    add(frontier, "https://a.com/1", "https://b.com/1")
+    assert frontier.exclude(["a.com", "c.com"]) == 2
+    assert frontier.exclude(["a.com", "d.com"]) == 1
+    assert list(frontier.excluded()) == ["a.com", "c.com", "d.com"]
+    assert add(frontier, "https://a.com/2", "https://www.c.com/1", "https://b.com/2") == Committed(1, 0, 2)
+    assert [turn.domain for turn in claim(frontier)] == ["b.com"]
+    assert frontier.include(["a.com", "c.com", "never.com"]) == 2
+    assert [turn.domain for turn in claim(frontier)] == ["a.com"]
+    assert add(frontier, "https://a.com/2") == Committed(1)
+
+
+def test_a_turn_of_a_domain_that_is_excluded_meanwhile_can_be_settled(frontier: Frontier) -> None:
+    add(frontier, "https://a.com/1", "https://a.com/2")
+    turn = take(frontier)
+    frontier.exclude(["a.com"])
+    finish(frontier, turn)
+    assert claim(frontier, now=NOW + 1000) == []
+    assert frontier.next_turn() is None
+    assert (frontier.stats().waiting, frontier.stats().visited) == (1, 1)
+
+
+def test_gates_keep_the_last_time_given(frontier: Frontier) -> None:
+    frontier.commit(Step(gates={"host:a.com": 5.0, "addr:192.0.2.1": 6.5}), now=NOW)
+    frontier.commit(Step(gates={"host:a.com": 4.0}), now=NOW)
+    assert frontier.gates(["host:a.com", "addr:192.0.2.1", "host:b.com"]) == {"host:a.com": 4.0, "addr:192.0.2.1": 6.5}
+
+
+def test_robots_are_kept_by_origin(frontier: Frontier) -> None:
+    first = Robots(origin="https://a.com", fetched=NOW, expires=NOW + 5, status=200, body=b"User-agent: *\x00\xff")
+    frontier.commit(Step(robots=[first]), now=NOW)
+    assert frontier.robots("https://a.com") == first
+    assert frontier.robots("http://a.com") is None
+    second = Robots(origin="https://a.com", fetched=NOW + 9, expires=NOW + 10, failing_since=NOW)
+    frontier.commit(Step(robots=[second]), now=NOW)
+    assert frontier.robots("https://a.com") == second
+
+
+def test_notes_are_kept_under_their_names(frontier: Frontier) -> None:
+    frontier.commit(Step(notes={"a": "1", "b": "2"}), now=NOW)
+    frontier.commit(Step(notes={"b": "é\n|"}), now=NOW)
+    assert frontier.notes() == {"a": "1", "b": "é\n|"}
+
+
+def test_stats_count_every_url_once(frontier: Frontier) -> None:
+    add(frontier, *(f"https://site{number % 3}.com/{number}" for number in range(12)))
+    a, b, c = claim(frontier, urls=2)
+    settle(frontier, Settled(a.token, [visited(a.items[0].url, again=NOW + 9), Later(a.items[1].url, NOW, "x")], NOW))
+    settle(frontier, Settled(b.token, [visited(b.items[0].url)]))
+    stats = frontier.stats()
+    assert (stats.waiting, stats.in_hand, stats.visited, stats.revisits) == (7, 3, 2, 1)
+    assert (stats.domains, stats.domains_waiting, stats.domains_in_hand) == (3, 1, 2)
+    assert c.items
+
+
+def test_an_empty_frontier_has_no_next_turn(frontier: Frontier) -> None:
+    assert frontier.next_turn() is None
+    assert frontier.next_turn(revisits=True) is None
+    assert claim(frontier, revisits=True) == []
+    assert frontier.commit(Step(), now=NOW) == Committed()
+    assert list(frontier.visits()) == []
+
+
+def test_next_turn_tells_how_long_a_domain_has_been_due(frontier: Frontier) -> None:
+    add(frontier, "https://a.com/", now=NOW + 3)
+    add(frontier, "https://b.com/", now=NOW + 1)
+    assert frontier.next_turn() == NOW + 1
+
+
+# Over restarts
+
+
+def test_all_is_there_after_a_restart(durable: Bench) -> None:
+    frontier = durable.frontier
+    add(frontier, *(Link(f"https://site{number % 4}.com/{number}", number, number % 10) for number in range(40)))
+    turns = claim(frontier, urls=2)
+    frontier.commit(
+        Step(gates={"host:x": 1.0}, notes={"n": "v"}, robots=[Robots(origin="o", fetched=1, expires=2)]), now=NOW
+    )
+    for turn in turns:
+        outcomes = [visited(turn.items[0].url, again=NOW + 500), Later(turn.items[1].url, NOW + 300, "x")]
+        settle(frontier, Settled(turn.token, outcomes, NOW + 7))
+    frontier.exclude(["site0.com"])
+    before = frontier.stats(), list(frontier.visits()), frontier.next_turn(), frontier.next_turn(revisits=True)
+    frontier = durable.reopen()
+    assert (
+        frontier.stats(),
+        list(frontier.visits()),
+        frontier.next_turn(),
+        frontier.next_turn(revisits=True),
+    ) == before
+    assert (frontier.gates(["host:x"]), frontier.notes(), list(frontier.excluded())) == (
+        {"host:x": 1.0},
+        {"n": "v"},
+        ["site0.com"],
+    )
+    assert frontier.robots("o") == Robots(origin="o", fetched=1, expires=2)
+    assert claim(frontier, now=NOW + 6) == []
+    assert len(everything(frontier, now=NOW + 400)) == 27
+
+
+def test_a_restart_does_not_ask_a_domain_before_its_hold(durable: Bench) -> None:
+    add(durable.frontier, "https://a.com/1")
+    take(durable.frontier)
+    frontier = durable.reopen()
+    assert claim(frontier, now=NOW + HOLD - 1) == []
+    assert urls_of(take(frontier, now=NOW + HOLD)) == ["https://a.com/1"]
+
+
+def test_fifty_workers_get_every_url_once(frontier: Frontier) -> None:
+    """50 logical workers on 100 domains with 2 URLs each, in turns that a fixed die chooses."""
+    links = [f"https://site{number % 100}.com/{number}" for number in range(200)]
+    add(frontier, *links)
+    dice, now, got = random.Random(5), NOW, list[str]()
+    hands: dict[int, Turn] = {}
+    while len(got) < 200 or hands:
+        worker = dice.randrange(50)
+        now += 1
+        if turn := hands.pop(worker, None):
+            finish(frontier, turn, now=now, next_=now + dice.randrange(20))
+        elif turns := frontier.claim(1, urls=1, now=now, lease=1e6, hold=1e6):
+            hands[worker] = turns[0]
+            got += urls_of(turns[0])
+    assert sorted(got) == sorted(links)
+    assert frontier.stats().visited == 200
+
+
+def test_threads_get_every_url_once(frontier: Frontier) -> None:
+    links = [f"https://site{number % 40}.com/{number}" for number in range(160)]
+    add(frontier, *links)
+    got: list[str] = []
+
+    def work() -> None:
+        while turns := claim(frontier, 3, urls=2, now=NOW):
+            for turn in turns:
+                got.extend(urls_of(turn))
+                finish(frontier, turn, now=NOW)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(got) == sorted(links)
+
+
+def test_compaction_changes_no_answer(bench: Bench) -> None:
+    frontier = bench.frontier
+    links = [
+        Link(f"https://site{number % 3}.com/{'x' * (number % 50)}{number}", 0, number % 2) for number in range(200)
+    ]
+    for start in range(0, 200, 20):
+        add(frontier, *links[start : start + 20])
+    for turn in claim(frontier, urls=30):
+        finish(frontier, turn)
+    frontier.compact()
+    if bench.durable:
+        frontier = bench.reopen()
+    assert add(frontier, *links).known == 200
+    rest = everything(frontier, now=NOW + 1)
+    visits = [visit.url for visit in frontier.visits()]
+    assert len(rest) == 110
+    assert sorted(visits) == sorted(link.url for link in links)
