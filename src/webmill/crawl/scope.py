@@ -1,0 +1,160 @@
+"""Which URLs belong to a crawl.
+
+    scope = Scope(ScopeRules(kind="domain", exclude=("/login",)), seeds=["https://example.com/"], year=2024)
+    scope.decide("https://shop.example.com/login", 1)   # "excluded"
+
+| code | the URL |
+|---|---|
+| url_too_long | is longer than 2,000 characters |
+| too_deep | is more than `max_depth` links from a seed; 0 means the seeds alone |
+| out_of_scope | lies elsewhere than the seeds, see below |
+| excluded | has one of the patterns `exclude` in it |
+| not_included | has none of the patterns `include` in it |
+| extension | is by its name no text: an image, a film, an archive |
+| trap_… | falls into a trap, see `traps.py` |
+
+`host`: the hosts of the seeds, with and without `www.` (a seed that is redirected from one to the other would end the
+crawl). `domain`: their registered domains. `path`: the folders of the seeds, on their hosts: `/docs/` for the seed
+`/docs/a.html`; for `/docs`, which names no file, `/docs` and all below it. `any`: everywhere.
+
+Seeds, and what they are redirected to, are asked for whatever their names look like: neither `include` nor extensions
+nor traps are asked at depth 0. It costs the same for one seed and for 100,000.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+import re2
+
+from webmill.crawl.traps import TrapRules, Traps
+from webmill.errors import Misconfigured
+from webmill.formats.domains import registered_domain
+from webmill.formats.urls import host_of
+
+Kind = Literal["host", "domain", "path", "any"]
+
+# By their names no text. .csv, .json, .sql and .xml are text; .com, .ai, .app and the like end names of sites, too.
+_NO_TEXT = """
+    avif bmp eps gif heic ico indd jpeg jpg jxl png psd svg tif tiff webp
+    3gp aac aiff avi flac flv m4a m4v mid midi mkv mov mp3 mp4 mpeg mpg oga ogg ogv opus swf wav webm wma wmv
+    doc docm docx dotx epub mobi odp ods odt pdf pps ppsx ppt pptx rtf xls xlsb xlsm xlsx
+    7z ace apk bz2 cab deb dmg gz iso jar lz4 lzma msi pkg rar rpm tar tbz2 tgz txz war xz zip zst
+    bat bin dat db dll dylib exe pyc sqlite vmdk
+    eot otf ttf woff woff2
+"""
+NO_TEXT = frozenset(_NO_TEXT.split())
+
+
+class ScopeRules(msgspec.Struct, frozen=True, kw_only=True):
+    kind: Kind = "host"
+    include: tuple[str, ...] = ()  # RE2, found anywhere in the URL
+    exclude: tuple[str, ...] = ()
+    max_depth: int | None = None
+    max_length: int = 2000
+    extensions: frozenset[str] = NO_TEXT  # that are skipped, in lower case, without the dot
+    traps: TrapRules | None = TrapRules()
+
+
+class Scope:
+    """`seeds` are normalised URLs. Misconfigured for a pattern that RE2 cannot read."""
+
+    def __init__(self, rules: ScopeRules, *, seeds: Iterable[str], year: int) -> None:
+        self._rules = rules
+        self._include, self._exclude = _pattern(rules.include), _pattern(rules.exclude)
+        self._traps = Traps(rules.traps, year=year) if rules.traps else None
+        self._places: set[str] = set()  # hosts or domains
+        self._folders: dict[str, set[str]] = {}  # of a host
+        for seed in seeds:
+            self._add(seed)
+
+    def decide(self, url: str, depth: int) -> str | None:
+        """None for a normalised URL that is to be asked for, or the code why it is not."""
+        reason = self._decide_place(url, depth)
+        if reason or depth == 0:
+            return reason
+        if self._include and not self._include.search(url):
+            return "not_included"
+        if extension_of(url) in self._rules.extensions:
+            return "extension"
+        return self._traps.find(url) if self._traps else None
+
+    def decide_sitemap(self, url: str) -> str | None:
+        """Whether a sitemap is read: it may lie in any folder of its host, and be packed."""
+        if len(url) > self._rules.max_length:
+            return "url_too_long"
+        if self._rules.kind != "any" and _place(host_of(url), self._rules.kind) not in self._places:
+            return "out_of_scope"
+        return "excluded" if self._exclude and self._exclude.search(url) else None
+
+    def _decide_place(self, url: str, depth: int) -> str | None:
+        if len(url) > self._rules.max_length:
+            return "url_too_long"
+        if self._rules.max_depth is not None and depth > self._rules.max_depth:
+            return "too_deep"
+        if self._rules.kind != "any" and not self._is_near(url):
+            return "out_of_scope"
+        return "excluded" if self._exclude and self._exclude.search(url) else None
+
+    def _add(self, seed: str) -> None:
+        kind, host = self._rules.kind, host_of(seed)
+        if kind == "any":
+            return
+        self._places.add(_place(host, kind))
+        if kind == "path":
+            self._folders.setdefault(_place(host, kind), set()).add(_folder_of(seed))
+
+    def _is_near(self, url: str) -> bool:
+        place = _place(host_of(url), self._rules.kind)
+        return place in self._places and (self._rules.kind != "path" or self._is_in_folder(place, url))
+
+    def _is_in_folder(self, place: str, url: str) -> bool:
+        folders, path = self._folders[place], _path_of(url) + "/"
+        at = path.find("/")
+        while at >= 0:
+            if path[: at + 1] in folders:
+                return True
+            at = path.find("/", at + 1)
+        return False
+
+
+def extension_of(url: str) -> str:
+    """In lower case, of the last segment of the path. Empty also for `File:Mill.jpg`: wikis call pages so."""
+    name = _path_of(url).rpartition("/")[2]
+    stem, dot, extension = name.rpartition(".")
+    return extension.lower() if dot and ":" not in stem else ""
+
+
+def _place(host: str, kind: Kind) -> str:
+    if kind == "domain":
+        return registered_domain(host) or host
+    return host.removeprefix("www.")
+
+
+def _path_of(url: str) -> str:
+    path = url.partition("?")[0]
+    return path[path.find("/", 8) :]  # behind `https://`
+
+
+def _folder_of(seed: str) -> str:
+    folder, _, name = _path_of(seed).rpartition("/")
+    return f"{folder}/{name}/" if name and "." not in name else f"{folder}/"
+
+
+def _pattern(patterns: tuple[str, ...]) -> re2._Regexp | None:
+    """All in one, so that a hundred cost little more than one."""
+    options = re2.Options()
+    options.log_errors = False
+    for pattern in patterns:
+        try:
+            re2.compile(pattern, options)
+        except (re2.error, UnicodeError) as error:
+            raise Misconfigured(
+                f"the pattern {pattern!r} is not one of RE2 ({error}): see https://github.com/google/re2/wiki/Syntax"
+            ) from error
+    try:
+        return re2.compile("|".join(f"(?:{pattern})" for pattern in patterns), options) if patterns else None
+    except re2.error as error:
+        raise Misconfigured(f"{len(patterns)} patterns are too much for RE2 ({error}): give fewer") from error
