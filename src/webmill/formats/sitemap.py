@@ -36,6 +36,13 @@ _FEED_ENTRIES = frozenset(("item", "entry"))
 _FEED_FIELDS = {"link": "loc", "pubdate": "lastmod", "updated": "lastmod", "date": "lastmod"}
 _MAPS = frozenset(("urlset", "sitemapindex"))
 _FEEDS = frozenset(("rss", "feed", "rdf"))
+# How a document begins, up to its root or its document type.
+_PEEK = 4096
+_BEGINS = re.compile(
+    rb"(?:\s++|<\?[^>]*+>|<!--(?:[^-]++|-(?!->))*+-->)*+<(?:!DOCTYPE\s++)?+(?:[\w.-]++:)?+"
+    rb"(?:urlset|sitemapindex|rss|feed|rdf)(?=[\s/>])",
+    re.IGNORECASE,
+).match
 _FREQUENCIES = frozenset(("always", "hourly", "daily", "weekly", "monthly", "yearly", "never"))
 _NUMBER = re.compile(r"[0-9]{1,3}(?:\.[0-9]{0,9})?|\.[0-9]{1,9}").fullmatch
 
@@ -75,6 +82,23 @@ def read_sitemap(data: bytes, *, limits: Limits = DEFAULT_LIMITS) -> Sitemap:
     else:
         _read_lines(decode_page(data).text, entries)
     return Sitemap(entries.urls, entries.sitemaps, dict(flaws))
+
+
+def looks_like_sitemap(data: bytes) -> bool:
+    """By its first bytes. A list is one when they hold nothing but URLs."""
+    if data.startswith(_GZIP):
+        bounds = content_coding.Limits(output=_PEEK)
+        data = content_coding.decode(data[:_PEEK], ("gzip",), limits=bounds).data
+    head = data[:_PEEK]
+    if head.startswith(_UTF16_MARKS):
+        head = decode_page(head).text.encode("utf-8", "replace")
+    head = head.removeprefix(b"\xef\xbb\xbf").lstrip(_SPACE)
+    if head.startswith(b"<"):
+        return _BEGINS(head) is not None
+    lines = [line for line in head.splitlines() if line.strip()]
+    if len(data) >= _PEEK:
+        lines = lines[:-1] or lines  # the last may be cut
+    return bool(lines) and all(line.strip()[:8].lower().startswith((b"http://", b"https://")) for line in lines)
 
 
 class _Enough(Exception):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webmill.errors import BadInput
-from webmill.formats.sitemap import Limits, Sitemap, SitemapUrl, read_sitemap
+from webmill.formats.sitemap import Limits, Sitemap, SitemapUrl, looks_like_sitemap, read_sitemap
 from webmill.formats.urls import MAX_URL
 
 SPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
@@ -130,6 +130,30 @@ def test_namespaces_and_white_space_do_not_matter(root: str) -> None:
 def test_only_encodings_of_the_web_are_believed(label: str, raw: bytes, read: str) -> None:
     data = b'<?xml version="1.0" encoding="%s"?><urlset><url><loc>%s</loc></url></urlset>' % (label.encode(), raw)
     assert locs(read_sitemap(data)) == [read]
+
+
+@pytest.mark.parametrize("packed", ["plain", "gzip"])
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        *((text.encode(), True) for text in (FULL, INDEX, RSS, RDF, ATOM)),
+        (FULL.encode("utf-16"), True),
+        (b'\xef\xbb\xbf\n<?xml version="1.0"?><?xml-stylesheet href="a"?><!-- <html> - --><urlset/>', True),
+        (b"<!DOCTYPE urlset [<!ENTITY a 'b'>]><urlset/>", True),
+        (b"https://a/" + b"x" * 3000 + b"\r\n" + b"https://b/" + b"y" * 3000, True),
+        (b"https://a/", True),
+        (b"<!DOCTYPE html><html><rss>", False),
+        (b"<html><!-- <urlset> -->", False),
+        (b"<!-- " + b"-" * 5000 + b"<urlset>", False),
+        (b"<feedback>", False),
+        (b"https://a/\nis a page\n", False),
+        (b"", False),
+        (b"\x89PNG", False),
+    ],
+    ids=range(17),
+)
+def test_a_map_is_known_by_how_it_begins(data: bytes, expected: bool, packed: str) -> None:
+    assert looks_like_sitemap(gzip.compress(data, mtime=0) if packed == "gzip" else data) is expected
 
 
 # --- what is broken ---------------------------------------------------------------------------------------------------
