@@ -76,7 +76,8 @@ class Connection(asyncio.Protocol):
         ssl_object = transport.get_extra_info("ssl_object")
         if ssl_object is not None:
             name, _, _ = ssl_object.cipher() or ("", "", 0)
-            self.tls = ((ssl_object.version() or "").replace("TLSv", "tls/"), name)
+            version = (ssl_object.version() or "").removeprefix("TLSv")
+            self.tls = (f"tls/{version}" if "." in version else f"tls/{version}.0", name)
 
     def data_received(self, data: bytes) -> None:
         reception = self._reception
