@@ -1,0 +1,143 @@
+"""A crawl as a person watches it: a panel on a terminal that fits 80 columns, else a plain line now and then."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TextIO
+
+from webmill.flows.crawl.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from rich.live import Live
+    from rich.table import Table
+
+EVERY_LINE = 10.0
+EVERY_PANEL = 0.25
+WINDOW = 10.0  # seconds over which speeds are measured
+KINDS = 4  # of errors that are shown
+
+
+class View:
+    """`with View(...) as view: view.show(snapshot)`; showing often costs next to nothing."""
+
+    def __init__(
+        self,
+        *,
+        quiet: bool,
+        stream: TextIO,
+        limit: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._quiet, self._stream, self._limit, self._clock = quiet, stream, limit, clock
+        self._is_terminal = stream.isatty() and not quiet
+        self._started = self._next = clock()
+        self._past: deque[tuple[float, int, int]] = deque()
+        self._live: Live | None = None
+
+    def __enter__(self) -> Self:
+        if self._is_terminal:
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live(console=Console(file=self._stream), refresh_per_second=4, transient=True)
+            self._live.start()
+        else:
+            self._next += EVERY_LINE
+        return self
+
+    def show(self, seen: Snapshot) -> None:
+        now = self._clock()
+        if self._quiet or now < self._next:
+            return
+        self._next = now + (EVERY_PANEL if self._live else EVERY_LINE)
+        self._past.append((now, seen.pages, seen.bytes))
+        while len(self._past) > 2 and now - self._past[0][0] > WINDOW:
+            self._past.popleft()
+        if self._live:
+            self._live.update(self.panel(seen, now))
+        else:
+            print(self.line(seen, now), file=self._stream, flush=True)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._live.stop()
+
+    # --- how it looks ---
+
+    def line(self, seen: Snapshot, now: float) -> str:
+        pages, size = self._speeds()
+        parts = [
+            f"{age(now - self._started)}  {seen.pages:,} pages ({pages:,.1f}/s)",
+            f"{amount(seen.bytes)} ({amount(size)}/s)",
+            f"{seen.waiting:,} waiting",
+            f"{seen.turns:,} domains active",
+        ]
+        if seen.errors:
+            parts.append(f"errors: {kinds(seen.errors)}")
+        return ", ".join(parts) + (f", NOT WRITING: {seen.trouble}" if seen.trouble else "")
+
+    def panel(self, seen: Snapshot, now: float) -> Table:
+        from rich.table import Table
+        from rich.text import Text
+
+        pages, size = self._speeds()
+        of = f" of {self._limit:,}" if self._limit else ""
+        rows = [
+            ("pages", f"{seen.pages:,}{of}", f"{pages:,.1f}/s"),
+            ("bytes", amount(seen.bytes), f"{amount(size)}/s"),
+            ("waiting", f"{seen.waiting:,} URLs", f"{seen.domains_waiting:,} domains"),
+            ("active", f"{seen.turns:,} domains", f"{seen.in_hand:,} URLs in hand"),
+            ("answers", kinds(seen.statuses) or "none yet", f"{mean(seen)} each"),
+        ]
+        if seen.errors:
+            rows.append(("errors", f"{sum(seen.errors.values()):,}", kinds(seen.errors)))
+        if seen.refused:
+            rows.append(("refused", f"{sum(seen.refused.values()):,}", kinds(seen.refused)))
+        if seen.slowest:
+            host, seconds = seen.slowest[0]
+            rows.append(("slowest", host[:40], f"{seconds:.1f} s"))
+        table = Table.grid(padding=(0, 2))
+        table.add_column(style="bold")
+        table.add_column(no_wrap=True, max_width=42)
+        table.add_column(style="dim", no_wrap=True, max_width=26)
+        table.add_row("crawling", age(now - self._started), "Ctrl-C stops; run again to go on")
+        for row in rows:  # hosts and reasons come from the web: they are text, never markup
+            table.add_row(*(Text(cell, overflow="ellipsis") for cell in row))
+        if seen.trouble:
+            table.add_row(Text("PAUSED", style="bold red"), Text(seen.trouble, overflow="fold"), "")
+        return table
+
+    def _speeds(self) -> tuple[float, float]:
+        (first, pages, size), (last, pages_now, size_now) = self._past[0], self._past[-1]
+        seconds = max(last - first, 1e-9)
+        return ((pages_now - pages) / seconds, (size_now - size) / seconds) if last > first else (0.0, 0.0)
+
+
+def kinds(counts: Mapping[str, int]) -> str:
+    """The most frequent, in words: `timeout 12, dns_notfound 3`."""
+    most = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    rest = sum(count for _, count in most[KINDS:])
+    return ", ".join([f"{name} {count:,}" for name, count in most[:KINDS]] + [f"others {rest:,}"] * bool(rest))
+
+
+def mean(seen: Snapshot) -> str:
+    return f"{1000 * seen.seconds / seen.fetched:,.0f} ms" if seen.fetched else "-"
+
+
+def amount(size: float) -> str:
+    for unit in ("B", "KB", "MB", "GB"):
+        if size < 999.5:
+            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+def age(seconds: float) -> str:
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}"

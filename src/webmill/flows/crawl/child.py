@@ -1,0 +1,169 @@
+"""What one process of a crawl runs: open the shard's parts, listen to the parent, crawl until told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from collections.abc import Coroutine
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from functools import partial
+from multiprocessing.connection import Connection
+
+import msgspec
+
+from webmill.archive.writer import Software, WarcWriter
+from webmill.crawl.fetch import Fetcher, Resolver, Vetting
+from webmill.crawl.fetch import Limits as FetchLimits
+from webmill.crawl.frontier.base import Frontier
+from webmill.crawl.robots import Policy
+from webmill.crawl.scope import NO_TEXT, Scope, ScopeRules
+from webmill.crawl.traps import TrapRules
+from webmill.errors import WebmillError
+from webmill.flows.crawl.asking import Asker
+from webmill.flows.crawl.desk import Desk
+from webmill.flows.crawl.mail import Mail
+from webmill.flows.crawl.options import AGENT, Options
+from webmill.flows.crawl.page import Reader
+from webmill.flows.crawl.payloads import Payloads
+from webmill.flows.crawl.quota import Quota
+from webmill.flows.crawl.robots import RobotsKeeper
+from webmill.flows.crawl.robots_asking import RobotsAsking
+from webmill.flows.crawl.shard import Shard
+from webmill.flows.crawl.visitor import Visitor
+from webmill.infra import atomic
+from webmill.infra.clock import Anchor, SteadyClock
+
+log = logging.getLogger(__name__)
+
+
+def main(options: Options, shard: int, shards: int, parent: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent tells us
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        run_loop(crawl(options, shard, shards, parent))
+    except WebmillError as error:
+        parent.send(("failed", str(error)))
+    finally:
+        parent.close()
+
+
+def run_loop(work: Coroutine[object, object, None]) -> None:
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(work)
+    else:
+        uvloop.run(work)
+
+
+async def crawl(options: Options, shard: int, shards: int, parent: Connection) -> None:
+    loop = asyncio.get_running_loop()
+    with ExitStack() as parts:
+        desk = open_desk(options, shard, shards, parts)
+        fetcher = fetcher_for(options)
+        try:
+            crawler = Shard(desk, options, tell=lambda seen: parent.send(("seen", seen)))
+            crawler.visitor = visitor_for(fetcher, desk, options, crawler)
+            loop.add_reader(parent.fileno(), partial(listen, parent, crawler))
+            await crawler.run()
+        finally:
+            loop.remove_reader(parent.fileno())
+            await fetcher.close()
+
+
+def visitor_for(fetcher: Fetcher, desk: Desk, options: Options, crawler: Shard) -> Visitor:
+    asker = Asker(fetcher, options.manners, crawler.book, clock=desk.clock)
+    policy = Policy(agent=AGENT, max_delay=options.manners.max_crawl_delay, first_retry=options.limits.retry_wait)
+    robots = RobotsAsking(asker, RobotsKeeper(desk.frontier, policy, clock=desk.clock), policy, clock=desk.clock)
+    reader = Reader(scope_of(options), options.rules, options.manners)
+    return Visitor(asker, robots, reader, options, clock=desk.clock)
+
+
+def open_desk(options: Options, shard: int, shards: int, parts: ExitStack) -> Desk:
+    folder = options.shard_folder(shard)
+    atomic.make_folder(folder)
+    frontier = options.backends.frontier(folder)
+    parts.callback(frontier.close)
+    clock = resumed_clock(frontier)
+    frontier.exclude(options.excluded)
+    mail = Mail([options.box(number) for number in range(shards)], shard, open_box=options.backends.box)
+    parts.callback(mail.close)
+    payloads = Payloads(folder / "payloads.sqlite")
+    parts.callback(payloads.close)
+    quota = Quota(folder / "quota.sqlite", limit=options.limits.pages_per_domain)
+    parts.callback(quota.close)
+    writer = WarcWriter(
+        options.collection,
+        segment=options.segment,
+        stem=f"{shard:02d}",
+        software=Software(operator=options.operator, hostname=socket.gethostname()),
+        max_bytes=options.file_bytes,
+        now=lambda: datetime.fromtimestamp(clock(), UTC),
+        languages=options.languages,
+    )
+    parts.callback(writer.close)
+    return Desk(
+        frontier=frontier,
+        writer=writer,
+        payloads=payloads,
+        quota=quota,
+        mail=mail,
+        clock=clock,
+        manners=options.manners,
+        shard=shard,
+        shards=shards,
+        revisits=options.refresh.on,
+    )
+
+
+def resumed_clock(frontier: Frontier) -> SteadyClock:
+    note = frontier.notes().get("clock")
+    return SteadyClock(msgspec.json.decode(note, type=Anchor) if note else None)
+
+
+def scope_of(options: Options) -> Scope:
+    rules = ScopeRules(
+        kind=options.rules.scope,
+        include=options.rules.include,
+        exclude=options.rules.exclude,
+        max_depth=options.rules.depth,
+        extensions=NO_TEXT if options.rules.extensions else frozenset(),
+        traps=TrapRules() if options.rules.traps else None,
+    )
+    with options.seeds.open() as seeds:
+        return Scope(rules, seeds=(line.strip() for line in seeds), year=datetime.now(UTC).year)
+
+
+def fetcher_for(options: Options) -> Fetcher:
+    return Fetcher(
+        user_agent=options.manners.user_agent,
+        limits=FetchLimits(body=options.limits.body, total=options.limits.deadline),
+        vetting=Vetting(allow_private=options.reach.allow_private),
+        resolver=Resolver(fixed=options.reach.resolve),
+        tls=options.reach.tls,
+        connections=options.concurrency,
+    )
+
+
+def listen(parent: Connection, crawler: Shard) -> None:
+    """A parent that is gone hangs up: then we stop, as if it had told us to."""
+    try:
+        while parent.poll():
+            word, *values = parent.recv()
+            match word:
+                case "grant":
+                    crawler.grant(*values)
+                case "revoke":
+                    crawler.revoke()
+                case "probe":
+                    crawler.snapshot.probe = values[0]
+                case "stop":
+                    crawler.stop()
+    except (EOFError, OSError):
+        log.warning("the parent is gone", extra={"pid": os.getpid()})
+        asyncio.get_running_loop().remove_reader(parent.fileno())
+        crawler.stop()

@@ -1,0 +1,229 @@
+"""The processes of a crawl and their parent: who may fetch how much, whether all is done, what a person sees.
+
+Every process has a shard: the domains whose hash falls to it, with files and a frontier of its own. The parent fetches
+nothing. It hands out the pages of `--max-pages` in small grants, so that the sum is exact whoever dies, starts again
+what died, and ends the crawl when two rounds of asking find all shards idle with nothing on the way between them.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from typing import Literal
+
+from webmill.errors import Misconfigured
+from webmill.flows.crawl.child import main
+from webmill.flows.crawl.options import Options
+from webmill.flows.crawl.snapshot import Snapshot, added
+
+log = logging.getLogger(__name__)
+
+TICK = 0.1
+GRANT = 256  # pages handed out at once, at most
+UNLIMITED = 1 << 60
+LIVES = 5  # deaths of one shard in a row, without a page between them
+PATIENCE = 60.0  # for a process to end by itself
+
+End = Literal["finished", "pages", "seconds", "bytes", "stopped"]
+
+
+class Member:
+    """One shard and the process that runs it now."""
+
+    def __init__(self, options: Options, shard: int, shards: int) -> None:
+        self.shard, self._options, self._shards = shard, options, shards
+        self.seen = Snapshot(shard=shard)
+        self.before = Snapshot(shard=shard)  # what processes that died had counted
+        self.promised: int | None = None  # pages in all; None until it has told how many it has
+        self.revoked: int | None = None  # how often it had given pages back when it was asked to; None: it is not
+        self.failure = ""
+        self.deaths = 0
+        self.pipe: Connection | None = None
+        self.process: SpawnProcess | None = None
+
+    def start(self) -> None:
+        self.before = added([self.before, self.seen])
+        self.seen = Snapshot(shard=self.shard, pages=self.seen.pages, waiting=self.seen.waiting)
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self.promised = self.revoked = None
+        self.process = context.Process(
+            target=main, args=(self._options, self.shard, self._shards, theirs), name=f"webmill-crawl-{self.shard:02d}"
+        )
+        self.process.start()
+        theirs.close()
+
+    def tell(self, *words: object) -> None:
+        try:
+            if self.pipe:
+                self.pipe.send(words)
+        except (BrokenPipeError, OSError):
+            pass  # it is gone; the death is noticed where it is read from
+
+    def listen(self) -> bool:
+        """Takes what it has said. False: it hung up."""
+        try:
+            while self.pipe and self.pipe.poll():
+                word, value = self.pipe.recv()
+                if word == "failed":
+                    self.failure = value
+                else:
+                    self._note(value)
+        except (EOFError, OSError):
+            return False
+        return True
+
+    def _note(self, seen: Snapshot) -> None:
+        if self.promised is None:
+            self.promised = seen.pages
+        elif self.revoked is not None and seen.revoked > self.revoked:
+            self.promised, self.revoked = seen.granted, None
+        if seen.pages > self.seen.pages:
+            self.deaths = 0
+        self.seen = seen
+
+    def bury(self) -> None:
+        if self.process:
+            self.process.join(PATIENCE)
+            if self.process.is_alive():
+                self.process.kill()
+                self.process.join()
+            self.process.close()
+        if self.pipe:
+            self.pipe.close()
+        self.process = self.pipe = None
+
+    @property
+    def free(self) -> int:
+        return (self.promised or 0) - self.seen.pages - self.seen.in_hand
+
+
+class Crew:
+    """`watch` is called about ten times a second with the sum of all shards."""
+
+    def __init__(self, options: Options, shards: int, *, watch: Callable[[Snapshot], None]) -> None:
+        self._options, self._watch = options, watch
+        self._members = [Member(options, shard, shards) for shard in range(shards)]
+        self._stopping = False
+        self._probe = 0
+        self._quiet: tuple[int, ...] | None = None
+
+    def stop(self) -> None:
+        self._stopping = True
+
+    def run(self) -> End:
+        with self._hired():
+            started = time.monotonic()
+            while True:
+                self._listen()
+                total = self.total()
+                self._watch(total)
+                end = self._end(total, time.monotonic() - started)
+                if end:
+                    return end
+                self._grant()
+
+    def total(self) -> Snapshot:
+        """Counts of the dead are added; how things stand is told by the living."""
+        living = added(member.seen for member in self._members)
+        past = added(member.before for member in self._members)
+        for name in ("fetched", "robots", "bytes", "links", "revisits", "seconds"):
+            setattr(living, name, getattr(living, name) + getattr(past, name))
+        for name in ("errors", "refused", "statuses"):
+            setattr(living, name, dict(Counter(getattr(living, name)) + Counter(getattr(past, name))))
+        return living
+
+    @contextmanager
+    def _hired(self) -> Iterator[None]:
+        try:
+            for member in self._members:
+                member.start()
+            yield
+        finally:
+            for member in self._members:
+                member.tell("stop")
+            for member in self._members:
+                self._see_off(member)
+
+    def _see_off(self, member: Member) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while member.process and member.process.is_alive() and time.monotonic() < deadline:
+            if not member.listen():
+                break
+            member.process.join(TICK)
+        member.listen()
+        if member.process:
+            member.bury()
+
+    def _listen(self) -> None:
+        wait([member.pipe for member in self._members if member.pipe], timeout=TICK)
+        for member in self._members:
+            if member.listen():
+                continue
+            member.bury()
+            member.deaths += 1
+            if member.failure:
+                raise Misconfigured(member.failure)
+            if member.deaths > LIVES:
+                raise Misconfigured(f"shard {member.shard} died {LIVES} times in a row: see the log for why")
+            if not self._stopping:
+                log.error("a process died", extra={"shard": member.shard, "deaths": member.deaths})
+                member.start()
+
+    # --- budgets ---
+
+    def _grant(self) -> None:
+        limit = self._options.limits.pages
+        if any(member.promised is None for member in self._members):
+            return
+        pool = UNLIMITED if limit is None else limit - sum(member.promised or 0 for member in self._members)
+        size = UNLIMITED if limit is None else max(1, min(GRANT, pool // (2 * len(self._members))))
+        for member in self._members:
+            if pool > 0 and member.free < size / 2 and member.revoked is None:
+                granted = min(size, pool)
+                pool -= granted
+                member.promised = (member.promised or 0) + granted
+                member.tell("grant", member.promised)
+        if limit is not None and pool <= 0 and any(member.free <= 0 for member in self._members):
+            for member in self._members:
+                if member.free > 0 and member.seen.is_idle and member.revoked is None:
+                    member.revoked = member.seen.revoked
+                    member.tell("revoke")
+
+    # --- the end ---
+
+    def _end(self, total: Snapshot, seconds: float) -> End | None:
+        limits = self._options.limits
+        if self._stopping:
+            return "stopped"
+        if limits.seconds is not None and seconds >= limits.seconds:
+            return "seconds"
+        if limits.bytes is not None and total.bytes >= limits.bytes:
+            return "bytes"
+        if any(member.promised is None for member in self._members):
+            return None
+        if limits.pages is not None and total.pages >= limits.pages:
+            return "pages"
+        return "finished" if self._all_idle() else None
+
+    def _all_idle(self) -> bool:
+        """Idle, and nothing done since the round before: then no letter can be on its way."""
+        seen = [member.seen for member in self._members]
+        if not all(one.is_idle for one in seen):
+            self._quiet = None
+            return False
+        if any(one.probe < self._probe for one in seen):
+            return False
+        work = tuple(one.work for one in seen)
+        is_quiet = self._quiet == work
+        self._quiet = work
+        self._probe += 1
+        for member in self._members:
+            member.tell("probe", self._probe)
+        return is_quiet

@@ -1,0 +1,274 @@
+"""All of a shard that waits for the disk, in one thread: archive, frontier, mail. Answers come in, turns go out.
+
+The order makes a crawl safe to kill at any moment: records are durable before the frontier says that their URLs are
+visited; links for other shards are in their boxes before the page that had them is settled; a booked time is durable
+before the request is sent. What was done and not settled is done again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+
+import msgspec
+
+from webmill.archive.writer import Capture, Place, WarcWriter
+from webmill.crawl.frontier.base import (
+    Done,
+    Frontier,
+    Item,
+    Outcome,
+    Robots,
+    Settled,
+    Stats,
+    Step,
+    Turn,
+    Visit,
+    domain_of,
+)
+from webmill.flows.crawl.mail import Mail
+from webmill.flows.crawl.options import Manners
+from webmill.flows.crawl.payloads import LEAST, Payloads
+from webmill.flows.crawl.quota import Quota
+from webmill.formats import digest
+from webmill.formats.http.head import end_of_head
+from webmill.infra.clock import SteadyClock
+from webmill.model import Link
+
+LEASE = 120.0
+EXTEND_EVERY = 30.0
+COUNT_EVERY = 0.5
+
+
+class Answered(msgspec.Struct, frozen=True, kw_only=True):
+    """One request that was answered, to be archived."""
+
+    capture: Capture
+    sent: float
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one URL of a turn. `next` ends the turn."""
+
+    token: int
+    outcome: Outcome | None
+    answers: Sequence[Answered] = ()  # the last is the URL's own
+    links: Sequence[Link] = ()
+    robots: Robots | None = None
+    gates: dict[str, float] = {}
+    next: float | None = None
+
+
+class Booking(msgspec.Struct, frozen=True, kw_only=True):
+    """Times that nobody else may use: until when each key is taken if the request is sent."""
+
+    number: int
+    gates: dict[str, float]
+
+
+class Batch(msgspec.Struct, kw_only=True):
+    results: list[Result] = []
+    bookings: list[Booking] = []
+    tokens: list[int] = []  # turns in hand, to extend
+    turns: int = 0  # how many to claim
+    urls: int = 1
+
+
+class Reply(msgspec.Struct, kw_only=True):
+    turns: list[Turn] = []
+    waits: dict[int, float] = {}  # bookings that were refused: when to try again
+    lost: frozenset[int] = frozenset()
+    pages: int = 0  # newly settled
+    added: int = 0
+    revisits: int = 0
+    over: list[Result] = []  # URLs beyond what their domain may give
+    stats: Stats | None = None  # now and then
+    wake: float | None = None  # when the next domain may be asked; None: nothing waits
+    mail_is_empty: bool = True
+
+
+class Desk:
+    def __init__(
+        self,
+        *,
+        frontier: Frontier,
+        writer: WarcWriter,
+        payloads: Payloads,
+        quota: Quota,
+        mail: Mail,
+        clock: SteadyClock,
+        manners: Manners,
+        shard: int,
+        shards: int,
+        revisits: bool,
+    ) -> None:
+        self.frontier, self.writer, self.mail = frontier, writer, mail
+        self.payloads, self.quota = payloads, quota
+        self.clock, self.manners, self.shard, self.shards = clock, manners, shard, shards
+        self.claims_revisits = revisits
+        self._extended = clock()
+        self._counted = 0.0
+
+    def work_off(self, batch: Batch) -> Reply:
+        reply = Reply()
+        settled = [self._archived(result, reply) for result in batch.results]
+        if batch.results:
+            self.writer.sync()
+            self._remember(settled)
+            self._count_pages(batch.results)
+        links = self._sorted_out(link for result in batch.results for link in result.links)
+        links += self.mail.receive()
+        self._commit(batch, [pair[0] for pair in settled], links, reply)
+        self.mail.settle()
+        self._extend(batch.tokens, reply)
+        if batch.turns:
+            reply.turns = self._within_quota(self._claim(batch), reply)
+        if self.clock() - self._counted > COUNT_EVERY:
+            reply.stats, self._counted = self.frontier.stats(), self.clock()
+        reply.wake = self.frontier.next_turn(revisits=self.claims_revisits)
+        reply.mail_is_empty = self.mail.is_empty()
+        return reply
+
+    def _archived(self, result: Result, reply: Reply) -> tuple[Result, list[tuple[str, str, str, float]]]:
+        """The result with the place of its record in the visit, and the payloads that are new."""
+        place, new = None, []
+        for answer in result.answers:
+            capture = self._deduplicated(answer.capture)
+            reply.revisits += capture.kind != "response"
+            place = self.writer.append(capture)
+            if capture.original and capture.original.record_id:  # what a later revisit refers to
+                place = msgspec.structs.replace(place, record_id=capture.original.record_id)
+            if capture.kind == "response" and len(capture.exchange.response) > LEAST:
+                new.append((place.digest, place.record_id, capture.exchange.url, answer.sent))
+        return msgspec.structs.replace(result, outcome=_placed(result.outcome, place)), new
+
+    def _deduplicated(self, capture: Capture) -> Capture:
+        if capture.kind != "response" or capture.subset != "warc" or capture.exchange.truncated:
+            return capture
+        response = capture.exchange.response
+        payload = memoryview(response)[end_of_head(response) or len(response) :]
+        original = self.payloads.find(digest.compute(payload)) if len(payload) >= LEAST else None
+        return msgspec.structs.replace(capture, kind="identical", original=original) if original else capture
+
+    def _remember(self, settled: list[tuple[Result, list[tuple[str, str, str, float]]]]) -> None:
+        rows = [row for _, new in settled for row in new]
+        if rows:
+            self.payloads.add(rows)
+
+    def _count_pages(self, results: list[Result]) -> None:
+        pages = Counter(
+            domain_of(result.outcome.url)
+            for result in results
+            if isinstance(result.outcome, Done) and result.outcome.is_page
+        )
+        if pages:
+            self.quota.count(pages)
+
+    def _sorted_out(self, links: Iterable[Link]) -> list[Link]:
+        """Those of this shard; the others are sent."""
+        if self.shards == 1:
+            return list(links)
+        by_shard: defaultdict[int, dict[str, Link]] = defaultdict(dict)
+        for link in links:
+            by_shard[shard_of(link.url, self.shards)].setdefault(link.url, link)
+        own = by_shard.pop(self.shard, {})
+        for shard, theirs in by_shard.items():
+            self.mail.send(shard, list(theirs.values()))
+        return list(own.values())
+
+    def _commit(self, batch: Batch, results: list[Result], links: list[Link], reply: Reply) -> None:
+        now = self.clock()
+        gates = self._booked(batch.bookings, reply, now)
+        for result in results:
+            gates.update(result.gates)
+        step = Step(
+            links=links,
+            settled=[_settled(result) for result in results],
+            gates=gates,
+            robots=[result.robots for result in results if result.robots],
+            notes={"clock": msgspec.json.encode(self.clock.anchor()).decode()} if results or gates else {},
+        )
+        if not (links or results or gates):
+            return
+        committed = self.frontier.commit(step, now=now)
+        reply.lost, reply.added = committed.lost, committed.added
+        reply.pages = sum(
+            isinstance(result.outcome, Done) and result.outcome.is_page
+            for result in results
+            if result.token not in committed.lost
+        )
+
+    def _booked(self, bookings: list[Booking], reply: Reply, now: float) -> dict[str, float]:
+        """First come, first served; of one batch too."""
+        wanted = {key for booking in bookings for key in booking.gates}
+        taken = self.frontier.gates(wanted) if wanted else {}
+        booked: dict[str, float] = {}
+        for booking in bookings:
+            free = max((taken.get(key, 0.0) for key in booking.gates), default=0.0)
+            # A time beyond all that we would ever set ourselves is one that a clock has left behind.
+            if now < free <= now + self.manners.max_retry_after:
+                reply.waits[booking.number] = free
+            else:
+                taken.update(booking.gates)
+                booked.update(booking.gates)
+        return booked
+
+    def _extend(self, tokens: list[int], reply: Reply) -> None:
+        now = self.clock()
+        if tokens and now - self._extended > EXTEND_EVERY:
+            reply.lost |= self.frontier.extend(tokens, now=now, lease=LEASE)
+            self._extended = now
+
+    def _claim(self, batch: Batch) -> list[Turn]:
+        hold = self.manners.delay + self.manners.window if self.manners.delay else 0.0
+        return self.frontier.claim(
+            batch.turns,
+            urls=batch.urls,
+            now=self.clock(),
+            lease=LEASE,
+            hold=hold,
+            revisits=self.claims_revisits,
+        )
+
+    def _within_quota(self, turns: list[Turn], reply: Reply) -> list[Turn]:
+        """The turns without what their domains may not give any more; that is settled, unasked."""
+        kept = []
+        for turn in turns:
+            left = self.quota.left(turn.domain)
+            if left is None or left >= len(turn.items):
+                kept.append(turn)
+                continue
+            reply.over += [self._over(turn, item) for item in turn.items[left:]]
+            if left:
+                kept.append(msgspec.structs.replace(turn, items=turn.items[:left]))
+            else:
+                reply.over[-1] = msgspec.structs.replace(reply.over[-1], next=self.clock())
+        return kept
+
+    def _over(self, turn: Turn, item: Item) -> Result:
+        visit = Visit(url=item.url, time=self.clock(), error="max_pages_per_domain", depth=item.depth)
+        return Result(token=turn.token, outcome=Done(visit, is_page=False))
+
+
+def shard_of(url: str, shards: int) -> int:
+    """The same on every machine and for every version: which process has a domain must never change."""
+    return int.from_bytes(blake2b(domain_of(url).encode(), digest_size=8).digest()) % shards
+
+
+def _placed(outcome: Outcome | None, place: Place | None) -> Outcome | None:
+    if not isinstance(outcome, Done) or place is None:
+        return outcome
+    visit = msgspec.structs.replace(
+        outcome.visit,
+        file=place.file,
+        offset=place.offset,
+        length=place.length,
+        record_id=outcome.visit.record_id or place.record_id,
+        digest=place.digest or outcome.visit.digest,
+    )
+    return msgspec.structs.replace(outcome, visit=visit)
+
+
+def _settled(result: Result) -> Settled:
+    return Settled(result.token, [result.outcome] if result.outcome else [], next=result.next)

@@ -1,0 +1,148 @@
+"""What an answer means for the crawl: links, redirects, sitemaps, and how it is archived. No input, no output."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from email.utils import formatdate
+from typing import Literal
+
+import msgspec
+
+from webmill.archive.segment import Subset
+from webmill.archive.writer import Capture
+from webmill.crawl.fetch import Fetched
+from webmill.crawl.frontier.base import Item, Visit
+from webmill.crawl.links import PageLinks, read_links
+from webmill.crawl.robots import robots_directives
+from webmill.crawl.scope import Scope
+from webmill.errors import BadInput
+from webmill.flows.crawl.options import AGENT, Manners, Rules
+from webmill.formats.sitemap import read_sitemap
+from webmill.formats.urls import join
+from webmill.formats.warc_records import Original
+from webmill.model import Link
+
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+SITEMAP, SEED, REDIRECTED, LINKED = 2, 3, 4, 5  # priorities
+
+Kind = Literal["page", "sitemap", "redirect", "not_modified"]
+
+
+class Page(msgspec.Struct, frozen=True):
+    kind: Kind
+    links: list[Link]
+    refused: Counter[str]  # links that are not followed, by reason
+
+
+class Reader:
+    """Reads answers by the rules of one crawl."""
+
+    def __init__(self, scope: Scope, rules: Rules, manners: Manners) -> None:
+        self._scope, self._rules, self._manners = scope, rules, manners
+
+    def read(self, fetched: Fetched, item: Item) -> Page:
+        status = fetched.head.status
+        if status == 304 and item.last:
+            return Page("not_modified", [], Counter())
+        if status in REDIRECTS and (location := fetched.head.headers.get("Location")):
+            return self._followed("redirect", redirected(item.url, location), item.depth, REDIRECTED)
+        if status != 200:
+            return Page("page", [], Counter())
+        if self._rules.sitemaps and looks_like_sitemap(fetched.payload, item.priority):
+            return self._read_sitemap(fetched.payload, item)
+        return self._read_page(fetched, item)
+
+    def _read_sitemap(self, payload: bytes, item: Item) -> Page:
+        try:
+            sitemap = read_sitemap(payload)
+        except BadInput as error:
+            return Page("sitemap", [], Counter({error.reason: 1}))
+        entries = joined(item.url, (entry.loc for entry in sitemap.urls))
+        pages = self._followed("sitemap", entries, item.depth + 1, LINKED)
+        below = [Link(url, item.depth, SITEMAP) for url in self.sitemaps(sitemap.sitemaps, item.url)]
+        return Page("sitemap", [*below, *pages.links], pages.refused)
+
+    def sitemaps(self, urls: Iterable[str], base: str) -> list[str]:
+        """Those that may be read."""
+        return [url for url in joined(base, urls) if self._scope.decide_sitemap(url) is None]
+
+    def _read_page(self, fetched: Fetched, item: Item) -> Page:
+        content_type = fetched.head.headers.get("Content-Type")
+        if not is_html(content_type, fetched.payload):
+            return Page("page", [], Counter())
+        page = read_links(fetched.payload, url=item.url, content_type=content_type)
+        if self._manners.obey_nofollow and self._forbids(fetched, page):
+            return Page("page", [], Counter(nofollow=len(page.links)))
+        links = page.links
+        refused: Counter[str] = Counter()
+        if self._manners.obey_nofollow and page.nofollow:
+            links = [url for url in links if url not in page.nofollow]
+            refused["nofollow"] = len(page.links) - len(links)
+        found = self._followed("page", links, item.depth + 1, LINKED)
+        return Page("page", found.links, found.refused + refused)
+
+    def _forbids(self, fetched: Fetched, page: PageLinks) -> bool:
+        return robots_directives(fetched.head.headers, page.meta_robots, agent=AGENT).nofollow
+
+    def _followed(self, kind: Kind, urls: list[str], depth: int, priority: int) -> Page:
+        links: list[Link] = []
+        refused: Counter[str] = Counter()
+        for url in urls:
+            reason = self._scope.decide(url, depth)
+            if reason is None:
+                links.append(Link(url, depth, priority))
+            else:
+                refused[reason] += 1
+        return Page(kind, links, refused)
+
+
+def redirected(url: str, location: str) -> list[str]:
+    """HTTP fields are Latin-1 to us; browsers read this one as UTF-8."""
+    return joined(url, [location.encode("latin-1", "replace").decode("utf-8", "replace")])
+
+
+def joined(base: str, urls: Iterable[str]) -> list[str]:
+    found = []
+    for url in urls:
+        try:
+            found.append(join(base, url))
+        except BadInput:
+            pass  # no link at all, as in a page
+    return found
+
+
+def looks_like_sitemap(payload: bytes, priority: int) -> bool:
+    """By its root element; one that robots.txt named may also be packed."""
+    start = payload[:2048]
+    return b"<urlset" in start or b"<sitemapindex" in start or (priority == SITEMAP and start.startswith(b"\x1f\x8b"))
+
+
+def is_html(content_type: str | None, payload: bytes) -> bool:
+    """As the server calls it; where it says nothing, or "some bytes", as it looks."""
+    named = (content_type or "").partition(";")[0].strip().lower()
+    if named in ("text/html", "application/xhtml+xml"):
+        return True
+    return named in ("", "application/octet-stream") and b"<html" in payload[:1024].lower()
+
+
+def capture_of(fetched: Fetched, item: Item, kind: Kind) -> Capture:
+    subset: Subset = "warc" if fetched.head.status == 200 else "crawldiagnostics"
+    if kind == "not_modified" and item.last:
+        return Capture(exchange=fetched.exchange, kind="not_modified", original=original_of(item.last), subset=subset)
+    extra = (("hopsFromSeed", str(item.depth)),)
+    return Capture(exchange=fetched.exchange, payload=fetched.payload, subset=subset, extra=extra)
+
+
+def original_of(last: Visit) -> Original:
+    return Original(record_id=last.record_id, uri=last.url, date=datetime.fromtimestamp(last.time, UTC))
+
+
+def conditions(last: Visit | None) -> tuple[tuple[str, str], ...]:
+    """Only "if it has changed", where we have what it would be compared with."""
+    if last is None or not last.record_id or last.status not in (200, 304):
+        return ()
+    if last.etag:
+        return (("If-None-Match", last.etag),)
+    return (("If-Modified-Since", last.modified or formatdate(last.time, usegmt=True)),)

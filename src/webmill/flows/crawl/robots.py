@@ -1,0 +1,46 @@
+"""What is known of robots.txt files: by this process, or by the frontier; what neither knows must be asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+
+from webmill.crawl.frontier.base import Frontier, Robots
+from webmill.crawl.robots import ParsedFiles, Policy, Verdict, decide
+from webmill.infra.clock import SteadyClock
+
+KEPT = 50_000  # entries with their verdicts, about 1 KiB each without the rules
+PARSED = 64 << 20  # bytes of files whose rules are kept in memory
+
+
+class RobotsKeeper:
+    def __init__(self, frontier: Frontier, policy: Policy, *, clock: SteadyClock) -> None:
+        self._frontier, self._policy, self._clock = frontier, policy, clock
+        self._files = ParsedFiles(most_bytes=PARSED)
+        self._entries: OrderedDict[str, Robots] = OrderedDict()
+
+    async def find(self, origin: str) -> Verdict | None:
+        """None when it must be asked for (again)."""
+        if origin not in self._entries:
+            entry = await asyncio.to_thread(self._frontier.robots, origin)
+            if entry is None:
+                return None
+            self._remember(entry)
+        entry = self._entries[origin]
+        self._entries.move_to_end(origin)
+        return self._verdict(entry) if self._clock() < entry.expires else None
+
+    def last(self, origin: str) -> Robots | None:
+        return self._entries.get(origin)
+
+    def keep(self, entry: Robots) -> Verdict:
+        self._remember(entry)
+        return self._verdict(entry)
+
+    def _remember(self, entry: Robots) -> None:
+        self._entries[entry.origin] = entry
+        if len(self._entries) > KEPT:
+            self._entries.popitem(last=False)
+
+    def _verdict(self, entry: Robots) -> Verdict:
+        return decide(entry, now=self._clock(), policy=self._policy, files=self._files)

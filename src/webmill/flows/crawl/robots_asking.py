@@ -1,0 +1,89 @@
+"""robots.txt before anything else of a host: known, or asked for now, with its redirects."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from webmill.archive.writer import Capture
+from webmill.crawl.fetch import Fetched
+from webmill.crawl.frontier.base import Robots
+from webmill.crawl.robots import MAX_REDIRECTS, Policy, Verdict, make_entry
+from webmill.errors import BadInput
+from webmill.flows.crawl.asking import Asked, Asker, Busy
+from webmill.flows.crawl.desk import Answered
+from webmill.flows.crawl.page import REDIRECTS
+from webmill.flows.crawl.robots import RobotsKeeper
+from webmill.formats.urls import join
+from webmill.infra.clock import SteadyClock
+
+LONGEST_WAIT = 600.0  # for a redirect's host to be free
+
+
+class Learned(msgspec.Struct, frozen=True, kw_only=True):
+    """`asked` is empty when it was known. Without a verdict the host was not free: ask again at `until`."""
+
+    verdict: Verdict | None = None
+    entry: Robots | None = None
+    answers: tuple[Answered, ...] = ()
+    gates: dict[str, float] = {}
+    until: float | None = None  # when the host may be asked again
+
+
+class RobotsAsking:
+    def __init__(self, asker: Asker, keeper: RobotsKeeper, policy: Policy, *, clock: SteadyClock) -> None:
+        self._asker, self._keeper, self._policy, self._clock = asker, keeper, policy, clock
+        self.asked = 0
+
+    async def learn(self, origin: str, *, delay: float) -> Learned:
+        verdict = await self._keeper.find(origin)
+        if verdict:
+            return Learned(verdict=verdict)
+        first = await self._asker.ask(f"{origin}/robots.txt", delay=delay)
+        if isinstance(first, Busy):
+            return Learned(until=first.until)
+        self.asked += 1
+        hops = await self._followed(f"{origin}/robots.txt", first, delay=delay)
+        before = self._keeper.last(origin)
+        entry = make_entry(origin, hops[-1].answer, now=self._clock(), before=before, policy=self._policy)
+        return Learned(
+            verdict=self._keeper.keep(entry),
+            entry=entry,
+            answers=tuple(_answered(hop) for hop in hops if isinstance(hop.answer, Fetched)),
+            gates={key: until for hop in hops for key, until in hop.gates.items()},
+            until=max((first.sent + delay, *hops[-1].gates.values())) if delay else None,
+        )
+
+    async def _followed(self, url: str, asked: Asked, *, delay: float) -> list[Asked]:
+        hops = [asked]
+        while len(hops) <= MAX_REDIRECTS and (url := _target(url, hops[-1])):
+            next_hop = await self._patiently(url, delay=delay)
+            if next_hop is None:
+                break
+            hops.append(next_hop)
+        return hops
+
+    async def _patiently(self, url: str, *, delay: float) -> Asked | None:
+        deadline = self._clock() + LONGEST_WAIT
+        while isinstance(asked := await self._asker.ask(url, delay=delay), Busy):
+            if asked.until > deadline:
+                return None
+            await asyncio.sleep(max(0.0, asked.until - self._clock()))
+        return asked
+
+
+def _target(url: str, hop: Asked) -> str:
+    """Where a redirect leads; empty when it is none, or leads nowhere."""
+    if not isinstance(hop.answer, Fetched) or hop.answer.head.status not in REDIRECTS:
+        return ""
+    try:
+        return join(url, hop.answer.head.headers.get("Location") or "")
+    except BadInput:
+        return ""
+
+
+def _answered(hop: Asked) -> Answered:
+    assert isinstance(hop.answer, Fetched)
+    capture = Capture(exchange=hop.answer.exchange, payload=hop.answer.payload, subset="robotstxt")
+    return Answered(capture=capture, sent=hop.sent)

@@ -1,0 +1,209 @@
+"""One process of a crawl: its domains, its sockets, its files. Answers are gathered and worked off in batches."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+
+import msgspec
+
+from webmill.crawl.frontier.base import Item, Turn
+from webmill.errors import Unavailable
+from webmill.flows.crawl.desk import Batch, Booking, Desk, Reply, Result
+from webmill.flows.crawl.options import Options
+from webmill.flows.crawl.snapshot import Snapshot
+from webmill.flows.crawl.visitor import Visitor
+
+log = logging.getLogger(__name__)
+
+GATHER = 0.02  # seconds in which answers come together before they are written
+LOOK = 0.25  # between looks for mail and for words of the parent when there is nothing else to do
+URLS = 16  # of one turn, when no delay lies between them
+PAUSE = 5.0  # when the disk is full, before the next try
+
+
+class Shard:
+    """`tell` is called with a snapshot after every batch. `grant` and `stop` may be called at any time."""
+
+    visitor: Visitor  # set before `run`: it books times with us
+
+    def __init__(self, desk: Desk, options: Options, *, tell: Callable[[Snapshot], None]) -> None:
+        self._desk, self._options, self._clock, self._tell = desk, options, desk.clock, tell
+        self._batch = Batch()
+        self._booked: dict[int, asyncio.Future[float | None]] = {}
+        self._turns: dict[int, asyncio.Task[None]] = {}
+        self._numbers = count()  # of bookings
+        self._items: Counter[int] = Counter()  # in hand, by turn
+        self._something = asyncio.Event()
+        self._stopping = False
+        self._wake: float | None = 0.0
+        stats = desk.frontier.stats()
+        self.snapshot = Snapshot(shard=desk.shard, pages=stats.pages, granted=stats.pages)
+
+    # --- what the parent says ---
+
+    def grant(self, pages: int) -> None:
+        """In all, those before included."""
+        self.snapshot.granted = pages
+        self._something.set()
+
+    def revoke(self) -> None:
+        """Give back what is not needed for URLs in hand."""
+        self.snapshot.granted = min(self.snapshot.granted, self.snapshot.pages + self._items.total())
+        self.snapshot.revoked += 1
+        self._something.set()
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._something.set()
+
+    # --- the loop ---
+
+    async def run(self) -> None:
+        """Until it is stopped. What is in hand then goes back, unasked or unfinished."""
+        with ThreadPoolExecutor(1, thread_name_prefix="desk") as desk:
+            try:
+                while not self._stopping:
+                    await self._cycle(desk)
+                    await self._wait()
+            finally:
+                await self._put_down()
+                await self._cycle(desk)
+
+    async def _cycle(self, desk: ThreadPoolExecutor) -> None:
+        batch, self._batch = self._batch, Batch()
+        batch.tokens = list(self._turns)
+        batch.turns, batch.urls = (0, 1) if self._stopping else self._room()
+        reply = await self._worked_off(batch, desk)
+        self._answer(batch, reply)
+        self._count(batch, reply)
+        self._batch.results += reply.over
+        for turn in reply.turns:
+            self._begin(turn)
+        self._wake = reply.wake
+        is_busy = self._turns or self._batch.results or reply.wake is not None or not reply.mail_is_empty
+        self.snapshot.is_idle = not is_busy
+        self._tell(self.snapshot)
+
+    async def _worked_off(self, batch: Batch, desk: ThreadPoolExecutor) -> Reply:
+        """A disk that is full, or fails, stops everything until it takes what we have: nothing is given up."""
+        while True:
+            try:
+                reply = await asyncio.get_running_loop().run_in_executor(desk, self._desk.work_off, batch)
+            except Unavailable as error:
+                self.snapshot.trouble = str(error)
+                log.warning("cannot write", extra={"why": str(error), "waiting": len(batch.results)})
+                self._tell(self.snapshot)
+                if self._stopping:
+                    raise
+                await asyncio.sleep(PAUSE)
+                batch.turns = 0
+            else:
+                self.snapshot.trouble = ""
+                return reply
+
+    async def _wait(self) -> None:
+        """Until there is something to write or to claim."""
+        if not (self._batch.results or self._batch.bookings):
+            self._something.clear()
+            try:
+                async with asyncio.timeout(self._patience()):
+                    await self._something.wait()
+            except TimeoutError:
+                return
+        await asyncio.sleep(GATHER)
+
+    def _patience(self) -> float:
+        if self._wake is None or not self._room()[0]:
+            return LOOK
+        return min(max(self._wake - self._clock(), GATHER), LOOK)
+
+    def _room(self) -> tuple[int, int]:
+        """How many turns to claim, and with how many URLs each, so that no budget can be passed."""
+        free = self._options.concurrency - len(self._turns)
+        pages = self.snapshot.granted - self.snapshot.pages - self._items.total()
+        urls = 1 if self._options.manners.delay else URLS
+        if free <= 0 or pages <= 0:
+            return 0, 1
+        if pages < free * urls:
+            urls = max(1, pages // free)
+        return min(free, pages // urls), urls
+
+    # --- turns ---
+
+    def _begin(self, turn: Turn) -> None:
+        self._items[turn.token] = len(turn.items)
+        task = asyncio.create_task(self._take(turn))
+        self._turns[turn.token] = task
+        task.add_done_callback(lambda _: self._turns.pop(turn.token))
+
+    async def _take(self, turn: Turn) -> None:
+        last = turn.items[-1]
+        for item in turn.items:
+            result = await self._visited(turn, item)
+            if item is last and result.next is None:
+                result = msgspec.structs.replace(result, next=self._clock())
+            self._batch.results.append(result)
+            self._something.set()
+            if result.next is not None:
+                return
+
+    async def _visited(self, turn: Turn, item: Item) -> Result:
+        try:
+            return await self.visitor.visit(turn, item)
+        except Exception as error:
+            log.exception("a visit failed", extra={"url": item.url})
+            return self.visitor.broken(turn, item, error)
+
+    async def book(self, gates: dict[str, float]) -> float | None:
+        """None: these times are ours, durably. Else when to try again."""
+        number = next(self._numbers)
+        self._booked[number] = asyncio.get_running_loop().create_future()
+        self._batch.bookings.append(Booking(number=number, gates=gates))
+        self._something.set()
+        return await self._booked[number]
+
+    def _answer(self, batch: Batch, reply: Reply) -> None:
+        for booking in batch.bookings:
+            future = self._booked.pop(booking.number)
+            if not future.done():
+                future.set_result(reply.waits.get(booking.number))
+        for token in reply.lost & self._turns.keys():
+            self._turns[token].cancel()
+
+    async def _put_down(self) -> None:
+        tasks = list(self._turns.items())
+        for _, task in tasks:
+            task.cancel()
+        await asyncio.gather(*(task for _, task in tasks), return_exceptions=True)
+        free = self._clock() + self._options.manners.delay
+        settled = {result.token for result in self._batch.results if result.next is not None}
+        self._batch.results += [
+            Result(token=token, outcome=None, next=free) for token, _ in tasks if token not in settled
+        ]
+        self._batch.bookings.clear()
+        self._booked.clear()
+
+    # --- numbers ---
+
+    def _count(self, batch: Batch, reply: Reply) -> None:
+        snapshot = self.snapshot
+        for result in batch.results:
+            if result.next is not None or result.token in reply.lost:
+                self._items.pop(result.token, None)
+            elif self._items[result.token]:
+                self._items[result.token] -= 1
+        snapshot.pages += reply.pages
+        snapshot.links += reply.added
+        snapshot.revisits += reply.revisits
+        snapshot.work += len(batch.results) + len(reply.turns) + reply.added
+        if reply.stats:
+            stats = reply.stats
+            snapshot.waiting, snapshot.visited, snapshot.expired = stats.waiting, stats.visited, stats.expired
+            snapshot.domains, snapshot.domains_waiting = stats.domains, stats.domains_waiting
+            self.visitor.fill(snapshot)
+        snapshot.turns, snapshot.in_hand = len(self._turns), self._items.total()

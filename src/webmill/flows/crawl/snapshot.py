@@ -1,0 +1,83 @@
+"""What a shard tells of itself, several times a second: small, and enough for the view, the metrics and the budgets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import msgspec
+
+SLOWEST = 5
+
+
+class Snapshot(msgspec.Struct, kw_only=True):
+    """`pages` and `waiting` are the crawl's; all other counts are since this process began."""
+
+    shard: int
+    pages: int = 0
+    waiting: int = 0
+    in_hand: int = 0
+    visited: int = 0
+    domains: int = 0
+    domains_waiting: int = 0
+    expired: int = 0
+    granted: int = 0
+    revoked: int = 0  # how often pages were given back
+    turns: int = 0  # domains that are asked at this moment
+    fetched: int = 0  # answers, robots.txt and sitemaps included
+    robots: int = 0
+    bytes: int = 0  # as they came over the wire
+    links: int = 0  # new ones
+    revisits: int = 0  # records that only say "as before"
+    errors: dict[str, int] = {}
+    refused: dict[str, int] = {}  # links and URLs that were not asked, by reason
+    statuses: dict[str, int] = {}  # 2xx, 3xx …
+    slowest: list[tuple[str, float]] = []  # hosts and their seconds per answer
+    seconds: float = 0.0  # in fetches, all added up
+    is_idle: bool = False
+    work: int = 0  # grows with whatever is done: two equal ones mean that nothing was
+    trouble: str = ""  # why nothing is written at the moment
+    probe: int = 0  # the last one that it answers
+
+
+class Hosts:
+    """Seconds per answer of the hosts asked last; bounded."""
+
+    def __init__(self, most: int = 2000) -> None:
+        self._most = most
+        self._seconds: dict[str, tuple[int, float]] = {}
+
+    def note(self, host: str, seconds: float) -> None:
+        count, total = self._seconds.pop(host, (0, 0.0))
+        self._seconds[host] = (count + 1, total + seconds)
+        if len(self._seconds) > self._most:
+            del self._seconds[next(iter(self._seconds))]
+
+    def slowest(self) -> list[tuple[str, float]]:
+        means = ((host, total / count) for host, (count, total) in self._seconds.items())
+        return sorted(means, key=lambda pair: -pair[1])[:SLOWEST]
+
+
+def added(snapshots: Iterable[Snapshot]) -> Snapshot:
+    """All shards as one."""
+    total = Snapshot(shard=-1, is_idle=True)
+    errors: Counter[str] = Counter()
+    refused: Counter[str] = Counter()
+    statuses: Counter[str] = Counter()
+    for one in snapshots:
+        for name in _SUMS:
+            setattr(total, name, getattr(total, name) + getattr(one, name))
+        errors.update(one.errors)
+        refused.update(one.refused)
+        statuses.update(one.statuses)
+        total.slowest += one.slowest
+        total.is_idle &= one.is_idle
+        total.trouble = total.trouble or one.trouble
+    total.errors, total.refused, total.statuses = dict(errors), dict(refused), dict(statuses)
+    total.slowest = sorted(total.slowest, key=lambda pair: -pair[1])[:SLOWEST]
+    return total
+
+
+_SUMS = [
+    field.name for field in msgspec.structs.fields(Snapshot) if field.type in (int, float) and field.name != "shard"
+]

@@ -1,0 +1,126 @@
+"""Run a crawl, or go on with one: one lock, one set of shards for life, torn files repaired, seeds handed out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+
+import msgspec
+
+from webmill.archive.recovery import Repair, recover
+from webmill.archive.segment import write_paths
+from webmill.errors import Misconfigured
+from webmill.flows.crawl.crew import Crew, End
+from webmill.flows.crawl.desk import shard_of
+from webmill.flows.crawl.options import Options
+from webmill.flows.crawl.snapshot import Snapshot
+from webmill.flows.crawl.status import StatusFile
+from webmill.infra import atomic
+from webmill.infra.lock import exclusive
+from webmill.infra.queue.base import Message, Queue
+from webmill.model import Link
+
+SHARDS = 256  # at most
+AT_ONCE = 5000  # seeds in one letter
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """What may never change in the life of a crawl: which domain belongs to which shard."""
+
+    shards: int
+    version: int = 1
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    end: End
+    total: Snapshot
+    seconds: float
+    seeds: int  # handed out; those known from an earlier run included
+    repairs: list[Repair]
+
+
+def crawl(
+    options: Options,
+    seeds: Iterable[str],
+    *,
+    processes: int | None,
+    watch: Callable[[Snapshot], None],
+    hired: Callable[[Crew], None] = lambda _: None,
+) -> Report:
+    """`seeds` are normalised URLs. `hired` gets the crew, to stop it when the person says so."""
+    started = time.monotonic()
+    atomic.make_folder(options.folder)
+    with exclusive(options.folder, "crawl", doing="crawling"):
+        shards = settle_layout(options, processes)
+        repairs = recover(options.collection)
+        given = hand_out(options, seeds, shards)
+        status = StatusFile(options.folder, name=options.collection.name, started=time.time(), clock=time.time)
+
+        def show(seen: Snapshot) -> None:
+            status.show(seen)
+            watch(seen)
+
+        crew = Crew(options, shards, watch=show)
+        hired(crew)
+        end: End = "stopped"
+        try:
+            end = crew.run()
+        finally:
+            status.write(crew.total(), end=end)
+            write_paths(options.collection)
+        return Report(end=end, total=crew.total(), seconds=time.monotonic() - started, seeds=given, repairs=repairs)
+
+
+def settle_layout(options: Options, processes: int | None) -> int:
+    path = options.folder / "crawl.json"
+    if not path.exists():
+        shards = processes or 1
+        if shards > SHARDS:
+            raise Misconfigured(f"{shards} processes: at most {SHARDS}")
+        atomic.write_bytes(path, msgspec.json.encode(Layout(shards)) + b"\n")
+        return shards
+    try:
+        layout = msgspec.json.decode(path.read_bytes(), type=Layout)
+    except msgspec.MsgspecError as error:
+        raise Misconfigured(f"{path}: {error}: put the file back as it was, or begin in another folder") from error
+    if processes is not None and processes != layout.shards:
+        raise Misconfigured(
+            f"this crawl was begun with {layout.shards} processes, and its domains are divided so: "
+            f"leave --processes out, or give --processes {layout.shards}"
+        )
+    return layout.shards
+
+
+def hand_out(options: Options, seeds: Iterable[str], shards: int) -> int:
+    """Into the shards' letter boxes, and into the list that scopes are measured by. Seeds that are known do no harm."""
+    known = set(options.seeds.read_text().split()) if options.seeds.exists() else set()
+    new: list[str] = []
+    count = 0
+    with ExitStack() as opened:
+        boxes: dict[int, Queue] = {}
+        waiting: dict[int, list[Link]] = {}
+        for url in seeds:
+            count += 1
+            if url not in known:
+                new.append(url)
+                known.add(url)
+            shard = shard_of(url, shards)
+            if shard not in boxes:
+                boxes[shard] = options.backends.box(options.box(shard))
+                opened.callback(boxes[shard].close)
+            waiting.setdefault(shard, []).append(Link(url, priority=3))
+            if len(waiting[shard]) >= AT_ONCE:
+                post(boxes[shard], waiting.pop(shard))
+        if new:  # before the first is fetched: what is in scope follows from them
+            text = "".join(f"{url}\n" for url in sorted(known))
+            atomic.write_bytes(options.seeds, text.encode())
+        for shard, links in waiting.items():
+            post(boxes[shard], links)
+    return count
+
+
+def post(box: Queue, links: list[Link]) -> None:
+    from uuid import uuid4
+
+    box.publish([Message(uuid4().hex, msgspec.msgpack.encode(links))])

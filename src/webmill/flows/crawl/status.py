@@ -1,0 +1,60 @@
+"""How a crawl stands, for whoever looks from outside: a small file beside its frontier, written every few seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from webmill.errors import Conflict, NotFound
+from webmill.flows.crawl.snapshot import Snapshot
+from webmill.infra import atomic
+from webmill.infra.lock import exclusive
+
+EVERY = 2.0
+FILE = "status.json"
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """`time` is when it was written. `is_running` is asked of the lock, not of the file."""
+
+    time: float
+    name: str
+    started: float
+    end: str = ""
+    total: Snapshot
+    is_running: bool = False
+
+
+class StatusFile:
+    def __init__(self, folder: Path, *, name: str, started: float, clock: Callable[[], float]) -> None:
+        self._path, self._name, self._started, self._clock = folder / FILE, name, started, clock
+        self._next = 0.0
+
+    def show(self, seen: Snapshot) -> None:
+        if self._clock() >= self._next:
+            self.write(seen)
+            self._next = self._clock() + EVERY
+
+    def write(self, seen: Snapshot, *, end: str = "") -> None:
+        status = Status(time=self._clock(), name=self._name, started=self._started, end=end, total=seen)
+        atomic.write_bytes(self._path, msgspec.json.encode(status) + b"\n")
+
+
+def read_status(folder: Path) -> Status:
+    """`folder` is the crawl's `frontier/`."""
+    path = folder / FILE
+    try:
+        status = msgspec.json.decode(path.read_bytes(), type=Status)
+    except FileNotFoundError:
+        raise NotFound(f"no crawl in {folder.parent}: begin one with `webmill crawl {folder.parent} URL`") from None
+    return msgspec.structs.replace(status, is_running=_is_running(folder))
+
+
+def _is_running(folder: Path) -> bool:
+    try:
+        with exclusive(folder, "crawl", doing="crawling"):
+            return False
+    except Conflict:
+        return True

@@ -1,0 +1,234 @@
+"""One URL of a turn: may it be asked, when, and what came of it. What follows from that is the desk's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+from urllib.parse import urlsplit
+
+from webmill.crawl.fetch import Failed, Fetched
+from webmill.crawl.frontier.base import Done, Item, Later, Turn, Unused, Visit
+from webmill.crawl.recrawl import Bounds, interval_after_error, interval_after_gone, next_interval
+from webmill.crawl.retries import Decision, Patience, Retry, decide_answer, decide_failure, retry_after
+from webmill.crawl.robots import Verdict
+from webmill.flows.crawl.asking import Asked, Asker, Busy
+from webmill.flows.crawl.desk import Answered, Result
+from webmill.flows.crawl.options import Options
+from webmill.flows.crawl.page import SITEMAP, Page, Reader, capture_of, conditions
+from webmill.flows.crawl.robots_asking import Learned, RobotsAsking
+from webmill.flows.crawl.snapshot import Snapshot
+from webmill.formats import digest
+from webmill.formats.http.head import end_of_head
+from webmill.infra.clock import SteadyClock
+from webmill.model import Link
+
+HOPS_KEPT = 100_000
+
+
+class Visitor:
+    def __init__(
+        self, asker: Asker, robots: RobotsAsking, reader: Reader, options: Options, *, clock: SteadyClock
+    ) -> None:
+        self._asker, self._robots, self._reader, self._options, self._clock = asker, robots, reader, options, clock
+        self._patience = Patience(
+            attempts=options.limits.attempts,
+            first_wait=options.limits.retry_wait,
+            longest_retry_after=options.manners.max_retry_after,
+        )
+        refresh = options.refresh
+        self._bounds = Bounds(first=refresh.first, least=refresh.least, most=refresh.most)
+        self._random = Random().random  # noqa: S311 - it spreads waits
+        self._hops: dict[str, int] = {}  # how many redirects led to a URL
+        self.errors: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
+        self.statuses: Counter[str] = Counter()
+
+    async def visit(self, turn: Turn, item: Item) -> Result:
+        learned = await self._learned(item)
+        if learned.verdict is None or (learned.until is not None and self._may(learned.verdict, item)):
+            until = learned.until or self._clock()
+            return self._after(learned, token=turn.token, outcome=Unused(item.url, until), next=until)
+        if not self._may(learned.verdict, item):
+            return self._refused(turn, item, learned)
+        delay = self._delay(learned.verdict)
+        asked = await self._asker.ask(item.url, headers=conditions(item.last), delay=delay)
+        if isinstance(asked, Busy):
+            return self._after(learned, token=turn.token, outcome=Unused(item.url, asked.until), next=asked.until)
+        if isinstance(asked.answer, Failed):
+            return self._failed(turn, item, asked, asked.answer, learned)
+        return self._answered(turn, item, asked, asked.answer, learned)
+
+    # --- robots ---
+
+    async def _learned(self, item: Item) -> Learned:
+        if not self._options.manners.obey_robots:
+            return Learned(verdict=Verdict())
+        parts = urlsplit(item.url)
+        return await self._robots.learn(f"{parts.scheme}://{parts.netloc}", delay=self._options.manners.delay)
+
+    def _may(self, verdict: Verdict, item: Item) -> bool:
+        return verdict.state != "unreachable" and verdict.allows(path_of(item.url))
+
+    def _delay(self, verdict: Verdict) -> float:
+        """A robots.txt may ask for more than the operator, also where he asked for none."""
+        return max(self._options.manners.delay, verdict.crawl_delay or 0.0)
+
+    def _refused(self, turn: Turn, item: Item, learned: Learned) -> Result:
+        """Not to be asked: for good, or until its robots.txt can be had."""
+        assert learned.verdict
+        now, reason = self._clock(), "robots"
+        if learned.verdict.state == "unreachable":
+            reason = "robots_unreachable"
+            self.errors[reason] += 1
+            if item.attempts < self._patience.attempts:
+                until = now + self._patience.wait(item.attempts, random=self._random())
+                return self._after(learned, token=turn.token, outcome=Later(item.url, until, reason), next=until)
+        self.refused[reason] += 1
+        visit = Visit(url=item.url, time=now, error=reason, depth=item.depth)
+        return self._after(learned, token=turn.token, outcome=Done(visit, is_page=False), next=learned.until)
+
+    # --- no answer ---
+
+    def _failed(self, turn: Turn, item: Item, asked: Asked, failed: Failed, learned: Learned) -> Result:
+        self.errors[failed.reason] += 1
+        error = f"{failed.reason}: {failed.message}"[:500]
+        free = self._free(asked, learned) if failed.sent else None
+        choice = decide_failure(failed.reason, item.attempts, random=self._random(), patience=self._patience)
+        if isinstance(choice, Retry):
+            later = Later(item.url, self._clock() + choice.delay, error)
+            return self._after(learned, asked, token=turn.token, outcome=later, next=free)
+        visit = Visit(url=item.url, time=asked.sent, error=error, depth=item.depth)
+        again = asked.sent + interval_after_error(item.last.interval, bounds=self._bounds) if item.last else None
+        return self._after(learned, asked, token=turn.token, outcome=Done(visit, again=again, is_page=False), next=free)
+
+    # --- an answer ---
+
+    def _answered(self, turn: Turn, item: Item, asked: Asked, fetched: Fetched, learned: Learned) -> Result:
+        status, free = fetched.head.status, self._free(asked, learned)
+        self.statuses[f"{status // 100}xx"] += 1
+        choice, wait = self._judge(item, fetched)
+        if wait:
+            free = max(free or 0.0, self._clock() + wait)
+        if choice is not None:
+            self.errors[f"http_{status}" if status >= 400 else f"truncated_{fetched.exchange.truncated}"] += 1
+        if isinstance(choice, Retry):
+            later = Later(item.url, self._clock() + choice.delay, f"status_{status}")
+            return self._after(learned, asked, token=turn.token, outcome=later, next=free)
+        page = self._reader.read(fetched, item)
+        self.refused.update(page.refused)
+        visit, again = self._visit_record(item, asked, fetched, page)
+        return self._after(
+            learned,
+            asked,
+            token=turn.token,
+            outcome=Done(visit, again=again, is_page=page.kind != "sitemap"),
+            answers=(*learned.answers, Answered(capture=capture_of(fetched, item, page.kind), sent=asked.sent)),
+            links=self._links(item, page),
+            next=free,
+        )
+
+    def _judge(self, item: Item, fetched: Fetched) -> tuple[Decision | None, float]:
+        """What to do about it, and for how long the server does not want to be asked."""
+        status = fetched.head.status
+        wait = retry_after(
+            fetched.head.headers.get("Retry-After"), now=self._clock(), longest=self._options.manners.max_retry_after
+        )
+        choice = decide_answer(
+            status,
+            item.attempts,
+            random=self._random(),
+            truncated=fetched.exchange.truncated,
+            retry_after=wait,
+            patience=self._patience,
+        )
+        if status not in (429, 503):
+            return choice, 0.0
+        return choice, choice.delay if isinstance(choice, Retry) else wait or 0.0
+
+    def _free(self, asked: Asked, learned: Learned) -> float | None:
+        """When the domain may be asked again; None: at once."""
+        assert learned.verdict
+        delay = self._delay(learned.verdict)
+        return asked.sent + delay if delay else None
+
+    def _links(self, item: Item, page: Page) -> list[Link]:
+        if page.kind != "redirect":
+            return page.links
+        hops = self._hops.pop(item.url, 0) + 1
+        if hops > self._options.limits.redirects:
+            self.refused["too_many_redirects"] += 1
+            return []
+        self._hops.update((link.url, hops) for link in page.links)
+        while len(self._hops) > HOPS_KEPT:
+            del self._hops[next(iter(self._hops))]
+        return page.links
+
+    def _visit_record(self, item: Item, asked: Asked, fetched: Fetched, page: Page) -> tuple[Visit, float | None]:
+        headers, same = fetched.head.headers, item.last if page.kind == "not_modified" else None
+        interval = self._interval(fetched, item.last)
+        visit = Visit(
+            url=item.url,
+            time=asked.sent,
+            status=fetched.head.status,
+            depth=item.depth,
+            record_id=same.record_id if same else "",
+            digest=same.digest if same else "",
+            etag=(headers.get("ETag") or (same.etag if same else ""))[:500],
+            modified=(headers.get("Last-Modified") or (same.modified if same else ""))[:100],
+            interval=interval or 0.0,
+        )
+        return visit, None if interval is None else asked.sent + interval
+
+    def _interval(self, fetched: Fetched, last: Visit | None) -> float | None:
+        status, previous = fetched.head.status, last.interval if last else 0.0
+        if status in (404, 410):
+            return interval_after_gone(was_gone=bool(last and last.status in (404, 410)), bounds=self._bounds)
+        if status >= 400:
+            return interval_after_error(previous, bounds=self._bounds)
+        return next_interval(previous, changed=_is_changed(fetched, last), bounds=self._bounds)
+
+    def broken(self, turn: Turn, item: Item, error: Exception) -> Result:
+        """We failed, not the web: it is tried again as if the server had."""
+        self.errors["internal"] += 1
+        reason, now = f"internal: {error!r}"[:500], self._clock()
+        until = now + max(self._options.manners.delay, self._patience.wait(item.attempts, random=self._random()))
+        if item.attempts < self._patience.attempts:
+            return Result(token=turn.token, outcome=Later(item.url, until, reason), next=until)
+        visit = Visit(url=item.url, time=now, error=reason, depth=item.depth)
+        return Result(token=turn.token, outcome=Done(visit, is_page=False), next=until)
+
+    def _after(
+        self, learned: Learned, asked: Asked | None = None, *, links: Sequence[Link] = (), **fields: Any
+    ) -> Result:
+        """With what was learned and asked on the way; a robots.txt that is new to us may name sitemaps."""
+        gates = {**learned.gates, **(asked.gates if asked else {})}
+        if learned.entry and learned.verdict and self._options.rules.sitemaps:
+            maps = self._reader.sitemaps(learned.verdict.sitemaps, learned.entry.origin)
+            links = [*(Link(url, 0, SITEMAP) for url in maps), *links]
+        return Result(**{"answers": learned.answers, "robots": learned.entry, "gates": gates, "links": links, **fields})
+
+    # --- numbers ---
+
+    def fill(self, snapshot: Snapshot) -> None:
+        self._asker.fill(snapshot)
+        snapshot.robots = self._robots.asked
+        snapshot.errors, snapshot.refused = dict(self.errors), dict(self.refused)
+        snapshot.statuses = dict(self.statuses)
+
+
+def _is_changed(fetched: Fetched, last: Visit | None) -> bool:
+    """By the payload. What was never seen counts as changed."""
+    if last is None or not last.digest:
+        return True
+    if fetched.head.status == 304:
+        return False
+    response = fetched.exchange.response
+    return digest.compute(memoryview(response)[end_of_head(response) or len(response) :]) != last.digest
+
+
+def path_of(url: str) -> str:
+    """What robots.txt rules are about."""
+    parts = urlsplit(url)
+    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
