@@ -34,6 +34,7 @@ def main() -> None:
         recover(Collection(Path(root), NAME))
         return
     programs = {"work": work, "hasty": hasty, "stubborn": stubborn, "fill": fill}
+    programs |= {"endless-work": endless, "endless-careless": careless}
     programs[mode](Path(root), rest[0])
 
 
@@ -74,6 +75,21 @@ def stubborn(root: Path, stem: str) -> None:
                 acknowledge(root, list(places.values()))
             assert refusals < 50, "it never ends"
     print(json.dumps({"refusals": refusals}), flush=True)
+
+
+def endless(root: Path, stem: str) -> None:
+    with writer(root, stem=stem, max_bytes=50_000) as out:
+        for number in range(0, 1_000_000, BATCH):
+            places = [append(out, number + more) for more in range(BATCH)]
+            out.sync()
+            acknowledge(root, places, sizes={})
+
+
+def careless(root: Path, stem: str) -> None:
+    """Says so without a sync."""
+    with writer(root, stem=stem) as out:
+        for number in range(1_000_000):
+            acknowledge(root, [append(out, number)], sizes={})
 
 
 def fill(root: Path, stem: str) -> None:

@@ -34,6 +34,7 @@ from webmill.errors import WebmillError
 
 SEED = 11
 PROGRAM = "tests.flows.archiving"
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
 @pytest.fixture
@@ -196,7 +197,9 @@ def test_an_acknowledgement_before_its_sync_is_noticed(root: Path) -> None:
 
 def test_two_processes_write_beside_each_other(root: Path) -> None:
     command = [sys.executable, "-m", PROGRAM, "work", str(root)]
-    both = [subprocess.Popen([*command, stem], stdout=subprocess.PIPE, text=True) for stem in ("a", "b")]
+    both = [
+        subprocess.Popen([*command, stem], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) for stem in ("a", "b")
+    ]
     outputs = [process.communicate(timeout=120)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
     told = Told("".join(outputs))
@@ -244,7 +247,7 @@ def test_what_the_disk_refuses_is_not_acknowledged_and_goes_into_a_new_file(
     command = ["strace", "-f", "-o", str(log), "-e", f"trace={traced}", *injected]
     ended = subprocess.run(
         [*command, os.path.realpath(sys.executable), "-m", PROGRAM, "stubborn", str(root), "a"],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        env=ENVIRONMENT,
         capture_output=True,
         text=True,
         check=False,
@@ -263,6 +266,7 @@ def test_a_limit_on_the_size_of_files_costs_no_acknowledged_record(root: Path) -
     """The write that meets the limit is short, the next is refused."""
     ended = subprocess.run(
         [sys.executable, "-m", PROGRAM, "stubborn", str(root), "a"],
+        env=ENVIRONMENT,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)),
         capture_output=True,
         text=True,
@@ -282,6 +286,7 @@ def test_a_disk_that_was_full_is_used_again_when_there_is_room(root: Path) -> No
         pytest.skip("needs a namespace to mount a small disk in")
     ended = subprocess.run(
         [*command, sys.executable, "-m", PROGRAM, "fill", str(root), "a"],
+        env=ENVIRONMENT,
         capture_output=True,
         text=True,
         check=False,
@@ -292,3 +297,33 @@ def test_a_disk_that_was_full_is_used_again_when_there_is_room(root: Path) -> No
     assert told["acknowledged"] > 10
     assert told["captures"] == told["acknowledged"]
     assert told["open"] == []
+
+
+@pytest.mark.slow
+def test_a_power_cut_takes_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    """And everything of a writer that does not sync: else the cut would prove nothing."""
+    command = ["unshare", "--mount", sys.executable, "-m", "tests.flows.power_cut"]
+    if os.geteuid() != 0 or not (shutil.which("mkfs.ext4") and shutil.which("unshare") and has_loop_devices(tmp_path)):
+        pytest.skip("needs root, ext4 and loop devices")
+    found = {}
+    for mode, cuts in (("work", "5"), ("careless", "1")):
+        (tmp_path / mode).mkdir()
+        ended = subprocess.run(
+            [*command, tmp_path / mode, mode, cuts], env=ENVIRONMENT, capture_output=True, text=True, check=False
+        )
+        assert ended.returncode == 0, ended.stderr
+        found[mode] = json.loads(ended.stdout)
+    print(found)
+    assert found["work"]["acknowledged"] > 500
+    assert found["work"]["lost"] == 0
+    assert found["careless"]["lost"] > 0
+
+
+def has_loop_devices(folder: Path) -> bool:
+    disk, mounted = folder / "disk", folder / "mounted"
+    mounted.mkdir()
+    with disk.open("wb") as file:
+        file.truncate(16 << 20)
+    script = 'mkfs.ext4 -q -F "$0" && mount -o loop "$0" "$1" && umount "$1"'
+    command = ["unshare", "--mount", "sh", "-c", script, str(disk), str(mounted)]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-PREFIX = 8192
+PREFIX = 4096
 OCTETS, PLAIN = "application/octet-stream", "text/plain"
 HTML, XHTML = "text/html", "application/xhtml+xml"
 
@@ -51,6 +51,7 @@ _SIGNATURES: tuple[tuple[bytes, str], ...] = (
     (b"\x7fELF", "application/x-executable"),
     (b"MZ", "application/x-msdownload"),
 )
+_ANY_SIGNATURE = tuple(signature for signature, _ in _SIGNATURES)
 _RIFF = {b"WEBP": "image/webp", b"WAVE": "audio/vnd.wave", b"AVI ": "video/x-msvideo"}
 _CONTAINERS = {"application/zip", "application/gzip", "application/x-tika-msoffice", "application/ogg"}
 _WEAK = {
@@ -79,7 +80,7 @@ _ROOTS = {
     b"RDF": "application/rdf+xml",
 }
 _XML = ("application/xml", "text/xml")
-_CONTROLS = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
+_CONTROLS = bytes({*range(32)} - {*b"\t\n\f\r\x1b"})  # not in text, but for ISO-2022's escapes
 _TEXTUAL = re.compile(r"text/.*|.*[/+](?:json|xml|javascript|ecmascript|x-javascript|ld\+json|x-ndjson)")
 
 
@@ -107,6 +108,8 @@ def _by_signature(start: bytes, declared: str | None) -> str | None:
         return found
     if start[4:8] == b"ftyp":
         return declared if declared and declared.startswith(("video/", "audio/", "image/")) else "video/mp4"
+    if not start.startswith(_ANY_SIGNATURE):
+        return None
     for signature, kind in _SIGNATURES:
         if start.startswith(signature):
             if kind in _WEAK and not _is_binary(start):
@@ -117,7 +120,7 @@ def _by_signature(start: bytes, declared: str | None) -> str | None:
 
 
 def _is_binary(start: bytes) -> bool:
-    return not start.startswith(_BOMS) and _CONTROLS.search(start) is not None
+    return not start.startswith(_BOMS) and len(start.translate(None, _CONTROLS)) < len(start)
 
 
 def _markup(start: bytes, declared: str | None) -> str | None:

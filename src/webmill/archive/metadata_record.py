@@ -4,8 +4,8 @@
     charset-detected: UTF-8
     languages-cld2: {"reliable":true,"text-bytes":1800,"languages":[{"code":"de",…}]}
 
-Charset and languages are found from the first `MOST_BYTES` of a page: CLD2 costs about 15 µs per KB, and what follows
-hardly changes its answer (benchmarks/archiving.py).
+Charset and languages are found in the first `MOST_BYTES` of a page. CLD2 costs more than all else together
+(benchmarks/archiving.py); of 1,119 pages of Common Crawl 1,109 keep their main language, 1,117 without the limit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from webmill.formats.charset import decode_page
 from webmill.formats.languages import Language, Languages
 from webmill.infra.sandbox import Sandbox
 
-MOST_BYTES = 1 << 16
+MOST_BYTES = 1 << 17
 PAGES = frozenset({HTML, XHTML})
 Detect = Callable[[bytes, str, str], Languages | None]  # UTF-8 of a page, its URL, its Content-Language
 

@@ -25,9 +25,10 @@ _FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 class SegmentFile:
     """`end` is behind the last whole write, `synced` the part of it that is durable, `first` where captures begin."""
 
-    def __init__(self, path: Path, *, warcinfo: bytes, warcinfo_id: str) -> None:
-        """A new file that begins so. `path` is its final name."""
+    def __init__(self, path: Path, *, key: str, warcinfo: bytes, warcinfo_id: str) -> None:
+        """A new file that begins so. `path` is its final name, `key` what an index calls it."""
         self.path = path
+        self.key = key
         self.warcinfo_id = warcinfo_id
         self.open_path = path.with_name(path.name + OPEN)
         self.first = self.end = self.synced = 0

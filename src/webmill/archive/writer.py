@@ -102,8 +102,7 @@ class WarcWriter:
             raise
         if file.end >= self._max_bytes:
             self._roll()
-        key = self._segment.collection.key(file.path)
-        return Place(key, start + encoded.start, encoded.length, encoded.record_id, encoded.digest)
+        return Place(file.key, start + encoded.start, encoded.length, encoded.record_id, encoded.digest)
 
     def sync(self) -> None:
         """All places given out are durable. When it raises, those since the last `sync` do not exist."""
@@ -150,7 +149,8 @@ class WarcWriter:
     def _create(self, volume: Volume, subset: Subset) -> SegmentFile:
         record_id = new_id()
         info = warcinfo(self._info, record_id=record_id, date=volume.opened, filename=volume.name)
-        return SegmentFile(self._segment.folder(subset) / volume.name, warcinfo=info, warcinfo_id=record_id)
+        path = self._segment.folder(subset) / volume.name
+        return SegmentFile(path, key=self._segment.collection.key(path), warcinfo=info, warcinfo_id=record_id)
 
     def _roll(self) -> None:
         if self._volume is not None:

@@ -104,9 +104,7 @@ def encode_capture(capture: Capture, *, warcinfo_id: str, detect: Detect | None)
     headers, content, digest = _answer(
         capture, visit, record_id=record_id, concurrent_to=request_id, identified=identified
     )
-    asked = compress_record(
-        records.request(visit, records.measure(exchange.request), record_id=request_id), exchange.request
-    )
+    asked = compress_record(records.request(visit, _unsigned(exchange.request), record_id=request_id), exchange.request)
     answered = compress_record(headers, content)
     subject = Subject(
         url=exchange.url,
@@ -118,7 +116,7 @@ def encode_capture(capture: Capture, *, warcinfo_id: str, detect: Detect | None)
     # Languages are for pages that are published: Common Crawl has none for error pages.
     fields = describe(subject, detect=detect if capture.subset == "warc" else None, extra=capture.extra)
     noted = records.encode_fields(fields)
-    about = records.metadata(visit, records.measure(noted), record_id=new_id(), concurrent_to=record_id)
+    about = records.metadata(visit, _unsigned(noted), record_id=new_id(), concurrent_to=record_id)
     data = b"".join((asked, answered, compress_record(about, noted)))
     return Encoded(data, len(asked), len(answered), record_id, digest)
 
@@ -152,6 +150,11 @@ def _answer(
         visit, block, record_id=record_id, original=original, payload_digest=digest, concurrent_to=concurrent_to
     )
     return headers, head, digest
+
+
+def _unsigned(content: bytes) -> records.Block:
+    """Requests and notes have no digest, as Common Crawl's."""
+    return records.Block(length=len(content), digest="")
 
 
 def _answer_fields(response: bytes) -> Headers:
