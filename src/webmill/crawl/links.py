@@ -31,9 +31,7 @@ _MAX_TITLE = 1000
 _MAX_ROBOTS = 10  # of these <meta>, and 100 characters of each
 _MAX_FIELD = 16_384
 
-_RELATIONS = frozenset({"next", "prev", "canonical", "alternate"})
-# Without one of these words a <link> or <meta> is none of ours; most are not, and need not be taken apart.
-_HINT = re.compile("next|prev|canonical|alternate|robots|refresh", re.IGNORECASE)
+_RELATIONS = ("next", "prev", "canonical", "alternate")
 _SCHEME = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]*+:", re.IGNORECASE)
 _REFRESH = re.compile(
     r"""\s*+[0-9.]++\s*+[;,]?\s*+(?:url\s*+=\s*+)?+(?:"([^"]*+)|'([^']*+)|(\S[^\n]*+))""", re.IGNORECASE | re.ASCII
@@ -116,8 +114,9 @@ class _Reading:
             self.found[source] = True
 
     def add_link(self, raw: str, _: str) -> None:
-        if not _HINT.search(raw):
-            return
+        lower = raw.lower()
+        if not any(relation in lower for relation in _RELATIONS):
+            return  # most, which need not be taken apart
         attributes = attributes_of(raw)
         href, relations = attributes.get("href"), set(attributes.get("rel", "").lower().split())
         if not href or relations.isdisjoint(_RELATIONS) or "stylesheet" in relations:
@@ -130,7 +129,8 @@ class _Reading:
         self.found[href] = True
 
     def add_meta(self, raw: str, _: str) -> None:
-        if not _HINT.search(raw):
+        lower = raw.lower()
+        if "robots" not in lower and "refresh" not in lower:
             return
         attributes = attributes_of(raw)
         content = attributes.get("content", "")
@@ -237,5 +237,5 @@ def _links_of_field(value: str) -> Iterator[str]:
     """RFC 8288, as far as it is used: `<https://example.com/2>; rel="next"; title="more"`."""
     for target, parameters in _FIELD_LINK.findall(value[:_MAX_FIELD]):
         relation = _FIELD_REL.search(parameters)
-        if relation and not _RELATIONS.isdisjoint((relation[1] or relation[2] or "").lower().split()):
+        if relation and not {*(relation[1] or relation[2] or "").lower().split()}.isdisjoint(_RELATIONS):
             yield target

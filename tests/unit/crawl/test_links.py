@@ -88,6 +88,8 @@ def test_what_only_looks_like_a_link_is_none(page: str) -> None:
         "<a x href=/x href=/y>",
         "<a data-href=/y href=/x>",
         "<A HREF=/x>",
+        '<A CLASS="b" HREF="/x" TITLE="c">',
+        '<a class="b" hreflang="de" Href="/x">',
         "<a =href=/y href=/x>",
         "<a href=/x/../x>",
         "<a href=' /x\n'>",
@@ -290,7 +292,7 @@ def test_the_bombs_of_the_samples_are_harmless(shared_data: Path) -> None:
         read(gzip.decompress((shared_data / "hostile" / name).read_bytes()))
 
 
-MARKS = """= " ' > < / </ <! <? <!-- --> --!> href= <script </script> <title> </title> <meta x &amp; é"""
+MARKS = """= " ' > < / </ <! <? <!-- --> --!> href= <script </script> <title> </title> <meta HREF=" x &amp; é"""
 PIECES = st.sampled_from([*MARKS.split(), " ", "\n", "<a ", "<a href=", "<base href=/b/>", "<link rel=next href=", NUL])
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from webmill.crawl.fetch import FAILURES
 from webmill.crawl.retries import DAY, GiveUp, Patience, Retry, decide_answer, decide_failure, retry_after
 
 NOW = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
@@ -36,6 +37,14 @@ def attempts_in_all(reason: str) -> int:
 def test_how_often_a_failure_is_asked_again(reason: str, attempts: int) -> None:
     assert attempts_in_all(reason) == attempts
     assert decide_failure(reason, attempts, random=0.5) == GiveUp(reason)
+
+
+def test_every_failure_that_is_asked_again_is_one_of_the_fetchers() -> None:
+    again = {reason for reason in FAILURES if attempts_in_all(reason) > 1}
+    assert len(again) == 12
+    assert {reason.partition("_")[0] for reason in again} == {
+        *("dns", "connect", "tls", "timeout", "reset", "no", "truncated", "too"),
+    }
 
 
 def test_waits_grow_fourfold_with_jitter_up_to_a_limit() -> None:
