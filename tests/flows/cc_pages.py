@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import json
@@ -12,11 +13,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.flows.index_samples import START
+from tests.flows.index_samples import START, at_rest, unwatched
+from webmill.collection import Collection
 from webmill.commoncrawl.batch import batch_id, encode_batch
+from webmill.flows.index import Options, index_collection
 from webmill.formats import warc_records as records
 from webmill.formats.surt import surt
 from webmill.formats.warc_writer import compress_record
+from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.queue.base import Message
 from webmill.testing.languages import LANGUAGES
 from webmill.testing.pages import Link, dress, write_article
@@ -69,18 +73,19 @@ def write_crawl(root: Path, *, pages: int, files: int = 3) -> list[Page]:
 
 def _write_page(out: io.BytesIO, name: str, number: int) -> Page:
     url, body, language = html_page(number)
-    content = http_response(body)
+    content = http_response(body, status="404 Not Found" if number % 13 == 5 else "200 OK")
     visit = records.Visit(uri=url, date=START + timedelta(minutes=number))
     stored = compress_record(
         records.response(visit, records.measure_http(content), record_id=f"urn:x:{number}"), content
     )
     offset = out.tell()
     out.write(stored)
+    out.write(_metadata(visit, number, language))
     fields = {
         "url": url,
         "mime": "text/html",
         "mime-detected": "text/html",
-        "status": "200",
+        "status": "404" if number % 13 == 5 else "200",
         "digest": b32encode(hashlib.sha1(body).digest()).decode(),
         "length": str(len(stored)),
         "offset": str(offset),
@@ -88,6 +93,31 @@ def _write_page(out: io.BytesIO, name: str, number: int) -> Page:
         "languages": language,
     }
     return Page(url, body, surt(url), visit.date.strftime("%Y%m%d%H%M%S"), fields)
+
+
+def _metadata(visit: records.Visit, number: int, language: str) -> bytes:
+    """What Common Crawl notes beside a page: its languages, of which some pages have two."""
+    codes = [language, "fra"] if number % 5 == 0 and language != "fra" else [language]
+    said = json.dumps({"reliable": True, "languages": [{"code-iso-639-3": code} for code in codes]})
+    content = records.encode_fields([("languages-cld2", said)])
+    headers = records.metadata(
+        visit, records.measure(content), record_id=f"urn:m:{number}", concurrent_to=f"urn:x:{number}"
+    )
+    return compress_record(headers, content)
+
+
+def index_crawl(root: Path) -> None:
+    """By webmill itself."""
+    options = Options(shards=3, lines=50, parquet=False)
+    index_collection(Collection(root, "TEST-2024"), options, executor=InlineExecutor(), watch=unwatched, clock=at_rest)
+
+
+def lines_of_index(root: Path) -> list[tuple[str, str, dict[str, str]]]:
+    """Key, time and fields of every line, read plainly."""
+    shards = sorted((root / "cc-index" / "collections" / "TEST-2024" / "indexes").glob("cdx-*.gz"))
+    lines = b"".join(gzip.decompress(shard.read_bytes()) for shard in shards).decode().splitlines()
+    found = [line.split(" ", 2) for line in lines]
+    return [(key, timestamp, json.loads(fields)) for key, timestamp, fields in found]
 
 
 def batches(pages: Iterable[Page], *, size: int = 10, run: str = RUN) -> Iterator[Message]:

@@ -148,7 +148,7 @@ def test_two_sealers_exclude_each_other(tmp_path: Path) -> None:
     with lock.exclusive(private, "seal", doing="sealing"):
         assert output.seal() == []
         with pytest.raises(Conflict, match="sealing"):
-            output.finish(NEVER)
+            output.finish(NEVER, patience=0)
     assert output.seal()
 
 

@@ -10,6 +10,7 @@ OUT/
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -26,6 +27,7 @@ from webmill.infra.storage.base import Absent, Storage
 
 SETTINGS = "settings.json"
 PRIVATE = ".webmill"
+PATIENCE = 300.0  # seconds; a large part takes its time
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -82,9 +84,17 @@ class Output:
         except Conflict:
             return []
 
-    def finish(self, is_lost: Callable[[str], bool]) -> list[Receipt]:
-        with self._alone():
-            return self._sealer.finish(is_lost)
+    def finish(self, is_lost: Callable[[str], bool], *, patience: float = PATIENCE) -> list[Receipt]:
+        """Waits for somebody else who is at it; Conflict: too long."""
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                with self._alone():
+                    return self._sealer.finish(is_lost)
+            except Conflict:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(0.1)
 
     def receipts(self, runs: Iterable[str]) -> list[Receipt]:
         return [receipt for run in runs for receipt in self._sealer.receipts(run)]

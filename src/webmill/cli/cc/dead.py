@@ -36,7 +36,7 @@ def queue_at(context: Context, url: str | None) -> Iterator[Queue]:
     epilog="""\b
 Examples:
   webmill cc dead list --queue sqlite:work.sqlite
-  webmill cc dead show 0123456789ab-00000042 --queue sqlite:work.sqlite > batch.json
+  webmill cc dead show 0123456789ab-00000042 > batch.json
   webmill cc dead requeue --all --queue amqp://localhost/"""
 )
 def dead() -> None:

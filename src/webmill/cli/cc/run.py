@@ -45,13 +45,13 @@ from webmill.wiring import open_executor, scheme_of
 @click.command(
     epilog="""\b
 Example: English pages of a domain, as Parquet
-  webmill cc run --crawl latest --domain example.com --language eng --status 200 \\
-    --out documents --contact me@example.org
+  webmill cc run --crawl latest --domain example.com --language eng \\
+    --status 200 --out documents --contact me@example.org
 
 \b
-Stopped or killed at any moment, the same command goes on. More workers may join, on this machine or others:
-`webmill cc work` with the same --queue and --out.
-Exit code 3: done, but batches were buried, or parts of the index were damaged; the message says where to look."""
+Stopped or killed at any moment, the same command goes on. Other workers may
+join: `webmill cc work` with the same --queue and --out.
+Exit code 3: done, but batches were buried or parts of the index are damaged."""
 )
 @click.option("--crawl", metavar="NAME", help="Whose index to read: CC-MAIN-2024-30, latest.")
 @click.option("--cluster-idx", metavar="FILE|URL", help="Or: the summary of any ZipNum index, its blocks beside it.")

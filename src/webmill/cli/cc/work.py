@@ -36,14 +36,15 @@ from webmill.wiring import open_storage, scheme_of
 @click.command(
     epilog="""\b
 Examples:
-  webmill cc work --queue sqlite:work.sqlite --out documents --until-empty --contact me@example.org
-  webmill cc work --queue amqp://broker/ --out documents --extractor trafilatura --min-text 500
-  webmill cc work --queue sqlite:work.sqlite --out s3://bucket/documents --base-url s3://commoncrawl/
+  webmill cc work --queue sqlite:work.sqlite --out documents --until-empty
+  webmill cc work --queue amqp://broker/ --out documents --min-text 500
+  webmill cc work --out s3://bucket/documents --base-url s3://commoncrawl/
 
 \b
-Files are OUT/RUN/part-FIRST-LAST.parquet, one row per capture; batches that are not in one yet lie in OUT/spool.
-Several of these commands may share a queue and a folder. Killed at any moment, nothing is lost or there twice.
-Exit code 3: done, but batches were buried: `webmill cc dead list`."""
+Files are OUT/RUN/part-FIRST-LAST.parquet, with a row for each capture.
+Batches that are in no file yet lie in OUT/spool. Several of these commands may
+share a queue and an output. Killed anywhere, nothing is lost or there twice.
+Exit code 3: done, but batches were buried; `webmill cc dead list` says why."""
 )
 @worker_options
 @base_url_option

@@ -1,0 +1,143 @@
+"""`webmill cc work`, `seal` and `dead` as a person uses them: poison, wrong flags, signals, numbers."""
+
+from __future__ import annotations
+
+import json
+import signal
+import urllib.request
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.flows.cc_commands import cc, started, wait_for
+from tests.flows.cc_pages import RUN, Page, batches, index_crawl, parts, rows, snapshot, write_crawl
+from tests.services.base import free_port
+from tests.services.nginx import Nginx
+from webmill.infra.queue.base import Message
+from webmill.infra.queue.sqlite import SqliteQueue
+
+
+@pytest.fixture(scope="module")
+def crawl(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Page]]:
+    root = tmp_path_factory.mktemp("crawl")
+    pages = write_crawl(root, pages=600, files=4)
+    index_crawl(root)
+    return root, pages
+
+
+# --- batches that cannot be worked ------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_poison_is_listed_shown_queued_again_and_dropped(crawl: tuple[Path, list[Page]], tmp_path: Path) -> None:
+    root, pages = crawl
+    url, out = f"sqlite:{tmp_path}/work.sqlite", tmp_path / "out"
+    messages = list(batches(pages[:30]))
+    queue = SqliteQueue(tmp_path / "work.sqlite")
+    queue.publish([messages[0], Message(messages[1].id, b"poison\x1b[2J"), messages[2]])
+    flags = ("--queue", url, "--out", out, "--base-url", root, "--until-empty", "--no-metrics")
+    done = cc("work", *flags)
+    assert done.returncode == 3, done.stderr
+    assert "webmill cc dead list" in done.stderr
+    assert [row["url"] for row in rows(out)] == [page.url for page in (*pages[:10], *pages[20:30])]
+    (receipt,) = out.glob("*/receipts/*")
+    assert json.loads(receipt.read_bytes())["missing"] == [2]
+
+    listed = cc("dead", "list", "--queue", url)
+    assert listed.stdout.startswith(f"{messages[1].id}\t1 attempts\t")
+    assert "bad_batch" in listed.stdout
+    assert "\x1b" not in listed.stdout
+    assert json.loads(cc("dead", "list", "--queue", url, "--json").stdout)["bytes"] == len(b"poison\x1b[2J")
+    assert cc("dead", "show", messages[1].id, "--queue", url).stdout == "poison\x1b[2J\n"
+    assert cc("dead", "show", "nobody", "--queue", url).returncode == 1
+    assert cc("dead", "requeue", "--queue", url).returncode == 2
+
+    assert "1 queued again" in cc("dead", "requeue", messages[1].id, "--queue", url).stderr
+    assert cc("work", *flags).returncode == 3  # it is poison still
+    assert "1 dropped" in cc("dead", "drop", "--all", "--queue", url).stderr
+    queue.publish([messages[1]])  # repaired
+    assert cc("work", *flags).returncode == 0
+    assert Counter(row["url"] for row in rows(out)) == Counter(page.url for page in pages[:30])
+    assert len(parts(out)) == 2
+    queue.close()
+
+
+def test_wrong_settings_are_told_before_any_work(crawl: tuple[Path, list[Page]], tmp_path: Path) -> None:
+    root, _ = crawl
+    out = tmp_path / "out"
+    flags = ("--queue", f"sqlite:{tmp_path}/q.sqlite", "--base-url", root, "--until-empty", "--no-metrics")
+    assert cc("work", *flags, "--out", out, "--extractor", "none").returncode == 0
+    changed = cc("work", *flags, "--out", out, "--extractor", "trafilatura")
+    assert changed.returncode == 1
+    assert "begun with extractor 'none'" in changed.stderr
+    assert "need text" in cc("work", *flags, "--out", out, "--extractor", "none", "--min-text", "5").stderr
+    assert "use sqlite:FILE or amqp" in cc("work", "--queue", "memory:", "--out", out).stderr
+    assert "give either --crawl" in cc("run", "--out", out).stderr
+    assert "no output of" in cc("seal", tmp_path / "nothing").stderr
+    refused = cc("run", "--crawl", "TEST-2024", "--base-url", root, "--out", "s3://bucket/x", "--no-metrics")
+    assert "need --queue" in refused.stderr
+
+
+def test_a_missing_extra_is_told_with_the_repair(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.util as u\nfind = u.find_spec\n"
+        "u.find_spec = lambda name, *more: None if name == 'resiliparse' else find(name, *more)\n"
+    )
+    done = cc("work", "--queue", f"sqlite:{tmp_path}/q.sqlite", "--out", tmp_path / "out", PYTHONPATH=str(tmp_path))
+    assert done.returncode == 1
+    assert "pip install 'webmill[text]'" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+# --- signals, leases, numbers -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.server("nginx")
+def test_a_worker_shows_its_numbers_and_ends_gracefully(
+    crawl: tuple[Path, list[Page]], nginx: Callable[..., Nginx], tmp_path: Path
+) -> None:
+    root, pages = crawl
+    port, out = free_port(), tmp_path / "out"
+    queue = SqliteQueue(tmp_path / "work.sqlite")
+    queue.publish(batches(pages[:200]))
+    flags = ("--queue", f"sqlite:{tmp_path}/work.sqlite", "--out", out, "--base-url", nginx(root).url, "--rate", "0")
+    with started("work", *flags, "--metrics-port", str(port)) as worker:
+        wait_for(lambda: queue.stats().ready == 0 == queue.stats().leased, process=worker)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+            told = answer.read().decode()
+        assert "worker_documents_written_total 200.0" in told
+        assert "worker_batches_total 20.0" in told
+        with started("work", *flags, "--until-empty", "--metrics-port", str(port)) as second:
+            assert second.wait(100) == 0  # a taken port is no reason not to work
+            assert "is taken" in (second.stderr.read() if second.stderr else "")
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(100) == 130
+    queue.close()
+    assert cc("seal", out).returncode == 0
+    assert [row["url"] for row in rows(out)] == [page.url for page in pages[:200]]
+
+
+@pytest.mark.slow
+def test_a_worker_that_was_stopped_past_its_lease_adds_nothing(crawl: tuple[Path, list[Page]], tmp_path: Path) -> None:
+    """SIGSTOP while it holds batches; another works them; then it goes on, and finds that they are not its own."""
+    root, pages = crawl
+    out, messages = tmp_path / "out", list(batches(pages[:600], size=100))
+    queue = SqliteQueue(tmp_path / "work.sqlite")
+    queue.publish(messages)
+    flags = ("--queue", f"sqlite:{tmp_path}/work.sqlite", "--out", out, "--base-url", root, "--until-empty")
+    flags = (*flags, "--no-metrics", "--format", "jsonl", "--processes", "1", "--extractor", "trafilatura")
+    with started("work", *flags, WEBMILL_QUEUE_LEASE="1") as sleeper:
+        wait_for(lambda: queue.stats().leased == 1, process=sleeper)
+        sleeper.send_signal(signal.SIGSTOP)
+        other = cc("work", *flags)
+        assert other.returncode == 0, other.stderr
+        assert queue.stats().ready == 0
+        before = snapshot(out)
+        sleeper.send_signal(signal.SIGCONT)
+        assert sleeper.wait(100) == 0
+    queue.close()
+    assert snapshot(out) == before
+    assert [row["url"] for row in rows(out)] == [page.url for page in pages[:600]]
+    assert RUN in {path.parent.name for path in parts(out)}
