@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from tests.unit.archive.captures import NAME, capture, check_file, folder, read_place, sealed, writer
+from tests.unit.archive.captures import NAME, capture, check_files, folder, read_place, sealed, writer
 from webmill.archive.recovery import recover
 from webmill.archive.segment import Subset
 from webmill.archive.writer import Place, WarcWriter
@@ -112,7 +112,7 @@ def fill(root: Path, stem: str) -> None:
                     break
     for place in places:
         read_place(root, place)
-    records = [record for file in sealed(root) for record in check_file(file)]
+    records = check_files(list(sealed(root)))
     captures = sum(record.type == "response" for record in records)
     left = [file.name for file in folder(root).iterdir() if file.name.endswith(".open")]
     print(json.dumps({"refused": refused, "acknowledged": len(places), "captures": captures, "open": left}))

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from tests.unit.archive.captures import NAME, check_file, read_place, sealed
+from tests.unit.archive.captures import NAME, check_files, read_place, sealed
 from webmill.archive.recovery import recover
 from webmill.archive.writer import Place
 from webmill.collection import Collection
@@ -82,7 +82,7 @@ def judge(root: Path, places: list[Place]) -> tuple[int, int]:
             kept.add(read_place(root, place).record_id)
         except (AssertionError, WebmillError):
             pass
-    captures = {record.record_id for file in sealed(root) for record in check_file(file) if record.type == "response"}
+    captures = {record.record_id for record in check_files(list(sealed(root))) if record.type == "response"}
     return len(places) - len(kept), len(captures - kept)
 
 

@@ -58,9 +58,15 @@ def describe(
 
 def harmless(value: str) -> str:
     """Line breaks and what else is no text are escaped: the web has a say in these values (`via` is a URL)."""
-    return _UNFIT.sub(
-        lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "surrogatepass")), value
-    )
+    return _UNFIT.sub(_escaped, value)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    try:
+        data = found[0].encode("utf-8", "surrogateescape")  # a byte that was no text when it was read
+    except UnicodeEncodeError:
+        data = found[0].encode("utf-8", "surrogatepass")
+    return "".join(f"%{byte:02X}" for byte in data)
 
 
 def spelled(encoding: str) -> str:

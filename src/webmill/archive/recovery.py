@@ -100,7 +100,7 @@ def _repair(collection: Collection, path: Path, file: BinaryIO) -> Repair:
         if end:
             seal(file.fileno(), path, end=end)
         else:
-            path.unlink()
+            path.unlink(missing_ok=True)  # its maker may have thought better of it
     return repair
 
 

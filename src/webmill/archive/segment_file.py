@@ -78,7 +78,7 @@ class SegmentFile:
         self.synced = self.end
 
     def forget(self) -> None:
-        """What was not confirmed is void."""
+        """What was not confirmed is void. Sealing syncs once more, but only the cut depends on it."""
         self.end = self.synced
         self._cut_quietly()
 

@@ -82,19 +82,28 @@ def sealed(root: Path) -> Iterator[Path]:
 
 
 def check_file(file: Path) -> list[Record]:
-    """Ours, warcio, FastWARC and gzip agree that it is whole."""
+    return check_files([file])
+
+
+def check_files(files: list[Path]) -> list[Record]:
+    """Ours, warcio, FastWARC and gzip agree that they are whole."""
+    if files:
+        subprocess.run(["gzip", "-t", *files], check=True)
+    return [record for file in files for record in _check_records(file)]
+
+
+def _check_records(file: Path) -> Iterator[Record]:
+    ids = []
     with file.open("rb") as stream:
-        records = list(read_records(stream))
-    for record in records:
-        assert isinstance(record, Record), record
-        digests = check(record.headers, record.content)
-        assert Verdict.MISMATCH not in (digests.block, digests.payload)
-    ids = [record.record_id for record in records if isinstance(record, Record)]
+        for record in read_records(stream):
+            assert isinstance(record, Record), record
+            digests = check(record.headers, record.content)
+            assert Verdict.MISMATCH not in (digests.block, digests.payload)
+            ids.append(record.record_id)
+            yield record
     assert len(set(ids)) == len(ids)
     assert list(_by_warcio(file)) == ids
     assert list(_by_fastwarc(file)) == ids
-    subprocess.run(["gzip", "-t", str(file)], check=True)
-    return [record for record in records if isinstance(record, Record)]
 
 
 def _by_warcio(file: Path) -> Iterator[str]:
