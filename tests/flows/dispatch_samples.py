@@ -83,8 +83,9 @@ def read_plainly(cluster: Path) -> list[tuple[str, str, dict[str, Any]]]:
         _, name, offset, length, *_ = row.split("\t")
         data = (cluster.parent / name).read_bytes()[int(offset) : int(offset) + int(length)]
         for line in gzip.decompress(data).decode().splitlines():
-            surt, timestamp, rest = line.split(" ", 2)
-            found.append((surt, timestamp, json.loads(rest)))
+            if line != "torn":
+                surt, timestamp, rest = line.split(" ", 2)
+                found.append((surt, timestamp, json.loads(rest)))
     return found
 
 

@@ -1,0 +1,162 @@
+"""`webmill cc batch` is killed before each of its durable calls, and at random moments; then it is run again.
+
+With an SQLite queue no batch is lost and none comes twice, whoever takes them meanwhile. RabbitMQ may get some again.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults import Stage, needs_killer
+from tests.flows.dispatch_samples import captures, in_blocks, messages_of, read_plainly, write_index
+from webmill.infra.queue.rabbitmq import RabbitQueue
+from webmill.infra.queue.sqlite import SqliteQueue
+
+SEED = 7
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    """In memory: a kill loses nothing that was written, so a disk would only make these tests slow."""
+    memory = Path("/dev/shm")
+    base = Path(tempfile.mkdtemp(prefix="webmill-test-", dir=memory if memory.is_dir() else None))
+    yield base
+    shutil.rmtree(base)
+
+
+class Scene:
+    """An index with damage, and a selection that fills a few batches of each of its shards."""
+
+    def __init__(self, root: Path) -> None:
+        blocks = in_blocks(captures(600), 10)
+        blocks[20][3] = b"torn"
+        self.cluster = write_index(root / "index", blocks, shards=6)
+        self.work = root / "work"
+        self.arguments = (
+            *("--quiet", "cc", "batch", "--cluster-idx", self.cluster, "--status", "200", "--dedup", "digest"),
+            *("--batch-size", "4", "--no-metrics", "--queue", f"sqlite:{self.work}/queue.sqlite"),
+        )
+
+    def clear(self) -> None:
+        shutil.rmtree(self.work, ignore_errors=True)
+        self.work.mkdir()
+
+    def take(self, found: Counter[tuple[str, bytes]]) -> None:
+        """As workers would, beside it or between its lives."""
+        queue = SqliteQueue(self.work / "queue.sqlite")
+        with queue.consume(prefetch=50) as consumer:
+            while delivery := consumer.receive(timeout=0):
+                found[delivery.id, delivery.body] += 1
+                delivery.ack()
+        queue.close()
+
+    def rejects(self) -> list[str]:
+        (file,) = self.work.glob(".webmill/batcher/*/rejected.jsonl")
+        return file.read_text().splitlines()
+
+
+@needs_killer
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
+def test_killed_before_durable_calls_it_publishes_each_batch_once(root: Path, step: int) -> None:
+    scene = Scene(root)
+    deaths: Counter[str] = Counter()
+    with Stage("webmill.cli.main", under=scene.work) as stage:
+        scene.clear()
+        assert stage.warm_up(*scene.arguments).code == 3
+        expected: Counter[tuple[str, bytes]] = Counter()
+        scene.take(expected)
+        rejects = scene.rejects()
+        assert (len(expected), len(rejects), max(expected.values())) == (len(expected), 1, 1)
+        assert len(expected) > 10
+        for at in range(1, 2000, step):
+            scene.clear()
+            ended = stage.run(*scene.arguments, at=at)
+            if not ended.killed:
+                break
+            deaths[f"{ended.calls[-1].partition(' ')[0]} {ended.calls[-1].rpartition('/')[2]}"] += 1
+            found: Counter[tuple[str, bytes]] = Counter()
+            scene.take(found)
+            again = stage.run(*scene.arguments)
+            assert again.code == 3, again.output
+            scene.take(found)
+            assert found == expected
+            assert scene.rejects() == rejects
+    print(f"{deaths.total()} kills: {dict(deaths)}")
+    assert deaths.total() > 200 // step
+    for file in ("queue.sqlite", "digests.sqlite"):
+        assert any(file in call for call in deaths)
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments_it_publishes_each_batch_once(root: Path) -> None:
+    """With processes of its own, and workers that take batches all the time."""
+    scene, dice = Scene(root), random.Random(SEED)
+    blocks = in_blocks(captures(24_000), 120)
+    scene.cluster = write_index(root / "index", blocks, shards=40)
+    command = [sys.executable, "-m", "webmill", *map(str, scene.arguments)]
+    scene.clear()
+    began = time.monotonic()
+    subprocess.run(command, check=True)
+    usual = time.monotonic() - began
+    expected: Counter[tuple[str, bytes]] = Counter()
+    scene.take(expected)
+    found: Counter[tuple[str, bytes]] = Counter()
+    kills = 0
+    scene.clear()
+    for _ in range(20):
+        victim = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
+        try:
+            victim.wait(dice.uniform(0.6, 1.0) * usual)
+        except subprocess.TimeoutExpired:
+            os.killpg(victim.pid, signal.SIGKILL)
+        if victim.wait() == 0:
+            break
+        kills += 1
+        scene.take(found)
+    subprocess.run(command, check=True)
+    scene.take(found)
+    print(f"{kills} kills")
+    assert found == expected
+    assert kills >= 2
+
+
+@pytest.mark.server("rabbitmq")
+def test_killed_at_random_moments_beside_rabbitmq_it_loses_no_batch(root: Path, amqp_url: str) -> None:
+    scene, dice = Scene(root), random.Random(SEED)
+    name = f"test-{secrets.token_hex(6)}"
+    command = [sys.executable, "-m", "tests.flows.dispatch_rabbit", amqp_url, name, str(scene.cluster), str(scene.work)]
+    kills = 0
+    for _ in range(8):
+        victim = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert victim.stdout
+        for _ in range(dice.randrange(1, 25)):  # lines: one for each window that was published
+            victim.stdout.readline()
+        victim.kill()
+        victim.stdout.close()
+        kills += victim.wait() == -signal.SIGKILL
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    queue = RabbitQueue(amqp_url, name=name)
+    found: dict[str, set[bytes]] = {}
+    with queue.consume(prefetch=100) as consumer:
+        while delivery := consumer.receive(timeout=2):
+            found.setdefault(delivery.id, set()).add(delivery.body)
+            delivery.ack()
+    queue.close()
+    assert kills >= 3
+    assert all(len(bodies) == 1 for bodies in found.values()), "one id, two batches"
+    in_order = [bodies.pop() for _, bodies in sorted(found.items())]
+    expected = [item for item in read_plainly(scene.cluster) if item[2]["status"] == "200"]
+    assert messages_of(in_order) == expected
