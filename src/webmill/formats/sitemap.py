@@ -204,7 +204,6 @@ class _XmlReader:
         self._fields: dict[str, str] = {}
         self._field: str | None = None
         self._text: list[str] = []
-        self._room = 0
         self.parser = expat.ParserCreate("utf-8")
         self.parser.buffer_text = True
         self.parser.StartDoctypeDeclHandler = self._doctype
@@ -234,7 +233,7 @@ class _XmlReader:
         if name in self._entry_names:
             self._fields = {}
         self._field = self._field_names.get(name) if in_entry else None
-        self._text, self._room = [], MAX_URL + 1
+        self._text = []
         if self._field and name == "link" and attributes.get("rel", "alternate") == "alternate":
             self._keep("loc", attributes.get("href", ""))  # Atom
 
@@ -248,9 +247,8 @@ class _XmlReader:
             raise BadInput(f"a <{root[:40]}>, no map", reason="not_sitemap")
 
     def _characters(self, text: str) -> None:
-        if self._field and self._room > 0:
-            self._text.append(text[: self._room])
-            self._room -= len(text)
+        if self._field:
+            self._text.append(text)
 
     def _end(self, _: str) -> None:
         name = self._names.pop()
