@@ -30,7 +30,10 @@ _SHORTAGE_PAUSE = 0.1  # seconds
 
 
 class Fetcher:
-    """At most `connections` fetches are under way at once, and as many connections wait idle; others queue here."""
+    """At most `connections` fetches are under way at once, and as many connections wait idle; others queue here.
+
+    The resolver is the fetcher's from now on, and closed with it.
+    """
 
     def __init__(
         self,
@@ -178,7 +181,8 @@ class Fetcher:
 
     async def _decode(self, head: ResponseHead, response: bytes) -> tuple[bytes, str | None]:
         limits = self._limits.decoding
-        if len(response) <= _DECODED_ASIDE or "content-encoding" not in head.headers:
+        coded = "content-encoding" in head.headers or "transfer-encoding" in head.headers
+        if not coded or len(response) <= _DECODED_ASIDE:
             return decode_payload(head, response, limits=limits)
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._decoders, lambda: decode_payload(head, response, limits=limits))

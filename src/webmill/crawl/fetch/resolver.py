@@ -59,7 +59,7 @@ class Resolver:
         deadline: float = 10.0,
         keep: float = 300.0,
         keep_failure: float = 30.0,
-        entries: int = 50_000,
+        entries: int = 20_000,
         threads: int = 32,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

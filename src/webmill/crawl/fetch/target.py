@@ -32,7 +32,7 @@ class Target(Struct, frozen=True, gc=False):
         return _PORTS[self.scheme]
 
 
-@lru_cache(maxsize=4096)  # asked when a URL is located and again when it is fetched
+@lru_cache(maxsize=1024)  # asked when a URL is located and again when it is fetched
 def parse_target(url: str) -> Target:
     """BadInput with a reason of FAILURES."""
     url = normalise(url)

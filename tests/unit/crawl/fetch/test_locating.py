@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 import threading
 from collections.abc import Sequence
 
@@ -12,6 +13,7 @@ import pytest
 from tests.unit.crawl.fetch.hands import PATIENCE, Listener, answer, failed, fetched, fetching, get, read_request
 from webmill.crawl.fetch import FAILURES, Address, Failed, Fetcher, Resolver, Vetting
 
+ALL_OF_127 = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere 127.0.0.1 is the only one of 127/8")
 LOOPBACK = [
     "127.0.0.1", "127.1", "0177.0.0.1", "0x7f.1", "0x7f000001", "2130706433", "017700000001", "127.0.0.1.",
     "①②⑦.⓪.⓪.①", "127。0。0。1", "%31%32%37.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]",
@@ -198,6 +200,7 @@ def test_a_name_with_a_private_address_is_refused_with_that_address() -> None:
     assert (outcome.reason, outcome.ip, outcome.sent) == ("blocked_address", "10.0.0.8", False)
 
 
+@ALL_OF_127
 def test_an_address_that_cannot_be_connected_makes_room_for_the_next() -> None:
     def serve(connection: socket.socket, _: int) -> None:
         read_request(connection)
@@ -215,6 +218,7 @@ def test_an_address_that_cannot_be_connected_makes_room_for_the_next() -> None:
         asyncio.run(run(listener.port))
 
 
+@ALL_OF_127
 def test_of_ten_thousand_addresses_a_few_are_kept() -> None:
     many = [f"127.1.{n // 250}.{n % 250}" for n in range(10_000)]
 
