@@ -19,7 +19,7 @@ from webmill.crawl.robots import robots_directives
 from webmill.crawl.scope import Scope
 from webmill.errors import BadInput
 from webmill.flows.crawl.options import AGENT, Manners, Rules
-from webmill.formats.sitemap import read_sitemap
+from webmill.formats.sitemap import looks_like_sitemap, read_sitemap
 from webmill.formats.urls import join
 from webmill.formats.warc_records import Original
 from webmill.model import Link
@@ -50,7 +50,7 @@ class Reader:
             return self._followed("redirect", redirected(item.url, location), item.depth, REDIRECTED)
         if status != 200:
             return Page("page", [], Counter())
-        if self._rules.sitemaps and looks_like_sitemap(fetched.payload, item.priority):
+        if self._rules.sitemaps and looks_like_sitemap(fetched.payload):
             return self._read_sitemap(fetched.payload, item)
         return self._read_page(fetched, item)
 
@@ -58,11 +58,12 @@ class Reader:
         try:
             sitemap = read_sitemap(payload)
         except BadInput as error:
-            return Page("sitemap", [], Counter({error.reason: 1}))
+            return Page("page", [], Counter({error.reason: 1}))
         entries = joined(item.url, (entry.loc for entry in sitemap.urls))
-        pages = self._followed("sitemap", entries, item.depth + 1, LINKED)
+        kind: Kind = "sitemap" if item.priority == SITEMAP else "page"  # feeds are pages that people link to
+        pages = self._followed(kind, entries, item.depth + 1, LINKED)
         below = [Link(url, item.depth, SITEMAP) for url in self.sitemaps(sitemap.sitemaps, item.url)]
-        return Page("sitemap", [*below, *pages.links], pages.refused)
+        return Page(kind, [*below, *pages.links], pages.refused)
 
     def sitemaps(self, urls: Iterable[str], base: str) -> list[str]:
         """Those that may be read."""
@@ -111,12 +112,6 @@ def joined(base: str, urls: Iterable[str]) -> list[str]:
         except BadInput:
             pass  # no link at all, as in a page
     return found
-
-
-def looks_like_sitemap(payload: bytes, priority: int) -> bool:
-    """By its root element; one that robots.txt named may also be packed."""
-    start = payload[:2048]
-    return b"<urlset" in start or b"<sitemapindex" in start or (priority == SITEMAP and start.startswith(b"\x1f\x8b"))
 
 
 def is_html(content_type: str | None, payload: bytes) -> bool:

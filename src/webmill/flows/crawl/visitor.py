@@ -84,7 +84,9 @@ class Visitor:
             self.errors[reason] += 1
             if item.attempts < self._patience.attempts:
                 until = now + self._patience.wait(item.attempts, random=self._random())
-                return self._after(learned, token=turn.token, outcome=Later(item.url, until, reason), next=until)
+                return self._after(
+                    learned, token=turn.token, outcome=Later(item.url, until, reason), next=learned.until
+                )
         self.refused[reason] += 1
         visit = Visit(url=item.url, time=now, error=reason, depth=item.depth)
         return self._after(learned, token=turn.token, outcome=Done(visit, is_page=False), next=learned.until)
