@@ -10,7 +10,7 @@ from webmill.crawl.robots import ParsedFiles, Policy, Verdict, decide
 from webmill.infra.clock import SteadyClock
 
 KEPT = 50_000  # entries with their verdicts, about 1 KiB each without the rules
-PARSED = 64 << 20  # bytes of files whose rules are kept in memory
+PARSED = 16 << 20  # bytes of files whose rules are kept in memory; parsed they take several times that
 
 
 class RobotsKeeper:
