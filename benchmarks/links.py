@@ -48,7 +48,7 @@ def selectolax(page: Page) -> object:
     from selectolax.lexbor import LexborHTMLParser
 
     nodes = LexborHTMLParser(page[2]).css("a[href]")
-    return joined(page[0], (node.attributes["href"] for node in nodes))
+    return joined(page[0], (node.attributes.get("href") for node in nodes))
 
 
 def resiliparse(page: Page) -> object:
@@ -144,7 +144,7 @@ def by_guarded_lexbor(text: str) -> object:
     for slash, _, attributes in _ANY_TAG.findall(text):
         depth = max(depth - 1, 0) if slash else depth + 1
         deepest = max(deepest, depth, attributes.count("=") * 10)
-    return [node.attributes["href"] for node in LexborHTMLParser(text).css("a[href]")] if deepest < 10_000 else []
+    return [node.attributes.get("href") for node in LexborHTMLParser(text).css("a[href]")] if deepest < 10_000 else []
 
 
 # --- bombs ------------------------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ def print_agreement(title: str, pages: list[Page]) -> None:
     same = total = missed = extra = 0
     for _, content_type, body in pages:
         text = decode_page(body, content_type=content_type).text.replace("\r\n", "\n").replace("\r", "\n")
-        theirs = {node.attributes["href"] or "" for node in LexborHTMLParser(text).css("a[href]")}
+        theirs = {node.attributes.get("href") or "" for node in LexborHTMLParser(text).css("a[href]")}
         ours = {href for name, raw, _ in read_tags(text) if name == "a" and (href := href_of(raw)) is not None}
         same, total = same + (ours == theirs), total + len(theirs)
         missed, extra = missed + len(theirs - ours), extra + len(ours - theirs)

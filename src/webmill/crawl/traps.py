@@ -12,7 +12,7 @@
 | trap_calendar | names a month more than 3 years ahead, or 150 back (10 in `/calendar/`) | calendar=False |
 
 All but one look at the URL alone. Variants are remembered: the last 100,000 pages that may have some, at most three
-of each (some 20 MB at worst). What is forgotten, by that or by a restart, lets a few more through.
+of each (31 MB at worst, in each process). What is forgotten, by that or by a restart, lets a few more through.
 """
 
 from __future__ import annotations
