@@ -1,0 +1,104 @@
+"""The dashboards and the Prometheus configuration in deploy/ fit what the commands serve."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import webmill.flows
+from webmill.infra.metrics import Counter, Gauge, Histogram, Metric, Metrics
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+BOARDS = ("commoncrawl", "crawler")
+OF_A_PROCESS = {"process_resident_memory_bytes", "process_cpu_seconds_total", "process_open_fds"}  # seen on Linux only
+OF_PROMETHEUS = {"up"}
+WORDS = {"sum", "rate", "max", "by"}
+TARGET_LABELS = {"instance", "job"}
+
+
+def metric_modules() -> list[ModuleType]:
+    found = pkgutil.walk_packages(webmill.flows.__path__, "webmill.flows.")
+    return [importlib.import_module(module.name) for module in found if module.name.endswith("metrics")]
+
+
+def declared() -> list[Metric]:
+    metrics: dict[str, Metric] = {}
+    for module in metric_modules():
+        for value in vars(module).values():
+            if isinstance(value, Counter | Gauge | Histogram):
+                metrics[value.name] = value
+    return list(metrics.values())
+
+
+def served() -> set[str]:
+    """Names as they come out of a command, which are not always those in the code."""
+    text = Metrics(declared()).render().decode()
+    return {line.partition("{")[0].partition(" ")[0] for line in text.splitlines() if not line.startswith("#")}
+
+
+def panels(board: str) -> list[dict[str, Any]]:
+    shown: list[dict[str, Any]] = json.loads((DEPLOY / "grafana" / "dashboards" / f"{board}.json").read_text())[
+        "panels"
+    ]
+    return shown
+
+
+def queries(board: str) -> Iterator[str]:
+    for panel in panels(board):
+        for target in panel.get("targets", []):
+            yield target["expr"]
+
+
+def names(query: str) -> set[str]:
+    """Of metrics and labels."""
+    bare = re.sub(r'"[^"]*"|\[[^\]]*\]', "", query)
+    return set(re.findall(r"[a-z_]+", bare)) - WORDS
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_a_dashboard_asks_only_for_what_is_served(board: str) -> None:
+    labels = {label for metric in declared() for label in metric.labels}
+    known = served() | labels | OF_A_PROCESS | OF_PROMETHEUS | TARGET_LABELS
+    unknown = {name for query in queries(board) for name in names(query) - known}
+    assert not unknown
+
+
+def test_batcher_and_workers_have_their_28_numbers_and_all_are_shown() -> None:
+    shown = {name for query in queries("commoncrawl") for name in names(query)}
+    counted = {name for name in served() if re.match("(batcher|worker)_", name) and not name.endswith("_created")}
+    assert len(counted) == 28
+    assert not counted - shown
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_panels_have_numbers_and_places_of_their_own(board: str) -> None:
+    cells = [
+        (x, y)
+        for panel in panels(board)
+        for x in range(panel["gridPos"]["x"], panel["gridPos"]["x"] + panel["gridPos"]["w"])
+        for y in range(panel["gridPos"]["y"], panel["gridPos"]["y"] + panel["gridPos"]["h"])
+    ]
+    assert len(cells) == len(set(cells))
+    assert max(x for x, _ in cells) < 24
+    ids = [panel["id"] for panel in panels(board)]
+    assert len(ids) == len(set(ids))
+
+
+def test_prometheus_asks_at_the_ports_that_are_the_defaults() -> None:
+    asked = {int(port) for port in re.findall(r"127\.0\.0\.1:(\d+)", (DEPLOY / "prometheus.yml").read_text())}
+    assert {module.PORT for module in metric_modules() if hasattr(module, "PORT")} <= asked
+    assert set(range(9001, 9009)) <= asked
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="these numbers come from /proc")
+def test_what_a_process_tells_of_itself_is_served() -> None:
+    assert served() >= OF_A_PROCESS
