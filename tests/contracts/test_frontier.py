@@ -482,7 +482,8 @@ def test_an_excluded_domain_is_neither_taken_nor_offered(frontier: Frontier) -> 
     assert frontier.exclude(["a.com", "c.com"]) == 2
     assert frontier.exclude(["a.com", "d.com"]) == 1
     assert list(frontier.excluded()) == ["a.com", "c.com", "d.com"]
-    assert add(frontier, "https://a.com/2", "https://www.c.com/1", "https://b.com/2") == Committed(1, 0, 2)
+    links = ["https://a.com/2", "https://www.c.com/1", "https://b.com/2", "https://a.com/2"]
+    assert add(frontier, *links) == Committed(1, 0, 3)
     assert [turn.domain for turn in claim(frontier)] == ["b.com"]
     assert frontier.include(["a.com", "c.com", "never.com"]) == 2
     assert [turn.domain for turn in claim(frontier)] == ["a.com"]

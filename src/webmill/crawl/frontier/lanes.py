@@ -63,8 +63,8 @@ class Lane:
 
     __slots__ = ("stem",)
 
-    def __init__(self, domain: str, priority: int) -> None:
-        name = hash_of_domain(domain).hex()
+    def __init__(self, domain: bytes, priority: int) -> None:
+        name = domain.hex()
         self.stem = f"{name[:2]}/{name}.{priority}"
 
     def file(self, number: int) -> str:
@@ -89,8 +89,10 @@ class Lanes:
             name = lane.file(number)
             if self._touched is not None:
                 self._touched.add(name)
-            with atomic.os_errors(self._root + name):
+            try:
                 write_at(self._descriptor(name), part, offset)
+            except OSError as error:
+                raise atomic.as_webmill_error(error, self._root + name) from error
             data, at = data[len(part) :], at + len(part)
 
     def read(self, lane: Lane, start: int, end: int, *, count: int) -> list[tuple[int, int, str, int]]:
@@ -126,8 +128,10 @@ class Lanes:
         while start < end:
             number, offset = divmod(start, self._size)
             size = min(end - start, self._size - offset)
-            with atomic.os_errors(self._root + lane.stem):
+            try:
                 part = os.pread(self._descriptor(lane.file(number)), size, offset)
+            except OSError as error:
+                raise atomic.as_webmill_error(error, self._root + lane.file(number)) from error
             if len(part) < size:
                 raise self._damage(lane, start + len(part))
             parts.append(part)
@@ -174,9 +178,8 @@ class Lanes:
                     name, priority, number = path.name.split(".")
                     yield bytes.fromhex(name), int(priority), int(number)
 
-    def remove(self, hash_: bytes, priority: int, number: int) -> None:
-        name = hash_.hex()
-        self._remove(f"{name[:2]}/{name}.{priority}.{number}")
+    def remove(self, lane: Lane, number: int) -> None:
+        self._remove(lane.file(number))
 
     def numbers(self, *, read: int, end: int) -> range:
         """Of the files that a lane needs."""

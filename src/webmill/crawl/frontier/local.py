@@ -18,6 +18,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -72,6 +73,7 @@ class Fresh(msgspec.Struct):
 
     lines: dict[str, list[tuple[int, bytes]]]
     hashes: dict[str, list[bytes]]
+    repeats: Counter[str]  # links that came twice in the step
     known: int
 
 
@@ -157,7 +159,7 @@ class LocalFrontier:
         wanted = count
         for priority, (read, end) in sorted(domain.lanes.items()):
             if read < end and wanted:
-                lines = self._lanes.read(Lane(domain.name, priority), read, end, count=wanted)
+                lines = self._lanes.read(Lane(domain.hash, priority), read, end, count=wanted)
                 for start, stop, url, depth in lines:
                     choice.append((priority, 2, len(choice), Held(url, depth, priority, 1, start, 0), None, stop))
                 wanted -= len(lines)
@@ -175,7 +177,7 @@ class LocalFrontier:
     def _advance(self, domain: Domain, priority: int, to: int) -> tuple[Lane, int, int, int]:
         was, end = domain.lanes[priority]
         domain.lanes[priority] = (to, end)
-        return Lane(domain.name, priority), was, to, end
+        return Lane(domain.hash, priority), was, to, end
 
     def extend(self, tokens: Iterable[int], *, now: float, lease: float) -> frozenset[int]:
         wanted = set(tokens)
@@ -201,18 +203,21 @@ class LocalFrontier:
                 self._note(step)
             self._seen.add(hashes)
             self._journal_bytes += sum(len(lines) for *_, lines in entries)
-        return Committed(len(hashes), fresh.known, excluded, frozenset(lost))
+        return Committed(len(hashes), fresh.known + fresh.repeats.total(), excluded, frozenset(lost))
 
     def _fresh(self, links: Sequence[Link]) -> Fresh:
         urls = [as_bytes(link) for link in links]
         hashes = [hash_of(url) for url in urls]
-        fresh, here = Fresh({}, {}, 0), set()
+        fresh, here = Fresh({}, {}, Counter(), 0), set()
         for link, url, hash_, is_new in zip(links, urls, hashes, self._seen.unknown(hashes), strict=True):
-            if not is_new or hash_ in here:
+            if not is_new:
                 fresh.known += 1
                 continue
-            here.add(hash_)
             domain = domain_of(link.url)
+            if hash_ in here:
+                fresh.repeats[domain] += 1
+                continue
+            here.add(hash_)
             fresh.lines.setdefault(domain, []).append((link.priority, line_of(url, link.depth)))
             fresh.hashes.setdefault(domain, []).append(hash_)
         return fresh
@@ -224,7 +229,7 @@ class LocalFrontier:
         excluded = 0
         for name, domain in change.domains(fresh.lines).items():
             if domain.excluded:
-                excluded += len(fresh.lines[name])
+                excluded += len(fresh.lines[name]) + fresh.repeats.pop(name, 0)
                 continue
             hashes += fresh.hashes[name]
             lanes: dict[int, list[bytes]] = {}
@@ -233,7 +238,7 @@ class LocalFrontier:
             for priority, lines in lanes.items():
                 data = b"".join(lines)
                 at = change.append(domain, priority, size=len(data), count=len(lines))
-                self._lanes.write(Lane(name, priority), at, data)
+                self._lanes.write(Lane(domain.hash, priority), at, data)
                 entries.append((domain.id, priority, at, data))
         if entries:
             journal = msgspec.msgpack.encode(entries)
@@ -341,7 +346,7 @@ class LocalFrontier:
                 domains = self._state.numbered({id_ for id_, *_ in entries})
             for id_, priority, at, lines in entries:
                 if domains[id_].lanes[priority][0] < at + len(lines):
-                    self._lanes.write(Lane(domains[id_].name, priority), at, lines)
+                    self._lanes.write(Lane(domains[id_].hash, priority), at, lines)
                 yield lines
 
     def compact(self) -> None:
@@ -351,9 +356,9 @@ class LocalFrontier:
                 domain = self._state.by_hash(hash_)
                 read, end = domain.lanes.get(priority, (0, 0)) if domain else (0, 0)
                 if not domain or number not in self._lanes.numbers(read=read, end=end):
-                    self._lanes.remove(hash_, priority, number)
+                    self._lanes.remove(Lane(hash_, priority), number)
                 elif number == self._lanes.numbers(read=read, end=end)[0]:
-                    self._lanes.compact(Lane(domain.name, priority), read=read, end=end)
+                    self._lanes.compact(Lane(domain.hash, priority), read=read, end=end)
 
 
 def item_of(held: Held, last: Visit | None) -> Item:

@@ -187,7 +187,5 @@ def describe(block: bytes, words: int, bucket: int, last: int) -> tuple[list[int
 
 def write_at(fd: int, data: bytes, offset: int) -> None:
     """All of it: a call may write less."""
-    view = memoryview(data)
-    while view:
-        done = os.pwrite(fd, view, offset)
-        view, offset = view[done:], offset + done
+    while (done := os.pwrite(fd, data, offset)) < len(data):
+        data, offset = data[done:], offset + done

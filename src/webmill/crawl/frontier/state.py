@@ -115,8 +115,6 @@ class Held(msgspec.Struct, frozen=True, array_like=True):
 class Domain:
     """A row of `domain`, while a transaction works on it."""
 
-    __slots__ = ("again", "due", "excluded", "id", "lanes", "name", "new", "next", "retries", "revisits", "token")
-
     def __init__(
         self, id_: int, name: str, excluded: int, token: int, next_: float, due: float | None, again: float | None,
         retries: int, revisits: int, lanes: str,
@@ -124,7 +122,8 @@ class Domain:
         self.id, self.name, self.excluded, self.token = id_, name, excluded, token
         self.next, self.due, self.again = next_, due, again
         self.retries, self.revisits = retries, revisits
-        self.lanes = decode_lanes(lanes)
+        self.lanes = _lanes.decode(lanes)
+        self.hash = hash_of_domain(name)
         self.new = False
 
     @property
@@ -136,10 +135,6 @@ _lanes = msgspec.json.Decoder(dict[int, tuple[int, int]])
 _held = msgspec.json.Decoder(list[Held])
 _visit = msgspec.json.Decoder(Visit)
 _encode = msgspec.json.Encoder().encode
-
-
-def decode_lanes(text: str) -> dict[int, tuple[int, int]]:
-    return _lanes.decode(text)
 
 
 def as_json(value: Any) -> str:
@@ -176,7 +171,7 @@ class State:
     def by_hash(self, hash_: bytes) -> Domain | None:
         rows = self.database.read(SELECT_DOMAIN + "key = ?", (key_of(hash_),))
         domains = (Domain(*row) for row in rows)
-        return next((domain for domain in domains if hash_of_domain(domain.name) == hash_), None)
+        return next((domain for domain in domains if domain.hash == hash_), None)
 
     def make(self, names: Iterable[str]) -> dict[str, Domain]:
         last = self.database.read("SELECT max(id) FROM domain")[0][0] or 0
@@ -191,7 +186,7 @@ class State:
         for row in domains:
             values = (row.excluded, row.token, row.next, row.due, row.again, row.retries, row.revisits)
             if row.new:
-                new.append((row.id, key_of(hash_of_domain(row.name)), row.name, *values, as_json(row.lanes)))
+                new.append((row.id, key_of(row.hash), row.name, *values, as_json(row.lanes)))
             else:
                 old.append((*values, as_json(row.lanes), row.id))
         self.database.many("INSERT INTO domain VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", new)

@@ -1,0 +1,164 @@
+"""Random steps on a local frontier with tiny limits, beside the frontier in memory: every answer is the same.
+
+At random points the local one is closed and opened, or left as a kill would leave it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from tests.contracts.frontier_benches import TINY
+from webmill.crawl.frontier.base import Done, Later, Robots, Settled, Step, Turn, Unused, Visit
+from webmill.crawl.frontier.local import LocalFrontier
+from webmill.crawl.frontier.memory import MemoryFrontier
+from webmill.model import Link
+
+DOMAINS = [f"d{number}.com" for number in range(4)]
+LINKS = st.builds(
+    lambda domain, path, depth, priority: Link(f"https://{domain}/{'p' * (path * 7 % 90)}{path}", depth, priority),
+    st.sampled_from(DOMAINS),
+    st.integers(0, 60),
+    st.integers(0, 3),
+    st.sampled_from([0, 5, 5, 5, 9]),
+)
+SECONDS = st.sampled_from([0.0, 1.0, 3.0, 10.0, 31.0])
+
+
+class FrontierMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.mkdtemp(prefix="webmill-test-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
+        self.generation = 0
+        self.model, self.local = MemoryFrontier(), self.open()
+        self.now = 1000.0
+        self.turns: list[Turn] = []
+        self.urls: set[str] = set()
+
+    def open(self) -> LocalFrontier:
+        return LocalFrontier(self.place(), limits=TINY)
+
+    def place(self) -> Path:
+        return Path(self.folder) / str(self.generation)
+
+    def teardown(self) -> None:
+        self.local.close()
+        shutil.rmtree(self.folder)
+
+    def both(self, name: str, *arguments: Any, **options: Any) -> Any:
+        expected = getattr(self.model, name)(*arguments, **options)
+        assert getattr(self.local, name)(*arguments, **options) == expected
+        return expected
+
+    @rule(links=st.lists(LINKS, max_size=12))
+    def add(self, links: list[Link]) -> None:
+        self.both("commit", Step(links=links), now=self.now)
+        self.urls |= {link.url for link in links}
+
+    @rule(count=st.integers(1, 4), urls=st.integers(1, 5), lease=SECONDS, hold=SECONDS, revisits=st.booleans())
+    def claim(self, count: int, urls: int, lease: float, hold: float, revisits: bool) -> None:
+        self.turns += self.both("claim", count, urls=urls, now=self.now, lease=lease + 1, hold=hold, revisits=revisits)
+
+    @precondition(lambda self: self.turns)
+    @rule(data=st.data(), links=st.lists(LINKS, max_size=3))
+    def settle(self, data: st.DataObject, links: list[Link]) -> None:
+        settled = [self.draw_settled(data) for _ in range(data.draw(st.integers(1, 2)))]
+        self.both("commit", Step(links=links, settled=settled), now=self.now)
+        self.urls |= {link.url for link in links}
+
+    def draw_settled(self, data: st.DataObject) -> Settled:
+        turn = data.draw(st.sampled_from(self.turns[-6:]))
+        outcomes = []
+        for item in turn.items:
+            later = self.now + data.draw(SECONDS)
+            match data.draw(st.sampled_from(["done", "again", "later", "unused", "soon", "nothing"])):
+                case "done" | "again" as how:
+                    visit = Visit(url=item.url, time=self.now, status=200, depth=item.depth)
+                    outcomes.append(Done(visit, again=later if how == "again" else None, is_page=item.depth != 1))
+                case "later":
+                    outcomes.append(Later(item.url, later, "x"))
+                case "unused":
+                    outcomes.append(Unused(item.url))
+                case "soon":
+                    outcomes.append(Unused(item.url, later))
+        next_ = data.draw(st.none() | SECONDS)
+        return Settled(turn.token, outcomes, None if next_ is None else self.now + next_)
+
+    @precondition(lambda self: self.turns)
+    @rule(lease=SECONDS)
+    def extend(self, lease: float) -> None:
+        self.both("extend", [turn.token for turn in self.turns[-4:]], now=self.now, lease=lease + 1)
+
+    @rule(seconds=SECONDS)
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+
+    @rule(domain=st.sampled_from([*DOMAINS, "never.com"]), name=st.sampled_from(["exclude", "include", "include"]))
+    def exclude(self, domain: str, name: str) -> None:
+        self.both(name, [domain])
+
+    @rule(key=st.sampled_from("abc"), value=st.integers(0, 9))
+    def note(self, key: str, value: int) -> None:
+        robots = [Robots(origin=key, fetched=value, expires=self.now, body=bytes([value]))]
+        self.both("commit", Step(notes={key: str(value)}, gates={key: float(value)}, robots=robots), now=self.now)
+        self.both("robots", key)
+        self.both("notes")
+        self.both("gates", "abcd")
+
+    @rule()
+    def compact(self) -> None:
+        self.local.compact()
+
+    @rule()
+    def close_and_open(self) -> None:
+        self.local.close()
+        self.restart()
+
+    @rule()
+    def die(self) -> None:
+        """The next one sees the files as they are: without a checkpoint, with what is half merged."""
+        before = self.place()
+        self.generation += 1
+        shutil.copytree(before, self.place())
+        self.local.close()
+        shutil.rmtree(before)
+        self.restart()
+
+    @rule()
+    def lose_power(self) -> None:
+        """Nothing is in the domain files but what a checkpoint has synced. With a table this small: all or nothing."""
+        before = self.place()
+        self.generation += 1
+        shutil.copytree(before, self.place())
+        if not self.local._seen._runs:  # no checkpoint yet
+            shutil.rmtree(self.place() / "domains")
+        self.local.close()
+        shutil.rmtree(before)
+        self.restart()
+
+    def restart(self) -> None:
+        self.local = self.open()
+        self.model._end_leases(float("inf"), since=0.0)
+
+    @invariant()
+    def all_that_can_be_asked_is_the_same(self) -> None:
+        self.both("stats")
+        self.both("next_turn")
+        self.both("next_turn", revisits=True)
+
+    @invariant()
+    def every_known_url_is_somewhere(self) -> None:
+        stats = self.local.stats()
+        assert stats.waiting + stats.in_hand + stats.visited <= len(self.urls)  # some were excluded
+        assert list(self.local.visits()) == list(self.model.visits())
+        assert list(self.local.excluded()) == list(self.model.excluded())
+
+
+TestFrontier = FrontierMachine.TestCase
+TestFrontier.settings = settings(deadline=None, max_examples=60, stateful_step_count=40)
