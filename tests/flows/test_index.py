@@ -32,6 +32,7 @@ from tests.flows.index_samples import (
     webmill,
 )
 from tests.unit.infra.processes import nothing_left_behind
+from webmill.archive.segment import write_paths
 from webmill.collection import Collection
 from webmill.errors import Misconfigured
 from webmill.flows.index import Options, index_collection
@@ -362,3 +363,20 @@ def test_wrong_use_is_told_in_a_sentence(root: Path) -> None:
     for arguments in (("--keep", "3"), ("--max-removed-share", "2"), ("--shards", "0")):
         done = webmill("index", root, *arguments)
         assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+
+
+def test_error_pages_and_robots_files_of_a_crawl_are_indexed_but_not_in_the_list_of_its_archives(root: Path) -> None:
+    """They have lists of their own, which the crawl writes; both writers of `warc.paths.gz` say the same."""
+    segment = f"crawl-data/{NAME}/segments/20240712094214"
+    for number, subset in enumerate(("warc", "crawldiagnostics", "robotstxt")):
+        put(root, f"{segment}/{subset}/{NAME}-20240712094214-00-00000.warc.gz", warc(number))
+    index(root)
+    listed = root / f"crawl-data/{NAME}/warc.paths.gz"
+    assert gzip.decompress(listed.read_bytes()).decode().splitlines() == [
+        f"{segment}/warc/{NAME}-20240712094214-00-00000.warc.gz"
+    ]
+    assert len(lines_of(root)) == 3
+    before = listed.read_bytes()
+    write_paths(Collection(root, NAME))
+    assert listed.read_bytes() == before
+    assert not index(root).published

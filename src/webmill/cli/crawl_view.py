@@ -105,7 +105,7 @@ class View:
         table.add_column(style="bold")
         table.add_column(no_wrap=True, max_width=42)
         table.add_column(style="dim", no_wrap=True, max_width=26)
-        table.add_row("crawling", age(now - self._started), "Ctrl-C stops; run again to go on")
+        table.add_row("crawling", age(now - self._started), "Ctrl-C stops it")
         for row in rows:  # hosts and reasons come from the web: they are text, never markup
             table.add_row(*(Text(cell, overflow="ellipsis") for cell in row))
         if seen.trouble:

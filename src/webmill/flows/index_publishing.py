@@ -231,12 +231,17 @@ def linked(old: Path, new: Path) -> bool:
 # --- lists of paths ---------------------------------------------------------------------------------------------------
 
 
+def is_main(key: str) -> bool:
+    """Error pages and robots.txt files of a crawl have files, and lists, of their own (`archive.segment`)."""
+    return not {"crawldiagnostics", "robotstxt"} & set(key.split("/")[:-1])
+
+
 def write_paths(collection: Collection, warcs: list[str], shards: list[zipnum.Shard]) -> None:
     """Lists of files, gzipped, as every crawl of Common Crawl has them."""
     index = [collection.key(collection.zipnum / name) for name in (*(s.name for s in shards), zipnum.SUMMARY)]
     tables = [collection.key(path) for path in tables_of(collection)]
     atomic.make_folder(collection.crawl_data)
-    for kind, keys in zip(PATH_LISTS, (warcs, index, tables), strict=True):
+    for kind, keys in zip(PATH_LISTS, (list(filter(is_main, warcs)), index, tables), strict=True):
         atomic.write_bytes(collection.paths_file(kind), encode_block([key.encode() + b"\n" for key in keys]))
 
 
