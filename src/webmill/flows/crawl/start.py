@@ -55,6 +55,8 @@ def crawl(
         shards = settle_layout(options, processes)
         repairs = recover(options.collection)
         given = hand_out(options, seeds, shards)
+        if not options.seeds.exists():
+            raise Misconfigured("no seed is a URL that can be fetched: name one, such as https://example.com/")
         status = StatusFile(options.folder, name=options.collection.name, started=time.time(), clock=time.time)
 
         def show(seen: Snapshot) -> None:
