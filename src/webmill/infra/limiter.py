@@ -88,19 +88,22 @@ class Limiter:
         self._rate, self._burst = rate, burst
         self._manners = manners or Manners()
         self._clock, self._sleep = clock, sleep
+        self._owner, self._lock = os.getpid(), threading.Lock()
 
     def wait(self, *, stop: threading.Event | None = None, patience: float | None = None) -> Turn:
         end = None if patience is None else self._clock() + patience
-        while True:
-            if stop and stop.is_set():
-                raise Unavailable(f"{self.path.name}: told to stop while waiting for a turn")
-            given = self._try(end)
-            if isinstance(given, Turn):
-                return given
-            if stop:
-                stop.wait(given)
-            else:
-                self._sleep(given)
+        given = self._try(end, stop)
+        if isinstance(given, Turn):
+            return given
+        gate = self._gate()
+        while not gate.acquire(timeout=LONGEST_SLEEP):
+            self._check(end, stop)
+        try:
+            while not isinstance(given := self._try(end, stop), Turn):
+                _ = stop.wait(given) if stop else self._sleep(given)
+            return given
+        finally:
+            gate.release()
 
     def note(self, turn: Turn, answer: Answer, *, retry_after: float | None = None) -> None:
         with self._held() as state:
@@ -142,8 +145,23 @@ class Limiter:
             raise
         self.note(turn, "ok")
 
-    def _try(self, end: float | None) -> Turn | float:
+    def _gate(self) -> threading.Lock:
+        """One thread of a process looks for the next turn, the others wait here, which costs nothing. After a fork
+        the lock is a new one: a thread that is not here any more may have held the old.
+        """
+        if self._owner != os.getpid():
+            self._owner, self._lock = os.getpid(), threading.Lock()
+        return self._lock
+
+    def _check(self, end: float | None, stop: threading.Event | None) -> None:
+        if stop and stop.is_set():
+            raise Unavailable(f"{self.path.name}: told to stop while waiting for a turn")
+        if end is not None and self._clock() > end:
+            raise Unavailable(f"{self.path.name}: no turn in time, others of this process wait too")
+
+    def _try(self, end: float | None, stop: threading.Event | None = None) -> Turn | float:
         """A turn, or how long to sleep before the next try."""
+        self._check(None, stop)
         with self._held() as state:
             state.pace, given = take(state.pace, state.now, rate=self._rate, burst=self._burst, manners=self._manners)
         if isinstance(given, Turn):
@@ -243,8 +261,7 @@ def _decode(data: bytes) -> Pace | None:
     body = data[: _FORM.size]
     if data[_FORM.size :] != struct.pack("<I", zlib.crc32(body)) or body[:4] != _MAGIC:
         return None
-    names = (field.name for field in msgspec.structs.fields(Pace))
-    return Pace(**dict(zip(names, _FORM.unpack(body)[1:], strict=True)))
+    return Pace(**dict(zip(Pace.__struct_fields__, _FORM.unpack(body)[1:], strict=True)))
 
 
 def _why(pace: Pace, wait: float) -> str:
