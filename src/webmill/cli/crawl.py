@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -138,7 +138,8 @@ def watched(
 ) -> Report:
     metrics = CrawlMetrics()
     serving = metrics.metrics.serve(port=metrics_port) if metrics_port is not None else nullcontext()
-    with serving, View(quiet=context.quiet, stream=sys.stderr, limit=options.limits.pages) as view:
+    view = View(quiet=context.quiet, stream=sys.stderr, limit=options.limits.pages)
+    with serving, view, stopping_on_signals() as hired:
 
         def show(seen: Snapshot) -> None:
             view.show(seen)
@@ -146,22 +147,32 @@ def watched(
 
         if processes is None and not (options.folder / "crawl.json").exists():
             processes = cores()
-        return run_crawl(options, seeds, processes=processes, watch=show, hired=stop_on_signals)
+        return run_crawl(options, seeds, processes=processes, watch=show, hired=hired)
 
 
 def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def stop_on_signals(crew: Crew) -> None:
-    """The first Ctrl-C ends in good order, the second at once: nothing that was acknowledged is lost either way."""
+@contextmanager
+def stopping_on_signals() -> Iterator[Callable[[Crew], None]]:
+    """The first Ctrl-C ends in good order, the second at once: nothing that was acknowledged is lost either way.
+
+    Gives what is to be called with the crew.
+    """
+    crews: list[Crew] = []
 
     def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a signal handler
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
-        crew.stop()
+        for crew in crews:
+            crew.stop()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield crews.append
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def tell(options: Options, report: Report) -> None:

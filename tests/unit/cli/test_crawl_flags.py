@@ -1,0 +1,130 @@
+"""`webmill crawl` from the outside: what it is told, what it keeps, what it says when it cannot begin."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.command import Ended, webmill
+from webmill.testing import TestWeb
+
+
+def crawl(web: TestWeb, folder: Path, *arguments: str) -> Ended:
+    return webmill("crawl", folder, "--json", *arguments)
+
+
+def reaching(web: TestWeb) -> list[str]:
+    """Flags that lead the crawl to the test web instead of the Internet."""
+    fixed = (f"{name}={address}:{port}" for name, (address, port) in web.resolve.items())
+    flags = [
+        "--contact",
+        "crawler@mill.example",
+        "--allow-private",
+        "--delay",
+        "0",
+        "--processes",
+        "1",
+        "--no-languages",
+    ]
+    return [*flags, *(part for each in fixed for part in ("--resolve", each))]
+
+
+def test_servers_must_be_told_whom_to_ask(tmp_path: Path) -> None:
+    ended = webmill("crawl", tmp_path / "c", "https://mill.example/")
+    assert ended.code == 1
+    assert "--contact me@example.org" in ended.err
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_crawl_needs_a_seed_to_begin(tmp_path: Path) -> None:
+    ended = webmill("crawl", tmp_path / "c", "--contact", "me@mill.example")
+    assert ended.code == 2
+    assert "name a URL to begin with" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "says"),
+    [
+        ("--delay", "soon", "is no time: write 90s, 20m, 8h or 7d"),
+        ("--delay", "1e9", "is no time"),
+        ("--max-body", "0", "is no size: write 500K, 64M or 20G"),
+        ("--resolve", "mill.example", "is not HOST=ADDRESS:PORT"),
+        ("--max-pages", "0", "is too small"),
+    ],
+)
+def test_a_flag_that_cannot_be_read_is_named_with_what_would_be_right(
+    tmp_path: Path, flag: str, value: str, says: str
+) -> None:
+    ended = webmill("crawl", tmp_path / "c", "https://mill.example/", flag, value)
+    assert ended.code == 2
+    assert says in ended.err
+
+
+def test_a_pattern_that_is_none_ends_the_crawl_with_the_pattern(tmp_path: Path) -> None:
+    ended = webmill(
+        "crawl", tmp_path / "c", "http://127.0.0.1:1/", "--contact", "me", "--exclude", "(", "--processes", "1"
+    )
+    assert ended.code == 1
+    assert "'('" in ended.err
+
+
+def test_an_exclusion_that_is_no_domain_is_an_error_and_no_reject(tmp_path: Path) -> None:
+    (tmp_path / "not").write_text("mill.example\nblog.mill.example\n")
+    ended = webmill("crawl", tmp_path / "c", "mill.example", "--contact", "me", "--exclude-domains", tmp_path / "not")
+    assert ended.code == 1
+    assert "not:2: 'blog.mill.example' [not_a_domain]" in ended.err
+
+
+def test_a_crawl_goes_on_with_the_flags_it_began_with(tmp_path: Path) -> None:
+    with TestWeb(hosts=2, pages_per_host=6) as web:
+        first = crawl(web, tmp_path / "c", web.home, *reaching(web), "--exclude", "/stories/", "--max-pages", "3")
+        assert json.loads(first.out)["end"] == "pages"
+        second = webmill("crawl", tmp_path / "c", "--json")
+        web.log.settle()
+    assert json.loads(second.out)["end"] == "finished"
+    assert not [visit for visit in web.log.visits() if "/stories/" in visit.path]
+
+
+def test_a_flag_given_later_replaces_the_one_before(tmp_path: Path) -> None:
+    with TestWeb(hosts=1, pages_per_host=3) as web:
+        crawl(web, tmp_path / "c", web.home, *reaching(web), "--depth", "0")
+        assert json.loads((tmp_path / "c/frontier/flags.json").read_text())["depth"] == 0
+        crawl(web, tmp_path / "c", "--depth", "1")
+    assert json.loads((tmp_path / "c/frontier/flags.json").read_text())["depth"] == 1
+
+
+def test_the_number_of_processes_cannot_change(tmp_path: Path) -> None:
+    with TestWeb(hosts=1, pages_per_host=3) as web:
+        crawl(web, tmp_path / "c", web.home, *reaching(web), "--depth", "0")
+    ended = webmill("crawl", tmp_path / "c", "--processes", "3")
+    assert ended.code == 1
+    assert "leave --processes out, or give --processes 1" in ended.err
+
+
+def test_seeds_that_are_none_are_rejects_with_file_and_line(tmp_path: Path) -> None:
+    (tmp_path / "seeds").write_text("# the mill\nnot a url\n")
+    with TestWeb(hosts=1, pages_per_host=3) as web:
+        ended = crawl(web, tmp_path / "c", web.home, *reaching(web), "--depth", "0", "--seeds", str(tmp_path / "seeds"))
+    assert ended.code == 3
+    assert "seeds line 2: 'not a url' [bad_host]" in ended.err
+
+
+def test_status_tells_how_a_crawl_stands(tmp_path: Path) -> None:
+    with TestWeb(hosts=2, pages_per_host=6) as web:
+        ended = crawl(web, tmp_path / "c", web.home, *reaching(web))
+    pages = json.loads(ended.out)["total"]["pages"]
+    told = webmill("status", tmp_path / "c")
+    assert told.code == 0
+    assert f"pages    {pages}\n".encode() in told.out
+    assert b"not running (last end: finished)" in told.out
+    status = json.loads(webmill("status", tmp_path / "c", "--json").out)
+    assert status["is_running"] is False
+    assert status["total"]["pages"] == pages
+
+
+def test_status_of_a_folder_without_a_crawl_says_how_to_begin_one(tmp_path: Path) -> None:
+    ended = webmill("status", tmp_path)
+    assert ended.code == 1
+    assert "begin one with `webmill crawl" in ended.err

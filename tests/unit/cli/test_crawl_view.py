@@ -1,0 +1,125 @@
+"""What a person sees of a crawl, on a terminal of 80 columns and in a log file."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from webmill.cli.crawl_view import View, age, amount, kinds
+from webmill.cli.durations import DURATION, SIZE
+from webmill.flows.crawl.snapshot import Snapshot
+
+BUSY = Snapshot(
+    shard=-1,
+    pages=1234,
+    waiting=98765,
+    in_hand=20,
+    domains_waiting=321,
+    turns=20,
+    fetched=1300,
+    bytes=45_600_000,
+    seconds=130.0,
+    errors={"timeout": 12, "dns_notfound": 3, "reset": 2, "tls_host": 1, "http_503": 1},
+    refused={"out_of_scope": 4000, "extension": 120, "robots": 7},
+    statuses={"2xx": 1200, "3xx": 80, "4xx": 20},
+    slowest=[("a-host-with-a-name-that-is-much-too-long-for-any-terminal.example", 12.3)],
+)
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def drawn(seen: Snapshot) -> str:
+    clock = Clock()
+    view = View(quiet=False, stream=io.StringIO(), limit=10_000, clock=clock)
+    view.show(seen)
+    clock.now = 10.0
+    console = Console(width=80, file=io.StringIO(), record=True)
+    console.print(view.panel(seen, clock.now))
+    return console.export_text()
+
+
+def test_the_panel_fits_eighty_columns_and_shows_what_matters() -> None:
+    text = drawn(BUSY)
+    assert max(map(len, text.splitlines())) <= 80
+    for part in (
+        "1,234 of 10,000",
+        "45.6 MB",
+        "98,765 URLs",
+        "321 domains",
+        "timeout 12",
+        "out_of_scope 4,000",
+        "100 ms",
+    ):
+        assert part in text
+
+
+def test_names_from_the_web_are_no_markup() -> None:
+    seen = Snapshot(shard=-1, slowest=[("[bold]x[/]", 1.0)])
+    assert "[bold]x[/]" in drawn(seen)
+
+
+def test_a_disk_that_takes_nothing_is_shown() -> None:
+    assert "the disk is full" in drawn(Snapshot(shard=-1, trouble="the disk is full"))
+
+
+def test_a_log_file_gets_a_plain_line_now_and_then() -> None:
+    clock, stream = Clock(), io.StringIO()
+    with View(quiet=False, stream=stream, clock=clock) as view:
+        for second in range(25):
+            clock.now = float(second)
+            view.show(BUSY)
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 2
+    assert lines[0].startswith("0:00:10  1,234 pages")
+    assert "errors: timeout 12, dns_notfound 3, reset 2, http_503 1, others 1" in lines[0]
+
+
+def test_a_terminal_is_left_as_it_was() -> None:
+    clock, stream = Clock(), Terminal()
+    with View(quiet=False, stream=stream, clock=clock) as view:
+        view.show(BUSY)
+    assert "\x1b[?25h" in stream.getvalue()  # the cursor is back
+
+
+def test_quiet_says_nothing() -> None:
+    stream = Terminal()
+    with View(quiet=True, stream=stream) as view:
+        view.show(BUSY)
+    assert stream.getvalue() == ""
+
+
+def test_numbers_are_written_as_people_read_them() -> None:
+    assert [amount(size) for size in (0, 999, 1500, 999_960, 123_456_789, 5e12)] == [
+        "0 B",
+        "999 B",
+        "1.5 KB",
+        "1.0 MB",
+        "123 MB",
+        "5.0 TB",
+    ]
+    assert age(3723) == "1:02:03"
+    assert kinds({}) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90.0), ("1.5m", 90.0), ("2h", 7200.0), ("7d", 604800.0), ("3", 3.0)]
+)
+def test_times_are_read_as_people_write_them(text: str, seconds: float) -> None:
+    assert DURATION.convert(text, None, None) == seconds
+
+
+@pytest.mark.parametrize(("text", "size"), [("500K", 512_000), ("1GiB", 1 << 30), ("64m", 64 << 20), ("7", 7)])
+def test_sizes_are_read_as_people_write_them(text: str, size: int) -> None:
+    assert SIZE.convert(text, None, None) == size
