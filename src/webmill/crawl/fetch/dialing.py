@@ -17,7 +17,7 @@ from webmill.crawl.fetch.tls import Policy, lenient_context, reason_of, strict_c
 from webmill.crawl.fetch.vetting import Vetting
 
 _SHORTAGE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0  # seconds between tries to get a file descriptor
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.2  # seconds between tries to get a file descriptor
 
 
 class Call(Struct, frozen=True):

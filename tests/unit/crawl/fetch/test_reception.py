@@ -38,7 +38,7 @@ def test_the_same_answer_comes_of_any_pieces(cuts: list[int]) -> None:
 
 @given(st.lists(st.one_of(WORDS, st.binary(max_size=40)), max_size=30), st.booleans(), st.integers(0, 50))
 @example([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffff\r\n"], True, 0)
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=150)
 def test_any_bytes_are_an_answer_or_a_named_failure(pieces: list[bytes], closed: bool, limit: int) -> None:
     reception = Reception(limit=limit)
     sent = b"".join(pieces)
