@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from webmill.infra.executor.base import Executor
 from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.executor.pool import PoolExecutor
 from webmill.infra.metrics import Metrics
+from webmill.infra.queue.base import Mark, Message
 from webmill.infra.queue.memory import MemoryQueue
 from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.infra.storage.base import Readable
@@ -359,6 +360,54 @@ def test_broken_off_again_and_again_it_publishes_each_batch_once(
     assert (report.counts, report.batches) == (whole.counts, whole.batches)
     assert rejects_of(report) == rejects_of(whole)
     assert report.counts.rejected == 1
+
+
+class Broken(Exception):
+    pass
+
+
+class Fragile(MemoryQueue):
+    """Breaks when it publishes, before or after it did."""
+
+    left = 0
+
+    def publish(self, messages: Iterable[Message], *, mark: Mark | None = None) -> int:
+        self.left -= 1
+        if self.left == 0:
+            raise Broken
+        count = super().publish(messages, mark=mark)
+        if self.left == 1:
+            self.left = 0
+            raise Broken
+        return count
+
+
+def test_broken_off_between_the_windows_of_a_group_it_publishes_each_batch_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = write_index(tmp_path / "index", in_blocks(captures(1000), 10))
+    with closing(MemoryQueue()) as other:
+        run(source_at(cluster), ENGLISH, other, tmp_path / "whole", batch_size=4, dedup=True)
+        expected = taken(other)
+    monkeypatch.setattr("webmill.flows.dispatch.WINDOW", 3)
+    found: dict[str, bytes] = {}
+    breaks = 0
+    with closing(Fragile()) as queue:
+        for lives in range(2, 100):
+            queue.left = 2 + lives % 4
+            monkeypatch.setattr(
+                "webmill.flows.dispatch_blocks.BLOCKS_AT_ONCE", 20 + lives % 7
+            )  # other groups each time
+            try:
+                run(source_at(cluster), ENGLISH, queue, tmp_path, batch_size=4, dedup=True)
+            except Broken:
+                breaks += 1
+                found.update(new(taken(queue), found))
+                continue
+            break
+        found.update(new(taken(queue), found))
+    assert breaks > 3
+    assert found == expected
 
 
 def new(some: dict[str, bytes], before: dict[str, bytes]) -> dict[str, bytes]:

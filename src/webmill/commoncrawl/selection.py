@@ -93,14 +93,14 @@ def sift(text: bytes, wanted: Selection) -> Sifted:
     """The lines of one block that are wanted."""
     lines = within(text.removesuffix(b"\n").split(b"\n") if text else [], wanted.ranges)
     sieve = sieve_for(wanted)
-    decode, memo, statuses, others = sieve.decode, sieve.memo, sieve.statuses, sieve.others
-    is_ascii = text.isascii()
+    memo, statuses, others = sieve.memo, sieve.statuses, sieve.others
+    decode = sieve.decode if text.isascii() else sieve.decode_text
     sifted = Sifted(len(lines), [], [], dict.fromkeys(FILTERS, 0), [])
     filtered, keep = sifted.filtered, sifted.items.append
     for number, line in enumerate(lines):
         try:
             surt, timestamp, data = line.split(b" ", 2)
-            fields = decode(data if is_ascii else checked_text(data))
+            fields = decode(data)
         except (ValueError, msgspec.DecodeError, RecursionError):
             # Blank, damaged, or spelled as nobody spells it: the slow way tells which.
             fields = reread(line, sieve, number, sifted)
@@ -153,7 +153,8 @@ class Languages(dict[str, bool]):
 
 class Sieve(NamedTuple):
     fields: type[msgspec.Struct]
-    decode: Callable[[bytes], Any]
+    decode: Callable[[bytes], Any]  # of ASCII: what is not looked at is skipped without a look at its encoding
+    decode_text: Callable[[bytes], Any]
     statuses: frozenset[str]
     memo: Languages | None
     others: tuple[tuple[str, Check], ...]
@@ -167,9 +168,11 @@ def sieve_for(wanted: Selection) -> Sieve:
     looked_at += ["status"] * bool(wanted.statuses) + ["languages"] * bool(wanted.languages)
     looked_at += ["url"] * bool(wanted.url_regex) + ["digest"] * wanted.digests
     fields = msgspec.defstruct("Fields", [(name, str, "") for name in looked_at], rename=FIELDS, gc=False)
+    decode = msgspec.json.Decoder(fields).decode
     return Sieve(
         fields,
-        msgspec.json.Decoder(fields).decode,
+        decode,
+        lambda data: decode(data.decode()),  # UnicodeDecodeError is a ValueError
         frozenset(wanted.statuses),
         Languages(wanted.languages, primary=wanted.primary) if wanted.languages else None,
         (*(_one_of(name, accepted) for name, accepted in values.items() if accepted), *_others(wanted)),
@@ -209,12 +212,6 @@ def compiled(pattern: str) -> re2._Regexp:
         return re2.compile(pattern, options)
     except (re2.error, UnicodeError) as error:
         raise BadInput(f"not a regular expression of RE2: {pattern[:80]!r}: {error}", reason="bad_filter") from error
-
-
-def checked_text(data: bytes) -> bytes:
-    """Fields that are not looked at are skipped without a look at their encoding."""
-    data.decode()
-    return data
 
 
 def reread(line: bytes, sieve: Sieve, number: int, sifted: Sifted) -> Any | None:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack, closing
 from functools import partial
 from hashlib import blake2b
@@ -37,6 +38,7 @@ from webmill.flows.dispatch_blocks import (
     groups,
     look_through,
     rows,
+    started,
 )
 from webmill.flows.dispatch_metrics import count_answer, count_published, count_unpublished, show_progress
 from webmill.flows.dispatch_state import Checkpoint, Counts, Digests, Place, Rejects, State
@@ -147,6 +149,7 @@ class _Batcher:
         self._checkpoint: Checkpoint = state.checkpoint(queue, run=run)
         self._published = 0
         self._unsaved = 0  # groups
+        self._publishing: Future[None] | None = None
 
     def work(self, executor: Executor, *, restart: bool) -> Report:
         stat = self._source.storage.stat(self._source.summary)
@@ -166,7 +169,8 @@ class _Batcher:
         with ExitStack() as stack:
             self._rejects = stack.enter_context(closing(Rejects(self._state.rejected, size=self._place.reject_bytes)))
             self._digests = stack.enter_context(closing(self._open_digests())) if self._options.dedup else None
-            for answer in self._answers(executor, stat):
+            stack.callback(self._finish_publishing)
+            for answer in stack.enter_context(closing(self._answers(executor, stat))):
                 self._settle(answer)
                 if self._wanted_yet() == 0:
                     break
@@ -189,7 +193,7 @@ class _Batcher:
 
     # --- from the index ---
 
-    def _answers(self, executor: Executor, stat: Stat) -> Iterator[Answer]:
+    def _answers(self, executor: Executor, stat: Stat) -> Generator[Answer, None, None]:
         storage, ranges = self._source.storage, self._wanted.ranges
         extents = extents_of(storage, stat, ranges)
         self._measure(stat, extents)
@@ -269,13 +273,20 @@ class _Batcher:
 
     def _room(self) -> int:
         """How many batches may be published now; waits while the queue is full enough."""
+        self._finish_publishing()
         most, pause = self._options.max_queued, 0.05
-        while (ready := self._queue.stats().ready) >= most:
+        while (ready := retrying(self._queue.stats, policy=Policy()).ready) >= most:
             self._around.sleep(pause)
             pause = min(2.0, pause * 2)
         return min(WINDOW, most - ready)
 
     def _publish(self, messages: Sequence[Message], place: Place) -> None:
+        """Beside the next group's being looked through; the one before is done first, so the order is kept."""
+        self._finish_publishing()
+        self._publishing = started(partial(self._publish_now, messages), place)
+        self._place, self._unsaved = place, 0
+
+    def _publish_now(self, messages: Sequence[Message], place: Place) -> None:
         def once() -> None:
             try:
                 self._checkpoint.publish(messages, place)
@@ -284,9 +295,13 @@ class _Batcher:
                 raise
 
         retrying(once, policy=Policy())
-        self._place, self._unsaved = place, 0
         self._published += len(messages)
         count_published(self._around.metrics, len(messages))
+
+    def _finish_publishing(self) -> None:
+        publishing, self._publishing = self._publishing, None
+        if publishing:
+            publishing.result()
 
     def _end(self, stat: Stat) -> None:
         """The remainder, and the word that this is all."""
@@ -303,7 +318,7 @@ def identity(stat: Stat) -> str:
     return f"{stat.size} {stat.etag or (stat.modified.isoformat() if stat.modified else '')}"
 
 
-def in_order(executor: Executor, wanted: Selection, fetched: Iterator[Fetched]) -> Iterator[Answer]:
+def in_order(executor: Executor, wanted: Selection, fetched: Iterator[Fetched]) -> Generator[Answer, None, None]:
     """What the executor makes of them, in the order of the index."""
     early: dict[int, Answer] = {}
     following = 0

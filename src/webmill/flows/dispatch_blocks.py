@@ -283,13 +283,14 @@ def ahead(function: Callable[[T], U], items: Iterable[T], *, at_once: int) -> It
     source, running = iter(items), deque[Future[U]]()
     while True:
         while len(running) < at_once and (item := next(source, None)) is not None:
-            running.append(_started(function, item))
+            running.append(started(function, item))
         if not running:
             return
         yield running.popleft().result()
 
 
-def _started(function: Callable[[T], U], item: T) -> Future[U]:
+def started(function: Callable[[T], U], item: T) -> Future[U]:
+    """In a thread of its own."""
     future: Future[U] = Future()
 
     def run() -> None:

@@ -159,10 +159,10 @@ def test_batches_of_a_crawl_of_a_server(here: Path) -> None:
 
 def test_done_once_it_says_so_and_begins_anew_when_told(here: Path) -> None:
     cluster = write_index(here / "x", in_blocks(captures(300), 20))
-    assert "6 batches, 6 of them now: 300 captures of 300" in batch("--cluster-idx", cluster).err
-    assert "nothing to do: all 6 batches" in batch("--cluster-idx", cluster).err
+    assert "batches: 6, of them published now: 6; captures: 300 of 300" in batch("--cluster-idx", cluster).err
+    assert "nothing to do: all was published before (batches: 6)" in batch("--cluster-idx", cluster).err
     assert len(taken(here / "queue.sqlite")) == 300
-    assert "6 batches, 6 of them now" in batch("--cluster-idx", cluster, "--restart").err
+    assert "batches: 6, of them published now: 6" in batch("--cluster-idx", cluster, "--restart").err
     assert len(taken(here / "queue.sqlite")) == 300
 
 

@@ -171,7 +171,10 @@ def source_of(crawl: str | None, cluster_idx: str | None, base_url: str | None, 
         if scheme_of(cluster_idx)[0] == "file" and Path(scheme_of(cluster_idx)[1]).is_dir():
             cluster_idx = str(Path(scheme_of(cluster_idx)[1]) / "cluster.idx")
         storage, key = locate_crawl_file(cluster_idx, http=settings.http, commoncrawl=settings.commoncrawl)
-        return Source(absolute(cluster_idx), storage, key, Shards(storage, key, elsewhere={}))
+        # A list of other places is for archives on disks; Common Crawl has none, and may answer 403 when asked for it.
+        is_web = scheme_of(cluster_idx)[0] in ("http", "https")
+        shards = Beside(storage, key) if is_web else Shards(storage, key, elsewhere={})
+        return Source(absolute(cluster_idx), storage, key, shards)
     base = base_of(settings, base_url)
     key = cluster_key(resolve(crawl or "", base, settings))
     storage = open_base(base, settings)
@@ -204,11 +207,12 @@ def tell(report: Report, *, as_json: bool) -> None:
     if as_json:
         click.echo(msgspec.json.encode(report))
     if report.nothing_to_do:
-        note(f"nothing to do: all {report.batches:,} batches were published before; --restart begins anew")
+        note(f"nothing to do: all was published before (batches: {report.batches:,}); --restart begins anew")
     else:
-        left_out = "".join(f", {count:,} by {name}" for name, count in counts.filtered.items())
+        left_out = ", ".join(f"{count:,} by {name}" for name, count in counts.filtered.items())
+        published = f"batches: {report.batches:,}, of them published now: {report.published:,}"
         note(
-            f"{report.batches:,} batches, {report.published:,} of them now: {counts.accepted:,} captures of "
-            f"{counts.lines:,} in {counts.blocks:,} blocks{'; left out' + left_out[1:] if left_out else ''}"
+            f"{published}; captures: {counts.accepted:,} of {counts.lines:,}"
+            + f"; left out: {left_out}" * bool(left_out)
         )
     finish(rejected=counts.rejected, where=f"see {report.rejected_file}")

@@ -1,0 +1,247 @@
+"""English pages with status 200, from the index of a crawl to a queue, beside the batcher of the reference.
+
+The rival is written after the reference's description: csv.reader over cluster.idx, a request per block,
+gzip.decompress, json.loads of every line, a message per 50 captures, one after the other. It gets the exact filter and
+keeps spaces, so that all agree on the set. The server is nginx on this machine. "50 ms away" puts a relay before it
+that holds every byte back for 25 ms in each direction: less than S3 takes to answer, and without the handshake of TLS.
+
+A batcher is waited for, so wall-clock time is told too. We use all cores, the reference cannot.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import gzip
+import json
+import multiprocessing
+import os
+import random
+import secrets
+import socket
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+
+import requests
+from tests.services.nginx import nginx_serving
+
+from benchmarks.frame import Contestant, race
+from webmill.cli.cc.batch import Beside
+from webmill.commoncrawl.selection import Selection
+from webmill.flows.dispatch import Options, Source, Surroundings, dispatch
+from webmill.flows.dispatch_metrics import ALL
+from webmill.formats.zipnum import encode_block
+from webmill.infra.executor.pool import PoolExecutor
+from webmill.infra.metrics import Metrics
+from webmill.infra.queue.base import Message, Queue
+from webmill.infra.queue.sqlite import SqliteQueue
+from webmill.infra.storage.http import HttpStorage
+
+BLOCKS, LINES = 300, 3000
+HALF_WAY = 0.025  # seconds
+LANGUAGES = ["eng"] * 44 + ["rus", "deu", "zho", "jpn", "spa", "fra", "deu,eng", "fra,eng", "rus,eng", "zho,eng"] * 6
+ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+
+
+# --- an index like Common Crawl's -------------------------------------------------------------------------------------
+
+
+def lines_like_common_crawl(seed: int) -> list[bytes]:
+    dice = random.Random(seed)
+    words = ["".join(dice.choices("abcdefghijklmnopqrstuvwxyz", k=dice.randint(3, 9))) for _ in range(2000)]
+    lines, host = [], ""
+    for number in range(LINES):
+        host = dice.choice(words) if number % 20 == 0 else host
+        path = "/".join(dice.choices(words, k=dice.randint(1, 4)))
+        status = dice.choices(["200", "301", "404", "302"], [75, 12, 8, 5])[0]
+        folder = (
+            f"{dice.randint(10**12, 10**13)}.{dice.randint(10, 99)}/{'warc' if status == '200' else 'crawldiagnostics'}"
+        )
+        fields = {
+            "url": f"https://www.{host}.com/{path}",
+            "mime": "text/html",
+            "mime-detected": "text/html",
+            "status": status,
+            "digest": "".join(dice.choices(ALPHABET, k=32)),
+            "length": str(dice.randint(500, 90_000)),
+            "offset": str(dice.randint(0, 10**9)),
+            "filename": f"crawl-data/CC-MAIN-2024-30/segments/{folder}/CC-MAIN-20240722120756-20240722150756-"
+            f"{dice.randint(0, 899):05d}.warc.gz",
+        }
+        if status == "200":
+            fields |= {"charset": "UTF-8", "languages": dice.choice(LANGUAGES)}
+        elif status in ("301", "302"):
+            fields["redirect"] = f"https://www.{host}.com/{path}/"
+        lines.append(f"com,{host})/{path} 202407221207{dice.randint(10, 59)} {json.dumps(fields)}\n".encode())
+    return sorted(lines)
+
+
+def write_index(folder: Path) -> None:
+    """Few different blocks, told apart by their keys: the lines are as long and as compressible as real ones."""
+    kinds = [lines_like_common_crawl(seed) for seed in range(6)]
+    shard, summary = bytearray(), []
+    for number in range(BLOCKS):
+        lines = [b"com,%05d" % number + line[4:] for line in kinds[number % len(kinds)]]
+        data = encode_block(lines)
+        key = b" ".join(lines[0].split(b" ", 2)[:2])
+        summary.append(b"%b\tcdx-00000.gz\t%d\t%d\t%d\n" % (key, len(shard), len(data), number + 1))
+        shard += data
+    (folder / "cdx-00000.gz").write_bytes(shard)
+    (folder / "cluster.idx").write_bytes(b"".join(summary))
+
+
+# --- the contestants --------------------------------------------------------------------------------------------------
+
+Publish = Callable[[bytes], None]
+
+
+def reference(base_url: str, cluster: Path, publish: Publish) -> int:
+    batch: list[dict[str, object]] = []
+    found = 0
+    with cluster.open() as file:
+        for row in csv.reader(file, delimiter="\t"):
+            start, length = int(row[2]), int(row[3])
+            headers = {"Range": f"bytes={start}-{start + length - 1}"}
+            answer = requests.get(f"{base_url}/{row[1]}", headers=headers, timeout=60)
+            for line in gzip.decompress(answer.content).decode().split("\n"):
+                if line == "":
+                    continue
+                surt, timestamp, rest = line.split(" ", 2)
+                metadata = json.loads(rest)
+                if "eng" in metadata.get("languages", "").split(",") and metadata["status"] == "200":
+                    batch.append({"surt_url": surt, "timestamp": timestamp, "metadata": metadata})
+                    found += 1
+                if len(batch) >= 50:
+                    publish(json.dumps(batch).encode())
+                    batch = []
+    if batch:
+        publish(json.dumps(batch).encode())
+    return found
+
+
+def reference_to_sqlite(base_url: str, folder: Path) -> int:
+    with closing(SqliteQueue(folder / secrets.token_hex(4))) as queue:
+        return reference(
+            base_url, folder / "cluster.idx", lambda body: void(queue.publish([Message(secrets.token_hex(8), body)]))
+        )
+
+
+def reference_to_rabbitmq(base_url: str, folder: Path, url: str) -> int:
+    """As the reference does it: no confirms, nothing durable."""
+    import pika  # type: ignore[import-untyped]
+
+    name = f"bench-{secrets.token_hex(6)}"
+    connection = pika.BlockingConnection(pika.URLParameters(url))
+    channel = connection.channel()
+    channel.queue_declare(queue=name)
+    found = reference(
+        base_url, folder / "cluster.idx", lambda body: channel.basic_publish(exchange="", routing_key=name, body=body)
+    )
+    channel.queue_delete(name)
+    connection.close()
+    return found
+
+
+def ours(base_url: str, folder: Path, open_queue: Callable[[], Queue]) -> int:
+    with closing(HttpStorage(base_url, user_agent="benchmark")) as storage, closing(open_queue()) as queue:
+        return dispatch(
+            Source("bench", storage, "cluster.idx", Beside(storage, "cluster.idx")),
+            Selection(statuses=("200",), languages=("eng",)),
+            queue,
+            root=folder / secrets.token_hex(4),
+            executor=PoolExecutor(),
+            options=Options(max_queued=10**9),
+            around=Surroundings(Metrics(ALL)),
+        ).counts.accepted
+
+
+def void(_: object) -> None:
+    pass
+
+
+# --- the race ---------------------------------------------------------------------------------------------------------
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_index(folder)
+        with nginx_serving(folder) as server:
+            compare("a server on this machine", server.url, folder)
+            with relay(server.port) as port:
+                compare("a server 50 ms away", f"http://127.0.0.1:{port}", folder)
+
+
+def compare(where: str, url: str, folder: Path) -> None:
+    contestants: dict[str, Contestant] = {
+        "webmill cc batch, to SQLite": partial(ours, url, folder, lambda: SqliteQueue(folder / secrets.token_hex(4))),
+        "reference's batcher, to SQLite": partial(reference_to_sqlite, url, folder),
+    }
+    if amqp := os.environ.get("WEBMILL_TEST_AMQP_URL"):
+        contestants["reference's batcher, to RabbitMQ, unconfirmed"] = partial(reference_to_rabbitmq, url, folder, amqp)
+    took: dict[str, list[float]] = {name: [] for name in contestants}
+    timed = {name: partial(_timed, contestant, took[name]) for name, contestant in contestants.items()}
+    race(f"Batching {BLOCKS} blocks of {LINES:,} lines, {where}", timed, unit="captures", rounds=2)
+    tell_times(took)
+
+
+def _timed(contestant: Contestant, took: list[float]) -> int:
+    began = time.perf_counter()
+    count = contestant()
+    took.append(time.perf_counter() - began)
+    return count
+
+
+def tell_times(took: Mapping[str, list[float]]) -> None:
+    first = min(next(iter(took.values())))
+    print("\n| | lines/s | times our wall-clock time |\n|---|---:|---:|")
+    for name, times in took.items():
+        print(f"| {name} | {BLOCKS * LINES / min(times):,.0f} | {min(times) / first:.1f} |")
+
+
+# --- distance ---------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def relay(port: int) -> Iterator[int]:
+    """A port behind which `port` is, 25 milliseconds away."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        process = multiprocessing.get_context("fork").Process(target=_relay, args=(listener, port), daemon=True)
+        process.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            process.terminate()
+            process.join()
+
+
+def _relay(listener: socket.socket, port: int) -> None:
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(2 * HALF_WAY)  # the handshake
+        back, forth = await asyncio.open_connection("127.0.0.1", port)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_pump(reader, forth))
+            group.create_task(_pump(back, writer))
+
+    async def serve() -> None:
+        async with await asyncio.start_server(accept, sock=listener, limit=1 << 20) as server:
+            await server.serve_forever()
+
+    asyncio.run(serve())
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Late, but not slow: what comes meanwhile is on its way too."""
+    loop = asyncio.get_running_loop()
+    while data := await reader.read(1 << 20):
+        loop.call_later(HALF_WAY, writer.write, data)
+    loop.call_later(HALF_WAY, writer.close)
+
+
+if __name__ == "__main__":
+    main()
