@@ -96,7 +96,7 @@ class Connection(asyncio.Protocol):
             self._budget.take(self, len(data))
 
     def eof_received(self) -> None:
-        if self._reception is None:
+        if self._reception is None or self._reception.over:
             return
         try:
             self._reception.close()
