@@ -1,0 +1,260 @@
+"""Crawls to be judged: `crawl(root, seeds, …)` runs one from here, `python -m tests.flows.crawling` one to be killed.
+
+What a crawl has in hand is read from its frontiers, what it archived from its WARC files, what it asked from the log of
+the server. The three must agree.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from io import BytesIO
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+from warcio.archiveiterator import ArchiveIterator
+
+from webmill.archive.segment import open_stored
+from webmill.collection import Collection
+from webmill.crawl.frontier.base import Visit, domain_of
+from webmill.crawl.frontier.local import LocalFrontier
+from webmill.flows.crawl.crew import Crew
+from webmill.flows.crawl.options import Limits, Manners, Options, Reach, Refresh, Rules
+from webmill.flows.crawl.snapshot import Snapshot
+from webmill.flows.crawl.start import Report
+from webmill.flows.crawl.start import crawl as run_crawl
+from webmill.wiring import crawl_backends
+
+NAME = "TEST-2024"
+AGENT = "webmill-test (nobody@example.org)"
+Resolve = Mapping[str, tuple[str, int]]
+
+
+class Setup(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a crawl of the tests may be told, as it travels to a program of its own."""
+
+    seeds: tuple[str, ...] = ()
+    resolve: dict[str, tuple[str, int]] = {}
+    processes: int = 1
+    delay: float = 0.0
+    address_delay: float = 0.0
+    window: float = 3.0
+    obey_robots: bool = True
+    obey_nofollow: bool = True
+    limits: Limits = Limits(retry_wait=0.2)
+    rules: Rules = Rules(scope="any")
+    refresh: Refresh = Refresh()
+    allow_private: bool = True
+    excluded: tuple[str, ...] = ()
+    concurrency: int = 500
+    file_bytes: int = 1 << 30
+    segment: str = "20240101000000"
+
+    def options(self, root: Path) -> Options:
+        return Options(
+            collection=Collection(root.resolve(), NAME),
+            segment=self.segment,
+            backends=crawl_backends(),
+            manners=Manners(
+                user_agent=AGENT,
+                delay=self.delay,
+                address_delay=self.address_delay,
+                window=self.window,
+                obey_robots=self.obey_robots,
+                obey_nofollow=self.obey_nofollow,
+            ),
+            limits=self.limits,
+            reach=Reach(allow_private=self.allow_private, resolve=self.resolve),
+            rules=self.rules,
+            refresh=self.refresh,
+            operator="nobody@example.org",
+            excluded=self.excluded,
+            concurrency=self.concurrency,
+            file_bytes=self.file_bytes,
+            languages=False,
+        )
+
+
+def crawl(root: Path, setup: Setup, *, watch: Any = lambda _: None, hired: Any = lambda _: None) -> Report:
+    return run_crawl(setup.options(root), setup.seeds, processes=setup.processes, watch=watch, hired=hired)
+
+
+def crawl_until(root: Path, setup: Setup, condition: Any) -> Report:
+    """Stopped in good order when the condition holds of a snapshot."""
+    crews: list[Crew] = []
+
+    def watch(seen: Snapshot) -> None:
+        if condition(seen):
+            crews[0].stop()
+
+    return crawl(root, setup, watch=watch, hired=crews.append)
+
+
+# --- a program of its own, to be killed ---
+
+
+def start(root: Path, setup: Setup, *, environment: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+    """In a session of its own; its report comes on stdout."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.flows.crawling", str(root), msgspec.json.encode(setup).decode()],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=environment,
+    )
+
+
+def children(parent: int) -> list[int]:
+    """The shards of a crawl's program, the first first. Linux."""
+    try:
+        text = Path(f"/proc/{parent}/task/{parent}/children").read_text()
+    except OSError:
+        return []
+    return [int(child) for child in text.split() if b"spawn_main" in _command(int(child))]
+
+
+def _command(process: int) -> bytes:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def main() -> None:
+    crews: list[Crew] = []
+
+    def stop(*_: object) -> None:
+        for crew in crews:
+            crew.stop()
+
+    signal.signal(signal.SIGTERM, stop)
+    report = crawl(Path(sys.argv[1]), msgspec.json.decode(sys.argv[2], type=Setup), hired=crews.append)
+    print(json.dumps({"end": report.end, "pages": report.total.pages, "errors": report.total.errors}))
+
+
+# --- what it left behind ---
+
+
+@contextmanager
+def frontiers(root: Path) -> Iterator[list[LocalFrontier]]:
+    opened = [LocalFrontier(folder) for folder in sorted(root.glob("frontier/shard-*"))]
+    try:
+        yield opened
+    finally:
+        for one in opened:
+            one.close()
+
+
+def visits(root: Path) -> dict[str, Visit]:
+    with frontiers(root) as opened:
+        return {visit.url: visit for one in opened for visit in one.visits()}
+
+
+def archives(root: Path) -> list[Path]:
+    return sorted(root.glob("crawl-data/*/segments/*/*/*.warc.gz"))
+
+
+def captures(root: Path, *, kinds: Iterable[str] = ("response", "revisit")) -> list[tuple[str, str, str]]:
+    """(type, URL, record id), by warcio; digests are checked on the way."""
+    found = []
+    for path in archives(root):
+        with path.open("rb") as stream:
+            for record in ArchiveIterator(stream, check_digests="raise"):
+                record.content_stream().read()
+                if record.rec_type in kinds:
+                    header = record.rec_headers.get_header
+                    found.append((record.rec_type, header("WARC-Target-URI"), header("WARC-Record-ID")))
+    return found
+
+
+def check_records(root: Path) -> None:
+    """Each visit that had an answer points exactly to a whole record of its URL."""
+    collection = Collection(root.resolve(), NAME)
+    for visit in visits(root).values():
+        assert bool(visit.status) == bool(visit.file), visit
+        assert visit.status or visit.error, visit
+        if visit.file:
+            with open_stored(collection, visit.file) as stream:
+                stream.seek(visit.offset)
+                stored = stream.read(visit.length)
+            record = next(iter(ArchiveIterator(BytesIO(gzip.decompress(stored)))))
+            assert record.rec_headers.get_header("WARC-Target-URI") == visit.url
+            assert record.rec_type in ("response", "revisit")
+
+
+# --- what the server saw ---
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """A request, as the log of either server tells of it."""
+
+    host: str
+    address: str
+    path: str
+    status: int
+    started: float
+    ended: float
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.host}{self.path}"
+
+    @property
+    def is_robots(self) -> bool:
+        return self.path == "/robots.txt"
+
+
+def seen_by(log: Iterable[Any]) -> list[Seen]:
+    """Of TestWeb's visits, or of nginx's lines."""
+    found = []
+    for one in log:
+        started = one.started if hasattr(one, "started") else one.at
+        found.append(Seen(one.host.partition(":")[0], one.address, one.path, one.status, started, one.ended))
+    return sorted(found, key=lambda each: each.started)
+
+
+def counts(seen: Iterable[Seen]) -> Counter[str]:
+    return Counter(one.url for one in seen)
+
+
+def smallest_gaps(seen: Iterable[Seen], *, by: str) -> dict[str, float]:
+    """Between two starts, by `host`, `domain` or `address`."""
+    starts: dict[str, list[float]] = {}
+    for one in seen:
+        key = domain_of(one.url) if by == "domain" else getattr(one, by)
+        starts.setdefault(key, []).append(one.started)
+    gaps = {key: min((b - a for a, b in pairwise(sorted(times))), default=1e9) for key, times in starts.items()}
+    return dict(sorted(gaps.items(), key=lambda pair: pair[1]))
+
+
+def most_at_once(seen: Iterable[Seen]) -> int:
+    """On any one host."""
+    by_host: dict[str, list[tuple[float, int]]] = {}
+    for one in seen:
+        by_host.setdefault(one.host, []).extend([(one.started, 1), (one.ended, -1)])
+    most = 0
+    for edges in by_host.values():
+        level = 0
+        for _, step in sorted(edges):
+            level += step
+            most = max(most, level)
+    return most
+
+
+def path_of(url: str) -> str:
+    parts = urlsplit(url)
+    return parts.path + (f"?{parts.query}" if parts.query else "")
+
+
+if __name__ == "__main__":
+    main()
