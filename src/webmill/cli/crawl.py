@@ -104,6 +104,8 @@ def crawl(
         concurrency=flags.concurrency,
         file_bytes=flags.file_size,
         languages=flags.languages,
+        verbosity=-1 if context.quiet else context.verbosity,
+        log_format=settings.log.format,
     )
     if not (urls or seeds or options.seeds.exists()):
         raise click.UsageError(f"there is no crawl in {root} yet: name a URL to begin with, or --seeds FILE")

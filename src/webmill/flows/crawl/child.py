@@ -36,6 +36,7 @@ from webmill.flows.crawl.shard import Shard
 from webmill.flows.crawl.visitor import Visitor
 from webmill.infra import atomic
 from webmill.infra.clock import Anchor, SteadyClock
+from webmill.infra.log import configure
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +44,7 @@ log = logging.getLogger(__name__)
 def main(options: Options, shard: int, shards: int, parent: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent tells us
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    configure(verbosity=options.verbosity, form=options.log_format)
     try:
         run_loop(crawl(options, shard, shards, parent))
     except WebmillError as error:

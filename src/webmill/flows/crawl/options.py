@@ -92,6 +92,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int = 500  # domains asked at once, in each process
     file_bytes: int = 1 << 30
     languages: bool = True  # detect them for the metadata records
+    verbosity: int = 0
+    log_format: str = "text"
 
     @property
     def folder(self) -> Path:

@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 GATHER = 0.02  # seconds in which answers come together before they are written
 LOOK = 0.25  # between looks for mail and for words of the parent when there is nothing else to do
 URLS = 16  # of one turn, when no delay lies between them
+TELL = 0.1  # between two snapshots
+GRACE = 10.0  # for requests that are under way when we stop
 PAUSE = 5.0  # when the disk is full, before the next try
 
 
@@ -40,6 +42,8 @@ class Shard:
         self._items: Counter[int] = Counter()  # in hand, by turn
         self._something = asyncio.Event()
         self._stopping = False
+        self._told: tuple[object, ...] = ()
+        self._told_at = 0.0
         self._wake: float | None = 0.0
         stats = desk.frontier.stats()
         self.snapshot = Snapshot(shard=desk.shard, pages=stats.pages, granted=stats.pages)
@@ -64,7 +68,7 @@ class Shard:
     # --- the loop ---
 
     async def run(self) -> None:
-        """Until it is stopped. What is in hand then goes back, unasked or unfinished."""
+        """Until it is stopped. What is asked then may end; what is not asked yet, or takes long, goes back."""
         with ThreadPoolExecutor(1, thread_name_prefix="desk") as desk:
             try:
                 while not self._stopping:
@@ -73,6 +77,7 @@ class Shard:
             finally:
                 await self._put_down()
                 await self._cycle(desk)
+                self._tell(self.snapshot)
 
     async def _cycle(self, desk: ThreadPoolExecutor) -> None:
         batch, self._batch = self._batch, Batch()
@@ -87,7 +92,15 @@ class Shard:
         self._wake = reply.wake
         is_busy = self._turns or self._batch.results or reply.wake is not None or not reply.mail_is_empty
         self.snapshot.is_idle = not is_busy
-        self._tell(self.snapshot)
+        self._tell_now_and_then()
+
+    def _tell_now_and_then(self) -> None:
+        """At once when the parent may be waiting for it."""
+        seen, now = self.snapshot, self._clock()
+        state = (seen.is_idle, seen.revoked, seen.probe, seen.pages >= seen.granted)
+        if state != self._told or now - self._told_at > TELL:
+            self._told, self._told_at = state, now
+            self._tell(seen)
 
     async def _worked_off(self, batch: Batch, desk: ThreadPoolExecutor) -> Reply:
         """A disk that is full, or fails, stops everything until it takes what we have: nothing is given up."""
@@ -149,7 +162,7 @@ class Shard:
                 result = msgspec.structs.replace(result, next=self._clock())
             self._batch.results.append(result)
             self._something.set()
-            if result.next is not None:
+            if result.next is not None or self._stopping:
                 return
 
     async def _visited(self, turn: Turn, item: Item) -> Result:
@@ -177,6 +190,11 @@ class Shard:
 
     async def _put_down(self) -> None:
         tasks = list(self._turns.items())
+        for future in self._booked.values():
+            if not future.done():
+                future.set_result(self._clock())  # not now
+        if tasks:
+            await asyncio.wait([task for _, task in tasks], timeout=GRACE)
         for _, task in tasks:
             task.cancel()
         await asyncio.gather(*(task for _, task in tasks), return_exceptions=True)
