@@ -109,7 +109,7 @@ class Limiter:
         with self._held() as state:
             before = state.pace
             state.pace = note(before, state.now, turn, answer, retry_after=retry_after, manners=self._manners)
-            self._tell(before, state.pace, state.now)
+        self._tell(before, state.pace, state.now)
 
     def spend(self) -> None:
         with self._held() as state:
@@ -173,7 +173,7 @@ class Limiter:
 
     @contextmanager
     def _held(self) -> Iterator[_State]:
-        """The state, alone; written back when the block ends well."""
+        """The state, alone; written back when the block ends well. Nothing is logged inside: a log may be slow."""
         with os_errors(str(self.path)):
             fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         try:
@@ -184,6 +184,8 @@ class Limiter:
                 os.pwrite(fd, _encode(state.pace), 0)
         finally:
             os.close(fd)
+        if state.lost:
+            log.warning("limiter_state_lost", extra={"path": str(self.path)})
 
     def _read(self, fd: int) -> _State:
         now = self._clock()
@@ -191,9 +193,7 @@ class Limiter:
         if not data:
             return _State(fresh(now), now)
         pace = _decode(data)
-        if not pace:
-            log.warning("limiter_state_lost", extra={"path": str(self.path)})
-        return _State(at(pace, now) if pace else careful(now, manners=self._manners), now)
+        return _State(at(pace, now), now) if pace else _State(careful(now, manners=self._manners), now, lost=True)
 
     def _tell(self, before: Pace, after: Pace, now: float) -> None:
         if after.trips > before.trips:
@@ -230,9 +230,10 @@ def limiter_at(path: Path, *, rate: float | None, burst: float = 1.0, manners: M
 
 
 class _State:
-    def __init__(self, pace: Pace, now: float) -> None:
+    def __init__(self, pace: Pace, now: float, *, lost: bool = False) -> None:
         self.pace = pace
         self.now = now
+        self.lost = lost
 
 
 def _lock(fd: int, path: Path) -> None:

@@ -228,6 +228,30 @@ def test_threads_take_each_turn_once(path: Path) -> None:
     assert sorted(numbers) == list(range(1, 2001))
 
 
+FORKED = """
+import os, sys, threading
+from pathlib import Path
+from webmill.infra.limiter import Limiter
+
+limiter, stop = Limiter(Path(sys.argv[1]), rate=2), threading.Event()
+limiter.wait()
+thread = threading.Thread(target=lambda: [limiter.wait() for _ in range(4)])
+thread.start()
+while thread.is_alive() and not limiter._gate().locked():
+    pass
+child = os.fork()
+limiter.wait()
+if child:
+    thread.join()
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_fork_is_not_held_by_a_thread_that_did_not_come_along(path: Path) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", FORKED, str(path)]
+    assert subprocess.run(command, check=False, timeout=60).returncode == 0
+
+
 def test_tasks_of_an_event_loop_share_the_turns_too(path: Path) -> None:
     limiter = Limiter(path, rate=200, burst=1)
 
