@@ -33,6 +33,12 @@ $(VENV)-judges/.ready: $(VENV)/.uv requirements/judges.txt
 	$(BIN)/uv pip install --quiet --python $(VENV)-judges/bin/python --require-hashes -r requirements/judges.txt
 	@touch $@
 
+# whole crawlers, to race against; only `make bench` needs them
+$(VENV)-rivals/.ready: $(VENV)/.uv requirements/rivals.txt
+	test -x $(VENV)-rivals/bin/python || $(PYTHON) -m venv $(VENV)-rivals
+	$(BIN)/uv pip install --quiet --python $(VENV)-rivals/bin/python --require-hashes -r requirements/rivals.txt
+	@touch $@
+
 demo: $(VENV)/.run   ## run the whole product on a small web of our own (NO_SERVE=1: end by itself)
 	@$(BIN)/webmill demo $(if $(NO_SERVE),--no-serve)
 
@@ -59,7 +65,7 @@ types: $(VENV)/.dev
 layers: $(VENV)/.dev
 	$(BIN)/lint-imports
 
-bench: $(VENV)/.dev  ## our hot paths beside the rivals', in one run, as ratios
+bench: $(VENV)/.dev $(VENV)-rivals/.ready ## our hot paths beside the rivals', in one run, as ratios
 	$(BIN)/python -m benchmarks
 
 services: $(VENV)/.dev ## start Redis, RabbitMQ, PostgreSQL, an S3 store and SQS on free ports, print their URLs
@@ -70,4 +76,4 @@ lock: $(VENV)/.uv    ## compile requirements/*.txt anew (names, versions, hashes
 	$(BIN)/python requirements/compile.py
 
 clean:               ## remove what make made
-	rm -rf $(VENV) $(VENV)-judges build dist .cache .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(VENV)-judges $(VENV)-rivals build dist .cache .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -26,6 +26,7 @@ EXTRAS = (
     "postgres",
 )
 JUDGES = ("pywb>=2.10", "cdxj-indexer>=1.5", "setuptools<81", 'legacy-cgi; python_version >= "3.13"')
+RIVALS = ("scrapy>=2.13", "crawlee[parsel]>=1.0", "warcio>=1.7")
 RUN = HERE / "run.txt"
 
 
@@ -46,6 +47,8 @@ def main() -> None:
     extras = [f"--extra={extra}" for extra in EXTRAS]
     # Judges of our formats that cannot share our environment: pywb pins a redis client of 2016 and needs pkg_resources.
     compile_set("judges", "-", stdin="\n".join(JUDGES) + "\n")
+    # Whole crawlers to race against, with whatever they bring along.
+    compile_set("rivals", "-", stdin="\n".join(RIVALS) + "\n")
     compile_set("dev", "pyproject.toml", "--group=dev", *extras)
 
 
