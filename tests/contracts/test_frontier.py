@@ -17,6 +17,7 @@ from webmill.crawl.frontier.base import (
     Done,
     Frontier,
     Later,
+    Outcome,
     Robots,
     Settled,
     Step,
@@ -79,7 +80,7 @@ def visited(url: str, *, time: float = NOW, again: float | None = None, status: 
 
 
 def finish(frontier: Frontier, turn: Turn, *, now: float = NOW, next_: float | None = None) -> None:
-    outcomes = [visited(item.url, time=now) for item in turn.items]
+    outcomes: list[Outcome] = [visited(item.url, time=now) for item in turn.items]
     assert not settle(frontier, Settled(turn.token, outcomes, now if next_ is None else next_), now=now).lost
 
 
@@ -262,7 +263,11 @@ def test_what_has_no_outcome_when_the_turn_ends_is_unused(frontier: Frontier) ->
 def test_unused_comes_back_at_its_old_place_and_costs_no_attempt(frontier: Frontier) -> None:
     add(frontier, *(f"https://a.com/{number}" for number in range(5)))
     turn = take(frontier, urls=3)
-    outcomes = [Unused("https://a.com/2"), Unused("https://a.com/0", NOW + 5), visited("https://a.com/1")]
+    outcomes: list[Outcome] = [
+        Unused("https://a.com/2"),
+        Unused("https://a.com/0", NOW + 5),
+        visited("https://a.com/1"),
+    ]
     settle(frontier, Settled(turn.token, outcomes, NOW))
     turn = take(frontier, urls=2)
     assert [(item.url[-1], item.attempts) for item in turn.items] == [("2", 1), ("3", 1)]
@@ -288,7 +293,7 @@ def test_later_is_offered_when_its_time_has_come_with_one_attempt_more(frontier:
 def test_an_outcome_for_a_url_that_is_not_in_hand_changes_nothing(frontier: Frontier) -> None:
     add(frontier, "https://a.com/1", "https://a.com/2")
     turn = take(frontier)
-    outcomes = [visited("https://a.com/2"), visited("https://a.com/never"), visited("https://a.com/1")]
+    outcomes: list[Outcome] = [visited("https://a.com/2"), visited("https://a.com/never"), visited("https://a.com/1")]
     settle(frontier, Settled(turn.token, [*outcomes, Later("https://a.com/1", 0.0, "again")], NOW))
     assert (frontier.stats().visited, frontier.stats().waiting) == (1, 1)
     assert frontier.visit("https://a.com/2") is None
@@ -448,7 +453,10 @@ def test_a_revisit_that_did_not_come_about_stays_a_revisit(frontier: Frontier, h
     add(frontier, "https://a.com/1")
     settle(frontier, Settled(take(frontier).token, [visited("https://a.com/1", again=NOW + 10)], NOW))
     turn = take(frontier, now=NOW + 10, revisits=True)
-    outcomes = {"later": [Later("https://a.com/1", NOW + 300, "x")], "unused": [Unused("https://a.com/1", NOW + 300)]}
+    outcomes: dict[str, list[Outcome]] = {
+        "later": [Later("https://a.com/1", NOW + 300, "x")],
+        "unused": [Unused("https://a.com/1", NOW + 300)],
+    }
     if how in outcomes:
         settle(frontier, Settled(turn.token, outcomes[how], NOW), now=NOW + 10)
         assert frontier.next_turn(revisits=True) == NOW + 300
@@ -462,7 +470,7 @@ def test_order_within_a_priority_is_retries_then_revisits_then_new_ones(frontier
     links = {"retry": 5, "old": 5, "older": 5, "new": 5, "urgent": 4}
     add(frontier, *(Link(f"https://a.com/{name}", 0, priority) for name, priority in links.items() if name != "new"))
     turn = take(frontier, urls=9)
-    outcomes = [
+    outcomes: list[Outcome] = [
         visited("https://a.com/old", again=NOW + 6),
         visited("https://a.com/older", again=NOW + 5),
         visited("https://a.com/urgent", again=NOW + 7),
@@ -558,7 +566,10 @@ def test_all_is_there_after_a_restart(durable: Bench) -> None:
         Step(gates={"host:x": 1.0}, notes={"n": "v"}, robots=[Robots(origin="o", fetched=1, expires=2)]), now=NOW
     )
     for turn in turns:
-        outcomes = [visited(turn.items[0].url, again=NOW + 500), Later(turn.items[1].url, NOW + 300, "x")]
+        outcomes: list[Outcome] = [
+            visited(turn.items[0].url, again=NOW + 500),
+            Later(turn.items[1].url, NOW + 300, "x"),
+        ]
         settle(frontier, Settled(turn.token, outcomes, NOW + 7))
     frontier.exclude(["site0.com"])
     before = frontier.stats(), list(frontier.visits()), frontier.next_turn(), frontier.next_turn(revisits=True)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tests.contracts.frontier_benches import TINY
-from webmill.crawl.frontier.base import Done, Later, Robots, Settled, Step, Turn, Unused, Visit
+from webmill.crawl.frontier.base import Done, Later, Outcome, Robots, Settled, Step, Turn, Unused, Visit
 from webmill.crawl.frontier.local import LocalFrontier
 from webmill.crawl.frontier.memory import MemoryFrontier
 from webmill.model import Link
@@ -74,7 +74,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     def draw_settled(self, data: st.DataObject) -> Settled:
         turn = data.draw(st.sampled_from(self.turns[-6:]))
-        outcomes = []
+        outcomes: list[Outcome] = []
         for item in turn.items:
             later = self.now + data.draw(SECONDS)
             match data.draw(st.sampled_from(["done", "again", "later", "unused", "soon", "nothing"])):

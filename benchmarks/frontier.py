@@ -1,0 +1,259 @@
+"""The frontier alone: links in, turns out. `BENCH_URLS=10000000` for the size of a real crawl (about ten minutes).
+
+A commit is what a hundred pages bring: fifty links each, 30 to their own domain, the others to domains of which few are
+linked to often and most seldom; half of all links are known already. Turns come 500 at a time, one URL each, and are
+settled with one commit. Every commit and every claim is synced to the disk.
+
+Rivals do less: the plain table has no domains, turns nor leases; the queues have no memory of what they had.
+They are raced on 10,000 links, ours too, so that opening and closing count for all.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import random
+import secrets
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from benchmarks.frame import Contestant, race
+from webmill.crawl.frontier.base import Done, Settled, Stats, Step, Visit, domain_of
+from webmill.crawl.frontier.local import LocalFrontier
+from webmill.crawl.frontier.state import SCHEMA
+from webmill.infra.sqlite import Database
+from webmill.model import Link
+
+URLS = int(os.environ.get("BENCH_URLS", "200000"))
+PAGES, LINKS = 100, 50  # of a commit
+RACE = 10_000
+TURNS = 500
+MIB = 1 << 20
+
+
+class Web:
+    """Endless pages. A link is a number; its domain follows from it, so that known ones need no memory."""
+
+    def __init__(self, domains: int) -> None:
+        self.domains = domains
+        self.dice = random.Random(1)
+        self.made: list[int] = [0] * domains  # URLs that were linked to, by domain
+
+    def links(self) -> list[Link]:
+        return [link for _ in range(PAGES) for link in self.page()]
+
+    def page(self) -> Iterator[Link]:
+        own = self.popular()
+        for number in range(LINKS):
+            domain = own if number < 30 else self.popular()
+            is_new = number % 2 == 0 or not self.made[domain]
+            self.made[domain] += is_new
+            at = self.made[domain] if is_new else self.dice.randrange(self.made[domain]) + 1
+            yield Link(f"https://www.site{domain}.example/articles/2024/{at:07d}.html", 1)
+
+    def popular(self) -> int:
+        return int(self.domains * self.dice.random() ** 3)
+
+
+def resident() -> int:
+    """Bytes of memory that this process has of its own now; mapped files, which the kernel may take back, left out."""
+    try:
+        pages = Path("/proc/self/statm").read_text().split()
+    except OSError:
+        return 0  # no Linux
+    return (int(pages[1]) - int(pages[2])) * os.sysconf("SC_PAGE_SIZE")
+
+
+def fill(frontier: LocalFrontier, web: Web, *, until: int) -> None:
+    print("\n| URLs | links/s of CPU | links/s | slowest commit, s | memory, MiB |\n|---:|---:|---:|---:|---:|")
+    total = 0
+    for part in range(1, 6):
+        cpu = wall = slowest = 0.0
+        links = 0
+        while total < until * part // 5:
+            step = Step(links=web.links())
+            before = time.process_time(), time.perf_counter()
+            total += frontier.commit(step, now=float(total)).added
+            took = time.perf_counter() - before[1]
+            cpu, wall, slowest = cpu + time.process_time() - before[0], wall + took, max(slowest, took)
+            links += len(step.links)
+        print(
+            f"| {total:,} | {links / cpu:,.0f} | {links / wall:,.0f} | {slowest:.2f} | {resident() / MIB:.0f} |",
+            flush=True,
+        )
+
+
+def take_turns(frontier: LocalFrontier, *, count: int, start: float) -> int:
+    done, now = 0, start
+    while done < count:
+        turns = frontier.claim(TURNS, urls=1, now=now, lease=600, hold=70)
+        settled = [Settled(turn.token, [Done(visit(turn.items[0].url, now))], now + 70) for turn in turns]
+        frontier.commit(Step(settled=settled), now=now)
+        done += len(turns)
+        now += 1 if turns else 70
+    return done
+
+
+def visit(url: str, now: float) -> Visit:
+    file = "crawl-data/TEST-2024/segments/1700000000.1/warc/TEST-20240101000000-00001.warc.gz"
+    return Visit(url=url, time=now, status=200, file=file, offset=123_456_789, length=12_345, digest="sha1:" + "A" * 32)
+
+
+def disk_bytes(path: Path) -> int:
+    """As the file system counts them: a file of one line takes a block."""
+    return sum(file.stat().st_blocks * 512 for file in path.rglob("*") if file.is_file())
+
+
+def our_figures(folder: Path) -> None:
+    web = Web(max(100, URLS // 50))
+    print(f"\n## Frontier of {URLS:,} URLs on up to {web.domains:,} domains")
+    domain_of("https://www.example.com/")  # reads the list of suffixes
+    before = resident()
+    frontier = LocalFrontier(folder)
+    fill(frontier, web, until=URLS)
+    own = resident() - before
+    cpu, wall = time.process_time(), time.perf_counter()
+    turns = take_turns(frontier, count=min(URLS // 5, 50_000), start=float(URLS))
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    print(f"\n{turns:,} turns claimed and settled: {turns / cpu:,.0f}/s of CPU, {turns / wall:,.0f}/s")
+    wall = time.perf_counter()
+    stats = frontier.stats()
+    print(f"stats: {(time.perf_counter() - wall) * 1000:.1f} ms")
+    frontier.close()
+    print_sizes(folder, stats, own=own)
+    print_start(folder)
+
+
+def print_start(folder: Path) -> None:
+    wall = time.perf_counter()
+    frontier = LocalFrontier(folder)
+    print(f"opened in {time.perf_counter() - wall:.2f} s", end="; ")
+    for _ in range(24):  # most of what the journal may hold, each on a domain of its own
+        links = [Link(f"https://{secrets.token_hex(8)}.example/") for _ in range(5000 if URLS >= 1_000_000 else 100)]
+        frontier.commit(Step(links=links), now=1e12)
+    frontier._stack.close()  # as a kill leaves it: without a checkpoint
+    wall = time.perf_counter()
+    frontier = LocalFrontier(folder)
+    print(f"after a death, {len(frontier._seen):,} URLs in the journal: {time.perf_counter() - wall:.2f} s")
+    frontier.close()
+
+
+def print_sizes(folder: Path, stats: Stats, *, own: int) -> None:
+    """Of SQLite by table: a page that is free is nobody's."""
+    print("\n| what | MiB | bytes for each |\n|---|---:|---:|")
+    tables = ["domain", "turn", "retry", "visit", "gate", "robots", "note", "tally", "run", "journal"]
+    database = Database(folder / "state.sqlite", schema=SCHEMA)
+    sizes = {
+        table: database.read(
+            "SELECT sum(pgsize) FROM dbstat WHERE name = ?1 OR name LIKE ?1 || '\\_%' ESCAPE '\\'", (table,)
+        )[0][0]
+        for table in tables
+    }
+    database.close()
+    known = stats.waiting + stats.visited
+    print_size("files of domains", disk_bytes(folder / "domains"), stats.domains, "domain")
+    print_size("rows of domains", sizes["domain"], stats.domains, "domain")
+    print_size("rows of visits", sizes["visit"], stats.visited, "visit")
+    print_size("hashes of known URLs", disk_bytes(folder / "seen"), known, "URL")
+    print_size("memory, more than before", own, known, "URL")
+
+
+def print_size(what: str, size: int, count: int, unit: str) -> None:
+    print(f"| {what} | {size / MIB:.1f} | {size / max(count, 1):.1f} per {unit} ({count:,}) |")
+
+
+# The race
+
+
+def ours(folder: Path, links: list[Link]) -> int:
+    path = folder / secrets.token_hex(4)
+    frontier = LocalFrontier(path)
+    for start in range(0, len(links), PAGES * LINKS):
+        frontier.commit(Step(links=links[start : start + PAGES * LINKS]), now=1.0)
+    waiting = frontier.stats().waiting
+    done, now = 0, 2.0
+    while turns := frontier.claim(TURNS, urls=20, now=now, lease=600, hold=70):
+        settled = [Settled(turn.token, [Done(visit(item.url, now)) for item in turn.items], now) for turn in turns]
+        frontier.commit(Step(settled=settled), now=now)
+        done += sum(len(turn.items) for turn in turns)
+    frontier.close()
+    assert done == waiting
+    return done
+
+
+def plain_sqlite(folder: Path, links: list[Link]) -> int:
+    """What one writes in an afternoon: a table of URLs, a transaction for each page, and one for each visit."""
+    connection = sqlite3.connect(folder / secrets.token_hex(4), isolation_level=None)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("CREATE TABLE urls (id INTEGER PRIMARY KEY, url TEXT UNIQUE, done INTEGER DEFAULT 0)")
+    connection.execute("CREATE INDEX waiting ON urls (id) WHERE done = 0")
+    for start in range(0, len(links), LINKS):
+        connection.execute("BEGIN")
+        rows = [(link.url,) for link in links[start : start + LINKS]]
+        connection.executemany("INSERT OR IGNORE INTO urls (url) VALUES (?)", rows)
+        connection.execute("COMMIT")
+    done = 0
+    while row := connection.execute("SELECT min(id) FROM urls WHERE done = 0").fetchone()[0]:
+        connection.execute("UPDATE urls SET done = 1 WHERE id = ?", (row,))
+        done += 1
+    connection.close()
+    return done
+
+
+def persist_queue(folder: Path, links: list[Link]) -> int:
+    import persistqueue
+
+    queue = persistqueue.UniqueAckQ(str(folder / secrets.token_hex(4)), auto_commit=True)
+    for link in links:
+        queue.put(link.url)
+    done = 0
+    while queue.size:
+        queue.ack(queue.get(timeout=1))
+        done += 1
+    queue.close()
+    return done
+
+
+def scrapy_queue(folder: Path, links: list[Link]) -> int:
+    """Scrapy keeps what it has seen in memory, and syncs nothing."""
+    from queuelib import FifoDiskQueue  # type: ignore[import-not-found,unused-ignore]
+
+    queue, seen = FifoDiskQueue(str(folder / secrets.token_hex(4))), set()
+    for link in links:
+        if link.url not in seen:
+            seen.add(link.url)
+            queue.push(link.url.encode())
+    done = 0
+    while queue.pop():
+        done += 1
+    queue.close()
+    return done
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as temporary:
+        our_figures(Path(temporary) / "frontier")
+    web = Web(400)
+    links = [link for _ in range(RACE // (PAGES * LINKS)) for link in web.links()]
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        contestants: dict[str, Contestant] = {
+            "webmill": lambda: ours(folder, links),
+            "plain SQLite, a transaction per page": lambda: plain_sqlite(folder, links),
+        }
+        offer(contestants, "persist-queue", module="persistqueue", run=lambda: persist_queue(folder, links))
+        offer(contestants, "Scrapy's disk queue", module="queuelib", run=lambda: scrapy_queue(folder, links))
+        race(f"{RACE:,} links in, every URL claimed and settled", contestants, unit="URLs", rounds=1)
+
+
+def offer(contestants: dict[str, Contestant], name: str, *, module: str, run: Callable[[], int]) -> None:
+    if importlib.util.find_spec(module):
+        contestants[name] = run
+
+
+if __name__ == "__main__":
+    main()
