@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.contracts.range_server import RangeServer, serving
 from tests.flows.dispatch_samples import capture, captures, in_blocks, messages_of, read_plainly, write_index
 from webmill.commoncrawl.batch import number_of
 from webmill.commoncrawl.selection import Selection, merged
 from webmill.errors import Conflict, Misconfigured, Unavailable
-from webmill.flows.dispatch import Options, Report, Source, Surroundings, dispatch
+from webmill.flows.dispatch import Options, Report, Source, Surroundings, cut, dispatch
 from webmill.flows.dispatch_blocks import ShardReader, extents_of, rows
 from webmill.flows.dispatch_metrics import ALL
 from webmill.formats.cdx_query import key_range
@@ -184,6 +186,25 @@ def test_other_questions_have_other_ids(tmp_path: Path, queue: MemoryQueue) -> N
     assert len(runs) == len(asked)
     same = run(source_at(cluster), Selection(), queue, tmp_path, concurrency=2, max_queued=99)
     assert same.run in runs
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 9), max_size=40), st.integers(1, 6), st.integers(5, 40), st.data())
+def test_batches_do_not_depend_on_where_groups_end(
+    weights: list[int], size: int, most: int, data: st.DataObject
+) -> None:
+    items = [b"x" * weight for weight in weights]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("webmill.flows.dispatch.MAX_BATCH_BYTES", most)
+        *whole, rest = cut(items, size=size)
+        found, carry = [], list[bytes]()
+        while items:
+            taken_now = data.draw(st.integers(1, len(items)))
+            *batches, carry = cut(carry + items[:taken_now], size=size)
+            found += batches
+            items = items[taken_now:]
+    assert (found, carry) == (whole, rest)
+    assert all(len(batch) <= size and (len(batch) == 1 or len(b"".join(batch)) <= most) for batch in whole)
 
 
 # --- narrowing --------------------------------------------------------------------------------------------------------

@@ -97,6 +97,7 @@ def sift(text: bytes, wanted: Selection) -> Sifted:
     decode = sieve.decode if text.isascii() else sieve.decode_text
     sifted = Sifted(len(lines), [], [], dict.fromkeys(FILTERS, 0), [])
     filtered, keep = sifted.filtered, sifted.items.append
+    by_status = by_language = 0
     for number, line in enumerate(lines):
         try:
             surt, timestamp, data = line.split(b" ", 2)
@@ -108,20 +109,18 @@ def sift(text: bytes, wanted: Selection) -> Sifted:
                 continue
             surt, timestamp, data = line.split(b" ", 2)
         if statuses and fields.status not in statuses:
-            filtered["status"] += 1
-            continue
-        if memo is not None and not memo[fields.languages]:
-            filtered["language"] += 1
-            continue
-        if others and (why := refusal(others, Parts(line, timestamp, fields))):
+            by_status += 1
+        elif memo is not None and not memo[fields.languages]:
+            by_language += 1
+        elif others and (why := refusal(others, Parts(line, timestamp, fields))):
             filtered[why] += 1
-            continue
-        if len(timestamp) != 14 or not timestamp.isdigit() or not surt or len(line) > MAX_LINE:
+        elif len(timestamp) != 14 or not timestamp.isdigit() or not surt or len(line) > MAX_LINE:
             reread(line, sieve, number, sifted)  # says what is wrong with it
-            continue
-        keep(splice(surt, timestamp, data))
-        if wanted.digests:
-            sifted.digests.append(fields.digest)
+        else:
+            keep(splice(surt, timestamp, data))
+            if wanted.digests:
+                sifted.digests.append(fields.digest)
+    filtered["status"], filtered["language"] = by_status, by_language
     return sifted
 
 

@@ -214,9 +214,10 @@ class _Batcher:
     def _settle(self, answer: Answer) -> None:
         """Publish what a group filled, and move the place behind the group."""
         self._rejects.add(answer.rejects)
-        fresh = self._fresh(answer)
+        found = answer.items.split(b"\n") if answer.items else []
+        fresh = self._digests.fresh(found, answer.digests, place=answer.start) if self._digests else found
         items = fresh[: self._wanted_yet()]
-        counts = added(self._place.counts, answer, accepted=len(items), duplicates=len(answer.items) - len(fresh))
+        counts = added(self._place.counts, answer, accepted=len(items), duplicates=len(found) - len(fresh))
         count_answer(self._around.metrics, answer, accepted=len(items))
         stream = self._carry + items
         skipped = min(self._place.skip, len(stream))
@@ -233,11 +234,6 @@ class _Batcher:
         self._deliver(batches, behind=behind, rest=rest, skipped=skipped)
         self._around.advance(answer.blocks)
         show_progress(self._around.metrics, self._extents, at=answer.end, blocks=self._blocks)
-
-    def _fresh(self, answer: Answer) -> list[bytes]:
-        if not self._digests:
-            return answer.items
-        return self._digests.fresh(answer.items, answer.digests, place=answer.start)
 
     def _wanted_yet(self) -> int | None:
         limit = self._options.limit
@@ -336,7 +332,7 @@ def given_up(failed: Failed[Fetched]) -> Answer:
         raise failed.error
     group = failed.item.group
     rejects = [Reject("block", "look_failed", failed.reason, block.shard, block.offset) for block in group.blocks]
-    return Answer(group.start, group.end, 0, 0, [], [], {}, [*group.rejects, *failed.item.rejects, *rejects])
+    return Answer(group.start, group.end, 0, 0, b"", [], {}, [*group.rejects, *failed.item.rejects, *rejects])
 
 
 def added(counts: Counts, answer: Answer, *, accepted: int, duplicates: int) -> Counts:
@@ -355,6 +351,13 @@ def added(counts: Counts, answer: Answer, *, accepted: int, duplicates: int) -> 
 
 def cut(items: list[bytes], *, size: int) -> list[list[bytes]]:
     """Full batches, and as the last element what is left, which may be nothing."""
+    if max(map(len, items), default=0) * size > MAX_BATCH_BYTES:
+        return _cut_by_weight(items, size=size)
+    full = len(items) - len(items) % size
+    return [*(items[at : at + size] for at in range(0, full, size)), items[full:]]
+
+
+def _cut_by_weight(items: list[bytes], *, size: int) -> list[list[bytes]]:
     batches: list[list[bytes]] = []
     start = weight = 0
     for at, item in enumerate(items):
