@@ -24,6 +24,7 @@ from webmill.flows.dispatch_blocks import ShardReader, extents_of, rows
 from webmill.flows.dispatch_metrics import ALL
 from webmill.formats.cdx_query import key_range
 from webmill.index.shards import Shards
+from webmill.index.sorted_file import Pages
 from webmill.infra.executor.base import Executor
 from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.executor.pool import PoolExecutor
@@ -117,7 +118,7 @@ def test_a_summary_is_read_as_it_stands(tmp_path: Path) -> None:
     )
     storage = LocalStorage(tmp_path)
     stat = storage.stat("cluster.idx")
-    found = [row.block for row in rows(storage, stat, extents_of(storage, stat, ()), start=0)]
+    found = [row.block for row in rows(storage, stat, extents_of(Pages(storage, stat), ()), start=0)]
     assert [(block.key, block.offset, block.length, block.number) for block in found] == [  # type: ignore[union-attr]
         (b"0,100,22,165)/ 20240722120756", 0, 188224, 1),
         (b"101,141,199,66)/robots.txt 20240714155331", 188224, 178351, 2),
@@ -475,6 +476,9 @@ def test_another_index_under_a_checkpoint_is_refused(tmp_path: Path, queue: Memo
     taken(queue)
     assert run(source_at(cluster), Selection(), queue, tmp_path, batch_size=3, restart=True).counts.accepted == 200
     assert len(messages_of(taken(queue).values())) == 200
+    write_index(tmp_path / "index", in_blocks(captures(250), 10))
+    with pytest.raises(Conflict, match="--restart"):  # also when all of the old one was published
+        run(source_at(cluster), Selection(), queue, tmp_path, batch_size=3)
 
 
 def test_digests_that_are_lost_are_noticed(tmp_path: Path, queue: MemoryQueue, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,7 @@ from webmill.flows.dispatch_blocks import (
 )
 from webmill.flows.dispatch_metrics import count_answer, count_published, count_unpublished, show_progress
 from webmill.flows.dispatch_state import Checkpoint, Counts, Digests, Place, Rejects, State
+from webmill.index.sorted_file import Pages
 from webmill.infra.executor.base import Executor, Failed
 from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.lock import exclusive
@@ -156,13 +157,13 @@ class _Batcher:
         place = None if restart else self._checkpoint.load()
         resumed = place is not None
         self._place = place or Place(index=identity(stat))
-        if self._place.finished:
-            return self._report(resumed=resumed, nothing_to_do=True)
         if self._place.index != identity(stat):
             raise Conflict(
                 f"{self._source.name} is not the index that this run began with: begin anew with --restart (what it "
                 "published stays in the queue), or bring the old index back"
             )
+        if self._place.finished:
+            return self._report(resumed=resumed, nothing_to_do=True)
         if restart:
             self._publish([], self._place)
         self._carry = [bytes(item) for item in msgspec.json.decode(self._place.carry, type=list[msgspec.Raw])]
@@ -195,16 +196,17 @@ class _Batcher:
 
     def _answers(self, executor: Executor, stat: Stat) -> Generator[Answer, None, None]:
         storage, ranges = self._source.storage, self._wanted.ranges
-        extents = extents_of(storage, stat, ranges)
-        self._measure(stat, extents)
+        pages = Pages(storage, stat)
+        extents = extents_of(pages, ranges)
+        self._measure(pages, extents)
         needed = groups(rows(storage, stat, extents, start=self._place.at), ranges)
         fetched = ahead(partial(fetch, shards=self._source.shards), needed, at_once=self._options.concurrency)
         chosen = InlineExecutor() if self._blocks <= FEW_BLOCKS else executor
         return in_order(chosen, self._wanted, fetched)
 
-    def _measure(self, stat: Stat, extents: Sequence[Extent]) -> None:
+    def _measure(self, pages: Pages, extents: Sequence[Extent]) -> None:
         self._extents = extents
-        self._blocks = count_blocks(self._source.storage, stat, extents)
+        self._blocks = count_blocks(pages, extents)
         self._around.total(self._blocks)
         self._around.advance(self._place.counts.blocks)
         show_progress(self._around.metrics, extents, at=self._place.at, blocks=self._blocks)

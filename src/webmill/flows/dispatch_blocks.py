@@ -99,11 +99,10 @@ class Answer(msgspec.Struct, frozen=True):
 # --- the summary ----------------------------------------------------------------------------------------------------
 
 
-def extents_of(storage: Readable, stat: Stat, ranges: Sequence[KeyRange]) -> list[Extent]:
+def extents_of(pages: Pages, ranges: Sequence[KeyRange]) -> list[Extent]:
     """The parts of the summary that may tell of blocks with these keys; all of it when there are none or very many."""
     if not ranges or len(ranges) > MOST_BISECTED:
-        return [Extent(0, stat.size)] if stat.size else []
-    pages = Pages(storage, stat)
+        return [Extent(0, len(pages))] if len(pages) else []
     found: list[Extent] = []
     for part in ranges:
         low, _ = around(pages, prefix_of(part.start), max_line=MAX_SUMMARY_LINE)
@@ -115,9 +114,8 @@ def extents_of(storage: Readable, stat: Stat, ranges: Sequence[KeyRange]) -> lis
     return found
 
 
-def count_blocks(storage: Readable, stat: Stat, extents: Sequence[Extent]) -> int:
+def count_blocks(pages: Pages, extents: Sequence[Extent]) -> int:
     """How many blocks these parts tell of: by the running numbers, or, without them, about how many."""
-    pages = Pages(storage, stat)
     return sum(_count(pages, extent) for extent in extents)
 
 
