@@ -18,6 +18,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
+import re
 import struct
 import sys
 from collections import OrderedDict
@@ -33,6 +34,7 @@ from webmill.infra import atomic
 log = logging.getLogger(__name__)
 
 HEAD = struct.Struct("<III")
+_NAME = re.compile(r"([0-9a-f]{32})\.([0-9])\.([0-9]+)")
 SIZE = 1 << 20
 READ = 1 << 12
 HOLE = 1 << 16  # consumed bytes that make it worth while to write a file anew
@@ -173,10 +175,9 @@ class Lanes:
         """All that there are: the hash of the domain, the priority, the number."""
         for folder in sorted(self._folder.glob("[0-9a-f][0-9a-f]")):
             atomic.remove_stale_temps(folder)
-            for path in sorted(folder.glob("*.*.*")):
-                if not path.name.startswith(atomic.RESERVED):
-                    name, priority, number = path.name.split(".")
-                    yield bytes.fromhex(name), int(priority), int(number)
+            for path in sorted(folder.iterdir()):
+                if name := _NAME.fullmatch(path.name):
+                    yield bytes.fromhex(name[1]), int(name[2]), int(name[3])
 
     def remove(self, lane: Lane, number: int) -> None:
         self._remove(lane.file(number))

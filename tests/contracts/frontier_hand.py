@@ -1,0 +1,86 @@
+"""A crawl without a web, to be killed: claims, settles, adds; says what was acknowledged, after it was.
+
+    python -m tests.contracts.frontier_hand FOLDER LOG STEPS
+
+Time is the number of lines in the log: it never goes backwards, over deaths too. A page `/N` of a domain links to pages
+that follow from N, so that every life knows what an undisturbed one would have found.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from webmill.crawl.frontier.base import Done, Item, Later, Outcome, Settled, Step, Turn, Unused, Visit
+from webmill.crawl.frontier.local import Limits, LocalFrontier
+from webmill.model import Link
+
+LIMITS = Limits(table=20, journal=4000, file=400, open_files=4, fan=2)
+DOMAINS, PAGES, HOLD = 6, 120, 3.0
+
+
+def page(number: int) -> str:
+    return f"https://site{number % DOMAINS}.com/{'x' * (number % 40)}|\n/{number}"
+
+
+def links(number: int) -> list[Link]:
+    following = [number * 2 + 1, number * 2 + 2, number // 3]
+    return [Link(page(other), 1, other % 3) for other in following if other < PAGES]
+
+
+def main() -> None:
+    folder, log = Path(sys.argv[1]), Path(sys.argv[2])
+    out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    now = float(log.read_text().count("\n"))
+
+    def say(*words: object) -> None:
+        nonlocal now
+        os.write(out, (" ".join(map(str, words)) + "\n").encode())
+        now += 1
+
+    frontier = LocalFrontier(folder, limits=LIMITS)
+    if not frontier.notes():
+        frontier.commit(Step(links=[Link(page(0))], notes={"seeded": "1"}), now=now)
+    say("opened")
+    for step in range(int(sys.argv[3])):
+        claimed = now
+        turns = frontier.claim(3, urls=3, now=claimed, lease=1000, hold=HOLD)
+        for turn in turns:
+            say("claimed", turn.domain, claimed, *(number_of(item.url) for item in turn.items))
+        if not turns and frontier.stats().in_hand == 0 and frontier.next_turn() is None:
+            break
+        settled = [Settled(turn.token, outcomes(turn, now), now + HOLD) for turn in turns]
+        told = [number_of(outcome.url) for entry in settled for outcome in entry.outcomes if isinstance(outcome, Done)]
+        found = [link for number in told for link in links(number)]
+        done = frontier.commit(Step(links=found, settled=settled), now=now)
+        assert not done.lost
+        for number in told:
+            say("done", number)
+        for link in found:
+            say("found", number_of(link.url))
+        if step % 10 == 9:
+            frontier.compact()
+        say("step")
+    frontier.close()
+    os.close(out)
+
+
+def outcomes(turn: Turn, now: float) -> list[Outcome]:
+    return [outcome(at, item, now) for at, item in enumerate(turn.items)]
+
+
+def outcome(at: int, item: Item, now: float) -> Outcome:
+    if at == 2:
+        return Unused(item.url)
+    if number_of(item.url) % 7 == 3 and item.attempts == 1:
+        return Later(item.url, now + 5, "timeout")
+    return Done(Visit(url=item.url, time=now, status=200))
+
+
+def number_of(url: str) -> int:
+    return int(url.rpartition("/")[2])
+
+
+if __name__ == "__main__":
+    main()

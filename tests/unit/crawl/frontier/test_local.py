@@ -1,0 +1,231 @@
+"""What is special to the local frontier: one process, bounded files and memory, full disks, damaged files, care."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from webmill.crawl.frontier.base import Committed, Done, Settled, Step, Visit
+from webmill.crawl.frontier.lanes import Lanes
+from webmill.crawl.frontier.local import Limits, LocalFrontier
+from webmill.crawl.frontier.memory import MemoryFrontier
+from webmill.errors import BadInput, Conflict, Misconfigured, Unavailable
+from webmill.model import Link
+
+NOW = 1_700_000_000.0
+ROOT = Path(__file__).parents[4]
+
+
+def links(count: int, *, domains: int = 10, start: int = 0) -> list[Link]:
+    return [Link(f"https://site{number % domains}.com/{number}") for number in range(start, start + count)]
+
+
+def take_all(frontier: LocalFrontier | MemoryFrontier) -> list[str]:
+    found = []
+    while turns := frontier.claim(100, urls=50, now=NOW, lease=60, hold=0):
+        done = [
+            Settled(turn.token, [Done(Visit(url=item.url, time=NOW)) for item in turn.items], NOW) for turn in turns
+        ]
+        frontier.commit(Step(settled=done), now=NOW)
+        found += [item.url for turn in turns for item in turn.items]
+    return found
+
+
+def test_a_second_process_is_refused(tmp_path: Path) -> None:
+    with LocalFrontier(tmp_path / "f"):
+        code = "import sys, pathlib, webmill.crawl.frontier.local as l; l.LocalFrontier(pathlib.Path(sys.argv[1]))"
+        command = [sys.executable, "-c", code, str(tmp_path / "f")]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert ended.returncode != 0
+        assert "another process is crawling" in ended.stderr
+        with pytest.raises(Conflict):
+            LocalFrontier(tmp_path / "f")
+    LocalFrontier(tmp_path / "f").close()
+
+
+def test_closing_twice_is_harmless_and_use_afterwards_is_refused(tmp_path: Path) -> None:
+    frontier = LocalFrontier(tmp_path / "f")
+    frontier.close()
+    frontier.close()
+    with pytest.raises(Misconfigured):
+        frontier.commit(Step(links=links(1)), now=NOW)
+
+
+def open_files() -> int:
+    return sum(1 for _ in Path("/dev/fd").iterdir())
+
+
+def test_few_files_are_open_however_many_domains_there_are(tmp_path: Path) -> None:
+    with LocalFrontier(tmp_path / "f", limits=Limits(open_files=5, table=500)) as frontier:
+        before = open_files()
+        frontier.commit(Step(links=links(1000, domains=400)), now=NOW)
+        frontier.claim(300, urls=1, now=NOW, lease=60, hold=0)
+        assert open_files() <= before + 5
+    assert sum(1 for path in (tmp_path / "f" / "domains").rglob("*.*.*")) == 400
+
+
+def test_names_of_files_come_from_hashes_only(tmp_path: Path) -> None:
+    with LocalFrontier(tmp_path / "f") as frontier:
+        frontier.commit(
+            Step(links=[Link("https://../x"), Link("https://con/x"), Link("https://" + "a" * 300 + "/")]), now=NOW
+        )
+        names = sorted(path.relative_to(tmp_path / "f" / "domains") for path in (tmp_path / "f").rglob("*.5.0"))
+    assert len(names) == 3
+    assert all(len(name.parts) == 2 and len(name.name) == 36 and name.name[:2] == name.parts[0] for name in names)
+
+
+def test_what_was_read_gives_its_space_back(tmp_path: Path) -> None:
+    domains = tmp_path / "f" / "domains"
+    with LocalFrontier(tmp_path / "f", limits=Limits(file=300_000)) as frontier:
+        frontier.commit(Step(links=[Link(f"https://a.com/{'x' * 1000}{number}") for number in range(1000)]), now=NOW)
+        assert len(list(domains.rglob("*.*.*"))) == 4
+        (turn,) = frontier.claim(1, urls=500, now=NOW, lease=60, hold=0)
+        assert len(list(domains.rglob("*.*.*"))) == 3
+        before = sum(path.stat().st_blocks for path in domains.rglob("*.*.*"))
+        frontier.compact()
+        assert sum(path.stat().st_blocks for path in domains.rglob("*.*.*")) < before - 300  # 206 KiB were consumed
+        frontier.commit(Step(settled=[Settled(turn.token, [], NOW)]), now=NOW)
+        assert len(take_all(frontier)) == 1000
+        assert list(domains.rglob("*.*.*")) == []
+
+
+def test_compaction_removes_files_that_a_kill_has_left(tmp_path: Path) -> None:
+    with LocalFrontier(tmp_path / "f") as frontier:
+        frontier.commit(Step(links=links(3, domains=1)), now=NOW)
+        (path,) = (tmp_path / "f" / "domains").rglob("*.5.0")
+        data = path.read_bytes()
+        take_all(frontier)
+        path.write_bytes(data)
+        stranger = path.with_name(path.name[:2] + "0" * 30 + ".1.7")
+        stranger.write_bytes(data)
+        path.with_name("notes.of.mine").write_bytes(b"x")
+        frontier.compact()
+        assert [file.name for file in path.parent.iterdir()] == ["notes.of.mine"]
+
+
+@pytest.mark.parametrize("harm", ["flip", "cut", "gone"])
+def test_a_damaged_domain_file_is_told_and_excluding_its_domain_helps(tmp_path: Path, harm: str) -> None:
+    with LocalFrontier(tmp_path / "f") as frontier:
+        frontier.commit(Step(links=links(5, domains=1)), now=NOW)
+    (path,) = (tmp_path / "f" / "domains").rglob("*.5.0")
+    data = path.read_bytes()
+    path.write_bytes({"flip": data[:20] + b"!" + data[21:], "cut": data[:-3], "gone": b""}[harm])
+    with LocalFrontier(tmp_path / "f") as frontier:
+        frontier.commit(Step(links=[Link("https://well.com/")]), now=NOW)
+        with pytest.raises(BadInput, match="exclude its domain"):
+            frontier.claim(5, urls=9, now=NOW, lease=60, hold=0)
+        assert frontier.stats().in_hand == 0
+        frontier.exclude(["site0.com"])
+        assert take_all(frontier) == ["https://well.com/"]
+
+
+@contextmanager
+def no_file_above(size: int) -> Iterator[None]:
+    """A disk that is full: writes behind `size` fail, as EFBIG. Python ignores the signal that comes with it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("size", [0, 1500, 9000, 40_000, 150_000])
+def test_a_step_that_a_full_disk_refuses_changes_nothing_and_later_all_goes_on(tmp_path: Path, size: int) -> None:
+    """The limit hits files of domains, runs, or SQLite, whichever grows there first."""
+    model, failed = MemoryFrontier(), 0
+    limits = Limits(table=100, file=2000, fan=2)
+    with LocalFrontier(tmp_path / "f", limits=limits) as frontier:
+        for round_ in range(30):
+            step = Step(links=links(20, domains=3, start=round_ * 15))
+            if round_ % 3:
+                try:
+                    with no_file_above(size):
+                        answer: Committed | None = frontier.commit(step, now=NOW)
+                except Unavailable:
+                    answer, failed = None, failed + 1
+            else:
+                answer = frontier.commit(step, now=NOW)
+            if answer:
+                assert answer == model.commit(step, now=NOW)
+            assert frontier.stats() == model.stats()
+    assert failed or size > 100_000
+    with LocalFrontier(tmp_path / "f", limits=limits) as frontier:
+        assert frontier.stats() == model.stats()
+        assert take_all(frontier) == take_all(model)
+
+
+def test_a_checkpoint_whose_sync_fails_writes_all_lines_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a failed sync the kernel may have dropped what was written: here, it has."""
+    limits = Limits(table=50)
+    with LocalFrontier(tmp_path / "f", limits=limits) as frontier:
+        frontier.commit(Step(links=links(60)), now=NOW)
+
+        def fail(self: Lanes) -> None:
+            self.close()
+            for path in (tmp_path / "f" / "domains").rglob("*.*.*"):
+                path.write_bytes(b"")
+            raise Unavailable("EIO")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Lanes, "sync", fail)
+            with pytest.raises(Unavailable):
+                frontier.commit(Step(links=links(10, start=60)), now=NOW)
+        assert frontier.commit(Step(links=links(10, start=60)), now=NOW).added == 10
+        assert sorted(take_all(frontier)) == sorted(link.url for link in links(70))
+
+
+def test_lines_that_were_not_synced_come_from_the_journal(tmp_path: Path) -> None:
+    frontier = LocalFrontier(tmp_path / "f")
+    frontier.commit(Step(links=links(100)), now=NOW)
+    frontier._stack.close()  # dies
+    for path in (tmp_path / "f" / "domains").rglob("*.*.*"):  # and the power fails
+        path.unlink()
+    with LocalFrontier(tmp_path / "f") as frontier:
+        assert frontier.commit(Step(links=links(101)), now=NOW) == Committed(1, 100)
+        assert sorted(take_all(frontier)) == sorted(link.url for link in links(101))
+
+
+def test_each_file_is_synced_where_the_system_cannot_sync_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webmill.crawl.frontier.lanes._syncfs", None)
+    with LocalFrontier(tmp_path / "f", limits=Limits(table=30, open_files=3)) as frontier:
+        for start in range(0, 200, 10):
+            frontier.commit(Step(links=links(10, start=start)), now=NOW)
+        assert len(take_all(frontier)) == 200
+
+
+CHILD = """
+import resource, sys
+from pathlib import Path
+from webmill.crawl.frontier.local import LocalFrontier
+from webmill.crawl.frontier.base import Step, domain_of
+from webmill.model import Link
+
+def add(frontier, start, stop):
+    for at in range(start, stop, 5000):
+        links = [Link(f"https://site{number % 300}.com/{number}/" + "x" * 50) for number in range(at, at + 5000)]
+        assert frontier.commit(Step(links=links), now=1.0).added == 5000
+
+frontier = LocalFrontier(Path(sys.argv[1]))
+add(frontier, 0, 140_000)  # the table was full once, the caches are warm
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+add(frontier, 140_000, 400_000)
+print(before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+frontier.close()
+"""
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_urls(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", CHILD, str(tmp_path / "f")]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    before, after = map(int, ended.stdout.split())
+    unit = 1 if sys.platform == "darwin" else 1024
+    print(f"{before * unit >> 20} MiB, then {after * unit >> 20} MiB")
+    assert (after - before) * unit < 24 << 20  # 260,000 URLs as Python strings alone would be 35 MiB

@@ -1,0 +1,97 @@
+"""Sorted runs: exact whatever the filter says, merged without loss, refused when they are damaged."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from pathlib import Path
+
+import pytest
+
+from webmill.crawl.frontier.run import PAIRS, Run, Table, heads, write_run
+from webmill.errors import BadInput, NotFound
+
+
+def hash_of(number: int) -> bytes:
+    return blake2b(str(number).encode(), digest_size=16).digest()
+
+
+def write(path: Path, hashes: set[bytes], **options: int) -> Run:
+    for _ in write_run(path, [Table(hashes)], **options):
+        pass
+    return Run(path)
+
+
+def holds(run: Run, hash_: bytes) -> tuple[bool, bool]:
+    """What the filter says, and what is true."""
+    head, rest = heads.unpack_from(hash_)
+    word, mask = head * run.word_count >> 32, PAIRS[rest & 4095] | PAIRS[rest >> 12 & 4095]
+    return run.words[word] & mask == mask, run.holds(hash_, word)
+
+
+@pytest.mark.parametrize("count", [0, 1, 127, 128, 129, 5000, 40_000])
+def test_a_run_holds_what_was_written_and_nothing_else(tmp_path: Path, count: int) -> None:
+    run = write(tmp_path / "1.run", {hash_of(number) for number in range(count)})
+    assert all(holds(run, hash_of(number)) == (True, True) for number in range(count))
+    others = [holds(run, hash_of(number)) for number in range(count, count + 5000)]
+    assert not any(truth for _, truth in others)
+    assert sum(maybe for maybe, _ in others) < 100  # 2 %: the quick no is quick nearly always
+    run.close()
+
+
+def test_a_filter_that_always_says_maybe_loses_nothing(tmp_path: Path) -> None:
+    run = write(tmp_path / "1.run", {hash_of(number) for number in range(20_000)}, hashes_per_word=10_000)
+    assert run.word_count == 32
+    others = [holds(run, hash_of(number)) for number in range(20_000, 22_000)]
+    assert all(maybe for maybe, _ in others)
+    assert not any(truth for _, truth in others)
+    assert all(holds(run, hash_of(number))[1] for number in range(20_000))
+    run.close()
+
+
+def test_runs_are_merged_into_one_that_holds_all(tmp_path: Path) -> None:
+    parts = [write(tmp_path / f"{at}.run", {hash_of(number) for number in range(at, 60_000, 3)}) for at in range(3)]
+    slices = list(write_run(tmp_path / "all.run", parts))
+    assert sum(slices) == 60_000
+    assert max(slices) < 30_000  # never all of it in memory
+    merged = Run(tmp_path / "all.run")
+    assert merged.between(0, 1 << 32) == sorted(hash_of(number) for number in range(60_000))
+    assert (tmp_path / "all.run").read_bytes() == whole(tmp_path, 60_000)
+    for run in (*parts, merged):
+        run.close()
+
+
+def whole(folder: Path, count: int) -> bytes:
+    write(folder / "whole.run", {hash_of(number) for number in range(count)}).close()
+    return (folder / "whole.run").read_bytes()
+
+
+def test_a_merge_that_is_given_up_leaves_nothing(tmp_path: Path) -> None:
+    steps = write_run(tmp_path / "1.run", [Table({hash_of(number) for number in range(50_000)})])
+    next(steps)
+    steps.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_hashes_with_equal_heads_and_hashes_across_two_others_are_told_apart(tmp_path: Path) -> None:
+    hashes = {b"\0" * 4 + number.to_bytes(12) for number in range(300)} | {b"\xff" * 16, b"\0" * 15 + b"\xff"}
+    run = write(tmp_path / "1.run", hashes)
+    assert all(holds(run, hash_) == (True, True) for hash_ in hashes)
+    across = b"".join(sorted(hashes)[100:102])[4:20]
+    assert across not in hashes
+    assert not run.holds(across, 0)
+    run.close()
+
+
+@pytest.mark.parametrize("harm", ["cut", "longer", "magic", "empty"])
+def test_a_damaged_run_is_refused(tmp_path: Path, harm: str) -> None:
+    path = tmp_path / "1.run"
+    write(path, {hash_of(number) for number in range(100)}).close()
+    data = path.read_bytes()
+    path.write_bytes({"cut": data[:-1], "longer": data + b"x", "magic": b"x" + data[1:], "empty": b""}[harm])
+    with pytest.raises(BadInput, match="corrupt"):
+        Run(path)
+
+
+def test_a_run_that_is_gone_is_told(tmp_path: Path) -> None:
+    with pytest.raises(NotFound):
+        Run(tmp_path / "1.run")
