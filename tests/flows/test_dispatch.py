@@ -347,11 +347,10 @@ class Failing:
 def test_broken_off_again_and_again_it_publishes_each_batch_once(
     dedup: bool, tmp_path: Path, queue: MemoryQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("webmill.flows.dispatch_blocks.BLOCKS_AT_ONCE", 3)
+    monkeypatch.setattr("webmill.flows.dispatch_blocks.BLOCKS_AT_ONCE", 6)
+    monkeypatch.setattr("webmill.flows.dispatch.BLOCKS_IN_A_PIECE", 2)
     monkeypatch.setattr("webmill.flows.dispatch.SAVE_EVERY", 2)
-    blocks = in_blocks(captures(1500), 10)
-    blocks[40][0] = b"torn"
-    cluster = write_index(tmp_path / "index", blocks)
+    cluster = damaged_index(tmp_path / "index")
     options: dict[str, Any] = {"batch_size": 7, "dedup": dedup, "max_queued": 5}
     with closing(MemoryQueue()) as other:
         whole = run(source_at(cluster), ENGLISH, other, tmp_path / "whole", **{**options, "max_queued": 10_000})
@@ -381,7 +380,20 @@ def test_broken_off_again_and_again_it_publishes_each_batch_once(
     assert report.resumed
     assert (report.counts, report.batches) == (whole.counts, whole.batches)
     assert rejects_of(report) == rejects_of(whole)
-    assert report.counts.rejected == 1
+    assert report.counts.rejected == 1 + 7 + 7
+
+
+def damaged_index(folder: Path) -> Path:
+    """Damage of every kind, here and there."""
+    blocks = in_blocks(captures(1500), 10)
+    blocks[40][0] = b"torn"
+    cluster = write_index(folder, blocks)
+    lines = cluster.read_bytes().splitlines(keepends=True)
+    for number in range(7):
+        lines[20 * number + 3] = b"not a line of a summary\n"
+        lines[20 * number + 5] = re.sub(rb"\tcdx-\d+", b"\tnowhere", lines[20 * number + 5])
+    cluster.write_bytes(b"".join(lines))
+    return cluster
 
 
 class Broken(Exception):
@@ -407,21 +419,20 @@ class Fragile(MemoryQueue):
 def test_broken_off_between_the_windows_of_a_group_it_publishes_each_batch_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster = write_index(tmp_path / "index", in_blocks(captures(1000), 10))
+    cluster = damaged_index(tmp_path / "index")
     with closing(MemoryQueue()) as other:
-        run(source_at(cluster), ENGLISH, other, tmp_path / "whole", batch_size=4, dedup=True)
+        whole = run(source_at(cluster), ENGLISH, other, tmp_path / "whole", batch_size=4, dedup=True)
         expected = taken(other)
     monkeypatch.setattr("webmill.flows.dispatch.WINDOW", 3)
+    monkeypatch.setattr("webmill.flows.dispatch.BLOCKS_IN_A_PIECE", 20)
     found: dict[str, bytes] = {}
     breaks = 0
     with closing(Fragile()) as queue:
         for lives in range(2, 100):
             queue.left = 2 + lives % 4
-            monkeypatch.setattr(
-                "webmill.flows.dispatch_blocks.BLOCKS_AT_ONCE", 20 + lives % 7
-            )  # other groups each time
+            monkeypatch.setattr("webmill.flows.dispatch_blocks.BLOCKS_AT_ONCE", 20 + lives % 7)
             try:
-                run(source_at(cluster), ENGLISH, queue, tmp_path, batch_size=4, dedup=True)
+                report = run(source_at(cluster), ENGLISH, queue, tmp_path, batch_size=4, dedup=True)
             except Broken:
                 breaks += 1
                 found.update(new(taken(queue), found))
@@ -430,6 +441,8 @@ def test_broken_off_between_the_windows_of_a_group_it_publishes_each_batch_once(
         found.update(new(taken(queue), found))
     assert breaks > 3
     assert found == expected
+    assert report.counts == whole.counts
+    assert sorted(map(str, rejects_of(report))) == sorted(map(str, rejects_of(whole)))  # other groups, another order
 
 
 def new(some: dict[str, bytes], before: dict[str, bytes]) -> dict[str, bytes]:

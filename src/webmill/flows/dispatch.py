@@ -26,6 +26,7 @@ from webmill.commoncrawl.batch import batch_id, join_items
 from webmill.commoncrawl.selection import Selection, sieve_for
 from webmill.errors import Conflict, Unavailable
 from webmill.flows.dispatch_blocks import (
+    BLOCKS_IN_A_PIECE,
     Answer,
     Extent,
     Fetched,
@@ -36,6 +37,7 @@ from webmill.flows.dispatch_blocks import (
     extents_of,
     fetch,
     groups,
+    in_pieces,
     look_through,
     rows,
     started,
@@ -202,7 +204,7 @@ class _Batcher:
         needed = groups(rows(storage, stat, extents, start=self._place.at), ranges)
         fetched = ahead(partial(fetch, shards=self._source.shards), needed, at_once=self._options.concurrency)
         chosen = InlineExecutor() if self._blocks <= FEW_BLOCKS else executor
-        return in_order(chosen, self._wanted, fetched)
+        return in_order(chosen, self._wanted, in_pieces(fetched, blocks=BLOCKS_IN_A_PIECE))
 
     def _measure(self, pages: Pages, extents: Sequence[Extent]) -> None:
         self._extents = extents

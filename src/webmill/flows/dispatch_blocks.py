@@ -10,6 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from itertools import islice
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -26,6 +27,7 @@ from webmill.infra.storage.base import Readable, Stat
 PIECE = 1 << 20
 BLOCKS_AT_ONCE = 32  # in one request, when they lie one behind the other
 BYTES_AT_ONCE = 8 << 20
+BLOCKS_IN_A_PIECE = 8
 MOST_BISECTED = 256  # ranges: for more than that, reading the whole summary asks the server less often
 ROWS_AT_ONCE = 4096  # that need nothing, before the place is told again
 END = b"\xff"  # sorts behind all keys
@@ -72,6 +74,7 @@ class Group(msgspec.Struct, frozen=True):
     start: int
     end: int
     blocks: list[Block]
+    ends: list[int]  # of the blocks' lines in the summary
     rejects: list[Reject]
 
 
@@ -188,9 +191,10 @@ def groups(lines: Iterable[Row], ranges: Sequence[KeyRange]) -> Iterator[Group]:
             yield group
             group = None
         if group:
-            group = Group(group.start, row.end, group.blocks + needed, group.rejects + rejects)
+            ends = group.ends + [row.end] * len(needed)
+            group = Group(group.start, row.end, group.blocks + needed, ends, group.rejects + rejects)
         else:
-            group = Group(row.start, row.end, needed, rejects)
+            group = Group(row.start, row.end, needed, [row.end] * len(needed), rejects)
     if group:
         yield group
 
@@ -236,8 +240,25 @@ def fetch(group: Group, shards: ShardReader) -> Fetched:
 
 
 def _fetch_each(group: Group, shards: ShardReader) -> Fetched:
-    single = [fetch(Group(group.start, group.end, [block], []), shards) for block in group.blocks]
+    single = [fetch(Group(group.start, group.end, [block], [group.end], []), shards) for block in group.blocks]
     return Fetched(group, [one.data[0] for one in single], [reject for one in single for reject in one.rejects])
+
+
+def in_pieces(fetched: Iterable[Fetched], *, blocks: int) -> Iterator[Fetched]:
+    """What comes in one request is more than one process should get at once: others would wait.
+
+    A reject goes with its place, since a batcher may go on from the end of any piece.
+    """
+    for whole in fetched:
+        group, start, failed = whole.group, whole.group.start, iter(whole.rejects)
+        for at in range(0, max(1, len(group.blocks)), blocks):
+            part = slice(at, at + blocks)
+            end = group.end if at + blocks >= len(group.blocks) else group.ends[part][-1]
+            rejects = [reject for reject in group.rejects if start <= reject.offset < end]
+            data = whole.data[part]
+            missing = list(islice(failed, data.count(None)))
+            yield Fetched(Group(start, end, group.blocks[part], group.ends[part], rejects), data, missing)
+            start = end
 
 
 def look_through(wanted: Selection, fetched: Fetched) -> Answer:
