@@ -241,7 +241,7 @@ def most_at_once(seen: Iterable[Seen]) -> int:
     """On any one host."""
     by_host: dict[str, list[tuple[float, int]]] = {}
     for one in seen:
-        by_host.setdefault(one.host, []).extend([(one.started, 1), (one.ended, -1)])
+        by_host.setdefault(one.host, []).extend([(one.started, 1), (max(one.ended, one.started + 1e-6), -1)])
     most = 0
     for edges in by_host.values():
         level = 0

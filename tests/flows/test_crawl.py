@@ -10,7 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.flows.crawling import NAME, Setup, archives, captures, check_records, counts, crawl, most_at_once, seen_by, visits
+from tests.flows.crawling import (
+    NAME,
+    Setup,
+    archives,
+    captures,
+    check_records,
+    counts,
+    crawl,
+    most_at_once,
+    seen_by,
+    visits,
+)
 from webmill.testing import Page, TestWeb
 
 NOT_FOLLOWED = (".css", ".png", ".pdf")  # no anchors lead to them, or their names say that they are no text

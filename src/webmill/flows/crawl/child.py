@@ -18,13 +18,13 @@ import msgspec
 from webmill.archive.writer import Software, WarcWriter
 from webmill.crawl.fetch import Fetcher, Resolver, Vetting
 from webmill.crawl.fetch import Limits as FetchLimits
-from webmill.crawl.frontier.base import Frontier
 from webmill.crawl.robots import Policy
 from webmill.crawl.scope import NO_TEXT, Scope, ScopeRules
 from webmill.crawl.traps import TrapRules
 from webmill.errors import WebmillError
 from webmill.flows.crawl.asking import Asker
 from webmill.flows.crawl.desk import Desk
+from webmill.flows.crawl.gates import Gates
 from webmill.flows.crawl.mail import Mail
 from webmill.flows.crawl.options import AGENT, Options
 from webmill.flows.crawl.page import Reader
@@ -35,7 +35,7 @@ from webmill.flows.crawl.robots_asking import RobotsAsking
 from webmill.flows.crawl.shard import Shard
 from webmill.flows.crawl.visitor import Visitor
 from webmill.infra import atomic
-from webmill.infra.clock import Anchor, SteadyClock
+from webmill.infra.clock import Anchor
 from webmill.infra.log import configure
 
 log = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ async def crawl(options: Options, shard: int, shards: int, parent: Connection) -
 
 
 def visitor_for(fetcher: Fetcher, desk: Desk, options: Options, crawler: Shard) -> Visitor:
-    asker = Asker(fetcher, options.manners, crawler.book, clock=desk.clock)
+    asker = Asker(fetcher, options.manners, crawler, clock=desk.clock)
     policy = Policy(agent=AGENT, max_delay=options.manners.max_crawl_delay, first_retry=options.limits.retry_wait)
     robots = RobotsAsking(asker, RobotsKeeper(desk.frontier, policy, clock=desk.clock), policy, clock=desk.clock)
     reader = Reader(scope_of(options), options.rules, options.manners)
@@ -90,7 +90,10 @@ def open_desk(options: Options, shard: int, shards: int, parts: ExitStack) -> De
     atomic.make_folder(folder)
     frontier = options.backends.frontier(folder)
     parts.callback(frontier.close)
-    clock = resumed_clock(frontier)
+    gates = Gates(options.gates)
+    parts.callback(gates.close)
+    note = frontier.notes().get("clock")
+    clock = gates.clock(msgspec.json.decode(note, type=Anchor) if note else None)
     frontier.exclude(options.excluded)
     mail = Mail([options.box(number) for number in range(shards)], shard, open_box=options.backends.box)
     parts.callback(mail.close)
@@ -110,6 +113,7 @@ def open_desk(options: Options, shard: int, shards: int, parts: ExitStack) -> De
     parts.callback(writer.close)
     return Desk(
         frontier=frontier,
+        gates=gates,
         writer=writer,
         payloads=payloads,
         quota=quota,
@@ -120,11 +124,6 @@ def open_desk(options: Options, shard: int, shards: int, parts: ExitStack) -> De
         shards=shards,
         revisits=options.refresh.on,
     )
-
-
-def resumed_clock(frontier: Frontier) -> SteadyClock:
-    note = frontier.notes().get("clock")
-    return SteadyClock(msgspec.json.decode(note, type=Anchor) if note else None)
 
 
 def scope_of(options: Options) -> Scope:
@@ -143,7 +142,9 @@ def scope_of(options: Options) -> Scope:
 def fetcher_for(options: Options) -> Fetcher:
     return Fetcher(
         user_agent=options.manners.user_agent,
-        limits=FetchLimits(body=options.limits.body, total=options.limits.deadline),
+        limits=FetchLimits(
+            body=options.limits.body, total=options.limits.deadline, connect=options.manners.connect_time / 2
+        ),
         vetting=Vetting(allow_private=options.reach.allow_private),
         resolver=Resolver(fixed=options.reach.resolve),
         tls=options.reach.tls,

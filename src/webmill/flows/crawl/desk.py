@@ -27,6 +27,7 @@ from webmill.crawl.frontier.base import (
     Visit,
     domain_of,
 )
+from webmill.flows.crawl.gates import Booking, Gates, Kept
 from webmill.flows.crawl.mail import Mail
 from webmill.flows.crawl.options import Manners
 from webmill.flows.crawl.payloads import LEAST, Payloads
@@ -56,23 +57,17 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     answers: Sequence[Answered] = ()  # the last is the URL's own
     links: Sequence[Link] = ()
     robots: Robots | None = None
-    gates: dict[str, float] = {}
     next: float | None = None
-
-
-class Booking(msgspec.Struct, frozen=True, kw_only=True):
-    """Times that nobody else may use: until when each key is taken if the request is sent."""
-
-    number: int
-    gates: dict[str, float]
 
 
 class Batch(msgspec.Struct, kw_only=True):
     results: list[Result] = []
+    kept: list[dict[str, Kept]] = []  # what became of earlier bookings
     bookings: list[Booking] = []
     tokens: list[int] = []  # turns in hand, to extend
     turns: int = 0  # how many to claim
     urls: int = 1
+    is_last: bool = False
 
 
 class Reply(msgspec.Struct, kw_only=True):
@@ -93,6 +88,7 @@ class Desk:
         self,
         *,
         frontier: Frontier,
+        gates: Gates,
         writer: WarcWriter,
         payloads: Payloads,
         quota: Quota,
@@ -103,7 +99,7 @@ class Desk:
         shards: int,
         revisits: bool,
     ) -> None:
-        self.frontier, self.writer, self.mail = frontier, writer, mail
+        self.frontier, self.gates, self.writer, self.mail = frontier, gates, writer, mail
         self.payloads, self.quota = payloads, quota
         self.clock, self.manners, self.shard, self.shards = clock, manners, shard, shards
         self.claims_revisits = revisits
@@ -112,6 +108,7 @@ class Desk:
 
     def work_off(self, batch: Batch) -> Reply:
         reply = Reply()
+        self._open_gates(batch, reply)
         settled = [self._archived(result, reply) for result in batch.results]
         if batch.results:
             self.writer.sync()
@@ -119,12 +116,12 @@ class Desk:
             self._count_pages(batch.results)
         links = self._sorted_out(link for result in batch.results for link in result.links)
         links += self.mail.receive()
-        self._commit(batch, [pair[0] for pair in settled], links, reply)
+        self._commit([pair[0] for pair in settled], links, reply)
         self.mail.settle()
         self._extend(batch.tokens, reply)
         if batch.turns:
             reply.turns = self._within_quota(self._claim(batch), reply)
-        if self.clock() - self._counted > COUNT_EVERY:
+        if batch.is_last or self.clock() - self._counted > COUNT_EVERY:
             reply.stats, self._counted = self.frontier.stats(), self.clock()
         reply.wake = self.frontier.next_turn(revisits=self.claims_revisits)
         reply.mail_is_empty = self.mail.is_empty()
@@ -177,20 +174,16 @@ class Desk:
             self.mail.send(shard, list(theirs.values()))
         return list(own.values())
 
-    def _commit(self, batch: Batch, results: list[Result], links: list[Link], reply: Reply) -> None:
+    def _commit(self, results: list[Result], links: list[Link], reply: Reply) -> None:
+        if not (links or results):
+            return
         now = self.clock()
-        gates = self._booked(batch.bookings, reply, now)
-        for result in results:
-            gates.update(result.gates)
         step = Step(
             links=links,
             settled=[_settled(result) for result in results],
-            gates=gates,
             robots=[result.robots for result in results if result.robots],
-            notes={"clock": msgspec.json.encode(self.clock.anchor()).decode()} if results or gates else {},
+            notes={"clock": msgspec.json.encode(self.clock.anchor()).decode()},
         )
-        if not (links or results or gates):
-            return
         committed = self.frontier.commit(step, now=now)
         reply.lost, reply.added = committed.lost, committed.added
         reply.pages = sum(
@@ -199,20 +192,12 @@ class Desk:
             if result.token not in committed.lost
         )
 
-    def _booked(self, bookings: list[Booking], reply: Reply, now: float) -> dict[str, float]:
-        """First come, first served; of one batch too."""
-        wanted = {key for booking in bookings for key in booking.gates}
-        taken = self.frontier.gates(wanted) if wanted else {}
-        booked: dict[str, float] = {}
-        for booking in bookings:
-            free = max((taken.get(key, 0.0) for key in booking.gates), default=0.0)
-            # A time beyond all that we would ever set ourselves is one that a clock has left behind.
-            if now < free <= now + self.manners.max_retry_after:
-                reply.waits[booking.number] = free
-            else:
-                taken.update(booking.gates)
-                booked.update(booking.gates)
-        return booked
+    def _open_gates(self, batch: Batch, reply: Reply) -> None:
+        """First come, first served."""
+        if batch.kept:
+            self.gates.correct(batch.kept, clock=self.clock)
+        if batch.bookings:
+            reply.waits = self.gates.book(batch.bookings, now=self.clock(), longest=self.manners.max_retry_after)
 
     def _extend(self, tokens: list[int], reply: Reply) -> None:
         now = self.clock()

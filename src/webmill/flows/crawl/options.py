@@ -25,7 +25,12 @@ class Manners(msgspec.Struct, frozen=True, kw_only=True):
     max_retry_after: float = 86400.0
     obey_robots: bool = True
     obey_nofollow: bool = True
-    window: float = 10.0  # a request must be on its way this soon after its time was booked
+    window: float = 30.0  # a request must be on its way this soon after its time was booked
+
+    @property
+    def connect_time(self) -> float:
+        """What of the window may go by until there is a connection, TLS included."""
+        return min(20.0, 2 * self.window / 3)
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,6 +110,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     def shard_folder(self, shard: int) -> Path:
         return self.folder / f"shard-{shard:02d}"
+
+    @property
+    def gates(self) -> Path:
+        return self.folder / "gates.sqlite"
 
     def box(self, shard: int) -> Path:
         return self.folder / f"mail-{shard:02d}.sqlite"

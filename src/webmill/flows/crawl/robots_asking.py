@@ -27,7 +27,6 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict | None = None
     entry: Robots | None = None
     answers: tuple[Answered, ...] = ()
-    gates: dict[str, float] = {}
     until: float | None = None  # when the host may be asked again
 
 
@@ -47,12 +46,13 @@ class RobotsAsking:
         hops = await self._followed(f"{origin}/robots.txt", first, delay=delay)
         before = self._keeper.last(origin)
         entry = make_entry(origin, hops[-1].answer, now=self._clock(), before=before, policy=self._policy)
+        verdict = self._keeper.keep(entry)
+        until = max(first.sent + max(delay, verdict.crawl_delay or 0.0), hops[-1].free)
         return Learned(
-            verdict=self._keeper.keep(entry),
+            verdict=verdict,
             entry=entry,
             answers=tuple(_answered(hop) for hop in hops if isinstance(hop.answer, Fetched)),
-            gates={key: until for hop in hops for key, until in hop.gates.items()},
-            until=max((first.sent + delay, *hops[-1].gates.values())) if delay else None,
+            until=until if delay or verdict.crawl_delay else None,
         )
 
     async def _followed(self, url: str, asked: Asked, *, delay: float) -> list[Asked]:

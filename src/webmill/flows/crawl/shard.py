@@ -13,7 +13,8 @@ import msgspec
 
 from webmill.crawl.frontier.base import Item, Turn
 from webmill.errors import Unavailable
-from webmill.flows.crawl.desk import Batch, Booking, Desk, Reply, Result
+from webmill.flows.crawl.desk import Batch, Desk, Reply, Result
+from webmill.flows.crawl.gates import Booking, Kept
 from webmill.flows.crawl.options import Options
 from webmill.flows.crawl.snapshot import Snapshot
 from webmill.flows.crawl.visitor import Visitor
@@ -81,7 +82,7 @@ class Shard:
 
     async def _cycle(self, desk: ThreadPoolExecutor) -> None:
         batch, self._batch = self._batch, Batch()
-        batch.tokens = list(self._turns)
+        batch.tokens, batch.is_last = list(self._turns), self._stopping
         batch.turns, batch.urls = (0, 1) if self._stopping else self._room()
         reply = await self._worked_off(batch, desk)
         self._answer(batch, reply)
@@ -174,11 +175,17 @@ class Shard:
 
     async def book(self, gates: dict[str, float]) -> float | None:
         """None: these times are ours, durably. Else when to try again."""
+        if self._stopping:
+            return self._clock()
         number = next(self._numbers)
         self._booked[number] = asyncio.get_running_loop().create_future()
         self._batch.bookings.append(Booking(number=number, gates=gates))
         self._something.set()
         return await self._booked[number]
+
+    def correct(self, gates: dict[str, Kept]) -> None:
+        """Soon: what became of a booking."""
+        self._batch.kept.append(gates)
 
     def _answer(self, batch: Batch, reply: Reply) -> None:
         for booking in batch.bookings:

@@ -100,10 +100,10 @@ class Visitor:
         choice = decide_failure(failed.reason, item.attempts, random=self._random(), patience=self._patience)
         if isinstance(choice, Retry):
             later = Later(item.url, self._clock() + choice.delay, error)
-            return self._after(learned, asked, token=turn.token, outcome=later, next=free)
+            return self._after(learned, token=turn.token, outcome=later, next=free)
         visit = Visit(url=item.url, time=asked.sent, error=error, depth=item.depth)
         again = asked.sent + interval_after_error(item.last.interval, bounds=self._bounds) if item.last else None
-        return self._after(learned, asked, token=turn.token, outcome=Done(visit, again=again, is_page=False), next=free)
+        return self._after(learned, token=turn.token, outcome=Done(visit, again=again, is_page=False), next=free)
 
     # --- an answer ---
 
@@ -113,17 +113,17 @@ class Visitor:
         choice, wait = self._judge(item, fetched)
         if wait:
             free = max(free or 0.0, self._clock() + wait)
+            self._asker.hold(item.url, free)
         if choice is not None:
             self.errors[f"http_{status}" if status >= 400 else f"truncated_{fetched.exchange.truncated}"] += 1
         if isinstance(choice, Retry):
             later = Later(item.url, self._clock() + choice.delay, f"status_{status}")
-            return self._after(learned, asked, token=turn.token, outcome=later, next=free)
+            return self._after(learned, token=turn.token, outcome=later, next=free)
         page = self._reader.read(fetched, item)
         self.refused.update(page.refused)
         visit, again = self._visit_record(item, asked, fetched, page)
         return self._after(
             learned,
-            asked,
             token=turn.token,
             outcome=Done(visit, again=again, is_page=page.kind != "sitemap"),
             answers=(*learned.answers, Answered(capture=capture_of(fetched, item, page.kind), sent=asked.sent)),
@@ -201,15 +201,12 @@ class Visitor:
         visit = Visit(url=item.url, time=now, error=reason, depth=item.depth)
         return Result(token=turn.token, outcome=Done(visit, is_page=False), next=until)
 
-    def _after(
-        self, learned: Learned, asked: Asked | None = None, *, links: Sequence[Link] = (), **fields: Any
-    ) -> Result:
-        """With what was learned and asked on the way; a robots.txt that is new to us may name sitemaps."""
-        gates = {**learned.gates, **(asked.gates if asked else {})}
+    def _after(self, learned: Learned, *, links: Sequence[Link] = (), **fields: Any) -> Result:
+        """With what was learned on the way; a robots.txt that is new to us may name sitemaps."""
         if learned.entry and learned.verdict and self._options.rules.sitemaps:
             maps = self._reader.sitemaps(learned.verdict.sitemaps, learned.entry.origin)
             links = [*(Link(url, 0, SITEMAP) for url in maps), *links]
-        return Result(**{"answers": learned.answers, "robots": learned.entry, "gates": gates, "links": links, **fields})
+        return Result(**{"answers": learned.answers, "robots": learned.entry, "links": links, **fields})
 
     # --- numbers ---
 

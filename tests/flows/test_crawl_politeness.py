@@ -1,0 +1,204 @@
+"""How often a crawl asks: no server is asked before its time, by its own log.
+
+The server's clock sees a request a little after it was sent, and the machine may be slow: gaps may look a part of the
+delay shorter than they were. What is not held back at all comes within milliseconds.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.flows.crawling import Setup, crawl, crawl_until, most_at_once, seen_by, smallest_gaps
+from tests.services.nginx import Nginx
+from webmill.flows.crawl.options import Limits
+from webmill.testing import Page, Reply, Request, Script, TestWeb, Wait
+
+DELAY = 0.5
+SHORTEST = 0.6 * DELAY  # that it may look like
+ALLOW = b"User-agent: *\nAllow: /\n"
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    memory = Path("/dev/shm")
+    base = Path(tempfile.mkdtemp(prefix="webmill-test-", dir=memory if memory.is_dir() else None))
+    yield base / "collection"
+    shutil.rmtree(base)
+
+
+class Linked:
+    """A host of pages that link to each other; `replies` are other answers, by path."""
+
+    def __init__(self, pages: int, *, robots: bytes = ALLOW, **replies: Reply | Script) -> None:
+        self._pages, self._robots = pages, robots
+        self.replies = {f"/{path}": reply for path, reply in replies.items()}
+
+    def answer(self, request: Request) -> Reply | Script:
+        if request.path in self.replies:
+            return self.replies[request.path]
+        if request.path == "/robots.txt":
+            return Reply(body=self._robots, media_type="text/plain")
+        links = "".join(f'<a href="/{number}">{number}</a>' for number in range(self._pages))
+        return Reply(body=f"<html><body>{request.host}{request.path}{links}</body></html>".encode())
+
+    def pages(self, version: int) -> Sequence[Page]:  # noqa: ARG002
+        return ()
+
+
+def test_domains_and_hosts_are_not_asked_before_their_delay(root: Path) -> None:
+    sites = {f"{name}.{domain}.test": Linked(2) for domain in ("one", "two") for name in ("a", "b")}
+    with TestWeb(hosts=0, sites=sites) as web:
+        seeds = tuple(f"http://{name}/" for name in sites)
+        crawl(root, Setup(seeds=seeds, resolve=dict(web.resolve), delay=DELAY, processes=2))
+        assert web.log.settle()
+        seen = seen_by(web.log)
+    assert len(seen) == 4 * (1 + 3)
+    assert min(smallest_gaps(seen, by="domain").values()) >= SHORTEST
+    assert most_at_once(seen) == 1
+
+
+@pytest.mark.parametrize("processes", [1, 2], ids=["one process", "two processes"])
+def test_an_address_is_not_asked_before_its_delay_whoever_has_its_domains(root: Path, processes: int) -> None:
+    sites = {f"www.d{number}.test": Linked(1) for number in range(6)}
+    with TestWeb(hosts=0, sites=sites, addresses=("127.0.0.2",)) as web:
+        seeds = tuple(f"http://{name}/" for name in sites)
+        setup = Setup(seeds=seeds, resolve=dict(web.resolve), delay=DELAY, address_delay=DELAY, processes=processes)
+        crawl(root, setup)
+        assert web.log.settle()
+        seen = seen_by(web.log)
+    assert len(seen) == 6 * 3
+    assert min(smallest_gaps(seen, by="address").values()) >= SHORTEST
+
+
+def test_an_answer_that_was_slow_does_not_free_an_address_that_others_have_asked_meanwhile(root: Path) -> None:
+    """It was asked so long ago that its time is over: the time of those who asked after it is not."""
+    slow = Script(steps=(Wait(40), b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
+    sites = {"www.slow.test": Linked(0, late=slow)} | {f"www.d{number}.test": Linked(8) for number in range(3)}
+    with TestWeb(hosts=0, sites=sites, addresses=("127.0.0.2",), pace=0.1) as web:
+        seeds = ("http://www.slow.test/late", *(f"http://www.d{number}.test/" for number in range(3)))
+        crawl(
+            root,
+            Setup(seeds=seeds, resolve=dict(web.resolve), delay=0.3, address_delay=0.3, window=1.0, obey_robots=False),
+        )
+        assert web.log.settle()
+        seen = seen_by(web.log)
+    assert len(seen) == 1 + 3 * 9
+    assert min(smallest_gaps(seen, by="address").values()) >= 0.6 * 0.3
+
+
+def test_a_robots_txt_elsewhere_waits_for_the_turn_of_that_host_and_its_domain(root: Path) -> None:
+    moved = Reply(status=302, headers=(("Location", "http://b.one.test/robots.txt"),))
+    sites = {
+        "a.one.test": Linked(1, **{"robots.txt": moved}),
+        "b.one.test": Linked(4),
+        **{f"www.d{number}.test": Linked(1, **{"robots.txt": moved}) for number in range(4)},
+    }
+    with TestWeb(hosts=0, sites=sites) as web:
+        seeds = tuple(f"http://{name}/" for name in sites)
+        crawl(root, Setup(seeds=seeds, resolve=dict(web.resolve), delay=DELAY, processes=2))
+        assert web.log.settle()
+        seen = seen_by(web.log)
+    gaps = smallest_gaps(seen, by="domain")
+    assert min(gaps.values()) >= SHORTEST, gaps
+    assert most_at_once(seen) == 1
+
+
+def test_without_delays_too_a_host_is_asked_one_thing_at_a_time(root: Path) -> None:
+    """Also when the robots.txt files of others lead there."""
+    moved = Reply(status=302, headers=(("Location", "http://busy.one.test/robots.txt"),))
+    slow = Script(steps=(Wait(20), b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
+    sites = {
+        "busy.one.test": Linked(3, slow=slow),
+        **{f"www.d{number}.test": Linked(1, **{"robots.txt": moved}) for number in range(4)},
+    }
+    with TestWeb(hosts=0, sites=sites, pace=0.05) as web:
+        seeds = ("http://busy.one.test/slow", *(f"http://{name}/" for name in sites))
+        crawl(root, Setup(seeds=seeds, resolve=dict(web.resolve)))
+        assert web.log.settle()
+        seen = seen_by(web.log)
+    assert len(seen) == 1 + 1 + 4 + 4 * 4
+    assert most_at_once(seen) == 1
+
+
+def test_a_crawl_delay_is_kept_also_where_the_operator_asks_for_none(root: Path) -> None:
+    sites = {"www.wait.test": Linked(3, robots=b"User-agent: *\nCrawl-delay: 0.5\n")}
+    with TestWeb(hosts=0, sites=sites) as web:
+        crawl(root, Setup(seeds=("http://www.wait.test/",), resolve=dict(web.resolve)))
+        assert web.log.settle()
+        seen = seen_by(web.log)
+    assert len(seen) == 5
+    assert min(smallest_gaps(seen, by="host").values()) >= SHORTEST
+
+
+def test_a_retry_after_is_kept_over_a_restart(root: Path) -> None:
+    busy = Reply(status=503, headers=(("Retry-After", "4"),))
+    site = Linked(3, busy=busy)
+    with TestWeb(hosts=0, sites={"www.busy.test": site}) as web:
+        setup = Setup(seeds=("http://www.busy.test/busy",), resolve=dict(web.resolve), obey_robots=False)
+        crawl_until(root, setup, lambda seen: seen.errors)
+        del site.replies["/busy"]
+        crawl(root, setup)
+        assert web.log.settle()
+        seen = seen_by(web.log)
+    assert [one.status for one in seen] == [503, 200, 200, 200, 200]
+    assert seen[1].started - seen[0].started >= 3.5
+
+
+@pytest.mark.parametrize("there", ["http://b.two.test/page", "http://b.two.test/closed"], ids=["allowed", "forbidden"])
+def test_a_redirect_waits_for_its_hosts_turn_and_obeys_its_robots_txt(root: Path, there: str) -> None:
+    moved = Reply(status=302, headers=(("Location", there),))
+    sites = {
+        "a.one.test": Linked(0, moved=moved),
+        "b.two.test": Linked(2, robots=b"User-agent: *\nDisallow: /closed\n"),
+    }
+    with TestWeb(hosts=0, sites=sites) as web:
+        seeds = ("http://a.one.test/moved", "http://b.two.test/")
+        crawl(root, Setup(seeds=seeds, resolve=dict(web.resolve), delay=DELAY, processes=2))
+        assert web.log.settle()
+        seen = seen_by(web.log)
+    asked = {one.url for one in seen}
+    assert (there in asked) == there.endswith("page")
+    assert min(smallest_gaps(seen, by="host").values()) >= SHORTEST
+    assert most_at_once(seen) == 1
+
+
+@pytest.mark.server("nginx")
+def test_hundreds_of_hosts_are_asked_side_by_side_and_each_in_its_time(
+    root: Path, nginx: Callable[..., Nginx], tmp_path: Path
+) -> None:
+    """Three names to a domain, each with an address of its own; nginx does not know us, and keeps the log."""
+    hosts, addresses = {}, {}
+    for number in range(240):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        for page in range(2):
+            (folder / f"{page}.html").write_text(f'<html><a href="/{1 - page}.html">{number}</a></html>')
+        name = f"h{number}.d{number // 3}.test"
+        hosts[name], addresses[name] = folder, f"127.0.{3 + number // 100}.{1 + number % 100}"
+    server = nginx(hosts=hosts, addresses=addresses)
+    resolve = {name: (address, server.port) for name, address in addresses.items()}
+    crawl(root, Setup(seeds=tuple(f"http://{name}/0.html" for name in hosts), resolve=resolve, delay=1.0, processes=2))
+    seen = seen_by(server.log())
+    assert len(seen) == 240 * 3
+    assert all(one.status == (404 if one.is_robots else 200) for one in seen)
+    gaps = smallest_gaps(seen, by="domain")
+    assert min(gaps.values()) >= 0.8, gaps
+    assert most_at_once(seen) == 1
+
+
+def test_what_cannot_be_connected_is_not_hammered(root: Path) -> None:
+    """Nobody listens: a try is a request to whoever is there."""
+    with TestWeb(hosts=0, sites={"www.gone.test": Linked(0)}) as web:
+        seeds = tuple(f"http://www.dead.test/{number}" for number in range(4))
+        resolve = {"www.dead.test": ("127.0.0.9", 1)}
+        limits = Limits(attempts=1, retry_wait=0.1)
+        setup = Setup(seeds=seeds, resolve=resolve, delay=DELAY, obey_robots=False, limits=limits)
+        report = crawl(root, setup)
+        assert not len(web.log)
+    assert report.total.errors == {"connect_refused": 4}
+    assert report.seconds >= 3 * DELAY
