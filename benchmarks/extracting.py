@@ -49,7 +49,7 @@ from webmill.infra.storage.local import LocalStorage
 from webmill.model import Record
 
 SAMPLE = "triple/CC-MAIN-20240712094214-20240712124214-00000.warc.gz"
-PAGES = 400
+PAGES = 1000
 BATCH = 50
 RUN = "0123456789ab"
 
@@ -69,7 +69,7 @@ def main() -> None:
                     "one after the other, trafilatura": lambda: sequential(server.url, lines),
                 }
                 timed = {name: on_the_clock(name, contestant, clock) for name, contestant in contestants.items()}
-                race(f"Documents from a crawl: {extractor}", timed, unit="documents", rounds=2)
+                race(f"Documents from a crawl: {extractor}", timed, unit="documents", rounds=1)
                 tell(clock, len(lines))
 
 

@@ -9,7 +9,9 @@ To be called in a sandbox: they are given whatever the web has.
 
 from __future__ import annotations
 
+import re
 from importlib.util import find_spec
+from itertools import islice
 from typing import Literal
 
 from webmill.errors import BadInput, Misconfigured
@@ -18,6 +20,8 @@ from webmill.formats.html import read_html
 
 MainText = Literal["resiliparse", "trafilatura", "none"]
 HEAD = 64 << 10  # characters in which a title is looked for
+TRIES = 3
+_END = re.compile("</title\\s*>", re.IGNORECASE)
 
 
 def require(extractor: MainText) -> None:
@@ -43,7 +47,12 @@ def main_text(html: str, *, extractor: MainText) -> str:
 
 
 def title_of(html: str) -> str | None:
-    try:
-        return clean(read_html(html[:HEAD]).title) or None
-    except BadInput:
-        return None
+    """Only as much is read as ends in a title: a drawing may have one of its own before the page's."""
+    for end in islice(_END.finditer(html, 0, HEAD), TRIES):
+        try:
+            title = read_html(html[: end.end()]).title
+        except BadInput:
+            return None
+        if title:
+            return clean(title)
+    return None

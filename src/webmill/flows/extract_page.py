@@ -25,6 +25,7 @@ FUNCTION = "webmill.flows.extract_page:read_page"
 MIB = 1 << 20
 CHILD = ChildLimits(cpu=10, wall=60, memory=1024 * MIB, output=8 * MIB, written=MIB, may_fork=False)
 RECORD = Limits(block=32 * MIB)
+ENOUGH = 200  # characters of text to tell its language by
 
 
 def can_detect() -> bool:
@@ -68,7 +69,7 @@ def read_page(
         charset=page.encoding,
         title=title_of(page.text),
         text=text,
-        language=language_of(page.text, url, response) if detect else None,
+        language=language_of(text, page.text, url, response) if detect else None,
     )
 
 
@@ -85,7 +86,9 @@ def is_html(mime: str, record: Record, response: HttpResponse | None) -> bool:
     return known in HTML
 
 
-def language_of(html: str, url: str, response: HttpResponse | None) -> str | None:
+def language_of(text: str | None, html: str, url: str, response: HttpResponse | None) -> str | None:
+    """Of the text, where there is enough of it: that is quicker, and menus are in other languages at times."""
     said = (response.fields.get("Content-Language") if response else None) or ""
-    page = html.encode("utf-8", "replace")[:MOST_BYTES]
+    words = text if text and len(text) >= ENOUGH else html
+    page = words.encode("utf-8", "replace")[:MOST_BYTES]
     return next(iter(detect_languages(page, suffix=suffix_of(url), said=said)), None)
