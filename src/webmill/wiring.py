@@ -31,6 +31,7 @@ from webmill.infra.storage.base import Readable, Storage
 from webmill.infra.storage.retrying import Retrying, RetryingReads
 
 PATIENCE = 900.0  # seconds to wait for a turn: the pauses that a server asks for are minutes
+PATIENT = Policy(attempts=7, first_wait=1.0, deadline=PATIENCE)  # for work of hours: about a minute of failures
 
 
 def open_storage(url: str) -> Storage:
@@ -81,7 +82,7 @@ def open_crawls(base_url: str, *, http: HttpSettings, commoncrawl: CommonCrawlSe
         connections=64,
         on_redirect=limiter.spend,
     )
-    return RetryingReads(LimitedReads(storage, limiter, patience=PATIENCE), policy=Policy())
+    return RetryingReads(LimitedReads(storage, limiter, patience=PATIENCE), policy=PATIENT)
 
 
 def limiter_path(url: str) -> Path:
