@@ -118,7 +118,7 @@ class Database:
             yield run
 
     def many(self, sql: str, rows: Iterable[Sequence[Value]]) -> list[Row]:
-        """Run it for each of the rows, inside a `write` block of this thread; all rows that came of it."""
+        """Run it for each of the rows; all rows that came of it. Changes belong into a `write` block of this thread."""
         with self._mine(), self._translated():
             return self._connection.executemany(sql, rows).fetchall()
 

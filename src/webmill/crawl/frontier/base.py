@@ -13,11 +13,15 @@ What every backend promises (`tests/contracts/test_frontier.py`)
   link is never known but nowhere: waiting, in hand or visited, exactly one of them, at every kill point.
 - Exact: a URL that was never added is never called known (a Bloom filter only answers a quick no).
 - Leased: a turn ends with its last URL, when `next` is given, or when its lease is over; then its URLs are offered
-  again. An outcome under a lease that is over changes nothing and its token is told in `Committed.lost`.
+  again, at no cost in attempts. An outcome under a lease that is over changes nothing and its token is told in
+  `Committed.lost`; one for a URL that is not in hand changes nothing. A backend that knows the holder of a lease to be
+  dead may end it.
 - Polite across restarts: from the moment a turn is claimed its domain is not offered before `now + hold`, whoever dies;
   once it is settled with `next`, not before that.
-- Order: within a domain the lower priority number first, and first in, first out among equals; URLs that wait for a
-  retry or a revisit come when their time has come. Domains: the one that may be asked for longest first.
+- Order: within a domain the lower priority number first; among equals those that came back and may be asked now (at
+  their old places), then revisits whose time has come, then new ones, first in, first out. Domains: the one that may be
+  asked for longest first.
+- A revisit that came to nothing (later, unused, lease over) stays a revisit: it is visited, and due again.
 - Bounded: memory does not grow with URLs nor with domains; nothing is read whole when it is opened.
 
 `now` is in seconds since 1970 and never goes backwards for one frontier, over restarts too (`infra.clock`).
@@ -48,7 +52,9 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     file: str = ""
     offset: int = 0
     length: int = 0
-    record_id: str = ""
+    record_id: str = ""  # of the record that has the payload: an earlier one, of another URL maybe
+    record_url: str = ""
+    record_time: float = 0.0  # its WARC-Date
     digest: str = ""  # of the payload
     etag: str = ""
     modified: str = ""  # Last-Modified, as the server wrote it
@@ -169,13 +175,14 @@ class Frontier(Protocol):
         ...
 
     def next_turn(self, *, revisits: bool = False) -> float | None:
-        """When the next domain that has something waiting may be asked, maybe long ago; None when nothing waits."""
+        """When the next domain that has something waiting may be asked, maybe long ago; the end of a lease counts, for
+        what is in hand may come back. None when nothing waits and nothing is in hand."""
         ...
 
     def visit(self, url: str) -> Visit | None: ...
 
     def visits(self, *, since: float = 0.0, until: float | None = None) -> Iterator[Visit]:
-        """In the order of their time; bounded memory."""
+        """In the order of their time, `until` not included; bounded memory."""
         ...
 
     def gates(self, keys: Iterable[str]) -> dict[str, float]:

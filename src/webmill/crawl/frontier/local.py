@@ -342,8 +342,7 @@ class LocalFrontier:
         while rows := self._state.database.read(sql, (number,)):
             number, blob = rows[0]
             entries = _entries.decode(blob)
-            with self._state.database.write():
-                domains = self._state.numbered({id_ for id_, *_ in entries})
+            domains = self._state.numbered({id_ for id_, *_ in entries})
             for id_, priority, at, lines in entries:
                 if domains[id_].lanes[priority][0] < at + len(lines):
                     self._lanes.write(Lane(domains[id_].hash, priority), at, lines)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Protocol
 
 from webmill.errors import BadInput
-from webmill.infra.atomic import drafting, open_folder, os_errors
+from webmill.infra.atomic import as_webmill_error, drafting, open_folder, os_errors
 
 HASH = 16
 HEADER = struct.Struct("=8sQQ8x")
@@ -118,8 +118,10 @@ class Run:
         return self._read(self._starts[bucket], self._starts[bucket + 1])
 
     def _read(self, first: int, last: int) -> bytes:
-        with os_errors(str(self.path)):
+        try:
             block = os.pread(self._fd, (last - first) * HASH, HEADER.size + first * HASH)
+        except OSError as error:
+            raise as_webmill_error(error, str(self.path)) from error
         if len(block) != (last - first) * HASH:
             raise BadInput("cut short", reason="corrupt", source=str(self.path))
         return block

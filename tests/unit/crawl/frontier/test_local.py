@@ -200,6 +200,15 @@ def test_each_file_is_synced_where_the_system_cannot_sync_many(tmp_path: Path, m
         assert len(take_all(frontier)) == 200
 
 
+def test_no_url_is_lost_to_a_filter_that_says_maybe_to_all(tmp_path: Path) -> None:
+    with LocalFrontier(tmp_path / "f", limits=Limits(table=1000, fan=3, hashes_per_word=1_000_000)) as frontier:
+        for start in range(0, 8000, 500):
+            assert frontier.commit(Step(links=links(1000, start=start)), now=NOW) == Committed(
+                *((1000, 0) if start == 0 else (500, 500))
+            )
+        assert sorted(take_all(frontier)) == sorted(link.url for link in links(8500))
+
+
 CHILD = """
 import resource, sys
 from pathlib import Path
