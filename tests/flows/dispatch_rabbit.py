@@ -1,4 +1,4 @@
-"""A batcher that publishes to a queue of its own at a broker, and says so: one line for each window."""
+"""A batcher that publishes to a queue of its own at a broker: a window for each line of input, until the input ends."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from webmill.infra.storage.local import LocalStorage
 
 class Telling(RabbitQueue):
     def publish(self, messages: Iterable[Message]) -> int:
+        sys.stdin.readline()
         count = super().publish(messages)
         print(count, flush=True)
         return count
