@@ -101,7 +101,7 @@ def test_two_commands_do_the_same_as_one(
     out = tmp_path / "two"
     flags = ("--queue", queue, "--out", out, "--base-url", base, "--format", "jsonl", "--rate", "0", "--no-metrics")
     with started("work", *flags, "--until-empty") as other:
-        work = cc("work", *flags, "--until-empty")
+        work = cc("work", *flags, "--until-empty", PYTHONHASHSEED="7", TZ="Asia/Tokyo", LC_ALL="C")
         other.wait(100)
     assert (work.returncode, other.returncode) == (0, 0), work.stderr
     assert cc("seal", out, "--queue", queue).returncode == 0

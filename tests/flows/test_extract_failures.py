@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,17 @@ from tests.flows.cc_pages import (
 )
 from tests.flows.cc_workers import JSONL, output_at, queue_of, work, work_all
 from webmill.commoncrawl.batch import batch_id, encode_batch
+from webmill.commoncrawl.captures import Fetcher
+from webmill.commoncrawl.ranges import RangeLimits
 from webmill.errors import Misconfigured
+from webmill.flows.extract_batch import BatchReader
+from webmill.flows.extract_metrics import ALL
 from webmill.flows.extract_output import Shape
-from webmill.flows.extract_page import CHILD
+from webmill.flows.extract_page import CHILD, Reading
+from webmill.infra.metrics import Metrics
 from webmill.infra.origin import Refused
 from webmill.infra.queue.base import Message
+from webmill.infra.sandbox import Sandbox
 from webmill.infra.storage.http import HttpStorage
 from webmill.infra.storage.local import LocalStorage
 from webmill.infra.storage.memory import MemoryStorage
@@ -160,6 +167,17 @@ def test_a_page_that_freezes_the_parser_costs_only_itself(tmp_path: Path) -> Non
     bomb = OneRecord(HEAD + b"\r\n" + b"<div>" * 200_000)
     row = bomb.row(tmp_path / "out", limits=CHILD._replace(cpu=1))
     assert (row["extraction"], row["text"]) == ("parse_limit", None)
+
+
+def test_a_page_that_kills_the_parser_costs_only_itself(tmp_path: Path, pages: list[Page]) -> None:
+    reading = Fetcher(archive(tmp_path), concurrency=1, limits=RangeLimits())
+    message = next(batches(pages))
+    with closing(reading) as fetcher, Sandbox("tests.flows.cc_crashes:crash", returns=Reading) as sandbox:
+        reader = BatchReader(fetcher, sandbox, JSONL, Metrics(ALL))
+        made = reader.read(message.id, message.body, checkpoint=lambda: None)
+        again = reader.read(message.id, message.body, checkpoint=lambda: None)
+    assert made.facts.extraction == {"not_html": 8, "parse_crash": 2}
+    assert made == again
 
 
 def test_a_body_that_blows_up_is_cut(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import BinaryIO, NamedTuple
 from webmill.commoncrawl.batch import Item
 from webmill.commoncrawl.ranges import Range, RangeLimits, plan_ranges, wanted_bytes
 from webmill.commoncrawl.whole_files import WholeFiles
-from webmill.errors import BadInput, NotFound
+from webmill.errors import BadInput, NotFound, Unavailable
 from webmill.infra.storage.base import Readable, Stat
 
 
@@ -117,6 +117,9 @@ class Fetcher:
             return _LocalFile(self._whole.files.open(self._storage, stat, fetched=self._fetched))
         except NotFound as error:  # it was there when its size was asked for
             return _Refusal(error)
+        except Unavailable:
+            self._stats.pop(stat.key, None)  # it may be another file by now
+            raise
 
     def _cut(self, part: Range, future: Future[_Stored], items: Mapping[int, Item]) -> Iterator[Fetched]:
         stored = future.result()

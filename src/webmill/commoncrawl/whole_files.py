@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from webmill.errors import Conflict, NotFound, Unavailable
+from webmill.errors import Conflict, Unavailable
 from webmill.infra.atomic import make_folder, sync
 from webmill.infra.retry import Policy
 from webmill.infra.storage.base import Readable, Stat
@@ -65,8 +65,8 @@ class WholeFiles:
                 if failures >= PATIENCE.attempts:
                     raise
                 self._sleep(PATIENCE.wait(failures, retry_after=error.retry_after, random=1.0))
-            except Conflict as error:  # another file by now: its index is of another one, too
-                raise NotFound(f"{stat.key}: replaced while it was read") from error
+            except Conflict as error:  # ask for its size again
+                raise Unavailable(f"{stat.key} was replaced while it was read") from error
         sync(part.fileno())
 
     def _append(

@@ -51,6 +51,10 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     extraction: dict[str, int] = {}
     filtered: dict[str, int] = {}
 
+    @property
+    def batches(self) -> int:
+        return self.last - self.first + 1 - len(self.missing)
+
     def holds(self, number: int) -> bool:
         return self.first <= number <= self.last and number not in self.missing
 
@@ -109,8 +113,9 @@ class Sealer:
     def _without_duplicates(self, run: str, numbers: Iterable[int], done: list[Receipt]) -> list[int]:
         """A batch that a part holds was worked twice, or its sealer was killed before this line."""
         waiting = []
+        last = max((receipt.last for receipt in done), default=0)
         for number in numbers:
-            if any(receipt.holds(number) for receipt in done):
+            if number <= last and any(receipt.holds(number) for receipt in done):
                 self._forget(run, [number])
             else:
                 waiting.append(number)
