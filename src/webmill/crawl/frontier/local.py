@@ -38,10 +38,12 @@ from webmill.crawl.frontier.base import (
     domain_of,
 )
 from webmill.crawl.frontier.change import Change
+from webmill.crawl.frontier.journal import Entry, Journal
 from webmill.crawl.frontier.lanes import OPEN, SIZE, Lane, Lanes, line_of, lines_in
 from webmill.crawl.frontier.run import HASHES_PER_WORD
 from webmill.crawl.frontier.seen import FAN, Seen, hash_of
-from webmill.crawl.frontier.state import Domain, Held, State
+from webmill.crawl.frontier.state import State
+from webmill.crawl.frontier.taking import Candidate, Consumed, take
 from webmill.errors import BadInput, Unavailable
 from webmill.infra import atomic
 from webmill.infra.lock import exclusive
@@ -52,9 +54,6 @@ log = logging.getLogger(__name__)
 TABLE = 1 << 17  # new URLs between two checkpoints
 JOURNAL = 32 << 20  # bytes, likewise
 PAGE = 1000
-
-Entry = tuple[int, int, int, bytes]  # domain, priority, position, lines: what the journal holds
-_entries = msgspec.msgpack.Decoder(list[Entry])
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +87,7 @@ class LocalFrontier:
             stack.enter_context(exclusive(folder, "frontier", doing="crawling"))
             self._state = State(folder / "state.sqlite")
             stack.callback(self._state.close)
+            self._journal = Journal(self._state)
             self._lanes = Lanes(folder / "domains", size=limits.file, max_open=limits.open_files)
             stack.callback(self._lanes.close)
             self._seen = Seen(
@@ -122,7 +122,7 @@ class LocalFrontier:
         self, count: int, *, urls: int, now: float, lease: float, hold: float, revisits: bool = False
     ) -> list[Turn]:
         turns: list[Turn] = []
-        read: list[tuple[Lane, int, int, int]] = []
+        consumed: list[Consumed] = []
         with self._lock:
             with self._state.database.write():
                 self._end_leases(now)
@@ -130,54 +130,21 @@ class LocalFrontier:
                 domains = self._state.due(count, now=now, revisits=revisits)
                 last = self._state.tallied().get("tokens", 0)
                 for token, domain in enumerate(domains, last + 1):
-                    items, taken = self._take(domain, urls, now=now, revisits=revisits)
-                    read += taken
-                    change.take(domain, [held for held, _ in items], token=token, until=now + lease, next_=now + hold)
-                    turns.append(Turn(domain.name, token, now + lease, tuple(item_of(*pair) for pair in items)))
+                    chosen, read = take(domain, urls, state=self._state, lanes=self._lanes, now=now, revisits=revisits)
+                    consumed += read
+                    held = [candidate.held for candidate in chosen]
+                    change.take(domain, held, token=token, until=now + lease, next_=now + hold)
+                    turns.append(Turn(domain.name, token, now + lease, tuple(map(item_of, chosen))))
                 change.counts["tokens"] = len(turns)
                 change.save()
-            for lane, was, now_at, end in read:
-                self._lanes.drop(lane, was=was, read=now_at, end=end)
+            for part in consumed:
+                self._lanes.drop(part.lane, was=part.start, read=part.stop, end=part.end)
         return turns
 
     def _end_leases(self, now: float, *, since: float | None = None) -> None:
         change = Change(self._state, now=now)
         change.expire(since=since)
         change.save()
-
-    def _take(
-        self, domain: Domain, count: int, *, now: float, revisits: bool
-    ) -> tuple[list[tuple[Held, Visit | None]], list[tuple[Lane, int, int, int]]]:
-        """The first URLs of a domain, and the lanes that were read: by priority, then retries, revisits, new ones."""
-        choice: list[tuple[int, int, int, Held, Visit | None, int]] = []
-        if domain.retries:
-            for held in self._state.retries(domain.id, now=now, count=count):
-                choice.append((held.priority, 0, len(choice), held, None, 0))
-        if revisits and domain.revisits:
-            for held, last in self._state.revisits(domain.id, now=now, count=count):
-                choice.append((held.priority, 1, len(choice), held, last, 0))
-        wanted = count
-        for priority, (read, end) in sorted(domain.lanes.items()):
-            if read < end and wanted:
-                lines = self._lanes.read(Lane(domain.hash, priority), read, end, count=wanted)
-                for start, stop, url, depth in lines:
-                    choice.append((priority, 2, len(choice), Held(url, depth, priority, 1, start, 0), None, stop))
-                wanted -= len(lines)
-        choice.sort(key=lambda entry: entry[:3])
-        del choice[count:]
-        retried = [(domain.id, held.priority, held.place) for _, kind, _, held, _, _ in choice if kind == 0]
-        if retried:
-            self._state.drop_retries(retried)
-            domain.retries -= len(retried)
-        ends = {priority: stop for priority, kind, _, _, _, stop in choice if kind == 2}
-        return [(held, last) for _, _, _, held, last, _ in choice], [
-            self._advance(domain, priority, stop) for priority, stop in ends.items()
-        ]
-
-    def _advance(self, domain: Domain, priority: int, to: int) -> tuple[Lane, int, int, int]:
-        was, end = domain.lanes[priority]
-        domain.lanes[priority] = (to, end)
-        return Lane(domain.hash, priority), was, to, end
 
     def extend(self, tokens: Iterable[int], *, now: float, lease: float) -> frozenset[int]:
         wanted = set(tokens)
@@ -240,9 +207,7 @@ class LocalFrontier:
                 at = change.append(domain, priority, size=len(data), count=len(lines))
                 self._lanes.write(Lane(domain.hash, priority), at, data)
                 entries.append((domain.id, priority, at, data))
-        if entries:
-            journal = msgspec.msgpack.encode(entries)
-            self._state.database.many("INSERT INTO journal (lines) VALUES (?)", [(journal,)])
+        self._journal.append(entries)
         return entries, excluded, hashes
 
     def _note(self, step: Step) -> None:
@@ -318,35 +283,22 @@ class LocalFrontier:
         if not len(self._seen):
             return
         if self._must_rewrite:
-            for _ in self._journal():
+            for _ in self._journal.replay(self._lanes):
                 pass
         self._must_rewrite = True
         self._lanes.sync()
         self._must_rewrite = False
         with self._seen.flushing() as number, self._state.database.write() as run:
             self._seen.register(run, number)
-            run("DELETE FROM journal")
+            self._journal.clear()
         self._journal_bytes = 0
 
     def _recover(self) -> None:
-        for lines in self._journal():
+        for lines in self._journal.replay(self._lanes):
             self._seen.add(hash_of(url) for _, url, _ in lines_in(lines))
             self._journal_bytes += len(lines)
         with self._state.database.write():
             self._end_leases(math.inf, since=0.0)
-
-    def _journal(self) -> Iterator[bytes]:
-        """The lines of the journal, each written to its file on the way, unless it was read meanwhile."""
-        number = 0
-        sql = "SELECT number, lines FROM journal WHERE number > ? ORDER BY number LIMIT 1"
-        while rows := self._state.database.read(sql, (number,)):
-            number, blob = rows[0]
-            entries = _entries.decode(blob)
-            domains = self._state.numbered({id_ for id_, *_ in entries})
-            for id_, priority, at, lines in entries:
-                if domains[id_].lanes[priority][0] < at + len(lines):
-                    self._lanes.write(Lane(domains[id_].hash, priority), at, lines)
-                yield lines
 
     def compact(self) -> None:
         """Drop what was consumed: at the beginning of lanes, and files that a kill has left."""
@@ -360,8 +312,9 @@ class LocalFrontier:
                     self._lanes.compact(Lane(domain.hash, priority), read=read, end=end)
 
 
-def item_of(held: Held, last: Visit | None) -> Item:
-    return Item(held.url, held.depth, held.priority, held.attempts, last)
+def item_of(candidate: Candidate) -> Item:
+    held = candidate.held
+    return Item(held.url, held.depth, held.priority, held.attempts, candidate.last)
 
 
 def as_bytes(link: Link) -> bytes:

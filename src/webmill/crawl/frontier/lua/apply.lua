@@ -1,0 +1,11 @@
+-- Apply one numbered change, whole or not at all, once. 1: done; 0: it was done before; -1: another owner has taken over.
+-- The first write is the one that may be refused (memory, disk): once a script has written, Redis refuses no more.
+local meta, epoch, number = KEYS[1], ARGV[1], ARGV[2]
+local now = redis.call('HMGET', meta, 'epoch', 'change')
+if now[1] ~= epoch then return -1 end
+if now[2] == number then return 0 end
+redis.call('HSET', meta, 'change', number)
+for _, command in ipairs(cmsgpack.unpack(ARGV[3])) do
+  redis.call(unpack(command))
+end
+return 1

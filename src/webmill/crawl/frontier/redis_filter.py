@@ -1,0 +1,148 @@
+"""A filter of known URLs in Redis: a quick, sure no. Its "maybe" is decided by the owner's exact set (`RedisSeen`).
+
+Either the server's own Bloom filter (`BF.*`), or bitmaps: words of 64 bits as in a run's filter (`run`), in segments of
+which each is four times the one before, so that a small crawl has a small filter.
+Hashes are put in with the step that adds their URLs: whatever Redis forgets, it forgets both.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from webmill.crawl.frontier.redis_server import Command, Server
+from webmill.crawl.frontier.run import HASHES_PER_WORD, PAIRS, heads
+from webmill.crawl.frontier.seen import FAN, Seen
+from webmill.infra import sqlite
+
+FIRST = 1 << 17  # hashes in the first segment
+GROWTH = 4
+LARGEST = FIRST * GROWTH**5  # of 268 MB; Redis has no strings above 512 MB
+ERROR = "0.001"
+AT_ONCE = 1000
+
+SCHEMA = sqlite.Schema(
+    tag=int.from_bytes(b"WMfs"),
+    steps=(
+        """
+        CREATE TABLE run (number INTEGER PRIMARY KEY, level INTEGER NOT NULL);
+        CREATE TABLE fact (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+        """,
+    ),
+)
+
+
+class Filter(Protocol):
+    def maybe(self, hashes: Sequence[bytes]) -> list[bool]:
+        """False: it was never put in."""
+        ...
+
+    def put(self, hashes: Sequence[bytes]) -> list[Command]:
+        """What puts them in; asked for just before."""
+        ...
+
+    def start(self) -> list[Command]:
+        """What makes it."""
+        ...
+
+
+class Bloom:
+    """RedisBloom's, or one with the same commands."""
+
+    def __init__(self, server: Server, prefix: str) -> None:
+        self._server, self._key = server, f"{prefix}seen:bloom"
+
+    def start(self) -> list[Command]:
+        return [("BF.RESERVE", self._key, ERROR, str(FIRST), "EXPANSION", str(GROWTH))]
+
+    def maybe(self, hashes: Sequence[bytes]) -> list[bool]:
+        answers = self._server.ask_all(("BF.MEXISTS", self._key, *some) for some in in_parts(hashes))
+        return [bool(answer) for part in answers for answer in part]
+
+    def put(self, hashes: Sequence[bytes]) -> list[Command]:
+        return [("BF.MADD", self._key, *some) for some in in_parts(hashes)]
+
+
+class Bitmaps:
+    def __init__(self, server: Server, prefix: str, *, count: int, hashes_per_word: int = HASHES_PER_WORD) -> None:
+        """`count`: how many hashes are in it."""
+        self._server, self._prefix, self._hashes_per_word = server, f"{prefix}seen:bits:", hashes_per_word
+        self.count = count
+        self._read: dict[tuple[int, int], int] = {}  # words by segment and place, as `maybe` has found them
+
+    def start(self) -> list[Command]:
+        return []
+
+    def maybe(self, hashes: Sequence[bytes]) -> list[bool]:
+        answers = [False] * len(hashes)
+        self._read.clear()
+        both = [heads.unpack(hash_[:8]) for hash_ in hashes]
+        masks = [PAIRS[rest & 4095] | PAIRS[rest >> 12 & 4095] for _, rest in both]
+        for segment in range(segment_of(self.count) + 1 if hashes else 0):
+            words = self._words(segment)
+            places = [head * words >> 32 for head, _ in both]
+            blob = self._server.run(
+                "words", keys=[self._prefix + str(segment)], args=[msgspec.json.encode(places)]
+            )
+            found = struct.unpack(f"<{len(places)}Q", blob)
+            for at, (place, word, mask) in enumerate(zip(places, found, masks, strict=True)):
+                self._read[segment, place] = word
+                if word & mask == mask:
+                    answers[at] = True
+        return answers
+
+    def put(self, hashes: Sequence[bytes]) -> list[Command]:
+        changed: dict[tuple[int, int], int] = {}
+        for number, hash_ in enumerate(hashes, self.count):
+            segment = segment_of(number)
+            head, rest = heads.unpack(hash_[:8])
+            where = (segment, head * self._words(segment) >> 32)
+            before = changed.get(where, self._read.get(where, 0))  # not read: of a segment that begins now
+            changed[where] = before | PAIRS[rest & 4095] | PAIRS[rest >> 12 & 4095]
+        return [
+            ("SETRANGE", self._prefix + str(segment), str(place * 8), word.to_bytes(8, "little"))
+            for (segment, place), word in changed.items()
+        ]
+
+    def _words(self, segment: int) -> int:
+        return max(1, min(LARGEST, FIRST * GROWTH**segment) // self._hashes_per_word)
+
+
+def segment_of(count: int) -> int:
+    """Where the hash with this number goes."""
+    segment, size = 0, FIRST
+    while count >= size:
+        count -= size
+        segment, size = segment + 1, min(LARGEST, size * GROWTH)
+    return segment
+
+
+def in_parts(hashes: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    return (hashes[at : at + AT_ONCE] for at in range(0, len(hashes), AT_ONCE))
+
+
+class RedisSeen(Seen):
+    """The exact set, on the owner's disk; asked only where the filter says maybe."""
+
+    def __init__(
+        self, folder: Path, database: sqlite.Database, filter_: Filter, *,
+        fan: int = FAN, hashes_per_word: int = HASHES_PER_WORD,
+    ) -> None:  # fmt: skip
+        super().__init__(folder, database, fan=fan, hashes_per_word=hashes_per_word)
+        self._filter = filter_
+
+    def unknown(self, hashes: Sequence[bytes]) -> list[bool]:
+        answers = [not maybe for maybe in self._filter.maybe(hashes)]
+        doubtful = [at for at, is_new in enumerate(answers) if not is_new]
+        exact = self.not_held([hashes[at] for at in doubtful])
+        for at, is_new in zip(doubtful, exact, strict=True):
+            answers[at] = is_new
+        return answers
+
+    def not_held(self, hashes: Sequence[bytes]) -> list[bool]:
+        """By the exact set alone."""
+        return super().unknown(hashes)

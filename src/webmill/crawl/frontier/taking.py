@@ -1,0 +1,67 @@
+"""The URLs of one turn of a local frontier: chosen among those that may be asked now, and taken from where they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from webmill.crawl.frontier.base import Visit
+from webmill.crawl.frontier.lanes import Lane, Lanes
+from webmill.crawl.frontier.state import Domain, Held, State
+
+RETRY, REVISIT, NEW = range(3)  # the order among equal priorities
+
+
+class Candidate(NamedTuple):
+    priority: int
+    kind: int
+    place: int  # among its kind
+    held: Held
+    last: Visit | None = None
+    end: int = 0  # of its line
+
+
+class Consumed(NamedTuple):
+    """A part of a lane that was read."""
+
+    lane: Lane
+    start: int
+    stop: int
+    end: int
+
+
+def take(
+    domain: Domain, count: int, *, state: State, lanes: Lanes, now: float, revisits: bool
+) -> tuple[list[Candidate], list[Consumed]]:
+    """The first `count` URLs of a domain. The domain's positions and counts are moved on; the caller saves them."""
+    found = list(candidates(domain, count, state=state, lanes=lanes, now=now, revisits=revisits))
+    chosen = sorted(found, key=lambda candidate: candidate[:3])[:count]
+    retries = [(domain.id, each.priority, each.held.place) for each in chosen if each.kind == RETRY]
+    state.drop_retries(retries)
+    domain.retries -= len(retries)
+    ends = {each.priority: each.end for each in chosen if each.kind == NEW}
+    return chosen, [advance(domain, priority, end) for priority, end in ends.items()]
+
+
+def candidates(
+    domain: Domain, count: int, *, state: State, lanes: Lanes, now: float, revisits: bool
+) -> Iterator[Candidate]:
+    """The first ones of each kind: what is not among them cannot be among the first of all."""
+    if domain.retries:
+        for place, held in enumerate(state.retries(domain.id, now=now, count=count)):
+            yield Candidate(held.priority, RETRY, place, held)
+    if revisits and domain.revisits:
+        for place, (held, last) in enumerate(state.revisits(domain.id, now=now, count=count)):
+            yield Candidate(held.priority, REVISIT, place, held, last)
+    for priority, (read, end) in sorted(domain.lanes.items()):
+        if read < end and count:
+            lines = lanes.read(Lane(domain.hash, priority), read, end, count=count)
+            count -= len(lines)
+            for start, stop, url, depth in lines:
+                yield Candidate(priority, NEW, start, Held(url, depth, priority, 1, start, 0), None, stop)
+
+
+def advance(domain: Domain, priority: int, stop: int) -> Consumed:
+    start, end = domain.lanes[priority]
+    domain.lanes[priority] = (stop, end)
+    return Consumed(Lane(domain.hash, priority), start, stop, end)
