@@ -141,3 +141,17 @@ def test_a_worker_that_was_stopped_past_its_lease_adds_nothing(crawl: tuple[Path
     assert snapshot(out) == before
     assert [row["url"] for row in rows(out)] == [page.url for page in pages[:600]]
     assert RUN in {path.parent.name for path in parts(out)}
+
+
+def test_a_run_that_is_told_to_stop_ends_and_goes_on_later(crawl: tuple[Path, list[Page]], tmp_path: Path) -> None:
+    root, pages = crawl
+    out = tmp_path / "out"
+    flags = ("--crawl", "TEST-2024", "--base-url", root, "--out", out, "--no-metrics", "--batch-size", "10")
+    with started("run", *flags, "--extractor", "trafilatura", "--processes", "1") as run:
+        wait_for(lambda: list(out.glob("spool/*.zst")), process=run)
+        run.send_signal(signal.SIGTERM)
+        assert run.wait(100) == 130
+    assert not parts(out)  # nothing is sealed before its time
+    done = cc("run", *flags, "--extractor", "trafilatura")
+    assert done.returncode == 0, done.stderr
+    assert [row["url"] for row in rows(out)] == [page.url for page in pages]
