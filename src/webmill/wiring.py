@@ -186,7 +186,9 @@ def open_local_frontier(folder: Path) -> Frontier:
 def open_letter_box(file: Path) -> Queue:
     from webmill.infra.queue.sqlite import SqliteQueue
 
-    return SqliteQueue(file, max_attempts=1_000_000)  # a letter is never given up: it is links, not work
+    box = SqliteQueue(file, max_attempts=1_000_000)  # a letter is never given up: it is links, not work
+    box.end_leases()  # of a process that was killed; a letter that is read twice does no harm
+    return box
 
 
 def scheme_of(url: str) -> tuple[str, str]:

@@ -102,16 +102,16 @@ def crawl_until(root: Path, setup: Setup, condition: Any) -> Report:
 # --- a program of its own, to be killed ---
 
 
-def start(root: Path, setup: Setup, *, environment: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
-    """In a session of its own; its report comes on stdout."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.flows.crawling", str(root), msgspec.json.encode(setup).decode()],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        env=environment,
-    )
+def start(root: Path, setup: Setup, *, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """In a session of its own. What it says goes to files beside the collection: no pipe waits for its children."""
+    with (root.parent / "out").open("wb") as out, (root.parent / "err").open("ab") as err:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.flows.crawling", str(root), msgspec.json.encode(setup).decode()],
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+            env=environment,
+        )
 
 
 def children(parent: int) -> list[int]:

@@ -7,21 +7,24 @@ import logging
 import os
 import signal
 import socket
+import time
 from collections.abc import Coroutine
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 import msgspec
 
 from webmill.archive.writer import Software, WarcWriter
 from webmill.crawl.fetch import Fetcher, Resolver, Vetting
 from webmill.crawl.fetch import Limits as FetchLimits
+from webmill.crawl.frontier.base import Frontier
 from webmill.crawl.robots import Policy
 from webmill.crawl.scope import NO_TEXT, Scope, ScopeRules
 from webmill.crawl.traps import TrapRules
-from webmill.errors import WebmillError
+from webmill.errors import Conflict, WebmillError
 from webmill.flows.crawl.asking import Asker
 from webmill.flows.crawl.desk import Desk
 from webmill.flows.crawl.gates import Gates
@@ -33,12 +36,15 @@ from webmill.flows.crawl.quota import Quota
 from webmill.flows.crawl.robots import RobotsKeeper
 from webmill.flows.crawl.robots_asking import RobotsAsking
 from webmill.flows.crawl.shard import Shard
+from webmill.flows.crawl.snapshot import Snapshot
 from webmill.flows.crawl.visitor import Visitor
 from webmill.infra import atomic
 from webmill.infra.clock import Anchor
 from webmill.infra.log import configure
 
 log = logging.getLogger(__name__)
+
+PATIENCE = 60.0  # for the files of a shard
 
 
 def main(options: Options, shard: int, shards: int, parent: Connection) -> None:
@@ -68,7 +74,7 @@ async def crawl(options: Options, shard: int, shards: int, parent: Connection) -
         desk = open_desk(options, shard, shards, parts)
         fetcher = fetcher_for(options)
         try:
-            crawler = Shard(desk, options, tell=lambda seen: parent.send(("seen", seen)))
+            crawler = Shard(desk, options, tell=lambda seen: tell(parent, crawler, seen))
             crawler.visitor = visitor_for(fetcher, desk, options, crawler)
             loop.add_reader(parent.fileno(), partial(listen, parent, crawler))
             await crawler.run()
@@ -88,7 +94,7 @@ def visitor_for(fetcher: Fetcher, desk: Desk, options: Options, crawler: Shard) 
 def open_desk(options: Options, shard: int, shards: int, parts: ExitStack) -> Desk:
     folder = options.shard_folder(shard)
     atomic.make_folder(folder)
-    frontier = options.backends.frontier(folder)
+    frontier = open_frontier(options, folder)
     parts.callback(frontier.close)
     gates = Gates(options.gates)
     parts.callback(gates.close)
@@ -124,6 +130,18 @@ def open_desk(options: Options, shard: int, shards: int, parts: ExitStack) -> De
         shards=shards,
         revisits=options.refresh.on,
     )
+
+
+def open_frontier(options: Options, folder: Path) -> Frontier:
+    """A process whose parent was killed may still have it, until it notices."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return options.backends.frontier(folder)
+        except Conflict:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.1)
 
 
 def scope_of(options: Options) -> Scope:
@@ -169,4 +187,11 @@ def listen(parent: Connection, crawler: Shard) -> None:
     except (EOFError, OSError):
         log.warning("the parent is gone", extra={"pid": os.getpid()})
         asyncio.get_running_loop().remove_reader(parent.fileno())
-        crawler.stop()
+        crawler.stop(grace=0.0)  # who comes after us waits for our files
+
+
+def tell(parent: Connection, crawler: Shard, seen: Snapshot) -> None:
+    try:
+        parent.send(("seen", seen))
+    except OSError:  # it is gone
+        crawler.stop(grace=0.0)

@@ -27,13 +27,15 @@ from webmill.crawl.frontier.base import (
     Visit,
     domain_of,
 )
+from webmill.errors import WebmillError
 from webmill.flows.crawl.gates import Booking, Gates, Kept
 from webmill.flows.crawl.mail import Mail
 from webmill.flows.crawl.options import Manners
-from webmill.flows.crawl.payloads import LEAST, Payloads
+from webmill.flows.crawl.payloads import LEAST, Payload, Payloads
 from webmill.flows.crawl.quota import Quota
 from webmill.formats import digest
 from webmill.formats.http.head import end_of_head
+from webmill.formats.warc_records import Original
 from webmill.infra.clock import SteadyClock
 from webmill.model import Link
 
@@ -61,6 +63,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Batch(msgspec.Struct, kw_only=True):
+    """What is to be done, and what of it is done already when the disk refuses the rest and it is tried again."""
+
     results: list[Result] = []
     kept: list[dict[str, Kept]] = []  # what became of earlier bookings
     bookings: list[Booking] = []
@@ -68,6 +72,12 @@ class Batch(msgspec.Struct, kw_only=True):
     turns: int = 0  # how many to claim
     urls: int = 1
     is_last: bool = False
+    waits: dict[int, float] | None = None  # set when the bookings are made
+    settled: list[Result] = []  # results that are archived, with the places of their records
+    payloads: list[Payload] = []
+    revisits: int = 0
+    is_durable: bool = False
+    is_counted: bool = False
 
 
 class Reply(msgspec.Struct, kw_only=True):
@@ -108,15 +118,12 @@ class Desk:
 
     def work_off(self, batch: Batch) -> Reply:
         reply = Reply()
-        self._open_gates(batch, reply)
-        settled = [self._archived(result, reply) for result in batch.results]
-        if batch.results:
-            self.writer.sync()
-            self._remember(settled)
-            self._count_pages(batch.results)
+        reply.waits = self._open_gates(batch)
+        self._archive(batch)
+        reply.revisits = batch.revisits
         links = self._sorted_out(link for result in batch.results for link in result.links)
         links += self.mail.receive()
-        self._commit([pair[0] for pair in settled], links, reply)
+        self._commit(batch.settled, links, reply)
         self.mail.settle()
         self._extend(batch.tokens, reply)
         if batch.turns:
@@ -127,18 +134,34 @@ class Desk:
         reply.mail_is_empty = self.mail.is_empty()
         return reply
 
-    def _archived(self, result: Result, reply: Reply) -> tuple[Result, list[tuple[str, str, str, float]]]:
-        """The result with the place of its record in the visit, and the payloads that are new."""
-        place, new = None, []
+    def _archive(self, batch: Batch) -> None:
+        """Durably. What a full disk took already it is not given again; all that a failed sync has lost, it is."""
+        for result in batch.results[len(batch.settled) :]:
+            batch.settled.append(self._archived(result, batch))
+        if batch.results and not batch.is_durable:
+            try:
+                self.writer.sync()
+            except WebmillError:
+                batch.settled, batch.payloads, batch.revisits = [], [], 0
+                raise
+            batch.is_durable = True
+        if batch.results and not batch.is_counted:
+            self.payloads.add(batch.payloads)
+            self._count_pages(batch.results)
+            batch.is_counted = True
+
+    def _archived(self, result: Result, batch: Batch) -> Result:
+        """With the place of its record in the visit."""
+        place, original = None, None
         for answer in result.answers:
             capture = self._deduplicated(answer.capture)
-            reply.revisits += capture.kind != "response"
             place = self.writer.append(capture)
-            if capture.original and capture.original.record_id:  # what a later revisit refers to
-                place = msgspec.structs.replace(place, record_id=capture.original.record_id)
-            if capture.kind == "response" and len(capture.exchange.response) > LEAST:
-                new.append((place.digest, place.record_id, capture.exchange.url, answer.sent))
-        return msgspec.structs.replace(result, outcome=_placed(result.outcome, place)), new
+            batch.revisits += capture.kind != "response"
+            own = Original(record_id=place.record_id, uri=capture.exchange.url, date=capture.exchange.date)
+            original = capture.original or own
+            if _can_be_referred_to(capture):
+                batch.payloads.append((place.digest, own))
+        return msgspec.structs.replace(result, outcome=_placed(result.outcome, place, original))
 
     def _deduplicated(self, capture: Capture) -> Capture:
         if capture.kind != "response" or capture.subset != "warc" or capture.exchange.truncated:
@@ -147,11 +170,6 @@ class Desk:
         payload = memoryview(response)[end_of_head(response) or len(response) :]
         original = self.payloads.find(digest.compute(payload)) if len(payload) >= LEAST else None
         return msgspec.structs.replace(capture, kind="identical", original=original) if original else capture
-
-    def _remember(self, settled: list[tuple[Result, list[tuple[str, str, str, float]]]]) -> None:
-        rows = [row for _, new in settled for row in new]
-        if rows:
-            self.payloads.add(rows)
 
     def _count_pages(self, results: list[Result]) -> None:
         pages = Counter(
@@ -192,12 +210,15 @@ class Desk:
             if result.token not in committed.lost
         )
 
-    def _open_gates(self, batch: Batch, reply: Reply) -> None:
-        """First come, first served."""
-        if batch.kept:
-            self.gates.correct(batch.kept, clock=self.clock)
-        if batch.bookings:
-            reply.waits = self.gates.book(batch.bookings, now=self.clock(), longest=self.manners.max_retry_after)
+    def _open_gates(self, batch: Batch) -> dict[int, float]:
+        """First come, first served: those who must wait, and until when."""
+        if batch.waits is None:
+            if batch.kept:
+                self.gates.correct(batch.kept, clock=self.clock)
+                batch.kept = []
+            longest = self.manners.max_retry_after
+            batch.waits = self.gates.book(batch.bookings, now=self.clock(), longest=longest) if batch.bookings else {}
+        return batch.waits
 
     def _extend(self, tokens: list[int], reply: Reply) -> None:
         now = self.clock()
@@ -241,15 +262,25 @@ def shard_of(url: str, shards: int) -> int:
     return int.from_bytes(blake2b(domain_of(url).encode(), digest_size=8).digest()) % shards
 
 
-def _placed(outcome: Outcome | None, place: Place | None) -> Outcome | None:
-    if not isinstance(outcome, Done) or place is None:
+def _can_be_referred_to(capture: Capture) -> bool:
+    """By the revisit record of a page that is the same: what is whole, is a page, and is in the index."""
+    exchange = capture.exchange
+    whole = capture.kind == "response" and capture.subset == "warc" and not exchange.truncated
+    return whole and len(exchange.response) > LEAST
+
+
+def _placed(outcome: Outcome | None, place: Place | None, original: Original | None) -> Outcome | None:
+    """`original` is what a later revisit of this URL will refer to."""
+    if not isinstance(outcome, Done) or place is None or original is None:
         return outcome
     visit = msgspec.structs.replace(
         outcome.visit,
         file=place.file,
         offset=place.offset,
         length=place.length,
-        record_id=outcome.visit.record_id or place.record_id,
+        record_id=original.record_id or place.record_id,
+        record_url=original.uri or "" if original.uri != outcome.visit.url else "",
+        record_time=original.date.timestamp() if original.date else 0.0,
         digest=place.digest or outcome.visit.digest,
     )
     return msgspec.structs.replace(outcome, visit=visit)

@@ -13,7 +13,7 @@ from webmill.infra.queue.base import Delivery, Message, Queue
 from webmill.model import Link
 
 AT_ONCE = 64  # letters taken in one go
-LINKS = 10_000  # in one letter
+LINKS = 5_000  # in one letter: 10 MB where each is as long as may be
 
 _decode = msgspec.msgpack.Decoder(list[Link]).decode
 

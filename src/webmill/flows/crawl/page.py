@@ -131,7 +131,8 @@ def capture_of(fetched: Fetched, item: Item, kind: Kind) -> Capture:
 
 
 def original_of(last: Visit) -> Original:
-    return Original(record_id=last.record_id, uri=last.url, date=datetime.fromtimestamp(last.time, UTC))
+    time = last.record_time or last.time
+    return Original(record_id=last.record_id, uri=last.record_url or last.url, date=datetime.fromtimestamp(time, UTC))
 
 
 def conditions(last: Visit | None) -> tuple[tuple[str, str], ...]:

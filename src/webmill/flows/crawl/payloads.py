@@ -12,6 +12,7 @@ from pathlib import Path
 from webmill.formats.warc_records import Original
 from webmill.infra.sqlite import Database, Schema
 
+Payload = tuple[str, Original]  # digest, and the record that has it
 LEAST = 256  # bytes: below that a revisit record is no shorter than the payload
 
 SCHEMA = Schema(
@@ -40,11 +41,12 @@ class Payloads:
         record_id, url, time = rows[0]
         return Original(record_id=record_id, uri=url, date=datetime.fromtimestamp(time, UTC))
 
-    def add(self, rows: list[tuple[str, str, str, float]]) -> None:
-        """(digest, record id, URL, time); the first of a digest stays."""
-        with self._database.write_relaxed() as run:
-            for row in rows:
-                run("INSERT INTO payload VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", row)
+    def add(self, payloads: list[Payload]) -> None:
+        """The first of a digest stays."""
+        rows = [(key, one.record_id, one.uri, one.date.timestamp()) for key, one in payloads if one.date]
+        if rows:
+            with self._database.write_relaxed():
+                self._database.many("INSERT INTO payload VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", rows)
 
     def close(self) -> None:
         self._database.close()

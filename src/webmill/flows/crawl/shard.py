@@ -42,7 +42,7 @@ class Shard:
         self._numbers = count()  # of bookings
         self._items: Counter[int] = Counter()  # in hand, by turn
         self._something = asyncio.Event()
-        self._stopping = False
+        self._stopping, self._grace = False, GRACE
         self._told: tuple[object, ...] = ()
         self._told_at = 0.0
         self._wake: float | None = 0.0
@@ -62,8 +62,8 @@ class Shard:
         self.snapshot.revoked += 1
         self._something.set()
 
-    def stop(self) -> None:
-        self._stopping = True
+    def stop(self, *, grace: float = GRACE) -> None:
+        self._stopping, self._grace = True, grace
         self._something.set()
 
     # --- the loop ---
@@ -201,7 +201,7 @@ class Shard:
             if not future.done():
                 future.set_result(self._clock())  # not now
         if tasks:
-            await asyncio.wait([task for _, task in tasks], timeout=GRACE)
+            await asyncio.wait([task for _, task in tasks], timeout=self._grace)
         for _, task in tasks:
             task.cancel()
         await asyncio.gather(*(task for _, task in tasks), return_exceptions=True)

@@ -22,7 +22,7 @@ from webmill.infra.queue.base import Message, Queue
 from webmill.model import Link
 
 SHARDS = 256  # at most
-AT_ONCE = 5000  # seeds in one letter
+AT_ONCE = 1000  # seeds in one letter
 
 
 class Layout(msgspec.Struct, frozen=True):
@@ -70,6 +70,7 @@ def crawl(
             end = crew.run()
         finally:
             status.write(crew.total(), end=end)
+            repairs += recover(options.collection)  # files of processes that died on the way
             write_paths(options.collection)
         return Report(end=end, total=crew.total(), seconds=time.monotonic() - started, seeds=given, repairs=repairs)
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
-from webmill.errors import Conflict, NotFound
+from webmill.errors import Conflict, NotFound, Unavailable
 from webmill.flows.crawl.snapshot import Snapshot
 from webmill.infra import atomic
 from webmill.infra.lock import exclusive
+
+log = logging.getLogger(__name__)
 
 EVERY = 2.0
 FILE = "status.json"
@@ -33,13 +37,16 @@ class StatusFile:
         self._next = 0.0
 
     def show(self, seen: Snapshot) -> None:
-        if self._clock() >= self._next:
+        if time.monotonic() >= self._next:
             self.write(seen)
-            self._next = self._clock() + EVERY
+            self._next = time.monotonic() + EVERY
 
     def write(self, seen: Snapshot, *, end: str = "") -> None:
         status = Status(time=self._clock(), name=self._name, started=self._started, end=end, total=seen)
-        atomic.write_bytes(self._path, msgspec.json.encode(status) + b"\n")
+        try:
+            atomic.write_bytes(self._path, msgspec.json.encode(status) + b"\n")
+        except Unavailable as error:  # the crawl waits for room on the disk; this need not be kept
+            log.warning("no status written", extra={"why": str(error)})
 
 
 def read_status(folder: Path) -> Status:

@@ -175,7 +175,6 @@ class Visitor:
             time=asked.sent,
             status=fetched.head.status,
             depth=item.depth,
-            record_id=same.record_id if same else "",
             digest=same.digest if same else "",
             etag=(headers.get("ETag") or (same.etag if same else ""))[:500],
             modified=(headers.get("Last-Modified") or (same.modified if same else ""))[:100],

@@ -106,6 +106,11 @@ class SqliteQueue:
         rows = self._database.read("SELECT value FROM mark WHERE name = ?", (name,))
         return rows[0][0] if rows else None
 
+    def end_leases(self) -> None:
+        """For a caller who knows that no holder lives: what they held is ready again, at its old place."""
+        with self._database.write() as run:
+            run("UPDATE message SET state = 0, due = NULL, token = NULL WHERE state = 1")
+
     def consume(self, *, prefetch: int = 1) -> SqliteConsumer:
         return SqliteConsumer(self, prefetch=prefetch)
 

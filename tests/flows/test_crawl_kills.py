@@ -1,0 +1,174 @@
+"""A crawl is killed with -9 again and again: all of it, its parent, or one of its processes; and goes on each time.
+
+nginx, which knows nothing of it, keeps the log. WEBMILL_TEST_KILLS says how many kills (50 is a good number).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.faults import COMPILER, needs_killer
+from tests.flows.crawling import (
+    Setup,
+    captures,
+    check_records,
+    children,
+    counts,
+    crawl,
+    most_at_once,
+    seen_by,
+    smallest_gaps,
+    start,
+    visits,
+)
+from tests.services.nginx import Nginx
+from webmill.flows.crawl.options import Limits, Rules
+
+KILLS = int(os.environ.get("WEBMILL_TEST_KILLS", "6"))
+SEED = int(os.environ.get("WEBMILL_TEST_SEED", "11"))
+DELAY = 0.3
+SHORTEST = 0.6 * DELAY  # that a gap may look like to a server on a busy machine
+HOSTS, PAGES = 24, 10
+PATIENCE = 300.0
+pytestmark = [pytest.mark.server("nginx"), pytest.mark.slow, needs_killer]
+Start = Callable[..., Nginx]
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    memory = Path("/dev/shm")
+    base = Path(tempfile.mkdtemp(prefix="webmill-test-", dir=memory if memory.is_dir() else None))
+    yield base / "collection"
+    shutil.rmtree(base)
+
+
+@pytest.fixture(scope="session")
+def wall_clock(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    library = tmp_path_factory.mktemp("wall-clock") / "wall_clock.so"
+    source = Path(__file__).parent.parent / "faults" / "wall_clock.c"
+    command = [str(COMPILER), "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", str(library), str(source), "-ldl"]
+    subprocess.run(command, check=True)
+    return library
+
+
+class Site:
+    """Pages that lead to each other and to the next host, which belongs to another process maybe."""
+
+    def __init__(self, nginx: Start, folder: Path, *, hosts: int = HOSTS, pages: int = PAGES) -> None:
+        names = [f"www.d{number}.test" for number in range(hosts)]
+        self.urls: set[str] = set()
+        for number, name in enumerate(names):
+            (folder / name).mkdir()
+            for page in range(pages):
+                links = [f"/{(page + step) % pages}.html" for step in (1, 3)]
+                links.append(f"http://{names[(number + 1) % hosts]}/{page}.html")
+                text = "".join(f'<a href="{link}">{link}</a>' for link in links)
+                filler = f"{name} {page} " * 40
+                (folder / name / f"{page}.html").write_text(f"<html><body>{filler}{text}</body></html>")
+                self.urls.add(f"http://{name}/{page}.html")
+        addresses = {name: f"127.0.5.{number + 1}" for number, name in enumerate(names)}
+        self.server = nginx(hosts={name: folder / name for name in names}, addresses=addresses)
+        self.setup = Setup(
+            seeds=(f"http://{names[0]}/0.html",),
+            resolve={name: (address, self.server.port) for name, address in addresses.items()},
+            processes=2,
+            delay=DELAY,
+            window=1.5,
+            rules=Rules(scope="any", sitemaps=False),
+        )
+
+
+def run_killed(root: Path, setup: Setup, dice: random.Random, environments: list[dict[str, str]]) -> list[str]:
+    """Until it ends by itself; what was killed."""
+    killed: list[str] = []
+    deadline = time.monotonic() + PATIENCE + 20 * KILLS
+    while True:
+        assert time.monotonic() < deadline, f"it does not end: {killed}"
+        process = start(root, setup, environment={**os.environ, **dice.choice(environments)})
+        while len(killed) < KILLS:
+            try:
+                process.wait(dice.uniform(0.3, 4.0))
+                break
+            except subprocess.TimeoutExpired:
+                killed.append(kill(process, dice))
+                if killed[-1] != "child":
+                    break
+        if process.wait(PATIENCE) != -signal.SIGKILL:
+            assert process.returncode == 0, (root.parent / "err").read_text()[-3000:]
+            print(f"seed {SEED}, {len(killed)} kills: {killed}; {(root.parent / 'out').read_text().strip()}")
+            return killed
+
+
+def kill(process: subprocess.Popen[bytes], dice: random.Random) -> str:
+    kind, shards = dice.choice(["group", "parent", "child"]), children(process.pid)
+    if kind == "child" and shards:
+        os.kill(dice.choice(shards), signal.SIGKILL)
+        return "child"
+    if kind == "group":
+        os.killpg(process.pid, signal.SIGKILL)
+        return "group"
+    process.kill()
+    return "parent"
+
+
+def judge(site: Site, root: Path, killed: list[str], expected: set[str]) -> None:
+    seen = seen_by(site.server.log())
+    known = visits(root)
+    assert {url for url, visit in known.items() if visit.status == 200} == expected
+    check_records(root)
+    assert {url for _, url, _ in captures(root)} >= expected
+    assert not list(root.rglob("*.open"))
+    asked = counts(seen)
+    assert max(asked.values()) <= 1 + len(killed)
+    extra = sum(asked.values()) - len(asked)
+    assert extra <= len(killed) * HOSTS
+    gaps = smallest_gaps(seen, by="host")
+    assert min(gaps.values()) >= SHORTEST, (gaps, killed)
+    print(f"{len(seen)} requests, {extra} of them again; smallest gap {min(gaps.values()):.3f} s")
+
+
+def test_undisturbed_every_page_is_asked_for_once(root: Path, nginx: Start, tmp_path: Path) -> None:
+    site = Site(nginx, tmp_path)
+    report = crawl(root, site.setup)
+    assert report.end == "finished"
+    judge(site, root, [], site.urls)
+    seen = seen_by(site.server.log())
+    assert set(counts(seen).values()) == {1}
+    assert most_at_once(seen) == 1
+
+
+def test_killed_again_and_again_it_gets_all_and_stays_polite(root: Path, nginx: Start, tmp_path: Path) -> None:
+    site = Site(nginx, tmp_path)
+    killed = run_killed(root, site.setup, random.Random(SEED), [{}])
+    judge(site, root, killed, site.urls)
+
+
+def test_killed_while_the_wall_clock_jumps_it_gets_all_and_stays_polite(
+    root: Path, nginx: Start, tmp_path: Path, wall_clock: Path
+) -> None:
+    site = Site(nginx, tmp_path)
+    jumps = [{"LD_PRELOAD": str(wall_clock), "WALL_CLOCK_SHIFT": str(days * 86400)} for days in (-1, 0, 1)]
+    killed = run_killed(root, site.setup, random.Random(SEED + 1), jumps)
+    judge(site, root, killed, site.urls)
+
+
+def test_killed_again_and_again_it_archives_exactly_as_many_pages_as_it_may(
+    root: Path, nginx: Start, tmp_path: Path
+) -> None:
+    site = Site(nginx, tmp_path)
+    setup = msgspec.structs.replace(site.setup, limits=Limits(retry_wait=0.2, pages=100))
+    killed = run_killed(root, setup, random.Random(SEED + 2), [{}])
+    pages = {url for url, visit in visits(root).items() if visit.status == 200}
+    assert len(pages) == 100
+    judge(site, root, killed, pages)
