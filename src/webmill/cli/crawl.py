@@ -44,7 +44,7 @@ ENDS = {
     epilog="""\b
 Examples:
   webmill crawl news/ https://example.com/ --contact me@example.org
-  webmill crawl news/ --seeds sites.txt --scope domain --max-pages 10000 --contact me@example.org
+  webmill crawl news/ --seeds sites.txt --scope domain --max-pages 10000
   webmill crawl news/                # go on where it stopped, with the same flags
   webmill crawl news/ --refresh      # visit pages again, for ever
 
