@@ -45,7 +45,7 @@ ENDS = {
 Examples:
   webmill crawl news/ https://example.com/ --contact me@example.org
   webmill crawl news/ --seeds sites.txt --scope domain --max-pages 10000
-  webmill crawl news/                # go on where it stopped, with the same flags
+  webmill crawl news/                # go on, with the same flags
   webmill crawl news/ --refresh      # visit pages again, for ever
 
 Stop it with Ctrl-C, or kill it: run it again to go on. Then: webmill index news/"""

@@ -42,7 +42,7 @@ Examples:
 
 \b
 Files are OUT/RUN/part-FIRST-LAST.parquet, with a row for each capture.
-Batches that are in no file yet lie in OUT/spool. Several of these commands may
+Batches that are in no file yet lie in OUT/spool. Several of these may
 share a queue and an output. Killed anywhere, nothing is lost or there twice.
 Exit code 3: done, but batches were buried; `webmill cc dead list` says why."""
 )
