@@ -8,7 +8,7 @@ from crawlee import ConcurrencySettings
 from crawlee.configuration import Configuration
 from crawlee.crawlers import ParselCrawler, ParselCrawlingContext
 from crawlee.storage_clients import MemoryStorageClient
-from start import arguments, tell_start
+from told import arguments
 
 
 async def main() -> None:
@@ -28,7 +28,6 @@ async def main() -> None:
     async def handle(context: ParselCrawlingContext) -> None:
         await context.enqueue_links(strategy="all")
 
-    tell_start(options.started)
     await crawler.run(options.seeds.read_text().split())
 
 

@@ -8,7 +8,7 @@ from io import BytesIO
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler, CrawlerProcess
 from scrapy.http import HtmlResponse, Response
-from start import arguments, tell_start
+from told import arguments
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
@@ -78,5 +78,4 @@ class Pages(Spider):
 
 process = CrawlerProcess(SETTINGS)
 process.crawl(Pages)
-tell_start(OPTIONS.started)
 process.start()
