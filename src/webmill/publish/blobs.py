@@ -1,0 +1,136 @@
+"""Content under its hash. A blob is written once; one that was damaged is put right when its content comes again.
+
+Canonical JSON: keys sorted, no spaces, UTF-8, no NaN or infinities. Equal content has equal bytes, so an equal hash.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from webmill.errors import BadInput, Conflict, NotFound
+from webmill.infra.storage.base import Absent, Readable, Storage
+from webmill.publish.places import blob_key, sha256, trash_key
+
+Json: TypeAlias = Mapping[str, "Json"] | Sequence["Json"] | str | int | float | bool | None
+
+SAMPLE = 0.01  # of the blobs that are there already, this part is read and hashed
+
+
+class Tally(msgspec.Struct):
+    """What became of the blobs that were put."""
+
+    written: int = 0
+    written_bytes: int = 0
+    present: int = 0
+    repaired: int = 0
+
+
+def canonical(content: Json) -> bytes:
+    try:
+        text = json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return text.encode()
+    except (TypeError, ValueError, RecursionError) as error:  # UnicodeEncodeError is a ValueError
+        raise BadInput(f"no JSON can hold this: {error}", reason="bad_content") from error
+
+
+class Blobs:
+    """May be used by many threads. `sample`: how many of the blobs already there are read to check their hash."""
+
+    def __init__(self, storage: Storage, *, sample: float = SAMPLE, dice: random.Random | None = None) -> None:
+        self.tally = Tally()
+        self._storage = storage
+        self._sample = sample
+        self._dice = dice or random.Random()  # noqa: S311  a sample, no secret
+        self._lock = threading.Lock()
+        self._seen: tuple[str, bytes] | None = None  # the last one that was there already
+
+    def put(self, content: Json) -> str:
+        """The hash of the content, which is there, whole and durable, when this returns."""
+        return self.put_bytes(canonical(content))
+
+    def put_bytes(self, data: bytes) -> str:
+        hash_ = sha256(data)
+        self._count(self._store(blob_key(hash_), data), size=len(data))
+        return hash_
+
+    def get(self, hash_: str) -> bytes:
+        """Checked. `NotFound`, or `BadInput` (`corrupt_blob`)."""
+        return read_blob(self._storage, hash_)
+
+    def settle(self) -> None:
+        """Before you rely on blobs that were there already: another publisher may have died, or the power may go,
+        between its making the name and syncing the folder. A write that finds the name taken syncs it (see `write`).
+        """
+        if self._seen:
+            try:
+                self._storage.write(*self._seen, condition=Absent())
+            except Conflict:
+                pass
+
+    def is_there(self, hash_: str) -> bool:
+        """Looks in the trash too, and puts back what it finds there."""
+        try:
+            self._storage.stat(blob_key(hash_))
+        except NotFound:
+            return restore(self._storage, hash_)
+        return True
+
+    def _store(self, key: str, data: bytes) -> str:
+        size = self._size(key)
+        if size is None:
+            try:
+                self._storage.write(key, data, condition=Absent())
+            except Conflict:
+                size = self._size(key)  # another publisher was first
+            else:
+                return "written"
+        if size == len(data) and not self._is_rotten(key, data):
+            self._seen = key, data
+            return "present"
+        # Whoever writes this key writes these bytes: no condition is needed.
+        self._storage.write(key, data)
+        return "repaired"
+
+    def _size(self, key: str) -> int | None:
+        try:
+            return self._storage.stat(key).size
+        except NotFound:
+            return None
+
+    def _is_rotten(self, key: str, data: bytes) -> bool:
+        return self._dice.random() < self._sample and self._storage.read(key) != data
+
+    def _count(self, what: str, *, size: int) -> None:
+        with self._lock:
+            setattr(self.tally, what, getattr(self.tally, what) + 1)
+            if what != "present":
+                self.tally.written_bytes += size
+
+
+def read_blob(storage: Readable, hash_: str) -> bytes:
+    key = blob_key(hash_)
+    return _checked(storage.read(key), hash_, key=key)
+
+
+def restore(storage: Storage, hash_: str, *, mirrors: Sequence[Readable] = ()) -> bool:
+    """Puts a blob back from the trash or from a storage that has it too; whether one of them had it whole."""
+    for place, key in [(storage, trash_key(hash_)), *((mirror, blob_key(hash_)) for mirror in mirrors)]:
+        try:
+            data = _checked(place.read(key), hash_, key=key)
+        except (NotFound, BadInput):
+            continue
+        storage.write(blob_key(hash_), data)
+        return True
+    return False
+
+
+def _checked(data: bytes, hash_: str, *, key: str) -> bytes:
+    if sha256(data) != hash_:
+        raise BadInput(f"{len(data)} bytes that hash to something else", reason="corrupt_blob", source=key)
+    return data

@@ -1,0 +1,78 @@
+"""What changed between two versions: a merge of two sorted streams. Shards that both have are not read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from webmill.infra.storage.base import Readable
+from webmill.publish.nouns import Index, Item
+from webmill.publish.shards import items_of
+
+Change: TypeAlias = Literal["added", "changed", "relabelled", "removed"]
+CHANGES: tuple[Change, ...] = ("added", "changed", "relabelled", "removed")
+
+
+class Difference(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """`changed`: other content. `relabelled`: the same content with another source, facets or metadata.
+
+    Turning stale or fresh is no change: nothing is known to have happened to the item.
+    """
+
+    change: Change
+    id: str
+    old: str | None = None
+    new: str | None = None
+
+
+def diff_indexes(storage: Readable, old: Index | None, new: Index) -> Iterator[Difference]:
+    """In the order of ids."""
+    if old is None:
+        return diff_items((), items_of(storage, new))
+    # A shard that both have holds the same items in both, and an id is in one shard only: without it the rest is
+    # still sorted and still pairs up.
+    shared = {shard.hash for shard in old.shards or ()} & {shard.hash for shard in new.shards or ()}
+    return diff_items(items_of(storage, _without(old, shared)), items_of(storage, _without(new, shared)))
+
+
+def _without(index: Index, shared: set[str]) -> Index:
+    if index.shards is None:
+        return index
+    return Index(index.count, shards=tuple(shard for shard in index.shards if shard.hash not in shared))
+
+
+def diff_items(old: Iterable[Item], new: Iterable[Item]) -> Iterator[Difference]:
+    olds, news = iter(old), iter(new)
+    was, now = next(olds, None), next(news, None)
+    while was or now:
+        order = _compare(was, now)
+        if order < 0:
+            assert was
+            yield Difference("removed", was.id, old=was.hash)
+        elif order > 0:
+            assert now
+            yield Difference("added", now.id, new=now.hash)
+        else:
+            assert was
+            assert now
+            yield from _changes(was, now)
+        if order <= 0:
+            was = next(olds, None)
+        if order >= 0:
+            now = next(news, None)
+
+
+def _compare(was: Item | None, now: Item | None) -> int:
+    if was is None or now is None:
+        return 1 if was is None else -1
+    # Text compares by code points, which is the order of UTF-8 too.
+    return (was.id > now.id) - (was.id < now.id)
+
+
+def _changes(was: Item, now: Item) -> Iterator[Difference]:
+    if was.hash != now.hash:
+        yield Difference("changed", was.id, old=was.hash, new=now.hash)
+    elif (was.source, was.facets, was.metadata) != (now.source, now.facets, now.metadata):
+        yield Difference("relabelled", was.id, old=was.hash, new=now.hash)

@@ -1,0 +1,105 @@
+"""The items of a new version: what this run has found, and what is kept of the version before for what failed."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from itertools import groupby
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+
+from webmill.publish.nouns import Item, Problem, encode
+from webmill.publish.rows import Row, read_rows, write_rows
+
+_FRESH, _KEPT = 0, 1
+Ranked: TypeAlias = tuple[bytes, int, bytes]
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A line of `meta/sources.json`. `since` is when its stale items were last seen."""
+
+    source: str
+    status: str  # fresh, stale (some items are kept from before), missing (failed, and nothing was there)
+    items: int
+    stale: int = 0
+    since: datetime | None = None
+
+
+class Keep(msgspec.Struct, frozen=True):
+    """What failed, and is therefore taken over: whole sources, and single items."""
+
+    sources: set[str]
+    items: set[str]
+
+    def stale(self, previous: Iterable[Item], *, at: datetime) -> Iterator[Item]:
+        """`at`: when the previous version was made, and they were seen last. An age would change every version."""
+        for item in previous:
+            if item.source in self.sources or item.id in self.items:
+                yield item if item.stale_since else msgspec.structs.replace(item, stale_since=at)
+
+
+class Gathered:
+    """All rows of the new version in a file, in order, and what was counted on the way."""
+
+    def __init__(self, path: Path, *, facets: Iterable[str]) -> None:
+        self.count = self.fresh = self.merged = 0
+        self.problems: list[Problem] = []
+        self.facets: dict[str, Counter[str]] = {facet: Counter() for facet in facets}
+        self._path = path
+        self._items: Counter[str] = Counter()
+        self._stale: Counter[str] = Counter()
+        self._since: dict[str, datetime] = {}
+
+    @property
+    def stale(self) -> int:
+        return self.count - self.fresh
+
+    def rows(self) -> Iterator[Row]:
+        return read_rows(self._path)
+
+    def fill(self, fresh: Iterable[Row], kept: Iterable[Item]) -> None:
+        write_rows(self._path, self._chosen(fresh, kept))
+
+    def sources(self, failed: set[str]) -> list[Source]:
+        return [self._source(name, failed) for name in sorted(self._items.keys() | failed)]
+
+    def _chosen(self, fresh: Iterable[Row], kept: Iterable[Item]) -> Iterator[Row]:
+        """Of one id a fresh item before a kept one; of several fresh ones the first in the order of their bytes."""
+        found: Iterator[Ranked] = ((key, _FRESH, line) for key, line in fresh)
+        stale: Iterator[Ranked] = ((item.id.encode(), _KEPT, encode(item)) for item in kept)
+        for key, group in groupby(heapq.merge(found, stale), key=lambda row: row[0]):
+            _, rank, line = next(group)
+            self._note(msgspec.json.decode(line, type=Item), rank)
+            before = line
+            for _, other_rank, other in group:  # noqa: B031  what `next` left of it
+                if other == before:
+                    self.merged += 1
+                elif other_rank == _FRESH:
+                    self._note_duplicate(other)
+                before = other
+            yield key, line
+
+    def _note(self, item: Item, rank: int) -> None:
+        self.count += 1
+        self.fresh += rank == _FRESH
+        self._items[item.source] += 1
+        if item.stale_since:
+            self._stale[item.source] += 1
+            self._since[item.source] = min(item.stale_since, self._since.get(item.source, item.stale_since))
+        for facet, counts in self.facets.items():
+            if facet in item.facets:
+                counts[item.facets[facet]] += 1
+
+    def _note_duplicate(self, other: bytes) -> None:
+        item = msgspec.json.decode(other, type=Item)
+        message = f"left out: another item has the same id; this one's content is {item.hash}"
+        self.problems.append(Problem(stage="duplicate", source=item.source, item=item.id, message=message))
+
+    def _source(self, name: str, failed: set[str]) -> Source:
+        stale = self._stale[name]
+        status = "stale" if stale else "missing" if name in failed else "fresh"
+        return Source(source=name, status=status, items=self._items[name], stale=stale, since=self._since.get(name))

@@ -1,0 +1,163 @@
+"""The history: one record after the other, each created only if absent, so that it is a line whoever writes.
+
+Record N+1 can only be written by one who has seen record N. That is the point of no return of a publication, and it
+is also the fence of gc: gc writes a "retire" record before it takes anything away, so a publisher that slept through
+it cannot commit what may be gone. Every record tells what is live; `latest.json` is a copy of the last one, and
+whoever finds it behind moves it on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+import msgspec
+
+from webmill.errors import BadInput, Conflict, NotFound, Unavailable
+from webmill.infra.storage.base import Absent, Readable, Storage
+from webmill.publish import pointer
+from webmill.publish.nouns import Commit, Kind, Version, decode, encode
+from webmill.publish.places import HISTORY, check_version, record_key, sha256
+
+
+class Record(msgspec.Struct, frozen=True):
+    commit: Commit
+    hash: str
+
+
+def head(storage: Storage) -> Record | None:
+    """The last record; None before the first publication. Heals `latest.json` when its writer died too early."""
+    last = _pointed(storage)
+    behind = last is None
+    last = last or _listed(storage)
+    while last and (following := _read(storage, last.commit.sequence + 1)):
+        last, behind = following, True
+    if last and behind:
+        pointer.advance(storage, last.commit)
+    return last
+
+
+def live(storage: Readable) -> Version:
+    """What a reader should show. Needs no right to write: follows the records that `latest.json` is behind."""
+    record = read_record(storage, pointer.read_pointer(storage).sequence)
+    while following := _read(storage, record.commit.sequence + 1):
+        record = following
+    return record.commit.live
+
+
+def append(
+    storage: Storage, before: Record | None, *, kind: Kind, at: datetime, live: Version, kept: tuple[Version, ...] = ()
+) -> Record:
+    """`Conflict` when somebody else has written a record since `before`."""
+    commit = Commit(
+        sequence=before.commit.sequence + 1 if before else 1,
+        kind=kind,
+        at=at,
+        live=live,
+        parent=before.hash if before else None,
+        kept=kept if kind == "retire" else None,
+    )
+    data = encode(commit)
+    _create(storage, record_key(commit.sequence), data)
+    pointer.advance(storage, commit)
+    return Record(commit, sha256(data))
+
+
+def records(storage: Readable, last: Record) -> Iterator[Record]:
+    """From the last one back to the last "retire", which tells all that was there before it."""
+    yield last
+    while last.commit.kind != "retire" and last.commit.sequence > 1:
+        last = read_record(storage, last.commit.sequence - 1)
+        yield last
+
+
+def versions(storage: Readable, last: Record) -> list[Version]:
+    """What is still there, in the order of publication. `until` is None for the live one."""
+    found: dict[str, Version] = {}
+    before: Version | None = None
+    for record in reversed([*records(storage, last)]):
+        commit = record.commit
+        found.update({version.version: version for version in commit.kept or ()})
+        if before and before.version != commit.live.version:
+            found[before.version] = msgspec.structs.replace(before, until=commit.at)
+        before = msgspec.structs.replace(commit.live, until=None)
+        found[before.version] = before
+    return sorted(found.values(), key=lambda version: version.sequence)
+
+
+def find_version(storage: Storage, version: str) -> Version:
+    """`NotFound` when there is none of this name, or gc has retired it."""
+    return _find(storage, head(storage), version)
+
+
+def roll_back(storage: Storage, version: str, *, at: datetime) -> Record:
+    """Makes an old version the live one, by a new record. `Conflict` when something was committed meanwhile."""
+    last = head(storage)
+    target = _find(storage, last, version)
+    return append(storage, last, kind="rollback", at=at, live=msgspec.structs.replace(target, until=None))
+
+
+def _find(storage: Storage, last: Record | None, version: str) -> Version:
+    check_version(version)
+    for known in versions(storage, last) if last else ():
+        if known.version == version:
+            return known
+    raise NotFound(f"no version {version}: there is none of this name, or gc has removed it")
+
+
+def has_retired_since(storage: Storage, last: Record | None, *, floor: int) -> bool:
+    """Whether gc may have taken something away after the record `floor`."""
+    while last and last.commit.sequence > floor:
+        if last.commit.kind == "retire":
+            return True
+        last = read_record(storage, last.commit.sequence - 1) if last.commit.sequence > 1 else None
+    return False
+
+
+def read_record(storage: Readable, sequence: int) -> Record:
+    record = _read(storage, sequence)
+    if not record:
+        raise BadInput("a record of the history is missing", reason="broken_history", source=record_key(sequence))
+    return record
+
+
+def _read(storage: Readable, sequence: int) -> Record | None:
+    key = record_key(sequence)
+    try:
+        data = storage.read(key)
+    except NotFound:
+        return None
+    return Record(decode(data, Commit, source=key), sha256(data))
+
+
+def _pointed(storage: Readable) -> Record | None:
+    try:
+        sequence = pointer.read_pointer(storage).sequence
+    except (NotFound, BadInput):
+        return None
+    return read_record(storage, sequence)
+
+
+def _listed(storage: Storage) -> Record | None:
+    last = max((stat.key for stat in storage.list(HISTORY)), default=None)
+    return read_record(storage, _sequence_of(last)) if last else None
+
+
+def _sequence_of(key: str) -> int:
+    name = key.removeprefix(HISTORY).removesuffix(".json")
+    if not name.isdecimal() or record_key(int(name)) != key:
+        raise BadInput("not a record of the history", reason="broken_history", source=key)
+    return int(name)
+
+
+def _create(storage: Storage, key: str, data: bytes) -> None:
+    """After `Unavailable` the write may have happened, and after a retry below us `Conflict` may mean ourselves."""
+    try:
+        storage.write(key, data, condition=Absent())
+    except (Conflict, Unavailable) as error:
+        try:
+            there = storage.read(key)
+        except NotFound:
+            raise error from None
+        if there != data:
+            raise Conflict(f"{key}: somebody else has committed since you looked") from error

@@ -1,0 +1,184 @@
+"""Leases: who is at work in this storage, so that gc and publishers stay out of each other's way.
+
+A publisher writes its lease, then reads the head of the history (its floor), then looks for a running gc. gc writes
+its own lease and its "retire" record, then looks for publishers. Whatever the interleaving, one of them sees the
+other, or the publisher is fenced: a "retire" above its floor makes it look again at every blob before it commits.
+
+No clock is trusted with safety. A lease that was thought to be over wrongly (a paused process, a clock that jumped)
+costs the publisher a second look; it never costs a blob. Ages are differences of times that the store itself gave.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+
+import msgspec
+
+from webmill.errors import BadInput, Conflict, NotFound, Unavailable
+from webmill.infra.storage.base import Absent, Matches, Stat, Storage
+from webmill.publish import history
+from webmill.publish.holder import Holder, is_running
+from webmill.publish.nouns import decode, encode
+from webmill.publish.places import LEASES, check_run
+
+TTL = timedelta(minutes=15)  # a lease is renewed at a third of it
+PATIENCE = 60.0  # seconds a publisher waits for gc
+_POLL = 0.2
+_GC = f"{LEASES}gc.json"
+_CLOCK = f"{LEASES}clock.json"
+_PUBLISHERS = f"{LEASES}run-"
+
+
+class Lease(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    run: str
+    floor: int = 0  # the head of the history when it was taken
+    holder: Holder | None = None  # None: the run is not one process; only time tells
+    released: bool = False
+
+
+def key_of(run: str) -> str:
+    return f"{_PUBLISHERS}{check_run(run)}.json"
+
+
+# --- publishers ---
+
+
+def take(
+    storage: Storage,
+    run: str,
+    *,
+    holder: Holder | None = None,
+    ttl: timedelta = TTL,
+    patience: float = PATIENCE,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Lease:
+    """From its return until `drop`, nothing that is there is taken away. `Unavailable` when gc does not end in time."""
+    waited = 0.0
+    while True:
+        storage.write(key_of(run), encode(Lease(run=run, holder=holder)))
+        last = history.head(storage)
+        if not _gc_is_running(storage, since=storage.stat(key_of(run)), ttl=ttl):
+            break
+        if waited >= patience:
+            drop(storage, run)
+            raise Unavailable("gc is at work here: try again when it is done", retry_after=30)
+        sleep(_POLL)
+        waited += _POLL
+    lease = Lease(run=run, floor=last.commit.sequence if last else 0, holder=holder)
+    storage.write(key_of(run), encode(lease))
+    return lease
+
+
+def renew(storage: Storage, run: str) -> None:
+    """Any process of the run may do this. One that gc has given up is not revived: its run will be fenced."""
+    lease = find(storage, run)
+    if lease:
+        storage.write(key_of(run), encode(lease))
+
+
+def find(storage: Storage, run: str) -> Lease | None:
+    found = _look(storage, key_of(run))
+    return found[0] if found else None
+
+
+def drop(storage: Storage, run: str) -> None:
+    storage.delete(key_of(run))
+
+
+def _gc_is_running(storage: Storage, *, since: Stat, ttl: timedelta) -> bool:
+    """A gc that is paused for longer than its lease does not hold publishers up: see gc on what it does then."""
+    found = _look(storage, _GC)
+    return found is not None and _may_collect(*found, now=_modified(since), ttl=ttl)
+
+
+def _may_collect(lease: Lease, stat: Stat, *, now: datetime, ttl: timedelta) -> bool:
+    alive = is_running(lease.holder) if lease.holder else None
+    return not lease.released and alive is not False and now - _modified(stat) < ttl
+
+
+# --- gc ---
+
+
+class GcLease:
+    """One gc at a time. `check` is `Conflict` when somebody else has taken over."""
+
+    def __init__(self, storage: Storage, lease: Lease, stat: Stat) -> None:
+        self._storage, self._lease, self._etag = storage, lease, stat.etag
+
+    def check(self) -> None:
+        """Renews it too."""
+        self._etag = self._storage.write(_GC, encode(self._lease), condition=Matches(self._etag)).etag
+
+    def now(self) -> datetime:
+        """The time of the store: that of our last renewal."""
+        return _modified(self._storage.stat(_GC))
+
+    def release(self) -> None:
+        """By a write with a condition: a delete has none, and could hit the lease of our successor."""
+        over = msgspec.structs.replace(self._lease, released=True)
+        try:
+            self._storage.write(_GC, encode(over), condition=Matches(self._etag))
+        except Conflict:
+            pass
+
+
+@contextmanager
+def collecting(storage: Storage, *, holder: Holder | None, ttl: timedelta = TTL) -> Iterator[GcLease]:
+    """`Conflict` when another gc is at work."""
+    lease = Lease(run=secrets.token_hex(8), holder=holder)
+    found = _look(storage, _GC)
+    if found and _may_collect(*found, now=_time_of_store(storage), ttl=ttl):
+        raise Conflict("another gc is at work here: wait for it, or stop it")
+    condition = Matches(found[1].etag) if found else Absent()
+    held = GcLease(storage, lease, storage.write(_GC, encode(lease), condition=condition))
+    try:
+        yield held
+    finally:
+        held.release()
+
+
+def publishers(storage: Storage, *, now: datetime, ttl: timedelta = TTL) -> tuple[list[Lease], list[str]]:
+    """Leases of publishers that may be at work, and the keys of those that are over."""
+    working: list[Lease] = []
+    over: list[str] = []
+    for key in [stat.key for stat in storage.list(_PUBLISHERS)]:
+        found = _look(storage, key)
+        if found and _is_live(*found, now=now, ttl=ttl):
+            working.append(found[0])
+        elif found:
+            over.append(key)
+    return working, over
+
+
+def _is_live(lease: Lease, stat: Stat, *, now: datetime, ttl: timedelta) -> bool:
+    """A process that can be seen is believed more than any clock: paused for a week, it is still there."""
+    alive = is_running(lease.holder) if lease.holder else None
+    return now - _modified(stat) < ttl if alive is None else alive
+
+
+def _look(storage: Storage, key: str) -> tuple[Lease, Stat] | None:
+    """A lease and its etag and time, of one and the same value."""
+    try:
+        stat = storage.stat(key)
+        return decode(storage.read(key, etag=stat.etag), Lease, source=key), stat
+    except NotFound:
+        return None
+    except Conflict:
+        return _look(storage, key)
+    except BadInput:
+        return Lease(run="damaged"), stat  # held by nobody knows whom, until its time is over
+
+
+def _time_of_store(storage: Storage) -> datetime:
+    storage.write(_CLOCK, b"{}")
+    return _modified(storage.stat(_CLOCK))
+
+
+def _modified(stat: Stat) -> datetime:
+    if stat.modified is None:
+        raise BadInput("the store tells no time for it", reason="no_time", source=stat.key)
+    return stat.modified

@@ -1,0 +1,85 @@
+"""The files of a version: written one by one, listed with size and hash, sealed by the manifest. And read again."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+from pathlib import Path
+
+from webmill.errors import BadInput, NotFound
+from webmill.infra.atomic import os_errors
+from webmill.infra.storage.base import Readable, Storage, chunks_of
+from webmill.publish.nouns import Entry, Index, Manifest, Version, decode, encode
+from webmill.publish.places import MANIFEST, sha256, version_folder
+from webmill.publish.shards import read_index
+
+ALL = "index/all.json"
+
+
+class VersionFiles:
+    """The folder of a version in the making. Its name is ours alone: nobody sees it before the commit."""
+
+    def __init__(self, storage: Storage, version: str) -> None:
+        self.version = version
+        self._storage = storage
+        self._folder = version_folder(version)
+        self._entries: list[Entry] = []
+
+    def write(self, key: str, data: bytes | Path) -> None:
+        size = self._storage.write(self._folder + key, data).size
+        self._entries.append(Entry(key, size, _sha256(data)))
+
+    def seal(self, *, sequence: int, parent: str | None, at: datetime, count: int) -> Version:
+        files = tuple(sorted(self._entries, key=lambda entry: entry.key))
+        data = encode(Manifest(version=self.version, parent=parent, created_at=at, count=count, files=files))
+        self._storage.write(self._folder + MANIFEST, data)
+        return Version(
+            version=self.version,
+            sequence=sequence,
+            published_at=at,
+            count=count,
+            manifest_sha256=sha256(data),
+            manifest_bytes=len(data),
+        )
+
+
+def read_manifest(storage: Readable, version: Version) -> Manifest:
+    key = version_folder(version.version) + MANIFEST
+    data = _checked(storage, key, sha=version.manifest_sha256, size=version.manifest_bytes)
+    return decode(data, Manifest, source=key)
+
+
+def read_file(storage: Readable, version: Version, key: str) -> bytes:
+    """A file of a version, checked. `NotFound` when the version has no such file."""
+    for entry in read_manifest(storage, version).files:
+        if entry.key == key:
+            return read_entry(storage, version, entry)
+    raise NotFound(f"{version.version} has no {key}")
+
+
+def read_entry(storage: Readable, version: Version, entry: Entry) -> bytes:
+    return _checked(storage, version_folder(version.version) + entry.key, sha=entry.sha256, size=entry.bytes)
+
+
+def index_of(storage: Readable, version: Version, key: str = ALL) -> Index:
+    return read_index(read_file(storage, version, key), source=version_folder(version.version) + key)
+
+
+def _checked(storage: Readable, key: str, *, sha: str, size: int) -> bytes:
+    try:
+        data = storage.read(key)
+    except NotFound as error:
+        raise BadInput("a file of a version is missing", reason="missing_file", source=key) from error
+    if len(data) != size or sha256(data) != sha:
+        raise BadInput(f"{len(data)} bytes that hash to something else", reason="corrupt_file", source=key)
+    return data
+
+
+def _sha256(data: bytes | Path) -> str:
+    if isinstance(data, bytes):
+        return sha256(data)
+    digest = hashlib.sha256()
+    with os_errors(str(data)), data.open("rb") as file:
+        for chunk in chunks_of(file):
+            digest.update(chunk)
+    return digest.hexdigest()

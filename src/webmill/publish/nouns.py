@@ -1,0 +1,128 @@
+"""What this room speaks of. Every struct is also the JSON that is stored: a field added later needs a default."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal, TypeAlias, TypeVar
+
+import msgspec
+
+from webmill.errors import BadInput
+
+Scalar: TypeAlias = str | int | float | bool | None
+Hash: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
+Kind: TypeAlias = Literal["publish", "rollback", "retire"]
+T = TypeVar("T")
+
+
+class Item(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One entry of an index: what a list shows of it, and the hash of its content.
+
+    `id` is unique in a version. `stale_since`: its source failed, and it was last seen at this time.
+    """
+
+    id: str
+    source: str
+    hash: Hash
+    facets: dict[str, str] = {}
+    metadata: dict[str, Scalar] = {}
+    stale_since: datetime | None = None
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that failed, as `aux/errors.json` tells it."""
+
+    stage: str
+    message: str
+    source: str | None = None
+    url: str | None = None
+    item: str | None = None
+    retryable: bool = False
+
+
+class Shard(msgspec.Struct, frozen=True, gc=False):
+    """A part of a large index: a blob that holds a JSON array of items, in the order of their ids."""
+
+    hash: Hash
+    bytes: int
+    count: int
+    first: str  # the id of its first item
+
+
+class Index(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`index/all.json` and its kin: the items themselves when they are few, else shards. In the order of ids."""
+
+    count: int
+    items: tuple[Item, ...] | None = None
+    shards: tuple[Shard, ...] | None = None
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """A file of a version; its key is relative to the version's folder."""
+
+    key: str
+    bytes: int
+    sha256: Hash
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """`_manifest.json`: every other file of the version."""
+
+    version: str
+    parent: str | None
+    created_at: datetime
+    count: int
+    files: tuple[Entry, ...]
+    schema: int = 1
+
+
+class Version(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A version as the history knows it. Its manifest's hash makes all that it refers to checkable."""
+
+    version: str
+    sequence: int  # of the record that published it
+    published_at: datetime
+    count: int
+    manifest_sha256: Hash
+    manifest_bytes: int
+    until: datetime | None = None  # when another one took its place
+
+
+class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A record of the history: what is live from here on. It names the record before it by hash."""
+
+    sequence: int
+    kind: Kind
+    at: datetime
+    live: Version
+    parent: str | None = None
+    kept: tuple[Version, ...] | None = None  # of "retire": all versions that are still there, and no others
+
+
+class Pointer(msgspec.Struct, frozen=True, kw_only=True):
+    """`latest.json`."""
+
+    version: str
+    sequence: int
+    updated_at: datetime
+    count: int
+    manifest_sha256: Hash
+    manifest_bytes: int
+
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+def encode(value: object) -> bytes:
+    """Bytes that are the same for the same value. `BadInput` for text that no UTF-8 can hold."""
+    try:
+        return _encoder.encode(value)
+    except UnicodeEncodeError as error:
+        raise BadInput("a lone surrogate in a text", reason="bad_item") from error
+
+
+def decode(data: bytes, type_: type[T], *, source: str) -> T:
+    try:
+        return msgspec.json.decode(data, type=type_)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise BadInput(f"not what is stored there: {error}", reason="bad_json", source=source) from error

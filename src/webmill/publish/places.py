@@ -1,0 +1,78 @@
+"""Where things lie in a storage. Names from outside are checked here, before they become a key.
+
+blobs/sha256/HASH.json          content, and the shards of large indexes; each hashes to its name
+snapshots/VERSION/…             one version
+snapshots/_history/SEQUENCE.json  commit records: the authority on what is live and what is kept
+snapshots/_leases/, _trash/     publishers at work; blobs that gc has taken away
+latest.json                     a copy of the head of the history: the only public key that changes
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from webmill.errors import BadInput
+
+BLOBS = "blobs/sha256/"
+SNAPSHOTS = "snapshots/"
+HISTORY = "snapshots/_history/"
+LEASES = "snapshots/_leases/"
+TRASH = "snapshots/_trash/"
+LATEST = "latest.json"
+MANIFEST = "_manifest.json"
+
+_HASH = re.compile("[0-9a-f]{64}")
+_VERSION = re.compile("[0-9]{8}-[0-9a-f]{8}")
+_RUN = re.compile("[0-9A-Za-z][0-9A-Za-z._-]{0,99}")
+_NAME = re.compile(r"([^/]+)\.json")
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def check_hash(text: str) -> str:
+    if not _HASH.fullmatch(text):
+        raise BadInput(f"no sha256 in lower-case hex: {text[:80]!r}", reason="bad_hash")
+    return text
+
+
+def check_version(text: str) -> str:
+    if not _VERSION.fullmatch(text):
+        raise BadInput(f"no name of a version: {text[:80]!r}", reason="bad_version")
+    return text
+
+
+def check_run(text: str) -> str:
+    if not _RUN.fullmatch(text):
+        raise BadInput(f"no name of a run: {text[:80]!r}", reason="bad_run")
+    return text
+
+
+def blob_key(hash_: str) -> str:
+    return f"{BLOBS}{check_hash(hash_)}.json"
+
+
+def trash_key(hash_: str) -> str:
+    return f"{TRASH}{check_hash(hash_)}.json"
+
+
+def hash_of_key(key: str) -> str | None:
+    """The hash that a key in `BLOBS` or `TRASH` names; None for what somebody else has put there."""
+    match = _NAME.fullmatch(key.rpartition("/")[2])
+    return match[1] if match and _HASH.fullmatch(match[1]) else None
+
+
+def record_key(sequence: int) -> str:
+    return f"{HISTORY}{sequence:012d}.json"
+
+
+def version_folder(version: str) -> str:
+    return f"{SNAPSHOTS}{check_version(version)}/"
+
+
+def version_of_key(key: str) -> str | None:
+    """The version that a key below `SNAPSHOTS` belongs to; None for our other folders and for strangers."""
+    name = key.removeprefix(SNAPSHOTS).partition("/")[0]
+    return name if _VERSION.fullmatch(name) else None

@@ -1,0 +1,53 @@
+"""`latest.json`: a copy of the head of the history, for readers that make one request. It only ever moves forward."""
+
+from __future__ import annotations
+
+from webmill.errors import BadInput, Conflict, NotFound, Unavailable
+from webmill.infra.storage.base import Absent, Matches, Readable, Storage
+from webmill.publish.nouns import Commit, Pointer, decode, encode
+from webmill.publish.places import LATEST
+
+_TRIES = 100  # each lost race is somebody else's success
+
+
+def read_pointer(storage: Readable) -> Pointer:
+    """`NotFound` before the first publication, `BadInput` when it is damaged."""
+    return decode(storage.read(LATEST), Pointer, source=LATEST)
+
+
+def advance(storage: Storage, commit: Commit) -> None:
+    """Moves the pointer to this record, unless it is there or further."""
+    for _ in range(_TRIES):
+        pointer, etag = _look(storage)
+        if pointer and pointer.sequence >= commit.sequence:
+            return
+        try:
+            storage.write(LATEST, encode(_pointer_to(commit)), condition=Matches(etag) if etag else Absent())
+        except Conflict:
+            continue
+        return
+    raise Unavailable(f"{LATEST} changes faster than it can be written")
+
+
+def _look(storage: Storage) -> tuple[Pointer | None, str | None]:
+    """A damaged pointer is none, but has an etag: it is replaced."""
+    try:
+        etag = storage.stat(LATEST).etag
+        return decode(storage.read(LATEST, etag=etag), Pointer, source=LATEST), etag
+    except NotFound:
+        return None, None
+    except Conflict:
+        return _look(storage)
+    except BadInput:
+        return None, etag
+
+
+def _pointer_to(commit: Commit) -> Pointer:
+    return Pointer(
+        version=commit.live.version,
+        sequence=commit.sequence,
+        updated_at=commit.at,
+        count=commit.live.count,
+        manifest_sha256=commit.live.manifest_sha256,
+        manifest_bytes=commit.live.manifest_bytes,
+    )

@@ -1,0 +1,210 @@
+"""A publication, from its lease to its commit.
+
+    with Publication.begin(storage, options=Options(facets=("campus",))) as publication:
+        hash_ = publication.put({"title": …, "body": …})
+        publication.add(Item("board/17", "board", hash_, facets={"campus": "Seoul"}, metadata={"title": …}))
+        publication.report(Problem(stage="fetch", source="other", message="timed out", retryable=True))
+        publication.keep_source("other")                  # what it had before stays, marked stale
+        published = publication.commit()
+
+The order of writes: blobs, shards, index, meta, aux, manifest; then the commit record, created only if absent (the
+point of no return); then `latest.json`. `Conflict` from `commit` means that somebody else came first: call it again,
+and it is built anew upon what is live by then.
+"""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from webmill.errors import BadInput, Conflict
+from webmill.infra.storage.base import Storage
+from webmill.publish import guard, history, leases
+from webmill.publish.blobs import SAMPLE, Blobs, Json, Tally
+from webmill.publish.facets import check_facets
+from webmill.publish.gather import Gathered, Keep
+from webmill.publish.holder import this_process
+from webmill.publish.manifest import index_of
+from webmill.publish.nouns import Item, Problem, Version, encode
+from webmill.publish.places import check_hash
+from webmill.publish.rows import SortedRows
+from webmill.publish.shards import INLINE, items_of
+from webmill.publish.version import Counts, write_version
+
+LONGEST_ITEM = 1 << 20  # bytes of one line of an index
+_LOOKS = 10
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    facets: tuple[str, ...] = ()
+    force: bool = False  # publish also what the guard would refuse
+    most_lost: float = guard.MOST_LOST
+    inline: int = INLINE  # items that an index file holds itself
+    sample: float = SAMPLE  # part of the known blobs that is read and checked
+    ttl: timedelta = leases.TTL
+    patience: float = leases.PATIENCE  # seconds to wait for gc
+
+
+class Published(msgspec.Struct, frozen=True):
+    version: Version
+    counts: Counts
+    blobs: Tally
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Publication:
+    """`put` may be called by many threads; all else by one."""
+
+    def __init__(self, storage: Storage, lease: leases.Lease, *, options: Options, now: Callable[[], datetime]) -> None:
+        check_facets(options.facets)
+        self.run = lease.run
+        self.blobs = Blobs(storage, sample=options.sample)
+        self._storage, self._lease, self._options, self._now = storage, lease, options, now
+        self._started = now()
+        self._renewed = time.monotonic()
+        self._temporary = tempfile.TemporaryDirectory(prefix="webmill-publish-")
+        self._folder = Path(self._temporary.name)
+        self._items = SortedRows(self._folder, "items")
+        self._problems: list[Problem] = []
+        self._keep = Keep(set(), set())
+
+    @classmethod
+    def begin(
+        cls, storage: Storage, *, options: Options | None = None, now: Callable[[], datetime] = utc_now
+    ) -> Publication:
+        """For one process that puts, adds and commits."""
+        options = options or Options()
+        run = secrets.token_hex(8)
+        lease = leases.take(storage, run, holder=this_process(), ttl=options.ttl, patience=options.patience)
+        return cls(storage, lease, options=options, now=now)
+
+    @classmethod
+    def join(
+        cls, storage: Storage, run: str, *, options: Options | None = None, now: Callable[[], datetime] = utc_now
+    ) -> Publication:
+        """For a run whose lease another process has taken (`leases.take`), and whose blobs were put by many.
+
+        When the lease is lost, or gc has been there since, `commit` looks at every blob before it trusts it.
+        """
+        lease = leases.find(storage, run) or leases.Lease(run=run)
+        return cls(storage, lease, options=options or Options(), now=now)
+
+    def put(self, content: Json) -> str:
+        self._renew()
+        return self.blobs.put(content)
+
+    def add(self, item: Item) -> None:
+        """The content of the item has been put, by this process or another one of the run."""
+        check_hash(item.hash)
+        line = encode(item)
+        if not item.id or len(line) > LONGEST_ITEM:
+            raise BadInput(f"an item without an id, or of {len(line)} bytes", reason="bad_item", source=item.source)
+        self._renew()
+        self._items.add(item.id.encode(), line)
+
+    def report(self, problem: Problem) -> None:
+        self._problems.append(problem)
+
+    def keep_source(self, source: str) -> None:
+        """It failed: what the version before had of it and this one has not is taken over, marked stale."""
+        self._keep.sources.add(source)
+
+    def keep_item(self, id_: str) -> None:
+        """The same for a single item."""
+        self._keep.items.add(id_)
+
+    def commit(self) -> Published:
+        """`Conflict`: somebody else came first; call again. `guard.Shrunk`: too little to be believed.
+
+        `Conflict` also when content is gone, because gc took this run for dead: put it again, then call again.
+        """
+        last = self._secured_head()
+        previous = last.commit.live if last else None
+        gathered = self._gather(previous)
+        if not self._options.force:
+            before = previous.count if previous else 0
+            most = self._options.most_lost
+            guard.check_size(before=before, now=gathered.count, fresh=gathered.fresh, most_lost=most)
+        version, counts = write_version(
+            self._storage,
+            gathered,
+            previous=previous,
+            problems=[*self._problems, *gathered.problems],
+            failed=self._keep.sources,
+            put=self._put_shard,
+            blobs=self.blobs.tally,
+            folder=self._folder,
+            inline=self._options.inline,
+            sequence=last.commit.sequence + 1 if last else 1,
+            started_at=self._started,
+            at=self._now(),
+        )
+        self.blobs.settle()
+        history.append(self._storage, last, kind="publish", at=version.published_at, live=version)
+        return Published(version, counts, self.blobs.tally)
+
+    def close(self) -> None:
+        """Without a commit, what was put is left to gc."""
+        self._temporary.cleanup()
+        leases.drop(self._storage, self.run)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _secured_head(self) -> history.Record | None:
+        """The head to build upon, with every blob of ours certainly there until it is followed by our commit."""
+        for _ in range(_LOOKS):
+            last = history.head(self._storage)
+            if not history.has_retired_since(self._storage, last, floor=self._lease.floor):
+                return last
+            self._lease = leases.take(
+                self._storage,
+                self.run,
+                holder=self._lease.holder,
+                ttl=self._options.ttl,
+                patience=self._options.patience,
+            )
+            self._look_at_blobs()
+        raise Conflict("gc has run again and again while this run was looking for its blobs")
+
+    def _look_at_blobs(self) -> None:
+        gone = 0
+        for _, line in self._items:
+            self._renew()
+            gone += not self.blobs.is_there(msgspec.json.decode(line, type=Item).hash)
+        if gone:
+            raise Conflict(f"gc has removed the content of {gone} items while this run slept: put it again")
+
+    def _gather(self, previous: Version | None) -> Gathered:
+        gathered = Gathered(self._folder / "gathered", facets=self._options.facets)
+        gathered.fill(self._items, self._stale_items(previous))
+        return gathered
+
+    def _stale_items(self, previous: Version | None) -> Iterator[Item]:
+        if not previous or not (self._keep.sources or self._keep.items):
+            return iter(())
+        items = items_of(self._storage, index_of(self._storage, previous))
+        return self._keep.stale(items, at=previous.published_at)
+
+    def _put_shard(self, data: bytes) -> str:
+        self._renew()
+        return self.blobs.put_bytes(data)
+
+    def _renew(self) -> None:
+        """A process that is seen needs none; one in a container or on another machine does."""
+        if time.monotonic() - self._renewed > self._options.ttl.total_seconds() / 3:
+            self._renewed = time.monotonic()
+            leases.renew(self._storage, self.run)

@@ -1,0 +1,206 @@
+"""Is everything there and whole? Names what is damaged, and who refers to it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from webmill.errors import BadInput, NotFound
+from webmill.infra.storage.base import Readable, Storage, chunks_of
+from webmill.publish import history, pointer
+from webmill.publish.blobs import restore
+from webmill.publish.manifest import read_entry, read_manifest
+from webmill.publish.nouns import Commit, Entry, Index, Version
+from webmill.publish.places import BLOBS, LATEST, blob_key, hash_of_key, record_key, version_folder
+from webmill.publish.shards import read_index, read_shard
+
+_MOST_REFERRERS = 100  # named of one blob
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """`referrers`: "VERSION FILE ITEM" of what refers to a blob; at most a hundred of them."""
+
+    key: str
+    reason: str
+    message: str
+    referrers: tuple[str, ...] = ()
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    versions: int
+    files: int
+    blobs: int
+    findings: tuple[Finding, ...]
+
+
+def verify(storage: Storage, *, read_data: bool = False) -> Verdict:
+    """Checks history, manifests, every file of every version, every shard, and that every blob is there.
+
+    `read_data` reads and hashes every blob too: rot and cut files are found by nothing else.
+    """
+    check = _Check(storage)
+    last = history.head(storage)
+    for version in check.history(last) if last else ():
+        check.version(version)
+    check.blobs()
+    if read_data:
+        check.data()
+    return Verdict(check.versions, check.files, len(check.wanted), tuple(check.findings()))
+
+
+def repair(storage: Storage, verdict: Verdict, *, mirrors: Sequence[Readable] = ()) -> list[str]:
+    """Puts damaged blobs back, from the trash or from a storage that has them too; the keys of those it could."""
+    hashes = [(finding.key, hash_of_key(finding.key)) for finding in verdict.findings if finding.key.startswith(BLOBS)]
+    return [key for key, hash_ in hashes if hash_ and restore(storage, hash_, mirrors=mirrors)]
+
+
+class _Check:
+    def __init__(self, storage: Storage) -> None:
+        self.versions = self.files = 0
+        self.wanted: set[bytes] = set()  # digests of all blobs that are referred to
+        self._storage = storage
+        self._shards: set[bytes] = set()  # those that have been read
+        self._bad: dict[str, Finding] = {}
+        self._seen: list[Version] = []
+
+    def findings(self) -> Iterator[Finding]:
+        blobs = {finding.key for finding in self._bad.values() if finding.key.startswith(BLOBS)}
+        referrers = self._referrers(blobs) if blobs else {}
+        for key, finding in sorted(self._bad.items()):
+            yield msgspec.structs.replace(finding, referrers=tuple(referrers.get(key, ())))
+
+    def history(self, last: history.Record) -> Iterator[Version]:
+        """Each record must be the one that its successor names."""
+        following: Commit | None = None
+        for record in _back_to_the_first(self._storage, last):
+            if isinstance(record, BadInput):
+                self._note(record.source or "", record)
+                break
+            if following and following.parent != record.hash:
+                self._add(record_key(record.commit.sequence), "broken_history", "not what the next record was built on")
+            following = record.commit
+        if pointer.read_pointer(self._storage).version != last.commit.live.version:
+            self._add(LATEST, "bad_pointer", f"does not point to {last.commit.live.version}")
+        try:
+            yield from history.versions(self._storage, last)
+        except BadInput as error:
+            self._note(error.source or "", error)
+            yield last.commit.live
+
+    def version(self, version: Version) -> None:
+        self.versions += 1
+        self._seen.append(version)
+        try:
+            manifest = read_manifest(self._storage, version)
+        except BadInput as error:
+            self._note(error.source or version.version, error)
+            return
+        for entry in manifest.files:
+            self.files += 1
+            self._entry(version, entry)
+
+    def _entry(self, version: Version, entry: Entry) -> None:
+        key = version_folder(version.version) + entry.key
+        if not entry.key.startswith("index/"):
+            found = _hash_of(self._storage, key)
+            if found != entry.sha256:
+                self._add(key, "corrupt_file" if found else "missing_file", "not the file that the manifest names")
+            return
+        try:
+            self._index(read_index(read_entry(self._storage, version, entry), source=key))
+        except BadInput as error:
+            self._note(key, error)
+
+    def _index(self, index: Index) -> None:
+        self.wanted.update(bytes.fromhex(item.hash) for item in index.items or ())
+        for shard in index.shards or ():
+            digest = bytes.fromhex(shard.hash)
+            self.wanted.add(digest)
+            if digest in self._shards:
+                continue
+            self._shards.add(digest)
+            try:
+                self.wanted.update(bytes.fromhex(item.hash) for item in read_shard(self._storage, shard))
+            except BadInput as error:
+                self._note(blob_key(shard.hash), error)
+            except NotFound:
+                pass  # `blobs` will say so
+
+    def blobs(self) -> None:
+        missing = self.wanted.copy()
+        for stat in self._storage.list(BLOBS):
+            hash_ = hash_of_key(stat.key)
+            if hash_ and bytes.fromhex(hash_) in missing:
+                missing.discard(bytes.fromhex(hash_))
+                if not stat.size:
+                    self._add(stat.key, "corrupt_blob", "an empty file")
+        for digest in missing:
+            self._add(blob_key(digest.hex()), "missing_blob", "not there")
+
+    def data(self) -> None:
+        for digest in sorted(self.wanted - self._shards):
+            key = blob_key(digest.hex())
+            if key not in self._bad and (found := _hash_of(self._storage, key)) != digest.hex():
+                self._add(key, "corrupt_blob" if found else "missing_blob", "its bytes hash to something else")
+
+    def _referrers(self, keys: set[str]) -> dict[str, list[str]]:
+        """A second walk, only when something is damaged."""
+        found: dict[str, list[str]] = {key: [] for key in keys}
+        for version in self._seen:
+            for place, hash_ in _references(self._storage, version):
+                names = found.get(blob_key(hash_))
+                if names is not None and len(names) < _MOST_REFERRERS:
+                    names.append(f"{version.version} {place}")
+        return found
+
+    def _note(self, key: str, error: BadInput) -> None:
+        self._add(key, error.reason, error.message)
+
+    def _add(self, key: str, reason: str, message: str) -> None:
+        self._bad.setdefault(key, Finding(key=key, reason=reason, message=message))
+
+
+def _back_to_the_first(storage: Readable, last: history.Record) -> Iterator[history.Record | BadInput]:
+    record = last
+    yield record
+    while record.commit.sequence > 1:
+        try:
+            record = history.read_record(storage, record.commit.sequence - 1)
+        except BadInput as error:
+            yield error
+            return
+        yield record
+
+
+def _references(storage: Readable, version: Version) -> Iterator[tuple[str, str]]:
+    """("FILE", shard) and ("FILE ITEM", blob); what cannot be read refers to nothing that can be known."""
+    try:
+        entries: Iterable[Entry] = read_manifest(storage, version).files
+    except BadInput:
+        return
+    for entry in entries:
+        if entry.key.startswith("index/"):
+            try:
+                index = read_index(read_entry(storage, version, entry), source=entry.key)
+            except BadInput:
+                continue
+            yield from ((f"{entry.key} {item.id}", item.hash) for item in index.items or ())
+            for shard in index.shards or ():
+                yield entry.key, shard.hash
+                try:
+                    yield from ((f"{entry.key} {item.id}", item.hash) for item in read_shard(storage, shard))
+                except (BadInput, NotFound):
+                    continue
+
+
+def _hash_of(storage: Readable, key: str) -> str | None:
+    digest = hashlib.sha256()
+    try:
+        with storage.open(key) as stream:
+            for chunk in chunks_of(stream):
+                digest.update(chunk)
+    except NotFound:
+        return None
+    return digest.hexdigest()

@@ -1,0 +1,126 @@
+"""Writes all files of a version, up to its manifest. Nothing of it is seen before the commit record names it."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from webmill.infra.atomic import os_errors
+from webmill.infra.storage.base import Storage
+from webmill.publish.blobs import Tally
+from webmill.publish.diff import CHANGES, Change, Difference, diff_indexes
+from webmill.publish.facets import values_of, write_facets
+from webmill.publish.gather import Gathered
+from webmill.publish.manifest import ALL, VersionFiles, index_of
+from webmill.publish.nouns import Problem, Version, encode
+from webmill.publish.shards import read_index, write_index
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """`aux/stats.json`."""
+
+    started_at: datetime
+    finished_at: datetime
+    items: int
+    fresh: int
+    stale: int
+    sources: int
+    failed_sources: int
+    errors: int
+    merged: int  # the same item, found twice
+    added: int
+    changed: int
+    relabelled: int
+    removed: int
+    blobs_written: int
+    bytes_written: int
+    blobs_present: int
+    blobs_repaired: int
+
+
+def write_version(
+    storage: Storage,
+    gathered: Gathered,
+    *,
+    previous: Version | None,
+    problems: list[Problem],
+    failed: set[str],
+    put: Callable[[bytes], str],
+    blobs: Tally,
+    folder: Path,
+    inline: int,
+    sequence: int,
+    started_at: datetime,
+    at: datetime,
+) -> tuple[Version, Counts]:
+    files = VersionFiles(storage, f"{sequence:08d}-{secrets.token_hex(4)}")
+    everything = write_index(gathered.rows(), put=put, inline=inline)
+    files.write(ALL, everything)
+    values = values_of(gathered.facets)
+    for key, data in write_facets(gathered.rows(), values, put=put, folder=folder, inline=inline):
+        files.write(key, data)
+    sources = gathered.sources(failed)
+    files.write("meta/facets.json", encode(values))
+    files.write("meta/sources.json", _lines(sources))
+    files.write("aux/errors.json", _lines(problems))
+    old = index_of(storage, previous) if previous else None
+    differences = diff_indexes(storage, old, read_index(everything, source=ALL))
+    changes = write_diff(folder / "diff", differences, old=previous.version if previous else None, new=files.version)
+    files.write("aux/diff.json", folder / "diff")
+    counts = Counts(
+        started_at=started_at,
+        finished_at=at,
+        items=gathered.count,
+        fresh=gathered.fresh,
+        stale=gathered.stale,
+        sources=len(sources),
+        failed_sources=len(failed),
+        errors=len(problems),
+        merged=gathered.merged,
+        **{change: changes[change] for change in CHANGES},
+        blobs_written=blobs.written,
+        bytes_written=blobs.written_bytes,
+        blobs_present=blobs.present,
+        blobs_repaired=blobs.repaired,
+    )
+    files.write("aux/stats.json", encode(counts))
+    parent = previous.version if previous else None
+    return files.seal(sequence=sequence, parent=parent, at=at, count=gathered.count), counts
+
+
+def write_diff(path: Path, differences: Iterable[Difference], *, old: str | None, new: str) -> Counter[Change]:
+    """`{"from", "to", "added": [{id, new}], "changed": [{id, old, new}], "relabelled": […], "removed": [{id, old}]}`
+
+    The differences come in the order of ids: each kind is collected in a file of its own.
+    """
+    counts: Counter[Change] = Counter()
+    with os_errors(str(path)), ExitStack() as stack:
+        parts = {change: stack.enter_context(Path(f"{path}-{change}").open("w+b")) for change in CHANGES}
+        for difference in differences:
+            counts[difference.change] += 1
+            line = {"id": difference.id, "old": difference.old, "new": difference.new}
+            parts[difference.change].write(
+                (b",\n" if counts[difference.change] > 1 else b"\n")
+                + encode({name: value for name, value in line.items() if value is not None})
+            )
+        with path.open("wb") as whole:
+            whole.write(b'{"from":%s,"to":%s' % (encode(old), encode(new)))
+            for change, part in parts.items():
+                whole.write(b',\n"%s":[' % change.encode())
+                part.seek(0)
+                while data := part.read(1 << 20):
+                    whole.write(data)
+                whole.write(b"\n]")
+            whole.write(b"}\n")
+    return counts
+
+
+def _lines(values: Iterable[object]) -> bytes:
+    """A JSON array with one value on each line."""
+    return b"[\n" + b",\n".join(map(encode, values)) + b"\n]\n"
