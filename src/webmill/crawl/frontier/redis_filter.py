@@ -37,27 +37,26 @@ SCHEMA = sqlite.Schema(
 
 
 class Filter(Protocol):
+    count: int  # of the hashes in it
+
     def maybe(self, hashes: Sequence[bytes]) -> list[bool]:
         """False: it was never put in."""
         ...
 
     def put(self, hashes: Sequence[bytes]) -> list[Command]:
-        """What puts them in; asked for just before."""
-        ...
-
-    def start(self) -> list[Command]:
-        """What makes it."""
+        """What puts them in. `maybe` was asked for them just before."""
         ...
 
 
 class Bloom:
     """RedisBloom's, or one with the same commands."""
 
-    def __init__(self, server: Server, prefix: str) -> None:
-        self._server, self._key = server, f"{prefix}seen:bloom"
+    def __init__(self, server: Server, prefix: str, *, count: int) -> None:
+        self._server, self._key, self.count = server, f"{prefix}seen:bloom", count
 
-    def start(self) -> list[Command]:
-        return [("BF.RESERVE", self._key, ERROR, str(FIRST), "EXPANSION", str(GROWTH))]
+    def make(self) -> None:
+        self._server.ask("DEL", self._key)  # of a start that was killed before it was used
+        self._server.ask("BF.RESERVE", self._key, ERROR, FIRST, "EXPANSION", GROWTH)
 
     def maybe(self, hashes: Sequence[bytes]) -> list[bool]:
         answers = self._server.ask_all(("BF.MEXISTS", self._key, *some) for some in in_parts(hashes))
@@ -69,13 +68,9 @@ class Bloom:
 
 class Bitmaps:
     def __init__(self, server: Server, prefix: str, *, count: int, hashes_per_word: int = HASHES_PER_WORD) -> None:
-        """`count`: how many hashes are in it."""
         self._server, self._prefix, self._hashes_per_word = server, f"{prefix}seen:bits:", hashes_per_word
         self.count = count
         self._read: dict[tuple[int, int], int] = {}  # words by segment and place, as `maybe` has found them
-
-    def start(self) -> list[Command]:
-        return []
 
     def maybe(self, hashes: Sequence[bytes]) -> list[bool]:
         answers = [False] * len(hashes)
@@ -85,9 +80,7 @@ class Bitmaps:
         for segment in range(segment_of(self.count) + 1 if hashes else 0):
             words = self._words(segment)
             places = [head * words >> 32 for head, _ in both]
-            blob = self._server.run(
-                "words", keys=[self._prefix + str(segment)], args=[msgspec.json.encode(places)]
-            )
+            blob = self._server.run("words", keys=[self._prefix + str(segment)], args=[msgspec.json.encode(places)])
             found = struct.unpack(f"<{len(places)}Q", blob)
             for at, (place, word, mask) in enumerate(zip(places, found, masks, strict=True)):
                 self._read[segment, place] = word
@@ -109,7 +102,8 @@ class Bitmaps:
         ]
 
     def _words(self, segment: int) -> int:
-        return max(1, min(LARGEST, FIRST * GROWTH**segment) // self._hashes_per_word)
+        size: int = min(LARGEST, FIRST * GROWTH**segment)
+        return size // self._hashes_per_word
 
 
 def segment_of(count: int) -> int:
@@ -142,6 +136,13 @@ class RedisSeen(Seen):
         for at, is_new in zip(doubtful, exact, strict=True):
             answers[at] = is_new
         return answers
+
+    def clear(self) -> None:
+        with self._database.write() as run:
+            run("DELETE FROM run")
+        for number in list(self._runs):
+            self._drop(number)
+        self._newest.clear()
 
     def not_held(self, hashes: Sequence[bytes]) -> list[bool]:
         """By the exact set alone."""

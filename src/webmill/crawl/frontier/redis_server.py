@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import importlib
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -35,10 +36,17 @@ class Server:
         self.place = without_password(url)
         self._redis = import_redis()
         try:
-            self.client = self._redis.Redis.from_url(url, socket_timeout=timeout, socket_connect_timeout=timeout)
+            self.client = self._redis.Redis.from_url(
+                url, socket_timeout=timeout, socket_connect_timeout=timeout, protocol=2, retry=self._retry()
+            )
         except ValueError as error:
             raise Misconfigured(f"not the address of a Redis: {self.place}: {error}") from None
         self._scripts = {name: self.client.register_script(source(name)) for name in ("apply", "domains", "words")}
+
+    def _retry(self) -> Any:
+        """A connection that was cut is made again at once; all that changes something is safe to send twice."""
+        backoff = importlib.import_module("redis.backoff")
+        return importlib.import_module("redis.retry").Retry(backoff.ExponentialBackoff(base=0.05, cap=0.5), 3)
 
     def close(self) -> None:
         self.client.close()
@@ -102,7 +110,11 @@ class Server:
         return {"appendonly": log_, "maxmemory-policy": str(info.get("maxmemory_policy", "unknown")), **unknown}
 
     def has_bloom(self) -> bool:
-        return bool(self.ask("COMMAND", "INFO", "BF.MADD")[0:1] not in ([], [None], {}))
+        try:
+            self.ask("BF.EXISTS", "webmill:none", "none")
+        except Misconfigured:
+            return False
+        return True
 
 
 def source(name: str) -> str:

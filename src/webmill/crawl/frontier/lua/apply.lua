@@ -1,9 +1,12 @@
--- Apply one numbered change, whole or not at all, once. 1: done; 0: it was done before; -1: another owner has taken over.
+-- Apply one numbered change, whole or not at all, once. 1: done; 0: it was done before; -1: another owner has taken over;
+-- -2: it does not follow on the last one, so that Redis has lost some.
 -- The first write is the one that may be refused (memory, disk): once a script has written, Redis refuses no more.
 local meta, epoch, number = KEYS[1], ARGV[1], ARGV[2]
 local now = redis.call('HMGET', meta, 'epoch', 'change')
 if now[1] ~= epoch then return -1 end
-if now[2] == number then return 0 end
+local last = tonumber(now[2] or 0)
+if last == tonumber(number) then return 0 end
+if last + 1 ~= tonumber(number) then return -2 end
 redis.call('HSET', meta, 'change', number)
 for _, command in ipairs(cmsgpack.unpack(ARGV[3])) do
   redis.call(unpack(command))

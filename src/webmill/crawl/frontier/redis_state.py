@@ -1,0 +1,489 @@
+"""The coordination of a frontier in Redis: what `state.State` is in SQLite, with the same questions and changes.
+
+docs/reference/frontier-redis.md explains the keys. There is one owner, so that a change is made of a few batched
+questions, a decision here (`Change`), and one script that applies it whole if the owner still is the owner. Changes are
+numbered: one whose answer was lost is sent again under its number and counts once.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from webmill.crawl.frontier.base import PRIORITIES, Visit
+from webmill.crawl.frontier.redis_server import Command, Server, pack
+from webmill.crawl.frontier.seen import hash_of
+from webmill.crawl.frontier.state import Domain, Held, State, as_json, first_of
+from webmill.errors import Conflict, Misconfigured
+
+SPAN = 10  # seconds of visits that lie in one string
+AT_ONCE = 1000
+WENT_BACK = "Redis has lost changes that it had made: open the frontier anew"
+
+ENTRY = struct.Struct(">dQ16s")  # of a string of visits: time, number, hash of the URL
+MEMBER = struct.Struct(">Q16s")  # of a visit that is to be repeated: number (the order of equals), hash
+
+
+class Kept(msgspec.Struct, array_like=True):
+    """A visit as it is kept: its fields without those at the end that have their default."""
+
+    id: int
+    priority: int
+    again: float | None
+    attempts: int
+    fields: list[Any]
+
+    @property
+    def visit(self) -> Visit:
+        return Visit(**dict(zip(Visit.__struct_fields__, self.fields, strict=False)))
+
+
+class Waiting(msgspec.Struct, array_like=True, frozen=True):
+    """A URL that was in hand and waits again."""
+
+    priority: int
+    place: int
+    attempts: int
+    depth: int
+    url: str
+
+
+Revisit = tuple[Held, Visit]
+_rows = msgspec.json.Decoder(list[Any])
+_turn = msgspec.json.Decoder(tuple[str, list[Held]])
+_waiting = msgspec.json.Decoder(Waiting)
+_kept = msgspec.msgpack.Decoder(Kept)
+_pack_kept = msgspec.msgpack.Encoder().encode
+
+
+class Sent(msgspec.Struct):
+    """A change that was sent. Until its answer is there it is in doubt."""
+
+    number: int
+    blob: bytes
+    then: Callable[[], None] | None
+    is_claim: bool  # not sent again: the caller has forgotten the turns; their leases run out if it counts after all
+
+
+class RedisState(State):
+    def __init__(self, server: Server, prefix: str, *, epoch: int, number: int) -> None:
+        self._server, self._prefix, self._epoch, self.number = server, prefix, epoch, number
+        self.database: Any = self  # what a frontier opens its transactions on
+        self.urls = 1  # of a turn
+        self._in_doubt: Sent | None = None
+        counts = self.tallied()
+        self._last_domain, self._last_visit = counts.get("ids", 0), counts.get("visits", 0)
+        self._begin()
+
+    def close(self) -> None:
+        self._server.close()
+
+    def key(self, *parts: object) -> str:
+        return self._prefix + ":".join(map(str, parts))
+
+    # Transactions
+
+    def _begin(self) -> None:
+        self._commands: list[Command] = []
+        self._known: dict[int, Domain] = {}
+        self._before: dict[int, tuple[float | None, float | None, int, int]] = {}
+        self._until: dict[int, float] = {}  # by token
+        self._first_retry: dict[int, float] = {}
+        self._first_again: dict[int, float] = {}
+        self._due_retries: dict[int, dict[tuple[int, int], tuple[bytes, Held]]] = {}
+        self._due_revisits: dict[int, list[Revisit]] = {}
+        self._again: dict[int, tuple[Domain, bytes, Kept]] = {}  # visits that are in hand again
+        self._visits: dict[int, list[bytes]] = {}
+        self._is_claim = False
+        self._then: Callable[[], None] | None = None
+
+    @contextmanager
+    def write(self) -> Iterator[None]:
+        """One transaction: counts as a whole when the block ends, or not at all."""
+        self.settle_doubt()
+        self._begin()
+        try:
+            yield
+            self.flush()
+        finally:
+            self._begin()
+
+    def flush(self) -> None:
+        """Apply what the transaction has collected."""
+        for span, entries in self._visits.items():
+            self.put("APPEND", self.key("visited:time", span), b"".join(entries))
+            self.put("ZADD", self.key("visited:times"), str(span), str(span))
+        if self._commands:
+            self._in_doubt = Sent(self.number + 1, pack(self._commands), self._then, self._is_claim)
+            self._send(self._in_doubt)
+        self._begin()
+
+    def put(self, *command: bytes | str) -> None:
+        self._commands.append(command)
+
+    def then(self, act: Callable[[], None]) -> None:
+        """Once the transaction counts, even if that is known only later."""
+        self._then = act
+
+    @property
+    def is_in_doubt(self) -> bool:
+        return self._in_doubt is not None
+
+    def settle_doubt(self) -> None:
+        """Find out whether the last change counts: send it again."""
+        sent = self._in_doubt
+        if sent is None:
+            return
+        if sent.is_claim:
+            number = int(self._server.ask("HGET", self.key("meta"), "change") or 0)
+            if number not in (self.number, self.number + 1):
+                raise Conflict(WENT_BACK)
+            self.number, self._in_doubt = number, None
+        else:
+            self._send(sent)
+
+    def _send(self, sent: Sent) -> None:
+        try:
+            done = self._server.run("apply", keys=[self.key("meta")], args=[self._epoch, sent.number, sent.blob])
+        except Misconfigured:
+            self._in_doubt = None  # refused, for good
+            raise
+        self._in_doubt = None
+        if done < 0:
+            raise Conflict(WENT_BACK if done == -2 else "another process has opened this frontier: it goes on there")
+        self.number = sent.number
+        if sent.then:
+            sent.then()
+
+    # Domains
+
+    def named(self, names: Iterable[str]) -> dict[str, Domain]:
+        return {name: self._remember(name, row) for name, row in self.rows(names) if row}
+
+    def rows(self, names: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
+        names = list(names)
+        for at in range(0, len(names), AT_ONCE):
+            some = names[at : at + AT_ONCE]
+            answer = self._server.run("domains", args=[self._prefix, msgspec.json.encode(some)])
+            yield from zip(some, _rows.decode(answer), strict=True)
+
+    def _remember(self, name: str, row: Sequence[Any]) -> Domain:
+        id_, excluded, token, next_, due, again, retries, revisits, lanes, until, retry, revisit = row
+        domain = Domain(
+            int(id_), name, int(excluded or 0), int(token or 0), float(next_ or 0), number_in(due), number_in(again),
+            int(retries or 0), int(revisits or 0), lanes or "{}",
+        )  # fmt: skip
+        self._known[domain.id] = domain
+        self._before[domain.id] = (domain.due, domain.again, domain.token, domain.excluded)
+        if until:
+            self._until[domain.token] = float(until)
+        if retry:
+            soonest(self._first_retry, domain.id, float(retry))
+        if revisit:
+            soonest(self._first_again, domain.id, float(revisit))
+        return domain
+
+    def numbered(self, ids: Iterable[int]) -> dict[int, Domain]:
+        """Of those that this transaction has met."""
+        return {id_: self._known[id_] for id_ in ids}
+
+    def make(self, names: Iterable[str]) -> dict[str, Domain]:
+        made = {}
+        for name in names:
+            self._last_domain += 1
+            made[name] = Domain(self._last_domain, name, 0, 0, 0.0, None, None, 0, 0, "{}")
+            made[name].new = True
+            self._known[self._last_domain] = made[name]
+        if made:
+            self.put("HSET", self.key("tally"), "ids", str(self._last_domain))
+        return made
+
+    def save(self, domains: Iterable[Domain]) -> None:
+        for row in domains:
+            values = {
+                "next_fetch_time": row.next, "due": row.due, "again": row.again, "token": row.token,
+                "retries": row.retries, "revisits": row.revisits, "is_excluded": row.excluded,
+            }  # fmt: skip
+            fields = ["lanes", as_json(row.lanes)]
+            if row.new:
+                fields += ["id", str(row.id)]
+            for name, value in values.items():
+                if value or not row.new:
+                    fields += [name, "" if value is None else repr(value)]
+            self.put("HSET", self.key("domain", row.name), *fields)
+            self._queue(row)
+
+    def _queue(self, row: Domain) -> None:
+        """Its places in the sets that say whose turn it is."""
+        due, again, token, excluded = self._before.get(row.id, (None, None, 0, 0))
+        member = member_of(row)
+        self._place("ready", member, due, row.due)
+        self._place("ready:revisits", member, again, row.again)
+        if row.token and not row.excluded:
+            self.put("ZADD", self.key("in_hand"), repr(max(self._until[row.token], row.next)), member)
+        elif token:
+            self.put("ZREM", self.key("in_hand"), member)
+        if excluded != row.excluded:
+            where = self.key("excluded")
+            self.put(*(("ZADD", where, "0", row.name) if row.excluded else ("ZREM", where, row.name)))
+
+    def _place(self, queue: str, member: str, before: float | None, now: float | None) -> None:
+        if before == now:
+            return
+        if now is None:
+            self.put("ZREM", self.key(queue), member)
+        else:
+            self.put("ZADD", self.key(queue), repr(now), member)
+
+    def save_lanes(self, domains: Iterable[Domain]) -> None:
+        for row in domains:
+            self.put("HSET", self.key("domain", row.name), "lanes", as_json(row.lanes))
+
+    def due(self, count: int, *, now: float, revisits: bool) -> list[Domain]:
+        queues = ["ready", "ready:revisits"] if revisits else ["ready"]
+        found = self._server.ask_all(
+            ("ZRANGEBYSCORE", self.key(queue), "-inf", repr(now), "LIMIT", 0, count) for queue in queues
+        )
+        names = dict.fromkeys(name_in(member) for members in found for member in members)
+        order = sorted(
+            self.named(names).values(),
+            key=lambda row: (first_of(row.due, row.again if revisits else None), row.id),
+        )[:count]
+        self._find_retries([row for row in order if row.retries], now=now)
+        if revisits:
+            self._find_revisits([row for row in order if row.revisits], now=now)
+        return order
+
+    def _find_retries(self, domains: Sequence[Domain], *, now: float) -> None:
+        """Of all these domains in one round trip; `retries` asks for each."""
+        asked = (("ZRANGEBYSCORE", self.key("retries", row.name), "-inf", repr(now)) for row in domains)
+        for row, members in zip(domains, self._server.ask_all(asked) if domains else (), strict=True):
+            found = self._due_retries[row.id] = {}
+            for member in members:
+                one = _waiting.decode(member)
+                held = Held(one.url, one.depth, one.priority, one.attempts, one.place, 0)
+                found[one.priority, one.place] = (member, held)
+
+    def _find_revisits(self, domains: Sequence[Domain], *, now: float) -> None:
+        where = [(row, priority) for row in domains for priority in range(PRIORITIES)]
+        asked = (
+            ("ZRANGEBYSCORE", self.key("revisits", priority, row.name), "-inf", repr(now), "LIMIT", 0, self.urls)
+            for row, priority in where
+        )
+        found = list(zip(where, self._server.ask_all(asked) if where else (), strict=True))
+        hashes = [MEMBER.unpack(member)[1] for _, members in found for member in members]
+        kept = iter(self._kept(hashes))
+        for (row, priority), members in found:
+            for _, one in zip(members, kept, strict=False):
+                last = one.visit
+                held = Held(last.url, last.depth, priority, one.attempts, 0, one.id)
+                self._due_revisits.setdefault(row.id, []).append((held, last))
+
+    def next_turn(self, *, revisits: bool) -> float | None:
+        queues = ["ready", "in_hand", "ready:revisits"] if revisits else ["ready", "in_hand"]
+        found = self._server.ask_all(("ZRANGE", self.key(queue), 0, 0, "WITHSCORES") for queue in queues)
+        return min((float(answer[1]) for answer in found if answer), default=None)
+
+    # What waits
+
+    def earliest_retry(self, domain: int) -> float:
+        return self._first_retry[domain]
+
+    def earliest_again(self, domain: int) -> float:
+        return self._first_again[domain]
+
+    def retries(self, domain: int, *, now: float, count: int) -> list[Held]:
+        del now
+        found = self._due_retries.get(domain, {})
+        return [found[place][1] for place in sorted(found)[:count]]
+
+    def revisits(self, domain: int, *, now: float, count: int) -> list[Revisit]:
+        del now
+        return self._due_revisits.get(domain, [])[:count]
+
+    def put_retries(self, rows: Iterable[Sequence[Any]]) -> None:
+        for id_, priority, place, not_before, attempts, depth, url in rows:
+            member = msgspec.json.encode(Waiting(priority, place, attempts, depth, url))
+            self.put("ZADD", self.key("retries", self._known[id_].name), repr(not_before), member)
+            soonest(self._first_retry, id_, not_before)
+
+    def drop_retries(self, rows: Iterable[tuple[int, int, int]]) -> None:
+        for id_, priority, place in rows:
+            member, _ = self._due_retries[id_][priority, place]
+            self.put("ZREM", self.key("retries", self._known[id_].name), member)
+
+    # Turns
+
+    def turns(self, tokens: Iterable[int]) -> dict[int, tuple[int, float, list[Held]]]:
+        wanted = [str(token) for token in tokens]
+        if not wanted:
+            return {}
+        bodies, untils = self._server.ask_all(
+            [("HMGET", self.key("turns"), *wanted), ("ZMSCORE", self.key("leases"), *wanted)]
+        )
+        found = [
+            (int(token), float(until), *_turn.decode(body))
+            for token, body, until in zip(wanted, bodies, untils, strict=True)
+            if body is not None
+        ]
+        domains = self.named(dict.fromkeys(name for _, _, name, _ in found))
+        self._find_again([(domains[name], held) for _, _, name, items in found for held in items if held.visit])
+        return {token: (domains[name].id, until, items) for token, until, name, items in found}
+
+    def _find_again(self, held: Sequence[tuple[Domain, Held]]) -> None:
+        hashes = [hash_of(item.url.encode()) for _, item in held]
+        for (domain, _), hash_, kept in zip(held, hashes, self._kept(hashes), strict=True):
+            self._again[kept.id] = (domain, hash_, kept)
+
+    def over(self, *, now: float) -> dict[int, tuple[int, float, list[Held]]]:
+        tokens = self._server.ask("ZRANGEBYSCORE", self.key("leases"), "-inf", repr(now))
+        return self.turns(int(token) for token in tokens)
+
+    def put_turns(self, rows: Iterable[tuple[int, int, float, Sequence[Held]]]) -> None:
+        for token, id_, until, items in rows:
+            name = self._known[id_].name
+            self._until[token] = until
+            self.put("HSET", self.key("turns"), str(token), as_json((name, items)))
+            self.put("ZADD", self.key("leases"), repr(until), str(token))
+            for held in items:
+                if held.visit:
+                    member = MEMBER.pack(held.visit, hash_of(held.url.encode()))
+                    self.put("ZREM", self.key("revisits", held.priority, name), member)
+
+    def drop_turns(self, tokens: Iterable[int]) -> None:
+        for token in tokens:
+            self.put("HDEL", self.key("turns"), str(token))
+            self.put("ZREM", self.key("leases"), str(token))
+
+    def extend(self, tokens: Iterable[int], *, now: float, until: float) -> set[int]:
+        """Those whose lease was not over."""
+        alive = {token: id_ for token, (id_, end, _) in self.turns(tokens).items() if end > now}
+        for token, id_ in alive.items():
+            row = self._known[id_]
+            self.put("ZADD", self.key("leases"), repr(until), str(token))
+            if not row.excluded:
+                self.put("ZADD", self.key("in_hand"), repr(max(until, row.next)), member_of(row))
+        return set(alive)
+
+    # Visits
+
+    def put_visits(self, rows: Iterable[tuple[Held, int, Visit, float | None]]) -> None:
+        for held, domain, visit, again in rows:
+            if not held.visit:
+                self._last_visit += 1
+                self.put("HSET", self.key("tally"), "visits", str(self._last_visit))
+            kept = Kept(held.visit or self._last_visit, held.priority, again, 1, trimmed(visit))
+            hash_ = hash_of(visit.url.encode())
+            self._keep(self._known[domain], hash_, kept)
+            entry = ENTRY.pack(visit.time, kept.id, hash_)
+            self._visits.setdefault(math.floor(visit.time / SPAN), []).append(entry)
+
+    def postpone_visits(self, rows: Iterable[tuple[float, int, int]]) -> None:
+        for not_before, attempts, id_ in rows:
+            domain, hash_, kept = self._again[id_]
+            kept.again, kept.attempts = max(kept.again or 0.0, not_before), attempts
+            self._keep(domain, hash_, kept)
+
+    def _keep(self, domain: Domain, hash_: bytes, kept: Kept) -> None:
+        self.put("HSET", self.key("visited"), hash_, _pack_kept(kept))
+        if kept.again is not None:
+            where = self.key("revisits", kept.priority, domain.name)
+            self.put("ZADD", where, repr(kept.again), MEMBER.pack(kept.id, hash_))
+            soonest(self._first_again, domain.id, kept.again)
+
+    def visit(self, url: str) -> Visit | None:
+        blob = self._server.ask("HGET", self.key("visited"), hash_of(url.encode()))
+        visit = _kept.decode(blob).visit if blob else None
+        return visit if visit and visit.url == url else None
+
+    def visits(self, *, since: float, until: float) -> Iterator[Visit]:
+        """In the order of their time; of each URL the last one."""
+        span = math.floor(since / SPAN)
+        while spans := self._server.ask("ZRANGEBYSCORE", self.key("visited:times"), span, "+inf", "LIMIT", 0, 1):
+            span = int(spans[0])
+            blob = self._server.ask("GET", self.key("visited:time", span)) or b""
+            entries = sorted({entry for entry in ENTRY.iter_unpack(blob) if since <= entry[0] < until})
+            for at in range(0, len(entries), AT_ONCE):
+                some = entries[at : at + AT_ONCE]
+                for (time, *_), kept in zip(some, self._kept([hash_ for *_, hash_ in some]), strict=True):
+                    visit = kept.visit
+                    if visit.time == time:  # else it was visited again since
+                        yield visit
+            span += 1
+            if span * SPAN >= until:
+                return
+
+    def _kept(self, hashes: Sequence[bytes]) -> Iterator[Kept]:
+        for at in range(0, len(hashes), AT_ONCE):
+            yield from map(_kept.decode, self._server.ask("HMGET", self.key("visited"), *hashes[at : at + AT_ONCE]))
+
+    # All of them, for who must read them all
+
+    def visited_hashes(self) -> Iterator[bytes]:
+        with self._server.errors():
+            for hash_, _ in self._server.client.hscan_iter(self.key("visited"), count=AT_ONCE):
+                yield hash_
+
+    def given_back_or_in_hand(self) -> Iterator[bytes]:
+        """URLs, some maybe twice."""
+        with self._server.errors():
+            for _, body in self._server.client.hscan_iter(self.key("turns"), count=AT_ONCE):
+                yield from (held.url.encode() for held in _turn.decode(body)[1])
+            for key in self._server.client.scan_iter(match=escaped(self.key("retries", "")) + "*", count=AT_ONCE):
+                for member, _ in self._server.client.zscan_iter(key, count=AT_ONCE):
+                    yield _waiting.decode(member).url.encode()
+
+    def names(self) -> Iterator[str]:
+        """Of all domains, some maybe twice."""
+        start = self.key("domain", "")
+        with self._server.errors():
+            for key in self._server.client.scan_iter(match=escaped(start) + "*", count=AT_ONCE):
+                yield key.decode()[len(start) :]
+
+    # Counts
+
+    def tally(self, changes: Counter[str]) -> None:
+        self._is_claim = bool(changes["tokens"])
+        for name, change in sorted(changes.items()):
+            if change:
+                self.put("HINCRBY", self.key("tally"), name, str(change))
+
+    def tallied(self) -> dict[str, int]:
+        answer = self._server.ask("HGETALL", self.key("tally"))
+        return {name.decode(): int(value) for name, value in answer.items()}
+
+
+def escaped(pattern: str) -> str:
+    """So that it matches itself only."""
+    return "".join("\\" + char if char in "\\*?[]^" else char for char in pattern)
+
+
+def member_of(row: Domain) -> str:
+    """In a queue: of two that are due at the same time the older domain is first."""
+    return f"{row.id:08x} {row.name}"
+
+
+def name_in(member: bytes) -> str:
+    return member.partition(b" ")[2].decode()
+
+
+def number_in(value: str | None) -> float | None:
+    return float(value) if value else None
+
+
+def soonest(times: dict[int, float], key: int, time: float) -> None:
+    times[key] = min(times.get(key, time), time)
+
+
+def trimmed(visit: Visit) -> list[Any]:
+    fields = list(msgspec.structs.astuple(visit))
+    defaults = [visit.url, visit.time, *Visit.__struct_defaults__]
+    while len(fields) > 2 and fields[-1] == defaults[len(fields) - 1]:
+        fields.pop()
+    return fields
