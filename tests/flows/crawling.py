@@ -11,13 +11,16 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from io import BytesIO
 from itertools import pairwise
+from multiprocessing.connection import Connection, Pipe
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import msgspec
@@ -27,11 +30,14 @@ from webmill.archive.segment import open_stored
 from webmill.collection import Collection
 from webmill.crawl.frontier.base import Visit, domain_of
 from webmill.crawl.frontier.local import LocalFrontier
-from webmill.flows.crawl.crew import Crew
+from webmill.flows.crawl.child import crawl as crawl_shard
+from webmill.flows.crawl.child import run_loop
+from webmill.flows.crawl.crew import Crew, Member
 from webmill.flows.crawl.options import Limits, Manners, Options, Reach, Refresh, Rules
-from webmill.flows.crawl.snapshot import Snapshot
+from webmill.flows.crawl.snapshot import Snapshot, added
 from webmill.flows.crawl.start import Report
 from webmill.flows.crawl.start import crawl as run_crawl
+from webmill.testing import Answer, Page, Reply, Request
 from webmill.wiring import crawl_backends
 
 NAME = "TEST-2024"
@@ -88,15 +94,81 @@ def crawl(root: Path, setup: Setup, *, watch: Any = lambda _: None, hired: Any =
     return run_crawl(setup.options(root), setup.seeds, processes=setup.processes, watch=watch, hired=hired)
 
 
-def crawl_until(root: Path, setup: Setup, condition: Any) -> Report:
-    """Stopped in good order when the condition holds of a snapshot."""
+def crawl_until(root: Path, setup: Setup, condition: Callable[[Snapshot], object]) -> Report:
+    """In threads, stopped in good order when the condition holds of a snapshot."""
     crews: list[Crew] = []
 
     def watch(seen: Snapshot) -> None:
         if condition(seen):
             crews[0].stop()
 
-    return crawl(root, setup, watch=watch, hired=crews.append)
+    def hire(crew: Crew) -> None:
+        crews.append(crew)
+        staff_with_threads(crew, setup.options(root), setup.processes)
+
+    return crawl(root, setup, watch=watch, hired=hire)
+
+
+def crawl_here(root: Path, setup: Setup) -> Report:
+    """With threads for processes: nothing has to be started, and whoever measures sees all of it."""
+    return crawl_until(root, setup, lambda _: False)
+
+
+class Thread(threading.Thread):
+    """As much of a process as the crew asks for."""
+
+    def kill(self) -> None:
+        raise AssertionError("it does not end")
+
+    def close(self) -> None:
+        pass
+
+
+class Hand(Member):
+    """A shard whose process is a thread of ours."""
+
+    def start(self) -> None:
+        self.before = added([self.before, self.seen])
+        self.seen = Snapshot(shard=self.shard, pages=self.seen.pages, waiting=self.seen.waiting)
+        self.pipe, theirs = Pipe()
+        self.promised = self.revoked = None
+        thread = Thread(target=work, args=(self._options, self.shard, self._shards, theirs), name=f"{self.shard:02d}")
+        self.process = cast("SpawnProcess", thread)
+        thread.start()
+
+
+def work(options: Options, shard: int, shards: int, parent: Connection) -> None:
+    try:
+        run_loop(crawl_shard(options, shard, shards, parent))
+    finally:
+        parent.close()
+
+
+def staff_with_threads(crew: Crew, options: Options, shards: int) -> None:
+    crew._members = [Hand(options, shard, shards) for shard in range(shards)]
+
+
+class Linked:
+    """A host of pages that all link to each other; `replies` are other answers, by path without the slash."""
+
+    def __init__(self, pages: int, *, robots: bytes = b"User-agent: *\nAllow: /\n", **replies: Answer) -> None:
+        self._pages, self._robots = pages, robots
+        self.replies = {f"/{path}": reply for path, reply in replies.items()}
+
+    def answer(self, request: Request) -> Answer:
+        if request.path in self.replies:
+            return self.replies[request.path]
+        if request.path == "/robots.txt":
+            return Reply(body=self._robots, media_type="text/plain")
+        links = "".join(f'<a href="/{number}">{number}</a>' for number in range(self._pages))
+        return Reply(body=f"<html><body>{request.host}{request.path}{links}</body></html>".encode())
+
+    def pages(self, version: int) -> Iterator[Page]:
+        yield from ()
+
+
+def moved_to(place: str, status: int = 302) -> Reply:
+    return Reply(status=status, headers=(("Location", place),))
 
 
 # --- a program of its own, to be killed ---

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.flows.crawling import Setup, crawl, crawl_until, most_at_once, seen_by, smallest_gaps
+from tests.flows.crawling import Linked, Setup, crawl, crawl_here, crawl_until, most_at_once, seen_by, smallest_gaps
 from tests.services.nginx import Nginx
 from webmill.flows.crawl.options import Limits
-from webmill.testing import Page, Reply, Request, Script, TestWeb, Wait
+from webmill.testing import Reply, Script, TestWeb, Wait
 
 DELAY = 0.5
 SHORTEST = 0.6 * DELAY  # that it may look like
-ALLOW = b"User-agent: *\nAllow: /\n"
 
 
 @pytest.fixture
@@ -31,30 +30,11 @@ def root() -> Iterator[Path]:
     shutil.rmtree(base)
 
 
-class Linked:
-    """A host of pages that link to each other; `replies` are other answers, by path."""
-
-    def __init__(self, pages: int, *, robots: bytes = ALLOW, **replies: Reply | Script) -> None:
-        self._pages, self._robots = pages, robots
-        self.replies = {f"/{path}": reply for path, reply in replies.items()}
-
-    def answer(self, request: Request) -> Reply | Script:
-        if request.path in self.replies:
-            return self.replies[request.path]
-        if request.path == "/robots.txt":
-            return Reply(body=self._robots, media_type="text/plain")
-        links = "".join(f'<a href="/{number}">{number}</a>' for number in range(self._pages))
-        return Reply(body=f"<html><body>{request.host}{request.path}{links}</body></html>".encode())
-
-    def pages(self, version: int) -> Sequence[Page]:  # noqa: ARG002
-        return ()
-
-
 def test_domains_and_hosts_are_not_asked_before_their_delay(root: Path) -> None:
     sites = {f"{name}.{domain}.test": Linked(2) for domain in ("one", "two") for name in ("a", "b")}
     with TestWeb(hosts=0, sites=sites) as web:
         seeds = tuple(f"http://{name}/" for name in sites)
-        crawl(root, Setup(seeds=seeds, resolve=dict(web.resolve), delay=DELAY, processes=2))
+        crawl_here(root, Setup(seeds=seeds, resolve=dict(web.resolve), delay=DELAY, processes=2))
         assert web.log.settle()
         seen = seen_by(web.log)
     assert len(seen) == 4 * (1 + 3)
@@ -81,7 +61,7 @@ def test_an_answer_that_was_slow_does_not_free_an_address_that_others_have_asked
     sites = {"www.slow.test": Linked(0, late=slow)} | {f"www.d{number}.test": Linked(8) for number in range(3)}
     with TestWeb(hosts=0, sites=sites, addresses=("127.0.0.2",), pace=0.1) as web:
         seeds = ("http://www.slow.test/late", *(f"http://www.d{number}.test/" for number in range(3)))
-        crawl(
+        crawl_here(
             root,
             Setup(seeds=seeds, resolve=dict(web.resolve), delay=0.3, address_delay=0.3, window=1.0, obey_robots=False),
         )
@@ -100,7 +80,7 @@ def test_a_robots_txt_elsewhere_waits_for_the_turn_of_that_host_and_its_domain(r
     }
     with TestWeb(hosts=0, sites=sites) as web:
         seeds = tuple(f"http://{name}/" for name in sites)
-        crawl(root, Setup(seeds=seeds, resolve=dict(web.resolve), delay=DELAY, processes=2))
+        crawl_here(root, Setup(seeds=seeds, resolve=dict(web.resolve), delay=DELAY, processes=2))
         assert web.log.settle()
         seen = seen_by(web.log)
     gaps = smallest_gaps(seen, by="domain")
@@ -118,7 +98,7 @@ def test_without_delays_too_a_host_is_asked_one_thing_at_a_time(root: Path) -> N
     }
     with TestWeb(hosts=0, sites=sites, pace=0.05) as web:
         seeds = ("http://busy.one.test/slow", *(f"http://{name}/" for name in sites))
-        crawl(root, Setup(seeds=seeds, resolve=dict(web.resolve)))
+        crawl_here(root, Setup(seeds=seeds, resolve=dict(web.resolve)))
         assert web.log.settle()
         seen = seen_by(web.log)
     assert len(seen) == 1 + 1 + 4 + 4 * 4
@@ -128,7 +108,7 @@ def test_without_delays_too_a_host_is_asked_one_thing_at_a_time(root: Path) -> N
 def test_a_crawl_delay_is_kept_also_where_the_operator_asks_for_none(root: Path) -> None:
     sites = {"www.wait.test": Linked(3, robots=b"User-agent: *\nCrawl-delay: 0.5\n")}
     with TestWeb(hosts=0, sites=sites) as web:
-        crawl(root, Setup(seeds=("http://www.wait.test/",), resolve=dict(web.resolve)))
+        crawl_here(root, Setup(seeds=("http://www.wait.test/",), resolve=dict(web.resolve)))
         assert web.log.settle()
         seen = seen_by(web.log)
     assert len(seen) == 5
@@ -142,7 +122,7 @@ def test_a_retry_after_is_kept_over_a_restart(root: Path) -> None:
         setup = Setup(seeds=("http://www.busy.test/busy",), resolve=dict(web.resolve), obey_robots=False)
         crawl_until(root, setup, lambda seen: seen.errors)
         del site.replies["/busy"]
-        crawl(root, setup)
+        crawl_here(root, setup)
         assert web.log.settle()
         seen = seen_by(web.log)
     assert [one.status for one in seen] == [503, 200, 200, 200, 200]
@@ -158,7 +138,7 @@ def test_a_redirect_waits_for_its_hosts_turn_and_obeys_its_robots_txt(root: Path
     }
     with TestWeb(hosts=0, sites=sites) as web:
         seeds = ("http://a.one.test/moved", "http://b.two.test/")
-        crawl(root, Setup(seeds=seeds, resolve=dict(web.resolve), delay=DELAY, processes=2))
+        crawl_here(root, Setup(seeds=seeds, resolve=dict(web.resolve), delay=DELAY, processes=2))
         assert web.log.settle()
         seen = seen_by(web.log)
     asked = {one.url for one in seen}
@@ -198,7 +178,7 @@ def test_what_cannot_be_connected_is_not_hammered(root: Path) -> None:
         resolve = {"www.dead.test": ("127.0.0.9", 1)}
         limits = Limits(attempts=1, retry_wait=0.1)
         setup = Setup(seeds=seeds, resolve=resolve, delay=DELAY, obey_robots=False, limits=limits)
-        report = crawl(root, setup)
+        report = crawl_here(root, setup)
         assert not len(web.log)
     assert report.total.errors == {"connect_refused": 4}
     assert report.seconds >= 3 * DELAY

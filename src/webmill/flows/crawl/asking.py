@@ -10,7 +10,7 @@ import msgspec
 
 from webmill.crawl.fetch import Failed, Fetched, Fetcher, Request
 from webmill.crawl.frontier.base import domain_of
-from webmill.flows.crawl.gates import Kept
+from webmill.flows.crawl.gates import Booking, Kept
 from webmill.flows.crawl.options import Manners
 from webmill.flows.crawl.snapshot import Hosts, Snapshot
 from webmill.formats.urls import host_of
@@ -18,7 +18,7 @@ from webmill.infra.clock import SteadyClock
 
 
 class Booker(Protocol):
-    async def book(self, gates: dict[str, float]) -> float | None:
+    async def book(self, booking: Booking) -> float | None:
         """None: these times are ours, durably. Else when to try again."""
         ...
 
@@ -91,12 +91,11 @@ class Asker:
         """It holds for a request that is on its way within the window: not after a long pause of this process."""
         if not waits:
             return {}
-        now = self._clock()
-        gates = {key: now + self._manners.window + wait for key, wait in waits.items()}
-        until = await self._booker.book(gates)
-        if until is None and self._clock() - now >= self._manners.window - self._manners.connect_time:
+        booking = Booking(now=self._clock(), window=self._manners.window, waits=waits)
+        until = await self._booker.book(booking)
+        if until is None and self._clock() - booking.now >= self._manners.window - self._manners.connect_time:
             until = self._clock()
-        return gates if until is None else Busy(until)
+        return {key: booking.until(key) for key in waits} if until is None else Busy(until)
 
     def _count(self, url: str, answer: Fetched | Failed) -> None:
         if isinstance(answer, Fetched):

@@ -67,7 +67,7 @@ class Batch(msgspec.Struct, kw_only=True):
 
     results: list[Result] = []
     kept: list[dict[str, Kept]] = []  # what became of earlier bookings
-    bookings: list[Booking] = []
+    bookings: dict[int, Booking] = {}
     tokens: list[int] = []  # turns in hand, to extend
     turns: int = 0  # how many to claim
     urls: int = 1

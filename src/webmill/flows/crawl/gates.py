@@ -8,7 +8,7 @@ has made meanwhile is never made shorter.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -20,19 +20,29 @@ SCHEMA = Schema(
     tag=int.from_bytes(b"wmGa"),
     steps=(
         """
-        CREATE TABLE gate (key TEXT PRIMARY KEY, until REAL NOT NULL) STRICT, WITHOUT ROWID;
+        CREATE TABLE gate (
+            key TEXT PRIMARY KEY,
+            until REAL NOT NULL,
+            expected REAL NOT NULL  -- when it will be free if all goes well
+        ) STRICT, WITHOUT ROWID;
         CREATE TABLE clock (one INTEGER PRIMARY KEY CHECK (one = 1), anchor TEXT NOT NULL) STRICT;
         """,
     ),
 )
+PUT = "INSERT OR REPLACE INTO gate VALUES (?, ?, ?)"
 ABOUT_EQUAL = 0.001  # seconds
+LINES = 10_000
 
 
 class Booking(msgspec.Struct, frozen=True, kw_only=True):
-    """Times that nobody else may use: until when each key is taken if the request is sent."""
+    """A request at `now`, on its way `window` later at the latest: its keys are taken for so long and their waits."""
 
-    number: int
-    gates: dict[str, float]
+    now: float
+    window: float
+    waits: dict[str, float]
+
+    def until(self, key: str) -> float:
+        return self.now + self.window + self.waits[key]
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -45,6 +55,7 @@ class Kept(msgspec.Struct, frozen=True):
 class Gates:
     def __init__(self, path: Path) -> None:
         self._database = Database(path, schema=SCHEMA)
+        self._last_in_line: dict[str, float] = {}  # when the last one that was refused comes again
 
     def clock(self, own: Anchor | None) -> SteadyClock:
         """The same for all processes, and not behind `own`, where one of them has been."""
@@ -58,28 +69,38 @@ class Gates:
                 self._note(run, clock)
         return clock
 
-    def book(self, bookings: Sequence[Booking], *, now: float, longest: float) -> dict[int, float]:
+    def book(self, bookings: Mapping[int, Booking], *, now: float, longest: float) -> dict[int, float]:
         """Those that are refused, and when to try again. First come, first served; of one batch too."""
         waits: dict[int, float] = {}
         with self._database.write() as run:
-            for booking in bookings:
-                free = max((_until(run, key) for key in booking.gates), default=0.0)
+            for number, booking in bookings.items():
+                found = {key: _gate(run, key) for key in booking.waits}
                 # A time beyond all that we would ever set ourselves is one that a clock has left behind.
-                if now < free <= now + longest:
-                    waits[booking.number] = free
+                taken = {key: expected for key, (until, expected) in found.items() if now < until <= now + longest}
+                if taken:
+                    times = [self._line_up(key, expected, booking.waits[key], now) for key, expected in taken.items()]
+                    waits[number] = max(times)
                 else:
-                    for row in booking.gates.items():
-                        run("INSERT OR REPLACE INTO gate VALUES (?, ?)", row)
+                    for key, wait in booking.waits.items():
+                        run(PUT, (key, booking.until(key), booking.now + wait))
         return waits
+
+    def _line_up(self, key: str, expected: float, wait: float, now: float) -> float:
+        """Thousands of names may share an address: they come again one by one, not all when it is free."""
+        if len(self._last_in_line) > LINES:
+            self._last_in_line = {key: time for key, time in self._last_in_line.items() if time > now}
+        soonest = expected if expected > now else now + wait
+        self._last_in_line[key] = max(soonest, self._last_in_line.get(key, 0.0) + wait)
+        return self._last_in_line[key]
 
     def correct(self, kept: Iterable[Mapping[str, Kept]], *, clock: SteadyClock) -> None:
         with self._database.write() as run:
             self._note(run, clock)
             for gates in kept:
                 for key, value in gates.items():
-                    until = _until(run, key)
+                    until, _ = _gate(run, key)
                     new = value.until if until == value.booked else max(until, value.until)
-                    run("INSERT OR REPLACE INTO gate VALUES (?, ?)", (key, new))
+                    run(PUT, (key, new, new))
 
     def _note(self, run: Run, clock: SteadyClock) -> None:
         run("INSERT OR REPLACE INTO clock VALUES (1, ?)", (msgspec.json.encode(clock.anchor()).decode(),))
@@ -88,6 +109,6 @@ class Gates:
         self._database.close()
 
 
-def _until(run: Run, key: str) -> float:
-    rows = run("SELECT until FROM gate WHERE key = ?", (key,))
-    return rows[0][0] if rows else 0.0
+def _gate(run: Run, key: str) -> tuple[float, float]:
+    rows = run("SELECT until, expected FROM gate WHERE key = ?", (key,))
+    return rows[0] if rows else (0.0, 0.0)

@@ -173,13 +173,13 @@ class Shard:
             log.exception("a visit failed", extra={"url": item.url})
             return self.visitor.broken(turn, item, error)
 
-    async def book(self, gates: dict[str, float]) -> float | None:
+    async def book(self, booking: Booking) -> float | None:
         """None: these times are ours, durably. Else when to try again."""
         if self._stopping:
             return self._clock()
         number = next(self._numbers)
         self._booked[number] = asyncio.get_running_loop().create_future()
-        self._batch.bookings.append(Booking(number=number, gates=gates))
+        self._batch.bookings[number] = booking
         self._something.set()
         return await self._booked[number]
 
@@ -188,10 +188,10 @@ class Shard:
         self._batch.kept.append(gates)
 
     def _answer(self, batch: Batch, reply: Reply) -> None:
-        for booking in batch.bookings:
-            future = self._booked.pop(booking.number)
+        for number in batch.bookings:
+            future = self._booked.pop(number)
             if not future.done():
-                future.set_result(reply.waits.get(booking.number))
+                future.set_result(reply.waits.get(number))
         for token in reply.lost & self._turns.keys():
             self._turns[token].cancel()
 
