@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from webmill.crawl.joining import Joiner
 from webmill.errors import BadInput
 from webmill.formats.urls import normalise
 
@@ -17,6 +18,7 @@ MAX_LABEL = 63
 _PARTS = re.compile(r"(https?)://(?:[^/?#@]*@)?(\[[0-9a-f:.]+\]|[^:/?#@\[\]\\\s]+)(?::([0-9]{1,5}))?(/[^#\s]*)")
 _LABEL = re.compile(r"[a-z0-9_-]+")
 _PORTS = {"http": 80, "https": 443}
+_join = Joiner("http://localhost/")  # an absolute URL takes nothing of the base, and its short way
 
 
 class Target(Struct, frozen=True, gc=False):
@@ -35,7 +37,7 @@ class Target(Struct, frozen=True, gc=False):
 @lru_cache(maxsize=1024)  # asked when a URL is located and again when it is fetched
 def parse_target(url: str) -> Target:
     """BadInput with a reason of FAILURES."""
-    url = normalise(url)
+    url = _join(url) if url.startswith(("http://", "https://")) else normalise(url)
     found = _PARTS.fullmatch(url)
     if found is None:
         raise BadInput(f"not a URL to fetch: {url[:200]!r}", reason="bad_url")
