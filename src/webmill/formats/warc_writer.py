@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 
 import deflate
 from isal import isal_zlib
@@ -84,21 +85,30 @@ def compress_stream(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 def encode_header(headers: Headers, *, version: str = WARC_1_0) -> bytes:
     """Version line, fields, empty line. White space around a value is not part of it and is not written."""
-    lines = [_checked(version)]
+    lines = [version]
     for name, value in headers:
-        if not _TOKEN.fullmatch(name):
+        if not _is_name(name):
             raise BadInput(f"not a field name: {name[:60]!r}", reason="header_injection")
-        lines.append(f"{name}: {_checked(value).strip(_OWS)}")
+        lines.append(f"{name}: {value.strip(_OWS)}")
+    text = "\r\n".join((*lines, "", ""))
+    _check_breaks(text, lines)
     try:
-        return "\r\n".join((*lines, "", "")).encode("utf-8", "surrogateescape")
+        return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as error:
         raise BadInput("a lone surrogate in a field", reason="not_utf8") from error
 
 
-def _checked(text: str) -> str:
-    if _BREAKS.search(text):
-        raise BadInput(f"line break or NUL in {text[:60]!r}", reason="header_injection")
-    return text
+@lru_cache(maxsize=256)  # the same dozen in every record
+def _is_name(name: str) -> bool:
+    return _TOKEN.fullmatch(name) is not None
+
+
+def _check_breaks(text: str, lines: list[str]) -> None:
+    """Only the breaks that we set ourselves may be there: to count them all is cheaper than to search each value."""
+    ours = len(lines) + 1
+    if text.count("\r") != ours or text.count("\n") != ours or "\0" in text:
+        broken = next(line for line in lines if _BREAKS.search(line))
+        raise BadInput(f"line break or NUL in {broken[:60]!r}", reason="header_injection")
 
 
 def _announced(headers: Headers) -> int:
