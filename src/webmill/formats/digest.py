@@ -51,10 +51,12 @@ class Digester:
 
     def text(self) -> str:
         """`sha1:` and base32, as Common Crawl writes it."""
-        return f"{self._algorithm}:{base64.b32encode(self.raw()).decode('ascii').rstrip('=')}"
+        return _text(self._algorithm, self.raw())
 
 
 def compute(data: bytes | memoryview, algorithm: str = "sha1") -> str:
+    if algorithm == "sha1":  # three times for every page of a crawl
+        return _text("sha1", hashlib.sha1(data, usedforsecurity=False).digest())
     digester = Digester(algorithm)
     digester.update(data)
     return digester.text()
@@ -123,6 +125,10 @@ def _parse(digest: str) -> tuple[str, bytes | None]:
     except (ValueError, binascii.Error):
         pass
     return algorithm, None
+
+
+def _text(algorithm: str, raw: bytes) -> str:
+    return f"{algorithm}:{base64.b32encode(raw).decode('ascii').rstrip('=')}"
 
 
 def _canonical(algorithm: str) -> str:
