@@ -90,11 +90,20 @@ class Output:
         while True:
             try:
                 with self._alone():
+                    self._tidy()
                     return self._sealer.finish(is_lost)
             except Conflict:
                 if time.monotonic() > deadline:
                     raise
             time.sleep(0.1)
+
+    def _tidy(self) -> None:
+        """What killed writers have left."""
+        if self.folder:
+            places = [self.folder, *self.folder.glob("*/receipts"), *self.folder.glob("*/")]
+            for place in places:
+                if place.is_dir() and not place.name.startswith("."):
+                    atomic.remove_stale_temps(place)
 
     def receipts(self, runs: Iterable[str]) -> list[Receipt]:
         return [receipt for run in runs for receipt in self._sealer.receipts(run)]
