@@ -11,7 +11,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -88,13 +88,16 @@ class Site:
         )
 
 
-def run_killed(root: Path, setup: Setup, dice: random.Random, environments: list[dict[str, str]]) -> list[str]:
+def run_killed(
+    root: Path, site: Site, setup: Setup, dice: random.Random, environments: Sequence[dict[str, str]] = ({},)
+) -> list[str]:
     """Until it ends by itself; what was killed."""
+    log = site.server.folder / "access.log"
     killed: list[str] = []
     while True:
         process = start(root, setup, environment={**os.environ, **dice.choice(environments)})
         try:
-            killed += killed_while_running(process, dice, KILLS - len(killed))
+            killed += killed_while_running(process, dice, KILLS - len(killed), lambda: log.read_bytes().count(b"\n"))
             code = process.wait(PATIENCE)
         finally:
             if process.poll() is None:
@@ -106,16 +109,22 @@ def run_killed(root: Path, setup: Setup, dice: random.Random, environments: list
             return killed
 
 
-def killed_while_running(process: subprocess.Popen[bytes], dice: random.Random, most: int) -> Iterator[str]:
+def killed_while_running(
+    process: subprocess.Popen[bytes], dice: random.Random, most: int, requests: Callable[[], int]
+) -> Iterator[str]:
+    """After a few requests each time."""
     for _ in range(most):
-        try:
-            process.wait(dice.uniform(0.3, 4.0))
+        wanted, deadline = requests() + dice.randrange(12), time.monotonic() + dice.uniform(2.0, 8.0)
+        while requests() <= wanted and time.monotonic() < deadline:
+            try:
+                process.wait(0.01)
+            except subprocess.TimeoutExpired:
+                continue
             return
-        except subprocess.TimeoutExpired:
-            kind = kill(process, dice)
-            yield kind
-            if kind != "child":
-                return
+        kind = kill(process, dice)
+        yield kind
+        if kind != "child":
+            return
 
 
 def kill(process: subprocess.Popen[bytes], dice: random.Random) -> str:
@@ -158,7 +167,7 @@ def test_undisturbed_every_page_is_asked_for_once(root: Path, nginx: Start, tmp_
 
 def test_killed_again_and_again_it_gets_all_and_stays_polite(root: Path, nginx: Start, tmp_path: Path) -> None:
     site = Site(nginx, tmp_path)
-    killed = run_killed(root, site.setup, random.Random(SEED), [{}])
+    killed = run_killed(root, site, site.setup, random.Random(SEED))
     judge(site, root, killed, site.urls)
 
 
@@ -167,7 +176,7 @@ def test_killed_while_the_wall_clock_jumps_it_gets_all_and_stays_polite(
 ) -> None:
     site = Site(nginx, tmp_path)
     jumps = [{"LD_PRELOAD": str(wall_clock), "WALL_CLOCK_SHIFT": str(days * 86400)} for days in (-1, 0, 1)]
-    killed = run_killed(root, site.setup, random.Random(SEED + 1), jumps)
+    killed = run_killed(root, site, site.setup, random.Random(SEED + 1), jumps)
     judge(site, root, killed, site.urls)
 
 
@@ -176,7 +185,7 @@ def test_killed_again_and_again_it_archives_exactly_as_many_pages_as_it_may(
 ) -> None:
     site = Site(nginx, tmp_path)
     setup = msgspec.structs.replace(site.setup, limits=Limits(retry_wait=0.2, pages=100))
-    killed = run_killed(root, setup, random.Random(SEED + 2), [{}])
+    killed = run_killed(root, site, setup, random.Random(SEED + 2))
     pages = {url for url, visit in visits(root).items() if visit.status == 200}
     assert len(pages) == 100
     judge(site, root, killed, pages)

@@ -184,13 +184,14 @@ class Crew:
             return
         pool = UNLIMITED if limit is None else limit - sum(member.promised or 0 for member in self._members)
         size = UNLIMITED if limit is None else max(1, min(GRANT, pool // (2 * len(self._members))))
-        for member in self._members:
+        busy = [member for member in self._members if not member.seen.is_idle]  # the others have no use for pages
+        for member in busy:
             if pool > 0 and member.free < size / 2 and member.revoked is None:
                 granted = min(size, pool)
                 pool -= granted
                 member.promised = (member.promised or 0) + granted
                 member.tell("grant", member.promised)
-        if limit is not None and pool <= 0 and any(member.free <= 0 for member in self._members):
+        if limit is not None and pool <= 0 and any(member.free <= 0 for member in busy):
             for member in self._members:
                 if member.free > 0 and member.seen.is_idle and member.revoked is None:
                     member.revoked = member.seen.revoked

@@ -1,0 +1,188 @@
+"""What a crawl is told to leave: budgets, scope, patterns, domains. Judged by the log of the server."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.flows.crawling import Linked, Seen, Setup, counts, crawl, crawl_here, moved_to, seen_by, visits
+from webmill.crawl.frontier.base import domain_of
+from webmill.flows.crawl.desk import shard_of
+from webmill.flows.crawl.options import Limits, Rules
+from webmill.testing import Reply, TestWeb
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    memory = Path("/dev/shm")
+    base = Path(tempfile.mkdtemp(prefix="webmill-test-", dir=memory if memory.is_dir() else None))
+    yield base / "collection"
+    shutil.rmtree(base)
+
+
+def pages_of(seen: list[Seen]) -> list[Seen]:
+    return [one for one in seen if not one.is_robots]
+
+
+def limited(**limits: float) -> Limits:
+    return Limits(retry_wait=0.2, **limits)  # type: ignore[arg-type]
+
+
+def names_in(shard: int, shards: int, count: int) -> list[str]:
+    names = (f"www.d{number}.test" for number in range(10_000))
+    return [name for name in names if shard_of(f"http://{name}/", shards) == shard][:count]
+
+
+@pytest.mark.parametrize("processes", [1, 3], ids=["one process", "three processes"])
+@pytest.mark.parametrize("pages", [1, 7, 50])
+def test_exactly_as_many_pages_are_asked_for_as_may_be(root: Path, processes: int, pages: int) -> None:
+    sites = {f"www.d{number}.test": Linked(20) for number in range(6)}
+    with TestWeb(hosts=0, sites=sites) as web:
+        seeds = tuple(f"http://{name}/" for name in sites)
+        setup = Setup(seeds=seeds, resolve=dict(web.resolve), processes=processes, limits=limited(pages=pages))
+        report = crawl_here(root, setup)
+        assert web.log.settle()
+        seen = pages_of(seen_by(web.log))
+        assert len(seen) == len(counts(seen)) == pages == report.total.pages
+        assert report.end == "pages"
+        assert crawl_here(root, setup).end == "pages"
+        more = msgspec.structs.replace(setup, limits=limited(pages=pages + 5))
+        assert crawl_here(root, more).total.pages == pages + 5
+        assert web.log.settle()
+        assert set(counts(pages_of(seen_by(web.log))).values()) == {1}
+        assert len(pages_of(seen_by(web.log))) == pages + 5
+
+
+def test_what_one_process_cannot_use_another_gets(root: Path) -> None:
+    """All but one page is of one shard: what the others were granted comes back."""
+    poor, rich = names_in(0, 3, 1) + names_in(1, 3, 1), names_in(2, 3, 1)
+    sites = {name: Linked(0) for name in poor} | {name: Linked(60) for name in rich}
+    with TestWeb(hosts=0, sites=sites) as web:
+        seeds = tuple(f"http://{name}/" for name in sites)
+        setup = Setup(seeds=seeds, resolve=dict(web.resolve), processes=3, limits=limited(pages=50))
+        report = crawl_here(root, setup)
+        assert web.log.settle()
+        seen = pages_of(seen_by(web.log))
+    assert report.end == "pages"
+    assert report.total.revoked
+    assert len(seen) == len(counts(seen)) == 50
+    assert Counter(one.host for one in seen)[rich[0]] == 48
+
+
+def test_a_real_crew_of_three_keeps_to_its_pages(root: Path) -> None:
+    sites = {f"www.d{number}.test": Linked(20) for number in range(6)}
+    with TestWeb(hosts=0, sites=sites) as web:
+        seeds = tuple(f"http://{name}/" for name in sites)
+        crawl(root, Setup(seeds=seeds, resolve=dict(web.resolve), processes=3, limits=limited(pages=40)))
+        assert web.log.settle()
+        assert len(pages_of(seen_by(web.log))) == 40
+
+
+def test_failures_and_sitemaps_are_no_pages_but_missing_ones_are(root: Path) -> None:
+    """A page counts when its answer is archived, whatever it says."""
+    missing = Reply(status=404, body=b"<html>no</html>")
+    with TestWeb(hosts=0, sites={"www.one.test": Linked(3, gone=missing)}) as web:
+        resolve = {**web.resolve, "www.dead.test": ("127.0.0.9", 1)}
+        seeds = ("http://www.one.test/gone", "http://www.one.test/", "http://www.dead.test/")
+        setup = Setup(seeds=seeds, resolve=resolve, limits=Limits(retry_wait=0.1, attempts=1, pages=5))
+        report = crawl_here(root, setup)
+    assert report.end == "pages"
+    assert sum(visit.status > 0 for visit in visits(root).values()) == 5
+
+
+@pytest.mark.parametrize("processes", [1, 2], ids=["one process", "two processes"])
+def test_no_domain_gives_more_pages_than_it_may(root: Path, processes: int) -> None:
+    sites = {f"{name}.d{number}.test": Linked(20) for number in range(4) for name in "ab"}
+    with TestWeb(hosts=0, sites=sites) as web:
+        seeds = tuple(f"http://{name}/" for name in sites)
+        limits = limited(pages_per_domain=6)
+        setup = Setup(seeds=seeds, resolve=dict(web.resolve), processes=processes, limits=limits)
+        report = crawl_here(root, setup)
+        crawl_here(root, msgspec.structs.replace(setup, seeds=("http://a.d0.test/another",)))
+        assert web.log.settle()
+        seen = pages_of(seen_by(web.log))
+    assert report.end == "finished"
+    assert Counter(domain_of(one.url) for one in seen) == dict.fromkeys((f"d{number}.test" for number in range(4)), 6)
+    over = [visit for visit in visits(root).values() if visit.error == "max_pages_per_domain"]
+    assert len(over) == 4 * (2 * 21 - 6) + 1
+
+
+def test_it_ends_when_its_time_is_over_and_goes_on_later(root: Path) -> None:
+    with TestWeb(hosts=0, sites={"www.one.test": Linked(5)}) as web:
+        setup = Setup(
+            seeds=("http://www.one.test/",), resolve=dict(web.resolve), delay=0.3, limits=limited(seconds=0.8)
+        )
+        first = crawl_here(root, setup)
+        assert first.end == "seconds"
+        assert first.total.pages < 6
+        last = crawl_here(root, msgspec.structs.replace(setup, limits=limited()))
+        assert web.log.settle()
+        assert set(counts(seen_by(web.log)).values()) == {1}
+    assert (last.end, last.total.pages) == ("finished", 6)
+
+
+def test_it_ends_when_it_has_its_bytes(root: Path) -> None:
+    big = {str(number): Reply(body=b"<html>" + b"x" * 50_000) for number in range(30)}
+    with TestWeb(hosts=0, sites={"www.one.test": Linked(30, **big)}) as web:
+        setup = Setup(seeds=("http://www.one.test/",), resolve=dict(web.resolve), delay=0.05)
+        report = crawl_here(root, msgspec.structs.replace(setup, limits=limited(bytes=400_000)))
+    assert report.end == "bytes"
+    assert 8 <= report.total.pages < 30
+
+
+def test_links_are_followed_as_deep_as_was_said(root: Path) -> None:
+    chain = {f"c{number}": Reply(body=f'<html><a href="/c{number + 1}">on</a></html>'.encode()) for number in range(9)}
+    with TestWeb(hosts=0, sites={"www.one.test": Linked(0, **chain)}) as web:
+        setup = Setup(seeds=("http://www.one.test/c0",), resolve=dict(web.resolve), rules=Rules(scope="any", depth=3))
+        crawl_here(root, setup)
+        assert web.log.settle()
+        asked = {one.path for one in seen_by(web.log)}
+    assert asked == {"/robots.txt", "/c0", "/c1", "/c2", "/c3"}
+
+
+LINKS = ("http://www.one.test/docs/b", "http://www.one.test/else", "http://sub.one.test/c", "http://www.two.test/d")
+
+
+@pytest.mark.parametrize(
+    ("scope", "followed"),
+    [("path", LINKS[:1]), ("host", LINKS[:2]), ("domain", LINKS[:3]), ("any", LINKS)],
+    ids=["path", "host", "domain", "any"],
+)
+def test_links_are_followed_within_the_scope(root: Path, scope: str, followed: tuple[str, ...]) -> None:
+    page = Reply(body="".join(f'<a href="{link}">x</a>' for link in LINKS).encode())
+    sites = {"www.one.test": Linked(0, **{"docs/a.html": page}), "sub.one.test": Linked(0), "www.two.test": Linked(0)}
+    with TestWeb(hosts=0, sites=sites) as web:
+        rules = Rules(scope=scope)  # type: ignore[arg-type]
+        crawl_here(root, Setup(seeds=("http://www.one.test/docs/a.html",), resolve=dict(web.resolve), rules=rules))
+        assert web.log.settle()
+        asked = {one.url for one in pages_of(seen_by(web.log))}
+    assert asked == {"http://www.one.test/docs/a.html", *followed}
+
+
+def test_patterns_choose_links_and_say_how_many_they_refused(root: Path) -> None:
+    with TestWeb(hosts=0, sites={"www.one.test": Linked(30)}) as web:
+        rules = Rules(scope="any", include=("/1",), exclude=("/1[5-9]",))
+        setup = Setup(seeds=("http://www.one.test/",), resolve=dict(web.resolve), rules=rules)
+        report = crawl_here(root, setup)
+        assert web.log.settle()
+        asked = {one.path for one in pages_of(seen_by(web.log))}
+    assert asked == {"/", "/1", "/10", "/11", "/12", "/13", "/14"}
+    assert report.total.refused["excluded"] >= 5
+    assert report.total.refused["not_included"] >= 19
+
+
+def test_excluded_domains_are_never_asked_also_in_later_runs(root: Path) -> None:
+    sites = {"www.one.test": Linked(2, out=moved_to("http://www.two.test/x")), "www.two.test": Linked(2)}
+    with TestWeb(hosts=0, sites=sites) as web:
+        seeds = ("http://www.one.test/", "http://www.two.test/", "http://www.one.test/out")
+        setup = Setup(seeds=seeds, resolve=dict(web.resolve), excluded=("two.test",), processes=2)
+        assert crawl_here(root, setup).end == "finished"
+        assert crawl_here(root, msgspec.structs.replace(setup, excluded=())).end == "finished"
+        assert web.log.settle()
+        assert {one.host for one in seen_by(web.log)} == {"www.one.test"}
