@@ -1,4 +1,4 @@
-"""How the contract opens frontiers on a real Redis: with a filter of bitmaps, and with tiny limits."""
+"""How the contract opens frontiers on a real Redis."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import itertools
 import os
 from pathlib import Path
 
-from tests.contracts.frontier_benches import TINY, Bench
+import redis
+
+from tests.contracts.frontier_benches import Bench
 from webmill.crawl.frontier.base import Frontier
 from webmill.crawl.frontier.local import Limits
 from webmill.crawl.frontier.redis import RedisFrontier
@@ -14,29 +16,25 @@ from webmill.crawl.frontier.redis import RedisFrontier
 _numbers = itertools.count()
 
 
-class RedisBench(Bench):
-    limits: Limits | None = None
-    url = ""
+def new_prefix() -> str:
+    """One server serves several test processes."""
+    return f"webmill-test-{os.getpid()}-{next(_numbers)}"
 
-    def __init__(self, folder: Path) -> None:
-        self.prefix = f"webmill-test-{os.getpid()}-{next(_numbers)}"
+
+class RedisBench(Bench):
+    def __init__(self, folder: Path, *, url: str, limits: Limits | None = None) -> None:
+        self.url, self.limits, self.prefix = url, limits, new_prefix()
         super().__init__(folder)
 
     def make(self) -> Frontier:
-        return RedisFrontier(self.url, self.folder / "frontier", prefix=self.prefix, limits=self.limits)
+        return RedisFrontier(self.url, self.folder / "frontier", prefix=self.prefix, strict=True, limits=self.limits)
 
     def close(self) -> None:
         super().close()
         forget(self.url, self.prefix)
 
 
-class TinyRedisBench(RedisBench):
-    limits = TINY
-
-
 def forget(url: str, prefix: str) -> None:
-    import redis
-
     with redis.Redis.from_url(url) as client:
         if keys := list(client.scan_iter(f"{{{prefix}}}:*", count=1000)):
             client.delete(*keys)

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from importlib import resources
 from typing import Any
 
+import msgspec
+
 from webmill.errors import Misconfigured, Unavailable
 from webmill.infra.redis_hash import import_redis, without_password
 
@@ -131,15 +133,13 @@ def text(value: Any) -> str:
 
 
 def pack(commands: Iterable[Command]) -> bytes:
-    """As MessagePack of its first version, the only one that Redis reads: all strings are raw bytes."""
-    parts = []
-    count = 0
-    for command in commands:
-        count += 1
-        parts.append(b"\xdc" + len(command).to_bytes(2))
-        for value in command:
-            raw = value if isinstance(value, bytes) else value.encode()
-            size = len(raw)
-            parts.append(b"\xda" + size.to_bytes(2) if size < 65536 else b"\xdb" + size.to_bytes(4))
-            parts.append(raw)
-    return b"".join([b"\xdd" + count.to_bytes(4), *parts])
+    """As MessagePack of its first version, the only one that Redis reads: text and bytes are one kind."""
+    return _encode([[raw(value) if isinstance(value, bytes) else value for value in command] for command in commands])
+
+
+def raw(value: bytes) -> msgspec.Raw:
+    size = len(value)
+    return msgspec.Raw((b"\xda" + size.to_bytes(2) if size < 65536 else b"\xdb" + size.to_bytes(4)) + value)
+
+
+_encode = msgspec.msgpack.Encoder().encode
