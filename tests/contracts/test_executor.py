@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -17,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.contracts import executor_tasks as tasks
-from tests.services.ray_cluster import ENVIRONMENT, RayCluster, ray_cluster
+from tests.services.ray_cluster import CARELESS, ONE_CLUSTER, RayCluster
 from tests.unit.infra.processes import exists, nothing_left_behind, wait_until_gone
 from webmill.errors import BadInput, Misconfigured, Unavailable
 from webmill.infra.child import Limits
@@ -26,29 +25,7 @@ from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.executor.pool import PoolExecutor
 from webmill.infra.executor.ray import RayExecutor
 
-# Ray leaves sockets and processes to the garbage collector when it disconnects.
-CARELESS = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-ONE_CLUSTER = pytest.mark.xdist_group("ray")  # a cluster takes half a minute to start: not one per test process
 RAY = pytest.param("ray", marks=[pytest.mark.server("ray"), ONE_CLUSTER, CARELESS])
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[RayCluster]:
-    """One for all Ray tests here: it takes many seconds to start."""
-    os.environ.update(ENVIRONMENT)
-    with ray_cluster() as cluster:
-        yield cluster
-    for name in ENVIRONMENT:
-        del os.environ[name]
-
-
-@pytest.fixture(scope="module")
-def ray_executor(cluster: RayCluster) -> Iterator[RayExecutor]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Ray announces changes of its defaults as warnings
-        executor = RayExecutor(f"ray:{cluster.address}")
-    yield executor
-    executor.close()
 
 
 def make(name: str, request: pytest.FixtureRequest) -> Executor:

@@ -6,21 +6,18 @@ import os
 import signal
 import threading
 import time
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.flows.datasets import create, run, snapshot, views, write_files
-from tests.services.ray_cluster import ENVIRONMENT, RayCluster, ray_cluster
+from tests.services.ray_cluster import CARELESS, ONE_CLUSTER, RayCluster
 from webmill.infra.executor.ray import RayExecutor
 
 pytestmark = [
     pytest.mark.server("ray"),
-    pytest.mark.xdist_group("ray"),
-    # Ray leaves sockets and processes to the garbage collector when it disconnects.
-    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+    ONE_CLUSTER,
+    CARELESS,
 ]
 WRITE: dict[str, object] = {"pages_per_part": 3}
 # Says on which node (its parent process) it runs, and waits there until it may go on.
@@ -42,34 +39,16 @@ def document(page) -> Document:
 """
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[RayCluster]:
-    os.environ.update(ENVIRONMENT)
-    with ray_cluster() as cluster:
-        yield cluster
-    for name in ENVIRONMENT:
-        del os.environ[name]
-
-
-@pytest.fixture(scope="module")
-def executor(cluster: RayCluster) -> Iterator[RayExecutor]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Ray announces changes of its defaults as warnings
-        executor = RayExecutor(f"ray:{cluster.address}")
-    yield executor
-    executor.close()
-
-
-def test_a_cluster_makes_the_bytes_of_one_process(executor: RayExecutor, tmp_path: Path) -> None:
+def test_a_cluster_makes_the_bytes_of_one_process(ray_executor: RayExecutor, tmp_path: Path) -> None:
     lines = write_files(tmp_path / "in", files=4, count=20)
     one, many = (create(tmp_path / name, lines, source=tmp_path / "in", write=WRITE) for name in ("one", "many"))
     run(one)
-    assert run(many, executor).documents == 80
+    assert run(many, ray_executor).documents == 80
     assert snapshot(one) == snapshot(many)
 
 
 def test_a_node_that_dies_in_the_middle_is_replaced_and_its_task_goes_on(
-    cluster: RayCluster, executor: RayExecutor, tmp_path: Path
+    cluster: RayCluster, ray_executor: RayExecutor, tmp_path: Path
 ) -> None:
     """The last test: it kills one of the two nodes."""
     lines = write_files(tmp_path / "in", files=2, count=30)
@@ -96,7 +75,7 @@ def test_a_node_that_dies_in_the_middle_is_replaced_and_its_task_goes_on(
 
     killer = threading.Thread(target=kill_node_when_both_run, daemon=True)
     killer.start()
-    report = run(folder, executor)
+    report = run(folder, ray_executor)
     killer.join()
     assert len(killed) == 2
     assert (report.documents, report.failures) == (60, [])

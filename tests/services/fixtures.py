@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
@@ -9,6 +11,8 @@ import pytest
 
 from tests.services import url_of
 from tests.services.nginx import Nginx, nginx_serving
+from tests.services.ray_cluster import ENVIRONMENT, RayCluster, ray_cluster
+from webmill.infra.executor.ray import RayExecutor
 
 
 @pytest.fixture(scope="session")
@@ -47,3 +51,22 @@ def nginx() -> Iterator[Callable[..., Nginx]]:
     """`nginx(folder)` or `nginx(hosts=…)`: see tests/services/nginx.py."""
     with ExitStack() as stack:
         yield lambda *folder, **options: stack.enter_context(nginx_serving(*folder, **options))
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RayCluster]:
+    """A Ray cluster of two nodes, for all tests of a module: it takes many seconds to start."""
+    os.environ.update(ENVIRONMENT)
+    with ray_cluster() as cluster:
+        yield cluster
+    for name in ENVIRONMENT:
+        del os.environ[name]
+
+
+@pytest.fixture(scope="module")
+def ray_executor(cluster: RayCluster) -> Iterator[RayExecutor]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Ray announces changes of its defaults as warnings
+        executor = RayExecutor(f"ray:{cluster.address}")
+    yield executor
+    executor.close()
