@@ -24,7 +24,7 @@ def bloom_url() -> Iterator[str]:
         yield server.url
 
 
-@pytest.fixture(params=["bitmaps", "tiny", "bloom"])
+@pytest.fixture(params=["bitmaps", "tiny", "bloom"])  # type: ignore[no-redef]
 def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
     url = request.getfixturevalue("bloom_url" if request.param == "bloom" else "redis_url")
     bench = RedisBench(tmp_path, url=url, limits=TINY if request.param == "tiny" else None)
@@ -34,7 +34,7 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
     bench.close()
 
 
-def test_any_text_of_a_url_comes_back_as_it_was(  # its own benches, by name, in the contract
+def test_any_text_of_a_url_comes_back_as_it_was(  # type: ignore[no-redef]  # the contract goes through its benches
     redis_url: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(contract, "BENCHES", {"redis": lambda folder: RedisBench(folder, url=redis_url, limits=TINY)})

@@ -39,7 +39,7 @@ from webmill.crawl.frontier.redis_filter import SCHEMA, Bitmaps, Bloom, Filter, 
 from webmill.crawl.frontier.redis_server import REPAIR, TIMEOUT, Promise, Server, text
 from webmill.crawl.frontier.redis_state import RedisState
 from webmill.crawl.frontier.seen import hash_of
-from webmill.errors import Misconfigured
+from webmill.errors import Conflict, Misconfigured
 from webmill.infra import atomic, sqlite
 from webmill.infra.lock import exclusive
 
@@ -140,6 +140,12 @@ class RedisFrontier(LocalFrontier):
             run("INSERT OR REPLACE INTO fact VALUES (?, ?)", (name, value))
         return value
 
+    def close(self) -> None:
+        try:
+            super().close()
+        except Conflict as error:  # whoever goes on has all that counts
+            log.warning("frontier_checkpoint_failed", extra={"why": str(error)})
+
     # Turns
 
     def claim(
@@ -168,19 +174,25 @@ class RedisFrontier(LocalFrontier):
             if answered and answered[0] == step:
                 return answered[1]
             self._care(len(step.links))
-            fresh = self._fresh(step.links)
-            with self._redis.write():
-                change = Change(self._redis, now=now)
-                lost = change.settle(step.settled)
-                entries, excluded, hashes = self._add(fresh, change)
-                change.save()
-                self._note(step)
-                known = fresh.known + fresh.repeats.total()
-                answer = Committed(len(hashes), known, excluded, frozenset(lost))
-                self._redis.then(lambda: self._took(entries, hashes))
-                self._answered = (step, answer)
-            self._answered = None
-            return answer
+            try:
+                return self._commit(step, now=now)
+            finally:
+                if not self._redis.is_in_doubt:
+                    self._answered = None
+
+    def _commit(self, step: Step, *, now: float) -> Committed:
+        fresh = self._fresh(step.links)
+        with self._redis.write():
+            change = Change(self._redis, now=now)
+            lost = change.settle(step.settled)
+            entries, excluded, hashes = self._add(fresh, change)
+            change.save()
+            self._note(step)
+            known = fresh.known + fresh.repeats.total()
+            answer = Committed(len(hashes), known, excluded, frozenset(lost))
+            self._redis.then(lambda: self._took(entries, hashes))
+            self._answered = (step, answer)
+        return answer
 
     def _add(self, fresh: Fresh, change: Change) -> tuple[list[Entry], int, list[bytes]]:
         entries, excluded, hashes = super()._add(fresh, change)
@@ -232,6 +244,7 @@ class RedisFrontier(LocalFrontier):
     def _checkpoint(self) -> None:
         if not len(self._seen):
             return
+        self._redis.must_be_owner()
         if self._must_rewrite:
             for _ in self._journal.replay(self._lanes):
                 pass

@@ -19,7 +19,8 @@ log = logging.getLogger(__name__)
 
 TIMEOUT = 30.0
 SETTINGS = ("appendonly", "appendfsync", "no-appendfsync-on-rewrite", "save", "maxmemory-policy")
-PASSING = ("OOM", "MISCONF", "LOADING", "BUSY", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "UNKILLABLE")
+FULL = ("OOM", "MISCONF")  # no memory, or no disk to write to
+PASSING = ("LOADING", "BUSY", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "UNKILLABLE")
 REPAIR = "CONFIG SET appendonly yes, CONFIG SET appendfsync always, CONFIG SET no-appendfsync-on-rewrite no"
 
 Command = Sequence[bytes | str]
@@ -31,6 +32,10 @@ class Promise(enum.StrEnum):
     DURABLE = "durable"
     SECOND = "up to one second may be lost"
     NONE = "none"
+
+
+class Refused(Unavailable):
+    """A change was refused before its first write: it is surely not made."""
 
 
 class Server:
@@ -80,7 +85,9 @@ class Server:
             raise Unavailable(f"no Redis at {self.place}: {error}") from error
         except redis.RedisError as error:
             # redis-py cuts the code off the words of some of them and leaves it in the name of the class
-            if str(error).startswith(PASSING) or isinstance(error, (redis.OutOfMemoryError, redis.ReadOnlyError)):
+            if str(error).startswith(FULL) or isinstance(error, redis.OutOfMemoryError):
+                raise Refused(f"Redis at {self.place} cannot write now: {error}") from error
+            if str(error).startswith(PASSING) or isinstance(error, redis.ReadOnlyError):
                 raise Unavailable(f"Redis at {self.place} cannot write now: {error}") from error
             raise Misconfigured(f"Redis at {self.place} refused: {error}") from error
 

@@ -17,13 +17,14 @@ from typing import Any
 import msgspec
 
 from webmill.crawl.frontier.base import PRIORITIES, Visit
-from webmill.crawl.frontier.redis_server import Command, Server, pack
+from webmill.crawl.frontier.redis_server import Command, Refused, Server, pack
 from webmill.crawl.frontier.seen import hash_of
 from webmill.crawl.frontier.state import Domain, Held, State, as_json, first_of
 from webmill.errors import Conflict, Misconfigured
 
 SPAN = 10  # seconds of visits that lie in one string
 AT_ONCE = 1000
+TAKEN = "another process has opened this frontier: it goes on there"
 WENT_BACK = "Redis has lost changes that it had made: open the frontier anew"
 
 ENTRY = struct.Struct(">dQ16s")  # of a string of visits: time, number, hash of the URL
@@ -135,6 +136,15 @@ class RedisState(State):
     def is_in_doubt(self) -> bool:
         return self._in_doubt is not None
 
+    def must_be_owner(self) -> None:
+        """Before files are touched that another owner may have."""
+        self.settle_doubt()
+        epoch, number = self._server.ask("HMGET", self.key("meta"), "epoch", "change")
+        if int(epoch or 0) != self._epoch:
+            raise Conflict(TAKEN)
+        if int(number or 0) != self.number:
+            raise Conflict(WENT_BACK)
+
     def settle_doubt(self) -> None:
         """Find out whether the last change counts: send it again."""
         sent = self._in_doubt
@@ -151,12 +161,12 @@ class RedisState(State):
     def _send(self, sent: Sent) -> None:
         try:
             done = self._server.run("apply", keys=[self.key("meta")], args=[self._epoch, sent.number, sent.blob])
-        except Misconfigured:
-            self._in_doubt = None  # refused, for good
+        except (Misconfigured, Refused):
+            self._in_doubt = None
             raise
         self._in_doubt = None
         if done < 0:
-            raise Conflict(WENT_BACK if done == -2 else "another process has opened this frontier: it goes on there")
+            raise Conflict(WENT_BACK if done == -2 else TAKEN)
         self.number = sent.number
         if sent.then:
             sent.then()
