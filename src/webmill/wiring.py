@@ -66,15 +66,22 @@ def open_readable(url: str, *, http: HttpSettings) -> Readable:
 
 
 def open_crawls(base_url: str, *, http: HttpSettings, commoncrawl: CommonCrawlSettings) -> Readable:
-    """Where crawls are. A web server is asked no faster than the settings say, by all processes of this user."""
-    if scheme_of(base_url)[0] not in ("http", "https"):
+    """Where crawls are. A server is asked no faster than the settings say, by all processes of this user."""
+    scheme = scheme_of(base_url)[0]
+    if scheme not in ("http", "https", "s3"):
         return open_readable(base_url, http=http)
     from webmill.infra.limiter import limiter_at
-    from webmill.infra.storage.http import HttpStorage, Limits
-    from webmill.infra.storage.limited import LimitedReads
+    from webmill.infra.storage.limited import LimitedPartReads, LimitedReads
 
     rate = commoncrawl.rate
     limiter = limiter_at(limiter_path(base_url), rate=rate, burst=max(1.0, rate))
+    if scheme == "s3":
+        from webmill.infra.storage.s3 import S3Options, S3Storage
+
+        bucket = S3Storage(S3Options.from_url(base_url), retries=0)
+        return RetryingReads(LimitedPartReads(bucket, limiter, patience=PATIENCE), policy=PATIENT)
+    from webmill.infra.storage.http import HttpStorage, Limits
+
     storage = HttpStorage(
         base_url,
         user_agent=user_agent(http.contact),
@@ -97,7 +104,7 @@ def limiter_path(url: str) -> Path:
 
 def locate_crawl_file(url: str, *, http: HttpSettings, commoncrawl: CommonCrawlSettings) -> tuple[Readable, str]:
     """As `locate`, at the pace of `open_crawls`."""
-    if scheme_of(url)[0] not in ("http", "https"):
+    if scheme_of(url)[0] not in ("http", "https", "s3"):
         return locate(url, http=http)
     parts = urlsplit(url)
     folder, _, name = parts.path.rpartition("/")
