@@ -36,8 +36,7 @@ class Mail:
     def send(self, shard: int, links: Sequence[Link]) -> None:
         if shard not in self._others:
             self._others[shard] = self._open(self._boxes[shard])
-        letters = (links[start : start + LINKS] for start in range(0, len(links), LINKS))
-        self._others[shard].publish(Message(uuid.uuid4().hex, msgspec.msgpack.encode(letter)) for letter in letters)
+        post(self._others[shard], links)
 
     def receive(self) -> list[Link]:
         """The links of all letters that are not settled yet."""
@@ -61,6 +60,12 @@ class Mail:
         self._letters.close()
         for queue in (self._box, *self._others.values()):
             queue.close()
+
+
+def post(box: Queue, links: Sequence[Link]) -> None:
+    """Links as letters in a box."""
+    letters = (links[start : start + LINKS] for start in range(0, len(links), LINKS))
+    box.publish(Message(uuid.uuid4().hex, msgspec.msgpack.encode(letter)) for letter in letters)
 
 
 def _read(letter: Delivery) -> list[Link]:

@@ -13,12 +13,13 @@ from webmill.archive.segment import write_paths
 from webmill.errors import Misconfigured
 from webmill.flows.crawl.crew import Crew, End
 from webmill.flows.crawl.desk import shard_of
+from webmill.flows.crawl.mail import post
 from webmill.flows.crawl.options import Options
 from webmill.flows.crawl.snapshot import Snapshot
 from webmill.flows.crawl.status import StatusFile
 from webmill.infra import atomic
 from webmill.infra.lock import exclusive
-from webmill.infra.queue.base import Message, Queue
+from webmill.infra.queue.base import Queue
 from webmill.model import Link
 
 SHARDS = 256  # at most
@@ -121,9 +122,3 @@ def hand_out(options: Options, seeds: Iterable[str], shards: int) -> int:
         for shard, links in waiting.items():
             post(boxes[shard], links)
     return count
-
-
-def post(box: Queue, links: list[Link]) -> None:
-    from uuid import uuid4
-
-    box.publish([Message(uuid4().hex, msgspec.msgpack.encode(links))])
