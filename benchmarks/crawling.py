@@ -22,7 +22,7 @@ from pathlib import Path
 
 from tests.services.nginx import Nginx, nginx_serving
 
-HOSTS, PAGES, STOP = 125, 40, 500
+HOSTS, PAGES, STOP = 100, 30, 500
 OWN_LINKS, OTHER_LINKS, PARAGRAPHS = 40, 10, 20
 ROUNDS = 2
 DEADLINE = 300  # seconds, for one crawl
