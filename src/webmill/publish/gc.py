@@ -1,14 +1,13 @@
 """Removes versions that are not kept, and blobs that nobody can reach. Killed at any moment it has done no harm.
 
-1. Take the lease of gc; go away again when a publisher is at work.
-2. Write the "retire" record: what is kept, in one step, for everybody. From here on a publisher that began earlier
-   cannot commit without looking at its blobs again, and one that begins now waits for us.
-3. Look for publishers once more: one that began between 1 and 2 makes us stop here.
-4. Mark what the kept versions reach; put back from the trash what they miss (there is nothing, unless 6 happened).
-5. Move unreachable blobs to the trash, a copy first; empty the trash of what lies there for longer than the grace;
+1. Take the lease of gc: a publisher that begins from now on waits. Go away again when one is at work already.
+2. Write the "retire" record: what is kept, in one step, for everybody. A publisher that was taken for dead in 1, and
+   is not, cannot commit any more without looking at its blobs again.
+3. Mark what the kept versions reach; put back from the trash what they miss (there is nothing, unless 5 happened).
+4. Move unreachable blobs to the trash, a copy first; empty the trash of what lies there for longer than the grace;
    remove the folders of versions that are not kept.
-6. All the while renew our lease. When that fails, somebody took us for dead (we were paused for long), and a publisher
-   may have begun: put back what went to the trash since the last renewal, and stop.
+5. All the while renew the lease. When that fails, we were paused for so long that a publisher took us for dead and has
+   begun: put back what went to the trash since the last renewal, and stop. And give way to a publisher that waits.
 """
 
 from __future__ import annotations
@@ -21,13 +20,21 @@ from typing import TypeVar
 import msgspec
 
 from webmill.errors import Conflict, Misconfigured, NotFound
-from webmill.infra.storage.base import Readable, Storage
+from webmill.infra.storage.base import Readable, Stat, Storage
 from webmill.publish import history, leases
 from webmill.publish.blobs import restore
 from webmill.publish.holder import Holder, this_process
 from webmill.publish.manifest import read_entry, read_manifest
-from webmill.publish.nouns import Version
-from webmill.publish.places import BLOBS, SNAPSHOTS, TRASH, blob_key, hash_of_key, trash_key, version_of_key
+from webmill.publish.nouns import Commit, Version
+from webmill.publish.places import (
+    BLOBS,
+    SNAPSHOTS,
+    TRASH,
+    blob_key,
+    hash_of_key,
+    trash_key,
+    version_of_key,
+)
 from webmill.publish.shards import read_index, read_shard
 
 GRACE = timedelta(hours=72)
@@ -36,7 +43,7 @@ _BATCH = 64  # blobs between two renewals of the lease
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """What was done. `waiting_for`: runs that are at work, for whose sake nothing was removed."""
+    """What was done. `waiting_for`: runs at work, for whose sake gc has stopped; what is left is for the next time."""
 
     kept: list[str]
     retired: list[str]
@@ -75,11 +82,14 @@ def collect(
         kept = choose(every, keep=keep, since=now - grace)
         names = [version.version for version in kept]
         report = Report(kept=names, retired=[version.version for version in every if version.version not in names])
-        if _is_someone_at_work(storage, lease, report, ttl=ttl):
-            return msgspec.structs.replace(report, kept=[version.version for version in every], retired=[])
-        history.append(storage, last, kind="retire", at=now, live=last.commit.live, kept=tuple(kept))
-        if not _is_someone_at_work(storage, lease, report, ttl=ttl):
-            _sweep(storage, lease, report, kept=kept, grace=grace, ttl=ttl)
+        working, _ = leases.publishers(storage, now=lease.now(), ttl=ttl)
+        if working:
+            return Report(kept=[version.version for version in every], retired=[], waiting_for=_runs(working))
+        retired = history.append(storage, last, kind="retire", at=now, live=last.commit.live, kept=tuple(kept)).commit
+        try:
+            _sweep(_Watch(storage, lease, ttl=ttl), report, retired=retired, grace=grace)
+        except _GiveWay as waiting:
+            report.waiting_for = waiting.runs
         return report
 
 
@@ -117,26 +127,54 @@ def _check_history(storage: Storage) -> None:
         )
 
 
-def _is_someone_at_work(storage: Storage, lease: leases.GcLease, report: Report, *, ttl: timedelta) -> bool:
-    working, _ = leases.publishers(storage, now=lease.now(), ttl=ttl)
-    report.waiting_for = [found.run for found in working]
-    return bool(working)
+class _GiveWay(Exception):
+    def __init__(self, runs: list[str]) -> None:
+        self.runs = runs
 
 
-def _sweep(
-    storage: Storage, lease: leases.GcLease, report: Report, *, kept: list[Version], grace: timedelta, ttl: timedelta
-) -> None:
-    marks = reachable(storage, kept)
+class _Watch:
+    """The storage, and what is looked at between two batches of deletes."""
+
+    def __init__(self, storage: Storage, lease: leases.GcLease, *, ttl: timedelta) -> None:
+        self.storage = storage
+        self._lease, self._ttl = lease, ttl
+
+    def look(self) -> None:
+        """`Conflict` when the lease is lost; `_GiveWay` when a publisher waits for us."""
+        self._lease.check()
+        working, _ = leases.publishers(self.storage, now=self.now(), ttl=self._ttl)
+        if working:
+            raise _GiveWay(_runs(working))
+
+    def now(self) -> datetime:
+        return self._lease.now()
+
+    def drop_dead_leases(self) -> None:
+        for key in leases.publishers(self.storage, now=self.now(), ttl=self._ttl)[1]:
+            self.storage.delete(key)
+
+
+def _sweep(watch: _Watch, report: Report, *, retired: Commit, grace: timedelta) -> None:
+    kept = retired.kept or ()
+    marks = reachable(watch.storage, kept)
     report.reachable = len(marks)
-    report.restored = _restore_missing(storage, marks)
-    lease.check()
-    for batch in _batches(_unreachable(storage, marks, report)):
-        _trash(storage, lease, batch)
+    report.restored = _restore_missing(watch.storage, marks)
+    watch.look()
+    for batch in _batches(_unreachable(watch.storage, marks, report)):
         report.trashed += len(batch)
-    report.purged = _purge(storage, lease, marks, until=lease.now() - grace)
-    report.files = _remove_folders(storage, lease, kept)
-    for key in leases.publishers(storage, now=lease.now(), ttl=ttl)[1]:
-        storage.delete(key)
+        _trash(watch, batch)
+    until = watch.now() - grace
+    for stats in _batches(stat for stat in watch.storage.list(TRASH) if stat.modified and stat.modified <= until):
+        watch.look()
+        report.purged += _purge(watch.storage, stats, marks)
+    names = {None, *(version.version for version in kept)}  # None: our other folders
+    garbage = (stat.key for stat in watch.storage.list(SNAPSHOTS) if version_of_key(stat.key) not in names)
+    for keys in _batches(garbage):  # of retired versions, and of publishers that never came to their commit
+        watch.look()
+        report.files += len(keys)
+        for key in keys:
+            watch.storage.delete(key)
+    watch.drop_dead_leases()
 
 
 def _restore_missing(storage: Storage, marks: set[bytes]) -> int:
@@ -158,46 +196,35 @@ def _unreachable(storage: Storage, marks: set[bytes], report: Report) -> Iterato
             yield hash_
 
 
-def _trash(storage: Storage, lease: leases.GcLease, hashes: list[str]) -> None:
+def _trash(watch: _Watch, hashes: list[str]) -> None:
     for hash_ in hashes:
         try:
-            with storage.open(blob_key(hash_)) as blob:
-                storage.write(trash_key(hash_), blob)
+            with watch.storage.open(blob_key(hash_)) as blob:
+                watch.storage.write(trash_key(hash_), blob)
         except NotFound:
             continue
-        storage.delete(blob_key(hash_))
+        watch.storage.delete(blob_key(hash_))
     try:
-        lease.check()
+        watch.look()
     except Conflict:
         for hash_ in hashes:
-            restore(storage, hash_)
+            restore(watch.storage, hash_)
         raise Conflict("this gc was paused for so long that it was taken for dead: run it again") from None
 
 
-def _purge(storage: Storage, lease: leases.GcLease, marks: set[bytes], *, until: datetime) -> int:
+def _purge(storage: Storage, stats: list[Stat], marks: set[bytes]) -> int:
     """What is reachable stays while its blob is missing: then it is the only copy (and damaged, or it were back)."""
     purged = 0
-    for batch in _batches(stat for stat in storage.list(TRASH) if stat.modified and stat.modified <= until):
-        lease.check()
-        for stat in batch:
-            hash_ = hash_of_key(stat.key)
-            if hash_ and (bytes.fromhex(hash_) not in marks or _is_there(storage, blob_key(hash_))):
-                storage.delete(stat.key)
-                purged += 1
+    for stat in stats:
+        hash_ = hash_of_key(stat.key)
+        if hash_ and (bytes.fromhex(hash_) not in marks or _is_there(storage, blob_key(hash_))):
+            storage.delete(stat.key)
+            purged += 1
     return purged
 
 
-def _remove_folders(storage: Storage, lease: leases.GcLease, kept: list[Version]) -> int:
-    """Of retired versions, and of publishers that never came to their commit. No name of a folder comes twice."""
-    names = {None, *(version.version for version in kept)}  # None: our other folders
-    files = 0
-    keys = (stat.key for stat in storage.list(SNAPSHOTS))
-    for batch in _batches(key for key in keys if version_of_key(key) not in names):
-        lease.check()
-        for key in batch:
-            storage.delete(key)
-            files += 1
-    return files
+def _runs(working: list[leases.Lease]) -> list[str]:
+    return [lease.run for lease in working]
 
 
 def _is_there(storage: Readable, key: str) -> bool:

@@ -61,7 +61,10 @@ def take(
     while True:
         storage.write(key_of(run), encode(Lease(run=run, holder=holder)))
         last = history.head(storage)
-        if not _gc_is_running(storage, since=storage.stat(key_of(run)), ttl=ttl):
+        mine = _look(storage, key_of(run))
+        if not mine:
+            continue  # we slept between the two, and gc has cleared it away
+        if not _gc_is_running(storage, now=_modified(mine[1]), ttl=ttl):
             break
         if waited >= patience:
             drop(storage, run)
@@ -89,10 +92,19 @@ def drop(storage: Storage, run: str) -> None:
     storage.delete(key_of(run))
 
 
-def _gc_is_running(storage: Storage, *, since: Stat, ttl: timedelta) -> bool:
-    """A gc that is paused for longer than its lease does not hold publishers up: see gc on what it does then."""
+def _gc_is_running(storage: Storage, *, now: datetime, ttl: timedelta) -> bool:
+    """A gc that is paused for longer than its lease does not hold publishers up. It loses the lease, and sees that."""
     found = _look(storage, _GC)
-    return found is not None and _may_collect(*found, now=_modified(since), ttl=ttl)
+    if not found or found[0].released:
+        return False
+    if _may_collect(*found, now=now, ttl=ttl):
+        return True
+    try:
+        over = msgspec.structs.replace(found[0], released=True)
+        storage.write(_GC, encode(over), condition=Matches(found[1].etag))
+    except Conflict:
+        return True  # it lives
+    return False
 
 
 def _may_collect(lease: Lease, stat: Stat, *, now: datetime, ttl: timedelta) -> bool:

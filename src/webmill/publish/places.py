@@ -72,6 +72,11 @@ def version_folder(version: str) -> str:
     return f"{SNAPSHOTS}{check_version(version)}/"
 
 
+def version_name(sequence: int, token: str) -> str:
+    """The sequence that its publisher hoped for, and something that no other publisher has."""
+    return f"{sequence:08d}-{token}"
+
+
 def version_of_key(key: str) -> str | None:
     """The version that a key below `SNAPSHOTS` belongs to; None for our other folders and for strangers."""
     name = key.removeprefix(SNAPSHOTS).partition("/")[0]

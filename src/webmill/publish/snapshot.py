@@ -24,7 +24,7 @@ from typing import Self
 
 import msgspec
 
-from webmill.errors import BadInput, Conflict
+from webmill.errors import BadInput, Conflict, NotFound
 from webmill.infra.storage.base import Storage
 from webmill.publish import guard, history, leases
 from webmill.publish.blobs import SAMPLE, Blobs, Json, Tally
@@ -129,13 +129,26 @@ class Publication:
         `Conflict` also when content is gone, because gc took this run for dead: put it again, then call again.
         """
         last = self._secured_head()
+        try:
+            version, counts = self._build(last)
+        except (NotFound, BadInput) as error:
+            now = history.head(self._storage)
+            if last and now and now.commit.sequence > last.commit.sequence:
+                # Not damage: we slept, and gc has taken away what we were reading or had just written.
+                raise Conflict("somebody else has committed since you looked") from error
+            raise
+        self.blobs.settle()
+        history.append(self._storage, last, kind="publish", at=version.published_at, live=version)
+        return Published(version, counts, self.blobs.tally)
+
+    def _build(self, last: history.Record | None) -> tuple[Version, Counts]:
         previous = last.commit.live if last else None
         gathered = self._gather(previous)
         if not self._options.force:
             before = previous.count if previous else 0
             most = self._options.most_lost
             guard.check_size(before=before, now=gathered.count, fresh=gathered.fresh, most_lost=most)
-        version, counts = write_version(
+        return write_version(
             self._storage,
             gathered,
             previous=previous,
@@ -149,9 +162,6 @@ class Publication:
             started_at=self._started,
             at=self._now(),
         )
-        self.blobs.settle()
-        history.append(self._storage, last, kind="publish", at=version.published_at, live=version)
-        return Published(version, counts, self.blobs.tally)
 
     def close(self) -> None:
         """Without a commit, what was put is left to gc."""

@@ -19,6 +19,7 @@ from webmill.publish.facets import values_of, write_facets
 from webmill.publish.gather import Gathered
 from webmill.publish.manifest import ALL, VersionFiles, index_of
 from webmill.publish.nouns import Problem, Version, encode
+from webmill.publish.places import version_name
 from webmill.publish.shards import read_index, write_index
 
 
@@ -59,7 +60,7 @@ def write_version(
     started_at: datetime,
     at: datetime,
 ) -> tuple[Version, Counts]:
-    files = VersionFiles(storage, f"{sequence:08d}-{secrets.token_hex(4)}")
+    files = VersionFiles(storage, version_name(sequence, secrets.token_hex(4)))
     everything = write_index(gathered.rows(), put=put, inline=inline)
     files.write(ALL, everything)
     values = values_of(gathered.facets)

@@ -1,4 +1,4 @@
-"""What the tests of this room share: a clock that is set by hand, small publications, and a reader that trusts nothing."""
+"""What the tests of this room share: a clock set by hand, small publications, and a reader that trusts nothing."""
 
 from __future__ import annotations
 

@@ -1,0 +1,185 @@
+"""One program is paused or killed before each of its storage calls in turn, and the others go on: nothing dangles."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from tests.unit.publish.actors import Actor
+from tests.unit.publish.shelf import Clock, closure
+from webmill.errors import Conflict
+from webmill.infra.storage.base import Storage
+from webmill.infra.storage.memory import MemoryStorage
+from webmill.publish import history, leases
+from webmill.publish.blobs import Blobs
+from webmill.publish.gc import Report, collect
+from webmill.publish.nouns import Item
+from webmill.publish.snapshot import Options, Publication
+from webmill.publish.verify import verify
+
+NOTHING = timedelta(0)
+OLD = {"a": "1", "b": "2", "c": "3", "d": "4"}
+LIVE = {"a": "1", "b": "other", "c": "other"}
+NEW = {"a": "1", "b": "2", "c": "new", "e": "5"}  # "b" comes back: its blob is only in the version to be retired
+OPTIONS = Options(inline=2, patience=0, force=True)
+
+
+class World:
+    """An old version, a live one, and the content of one that was never published."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.storage = MemoryStorage(now=self.clock)
+        self.publish(self.storage, OLD)
+        self.publish(self.storage, LIVE)
+        with Publication.begin(self.storage, options=OPTIONS) as broken_off:
+            broken_off.put({"text": NEW["e"]})
+
+    def publish(self, storage: Storage, texts: dict[str, str]) -> None:
+        """As a careful caller does: rebases, and puts again what was taken away."""
+        leases.take(storage, "run", patience=0)
+        with Publication.join(storage, "run", options=OPTIONS, now=self.clock) as publication:
+            for id_, text in texts.items():
+                publication.add(Item(id_, "source", publication.put({"text": text})))
+            for _ in range(5):
+                try:
+                    publication.commit()
+                except Conflict:
+                    for text in texts.values():
+                        publication.put({"text": text})
+                else:
+                    return
+            raise AssertionError("never came to its commit")
+
+    def gc(self, storage: Storage) -> Report:
+        return collect(storage, keep=1, grace=NOTHING, now=self.clock())
+
+    def check(self, *expected: dict[str, str]) -> None:
+        assert closure(self.storage) in expected
+        assert verify(self.storage, read_data=True).findings == ()
+
+
+def calls_of(work: Callable[[World], Callable[[Storage], object]]) -> int:
+    world = World()
+    actor, calls = Actor(world.storage, work(world)), 0
+    while not actor.done:
+        actor.step()
+        calls += 1
+    actor.finish()
+    return calls
+
+
+def publishing(world: World) -> Callable[[Storage], object]:
+    return lambda storage: world.publish(storage, NEW)
+
+
+def collecting(world: World) -> Callable[[Storage], object]:
+    return world.gc
+
+
+@pytest.mark.parametrize("hours", [0, 24, -24])
+def test_a_publisher_paused_anywhere_while_gc_runs_publishes_nothing_that_dangles(hours: int) -> None:
+    removed = waited = 0
+    for calls in range(calls_of(publishing)):
+        world = World()
+        publisher = Actor(world.storage, publishing(world))
+        publisher.step(calls)
+        for _ in range(2):
+            world.clock.pass_by(hours=hours)
+            report = world.gc(world.storage)
+            waited += bool(report.waiting_for)
+            removed += bool(report.trashed)
+        world.check(LIVE, NEW)
+        publisher.finish()
+        assert publisher.error is None
+        world.check(NEW)
+    assert (waited > removed) if hours <= 0 else (removed > waited)
+
+
+def test_a_gc_paused_anywhere_for_longer_than_its_lease_takes_nothing_from_a_new_publication() -> None:
+    """It is taken for dead; then it goes on, with a delete on its way. Its trash puts that right."""
+    overtaken = 0
+    for calls in range(calls_of(collecting)):
+        world = World()
+        gc = Actor(world.storage, world.gc)
+        gc.step(calls)
+        world.clock.pass_by(hours=24)
+        world.publish(world.storage, NEW)
+        gc.finish()
+        assert gc.error is None or isinstance(gc.error, Conflict)
+        overtaken += gc.error is not None
+        world.check(NEW)
+    assert overtaken
+
+
+def test_a_gc_that_is_at_work_holds_a_publisher_up() -> None:
+    held_up = 0
+    for calls in range(calls_of(collecting)):
+        world = World()
+        gc = Actor(world.storage, world.gc)
+        gc.step(calls)
+        publisher = Actor(world.storage, publishing(world))
+        publisher.finish()
+        held_up += publisher.error is not None
+        world.check(LIVE, NEW)
+        gc.finish()
+        world.check(LIVE, NEW)
+    assert held_up
+
+
+@pytest.mark.parametrize("work", [publishing, collecting])
+def test_killed_anywhere_it_has_done_no_harm(work: Callable[[World], Callable[[Storage], object]]) -> None:
+    for calls in range(calls_of(work)):
+        world = World()
+        victim = Actor(world.storage, work(world))
+        victim.step(calls)
+        victim.kill()
+        world.check(LIVE, NEW)
+        world.clock.pass_by(hours=24)
+        world.publish(world.storage, NEW)
+        world.check(NEW)
+        for _ in range(2):
+            world.clock.pass_by(hours=24)
+            world.gc(world.storage)
+        world.check(NEW)
+        reachable = json.loads(world.storage.read("latest.json"))["count"] + 1  # and one shard
+        assert len([*world.storage.list("blobs/")]) == reachable
+        assert not [*world.storage.list("snapshots/_trash/")]
+
+
+def test_a_rollback_and_gc_do_not_pass_each_other_unseen() -> None:
+    """Either the version is rolled back to, and kept; or it is retired, and not found."""
+    outcomes = set()
+    for calls in range(60):
+        world = World()
+        last = history.head(world.storage)
+        assert last
+        old = history.versions(world.storage, last)[0].version
+        rollback = Actor(
+            world.storage, lambda storage, old=old, world=world: history.roll_back(storage, old, at=world.clock())
+        )
+        rollback.step(calls)
+        world.gc(world.storage)
+        rollback.finish()
+        outcomes.add(type(rollback.error).__name__)
+        world.check(LIVE if rollback.error else OLD)
+    assert outcomes == {"NoneType", "Conflict", "NotFound"}
+
+
+def test_gc_gives_way_to_a_publisher_that_waits() -> None:
+    world, reports = World(), []
+    for number in range(200):
+        Blobs(world.storage).put({"text": f"never published {number}"})
+    gc = Actor(world.storage, lambda storage: reports.append(world.gc(storage)))
+    while not [*world.storage.list("snapshots/_trash/")]:
+        gc.step()
+    leases.take(world.storage, "waiting", patience=60, sleep=lambda _: gc.step(10))
+    gc.finish()
+    assert reports[0].waiting_for == ["waiting"]
+    assert 0 < reports[0].trashed < 200
+    leases.drop(world.storage, "waiting")
+    assert reports[0].trashed + world.gc(world.storage).trashed == 200 + 3 + 1 + 1  # of the old version, its shard, "5"
+    world.check(LIVE)
