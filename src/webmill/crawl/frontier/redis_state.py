@@ -216,17 +216,7 @@ class RedisState(State):
 
     def save(self, domains: Iterable[Domain]) -> None:
         for row in domains:
-            values = {
-                "next_fetch_time": row.next, "due": row.due, "again": row.again, "token": row.token,
-                "retries": row.retries, "revisits": row.revisits, "is_excluded": row.excluded,
-            }  # fmt: skip
-            fields = ["lanes", as_json(row.lanes)]
-            if row.new:
-                fields += ["id", str(row.id)]
-            for name, value in values.items():
-                if value or not row.new:
-                    fields += [name, "" if value is None else repr(value)]
-            self.put("HSET", self.key("domain", row.name), *fields)
+            self.put("HSET", self.key("domain", row.name), *fields_of(row))
             self._queue(row)
 
     def _queue(self, row: Domain) -> None:
@@ -477,6 +467,21 @@ def escaped(pattern: str) -> str:
 def member_of(row: Domain) -> str:
     """In a queue: of two that are due at the same time the older domain is first."""
     return f"{row.id:08x} {row.name}"
+
+
+def fields_of(row: Domain) -> list[str]:
+    """Of a new one only what it has: most domains keep to that for long."""
+    values: dict[str, tuple[float | None, float | None]] = {  # and what it means that there is none
+        "next_fetch_time": (row.next, 0.0), "due": (row.due, None), "again": (row.again, None), "token": (row.token, 0),
+        "retries": (row.retries, 0), "revisits": (row.revisits, 0), "is_excluded": (row.excluded, 0),
+    }  # fmt: skip
+    fields = ["lanes", as_json(row.lanes)]
+    if row.new:
+        fields += ["id", str(row.id)]
+    for name, (value, absent) in values.items():
+        if not row.new or value != absent:
+            fields += [name, "" if value is None else repr(value)]
+    return fields
 
 
 def name_in(member: bytes) -> str:
