@@ -41,6 +41,7 @@ from webmill.testing import Answer, Page, Reply, Request
 from webmill.wiring import crawl_backends
 
 NAME = "TEST-2024"
+ALLOW = b"User-agent: *\nAllow: /\n"
 AGENT = "webmill-test (nobody@example.org)"
 Resolve = Mapping[str, tuple[str, int]]
 
@@ -54,6 +55,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     delay: float = 0.0
     address_delay: float = 0.0
     window: float = 3.0
+    max_retry_after: float = 86400.0
     obey_robots: bool = True
     obey_nofollow: bool = True
     limits: Limits = Limits(retry_wait=0.2)
@@ -75,6 +77,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
                 delay=self.delay,
                 address_delay=self.address_delay,
                 window=self.window,
+                max_retry_after=self.max_retry_after,
                 obey_robots=self.obey_robots,
                 obey_nofollow=self.obey_nofollow,
             ),
@@ -151,7 +154,7 @@ def staff_with_threads(crew: Crew, options: Options, shards: int) -> None:
 class Linked:
     """A host of pages that all link to each other; `replies` are other answers, by path without the slash."""
 
-    def __init__(self, pages: int, *, robots: bytes = b"User-agent: *\nAllow: /\n", **replies: Answer) -> None:
+    def __init__(self, pages: int, *, robots: Any = ALLOW, **replies: Answer) -> None:
         self._pages, self._robots = pages, robots
         self.replies = {f"/{path}": reply for path, reply in replies.items()}
 
@@ -236,14 +239,14 @@ def archives(root: Path) -> list[Path]:
     return sorted(root.glob("crawl-data/*/segments/*/*/*.warc.gz"))
 
 
-def captures(root: Path, *, kinds: Iterable[str] = ("response", "revisit")) -> list[tuple[str, str, str]]:
-    """(type, URL, record id), by warcio; digests are checked on the way."""
+def captures(root: Path, *, check_digests: str | bool = "raise") -> list[tuple[str, str, str]]:
+    """(type, URL, record id), by warcio; digests are checked on the way, of heads that warcio can read."""
     found = []
     for path in archives(root):
         with path.open("rb") as stream:
-            for record in ArchiveIterator(stream, check_digests="raise"):
-                record.content_stream().read()
-                if record.rec_type in kinds:
+            for record in ArchiveIterator(stream, check_digests=check_digests):
+                record.raw_stream.read()
+                if record.rec_type in ("response", "revisit"):
                     header = record.rec_headers.get_header
                     found.append((record.rec_type, header("WARC-Target-URI"), header("WARC-Record-ID")))
     return found

@@ -74,7 +74,9 @@ class Change:
             self._give_back(domain, item, not_before=outcome.not_before, attempts=attempts)
             return
         self._visits.append((item, domain.id, outcome.visit, outcome.again))
-        domain.revisits += (outcome.again is not None) - bool(item.visit)
+        if change := (outcome.again is not None) - bool(item.visit):
+            domain.revisits += change
+            self._whole.add(domain.id)
         self.counts["in_hand"] -= 1
         self.counts["visited"] += 1
         self.counts["revisits"] += outcome.again is not None
@@ -90,6 +92,7 @@ class Change:
             retry = (domain.id, item.priority, item.place, not_before, attempts, item.depth, item.url)
             self._retries.append(retry)
             domain.retries += 1
+            self._whole.add(domain.id)
             self.counts["waiting"] += 1
 
     def _end(self, token: int) -> None:

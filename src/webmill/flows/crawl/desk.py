@@ -56,7 +56,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     token: int
     outcome: Outcome | None
-    answers: Sequence[Answered] = ()  # the last is the URL's own
+    answers: Sequence[Answered] = ()  # of robots.txt files, and its own
     links: Sequence[Link] = ()
     robots: Robots | None = None
     next: float | None = None
@@ -161,6 +161,10 @@ class Desk:
             original = capture.original or own
             if _can_be_referred_to(capture):
                 batch.payloads.append((place.digest, own))
+            if (
+                not result.outcome or capture.exchange.url != result.outcome.url
+            ):  # a robots.txt that was asked for first
+                place = original = None
         return msgspec.structs.replace(result, outcome=_placed(result.outcome, place, original))
 
     def _deduplicated(self, capture: Capture) -> Capture:
