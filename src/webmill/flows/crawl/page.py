@@ -19,6 +19,7 @@ from webmill.crawl.robots import robots_directives
 from webmill.crawl.scope import Scope
 from webmill.errors import BadInput
 from webmill.flows.crawl.options import AGENT, Manners, Rules
+from webmill.flows.crawl.recent import Recent
 from webmill.formats.sitemap import looks_like_sitemap, read_sitemap
 from webmill.formats.urls import join
 from webmill.formats.warc_records import Original
@@ -41,6 +42,7 @@ class Reader:
 
     def __init__(self, scope: Scope, rules: Rules, manners: Manners) -> None:
         self._scope, self._rules, self._manners = scope, rules, manners
+        self._recent = Recent()
 
     def read(self, fetched: Fetched, item: Item) -> Page:
         status = fetched.head.status
@@ -91,9 +93,13 @@ class Reader:
         links: list[Link] = []
         refused: Counter[str] = Counter()
         for url in urls:
+            if url in self._recent:
+                continue
             reason = self._scope.decide(url, depth)
             if reason is None:
                 links.append(Link(url, depth, priority))
+                if kind != "redirect":  # which may be one too many, and is not followed then
+                    self._recent.add(url)
             else:
                 refused[reason] += 1
         return Page(kind, links, refused)

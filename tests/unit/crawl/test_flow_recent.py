@@ -1,0 +1,21 @@
+"""Links that were handed on a short while ago."""
+
+from __future__ import annotations
+
+from webmill.flows.crawl.recent import Recent
+
+
+def test_a_url_is_known_once_it_was_added() -> None:
+    recent = Recent()
+    assert "http://mill.example/" not in recent
+    recent.add("http://mill.example/")
+    assert "http://mill.example/" in recent
+
+
+def test_the_last_ones_are_kept_and_never_more_than_twice_as_many() -> None:
+    recent = Recent(kept=10)
+    for number in range(1000):
+        recent.add(str(number))
+        known = sum(str(earlier) in recent for earlier in range(number + 1))
+        assert min(10, number + 1) <= known <= 20
+        assert all(str(earlier) in recent for earlier in range(max(0, number - 9), number + 1))
