@@ -1,0 +1,112 @@
+"""Publishing documents: all of them, then again with 1 % changed; and the difference of the two versions.
+
+The rival is reference 004's first implementation: every version holds every document in a file of its own, written
+anew. It syncs nothing; the line below it is the same with the writes made durable, as ours are.
+`BENCH_DOCUMENTS` sets the number of documents (100,000). The folder is on the disk of `TMPDIR`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.frame import cpu_seconds
+from webmill.infra.atomic import write_bytes
+from webmill.infra.storage.base import Condition, Data, Stat
+from webmill.infra.storage.local import LocalStorage
+from webmill.publish import history
+from webmill.publish.diff import diff_indexes
+from webmill.publish.manifest import index_of
+from webmill.publish.nouns import Item
+from webmill.publish.snapshot import Options, Publication
+
+DOCUMENTS = int(os.environ.get("BENCH_DOCUMENTS", "100000"))
+WORDS = [f"{first}{second}" for first in ("ba", "ke", "lo", "mi", "ru") for second in ("n", "st", "ra", "ler", "vo")]
+
+
+class Counting(LocalStorage):
+    writes = written = 0
+
+    def write(self, key: str, data: Data, *, condition: Condition | None = None) -> Stat:
+        stat = super().write(key, data, condition=condition)
+        self.writes += 1
+        self.written += stat.size
+        return stat
+
+
+def documents(changed: frozenset[int] = frozenset()) -> Iterator[tuple[str, dict[str, str]]]:
+    """About 3 KB each, as the text of a web page."""
+    dice = random.Random(1)
+    for number in range(DOCUMENTS):
+        text = " ".join(dice.choices(WORDS, k=700)) + (" changed" if number in changed else "")
+        yield f"com,example{number % 5000})/page/{number}", {"text": text, "title": text[:60], "language": "eng"}
+
+
+def publish(storage: Counting, changed: frozenset[int] = frozenset()) -> None:
+    with Publication.begin(storage, options=Options(facets=("language",))) as publication:
+        for id_, content in documents(changed):
+            facets = {"language": content["language"]}
+            publication.add(Item(id_, "crawl", publication.put(content), facets, {"title": content["title"]}))
+        publication.commit()
+
+
+def publish_plainly(place: Path, changed: frozenset[int], *, durable: bool) -> None:
+    place.mkdir()
+    for number, (id_, content) in enumerate(documents(changed)):
+        data = json.dumps({"id": id_, **content}).encode()
+        if durable:
+            write_bytes(place / f"{number}.json", data)
+        else:
+            (place / f"{number}.json").write_bytes(data)
+
+
+def timed(title: str, work: object, *, storage: Counting | None = None) -> tuple[float, int, int]:
+    writes, written = (storage.writes, storage.written) if storage else (0, 0)
+    started, cpu = time.perf_counter(), cpu_seconds()
+    work()  # type: ignore[operator]
+    seconds, cpu = time.perf_counter() - started, cpu_seconds() - cpu
+    writes, written = (storage.writes - writes, storage.written - written) if storage else (0, 0)
+    told = f"{writes:,} | {written / 1e6:,.1f}" if storage else " | "
+    print(f"| {title} | {seconds:,.1f} | {cpu:,.1f} | {told} |")
+    return seconds, writes, written
+
+
+def main() -> None:
+    changed = frozenset(random.Random(2).sample(range(DOCUMENTS), DOCUMENTS // 100))
+    print(f"\n## publishing {DOCUMENTS:,} documents, then again with {len(changed):,} changed\n")
+    print("| | seconds | CPU seconds | writes | MB written |\n|---|---:|---:|---:|---:|")
+    with tempfile.TemporaryDirectory() as folder:
+        storage = Counting(Path(folder) / "ours")
+        timed("making the documents, in both below", lambda: sum(1 for _ in documents()))
+        first = timed("first publication", lambda: publish(storage), storage=storage)
+        second = timed("second publication", lambda: publish(storage, changed), storage=storage)
+        compare(storage, len(changed))
+        for durable in (False, True):
+            place = Path(folder) / f"plain-{durable}"
+            title = f"a file for every document, in each version{', synced' if durable else ''}"
+            timed(title, lambda place=place, d=durable: publish_plainly(place, changed, durable=d))
+    ratios = [f"{after / before:.1%}" for before, after in zip(first, second, strict=True)]
+    print(f"\nSecond to first: time {ratios[0]}, writes {ratios[1]}, bytes {ratios[2]}.")
+    print(f"Most memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MB.")
+
+
+def compare(storage: Counting, changed: int) -> None:
+    last = history.head(storage)
+    assert last
+    old, new = history.versions(storage, last)
+
+    def difference() -> None:
+        found = [*diff_indexes(storage, index_of(storage, old), index_of(storage, new))]
+        assert [difference.change for difference in found] == ["changed"] * changed
+
+    timed("difference of the two", difference)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+"""Publishing and gc as processes: killed before each durable call, stopped, and racing each other."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.faults import Stage, needs_killer
+from tests.unit.publish.hand import LIVE, NEW
+from tests.unit.publish.shelf import closure
+from webmill.infra.storage.local import LocalStorage
+from webmill.publish.gc import collect
+from webmill.publish.verify import verify
+
+ROOT = Path(__file__).parent.parent.parent
+HAND = "tests.unit.publish.hand"
+
+
+@pytest.fixture
+def root(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """In memory: a kill loses nothing that was written, so a disk would only make these tests slow."""
+    memory = Path("/dev/shm")
+    base = Path(tempfile.mkdtemp(prefix="webmill-test-", dir=memory if memory.is_dir() else None))
+    tempfile.gettempdir()  # is asked for once in a process: this one keeps the usual place
+    monkeypatch.setenv("TMPDIR", str(base))  # where the killed leave their files
+    yield base / "root"
+    shutil.rmtree(base)
+
+
+def hand(*arguments: str | Path, **options: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", HAND, *map(str, arguments)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, **options)  # type: ignore[call-overload,no-any-return]
+
+
+def check_at_rest(root: Path) -> None:
+    """Everything whole, and nothing there that the live version does not need."""
+    storage = LocalStorage(root)
+    assert verify(storage, read_data=True).findings == ()
+    assert closure(storage) == NEW
+    storage.sweep()
+    version = json.loads(storage.read("latest.json"))["version"]
+    assert {stat.key.split("/")[1] for stat in storage.list("snapshots/0")} == {version}
+    assert len([*storage.list("blobs/")]) == len(NEW) + 1  # and one shard
+    assert [*storage.list("snapshots/_trash/")] == []
+    assert [*storage.list("snapshots/_leases/run-")] == []
+    assert [*root.rglob(".webmill-tmp*")] == []
+
+
+@needs_killer
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["publish", "gc"])
+def test_killed_before_any_durable_call_nothing_is_lost_and_nothing_dangles(root: Path, command: str) -> None:
+    template, storage = root.with_name("template"), LocalStorage(root)
+    work = ("publish", root, "new") if command == "publish" else ("gc", root)
+    kills = acknowledged = 0
+    with Stage(HAND, under=root) as stage:
+        for which in ("old", "live"):
+            assert stage.warm_up("publish", root, which).code == 0
+        shutil.copytree(root, template, copy_function=os.link)
+        for at in range(1, 2000):
+            shutil.rmtree(root)
+            shutil.copytree(template, root, copy_function=os.link)  # values are replaced, never changed
+            ended = stage.run(*work, at=at)
+            if not ended.killed:
+                break
+            kills += 1
+            if "published" in ended.output:
+                acknowledged += 1
+                assert closure(storage) == NEW
+            assert closure(storage) in (LIVE, NEW)
+            assert verify(storage).findings == ()
+            again = [stage.run(*order) for order in (("publish", root, "new"), ("gc", root), ("gc", root))]
+            assert [run.code for run in again] == [0, 0, 0], again
+            check_at_rest(root)
+    print(f"{command}: {kills} kills, {acknowledged} after the acknowledgement")
+    assert kills > 50
+
+
+def test_a_stopped_publisher_is_waited_for_whatever_the_clock_says(root: Path) -> None:
+    storage = LocalStorage(root)
+    assert hand("publish", root, "live").communicate()[0].startswith("put\npublished")
+    publisher = hand("wait", root, stdin=subprocess.PIPE)
+    assert publisher.stdout
+    assert publisher.stdout.readline() == "put\n"
+    publisher.send_signal(signal.SIGSTOP)
+    a_week_later = datetime.now(UTC) + timedelta(days=7)
+    jumped = LocalStorage(root, now=lambda: int(a_week_later.timestamp() * 1e9))
+    report = collect(jumped, keep=1, grace=timedelta(0), now=a_week_later)
+    publisher.send_signal(signal.SIGCONT)
+    assert "published" in publisher.communicate("go\n")[0]
+    assert publisher.returncode == 0
+    if sys.platform == "linux":
+        assert (len(report.waiting_for), report.trashed) == (1, 0)
+    assert closure(storage) == NEW
+    assert verify(storage, read_data=True).findings == ()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere only time tells that a process is gone")
+def test_what_a_killed_publisher_left_is_collected_at_once(root: Path) -> None:
+    storage = LocalStorage(root)
+    hand("publish", root, "live").communicate()
+    publisher = hand("wait", root, stdin=subprocess.PIPE)
+    assert publisher.stdout
+    assert publisher.stdout.readline() == "put\n"
+    publisher.kill()
+    publisher.communicate()
+    report = collect(storage, keep=1, grace=timedelta(0), now=datetime.now(UTC))
+    assert (report.waiting_for, report.trashed) == ([], 3)  # all but "1", which is published
+    assert closure(storage) == LIVE
+
+
+@pytest.mark.slow
+def test_two_publishers_and_gc_make_one_line_and_the_reader_always_sees_one_whole_version(root: Path) -> None:
+    storage = LocalStorage(root)
+    hand("publish", root, "live").communicate()
+    publishers = [hand("publish-on", root, name, 25) for name in ("x", "y")]
+    stop = root.with_name("stop")
+    collector = hand("gc-on", root, stop)
+    looks, seen = 0, set()
+    while any(process.poll() is None for process in publishers):
+        seen.add(json.dumps(closure(storage), sort_keys=True))
+        looks += 1
+    said = [process.communicate()[0].splitlines() for process in publishers]
+    assert [process.returncode for process in publishers] == [0, 0]
+    stop.touch()
+    collections = collector.communicate()[0].splitlines()
+    assert collector.returncode == 0
+    waited = sum(line.startswith("collected 0 0 0 ") and line[-1] != "0" for line in collections)
+    acknowledged = {line.removeprefix("published ") for lines in said for line in lines if line.startswith("published")}
+    records = [json.loads(storage.read(stat.key)) for stat in storage.list("snapshots/_history/")]
+    published = [record["live"]["version"] for record in records if record["kind"] == "publish"]
+    assert len(published) == len(acknowledged) + 1 == 51
+    assert acknowledged < set(published)
+    assert [record["sequence"] for record in records] == [*range(1, len(records) + 1)]
+    assert verify(storage, read_data=True).findings == ()  # which checks that each record names the one before
+    print(f"{looks} looks, {len(seen)} versions seen, {len(records) - 51} records of gc, {waited} times it waited")
+    assert seen

@@ -1,0 +1,79 @@
+"""A process that publishes or collects, to be killed, paused and set against others. It prints what it has done."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from webmill.errors import Conflict, Unavailable
+from webmill.infra.storage.local import LocalStorage
+from webmill.publish.gc import collect
+from webmill.publish.nouns import Item
+from webmill.publish.snapshot import Options, Publication
+
+OLD = {"a": "1", "b": "2", "c": "3"}
+LIVE = {"a": "1", "b": "other", "c": "other"}
+NEW = {"a": "1", "b": "2", "c": "new", "d": "4"}
+OPTIONS = Options(inline=2, force=True, facets=("first",))
+
+
+def publish(storage: LocalStorage, texts: dict[str, str]) -> None:
+    with Publication.begin(storage, options=OPTIONS) as publication:
+        for id_, text in texts.items():
+            publication.add(Item(id_, "source", publication.put({"text": text}), facets={"first": id_}))
+        say("put")
+        while True:
+            try:
+                say(f"published {publication.commit().version.version}")
+            except Conflict:
+                continue
+            return
+
+
+def publish_again_and_again(storage: LocalStorage, name: str, count: int) -> None:
+    for number in range(count):
+        publish(storage, {"a": "1", name: f"{name} {number}", f"{name}{number % 3}": "comes and goes"})
+
+
+def collect_until(storage: LocalStorage, stop: Path) -> None:
+    while not stop.exists():
+        try:
+            gc(storage, grace=timedelta(hours=1))
+        except (Conflict, Unavailable) as error:
+            say(f"not collected: {error}")
+
+
+def gc(storage: LocalStorage, *, grace: timedelta = timedelta(0)) -> None:
+    report = collect(storage, keep=1, grace=grace, now=datetime.now(UTC))
+    say(f"collected {report.trashed} {report.purged} {report.files} {len(report.waiting_for)}")
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def main() -> None:
+    command, root, *rest = sys.argv[1:]
+    storage = LocalStorage(Path(root))
+    match command:
+        case "publish":
+            publish(storage, {"old": OLD, "live": LIVE, "new": NEW}[rest[0]])
+        case "gc":
+            gc(storage)
+        case "publish-on":
+            publish_again_and_again(storage, rest[0], int(rest[1]))
+        case "gc-on":
+            collect_until(storage, Path(rest[0]))
+        case "wait":
+            with Publication.begin(storage, options=OPTIONS) as publication:
+                items = [Item(id_, "source", publication.put({"text": text})) for id_, text in NEW.items()]
+                say("put")
+                sys.stdin.readline()
+                for item in items:
+                    publication.add(item)
+                say(f"published {publication.commit().version.version}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""Canonical JSON, and blobs that are checked and put right."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from webmill.errors import BadInput, NotFound
+from webmill.infra.storage.memory import MemoryStorage
+from webmill.publish.blobs import Blobs, canonical, restore
+from webmill.publish.places import blob_key, hash_of_key, version_of_key
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+)
+
+
+def without_surrogates(content: object) -> bool:
+    try:
+        json.dumps(content, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+@given(JSON.filter(without_surrogates))
+@settings(deadline=None)
+def test_canonical_json_means_the_same_and_does_not_depend_on_the_order_of_keys(content: object) -> None:
+    data = canonical(content)  # type: ignore[arg-type]
+    assert json.loads(data) == content
+    if isinstance(content, dict):
+        assert canonical(dict(reversed(content.items()))) == data
+
+
+def test_its_bytes_are_fixed_for_ever() -> None:
+    """Another form would give every blob another name."""
+    assert canonical({"제목": "학사", "b": [1, 2.5, None, True], "a": "\n"}) == (
+        '{"a":"\\n","b":[1,2.5,null,true],"제목":"학사"}'.encode()
+    )
+
+
+def deep() -> object:
+    value: object = []
+    for _ in range(100_000):
+        value = [value]
+    return value
+
+
+NO_JSON = {
+    "nan": float("nan"),
+    "infinity": float("inf"),
+    "surrogate": "\ud800",
+    "set": {1},
+    "key": {(1, 2): 3},
+    "deep": deep(),
+}
+
+
+@pytest.mark.parametrize("content", NO_JSON.values(), ids=NO_JSON)
+def test_what_no_json_can_hold_is_refused(content: object) -> None:
+    with pytest.raises(BadInput, match="bad_content"):
+        canonical(content)  # type: ignore[arg-type]
+
+
+BAD_HASHES = [
+    "",
+    "abc",
+    "A" * 64,
+    "a" * 63,
+    "a" * 65,
+    "../" + "a" * 61,
+    "a" * 64 + "\n",
+    "g" * 64,
+    "a" * 32 + "/" + "a" * 31,
+]
+
+
+@pytest.mark.parametrize("hash_", BAD_HASHES, ids=range(len(BAD_HASHES)))
+def test_what_is_no_hash_never_becomes_a_key(hash_: str) -> None:
+    blobs = Blobs(MemoryStorage())
+    for call in (blob_key, blobs.get, blobs.is_there, lambda text: restore(MemoryStorage(), text)):
+        with pytest.raises(BadInput, match="bad_hash"):
+            call(hash_)
+    assert hash_of_key(f"blobs/sha256/{hash_}.json") is None
+
+
+def test_keys_of_strangers_are_told_from_ours() -> None:
+    assert version_of_key("snapshots/00000001-0123abcd/index/all.json") == "00000001-0123abcd"
+    for key in ("snapshots/_history/000000000001.json", "snapshots/readme.txt", "snapshots/1-2/x"):
+        assert version_of_key(key) is None
+
+
+def test_a_blob_is_written_once() -> None:
+    blobs = Blobs(MemoryStorage())
+    hashes = {blobs.put({"a": 1, "b": 2}), blobs.put({"b": 2, "a": 1})}
+    assert len(hashes) == 1
+    assert (blobs.tally.written, blobs.tally.present) == (1, 1)
+    with pytest.raises(NotFound):
+        blobs.get("0" * 64)
+
+
+def test_of_rotten_blobs_a_sample_is_found() -> None:
+    storage = MemoryStorage()
+    hashes = [Blobs(storage).put({"number": number}) for number in range(300)]
+    for hash_ in hashes:
+        key = blob_key(hash_)
+        storage.write(key, storage.read(key).replace(b"number", b"rotten"))
+    blobs = Blobs(storage, sample=0.1, dice=random.Random(5))
+    for number in range(300):
+        blobs.put({"number": number})
+    assert 10 < blobs.tally.repaired < 60
+
+
+def test_a_blob_comes_back_only_from_a_whole_copy() -> None:
+    storage, mirror = MemoryStorage(), MemoryStorage()
+    hash_ = Blobs(mirror).put({"text": "x"})
+    storage.write(f"snapshots/_trash/{hash_}.json", b"rotten too")
+    assert not restore(storage, hash_)
+    assert restore(storage, hash_, mirrors=[MemoryStorage(), mirror])
+    assert Blobs(storage).get(hash_) == b'{"text":"x"}'
