@@ -35,8 +35,8 @@ from tests.services.nginx import nginx_serving
 from benchmarks.frame import Contestant, race
 from webmill.cli.cc.batch import Beside
 from webmill.commoncrawl.selection import Selection
-from webmill.flows.dispatch import Options, Source, Surroundings, dispatch
-from webmill.flows.dispatch_metrics import ALL
+from webmill.flows.dispatch.batcher import Options, Source, Surroundings, dispatch
+from webmill.flows.dispatch.metrics import ALL
 from webmill.formats.cdx_query import KeyRange
 from webmill.formats.zipnum import encode_block
 from webmill.infra.executor.pool import PoolExecutor

@@ -34,10 +34,10 @@ from webmill.commoncrawl.batch import batch_id, encode_batch
 from webmill.commoncrawl.captures import Fetcher
 from webmill.commoncrawl.ranges import RangeLimits
 from webmill.extract.main_text import MainText
-from webmill.flows.extract import Options, Workers, is_drained
-from webmill.flows.extract_metrics import ALL
-from webmill.flows.extract_output import Output, Shape
-from webmill.flows.extract_page import can_detect
+from webmill.flows.extract.metrics import ALL
+from webmill.flows.extract.output import Output, Shape
+from webmill.flows.extract.page import can_detect
+from webmill.flows.extract.workers import Options, Workers, is_drained
 from webmill.formats.http_records import read_response
 from webmill.formats.surt import surt
 from webmill.formats.warc import read_records

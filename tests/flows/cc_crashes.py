@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-from webmill.flows.extract_page import Reading
+from webmill.flows.extract.page import Reading
 
 
 def crash(stored: bytes, *, offset: int, **_: object) -> Reading:

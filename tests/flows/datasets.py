@@ -15,11 +15,11 @@ from zlib_ng import gzip_ng
 from tests.unit.commoncrawl.triples import Spec, Triple, make_triple
 from webmill.cli.dataset.places import doors
 from webmill.config import Http
-from webmill.flows import dataset_folder
-from webmill.flows.dataset import Report, Run, run_dataset
-from webmill.flows.dataset_config import Dataset
-from webmill.flows.dataset_folder import Folder
-from webmill.flows.dataset_views import TaskView, task_views
+from webmill.flows.dataset import folder as dataset_folder
+from webmill.flows.dataset.config import Dataset
+from webmill.flows.dataset.folder import Folder
+from webmill.flows.dataset.run import Report, Run, run_dataset
+from webmill.flows.dataset.views import TaskView, task_views
 from webmill.infra.executor.base import Executor
 from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.executor.pool import PoolExecutor

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from webmill.commoncrawl.selection import Selection
 from webmill.flows import dispatch_blocks
-from webmill.flows.dispatch import Options, Source, Surroundings, dispatch
-from webmill.flows.dispatch_metrics import ALL
+from webmill.flows.dispatch.batcher import Options, Source, Surroundings, dispatch
+from webmill.flows.dispatch.metrics import ALL
 from webmill.index.shards import Shards
 from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.metrics import Metrics

@@ -28,12 +28,12 @@ from tests.unit.commoncrawl.triples import CRAWL, WARC, WAT, WET, Spec, Writer, 
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
 from webmill.extract.document import Document
 from webmill.extract.index_record import IndexRecord
-from webmill.flows import dataset_folder
-from webmill.flows.dataset import Run, job_of, resolve
-from webmill.flows.dataset_folder import open_folder
-from webmill.flows.dataset_receipts import Receipt, Receipts
-from webmill.flows.dataset_task import run_task
-from webmill.flows.dataset_views import error_lines, receipts_of, redrive
+from webmill.flows.dataset import folder as dataset_folder
+from webmill.flows.dataset.folder import open_folder
+from webmill.flows.dataset.receipts import Receipt, Receipts
+from webmill.flows.dataset.run import Run, job_of, resolve
+from webmill.flows.dataset.task import run_task
+from webmill.flows.dataset.views import error_lines, receipts_of, redrive
 from webmill.formats import warc_records as records
 from webmill.infra.executor.base import Executor
 from webmill.infra.executor.inline import InlineExecutor

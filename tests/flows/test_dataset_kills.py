@@ -23,7 +23,7 @@ from tests.flows.datasets import (
     views,
     write_files,
 )
-from webmill.flows.dataset_folder import Folder
+from webmill.flows.dataset.folder import Folder
 
 FILES, PAGES = 4, 60
 PARTS = FILES * PAGES // 3

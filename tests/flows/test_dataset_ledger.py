@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from webmill.flows.dataset_ledger import RunLedger, looking
+from webmill.flows.dataset.ledger import RunLedger, looking
 from webmill.infra.ledger import Claim, Task
 
 TASKS = [Task(f"t{number}", b"") for number in range(4)]

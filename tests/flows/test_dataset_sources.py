@@ -6,7 +6,7 @@ import io
 import tracemalloc
 from typing import BinaryIO
 
-from webmill.flows.dataset_sources import Replay
+from webmill.flows.dataset.sources import Replay
 
 DATA = bytes(range(256)) * 40
 

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from tests.flows.datasets import DOORS, create, pool, run, snapshot, unwatched, views, write_files
-from webmill.flows.dataset import Run, job_of, resolve
-from webmill.flows.dataset_task import run_task
+from webmill.flows.dataset.run import Run, job_of, resolve
+from webmill.flows.dataset.task import run_task
 from webmill.infra.executor.base import Done
 from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.ledger import Claim

@@ -19,9 +19,9 @@ from tests.flows.dispatch_samples import capture, captures, in_blocks, messages_
 from webmill.commoncrawl.batch import number_of
 from webmill.commoncrawl.selection import Selection, merged
 from webmill.errors import Conflict, Misconfigured, Unavailable
-from webmill.flows.dispatch import Options, Report, Source, Surroundings, cut, dispatch
-from webmill.flows.dispatch_blocks import ShardReader, extents_of, rows
-from webmill.flows.dispatch_metrics import ALL
+from webmill.flows.dispatch.batcher import Options, Report, Source, Surroundings, cut, dispatch
+from webmill.flows.dispatch.blocks import ShardReader, extents_of, rows
+from webmill.flows.dispatch.metrics import ALL
 from webmill.formats.cdx_query import key_range
 from webmill.index.shards import Shards
 from webmill.index.sorted_file import Pages
@@ -156,7 +156,7 @@ def test_any_concurrency_gives_the_same_batches_under_the_same_ids(
     pool: Executor = PoolExecutor(workers=2)
     ways: list[tuple[int, int, Executor]] = [(1, 1, InlineExecutor()), (8, 3, InlineExecutor()), (4, 5, pool)]
     for number, (concurrency, at_once, executor) in enumerate(ways):
-        monkeypatch.setattr("webmill.flows.dispatch_blocks.BLOCKS_AT_ONCE", at_once)
+        monkeypatch.setattr("webmill.flows.dispatch.blocks.BLOCKS_AT_ONCE", at_once)
         with closing(MemoryQueue()) as queue:
             run(
                 source_at(cluster),
@@ -196,7 +196,7 @@ def test_batches_do_not_depend_on_where_groups_end(
 ) -> None:
     items = [b"x" * weight for weight in weights]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("webmill.flows.dispatch.MAX_BATCH_BYTES", most)
+        patch.setattr("webmill.flows.dispatch.batcher.MAX_BATCH_BYTES", most)
         *whole, rest = cut(items, size=size)
         found, carry = [], list[bytes]()
         while items:
@@ -216,7 +216,7 @@ def test_patterns_give_each_capture_once_and_ask_only_for_their_blocks(
     many: bool, tmp_path: Path, queue: MemoryQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if many:
-        monkeypatch.setattr("webmill.flows.dispatch_blocks.MOST_BISECTED", 2)
+        monkeypatch.setattr("webmill.flows.dispatch.blocks.MOST_BISECTED", 2)
     cluster = write_index(tmp_path / "index", in_blocks(captures(3000), 10))
     hosts = ("h0007", "h0100", "h0149", "h9999")
     ranges = [key_range(f"{host}.com", "domain") for host in hosts]
@@ -347,9 +347,9 @@ class Failing:
 def test_broken_off_again_and_again_it_publishes_each_batch_once(
     dedup: bool, tmp_path: Path, queue: MemoryQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("webmill.flows.dispatch_blocks.BLOCKS_AT_ONCE", 6)
-    monkeypatch.setattr("webmill.flows.dispatch.BLOCKS_IN_A_PIECE", 2)
-    monkeypatch.setattr("webmill.flows.dispatch.SAVE_EVERY", 2)
+    monkeypatch.setattr("webmill.flows.dispatch.blocks.BLOCKS_AT_ONCE", 6)
+    monkeypatch.setattr("webmill.flows.dispatch.batcher.BLOCKS_IN_A_PIECE", 2)
+    monkeypatch.setattr("webmill.flows.dispatch.batcher.SAVE_EVERY", 2)
     cluster = damaged_index(tmp_path / "index")
     options: dict[str, Any] = {"batch_size": 7, "dedup": dedup, "max_queued": 5}
     with closing(MemoryQueue()) as other:
@@ -423,14 +423,14 @@ def test_broken_off_between_the_windows_of_a_group_it_publishes_each_batch_once(
     with closing(MemoryQueue()) as other:
         whole = run(source_at(cluster), ENGLISH, other, tmp_path / "whole", batch_size=4, dedup=True)
         expected = taken(other)
-    monkeypatch.setattr("webmill.flows.dispatch.WINDOW", 3)
-    monkeypatch.setattr("webmill.flows.dispatch.BLOCKS_IN_A_PIECE", 20)
+    monkeypatch.setattr("webmill.flows.dispatch.batcher.WINDOW", 3)
+    monkeypatch.setattr("webmill.flows.dispatch.batcher.BLOCKS_IN_A_PIECE", 20)
     found: dict[str, bytes] = {}
     breaks = 0
     with closing(Fragile()) as queue:
         for lives in range(2, 100):
             queue.left = 2 + lives % 4
-            monkeypatch.setattr("webmill.flows.dispatch_blocks.BLOCKS_AT_ONCE", 20 + lives % 7)
+            monkeypatch.setattr("webmill.flows.dispatch.blocks.BLOCKS_AT_ONCE", 20 + lives % 7)
             try:
                 report = run(source_at(cluster), ENGLISH, queue, tmp_path, batch_size=4, dedup=True)
             except Broken:
@@ -495,7 +495,7 @@ def test_another_index_under_a_checkpoint_is_refused(tmp_path: Path, queue: Memo
 
 
 def test_digests_that_are_lost_are_noticed(tmp_path: Path, queue: MemoryQueue, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webmill.flows.dispatch_blocks.BLOCKS_AT_ONCE", 1)
+    monkeypatch.setattr("webmill.flows.dispatch.blocks.BLOCKS_AT_ONCE", 1)
     cluster = write_index(tmp_path / "index", in_blocks(captures(100), 10))
     half = source_at(cluster, shards=Failing(source_at(cluster).shards, reads=5))
     with pytest.raises(Unavailable):

@@ -24,9 +24,9 @@ from tests.flows.cc_pages import (
 from tests.flows.cc_workers import JSONL, output_at, queue_of, work_all
 from webmill.commoncrawl.batch import encode_batch
 from webmill.errors import Misconfigured, Unavailable
-from webmill.flows.extract_metrics import ALL
-from webmill.flows.extract_output import Shape
-from webmill.flows.extract_rows import Keep
+from webmill.flows.extract.metrics import ALL
+from webmill.flows.extract.output import Shape
+from webmill.flows.extract.rows import Keep
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Message
 from webmill.infra.queue.sqlite import SqliteQueue
@@ -177,7 +177,7 @@ def work_until(queue: SqliteQueue, storage: LocalStorage, output: Any, taken: li
 
     from webmill.commoncrawl.captures import Fetcher
     from webmill.commoncrawl.ranges import RangeLimits
-    from webmill.flows.extract import Options, Workers
+    from webmill.flows.extract.workers import Options, Workers
 
     with closing(Fetcher(storage, concurrency=1, limits=RangeLimits())) as fetcher:
         workers = Workers(queue, fetcher, output, Options(), metrics=Metrics(ALL))
@@ -193,7 +193,7 @@ def test_a_batch_of_another_batcher_is_worked_too(tmp_path: Path, pages: list[Pa
 
 @pytest.mark.server("s3")
 def test_documents_may_go_to_an_object_store(tmp_path: Path, pages: list[Page], s3_url: str) -> None:
-    from webmill.flows.extract_output import Output
+    from webmill.flows.extract.output import Output
 
     bucket, question, options = s3_url.partition("?")
     storage = S3Storage(S3Options.from_url(f"{bucket}/{secrets.token_hex(6)}{question}{options}"))

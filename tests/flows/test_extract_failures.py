@@ -22,10 +22,10 @@ from webmill.commoncrawl.batch import batch_id, encode_batch
 from webmill.commoncrawl.captures import Fetcher
 from webmill.commoncrawl.ranges import RangeLimits
 from webmill.errors import Misconfigured
-from webmill.flows.extract_batch import BatchReader
-from webmill.flows.extract_metrics import ALL
-from webmill.flows.extract_output import Shape
-from webmill.flows.extract_page import CHILD, Reading
+from webmill.flows.extract.batch import BatchReader
+from webmill.flows.extract.metrics import ALL
+from webmill.flows.extract.output import Shape
+from webmill.flows.extract.page import CHILD, Reading
 from webmill.infra.metrics import Metrics
 from webmill.infra.origin import Refused
 from webmill.infra.queue.base import Message

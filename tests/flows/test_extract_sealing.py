@@ -11,10 +11,10 @@ import pytest
 from tests.flows.cc_pages import RUN, parts, rows, snapshot
 from webmill.commoncrawl.batch import batch_id
 from webmill.errors import Conflict
-from webmill.flows.extract_output import Output, Shape
-from webmill.flows.extract_rows import Keep, Row
-from webmill.flows.extract_sealing import Receipt
-from webmill.flows.extract_spool import key_of, spool
+from webmill.flows.extract.output import Output, Shape
+from webmill.flows.extract.rows import Keep, Row
+from webmill.flows.extract.sealing import Receipt
+from webmill.flows.extract.spool import key_of, spool
 from webmill.infra import lock
 from webmill.infra.storage.local import LocalStorage
 

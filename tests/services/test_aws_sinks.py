@@ -21,8 +21,8 @@ from tests.services.aws_front import Forward, Front, Request, fronting
 from tests.unit.cli.command import webmill
 from tests.unit.commoncrawl.triples import Spec, make_triple
 from webmill.errors import BadInput, Misconfigured, Unavailable
-from webmill.flows.dataset_folder import Folder
-from webmill.flows.dataset_task import id_of
+from webmill.flows.dataset.folder import Folder
+from webmill.flows.dataset.task import id_of
 from webmill.infra.retry import Policy
 from webmill.infra.sinks.base import Row, Sink
 from webmill.infra.sinks.kinesis import KinesisSink

@@ -21,8 +21,8 @@ from webmill.commoncrawl.selection import Selection
 from webmill.config import Queue as QueueSettings
 from webmill.config import Settings
 from webmill.errors import Misconfigured, NotFound, Unavailable
-from webmill.flows.dispatch import BATCH_SIZE, MAX_QUEUED, Options, Report, Source, Surroundings, dispatch
-from webmill.flows.dispatch_metrics import ALL, PORT
+from webmill.flows.dispatch.batcher import BATCH_SIZE, MAX_QUEUED, Options, Report, Source, Surroundings, dispatch
+from webmill.flows.dispatch.metrics import ALL, PORT
 from webmill.index.shards import Shards
 from webmill.infra.metrics import Metrics
 from webmill.infra.storage.base import Readable

@@ -32,11 +32,12 @@ from webmill.cli.main import INTERRUPTED
 from webmill.commoncrawl.selection import Selection
 from webmill.config import Settings
 from webmill.errors import Misconfigured, Unavailable
-from webmill.flows import dispatch_metrics, extract_metrics
-from webmill.flows.dispatch import BATCH_SIZE, Options, Report, Source, Surroundings, dispatch
-from webmill.flows.extract import Workers
-from webmill.flows.extract_output import PRIVATE, Output
-from webmill.flows.extract_run import Dispatch, Summary, run_all
+from webmill.flows.dispatch import metrics as dispatch_metrics
+from webmill.flows.dispatch.batcher import BATCH_SIZE, Options, Report, Source, Surroundings, dispatch
+from webmill.flows.extract import metrics as extract_metrics
+from webmill.flows.extract.output import PRIVATE, Output
+from webmill.flows.extract.run import Dispatch, Summary, run_all
+from webmill.flows.extract.workers import Workers
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Queue
 from webmill.wiring import open_executor, scheme_of

@@ -24,10 +24,10 @@ from webmill.cli.cc.workers import (
 from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.main import INTERRUPTED
 from webmill.errors import NotFound
-from webmill.flows.extract import Workers, is_drained
-from webmill.flows.extract_metrics import ALL, PORT
-from webmill.flows.extract_output import Output, read_shape
-from webmill.flows.extract_sealing import Receipt
+from webmill.flows.extract.metrics import ALL, PORT
+from webmill.flows.extract.output import Output, read_shape
+from webmill.flows.extract.sealing import Receipt
+from webmill.flows.extract.workers import Workers, is_drained
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Queue
 from webmill.wiring import open_storage, scheme_of

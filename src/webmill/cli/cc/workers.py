@@ -26,12 +26,12 @@ from webmill.commoncrawl.whole_files import WholeFiles
 from webmill.config import Settings
 from webmill.errors import Misconfigured
 from webmill.extract.main_text import MainText
-from webmill.flows import extract_metrics as counters
-from webmill.flows.extract import BROKER, Options, Report
-from webmill.flows.extract_output import Output, Shape
-from webmill.flows.extract_page import can_detect
-from webmill.flows.extract_rows import Keep
-from webmill.flows.extract_sealing import FILE_SIZE, Format
+from webmill.flows.extract import metrics as counters
+from webmill.flows.extract.output import Output, Shape
+from webmill.flows.extract.page import can_detect
+from webmill.flows.extract.rows import Keep
+from webmill.flows.extract.sealing import FILE_SIZE, Format
+from webmill.flows.extract.workers import BROKER, Options, Report
 from webmill.infra.executor.pool import available_cores
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Queue

@@ -11,9 +11,9 @@ import msgspec
 from webmill.cli.context import Context, note, pass_context
 from webmill.cli.dataset.places import counted, folder_of, in_option
 from webmill.config import Http
-from webmill.flows import dataset_folder
-from webmill.flows.dataset_config import load
-from webmill.flows.dataset_manifest import decode_lines
+from webmill.flows.dataset import folder as dataset_folder
+from webmill.flows.dataset.config import load
+from webmill.flows.dataset.manifest import decode_lines
 from webmill.wiring import locate
 
 

@@ -7,7 +7,7 @@ from itertools import islice
 import click
 
 from webmill.cli.context import Context, pass_context
-from webmill.flows.dataset_manifest import COMMON_CRAWL, Kind, decode_lines, lines_from_paths
+from webmill.flows.dataset.manifest import COMMON_CRAWL, Kind, decode_lines, lines_from_paths
 from webmill.wiring import open_readable
 
 

@@ -11,8 +11,8 @@ import click
 
 from webmill.config import Http
 from webmill.config import Queue as QueueSettings
-from webmill.flows.dataset_folder import FILE_NAME
-from webmill.flows.dataset_task import Doors
+from webmill.flows.dataset.folder import FILE_NAME
+from webmill.flows.dataset.task import Doors
 from webmill.infra.queue.base import Queue
 from webmill.wiring import locate, open_queue, open_readable, open_storage, open_stream
 

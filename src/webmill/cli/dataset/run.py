@@ -14,9 +14,9 @@ from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.dataset.places import counted, doors, folder_of, in_option
 from webmill.config import Executor as ExecutorSettings
 from webmill.errors import Unavailable
-from webmill.flows.dataset import Report, Run, run_dataset
-from webmill.flows.dataset_config import Compute
-from webmill.flows.dataset_folder import open_folder
+from webmill.flows.dataset.config import Compute
+from webmill.flows.dataset.folder import open_folder
+from webmill.flows.dataset.run import Report, Run, run_dataset
 from webmill.wiring import open_executor
 
 

@@ -10,8 +10,8 @@ import msgspec
 
 from webmill.cli.context import Context, note, pass_context
 from webmill.cli.dataset.places import counted, doors, folder_of, in_option
-from webmill.flows import dataset_views
-from webmill.flows.dataset_folder import open_folder
+from webmill.flows.dataset import views as dataset_views
+from webmill.flows.dataset.folder import open_folder
 from webmill.formats.typed_records import FileType
 
 

@@ -23,7 +23,7 @@ from typing import Protocol
 import msgspec
 
 from webmill.errors import BadInput, Misconfigured
-from webmill.flows.dispatch_blocks import Reject
+from webmill.flows.dispatch.blocks import Reject
 from webmill.infra.atomic import make_folder, os_errors, write_bytes
 from webmill.infra.queue.base import Mark, MarkingQueue, Message, Queue
 from webmill.infra.sqlite import Database, Schema

@@ -24,11 +24,11 @@ import msgspec
 from webmill.commoncrawl.batch import batch_id
 from webmill.commoncrawl.captures import Fetcher
 from webmill.errors import BadInput, Conflict, Unavailable, WebmillError
-from webmill.flows import extract_metrics as counters
-from webmill.flows.extract_batch import BatchReader, named
-from webmill.flows.extract_output import Output
-from webmill.flows.extract_page import CHILD, FUNCTION, Reading
-from webmill.flows.extract_spool import Spooled, is_spooled, key_of
+from webmill.flows.extract import metrics as counters
+from webmill.flows.extract.batch import BatchReader, named
+from webmill.flows.extract.output import Output
+from webmill.flows.extract.page import CHILD, FUNCTION, Reading
+from webmill.flows.extract.spool import Spooled, is_spooled, key_of
 from webmill.infra.child import Limits
 from webmill.infra.metrics import Metrics
 from webmill.infra.origin import Refused

@@ -10,11 +10,11 @@ from webmill.commoncrawl.batch import BadItem, Item, decode_batch, number_of
 from webmill.commoncrawl.captures import Fetcher
 from webmill.errors import BadInput
 from webmill.extract.head import HTML, media_type
-from webmill.flows import extract_metrics as counters
-from webmill.flows.extract_output import Shape
-from webmill.flows.extract_page import Reading
-from webmill.flows.extract_rows import Row, RowMaker
-from webmill.flows.extract_spool import Spooled, spool
+from webmill.flows.extract import metrics as counters
+from webmill.flows.extract.output import Shape
+from webmill.flows.extract.page import Reading
+from webmill.flows.extract.rows import Row, RowMaker
+from webmill.flows.extract.spool import Spooled, spool
 from webmill.infra.metrics import Metrics
 from webmill.infra.sandbox import Sandbox
 

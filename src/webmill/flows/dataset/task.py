@@ -23,12 +23,12 @@ from webmill.extract import custom
 from webmill.extract.document import Document, make_document
 from webmill.extract.error_record import ErrorRecord
 from webmill.extract.index_record import IndexRecord, make_index_record
-from webmill.flows.dataset_config import Dataset, Errors, Write, is_address, is_queue, is_stream
-from webmill.flows.dataset_errors import document_error, file_error, shortened
-from webmill.flows.dataset_manifest import Files
-from webmill.flows.dataset_receipts import Range, Receipt, Receipts, Source
-from webmill.flows.dataset_sources import Replay, opened_files
-from webmill.flows.dataset_stall import Stall
+from webmill.flows.dataset.config import Dataset, Errors, Write, is_address, is_queue, is_stream
+from webmill.flows.dataset.errors import document_error, file_error, shortened
+from webmill.flows.dataset.manifest import Files
+from webmill.flows.dataset.receipts import Range, Receipt, Receipts, Source
+from webmill.flows.dataset.sources import Replay, opened_files
+from webmill.flows.dataset.stall import Stall
 from webmill.formats.typed_records import FileType
 from webmill.infra.queue.base import Queue
 from webmill.infra.sinks import json_lines, parquet

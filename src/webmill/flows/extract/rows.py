@@ -23,7 +23,7 @@ import msgspec
 from webmill.commoncrawl.batch import BadItem, Item
 from webmill.errors import BadInput, NotFound
 from webmill.extract.head import clean
-from webmill.flows.extract_page import Reading
+from webmill.flows.extract.page import Reading
 
 Extraction = Literal[
     "ok",

@@ -25,7 +25,7 @@ import msgspec
 from webmill.commoncrawl.batch import batch_id, join_items
 from webmill.commoncrawl.selection import Selection, sieve_for
 from webmill.errors import Conflict, Unavailable
-from webmill.flows.dispatch_blocks import (
+from webmill.flows.dispatch.blocks import (
     BLOCKS_IN_A_PIECE,
     Answer,
     Extent,
@@ -42,8 +42,8 @@ from webmill.flows.dispatch_blocks import (
     rows,
     started,
 )
-from webmill.flows.dispatch_metrics import count_answer, count_published, count_unpublished, show_progress
-from webmill.flows.dispatch_state import Checkpoint, Counts, Digests, Place, Rejects, State
+from webmill.flows.dispatch.metrics import count_answer, count_published, count_unpublished, show_progress
+from webmill.flows.dispatch.state import Checkpoint, Counts, Digests, Place, Rejects, State
 from webmill.index.sorted_file import Pages
 from webmill.infra.executor.base import Executor, Failed
 from webmill.infra.executor.inline import InlineExecutor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from webmill.flows.dispatch_blocks import Answer, Extent
+from webmill.flows.dispatch.blocks import Answer, Extent
 from webmill.infra.metrics import Counter, Gauge, Metrics
 
 PORT = 9000

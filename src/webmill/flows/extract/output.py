@@ -19,9 +19,9 @@ import msgspec
 
 from webmill.errors import BadInput, Conflict, Misconfigured
 from webmill.extract.main_text import MainText, require
-from webmill.flows.extract_rows import Keep
-from webmill.flows.extract_sealing import FILE_SIZE, Format, Receipt, Sealer, pyarrow
-from webmill.flows.extract_spool import spooled
+from webmill.flows.extract.rows import Keep
+from webmill.flows.extract.sealing import FILE_SIZE, Format, Receipt, Sealer, pyarrow
+from webmill.flows.extract.spool import spooled
 from webmill.infra import atomic, lock
 from webmill.infra.storage.base import Absent, Storage
 

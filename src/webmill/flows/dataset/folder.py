@@ -26,8 +26,8 @@ import msgspec
 from webmill import __version__
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
 from webmill.extract import custom
-from webmill.flows.dataset_config import Compute, Dataset, checked, is_address, is_storage
-from webmill.flows.dataset_manifest import Files, manifest_line, parse_manifest
+from webmill.flows.dataset.config import Compute, Dataset, checked, is_address, is_storage
+from webmill.flows.dataset.manifest import Files, manifest_line, parse_manifest
 from webmill.infra import atomic, lock
 
 FILE_NAME, MANIFEST, FUNCTION, LEDGER, STOP = "dataset.json", "manifest.txt", "function.py", "ledger.sqlite", "stop"

@@ -10,8 +10,8 @@ from functools import partial
 from typing import BinaryIO
 
 from webmill.errors import BadInput, Unavailable
-from webmill.flows.dataset_manifest import Files
-from webmill.flows.dataset_receipts import Source
+from webmill.flows.dataset.manifest import Files
+from webmill.flows.dataset.receipts import Source
 from webmill.formats.typed_records import FileType
 from webmill.infra.retry import Policy, retrying
 from webmill.infra.storage.base import RawStream, Readable, buffered

@@ -1,6 +1,6 @@
 """Run a dataset: every line of its manifest is a task, every task runs to its end once.
 
-    manifest ─▶ ledger ─▶ executor ─▶ run_task (dataset_task.py) ─▶ output/, errors/, receipts/
+    manifest ─▶ ledger ─▶ executor ─▶ run_task (task.py) ─▶ output/, errors/, receipts/
                   ▲                        │
                   └── done, failed ────────┘
 
@@ -21,12 +21,12 @@ from pathlib import Path
 import msgspec
 
 from webmill.errors import Unavailable
-from webmill.flows.dataset_config import Dataset, is_address, is_queue
-from webmill.flows.dataset_folder import Folder, running
-from webmill.flows.dataset_ledger import RunLedger
-from webmill.flows.dataset_manifest import Files
-from webmill.flows.dataset_monitor import Monitor
-from webmill.flows.dataset_task import Doors, Job, Totals, open_receipts, run_task
+from webmill.flows.dataset.config import Dataset, is_address, is_queue
+from webmill.flows.dataset.folder import Folder, running
+from webmill.flows.dataset.ledger import RunLedger
+from webmill.flows.dataset.manifest import Files
+from webmill.flows.dataset.monitor import Monitor
+from webmill.flows.dataset.task import Doors, Job, Totals, open_receipts, run_task
 from webmill.flows.watch import Watch
 from webmill.infra import atomic
 from webmill.infra.executor.base import Done, Executor, Failed

@@ -21,7 +21,7 @@ from webmill.formats.warc.single import read_record_at
 from webmill.infra.child import Limits as ChildLimits
 from webmill.model import Record
 
-FUNCTION = "webmill.flows.extract_page:read_page"
+FUNCTION = "webmill.flows.extract.page:read_page"
 MIB = 1 << 20
 CHILD = ChildLimits(cpu=10, wall=60, memory=1024 * MIB, output=8 * MIB, written=MIB, may_fork=False)
 RECORD = Limits(block=32 * MIB)

@@ -8,7 +8,7 @@ from webmill.commoncrawl.page import ErrorDocument, Offsets, Page
 from webmill.errors import BadInput
 from webmill.extract.error_record import ErrorRecord, FlawRecord
 from webmill.extract.head import clean
-from webmill.flows.dataset_manifest import Files
+from webmill.flows.dataset.manifest import Files
 
 LONGEST = 1000
 SHORTENED = 200

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from webmill.errors import WebmillError
-from webmill.flows.dataset_receipts import Receipts
+from webmill.flows.dataset.receipts import Receipts
 from webmill.flows.watch import Counter
 
 log = logging.getLogger(__name__)

@@ -25,8 +25,8 @@ import zstandard
 
 from webmill.commoncrawl.batch import batch_id
 from webmill.errors import Misconfigured
-from webmill.flows.extract_rows import Row
-from webmill.flows.extract_spool import LEVEL, BatchFacts, key_of, read_facts, read_lines, row_of, spooled
+from webmill.flows.extract.rows import Row
+from webmill.flows.extract.spool import LEVEL, BatchFacts, key_of, read_facts, read_lines, row_of, spooled
 from webmill.infra.sinks.parquet import schema_of
 from webmill.infra.storage.base import Storage
 

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Self
 
-from webmill.flows.dataset_config import Compute
+from webmill.flows.dataset.config import Compute
 
 
 class Stall:

@@ -15,7 +15,7 @@ import zstandard
 
 from webmill.commoncrawl.batch import batch_id, number_of
 from webmill.errors import BadInput, NotFound
-from webmill.flows.extract_rows import Keep, Row
+from webmill.flows.extract.rows import Keep, Row
 from webmill.infra.storage.base import Storage
 
 FOLDER = "spool/"

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from webmill.errors import BadInput, NotFound
-from webmill.flows.dataset import resolve
-from webmill.flows.dataset_config import is_queue, shown
-from webmill.flows.dataset_folder import Folder
-from webmill.flows.dataset_ledger import looking
-from webmill.flows.dataset_manifest import Files
-from webmill.flows.dataset_receipts import Receipt, Receipts
-from webmill.flows.dataset_task import Doors, Totals, totals_of
+from webmill.flows.dataset.config import is_queue, shown
+from webmill.flows.dataset.folder import Folder
+from webmill.flows.dataset.ledger import looking
+from webmill.flows.dataset.manifest import Files
+from webmill.flows.dataset.receipts import Receipt, Receipts
+from webmill.flows.dataset.run import resolve
+from webmill.flows.dataset.task import Doors, Totals, totals_of
 from webmill.formats.decompressors import Gzip, Zstd
 from webmill.formats.typed_records import FileType
 from webmill.infra.ledger import Counts, Entry

@@ -14,11 +14,11 @@ import msgspec
 
 from webmill.commoncrawl.batch import number_of
 from webmill.errors import WebmillError
-from webmill.flows.dispatch import Report as Dispatched
-from webmill.flows.extract import Workers, is_drained
-from webmill.flows.extract_output import Output
-from webmill.flows.extract_sealing import total
-from webmill.flows.extract_spool import spooled
+from webmill.flows.dispatch.batcher import Report as Dispatched
+from webmill.flows.extract.output import Output
+from webmill.flows.extract.sealing import total
+from webmill.flows.extract.spool import spooled
+from webmill.flows.extract.workers import Workers, is_drained
 from webmill.infra.queue.base import Queue
 
 PATIENCE = 60.0  # seconds that an empty queue may hide a batch which another worker holds

@@ -1,0 +1,1 @@
+"""The batcher: captures of an index to batches in a queue."""

@@ -1,0 +1,1 @@
+"""Queued captures to documents: `workers` work the queue, `run` does all from index to files."""
