@@ -25,10 +25,16 @@ class RedisFound(Found):
         at = self.at
         names = [key.decode()[len(at + "domain:") :] for key in client.scan_iter(at + "domain:*")]
         rows = {name: client.hgetall(at + "domain:" + name) for name in names}
+        journal = [part for blob in client.lrange(at + "journal", 0, -1) for part in unpack(blob)]
         waiting: list[str] = []
         for name, row in rows.items():
             for priority, (read, end) in json.loads(row[b"lanes"]).items():
-                waiting += lines(lane_bytes(folder, name, int(priority), read, end))
+                parts = [part[2:] for part in journal if part[:2] == [name, int(priority)]]
+                sure = max(read, min([end, *(position for position, _ in parts)]))
+                data = lane_bytes(folder, name, int(priority), read, sure)
+                for position, part in parts:
+                    data += part[max(0, sure - position) :]
+                waiting += lines(data)
         for key in client.scan_iter(at + "retries:*"):
             waiting += [json.loads(member)[4] for member in client.zrange(key, 0, -1)]
         turns = {int(token): json.loads(body) for token, body in client.hgetall(at + "turns").items()}
@@ -37,7 +43,7 @@ class RedisFound(Found):
         visited = [unpack(body)[4][0] for body in client.hgetall(at + "visited").values()]
         self.waiting, self.in_hand = Counter(waiting), Counter(item[0] for item in hand)
         self.visited = Counter(url for url in visited if url not in again)
-        self.hashes = Counter(self.known(client, folder))
+        self.hashes = Counter(self.known(journal, folder))
         self.held = {name: int(row[b"token"]) for name, row in rows.items() if int(row.get(b"token", 0))}
         self.turns = {name: token for token, (name, _) in turns.items()}
         self.tally = {name.decode(): int(value) for name, value in client.hgetall(at + "tally").items()}
@@ -45,16 +51,15 @@ class RedisFound(Found):
         due = {member.partition(b" ")[2].decode() for member in client.zrange(at + "ready", 0, -1)}
         assert due == {name for name, row in rows.items() if row.get(b"due")}
 
-    def known(self, client: Any, folder: Path) -> set[bytes]:
+    def known(self, journal: list[Any], folder: Path) -> set[bytes]:
         """In a run, or in the journal; in both only between a checkpoint and the end of the journal."""
         connection = apsw.Connection(str(folder / "seen.sqlite"))
         runs = Counter(run_hashes(folder, connection))
         connection.close()
         assert set(runs.values()) <= {1}
         found = set(runs)
-        for blob in client.lrange(self.at + "journal", 0, -1):
-            for *_, data in unpack(blob):
-                found |= {hashlib.blake2b(url.encode(), digest_size=16).digest() for url in lines(data)}
+        for *_, data in journal:
+            found |= {hashlib.blake2b(url.encode(), digest_size=16).digest() for url in lines(data)}
         return found
 
 

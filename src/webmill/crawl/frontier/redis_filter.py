@@ -12,8 +12,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-import msgspec
-
 from webmill.crawl.frontier.redis_server import Command, Server
 from webmill.crawl.frontier.run import HASHES_PER_WORD, PAIRS, heads
 from webmill.crawl.frontier.seen import FAN, Seen
@@ -24,6 +22,7 @@ GROWTH = 4
 LARGEST = FIRST * GROWTH**5  # of 268 MB; Redis has no strings above 512 MB
 ERROR = "0.001"
 AT_ONCE = 1000
+PLACED = struct.Struct("<IQ")  # place and word
 
 SCHEMA = sqlite.Schema(
     tag=int.from_bytes(b"WMfs"),
@@ -59,8 +58,8 @@ class Bloom:
         self._server.ask("BF.RESERVE", self._key, ERROR, FIRST, "EXPANSION", GROWTH)
 
     def maybe(self, hashes: Sequence[bytes]) -> list[bool]:
-        answers = self._server.ask_all(("BF.MEXISTS", self._key, *some) for some in in_parts(hashes))
-        return [bool(answer) for part in answers for answer in part]
+        answers = self._server.run("maybe", keys=[self._key], args=[b"".join(hashes)])
+        return [answer == 0x31 for answer in answers]
 
     def put(self, hashes: Sequence[bytes]) -> list[Command]:
         return [("BF.MADD", self._key, *some) for some in in_parts(hashes)]
@@ -80,7 +79,8 @@ class Bitmaps:
         for segment in range(segment_of(self.count) + 1 if hashes else 0):
             words = self._words(segment)
             places = [head * words >> 32 for head, _ in both]
-            blob = self._server.run("words", keys=[self._prefix + str(segment)], args=[msgspec.json.encode(places)])
+            asked = struct.pack(f"<{len(places)}I", *places)
+            blob = self._server.run("words", keys=[self._prefix + str(segment)], args=[asked])
             found = struct.unpack(f"<{len(places)}Q", blob)
             for at, (place, word, mask) in enumerate(zip(places, found, masks, strict=True)):
                 self._read[segment, place] = word
@@ -89,16 +89,16 @@ class Bitmaps:
         return answers
 
     def put(self, hashes: Sequence[bytes]) -> list[Command]:
-        changed: dict[tuple[int, int], int] = {}
+        changed: dict[int, dict[int, int]] = {}  # words by segment and place
         for number, hash_ in enumerate(hashes, self.count):
             segment = segment_of(number)
             head, rest = heads.unpack(hash_[:8])
-            where = (segment, head * self._words(segment) >> 32)
-            before = changed.get(where, self._read.get(where, 0))  # not read: of a segment that begins now
-            changed[where] = before | PAIRS[rest & 4095] | PAIRS[rest >> 12 & 4095]
+            words, place = changed.setdefault(segment, {}), head * self._words(segment) >> 32
+            before = words.get(place) or self._read.get((segment, place), 0)  # not read: of a segment that begins now
+            words[place] = before | PAIRS[rest & 4095] | PAIRS[rest >> 12 & 4095]
         return [
-            ("SETRANGE", self._prefix + str(segment), str(place * 8), word.to_bytes(8, "little"))
-            for (segment, place), word in changed.items()
+            ("WORDS", self._prefix + str(segment), b"".join(PLACED.pack(*entry) for entry in words.items()))
+            for segment, words in changed.items()
         ]
 
     def _words(self, segment: int) -> int:

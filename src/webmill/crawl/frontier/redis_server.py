@@ -48,7 +48,9 @@ class Server:
             )
         except ValueError as error:
             raise Misconfigured(f"not the address of a Redis: {self.place}: {error}") from None
-        self._scripts = {name: self.client.register_script(source(name)) for name in ("apply", "domains", "words")}
+        self._scripts = {
+            name: self.client.register_script(source(name)) for name in ("apply", "domains", "maybe", "words")
+        }
 
     def _retry(self) -> Any:
         """A connection that was cut is made again at once; all that changes something is safe to send twice."""
