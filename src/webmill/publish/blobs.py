@@ -14,6 +14,7 @@ from typing import TypeAlias
 import msgspec
 
 from webmill.errors import BadInput, Conflict, NotFound
+from webmill.infra.retry import Policy, retrying
 from webmill.infra.storage.base import Absent, Readable, Storage
 from webmill.publish.places import blob_key, sha256, trash_key
 
@@ -40,12 +41,24 @@ def canonical(content: Json) -> bytes:
 
 
 class Blobs:
-    """May be used by many threads. `sample`: how many of the blobs already there are read to check their hash."""
+    """May be used by many threads. `sample`: how many of the blobs already there are read to check their hash.
 
-    def __init__(self, storage: Storage, *, sample: float = SAMPLE, dice: random.Random | None = None) -> None:
+    A put that the store did not answer is tried again by `policy`: unlike other conditional writes it may be, since
+    all who write a key write the same bytes.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        *,
+        sample: float = SAMPLE,
+        dice: random.Random | None = None,
+        policy: Policy = Policy(),  # noqa: B008  frozen
+    ) -> None:
         self.tally = Tally()
         self._storage = storage
         self._sample = sample
+        self._policy = policy
         self._dice = dice or random.Random()  # noqa: S311  a sample, no secret
         self._lock = threading.Lock()
         self._seen: tuple[str, bytes] | None = None  # the last one that was there already
@@ -56,7 +69,7 @@ class Blobs:
 
     def put_bytes(self, data: bytes) -> str:
         hash_ = sha256(data)
-        self._count(self._store(blob_key(hash_), data), size=len(data))
+        self._count(retrying(lambda: self._store(blob_key(hash_), data), policy=self._policy), size=len(data))
         return hash_
 
     def get(self, hash_: str) -> bytes:

@@ -8,6 +8,7 @@ whoever finds it behind moves it on.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from datetime import datetime
 
@@ -17,7 +18,9 @@ from webmill.errors import BadInput, Conflict, NotFound, Unavailable
 from webmill.infra.storage.base import Absent, Readable, Storage
 from webmill.publish import pointer
 from webmill.publish.nouns import Commit, Kind, Version, decode, encode
-from webmill.publish.places import HISTORY, check_version, record_key, sha256
+from webmill.publish.places import HISTORY, LATEST, check_version, record_key, sha256
+
+log = logging.getLogger(__name__)
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -59,7 +62,10 @@ def append(
     )
     data = encode(commit)
     _create(storage, record_key(commit.sequence), data)
-    pointer.advance(storage, commit)
+    try:
+        pointer.advance(storage, commit)
+    except Unavailable as error:  # it is committed: whoever comes next moves the pointer on
+        log.warning("%s is behind the history: %s", LATEST, error)
     return Record(commit, sha256(data))
 
 
@@ -105,13 +111,11 @@ def _find(storage: Storage, last: Record | None, version: str) -> Version:
     raise NotFound(f"no version {version}: there is none of this name, or gc has removed it")
 
 
-def has_retired_since(storage: Storage, last: Record | None, *, floor: int) -> bool:
-    """Whether gc may have taken something away after the record `floor`."""
+def since(storage: Readable, last: Record | None, *, floor: int) -> Iterator[Commit]:
+    """The records after `floor`, the last one first."""
     while last and last.commit.sequence > floor:
-        if last.commit.kind == "retire":
-            return True
+        yield last.commit
         last = read_record(storage, last.commit.sequence - 1) if last.commit.sequence > 1 else None
-    return False
 
 
 def read_record(storage: Readable, sequence: int) -> Record:

@@ -29,7 +29,7 @@ class VersionFiles:
         size = self._storage.write(self._folder + key, data).size
         self._entries.append(Entry(key, size, _sha256(data)))
 
-    def seal(self, *, sequence: int, parent: str | None, at: datetime, count: int) -> Version:
+    def seal(self, *, sequence: int, parent: str | None, at: datetime, count: int, run: str) -> Version:
         files = tuple(sorted(self._entries, key=lambda entry: entry.key))
         data = encode(Manifest(version=self.version, parent=parent, created_at=at, count=count, files=files))
         self._storage.write(self._folder + MANIFEST, data)
@@ -40,6 +40,7 @@ class VersionFiles:
             count=count,
             manifest_sha256=sha256(data),
             manifest_bytes=len(data),
+            run=run,
         )
 
 

@@ -85,6 +85,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     count: int
     manifest_sha256: Hash
     manifest_bytes: int
+    run: str = ""  # who published it: a run does so once
     until: datetime | None = None  # when another one took its place
 
 

@@ -25,18 +25,19 @@ from typing import Self
 import msgspec
 
 from webmill.errors import BadInput, Conflict, NotFound
+from webmill.infra.retry import Policy
 from webmill.infra.storage.base import Storage
 from webmill.publish import guard, history, leases
 from webmill.publish.blobs import SAMPLE, Blobs, Json, Tally
 from webmill.publish.facets import check_facets
 from webmill.publish.gather import Gathered, Keep
 from webmill.publish.holder import this_process
-from webmill.publish.manifest import index_of
-from webmill.publish.nouns import Item, Problem, Version, encode
+from webmill.publish.manifest import index_of, read_file
+from webmill.publish.nouns import Item, Problem, Version, decode, encode
 from webmill.publish.places import check_hash
 from webmill.publish.rows import SortedRows
 from webmill.publish.shards import INLINE, items_of
-from webmill.publish.version import Counts, write_version
+from webmill.publish.version import STATS, Counts, write_version
 
 LONGEST_ITEM = 1 << 20  # bytes of one line of an index
 _LOOKS = 10
@@ -48,6 +49,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     most_lost: float = guard.MOST_LOST
     inline: int = INLINE  # items that an index file holds itself
     sample: float = SAMPLE  # part of the known blobs that is read and checked
+    policy: Policy = Policy()  # of blobs that the store does not take at once
     ttl: timedelta = leases.TTL
     patience: float = leases.PATIENCE  # seconds to wait for gc
 
@@ -68,7 +70,7 @@ class Publication:
     def __init__(self, storage: Storage, lease: leases.Lease, *, options: Options, now: Callable[[], datetime]) -> None:
         check_facets(options.facets)
         self.run = lease.run
-        self.blobs = Blobs(storage, sample=options.sample)
+        self.blobs = Blobs(storage, sample=options.sample, policy=options.policy)
         self._storage, self._lease, self._options, self._now = storage, lease, options, now
         self._started = now()
         self._renewed = time.monotonic()
@@ -127,7 +129,11 @@ class Publication:
         """`Conflict`: somebody else came first; call again. `guard.Shrunk`: too little to be believed.
 
         `Conflict` also when content is gone, because gc took this run for dead: put it again, then call again.
+        A run commits once: when it has (another aggregator did, or the answer was lost), this tells what was committed.
         """
+        done = self._committed()
+        if done:
+            return done
         last = self._secured_head()
         try:
             version, counts = self._build(last)
@@ -158,6 +164,7 @@ class Publication:
             blobs=self.blobs.tally,
             folder=self._folder,
             inline=self._options.inline,
+            run=self.run,
             sequence=last.commit.sequence + 1 if last else 1,
             started_at=self._started,
             at=self._now(),
@@ -174,11 +181,20 @@ class Publication:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _committed(self) -> Published | None:
+        for commit in history.since(self._storage, history.head(self._storage), floor=self._lease.floor):
+            for version in (commit.live, *(commit.kept or ())):
+                if version.run == self.run:
+                    stats = read_file(self._storage, version, STATS)
+                    return Published(version, decode(stats, Counts, source=STATS), self.blobs.tally)
+        return None
+
     def _secured_head(self) -> history.Record | None:
         """The head to build upon, with every blob of ours certainly there until it is followed by our commit."""
         for _ in range(_LOOKS):
             last = history.head(self._storage)
-            if not history.has_retired_since(self._storage, last, floor=self._lease.floor):
+            commits = history.since(self._storage, last, floor=self._lease.floor)
+            if not any(commit.kind == "retire" for commit in commits):
                 return last
             self._lease = leases.take(
                 self._storage,

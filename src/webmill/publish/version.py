@@ -22,9 +22,11 @@ from webmill.publish.nouns import Problem, Version, encode
 from webmill.publish.places import version_name
 from webmill.publish.shards import read_index, write_index
 
+STATS = "aux/stats.json"
+
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """`aux/stats.json`."""
+    """`STATS`."""
 
     started_at: datetime
     finished_at: datetime
@@ -56,6 +58,7 @@ def write_version(
     blobs: Tally,
     folder: Path,
     inline: int,
+    run: str,
     sequence: int,
     started_at: datetime,
     at: datetime,
@@ -90,9 +93,9 @@ def write_version(
         blobs_present=blobs.present,
         blobs_repaired=blobs.repaired,
     )
-    files.write("aux/stats.json", encode(counts))
+    files.write(STATS, encode(counts))
     parent = previous.version if previous else None
-    return files.seal(sequence=sequence, parent=parent, at=at, count=gathered.count), counts
+    return files.seal(sequence=sequence, parent=parent, at=at, count=gathered.count, run=run), counts
 
 
 def write_diff(path: Path, differences: Iterable[Difference], *, old: str | None, new: str) -> Counter[Change]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import count
 
 import pytest
 
@@ -33,6 +34,7 @@ class World:
     def __init__(self) -> None:
         self.clock = Clock()
         self.storage = MemoryStorage(now=self.clock)
+        self.runs = count()
         self.publish(self.storage, OLD)
         self.publish(self.storage, LIVE)
         with Publication.begin(self.storage, options=OPTIONS) as broken_off:
@@ -40,8 +42,9 @@ class World:
 
     def publish(self, storage: Storage, texts: dict[str, str]) -> None:
         """As a careful caller does: rebases, and puts again what was taken away."""
-        leases.take(storage, "run", patience=0)
-        with Publication.join(storage, "run", options=OPTIONS, now=self.clock) as publication:
+        run = f"run-{next(self.runs)}"
+        leases.take(storage, run, patience=0)
+        with Publication.join(storage, run, options=OPTIONS, now=self.clock) as publication:
             for id_, text in texts.items():
                 publication.add(Item(id_, "source", publication.put({"text": text})))
             for _ in range(5):
