@@ -28,6 +28,7 @@ from webmill.publish.manifest import read_entry, read_manifest
 from webmill.publish.nouns import Commit, Version
 from webmill.publish.places import (
     BLOBS,
+    RUNS,
     SNAPSHOTS,
     TRASH,
     blob_key,
@@ -53,7 +54,7 @@ class Report(msgspec.Struct, kw_only=True):
     trashed: int = 0
     trashed_bytes: int = 0
     purged: int = 0
-    files: int = 0  # of versions that are not kept
+    files: int = 0  # of versions that are not kept, and of runs that were given up
     unknown: int = 0  # keys among the blobs that are none
 
 
@@ -167,14 +168,21 @@ def _sweep(watch: _Watch, report: Report, *, retired: Commit, grace: timedelta) 
     for stats in _batches(stat for stat in watch.storage.list(TRASH) if stat.modified and stat.modified <= until):
         watch.look()
         report.purged += _purge(watch.storage, stats, marks)
-    names = {None, *(version.version for version in kept)}  # None: our other folders
-    garbage = (stat.key for stat in watch.storage.list(SNAPSHOTS) if version_of_key(stat.key) not in names)
-    for keys in _batches(garbage):  # of retired versions, and of publishers that never came to their commit
+    for keys in _batches(_garbage(watch.storage, kept, until=until)):
         watch.look()
         report.files += len(keys)
         for key in keys:
             watch.storage.delete(key)
     watch.drop_dead_leases()
+
+
+def _garbage(storage: Storage, kept: Iterable[Version], *, until: datetime) -> Iterator[str]:
+    """Files of retired versions, of publishers that never came to their commit, of runs that were given up."""
+    names = {None, *(version.version for version in kept)}  # None: our other folders
+    for stat in storage.list(SNAPSHOTS):
+        is_old_run = stat.key.startswith(RUNS) and stat.modified and stat.modified <= until
+        if is_old_run or version_of_key(stat.key) not in names:
+            yield stat.key
 
 
 def _restore_missing(storage: Storage, marks: set[bytes]) -> int:

@@ -19,6 +19,7 @@ SNAPSHOTS = "snapshots/"
 HISTORY = "snapshots/_history/"
 LEASES = "snapshots/_leases/"
 TRASH = "snapshots/_trash/"
+RUNS = "snapshots/_runs/"
 LATEST = "latest.json"
 MANIFEST = "_manifest.json"
 
