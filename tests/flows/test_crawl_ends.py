@@ -1,0 +1,191 @@
+"""How crawls begin and end: one at a time, stopped by signals; processes die, disks and descriptors run out."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.flows.crawling import (
+    Linked,
+    Setup,
+    archives,
+    captures,
+    check_records,
+    children,
+    counts,
+    crawl_here,
+    seen_by,
+    start,
+    visits,
+)
+from tests.unit.cli.command import webmill
+from webmill.errors import Conflict
+from webmill.testing import Reply, TestWeb
+
+PATIENCE = 90.0
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    memory = Path("/dev/shm")
+    base = Path(tempfile.mkdtemp(prefix="webmill-test-", dir=memory if memory.is_dir() else None))
+    yield base / "collection"
+    shutil.rmtree(base)
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def command(root: Path, web: TestWeb, *flags: str) -> list[str]:
+    resolve = [part for name, (ip, port) in web.resolve.items() for part in ("--resolve", f"{name}={ip}:{port}")]
+    return [
+        sys.executable, "-m", "webmill", "crawl", str(root), web.home, "--scope", "any", "--allow-private",
+        "--contact", "nobody@example.org", "--address-delay", "0s", *resolve, *flags,
+    ]  # fmt: skip
+
+
+def test_a_second_crawl_in_the_same_folder_is_refused(root: Path) -> None:
+    with TestWeb(hosts=0, sites={"www.one.test": Linked(50)}) as web:
+        setup = Setup(seeds=("http://www.one.test/",), resolve=dict(web.resolve), delay=0.2, processes=2)
+        first = start(root, setup)
+        try:
+            wait_for(lambda: len(web.log))
+            with pytest.raises(Conflict, match="another process is crawling"):
+                crawl_here(root, setup)
+        finally:
+            first.terminate()
+            assert first.wait(PATIENCE) == 0, (root.parent / "err").read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_a_signal_ends_it_in_good_order_and_it_goes_on_later(root: Path, number: int) -> None:
+    with TestWeb(hosts=3, pages_per_host=4) as web:
+        first = subprocess.Popen(
+            command(root, web, "--delay", "200ms", "--processes", "2", "--json"),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+        wait_for(lambda: len(web.log) > 6)
+        os.killpg(first.pid, number) if number == signal.SIGINT else first.send_signal(number)
+        out, err = first.communicate(timeout=PATIENCE)
+        assert first.returncode == 0, err
+        assert json.loads(out)["end"] == "stopped"
+        assert not list(root.rglob("*.open"))
+        check_records(root)
+        again = subprocess.run(
+            [sys.executable, "-m", "webmill", "crawl", str(root), "--json"], capture_output=True, check=True
+        )
+        assert json.loads(again.stdout)["end"] == "finished"
+        assert web.log.settle()
+        assert set(counts(seen_by(web.log)).values()) == {1}
+    check_records(root)
+
+
+def test_a_process_that_dies_is_started_again(root: Path) -> None:
+    sites = {f"www.d{number}.test": Linked(8) for number in range(4)}
+    with TestWeb(hosts=0, sites=sites) as web:
+        seeds = tuple(f"http://{name}/" for name in sites)
+        process = start(root, Setup(seeds=seeds, resolve=dict(web.resolve), delay=0.2, window=0.9, processes=2))
+        wait_for(lambda: len(web.log) > 6)
+        os.kill(children(process.pid)[0], signal.SIGKILL)
+        assert process.wait(PATIENCE) == 0, (root.parent / "err").read_text()
+    assert json.loads((root.parent / "out").read_text())["end"] == "finished"
+    assert "a process died" in (root.parent / "err").read_text()
+    assert {visit.status for visit in visits(root).values()} == {200}
+    assert len(visits(root)) == 4 * 9
+    assert not list(root.rglob("*.open"))
+    check_records(root)
+
+
+def test_every_reader_and_every_next_step_takes_what_it_wrote(root: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of its own modules
+        from fastwarc.warc import ArchiveIterator
+
+    with TestWeb(hosts=3, pages_per_host=4) as web:
+        crawl_here(root, Setup(seeds=(web.home,), resolve=dict(web.resolve), file_bytes=20_000))
+        first = web.body(web.home)
+    assert len(archives(root)) > 4
+    assert captures(root)
+    for path in archives(root):
+        with path.open("rb") as stream:
+            for record in ArchiveIterator(stream):
+                assert record.verify_block_digest(), (path, record.headers)
+    checked = webmill("warc", "check", *archives(root))
+    assert checked.code == 0, checked.err
+    assert webmill("index", root).code == 0
+    assert first
+
+
+def test_without_file_descriptors_nothing_is_lost(root: Path) -> None:
+    sites = {f"www.d{number}.test": Linked(2) for number in range(100)}
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with TestWeb(hosts=0, sites=sites) as web:
+        seeds = tuple(f"http://{name}/" for name in sites)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (150, hard))
+        try:
+            process = start(root, Setup(seeds=seeds, resolve=dict(web.resolve), processes=1))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert process.wait(PATIENCE) == 0, (root.parent / "err").read_text()
+    assert len([visit for visit in visits(root).values() if visit.status == 200]) == 100 * 3
+    check_records(root)
+
+
+def test_a_full_disk_pauses_it_and_says_so_and_nothing_is_lost(tmp_path: Path) -> None:
+    """The ballast is taken away when it has said so."""
+    if os.geteuid() != 0:
+        pytest.skip("a small file system can only be mounted by root")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=3m", "none", str(disk)], capture_output=True, check=False
+    ).returncode:
+        pytest.skip("no file system may be mounted here")
+    try:
+        root, ballast = disk / "collection", disk / "ballast"
+        big = {str(number): Reply(body=os.urandom(20_000).hex().encode()) for number in range(20)}
+        with TestWeb(hosts=0, sites={"www.one.test": Linked(20, **big)}) as web:
+            ballast.write_bytes(bytes(2 << 20))
+            setup = Setup(seeds=("http://www.one.test/",), resolve=dict(web.resolve))
+            troubles: list[str] = []
+            report = crawl_watched(root, setup, troubles, ballast)
+            assert web.log.settle()
+            assert set(counts(seen_by(web.log)).values()) == {1}
+        assert report == "finished"
+        assert any("disk is full" in trouble or "No space" in trouble for trouble in troubles), troubles
+        assert len([visit for visit in visits(root).values() if visit.status == 200]) == 21
+        check_records(root)
+        urls = [url for _, url, _ in captures(root)]
+        assert len(urls) == len(set(urls))
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def crawl_watched(root: Path, setup: Setup, troubles: list[str], ballast: Path) -> str:
+    from tests.flows.crawling import crawl_until
+
+    def look(seen: object) -> bool:
+        trouble = msgspec.structs.asdict(seen)["trouble"]  # type: ignore[type-var]
+        if trouble:
+            troubles.append(trouble)
+            ballast.unlink(missing_ok=True)
+        return False
+
+    return crawl_until(root, setup, look).end

@@ -1,0 +1,112 @@
+"""Pages are visited again: what changed gets a new record, what did not one that says so."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from warcio.archiveiterator import ArchiveIterator
+
+from tests.flows.crawling import NAME, Linked, Setup, archives, check_records, crawl_here, crawl_until, seen_by, visits
+from tests.unit.cli.command import webmill
+from tests.unit.index.test_pywb_reads_our_zipnum import get, wayback
+from webmill.flows.crawl.options import Limits, Refresh, Rules
+from webmill.testing import Reply, TestWeb
+
+HOST, SAME = "http://changes.mill.example", "http://www.same.test"
+PAGE = b"<html><body>" + b"The same words, without a date. " * 50
+SITES = {"www.same.test": Linked(0, page=Reply(body=PAGE))}
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    memory = Path("/dev/shm")
+    base = Path(tempfile.mkdtemp(prefix="webmill-test-", dir=memory if memory.is_dir() else None))
+    yield base / "collection"
+    shutil.rmtree(base)
+
+
+def records(root: Path) -> list[dict[str, str]]:
+    """The headers of responses and revisits, in the order of their dates."""
+    found = []
+    for path in archives(root):
+        with path.open("rb") as stream:
+            for record in ArchiveIterator(stream):
+                found.append({"type": record.rec_type, **dict(record.rec_headers.headers)})  # noqa: PERF401
+    kept = (one for one in found if one["type"] in ("response", "revisit"))
+    return sorted(kept, key=lambda one: one["WARC-Date"])
+
+
+def refreshed(web: TestWeb, root: Path) -> Setup:
+    """Crawled at version 1, then again for ever; until each page was seen at version 2."""
+    rules = Rules(scope="host")
+    refresh = Refresh(on=True, first=0.5, least=0.5, most=2.0)
+    seeds = (f"{HOST}/list", f"{HOST}/added", f"{SAME}/page")
+    first = Refresh(on=False, first=0.5, least=0.5, most=2.0)
+    limits = Limits(retry_wait=0.1)
+    setup = Setup(seeds=seeds, resolve=dict(web.resolve), rules=rules, limits=limits, refresh=first)
+    crawl_here(root, setup)
+    before = len(web.log)
+    web.advance()
+    again = msgspec.structs.replace(setup, refresh=refresh, segment="20240102000000")
+    crawl_until(root, again, lambda _: len(web.log) > before + 30)
+    return again
+
+
+def test_pages_that_changed_are_archived_anew_and_others_are_only_said_to_be_the_same(root: Path) -> None:
+    with TestWeb(hosts=1, sites=SITES) as web:
+        refreshed(web, root)
+        assert web.log.settle()
+        statuses = Counter((one.path, one.status) for one in seen_by(web.log))
+    assert statuses["/stable", 304]
+    assert statuses["/stable", 200] == 1
+    assert statuses["/changing", 200] == 2
+    assert statuses["/page", 200] >= 2
+    known = visits(root)
+    assert known[f"{HOST}/stable"].status == 304
+    assert known[f"{HOST}/removed"].status == 410
+    assert known[f"{HOST}/added"].status == 200
+    check_records(root)
+    by_url: dict[str, list[dict[str, str]]] = {}
+    for one in records(root):
+        by_url.setdefault(one["WARC-Target-URI"].removeprefix(HOST).removeprefix(SAME), []).append(one)
+    assert [one["type"] for one in by_url["/changing"]][:2] == ["response", "response"]
+    assert {one["type"] for one in by_url["/stable"][1:]} == {"revisit"}
+    assert {one["WARC-Profile"].rpartition("/")[2] for one in by_url["/stable"][1:]} == {"server-not-modified"}
+    assert {one["WARC-Profile"].rpartition("/")[2] for one in by_url["/page"][1:]} == {"identical-payload-digest"}
+    for path in ("/stable", "/page"):
+        first = by_url[path][0]
+        for later in by_url[path][1:]:
+            assert later["WARC-Refers-To"] == first["WARC-Record-ID"]
+            assert later["WARC-Refers-To-Target-URI"] == first["WARC-Target-URI"]
+            assert later["WARC-Refers-To-Date"] == first["WARC-Date"]
+
+
+def test_what_is_gone_is_asked_for_once_more_and_then_never(root: Path) -> None:
+    with TestWeb(hosts=1, sites=SITES) as web:
+        setup = refreshed(web, root)
+        before = len(web.log)
+        crawl_until(root, setup, lambda _: len(web.log) > before + 60)
+        assert web.log.settle()
+        gone = [one for one in seen_by(web.log) if one.path == "/removed" and one.status == 410]
+    assert len(gone) == 2
+
+
+def test_pywb_replays_a_page_through_its_revisits(root: Path, judges: Path, tmp_path: Path) -> None:
+    with TestWeb(hosts=1, sites=SITES) as web:
+        refreshed(web, root)
+        bodies = {f"{HOST}/changing": web.body(f"{HOST}/changing"), f"{SAME}/page": PAGE}
+    assert webmill("index", root, "--name", NAME).code == 0
+    indexes = root / "cc-index" / "collections" / NAME / "indexes"
+    prefix = f"{root}/"
+    (tmp_path / "config.yaml").write_text(
+        f"collections:\n  crawl:\n    index_paths: {indexes}/cluster.idx\n    archive_paths: {prefix}\n"
+    )
+    with wayback(judges, tmp_path) as url:
+        for page, body in bodies.items():
+            assert get(f"{url}/crawl/2100id_/{page}") == body, page
