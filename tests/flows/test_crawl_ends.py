@@ -125,8 +125,8 @@ def test_every_reader_and_every_next_step_takes_what_it_wrote(root: Path) -> Non
     assert captures(root)
     for path in archives(root):
         with path.open("rb") as stream:
-            for record in ArchiveIterator(stream):
-                assert record.verify_block_digest(), (path, record.headers)
+            for record in ArchiveIterator(stream, parse_http=False):
+                assert "WARC-Block-Digest" not in record.headers or record.verify_block_digest(), record.headers
     checked = webmill("warc", "check", *archives(root))
     assert checked.code == 0, checked.err
     assert webmill("index", root).code == 0

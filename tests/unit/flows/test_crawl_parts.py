@@ -1,0 +1,156 @@
+"""The small parts of a crawl, each for itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+from webmill.crawl.frontier.base import Visit
+from webmill.flows.crawl.gates import Booking, Gates, Kept
+from webmill.flows.crawl.mail import LINKS, Mail
+from webmill.flows.crawl.page import conditions, is_html, original_of, redirected
+from webmill.flows.crawl.payloads import Payloads
+from webmill.flows.crawl.quota import Quota
+from webmill.flows.crawl.snapshot import SLOWEST, Hosts, Snapshot, added
+from webmill.formats.warc_records import Original
+from webmill.infra.clock import Anchor
+from webmill.model import Link
+from webmill.wiring import open_letter_box
+
+DAY = 86400.0
+
+
+def booking(now: float, **waits: float) -> Booking:
+    return Booking(now=now, window=10.0, waits=waits)
+
+
+def test_a_key_is_booked_once_and_free_when_the_booking_is_corrected(tmp_path: Path) -> None:
+    gates = Gates(tmp_path / "gates.sqlite")
+    clock = gates.clock(None)
+    assert gates.book({1: booking(100.0, a=5.0), 2: booking(100.0, a=5.0)}, now=100.0, longest=DAY) == {2: 105.0}
+    gates.correct([{"a": Kept(115.0, 107.0)}], clock=clock)
+    assert gates.book({3: booking(106.0, a=5.0)}, now=106.0, longest=DAY)
+    assert gates.book({4: booking(107.0, a=5.0)}, now=107.0, longest=DAY) == {}
+    gates.correct([{"a": Kept(115.0, 107.0)}], clock=clock)  # late news of the first do not free the second's time
+    assert gates.book({5: booking(110.0, a=5.0)}, now=110.0, longest=DAY)
+    gates.close()
+
+
+def test_those_who_wait_for_a_key_come_one_by_one(tmp_path: Path) -> None:
+    gates = Gates(tmp_path / "gates.sqlite")
+    waits = gates.book({number: booking(100.0, a=1.0) for number in range(5)}, now=100.0, longest=DAY)
+    assert waits == {1: 101.0, 2: 102.0, 3: 103.0, 4: 104.0}
+    gates.close()
+
+
+def test_a_time_that_a_clock_left_behind_is_not_waited_for(tmp_path: Path) -> None:
+    gates = Gates(tmp_path / "gates.sqlite")
+    gates.book({1: booking(100.0 + 2 * DAY, a=1.0)}, now=100.0 + 2 * DAY, longest=DAY)
+    assert gates.book({2: booking(100.0, a=1.0)}, now=100.0, longest=DAY) == {}
+    gates.close()
+
+
+def test_all_processes_have_one_clock_and_none_goes_back(tmp_path: Path) -> None:
+    one, other = Gates(tmp_path / "gates.sqlite"), Gates(tmp_path / "gates.sqlite")
+    first = one.clock(None)
+    assert abs(other.clock(None)() - first()) < 0.5
+    boot = first.anchor()
+    ahead = Anchor(boot.now + 1000, boot.since_boot, boot.boot)
+    assert other.clock(ahead)() >= first() + 999
+    assert one.clock(None)() >= first() + 999
+    one.close()
+    other.close()
+
+
+def test_letters_arrive_until_they_are_settled(tmp_path: Path) -> None:
+    boxes = [tmp_path / "0.sqlite", tmp_path / "1.sqlite"]
+    sender, reader = Mail(boxes, 0, open_box=open_letter_box), Mail(boxes, 1, open_box=open_letter_box)
+    links = [Link(f"http://a.test/{number}", 3, 4) for number in range(LINKS + 5)]
+    assert reader.is_empty()
+    sender.send(1, links)
+    assert not reader.is_empty()
+    assert reader.receive() == links
+    assert reader.receive() == links
+    reader.close()  # killed, as it were
+    again = Mail(boxes, 1, open_box=open_letter_box)
+    assert again.receive() == links
+    again.settle()
+    assert again.is_empty()
+    assert again.receive() == []
+    again.close()
+    sender.close()
+
+
+def test_a_letter_of_the_longest_urls_fits(tmp_path: Path) -> None:
+    boxes = [tmp_path / "0.sqlite", tmp_path / "1.sqlite"]
+    sender = Mail(boxes, 0, open_box=open_letter_box)
+    sender.send(1, [Link(f"http://a.test/{number:01900}") for number in range(LINKS)])
+    sender.close()
+
+
+def test_the_first_record_of_a_payload_stays(tmp_path: Path) -> None:
+    payloads = Payloads(tmp_path / "payloads.sqlite")
+    date = datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC)
+    one, two = (Original(record_id=f"<urn:uuid:{name}>", uri=f"http://{name}/", date=date) for name in "ab")
+    payloads.add([("sha1:X", one)])
+    payloads.add([("sha1:X", two), ("sha1:Y", two)])
+    payloads.add([])
+    assert (payloads.find("sha1:X"), payloads.find("sha1:Y"), payloads.find("sha1:Z")) == (one, two, None)
+    payloads.close()
+
+
+def test_a_quota_counts_over_restarts(tmp_path: Path) -> None:
+    quota = Quota(tmp_path / "quota.sqlite", limit=5)
+    quota.count(Counter({"a.test": 3, "b.test": 1}))
+    quota.close()
+    quota = Quota(tmp_path / "quota.sqlite", limit=5)
+    quota.count(Counter({"a.test": 4}))
+    assert (quota.left("a.test"), quota.left("b.test"), quota.left("c.test")) == (0, 4, 5)
+    quota.close()
+    with_none = Quota(tmp_path / "quota.sqlite", limit=None)
+    assert with_none.left("a.test") is None
+    with_none.close()
+
+
+def test_shards_add_up() -> None:
+    one = Snapshot(shard=0, pages=3, bytes=10, errors={"timeout": 1}, is_idle=True, slowest=[("a", 1.0)])
+    two = Snapshot(shard=1, pages=4, errors={"timeout": 2, "reset": 1}, trouble="full", slowest=[("b", 2.0)])
+    total = added([one, two])
+    assert (total.pages, total.bytes, total.is_idle, total.trouble) == (7, 10, False, "full")
+    assert total.errors == {"timeout": 3, "reset": 1}
+    assert total.slowest == [("b", 2.0), ("a", 1.0)]
+
+
+def test_the_slowest_hosts_are_few_and_the_memory_for_them_is_bounded() -> None:
+    hosts = Hosts(most=10)
+    for number in range(100):
+        hosts.note(f"h{number}", float(number))
+    assert hosts.slowest() == [(f"h{number}", float(number)) for number in range(99, 99 - SLOWEST, -1)]
+
+
+def test_a_revisit_names_the_record_that_has_the_payload() -> None:
+    last = Visit(
+        url="http://a.test/", time=5.0, status=304, record_id="<x>", record_time=3.0, record_url="http://b.test/"
+    )
+    assert original_of(last) == Original(record_id="<x>", uri="http://b.test/", date=datetime.fromtimestamp(3.0, UTC))
+
+
+def test_conditions_are_only_sent_where_there_is_something_to_compare_with() -> None:
+    assert conditions(None) == ()
+    assert conditions(Visit(url="u", time=0.0, status=404, record_id="<x>", etag='"1"')) == ()
+    assert conditions(Visit(url="u", time=0.0, status=200, record_id="<x>", etag='"1"')) == (("If-None-Match", '"1"'),)
+    since = (("If-Modified-Since", "Thu, 01 Jan 1970 00:00:00 GMT"),)
+    assert conditions(Visit(url="u", time=0.0, status=200, record_id="<x>")) == since
+
+
+def test_html_is_what_says_so_or_looks_so() -> None:
+    assert is_html("text/html; charset=x", b"")
+    assert is_html(None, b"<!doctype html><HTML>")
+    assert not is_html("text/plain", b"<html>")
+    assert not is_html(None, b"%PDF")
+
+
+def test_a_location_is_utf_8_whatever_http_says() -> None:
+    assert redirected("http://a.test/x", "/m\xc3\xbchle") == ["http://a.test/m%C3%BChle"]
+    assert redirected("http://a.test/x", "http://[bad/") == []
