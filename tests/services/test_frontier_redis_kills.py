@@ -53,7 +53,9 @@ def wait_for_lines(log: Path, count: int, process: subprocess.Popen[bytes]) -> N
 def test_a_process_killed_before_its_durable_calls_loses_nothing(redis_url: str, base: Path) -> None:
     deaths, kinds = 0, set[str]()
     with Stage("tests.services.frontier_redis_hand", under=base / "crawl") as stage:  # and what else begins so
-        assert stage.warm_up(redis_url, new_prefix(), base / "warm", base / "warm-log", "3").code == 0
+        warm = new_prefix()
+        assert stage.warm_up(redis_url, warm, base / "warm", base / "warm-log", "3").code == 0
+        forget(redis_url, warm)
         for crawl, stride in enumerate((2, 3, 7)):
             prefix, folder, log = new_prefix(), base / f"crawl{crawl}", base / f"log{crawl}"
             log.touch()
