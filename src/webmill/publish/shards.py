@@ -9,6 +9,7 @@ shards change.
 from __future__ import annotations
 
 import zlib
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 
@@ -78,7 +79,6 @@ def find_item(storage: Readable, index: Index, id_: str) -> Item | None:
     """One read at most: the shards tell where they begin."""
     items: Iterable[Item] = index.items or ()
     if index.shards:
-        wanted = id_.encode(errors="replace")
-        before = [shard for shard in index.shards if shard.first.encode() <= wanted]
-        items = read_shard(storage, before[-1]) if before else ()
+        at = bisect_right(index.shards, id_, key=lambda shard: shard.first)
+        items = read_shard(storage, index.shards[at - 1]) if at else ()
     return next((item for item in items if item.id == id_), None)

@@ -53,6 +53,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     ttl: timedelta = leases.TTL
     patience: float = leases.PATIENCE  # seconds to wait for gc
 
+    def __post_init__(self) -> None:
+        check_facets(self.facets)
+
 
 class Published(msgspec.Struct, frozen=True):
     version: Version
@@ -68,7 +71,6 @@ class Publication:
     """`put` may be called by many threads; all else by one."""
 
     def __init__(self, storage: Storage, lease: leases.Lease, *, options: Options, now: Callable[[], datetime]) -> None:
-        check_facets(options.facets)
         self.run = lease.run
         self.blobs = Blobs(storage, sample=options.sample, policy=options.policy)
         self._storage, self._lease, self._options, self._now = storage, lease, options, now

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from webmill.errors import BadInput, NotFound
+from webmill.errors import BadInput, Conflict, NotFound
 from webmill.infra.storage.base import Readable, Storage, chunks_of
 from webmill.publish import history, pointer
 from webmill.publish.blobs import restore
@@ -38,7 +38,8 @@ class Verdict(msgspec.Struct, frozen=True):
 def verify(storage: Storage, *, read_data: bool = False) -> Verdict:
     """Checks history, manifests, every file of every version, every shard, and that every blob is there.
 
-    `read_data` reads and hashes every blob too: rot and cut files are found by nothing else.
+    `read_data` reads and hashes every blob too: rot and cut files are found by nothing else. Others may publish
+    meanwhile. `Conflict` when gc has run meanwhile and what was looked for may be rightly gone: verify again.
     """
     check = _Check(storage)
     last = history.head(storage)
@@ -47,6 +48,8 @@ def verify(storage: Storage, *, read_data: bool = False) -> Verdict:
     check.blobs()
     if read_data:
         check.data()
+    if last and any(commit.kind == "retire" for commit in _since(storage, last)):
+        raise Conflict("gc has run meanwhile: verify again")
     return Verdict(check.versions, check.files, len(check.wanted), tuple(check.findings()))
 
 
@@ -81,7 +84,8 @@ class _Check:
             if following and following.parent != record.hash:
                 self._add(record_key(record.commit.sequence), "broken_history", "not what the next record was built on")
             following = record.commit
-        if pointer.read_pointer(self._storage).version != last.commit.live.version:
+        now = pointer.read_pointer(self._storage)
+        if now.sequence <= last.commit.sequence and now.version != last.commit.live.version:
             self._add(LATEST, "bad_pointer", f"does not point to {last.commit.live.version}")
         try:
             yield from history.versions(self._storage, last)
@@ -160,6 +164,10 @@ class _Check:
 
     def _add(self, key: str, reason: str, message: str) -> None:
         self._bad.setdefault(key, Finding(key=key, reason=reason, message=message))
+
+
+def _since(storage: Storage, last: history.Record) -> Iterator[Commit]:
+    return history.since(storage, history.head(storage), floor=last.commit.sequence)
 
 
 def _back_to_the_first(storage: Readable, last: history.Record) -> Iterator[history.Record | BadInput]:

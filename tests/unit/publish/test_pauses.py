@@ -186,3 +186,24 @@ def test_gc_gives_way_to_a_publisher_that_waits() -> None:
     leases.drop(world.storage, "waiting")
     assert reports[0].trashed + world.gc(world.storage).trashed == 200 + 3 + 1 + 1  # of the old version, its shard, "5"
     world.check(LIVE)
+
+
+def test_verify_finds_nothing_where_others_publish_and_collect_meanwhile() -> None:
+    outcomes = set()
+    for calls in range(calls_of(lambda _: verify)):
+        for others in ((World.gc,), (publish_new,), (publish_new, World.gc)):
+            world, verdicts = World(), []
+            looking = Actor(
+                world.storage, lambda storage, verdicts=verdicts: verdicts.append(verify(storage, read_data=True))
+            )
+            looking.step(calls)
+            for other in others:
+                other(world, world.storage)
+            looking.finish()
+            assert [verdict.findings for verdict in verdicts] in ([()], [])
+            outcomes.add(type(looking.error))
+    assert outcomes == {type(None), Conflict}
+
+
+def publish_new(world: World, storage: Storage) -> None:
+    world.publish(storage, NEW)
