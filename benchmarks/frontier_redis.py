@@ -14,13 +14,14 @@ Times are of the wall: most of what others do is waiting. CPU of this process an
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import pickle
 import random
 import resource
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,8 @@ def race(flags: tuple[str, ...], *, title: str, has_bloom: bool) -> None:
             rivals.append(("reference, a pipeline for each page", lambda: pipelined_reference(client)))
         for name, run in work:
             timed(client, name, run, rates=rates)
+        ours.close()
+        page.close()
         for name, make in rivals:
             client.flushall()
             add = make()
@@ -181,7 +184,7 @@ def turns(url: str, folder: Path, client: Any) -> None:
 
 
 def growth(client: Any, work: Callable[[], object]) -> int:
-    before = client.info("memory")["used_memory"]
+    before: int = client.info("memory")["used_memory"]
     work()
     used: int = client.info("memory")["used_memory"]
     return used - before
@@ -236,19 +239,19 @@ WORDS = [
 ]
 
 
-def filter_at(urls: int, *, is_bitmap: bool, measured: float) -> float:
-    """Bitmaps come in segments, each whole from its first hash on."""
-    if not is_bitmap:
-        return urls * measured
-    segments: Iterator[int] = (min(LARGEST, FIRST * GROWTH**number) for number in range(segment_of(urls) + 1))
-    return sum(segments) * 8 / HASHES_PER_WORD
+def filter_at(urls: int, *, is_bitmap: bool) -> float:
+    """Filters come in segments, each whole from its first hash on. RedisBloom halves the error with each."""
+    segments = [min(LARGEST, FIRST * GROWTH**number) for number in range(segment_of(urls) + 1)]
+    bits = [8 * 8 / HASHES_PER_WORD if is_bitmap else 1.44 * math.log2(1000 * 2**at) for at in range(len(segments))]
+    return float(sum(size * each / 8 for size, each in zip(segments, bits, strict=True)))
 
 
 def print_memory(title: str, *, in_filter: float, others: tuple[float, ...], is_bitmap: bool) -> None:
     per_url, per_domain, per_visit, per_robots = others
+    expected = filter_at(URLS, is_bitmap=is_bitmap) / URLS
     goal = f"{GOAL_URLS // MB} M URLs, {GOAL_DOMAINS // MB} M domains, {GOAL_VISITS / MB:.1f} M visits"
     rows = [
-        ("filter, per URL", in_filter, filter_at(GOAL_URLS, is_bitmap=is_bitmap, measured=in_filter)),
+        ("filter, per URL", in_filter, filter_at(GOAL_URLS, is_bitmap=is_bitmap) * in_filter / expected),
         ("else, per URL that waits", per_url, max(0.0, per_url) * GOAL_URLS),
         ("domain that waits", per_domain, per_domain * GOAL_DOMAINS),
         ("visit", per_visit, per_visit * GOAL_VISITS),
