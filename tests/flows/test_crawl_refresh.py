@@ -75,7 +75,7 @@ def test_pages_that_changed_are_archived_anew_and_others_are_only_said_to_be_the
     by_url: dict[str, list[dict[str, str]]] = {}
     for one in records(root):
         by_url.setdefault(one["WARC-Target-URI"].removeprefix(HOST).removeprefix(SAME), []).append(one)
-    assert [one["type"] for one in by_url["/changing"]][:2] == ["response", "response"]
+    assert [one["type"] for one in by_url["/changing"]].count("response") == 2
     assert {one["type"] for one in by_url["/stable"][1:]} == {"revisit"}
     assert {one["WARC-Profile"].rpartition("/")[2] for one in by_url["/stable"][1:]} == {"server-not-modified"}
     assert {one["WARC-Profile"].rpartition("/")[2] for one in by_url["/page"][1:]} == {"identical-payload-digest"}
