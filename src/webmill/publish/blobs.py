@@ -127,8 +127,13 @@ class Blobs:
 
 
 def read_blob(storage: Readable, hash_: str) -> bytes:
-    key = blob_key(hash_)
-    return _checked(storage.read(key), hash_, key=key)
+    """Also from the trash: what gc took wrongly (see there) can be read until it is back."""
+    for key in (blob_key(hash_), trash_key(hash_)):
+        try:
+            return _checked(storage.read(key), hash_, key=key)
+        except NotFound:
+            continue
+    raise NotFound(blob_key(hash_))
 
 
 def restore(storage: Storage, hash_: str, *, mirrors: Sequence[Readable] = ()) -> bool:

@@ -12,20 +12,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import TypeVar
 
 import msgspec
 
-from webmill.errors import Conflict, Misconfigured, NotFound
+from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
 from webmill.infra.storage.base import Readable, Stat, Storage
 from webmill.publish import history, leases
 from webmill.publish.blobs import restore
 from webmill.publish.holder import Holder, this_process
 from webmill.publish.manifest import read_entry, read_manifest
-from webmill.publish.nouns import Commit, Version
+from webmill.publish.nouns import Commit, Item, Shard, Version
 from webmill.publish.places import (
     BLOBS,
     RUNS,
@@ -100,23 +100,35 @@ def choose(versions: list[Version], *, keep: int, since: datetime) -> list[Versi
     return [found for found in versions if found.version in last or found.until is None or found.until > since]
 
 
-def reachable(storage: Readable, versions: Iterable[Version]) -> set[bytes]:
+def reachable(
+    storage: Readable, versions: Iterable[Version], *, between: Callable[[], None] = lambda: None
+) -> set[bytes]:
     """The digests of all blobs and shards that these versions reach. A shard that many share is read once.
 
     `BadInput` when anything on the way is missing or damaged: then nothing can be called unreachable.
+    `between` is called from time to time.
     """
     marks: set[bytes] = set()
     for version in versions:
         for entry in read_manifest(storage, version).files:
             if entry.key.startswith("index/"):
+                between()
                 index = read_index(read_entry(storage, version, entry), source=entry.key)
                 marks.update(bytes.fromhex(item.hash) for item in index.items or ())
-                for shard in index.shards or ():
-                    digest = bytes.fromhex(shard.hash)
-                    if digest not in marks:
-                        marks.update(bytes.fromhex(item.hash) for item in read_shard(storage, shard))
-                        marks.add(digest)
+                new = (shard for shard in index.shards or () if bytes.fromhex(shard.hash) not in marks)
+                for shards in _batches(new):
+                    between()
+                    for shard in shards:
+                        marks.update(bytes.fromhex(item.hash) for item in _read_shard(storage, shard))
+                        marks.add(bytes.fromhex(shard.hash))
     return marks
+
+
+def _read_shard(storage: Readable, shard: Shard) -> list[Item]:
+    try:
+        return read_shard(storage, shard)
+    except NotFound as error:
+        raise BadInput("a shard is missing", reason="missing_blob", source=blob_key(shard.hash)) from error
 
 
 def _check_history(storage: Storage) -> None:
@@ -157,7 +169,7 @@ class _Watch:
 
 def _sweep(watch: _Watch, report: Report, *, retired: Commit, grace: timedelta) -> None:
     kept = retired.kept or ()
-    marks = reachable(watch.storage, kept)
+    marks = reachable(watch.storage, kept, between=watch.look)
     report.reachable = len(marks)
     report.restored = _restore_missing(watch.storage, marks)
     watch.look()

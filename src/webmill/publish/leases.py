@@ -1,15 +1,17 @@
 """Leases: who is at work in this storage, so that gc and publishers stay out of each other's way.
 
 A publisher writes its lease, then reads the head of the history (its floor), then looks for a running gc. gc writes
-its own lease and its "retire" record, then looks for publishers. Whatever the interleaving, one of them sees the
-other, or the publisher is fenced: a "retire" above its floor makes it look again at every blob before it commits.
+its own lease, then looks for publishers: whatever the interleaving, one of them sees the other. Then gc writes its
+"retire" record. That is the fence for a publisher whose lease was thought to be over, and who comes back: a "retire"
+above its floor makes it look again at every blob before it commits.
 
-No clock is trusted with safety. A lease that was thought to be over wrongly (a paused process, a clock that jumped)
-costs the publisher a second look; it never costs a blob. Ages are differences of times that the store itself gave.
+So no clock is trusted with safety. A wrong judgement (a paused process, a clock that jumped) costs a publisher a
+second look; it never costs a blob. Ages are differences of times that the store itself gave.
 """
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -18,12 +20,14 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from webmill.errors import BadInput, Conflict, NotFound, Unavailable
+from webmill.errors import BadInput, Conflict, NotFound, Unavailable, WebmillError
 from webmill.infra.storage.base import Absent, Matches, Stat, Storage
 from webmill.publish import history
 from webmill.publish.holder import Holder, is_running
 from webmill.publish.nouns import decode, encode
 from webmill.publish.places import LEASES, check_run
+
+log = logging.getLogger(__name__)
 
 TTL = timedelta(minutes=15)  # a lease is renewed at a third of it
 PATIENCE = 60.0  # seconds a publisher waits for gc
@@ -57,23 +61,37 @@ def take(
     sleep: Callable[[float], None] = time.sleep,
 ) -> Lease:
     """From its return until `drop`, nothing that is there is taken away. `Unavailable` when gc does not end in time."""
+    try:
+        floor = _floor(storage, Lease(run=run, holder=holder), ttl=ttl, patience=patience, sleep=sleep)
+        lease = Lease(run=run, floor=floor, holder=holder)
+        storage.write(key_of(run), encode(lease))
+    except WebmillError:
+        _drop_if_possible(storage, run)  # or gc would wait for it as long as this process lives
+        raise
+    return lease
+
+
+def _floor(storage: Storage, lease: Lease, *, ttl: timedelta, patience: float, sleep: Callable[[float], None]) -> int:
     waited = 0.0
     while True:
-        storage.write(key_of(run), encode(Lease(run=run, holder=holder)))
+        storage.write(key_of(lease.run), encode(lease))
         last = history.head(storage)
-        mine = _look(storage, key_of(run))
+        mine = _look(storage, key_of(lease.run))
         if not mine:
             continue  # we slept between the two, and gc has cleared it away
         if not _gc_is_running(storage, now=_modified(mine[1]), ttl=ttl):
-            break
+            return last.commit.sequence if last else 0
         if waited >= patience:
-            drop(storage, run)
             raise Unavailable("gc is at work here: try again when it is done", retry_after=30)
         sleep(_POLL)
         waited += _POLL
-    lease = Lease(run=run, floor=last.commit.sequence if last else 0, holder=holder)
-    storage.write(key_of(run), encode(lease))
-    return lease
+
+
+def _drop_if_possible(storage: Storage, run: str) -> None:
+    try:
+        drop(storage, run)
+    except WebmillError as error:
+        log.warning("a lease stays behind: %s", error)
 
 
 def renew(storage: Storage, run: str) -> None:
@@ -84,8 +102,9 @@ def renew(storage: Storage, run: str) -> None:
 
 
 def find(storage: Storage, run: str) -> Lease | None:
+    """One that is damaged has the floor 0: everything is looked at again."""
     found = _look(storage, key_of(run))
-    return found[0] if found else None
+    return msgspec.structs.replace(found[0], run=run) if found else None
 
 
 def drop(storage: Storage, run: str) -> None:

@@ -17,7 +17,9 @@ from webmill.infra.storage.memory import MemoryStorage
 from webmill.publish import history, leases
 from webmill.publish.blobs import Blobs
 from webmill.publish.gc import Report, collect
+from webmill.publish.manifest import index_of
 from webmill.publish.nouns import Item
+from webmill.publish.shards import items_of
 from webmill.publish.snapshot import Options, Publication
 from webmill.publish.verify import verify
 
@@ -207,3 +209,17 @@ def test_verify_finds_nothing_where_others_publish_and_collect_meanwhile() -> No
 
 def publish_new(world: World, storage: Storage) -> None:
     world.publish(storage, NEW)
+
+
+def test_what_lies_in_the_trash_though_it_is_needed_is_read_from_there_and_comes_back() -> None:
+    """As an overtaken gc leaves it that was killed before it could put it back."""
+    world = World()
+    needed = [stat.key for stat in world.storage.list("blobs/")]
+    for key in needed:
+        world.storage.write(key.replace("blobs/sha256", "snapshots/_trash"), world.storage.read(key))
+        world.storage.delete(key)
+    index = index_of(world.storage, history.live(world.storage))
+    assert {item.id for item in items_of(world.storage, index)} == LIVE.keys()
+    assert {finding.reason for finding in verify(world.storage).findings} == {"missing_blob"}
+    assert world.gc(world.storage).restored == 2 + 1  # two contents and a shard
+    world.check(LIVE)
