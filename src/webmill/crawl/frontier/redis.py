@@ -20,9 +20,7 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-import time
 import zlib
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import islice
@@ -32,9 +30,11 @@ import msgspec
 
 from webmill.crawl.frontier.base import Committed, Robots, Step, Turn, Visit
 from webmill.crawl.frontier.change import Change
-from webmill.crawl.frontier.journal import Entry, Journal
-from webmill.crawl.frontier.lanes import Lane, Lanes, lines_in
+from webmill.crawl.frontier.journal import Entry
+from webmill.crawl.frontier.lanes import Lane, lines_in
 from webmill.crawl.frontier.local import Fresh, Limits, LocalFrontier
+from webmill.crawl.frontier.redis_changes import number_of
+from webmill.crawl.frontier.redis_files import CarefulLanes, RedisJournal
 from webmill.crawl.frontier.redis_filter import SCHEMA, Bitmaps, Bloom, Filter, RedisSeen
 from webmill.crawl.frontier.redis_server import REPAIR, TIMEOUT, Promise, Server, text
 from webmill.crawl.frontier.redis_state import RedisState
@@ -46,12 +46,8 @@ from webmill.infra.lock import exclusive
 log = logging.getLogger(__name__)
 
 VERSION = 1
-GRACE = 60.0  # seconds after which Redis, if it syncs every second, has surely kept what it said
-WAITING = 8 << 20  # bytes of lines
 PAGE = 1000
 
-Lines = tuple[str, int, int, bytes]  # domain, priority, position, lines
-_lines = msgspec.msgpack.Decoder(list[Lines])
 _robots = msgspec.msgpack.Decoder(Robots)
 
 
@@ -116,7 +112,7 @@ class RedisFrontier(LocalFrontier):
             self._make_filter(prefix)
         self._note_fact("joined", "1")
         epoch = self._server.ask("HINCRBY", meta, "epoch", 1)
-        return RedisState(self._server, prefix, epoch=epoch, number=int(self._meta(meta).get("change", 0)))
+        return RedisState(self._server, prefix, epoch=epoch, number=number_of(self._meta(meta).get("change", "0")))
 
     def _meta(self, key: str) -> dict[str, str]:
         return {text(name): text(value) for name, value in self._server.ask("HGETALL", key).items()}
@@ -170,7 +166,7 @@ class RedisFrontier(LocalFrontier):
 
     def commit(self, step: Step, *, now: float) -> Committed:
         with self._lock:
-            self._redis.settle_doubt()
+            self._redis.changes.settle_doubt()
             answered, self._answered = self._answered, None
             if answered and answered[0] == step:
                 return answered[1]
@@ -178,7 +174,7 @@ class RedisFrontier(LocalFrontier):
             try:
                 return self._commit(step, now=now)
             finally:
-                if not self._redis.is_in_doubt:
+                if not self._redis.changes.is_in_doubt:
                     self._answered = None
 
     def _commit(self, step: Step, *, now: float) -> Committed:
@@ -245,7 +241,7 @@ class RedisFrontier(LocalFrontier):
     def _checkpoint(self) -> None:
         if not len(self._seen):
             return
-        self._redis.must_be_owner()
+        self._redis.changes.must_be_owner()
         if self._must_rewrite:
             for _ in self._journal.replay(self._lanes):
                 pass
@@ -260,10 +256,10 @@ class RedisFrontier(LocalFrontier):
     def _write_seen(self) -> None:
         with self._seen.flushing() as number, self._local.write() as run:
             self._seen.register(run, number)
-            run("INSERT OR REPLACE INTO fact VALUES ('change', ?)", (str(self._redis.number),))
+            run("INSERT OR REPLACE INTO fact VALUES ('change', ?)", (str(self._redis.changes.number),))
 
     def _recover(self) -> None:
-        if int(self._facts().get("change", 0)) > self._redis.number:
+        if int(self._facts().get("change", 0)) > self._redis.changes.number:
             self._rebuild()
         for lines in self._journal.replay(self._lanes):
             self._learn([hash_of(url) for _, url, _ in lines_in(lines)])
@@ -278,7 +274,7 @@ class RedisFrontier(LocalFrontier):
 
     def _rebuild(self) -> None:
         """Redis has gone back to before a checkpoint: URLs that it has forgotten must not be known. All others are."""
-        log.warning("frontier_went_back", extra={"redis": self._server.place, "to": self._redis.number})
+        log.warning("frontier_went_back", extra={"redis": self._server.place, "to": self._redis.changes.number})
         for _ in self._journal.replay(self._lanes):
             pass
         self._exact.clear()
@@ -319,91 +315,6 @@ class RedisFrontier(LocalFrontier):
             self._lanes.remove(lane, number)
             number -= 1
         self._lanes.compact(lane, read=read, end=end)
-
-
-class RedisJournal(Journal):
-    """Domains go by their names: numbers are nothing that Redis can be asked for."""
-
-    def __init__(self, server: Server, state: RedisState) -> None:
-        super().__init__(state)
-        self._server, self._redis, self._key = server, state, state.key("journal")
-
-    def append(self, entries: Sequence[Entry]) -> None:
-        if entries:
-            domains = self._redis.numbered({id_ for id_, *_ in entries})
-            self._redis.put("RPUSH", self._key, msgspec.msgpack.encode([(domains[e[0]].name, *e[1:]) for e in entries]))
-
-    def replay(self, lanes: Lanes) -> Iterator[bytes]:
-        number = 0
-        while (blob := self._server.ask("LINDEX", self._key, number)) is not None:
-            number += 1
-            parts = _lines.decode(blob)
-            domains = self._redis.named({name for name, *_ in parts})
-            for name, priority, at, lines in parts:
-                read, _ = domains[name].lanes[priority]
-                if read < at + len(lines):
-                    lanes.write(Lane(domains[name].hash, priority), at, lines)
-                yield lines
-
-    def clear(self) -> None:
-        self._redis.put("DEL", self._key)
-
-
-class CarefulLanes(Lanes):
-    """Lines go to their files many at a time: until then they are here, and in the journal.
-
-    Files that were read to their end are kept for as long as Redis may go back to before they were.
-    """
-
-    def __init__(self, folder: Path, *, limits: Limits, promise: Promise) -> None:
-        super().__init__(folder, size=limits.file, max_open=limits.open_files)
-        self._promise = promise
-        self._read: deque[tuple[float, Lane, int, int]] = deque()
-        self._ends: dict[str, tuple[Lane, int, bytearray]] = {}  # by stem: lines that are not in their file yet
-        self._waiting = 0
-
-    def write(self, lane: Lane, at: int, data: bytes) -> None:
-        _, start, lines = self._ends.get(lane.stem) or (lane, at, bytearray())
-        if not start <= at <= start + len(lines):
-            self._write_out(lane)
-            start, lines = at, bytearray()
-        lines[at - start :] = data  # what was behind came of a step that failed
-        self._ends[lane.stem] = (lane, start, lines)
-        self._waiting += len(data)
-        if self._waiting > WAITING:
-            self._write_all()
-
-    def _write_out(self, lane: Lane) -> None:
-        if lane.stem in self._ends:
-            _, start, lines = self._ends[lane.stem]
-            super().write(lane, start, bytes(lines))
-            del self._ends[lane.stem]
-
-    def _write_all(self) -> None:
-        for lane, _, _ in sorted(self._ends.values(), key=lambda end: end[0].stem):
-            self._write_out(lane)
-        self._waiting = 0
-
-    def sync(self) -> None:
-        self._write_all()
-        super().sync()
-
-    def read(self, lane: Lane, start: int, end: int, *, count: int) -> list[tuple[int, int, str, int]]:
-        self._write_out(lane)
-        return super().read(lane, start, end, count=count)
-
-    def compact(self, lane: Lane, *, read: int, end: int) -> int:
-        self._write_out(lane)
-        return super().compact(lane, read=read, end=end)
-
-    def drop(self, lane: Lane, *, was: int, read: int, end: int) -> None:
-        if self._promise is Promise.DURABLE:
-            super().drop(lane, was=was, read=read, end=end)
-        elif self._promise is Promise.SECOND:
-            self._read.append((time.monotonic() + GRACE, lane, was, read))
-            while self._read[0][0] <= time.monotonic():
-                _, lane, was, read = self._read.popleft()
-                super().drop(lane, was=was, read=read, end=-1)  # not the last one: there may be new lines in it
 
 
 def promised(server: Server, *, strict: bool) -> Promise:

@@ -1,8 +1,7 @@
 """The coordination of a frontier in Redis: what `state.State` is in SQLite, with the same questions and changes.
 
 docs/reference/frontier-redis.md explains the keys. There is one owner, so that a change is made of a few batched
-questions, a decision here (`Change`), and one script that applies it whole if the owner still is the owner. Changes are
-numbered: one whose answer was lost is sent again under its number and counts once.
+questions, a decision here (`Change`), and one script that applies it (`redis_changes`).
 """
 
 from __future__ import annotations
@@ -10,22 +9,20 @@ from __future__ import annotations
 import math
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 
 from webmill.crawl.frontier.base import PRIORITIES, Visit
-from webmill.crawl.frontier.redis_server import Command, Refused, Server, pack
+from webmill.crawl.frontier.redis_changes import Act, Changes
+from webmill.crawl.frontier.redis_server import Command, Server
 from webmill.crawl.frontier.seen import hash_of
 from webmill.crawl.frontier.state import Domain, Held, State, as_json, first_of
-from webmill.errors import Conflict, Misconfigured
 
 SPAN = 10  # seconds of visits that lie in one string
 AT_ONCE = 1000
-TAKEN = "another process has opened this frontier: it goes on there"
-WENT_BACK = "Redis has lost changes that it had made: open the frontier anew"
 
 ENTRY = struct.Struct(">dQ16s")  # of a string of visits: time, number, hash of the URL
 MEMBER = struct.Struct(">Q16s")  # of a visit that is to be repeated: number (the order of equals), hash
@@ -63,21 +60,12 @@ _kept = msgspec.msgpack.Decoder(Kept)
 _pack_kept = msgspec.msgpack.Encoder().encode
 
 
-class Sent(msgspec.Struct):
-    """A change that was sent. Until its answer is there it is in doubt."""
-
-    number: int
-    blob: bytes
-    then: Callable[[], None] | None
-    is_claim: bool  # not sent again: the caller has forgotten the turns; their leases run out if it counts after all
-
-
 class RedisState(State):
     def __init__(self, server: Server, prefix: str, *, epoch: int, number: int) -> None:
-        self._server, self._prefix, self._epoch, self.number = server, prefix, epoch, number
+        self._server, self._prefix = server, prefix
+        self.changes = Changes(server, self.key("meta"), epoch=epoch, number=number)
         self.database: Any = self  # what a frontier opens its transactions on
         self.urls = 1  # of a turn
-        self._in_doubt: Sent | None = None
         counts = self.tallied()
         self._last_domain, self._last_visit = counts.get("ids", 0), counts.get("visits", 0)
         self._begin()
@@ -102,12 +90,12 @@ class RedisState(State):
         self._again: dict[int, tuple[Domain, bytes, Kept]] = {}  # visits that are in hand again
         self._visits: dict[int, list[bytes]] = {}
         self._is_claim = False
-        self._then: Callable[[], None] | None = None
+        self._then: Act | None = None
 
     @contextmanager
     def write(self) -> Iterator[None]:
         """One transaction: counts as a whole when the block ends, or not at all."""
-        self.settle_doubt()
+        self.changes.settle_doubt()
         self._begin()
         try:
             yield
@@ -121,55 +109,15 @@ class RedisState(State):
             self.put("APPEND", self.key("visited:time", span), b"".join(entries))
             self.put("ZADD", self.key("visited:times"), str(span), str(span))
         if self._commands:
-            self._in_doubt = Sent(self.number + 1, pack(self._commands), self._then, self._is_claim)
-            self._send(self._in_doubt)
+            self.changes.make(self._commands, then=self._then, is_claim=self._is_claim)
         self._begin()
 
     def put(self, *command: bytes | str) -> None:
         self._commands.append(command)
 
-    def then(self, act: Callable[[], None]) -> None:
+    def then(self, act: Act) -> None:
         """Once the transaction counts, even if that is known only later."""
         self._then = act
-
-    @property
-    def is_in_doubt(self) -> bool:
-        return self._in_doubt is not None
-
-    def must_be_owner(self) -> None:
-        """Before files are touched that another owner may have."""
-        self.settle_doubt()
-        epoch, number = self._server.ask("HMGET", self.key("meta"), "epoch", "change")
-        if int(epoch or 0) != self._epoch:
-            raise Conflict(TAKEN)
-        if int(number or 0) != self.number:
-            raise Conflict(WENT_BACK)
-
-    def settle_doubt(self) -> None:
-        """Find out whether the last change counts: send it again."""
-        sent = self._in_doubt
-        if sent is None:
-            return
-        if sent.is_claim:
-            number = int(self._server.ask("HGET", self.key("meta"), "change") or 0)
-            if number not in (self.number, self.number + 1):
-                raise Conflict(WENT_BACK)
-            self.number, self._in_doubt = number, None
-        else:
-            self._send(sent)
-
-    def _send(self, sent: Sent) -> None:
-        try:
-            done = self._server.run("apply", keys=[self.key("meta")], args=[self._epoch, sent.number, sent.blob])
-        except (Misconfigured, Refused):
-            self._in_doubt = None
-            raise
-        self._in_doubt = None
-        if done < 0:
-            raise Conflict(WENT_BACK if done == -2 else TAKEN)
-        self.number = sent.number
-        if sent.then:
-            sent.then()
 
     # Domains
 

@@ -6,13 +6,16 @@ local function put_words(key, blob)  -- of a bitmap: place (32 bits) and word (6
     redis.call('SETRANGE', key, struct.unpack('<I4', blob, at) * 8, string.sub(blob, at + 4, at + 11))
   end
 end
-local meta, epoch, number = KEYS[1], ARGV[1], ARGV[2]
+local meta, epoch, name = KEYS[1], ARGV[1], ARGV[2]
+local function number(of)
+  return tonumber(string.match(of, '^%d+'))
+end
 local now = redis.call('HMGET', meta, 'epoch', 'change')
 if now[1] ~= epoch then return -1 end
-local last = tonumber(now[2] or 0)
-if last == tonumber(number) then return 0 end
-if last + 1 ~= tonumber(number) then return -2 end
-redis.call('HSET', meta, 'change', number)
+local last = now[2] or '0'
+if last == name then return 0 end
+if number(last) + 1 ~= number(name) then return -2 end
+redis.call('HSET', meta, 'change', name)
 for _, command in ipairs(cmsgpack.unpack(ARGV[3])) do
   if command[1] == 'WORDS' then put_words(command[2], command[3]) else redis.call(unpack(command)) end
 end
