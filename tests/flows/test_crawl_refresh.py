@@ -85,6 +85,7 @@ def test_pages_that_changed_are_archived_anew_and_others_are_only_said_to_be_the
             assert later["WARC-Refers-To"] == first["WARC-Record-ID"]
             assert later["WARC-Refers-To-Target-URI"] == first["WARC-Target-URI"]
             assert later["WARC-Refers-To-Date"] == first["WARC-Date"]
+            assert later["WARC-Payload-Digest"] == first["WARC-Payload-Digest"]
 
 
 def test_what_is_gone_is_asked_for_once_more_and_then_never(root: Path) -> None:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -109,9 +110,9 @@ def crawl(
     )
     if not (urls or seeds or options.seeds.exists()):
         raise click.UsageError(f"there is no crawl in {root} yet: name a URL to begin with, or --seeds FILE")
-    keep(kept, options.folder)
     given_seeds = Seeds(urls, seeds)
-    report = watched(options, given_seeds, processes, context, metrics_port)
+    begin = partial(keep, kept, options.folder)
+    report = watched(options, given_seeds, processes, context, metrics_port, begin)
     if as_json:
         click.echo(msgspec.json.encode(report))
     else:
@@ -136,8 +137,14 @@ class Seeds:
 
 
 def watched(
-    options: Options, seeds: Seeds, processes: int | None, context: Context, metrics_port: int | None
+    options: Options,
+    seeds: Seeds,
+    processes: int | None,
+    context: Context,
+    metrics_port: int | None,
+    begin: Callable[[], None],
 ) -> Report:
+    """`begin` is called when the crawl is ours."""
     metrics = CrawlMetrics()
     serving = metrics.metrics.serve(port=metrics_port) if metrics_port is not None else nullcontext()
     view = View(quiet=context.quiet, stream=sys.stderr, limit=options.limits.pages)
@@ -147,9 +154,13 @@ def watched(
             view.show(seen)
             metrics.show(seen)
 
+        def start(crew: Crew) -> None:
+            begin()
+            hired(crew)
+
         if processes is None and not (options.folder / "crawl.json").exists():
             processes = cores()
-        return run_crawl(options, seeds, processes=processes, watch=show, hired=hired)
+        return run_crawl(options, seeds, processes=processes, watch=show, hired=start)
 
 
 def cores() -> int:

@@ -86,7 +86,8 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def refreshing(self) -> Refresh:
-        return Refresh(on=self.refresh, first=self.refresh_every)
+        least = min(Refresh().least, self.refresh_every)  # what was asked for is never too often
+        return Refresh(on=self.refresh, first=self.refresh_every, least=least)
 
 
 class FixedAddress(click.ParamType[tuple[str, tuple[str, int]]]):

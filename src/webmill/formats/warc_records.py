@@ -56,6 +56,7 @@ class Original(msgspec.Struct, frozen=True, kw_only=True):
     record_id: str | None = None
     uri: str | None = None
     date: datetime | None = None
+    payload_digest: str | None = None
 
 
 def measure(content: bytes) -> Block:
@@ -114,11 +115,12 @@ def response(
 def revisit_not_modified(
     visit: Visit, block: Block, *, record_id: str, original: Original, concurrent_to: str | None = None
 ) -> Headers:
-    """The server said 304: the content is its head, and there is no payload to have a digest."""
+    """The server said 304: the content is its head. The digest is the original's: readers find it by that."""
     return Headers(
         [
             *_begin_revisit(visit, block, record_id, original, concurrent_to),
             ("WARC-Profile", NOT_MODIFIED),
+            *_maybe("WARC-Payload-Digest", original.payload_digest),
             ("WARC-Block-Digest", block.digest),
         ]
     )

@@ -138,7 +138,12 @@ def capture_of(fetched: Fetched, item: Item, kind: Kind) -> Capture:
 
 def original_of(last: Visit) -> Original:
     time = last.record_time or last.time
-    return Original(record_id=last.record_id, uri=last.record_url or last.url, date=datetime.fromtimestamp(time, UTC))
+    return Original(
+        record_id=last.record_id,
+        uri=last.record_url or last.url,
+        date=datetime.fromtimestamp(time, UTC),
+        payload_digest=last.digest or None,
+    )
 
 
 def conditions(last: Visit | None) -> tuple[tuple[str, str], ...]:
