@@ -207,9 +207,13 @@ def test_gc_keeps_what_it_should_and_removes_the_rest_in_two_steps(storage: Stor
     history.roll_back(storage, versions[0], at=clock())
     clock.pass_by(hours=10)
 
+    # Versions 1 and 2 were live until 30 and 20 hours ago; 0 is live, 3 the last one.
+    report = collect(storage, keep=1, grace=25 * HOUR, now=clock())
+    assert (report.kept, report.retired) == ([versions[0], *versions[2:]], versions[1:2])
+    assert (report.trashed, report.purged) == (2, 0)
     report = collect(storage, keep=1, grace=15 * HOUR, now=clock())
-    assert (report.kept, report.retired) == ([versions[0], versions[3]], versions[1:3])
-    assert (report.trashed, report.purged) == (3, 0)
+    assert (report.kept, report.retired) == ([versions[0], versions[3]], versions[2:3])
+    assert (report.trashed, report.purged) == (1, 0)
     assert closure(storage) == {**TEXTS, "board/x0": "only in 0"}
     with pytest.raises(NotFound):
         history.roll_back(storage, versions[1], at=clock())

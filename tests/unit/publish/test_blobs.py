@@ -104,6 +104,16 @@ def test_a_blob_is_written_once() -> None:
         blobs.get("0" * 64)
 
 
+def test_a_blob_of_another_size_is_always_found() -> None:
+    storage = MemoryStorage()
+    blobs = Blobs(storage, sample=0)
+    hash_ = blobs.put({"text": "x"})
+    storage.write(blob_key(hash_), b"")
+    blobs.put({"text": "x"})
+    assert blobs.get(hash_) == b'{"text":"x"}'
+    assert blobs.tally.repaired == 1
+
+
 def test_of_rotten_blobs_a_sample_is_found() -> None:
     storage = MemoryStorage()
     hashes = [Blobs(storage).put({"number": number}) for number in range(300)]
