@@ -14,7 +14,6 @@ Times are of the wall: most of what others do is waiting. CPU of this process an
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import pickle
 import random
@@ -220,8 +219,9 @@ def memory(flags: tuple[str, ...], *, title: str) -> None:
         per_visit = growth(client, visit) / before
         with RedisFrontier(server.url, folder / "b", prefix="b") as frontier:
             per_robots = growth(client, lambda: keep_robots(frontier, dice)) / 2000
+        whole_filter = growth(client, lambda: make_filter(client, is_bitmap=not flags))
     in_whole = (per_url - in_filter, per_domain, per_visit, per_robots)
-    print_memory(title, in_filter=in_filter, others=in_whole, is_bitmap=not flags)
+    print_memory(title, in_filter=in_filter, others=in_whole, whole_filter=whole_filter)
 
 
 def keep_robots(frontier: RedisFrontier, dice: random.Random) -> None:
@@ -239,19 +239,21 @@ WORDS = [
 ]
 
 
-def filter_at(urls: int, *, is_bitmap: bool) -> float:
-    """Filters come in segments, each whole from its first hash on. RedisBloom halves the error with each."""
-    segments = [min(LARGEST, FIRST * GROWTH**number) for number in range(segment_of(urls) + 1)]
-    bits = [8 * 8 / HASHES_PER_WORD if is_bitmap else 1.44 * math.log2(1000 * 2**at) for at in range(len(segments))]
-    return float(sum(size * each / 8 for size, each in zip(segments, bits, strict=True)))
+def make_filter(client: Any, *, is_bitmap: bool) -> None:
+    """Of the size that the goal needs, empty: its memory is the same. RedisBloom halves the error with each segment."""
+    for number in range(segment_of(GOAL_URLS) + 1):
+        size = min(LARGEST, FIRST * GROWTH**number)
+        if is_bitmap:
+            client.setrange(f"filter:{number}", size // HASHES_PER_WORD * 8 - 1, b"x")
+        else:
+            client.execute_command("BF.RESERVE", f"filter:{number}", 0.001 / 2**number, size)
 
 
-def print_memory(title: str, *, in_filter: float, others: tuple[float, ...], is_bitmap: bool) -> None:
+def print_memory(title: str, *, in_filter: float, others: tuple[float, ...], whole_filter: int) -> None:
     per_url, per_domain, per_visit, per_robots = others
-    expected = filter_at(URLS, is_bitmap=is_bitmap) / URLS
     goal = f"{GOAL_URLS // MB} M URLs, {GOAL_DOMAINS // MB} M domains, {GOAL_VISITS / MB:.1f} M visits"
     rows = [
-        ("filter, per URL", in_filter, filter_at(GOAL_URLS, is_bitmap=is_bitmap) * in_filter / expected),
+        ("filter, per URL", in_filter, whole_filter),
         ("else, per URL that waits", per_url, max(0.0, per_url) * GOAL_URLS),
         ("domain that waits", per_domain, per_domain * GOAL_DOMAINS),
         ("visit", per_visit, per_visit * GOAL_VISITS),

@@ -23,6 +23,7 @@ from webmill.crawl.frontier.state import Domain, Held, State, as_json, first_of
 
 SPAN = 10  # seconds of visits that lie in one string
 AT_ONCE = 1000
+RETRIES = 10_000  # of a domain among which its next ones are chosen: those that may be asked for longest
 
 ENTRY = struct.Struct(">dQ16s")  # of a string of visits: time, number, hash of the URL
 MEMBER = struct.Struct(">Q16s")  # of a visit that is to be repeated: number (the order of equals), hash
@@ -210,7 +211,9 @@ class RedisState(State):
 
     def _find_retries(self, domains: Sequence[Domain], *, now: float) -> None:
         """Of all these domains in one round trip; `retries` asks for each."""
-        asked = (("ZRANGEBYSCORE", self.key("retries", row.name), "-inf", repr(now)) for row in domains)
+        asked = (
+            ("ZRANGEBYSCORE", self.key("retries", row.name), "-inf", repr(now), "LIMIT", 0, RETRIES) for row in domains
+        )
         for row, members in zip(domains, self._server.ask_all(asked) if domains else (), strict=True):
             found = self._due_retries[row.id] = {}
             for member in members:
