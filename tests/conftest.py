@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 ROOT = Path(__file__).parent.parent
 SHARED_DATA = Path(os.environ.get("WEBMILL_TEST_DATA", ROOT.parent / "shared" / "data"))
+
+
+@pytest.fixture(autouse=True)
+def loudness() -> Iterator[None]:
+    """A command that runs in this process sets how loud the loggers are; the next test has not asked for that."""
+    loggers = logging.root, logging.getLogger("webmill")
+    levels = [logger.level for logger in loggers]
+    yield
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)
 
 
 @pytest.fixture(scope="session")

@@ -79,7 +79,7 @@ def visit_all(frontier: RedisFrontier, *, now: float) -> list[str]:
 def test_the_promise_is_read_from_the_settings(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, flags: tuple[str, ...], promise: Promise
 ) -> None:
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, logger="webmill")
     with private_redis(*flags) as server:
         with RedisFrontier(server.url, tmp_path / "a", prefix="a") as frontier:
             assert frontier.promise is promise
