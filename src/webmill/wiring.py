@@ -22,6 +22,7 @@ from webmill.config import Http as HttpSettings
 from webmill.config import Queue as QueueSettings
 from webmill.crawl.frontier.base import Frontier
 from webmill.errors import Misconfigured
+from webmill.flows.crawl.mail import Box
 from webmill.flows.crawl.options import Backends
 from webmill.infra.executor.base import Executor
 from webmill.infra.queue.base import Queue
@@ -190,12 +191,10 @@ def open_local_frontier(folder: Path) -> Frontier:
     return LocalFrontier(folder)
 
 
-def open_letter_box(file: Path) -> Queue:
+def open_letter_box(file: Path) -> Box:
     from webmill.infra.queue.sqlite import SqliteQueue
 
-    box = SqliteQueue(file, max_attempts=1_000_000)  # a letter is never given up: it is links, not work
-    box.end_leases()  # of a process that was killed; a letter that is read twice does no harm
-    return box
+    return SqliteQueue(file, max_attempts=1_000_000)  # a letter is never given up: it is links, not work
 
 
 def scheme_of(url: str) -> tuple[str, str]:

@@ -113,10 +113,45 @@ def test_no_domain_gives_more_pages_than_it_may(root: Path, processes: int) -> N
     assert len(over) == 4 * (2 * 21 - 6) + 1
 
 
+def test_what_waits_for_a_server_does_not_keep_pages_from_others(root: Path) -> None:
+    """A shard whose only page may be asked for again in an hour is not idle, and has no use for pages."""
+    (slow,), (rich,) = names_in(0, 2, 1), names_in(1, 2, 1)
+    busy = Reply(status=503, headers=(("Retry-After", "3600"),))
+    with TestWeb(hosts=0, sites={slow: Linked(0, later=busy), rich: Linked(60)}) as web:
+        seeds = (f"http://{slow}/later", f"http://{rich}/")
+        setup = Setup(seeds=seeds, resolve=dict(web.resolve), processes=2, limits=limited(pages=10, seconds=60))
+        report = crawl_here(root, setup)
+        assert web.log.settle()
+        seen = pages_of(seen_by(web.log))
+    assert report.end == "pages"
+    assert Counter(one.host for one in seen if one.status == 200) == {rich: 10}
+
+
+def test_both_limits_on_pages_hold_together(root: Path) -> None:
+    sites = {f"www.d{number}.test": Linked(30) for number in range(12)}
+    with TestWeb(hosts=0, sites=sites) as web:
+        seeds = tuple(f"http://{name}/" for name in sites)
+        limits = limited(pages=20, pages_per_domain=3)
+        crawl_here(root, Setup(seeds=seeds, resolve=dict(web.resolve), limits=limits))
+        assert web.log.settle()
+        seen = pages_of(seen_by(web.log))
+    assert len(seen) == len(counts(seen)) == 20
+    assert max(Counter(one.host for one in seen).values()) <= 3
+
+
+def test_a_domain_gives_all_the_pages_it_may_also_when_some_of_its_urls_give_none(root: Path) -> None:
+    robots = b"User-agent: *\nDisallow: /0\nDisallow: /1\nDisallow: /2\n"
+    with TestWeb(hosts=0, sites={"www.one.test": Linked(10, robots=robots)}) as web:
+        limits = limited(pages_per_domain=3)
+        crawl_here(root, Setup(seeds=("http://www.one.test/",), resolve=dict(web.resolve), limits=limits))
+        assert web.log.settle()
+        assert len(pages_of(seen_by(web.log))) == 3
+
+
 def test_it_ends_when_its_time_is_over_and_goes_on_later(root: Path) -> None:
     with TestWeb(hosts=0, sites={"www.one.test": Linked(5)}) as web:
         setup = Setup(
-            seeds=("http://www.one.test/",), resolve=dict(web.resolve), delay=0.3, limits=limited(seconds=0.8)
+            seeds=("http://www.one.test/",), resolve=dict(web.resolve), delay=1.0, limits=limited(seconds=0.8)
         )
         first = crawl_here(root, setup)
         assert first.end == "seconds"
@@ -128,12 +163,12 @@ def test_it_ends_when_its_time_is_over_and_goes_on_later(root: Path) -> None:
 
 
 def test_it_ends_when_it_has_its_bytes(root: Path) -> None:
-    big = {str(number): Reply(body=b"<html>" + b"x" * 50_000) for number in range(30)}
-    with TestWeb(hosts=0, sites={"www.one.test": Linked(30, **big)}) as web:
+    big = {str(number): Reply(body=b"<html>" + b"x" * 50_000) for number in range(400)}
+    with TestWeb(hosts=0, sites={"www.one.test": Linked(400, **big)}) as web:
         setup = Setup(seeds=("http://www.one.test/",), resolve=dict(web.resolve), delay=0.05)
         report = crawl_here(root, msgspec.structs.replace(setup, limits=limited(bytes=400_000)))
     assert report.end == "bytes"
-    assert 8 <= report.total.pages < 30
+    assert 8 <= report.total.pages < 400
 
 
 def test_links_are_followed_as_deep_as_was_said(root: Path) -> None:

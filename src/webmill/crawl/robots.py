@@ -25,6 +25,7 @@ import msgspec
 
 from webmill.crawl.fetch.nouns import Failed, Fetched
 from webmill.crawl.frontier.base import Robots
+from webmill.crawl.retries import retry_after
 from webmill.formats.robots import MAX_BODY, RobotsTxt, Rules, parse_robots
 from webmill.model import Headers
 
@@ -119,6 +120,8 @@ def make_entry(
     failing_since = (_failing_since(before) or now) if _is_failure(status) else 0.0
     headers = answer.head.headers if isinstance(answer, Fetched) else Headers()
     wait = expires_after(status, headers, failing_for=now - failing_since, policy=policy)
+    if status in (429, 503):
+        wait = max(wait, retry_after(headers.get("Retry-After"), now) or 0.0)
     # One byte more than is read: it tells that there was more.
     body = answer.payload[: MAX_BODY + 1] if isinstance(answer, Fetched) and 200 <= status < 300 else b""
     return Robots(origin=origin, fetched=now, expires=now + wait, status=status, body=body, failing_since=failing_since)

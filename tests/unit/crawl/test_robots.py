@@ -262,3 +262,9 @@ def test_pages_may_forbid_to_follow_and_to_index(tags: list[str], meta: str, exp
 def test_directives_are_for_the_agent_that_asks() -> None:
     headers = Headers([("X-Robots-Tag", "other: nofollow")])
     assert robots_directives(headers, agent="Other").nofollow
+
+
+def test_a_server_that_names_a_time_is_not_asked_for_its_robots_txt_before() -> None:
+    for status in (429, 503):
+        entry = make_entry(ORIGIN, fetched(status, b"", fields="Retry-After: 3600\r\n"), now=1000.0)
+        assert entry.expires == 1000.0 + 3600

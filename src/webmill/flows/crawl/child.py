@@ -181,7 +181,7 @@ def listen(parent: Connection, crawler: Shard) -> None:
                 case "revoke":
                     crawler.revoke()
                 case "probe":
-                    crawler.snapshot.probe = values[0]
+                    crawler.probe = values[0]
                 case "stop":
                     crawler.stop()
     except (EOFError, OSError):

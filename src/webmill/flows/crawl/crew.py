@@ -117,6 +117,13 @@ class Crew:
     def stop(self) -> None:
         self._stopping = True
 
+    def abandon(self) -> None:
+        """At once: the processes are killed, which costs nothing that was acknowledged."""
+        self._stopping = True
+        for member in self._members:
+            if member.process:
+                member.process.kill()
+
     def run(self) -> End:
         with self._hired():
             started = time.monotonic()
@@ -184,16 +191,16 @@ class Crew:
             return
         pool = UNLIMITED if limit is None else limit - sum(member.promised or 0 for member in self._members)
         size = UNLIMITED if limit is None else max(1, min(GRANT, pool // (2 * len(self._members))))
-        busy = [member for member in self._members if not member.seen.is_idle]  # the others have no use for pages
-        for member in busy:
+        hungry = [member for member in self._members if member.seen.is_hungry]  # the others have no use for pages
+        for member in hungry:
             if pool > 0 and member.free < size / 2 and member.revoked is None:
                 granted = min(size, pool)
                 pool -= granted
                 member.promised = (member.promised or 0) + granted
                 member.tell("grant", member.promised)
-        if limit is not None and pool <= 0 and any(member.free <= 0 for member in busy):
+        if limit is not None and pool <= 0 and any(member.free <= 0 for member in hungry):
             for member in self._members:
-                if member.free > 0 and member.seen.is_idle and member.revoked is None:
+                if member.free > 0 and not member.seen.is_hungry and member.revoked is None:
                     member.revoked = member.seen.revoked
                     member.tell("revoke")
 

@@ -15,6 +15,7 @@ import msgspec
 
 from webmill.archive.writer import Capture, Place, WarcWriter
 from webmill.crawl.frontier.base import (
+    Committed,
     Done,
     Frontier,
     Item,
@@ -24,6 +25,7 @@ from webmill.crawl.frontier.base import (
     Stats,
     Step,
     Turn,
+    Unused,
     Visit,
     domain_of,
 )
@@ -39,8 +41,8 @@ from webmill.formats.warc_records import Original
 from webmill.infra.clock import SteadyClock
 from webmill.model import Link
 
-LEASE = 120.0
-EXTEND_EVERY = 30.0
+LEASE = 6 * 3600.0  # a frontier has one owner at a time, who ends the leases of the one before: it need not be short
+EXTEND_EVERY = 60.0
 COUNT_EVERY = 0.5
 
 
@@ -60,6 +62,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     links: Sequence[Link] = ()
     robots: Robots | None = None
     next: float | None = None
+    was_in_hand: bool = True  # it was handed out to be asked
 
 
 class Batch(msgspec.Struct, kw_only=True):
@@ -78,6 +81,8 @@ class Batch(msgspec.Struct, kw_only=True):
     revisits: int = 0
     is_durable: bool = False
     is_counted: bool = False
+    committed: Committed | None = None
+    claimed: list[Turn] | None = None
 
 
 class Reply(msgspec.Struct, kw_only=True):
@@ -121,13 +126,12 @@ class Desk:
         reply.waits = self._open_gates(batch)
         self._archive(batch)
         reply.revisits = batch.revisits
-        links = self._sorted_out(link for result in batch.results for link in result.links)
-        links += self.mail.receive()
-        self._commit(batch.settled, links, reply)
+        self._commit(batch, reply)
         self.mail.settle()
         self._extend(batch.tokens, reply)
-        if batch.turns:
-            reply.turns = self._within_quota(self._claim(batch), reply)
+        if batch.claimed is None:
+            batch.claimed = self._claim(batch) if batch.turns else []
+        reply.turns = self._within_quota(batch.claimed, reply)
         if batch.is_last or self.clock() - self._counted > COUNT_EVERY:
             reply.stats, self._counted = self.frontier.stats(), self.clock()
         reply.wake = self.frontier.next_turn(revisits=self.claims_revisits)
@@ -196,17 +200,19 @@ class Desk:
             self.mail.send(shard, list(theirs.values()))
         return list(own.values())
 
-    def _commit(self, results: list[Result], links: list[Link], reply: Reply) -> None:
-        if not (links or results):
-            return
-        now = self.clock()
-        step = Step(
-            links=links,
-            settled=[_settled(result) for result in results],
-            robots=[result.robots for result in results if result.robots],
-            notes={"clock": msgspec.json.encode(self.clock.anchor()).decode()},
-        )
-        committed = self.frontier.commit(step, now=now)
+    def _commit(self, batch: Batch, reply: Reply) -> None:
+        results = batch.settled
+        if batch.committed is None:  # once, also when what comes after it must be tried again
+            links = self._sorted_out(link for result in batch.results for link in result.links)
+            links += self.mail.receive()
+            step = Step(
+                links=links,
+                settled=[_settled(result) for result in results],
+                robots=[result.robots for result in results if result.robots],
+                notes={"clock": msgspec.json.encode(self.clock.anchor()).decode()},
+            )
+            batch.committed = self.frontier.commit(step, now=self.clock()) if links or results else Committed()
+        committed = batch.committed
         reply.lost, reply.added = committed.lost, committed.added
         reply.pages = sum(
             isinstance(result.outcome, Done) and result.outcome.is_page
@@ -242,23 +248,25 @@ class Desk:
         )
 
     def _within_quota(self, turns: list[Turn], reply: Reply) -> list[Turn]:
-        """The turns without what their domains may not give any more; that is settled, unasked."""
+        """The turns without what their domains may not give; that is settled when they have given all they may."""
         kept = []
         for turn in turns:
             left = self.quota.left(turn.domain)
             if left is None or left >= len(turn.items):
                 kept.append(turn)
                 continue
-            reply.over += [self._over(turn, item) for item in turn.items[left:]]
+            over = (Unused(item.url) if left else self._over(item) for item in turn.items[left:])
+            results = [Result(token=turn.token, outcome=outcome, was_in_hand=False) for outcome in over]
             if left:
                 kept.append(msgspec.structs.replace(turn, items=turn.items[:left]))
             else:
-                reply.over[-1] = msgspec.structs.replace(reply.over[-1], next=self.clock())
+                results[-1] = msgspec.structs.replace(results[-1], next=self.clock())
+            reply.over += results
         return kept
 
-    def _over(self, turn: Turn, item: Item) -> Result:
+    def _over(self, item: Item) -> Done:
         visit = Visit(url=item.url, time=self.clock(), error="max_pages_per_domain", depth=item.depth)
-        return Result(token=turn.token, outcome=Done(visit, is_page=False))
+        return Done(visit, is_page=False)
 
 
 def shard_of(url: str, shards: int) -> int:

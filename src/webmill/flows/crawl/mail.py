@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -12,10 +13,16 @@ from webmill.errors import BadInput, Conflict
 from webmill.infra.queue.base import Delivery, Message, Queue
 from webmill.model import Link
 
-AT_ONCE = 64  # letters taken in one go
+AT_ONCE = 16  # letters taken in one go
 LINKS = 5_000  # in one letter: 10 MB where each is as long as may be
 
 _decode = msgspec.msgpack.Decoder(list[Link]).decode
+
+
+class Box(Queue, Protocol):
+    def end_leases(self) -> None:
+        """For its owner, who knows that no earlier one lives: what they held is to be had again."""
+        ...
 
 
 class Mail:
@@ -25,11 +32,12 @@ class Mail:
     a letter that was not comes again, and its links are known then.
     """
 
-    def __init__(self, boxes: Sequence[Path], own: int, *, open_box: Callable[[Path], Queue]) -> None:
+    def __init__(self, boxes: Sequence[Path], own: int, *, open_box: Callable[[Path], Box]) -> None:
         self._boxes = boxes
         self._open = open_box
         self._others: dict[int, Queue] = {}
         self._box = open_box(boxes[own])
+        self._box.end_leases()
         self._letters = self._box.consume(prefetch=AT_ONCE)
         self._held: list[tuple[Delivery, list[Link]]] = []
 

@@ -10,7 +10,7 @@ import msgspec
 
 from webmill.collection import Collection
 from webmill.crawl.frontier.base import Frontier
-from webmill.infra.queue.base import Queue
+from webmill.flows.crawl.mail import Box
 
 AGENT = "webmill"  # the name that robots.txt files know us by
 
@@ -80,7 +80,7 @@ class Backends(msgspec.Struct, frozen=True):
     """How a process opens what it needs: functions of a module, since they travel by name."""
 
     frontier: Callable[[Path], Frontier]
-    box: Callable[[Path], Queue]
+    box: Callable[[Path], Box]
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):

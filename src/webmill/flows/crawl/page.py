@@ -67,6 +67,11 @@ class Reader:
         below = [Link(url, item.depth, SITEMAP) for url in self.sitemaps(sitemap.sitemaps, item.url)]
         return Page(kind, [*below, *pages.links], pages.refused)
 
+    def hand_on(self, links: Iterable[Link]) -> None:
+        """They go into the frontier: a second look at them is not needed."""
+        for link in links:
+            self._recent.add(link.url)
+
     def sitemaps(self, urls: Iterable[str], base: str) -> list[str]:
         """Those that may be read."""
         return [url for url in joined(base, urls) if self._scope.decide_sitemap(url) is None]
@@ -98,8 +103,6 @@ class Reader:
             reason = self._scope.decide(url, depth)
             if reason is None:
                 links.append(Link(url, depth, priority))
-                if kind != "redirect":  # which may be one too many, and is not followed then
-                    self._recent.add(url)
             else:
                 refused[reason] += 1
         return Page(kind, links, refused)

@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 
 from webmill.archive.writer import Capture
-from webmill.crawl.fetch import Fetched
+from webmill.crawl.fetch import Failed, Fetched
 from webmill.crawl.frontier.base import Robots
 from webmill.crawl.robots import MAX_REDIRECTS, Policy, Verdict, make_entry
 from webmill.errors import BadInput
@@ -28,6 +28,7 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
     entry: Robots | None = None
     answers: tuple[Answered, ...] = ()
     until: float | None = None  # when the host may be asked again
+    failed: Failed | None = None  # why there was no answer just now
 
 
 class RobotsAsking:
@@ -53,6 +54,7 @@ class RobotsAsking:
             entry=entry,
             answers=tuple(_answered(hop) for hop in hops if isinstance(hop.answer, Fetched)),
             until=until if delay or verdict.crawl_delay else None,
+            failed=hops[-1].answer if isinstance(hops[-1].answer, Failed) else None,
         )
 
     async def _followed(self, url: str, asked: Asked, *, delay: float) -> list[Asked]:

@@ -43,6 +43,7 @@ class Shard:
         self._items: Counter[int] = Counter()  # in hand, by turn
         self._something = asyncio.Event()
         self._stopping, self._grace = False, GRACE
+        self.probe = 0
         self._told: tuple[object, ...] = ()
         self._told_at = 0.0
         self._wake: float | None = 0.0
@@ -81,6 +82,7 @@ class Shard:
                 self._tell(self.snapshot)
 
     async def _cycle(self, desk: ThreadPoolExecutor) -> None:
+        probe = self.probe  # answered with what is found after it
         batch, self._batch = self._batch, Batch()
         batch.tokens, batch.is_last = list(self._turns), self._stopping
         batch.turns, batch.urls = (0, 1) if self._stopping else self._room()
@@ -93,12 +95,14 @@ class Shard:
         self._wake = reply.wake
         is_busy = self._turns or self._batch.results or reply.wake is not None or not reply.mail_is_empty
         self.snapshot.is_idle = not is_busy
+        self.snapshot.is_hungry = reply.wake is not None and reply.wake <= self._clock()
+        self.snapshot.probe = probe
         self._tell_now_and_then()
 
     def _tell_now_and_then(self) -> None:
         """At once when the parent may be waiting for it."""
         seen, now = self.snapshot, self._clock()
-        state = (seen.is_idle, seen.revoked, seen.probe, seen.pages >= seen.granted)
+        state = (seen.is_idle, seen.is_hungry, seen.revoked, seen.probe, seen.pages >= seen.granted)
         if state != self._told or now - self._told_at > TELL:
             self._told, self._told_at = state, now
             self._tell(seen)
@@ -218,6 +222,8 @@ class Shard:
     def _count(self, batch: Batch, reply: Reply) -> None:
         snapshot = self.snapshot
         for result in batch.results:
+            if not result.was_in_hand:
+                continue
             if result.next is not None or result.token in reply.lost:
                 self._items.pop(result.token, None)
             elif self._items[result.token]:

@@ -35,6 +35,7 @@ class Snapshot(msgspec.Struct, kw_only=True):
     slowest: list[tuple[str, float]] = []  # hosts and their seconds per answer
     seconds: float = 0.0  # in fetches, all added up
     is_idle: bool = False
+    is_hungry: bool = False  # a domain may be asked now, and is not
     work: int = 0  # grows with whatever is done: two equal ones mean that nothing was
     trouble: str = ""  # why nothing is written at the moment
     probe: int = 0  # the last one that it answers

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
+from typing import Annotated
 
 import msgspec
 
@@ -27,10 +28,15 @@ AT_ONCE = 1000  # seeds in one letter
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """What may never change in the life of a crawl: which domain belongs to which shard."""
+    """What may never change in the life of a crawl: which domain belongs to which shard, and what it is called."""
 
-    shards: int
+    shards: Annotated[int, msgspec.Meta(ge=1, le=SHARDS)]
+    name: str = ""
     version: int = 1
+
+
+class NoSeeds(Misconfigured):
+    """There is nothing to begin with."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +63,7 @@ def crawl(
         repairs = recover(options.collection)
         given = hand_out(options, seeds, shards)
         if not options.seeds.exists():
-            raise Misconfigured("no seed is a URL that can be fetched: name one, such as https://example.com/")
+            raise NoSeeds("no seed is a URL that can be fetched")
         status = StatusFile(options.folder, name=options.collection.name, started=time.time(), clock=time.time)
 
         def show(seen: Snapshot) -> None:
@@ -82,12 +88,14 @@ def settle_layout(options: Options, processes: int | None) -> int:
         shards = processes or 1
         if shards > SHARDS:
             raise Misconfigured(f"{shards} processes: at most {SHARDS}")
-        atomic.write_bytes(path, msgspec.json.encode(Layout(shards)) + b"\n")
+        atomic.write_bytes(path, msgspec.json.encode(Layout(shards, options.collection.name)) + b"\n")
         return shards
     try:
         layout = msgspec.json.decode(path.read_bytes(), type=Layout)
     except msgspec.MsgspecError as error:
         raise Misconfigured(f"{path}: {error}: put the file back as it was, or begin in another folder") from error
+    if layout.name and layout.name != options.collection.name:
+        raise Misconfigured(f"this crawl is called {layout.name}: give --name {layout.name}, or crawl into another DIR")
     if processes is not None and processes != layout.shards:
         raise Misconfigured(
             f"this crawl was begun with {layout.shards} processes, and its domains are divided so: "

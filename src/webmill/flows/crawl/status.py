@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from webmill.errors import Conflict, NotFound, Unavailable
+from webmill.errors import BadInput, Conflict, NotFound, Unavailable
 from webmill.flows.crawl.snapshot import Snapshot
 from webmill.infra import atomic
 from webmill.infra.lock import exclusive
@@ -54,6 +54,8 @@ def read_status(folder: Path) -> Status:
     path = folder / FILE
     try:
         status = msgspec.json.decode(path.read_bytes(), type=Status)
+    except msgspec.MsgspecError as error:
+        raise BadInput(f"{error}: the next run writes it anew", reason="bad_status", source=str(path)) from error
     except FileNotFoundError:
         raise NotFound(f"no crawl in {folder.parent}: begin one with `webmill crawl {folder.parent} URL`") from None
     return msgspec.structs.replace(status, is_running=_is_running(folder))

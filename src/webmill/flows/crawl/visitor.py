@@ -80,16 +80,25 @@ class Visitor:
         assert learned.verdict
         now, reason = self._clock(), "robots"
         if learned.verdict.state == "unreachable":
-            reason = "robots_unreachable"
-            self.errors[reason] += 1
-            if item.attempts < self._patience.attempts:
-                until = now + self._patience.wait(item.attempts, random=self._random())
-                return self._after(
-                    learned, token=turn.token, outcome=Later(item.url, until, reason), next=learned.until
-                )
-        self.refused[reason] += 1
+            reason = "robots_unreachable" + (f": {learned.failed.reason}" if learned.failed else "")
+            self.errors[learned.failed.reason if learned.failed else reason] += 1
+            if wait := self._wait_for_robots(item, learned):
+                later = Later(item.url, now + wait, reason)
+                return self._after(learned, token=turn.token, outcome=later, next=learned.until)
+        self.refused[reason.partition(":")[0]] += 1
         visit = Visit(url=item.url, time=now, error=reason, depth=item.depth)
         return self._after(learned, token=turn.token, outcome=Done(visit, is_page=False), next=learned.until)
+
+    def _wait_for_robots(self, item: Item, learned: Learned) -> float | None:
+        """Until it is asked for once more; None when that has no sense, as with a name that does not exist."""
+        if learned.failed:
+            choice = decide_failure(
+                learned.failed.reason, item.attempts, random=self._random(), patience=self._patience
+            )
+            return choice.delay if isinstance(choice, Retry) else None
+        if item.attempts < self._patience.attempts:
+            return self._patience.wait(item.attempts, random=self._random())
+        return None
 
     # --- no answer ---
 
@@ -122,7 +131,7 @@ class Visitor:
         page = self._reader.read(fetched, item)
         self.refused.update(page.refused)
         visit, again = self._visit_record(item, asked, fetched, page)
-        return self._after(
+        result = self._after(
             learned,
             token=turn.token,
             outcome=Done(visit, again=again, is_page=page.kind != "sitemap"),
@@ -130,6 +139,8 @@ class Visitor:
             links=self._links(item, page),
             next=free,
         )
+        self._reader.hand_on(result.links)
+        return result
 
     def _judge(self, item: Item, fetched: Fetched) -> tuple[Decision | None, float]:
         """What to do about it, and for how long the server does not want to be asked."""
