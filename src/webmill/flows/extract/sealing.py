@@ -93,9 +93,10 @@ class Sealer:
             match = _RECEIPT.fullmatch(stat.key)
             if not match or f"{run}/{name_of(int(match[2]), int(match[3]))}{ENDINGS[self._form]}" not in files:
                 continue
-            if stat.key not in self._receipts:
-                self._receipts[stat.key] = msgspec.json.decode(self._storage.read(stat.key), type=Receipt)
-            found.append(self._receipts[stat.key])
+            receipt = self._receipts.get(stat.key)  # another thread may take it away again
+            if receipt is None:
+                receipt = self._receipts[stat.key] = msgspec.json.decode(self._storage.read(stat.key), type=Receipt)
+            found.append(receipt)
         return sorted(found, key=lambda receipt: (receipt.first, receipt.last))
 
     def _seal(self, is_lost: Callable[[str], bool], *, rest: bool) -> list[Receipt]:
