@@ -6,7 +6,7 @@ UV     := $(BIN)/uv pip install --quiet --python $(BIN)/python
 SERVICES ?= 1
 PYTEST := $(BIN)/python -m pytest
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers unit bench services lock clean
+.PHONY: help demo soak test check lint types layers unit bench services lock clean
 
 help:                ## this list
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+: +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -45,15 +45,18 @@ demo: $(VENV)/.run   ## run the whole product on a small web of our own (NO_SERV
 # --- checks --------------------------------------------------------------------------------------------------------
 test: lint types layers $(VENV)-judges/.ready ## everything, with real servers (SERVICES=0 leaves those out)
 ifeq ($(SERVICES),0)
-	$(PYTEST) -n 2 --dist loadgroup -m "not server" --cov --cov-report=term
+	$(PYTEST) -n 3 --dist loadgroup -m "not server and not soak" --cov --cov-report=term
 else
-	$(BIN)/python -m tests.services run -- $(PYTEST) -n 2 --dist loadgroup --cov --cov-report=term
+	$(BIN)/python -m tests.services run -- $(PYTEST) -n 3 --dist loadgroup -m "not soak" --cov --cov-report=term
 endif
+
+soak: $(VENV)/.dev $(VENV)-judges/.ready ## crash tests at length: 50 kills each, every durable call (an hour)
+	WEBMILL_TEST_KILLS=50 $(BIN)/python -m tests.services run -- $(PYTEST) -m "soak or slow"
 
 check: lint types layers unit ## fast: no servers, no slow tests
 
 unit: $(VENV)/.dev $(VENV)-judges/.ready
-	$(PYTEST) -q -n 2 --dist loadgroup -m "not server and not slow"
+	$(PYTEST) -q -n 2 --dist loadgroup -m "not server and not slow and not soak"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

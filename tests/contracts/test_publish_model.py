@@ -227,6 +227,6 @@ TestPublishing = PublishMachine.TestCase
 TestPublishing.settings = settings(deadline=None, max_examples=40, stateful_step_count=30)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 class TestPublishingAtLength(PublishMachine.TestCase):
     settings = settings(deadline=None, max_examples=120, stateful_step_count=50)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from webmill.commoncrawl.selection import Selection
-from webmill.flows import dispatch_blocks
+from webmill.flows.dispatch import blocks as dispatch_blocks
 from webmill.flows.dispatch.batcher import Options, Source, Surroundings, dispatch
 from webmill.flows.dispatch.metrics import ALL
 from webmill.index.shards import Shards

@@ -85,7 +85,7 @@ def test_a_run_killed_at_random_moments_ends_as_one_that_was_not(tmp_path: Path,
     assert seen["in the middle"] >= 1
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize(("kills", "options"), [(30, INLINE), (20, POOL)], ids=["inline", "pool"])
 def test_fifty_kills(tmp_path: Path, kills: int, options: tuple[str, ...]) -> None:

@@ -76,7 +76,7 @@ class Scene:
 
 
 @needs_killer
-@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.soak)])
 def test_killed_before_durable_calls_it_publishes_each_batch_once(root: Path, step: int) -> None:
     scene = Scene(root)
     deaths: Counter[str] = Counter()

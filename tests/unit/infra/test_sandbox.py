@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -149,7 +150,15 @@ def test_what_an_escaped_fork_leaves_dies_with_its_parent() -> None:
         before = box.call(b"before").pid
         with pytest.raises(BadInput, match="signal 11"):
             box.call(b"", how="fork_and_stay")
-        assert group_is_empty(before)
+        wait_until_empty(before)
+
+
+def wait_until_empty(group: int, *, patience: float = 20.0) -> None:
+    """They are killed; the kernel takes a moment to be done with them."""
+    end = time.monotonic() + patience
+    while not group_is_empty(group):
+        assert time.monotonic() < end, f"group {group} still has members"
+        time.sleep(0.01)
 
 
 def group_is_empty(group: int) -> bool:
