@@ -145,6 +145,10 @@ def open_queue(settings: QueueSettings, *, name: str, folder: Path) -> Queue:
     if scheme in ("amqp", "amqps"):
         from webmill.infra.queue.rabbitmq import RabbitQueue
 
+        try:
+            urlsplit(settings.url).port  # noqa: B018 - reading it is the check
+        except ValueError as error:
+            raise Misconfigured(f"no address of a queue ({error}): write amqp://USER:PASSWORD@HOST:PORT/") from error
         return RabbitQueue(settings.url, name=name, max_attempts=settings.attempts)
     raise Misconfigured(f"unknown queue {settings.url}: use sqlite:FILE, amqp://… or memory:")
 

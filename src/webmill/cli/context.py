@@ -49,12 +49,15 @@ pass_context: Callable[..., Callable[..., None]] = click.make_pass_decorator(Con
 
 
 def note(message: str) -> None:
-    """A line for the person, not for the pipe."""
-    click.echo(message, err=True)
+    """A line for the person, not for the pipe; not for one who wants quiet."""
+    context = click.get_current_context(silent=True)
+    settings = context.find_object(Context) if context else None
+    if not (settings and settings.quiet):
+        click.echo(message, err=True)
 
 
 def finish(*, rejected: int, where: str) -> None:
     """Ends a command that did its work: exit code 3 when some input was refused."""
     if rejected:
-        note(f"{rejected:,} rejected: {where}")
+        click.echo(f"{rejected:,} rejected: {where}", err=True)
         raise click.exceptions.Exit(REJECTED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,16 +14,25 @@ from webmill.infra.atomic import RESERVED, os_errors
 
 
 @contextmanager
-def exclusive(folder: Path, name: str, *, doing: str) -> Iterator[None]:
-    """Hold the lock `name` of a folder; `Conflict` at once when another process holds it."""
+def exclusive(folder: Path, name: str, *, doing: str, patience: float = 0.0) -> Iterator[None]:
+    """Hold the lock `name` of a folder; `Conflict` when another process holds it, and still does after `patience`."""
+    deadline = time.monotonic() + patience
     path = folder / f"{RESERVED}{name}-lock"
     with os_errors(str(path)):
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Conflict(f"another process is {doing} in {folder}: wait for it, or stop it") from None
+        while not _locked(fd):
+            if time.monotonic() >= deadline:
+                raise Conflict(f"another process is {doing} in {folder}: wait for it, or stop it")
+            time.sleep(0.05)
         yield
     finally:
         os.close(fd)
+
+
+def _locked(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

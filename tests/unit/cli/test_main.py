@@ -156,3 +156,23 @@ main()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (130, "webmill: interrupted\n")
+
+
+def test_quiet_is_quiet(tmp_path: Path) -> None:
+    done = run("-q", "index", str(tmp_path))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_queue_that_is_not_there_has_no_dead_batches(tmp_path: Path) -> None:
+    file = tmp_path / "nothere.sqlite"
+    done = run("cc", "dead", "list", "--queue", f"sqlite:{file}")
+    assert done.returncode == 1
+    assert "no queue" in done.stderr
+    assert not file.exists()
+
+
+def test_an_address_that_is_none_is_told_without_its_password() -> None:
+    done = run("cc", "dead", "list", "--queue", "amqp://user:secret@localhost:x/")
+    assert done.returncode == 1
+    assert "write amqp://" in done.stderr
+    assert "secret" not in done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TypeVar
 
 import click
@@ -14,6 +15,7 @@ from webmill.cli.cc.workers import opened_queue
 from webmill.cli.context import Context, note, pass_context
 from webmill.errors import NotFound
 from webmill.infra.queue.base import Buried, Queue
+from webmill.wiring import scheme_of
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -28,6 +30,9 @@ def queue_option(command: F) -> F:
 def queue_at(context: Context, url: str | None) -> Iterator[Queue]:
     settings = context.settings()
     chosen = msgspec.structs.replace(settings.queue, url=url or settings.queue.url)
+    scheme, file = scheme_of(chosen.url)
+    if scheme == "sqlite" and not Path(file).exists():
+        raise NotFound(f"no queue {file}: name the one that the batcher and the workers have")
     with opened_queue(msgspec.structs.replace(settings, queue=chosen)) as queue:
         yield queue
 

@@ -58,7 +58,7 @@ def crawl(
     """`seeds` are normalised URLs. `hired` gets the crew, to stop it when the person says so."""
     started = time.monotonic()
     atomic.make_folder(options.folder)
-    with exclusive(options.folder, "crawl", doing="crawling"):
+    with exclusive(options.folder, "crawl", doing="crawling", patience=1.0):
         shards = settle_layout(options, processes)
         repairs = recover(options.collection)
         given = hand_out(options, seeds, shards)
