@@ -19,6 +19,7 @@ from webmill.commoncrawl.batch import splice
 from webmill.errors import BadInput
 from webmill.formats.cdx_query import KeyRange
 from webmill.formats.cdxj import MAX_LINE, parse
+from webmill.formats.patterns import compile_pattern
 from webmill.formats.surt import without_surrogates
 
 FILTERS = ("blank", "status", "language", "mime", "mime_detected", "charset", "date", "url", "sample")
@@ -205,12 +206,11 @@ def sampler(share: float, *, seed: int) -> Check:
 
 
 def compiled(pattern: str) -> re2._Regexp:
-    options = re2.Options()
-    options.log_errors = False
     try:
-        return re2.compile(pattern, options)
-    except (re2.error, UnicodeError) as error:
-        raise BadInput(f"not a regular expression of RE2: {pattern[:80]!r}: {error}", reason="bad_filter") from error
+        return compile_pattern(pattern)
+    except BadInput as error:
+        message = f"not a regular expression of RE2: {pattern[:80]!r}: {error.message}"
+        raise BadInput(message, reason="bad_filter") from error
 
 
 def reread(line: bytes, sieve: Sieve, number: int, sifted: Sifted) -> Any | None:

@@ -30,8 +30,9 @@ import msgspec
 import re2
 
 from webmill.crawl.traps import TrapRules, Traps
-from webmill.errors import Misconfigured
+from webmill.errors import BadInput, Misconfigured
 from webmill.formats.domains import registered_domain
+from webmill.formats.patterns import compile_pattern
 from webmill.formats.urls import host_of
 
 Kind = Literal["host", "domain", "path", "any"]
@@ -145,16 +146,15 @@ def _folder_of(seed: str) -> str:
 
 def _pattern(patterns: tuple[str, ...]) -> re2._Regexp | None:
     """All in one, so that a hundred cost little more than one."""
-    options = re2.Options()
-    options.log_errors = False
     for pattern in patterns:
         try:
-            re2.compile(pattern, options)
-        except (re2.error, UnicodeError) as error:
+            compile_pattern(pattern)
+        except BadInput as error:
             raise Misconfigured(
-                f"the pattern {pattern!r} is not one of RE2 ({error}): see https://github.com/google/re2/wiki/Syntax"
+                f"the pattern {pattern!r} is not one of RE2 ({error.message}): "
+                "see https://github.com/google/re2/wiki/Syntax"
             ) from error
     try:
-        return re2.compile("|".join(f"(?:{pattern})" for pattern in patterns), options) if patterns else None
-    except re2.error as error:
-        raise Misconfigured(f"{len(patterns)} patterns are too much for RE2 ({error}): give fewer") from error
+        return compile_pattern("|".join(f"(?:{pattern})" for pattern in patterns)) if patterns else None
+    except BadInput as error:
+        raise Misconfigured(f"{len(patterns)} patterns are too much for RE2 ({error.message}): give fewer") from error

@@ -13,6 +13,7 @@ import re2
 
 from webmill.errors import BadInput
 from webmill.formats.cdxj import Capture, format_line
+from webmill.formats.patterns import compile_pattern
 from webmill.formats.surt import surt, without_surrogates
 
 MatchType = Literal["exact", "prefix", "host", "domain"]
@@ -96,13 +97,10 @@ def _comparison(kind: str, value: str) -> Callable[[str], bool]:
 
 
 def _regex(pattern: str) -> re2._Regexp:
-    """RE2, since it comes from strangers: it never backtracks, and refuses look-around and back-references."""
-    options = re2.Options()
-    options.log_errors = False
     try:
-        return re2.compile(pattern, options)
-    except (re2.error, UnicodeError) as error:
-        raise BadInput(f"filter {pattern[:80]!r}: {error}", reason="bad_filter") from error
+        return compile_pattern(pattern)
+    except BadInput as error:
+        raise BadInput(f"filter {pattern[:80]!r}: {error.message}", reason="bad_filter") from error
 
 
 def _reader(name: str) -> Callable[[Capture], str]:
