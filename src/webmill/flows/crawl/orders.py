@@ -1,4 +1,4 @@
-"""What a shard is told through its letter box beside links: durable, done once its owner runs, harmless when repeated."""
+"""What a shard is told through its letter box beside links: durable, done by its owner, harmless when repeated."""
 
 from __future__ import annotations
 
