@@ -1,0 +1,1 @@
+"""From boards and documents to versions."""
