@@ -1,15 +1,45 @@
 """Boards: a listing page to rows, and the page of a notice to its text. Hostile: call it in a sandbox.
 
-Needs selectolax (`webmill[boards]`).
+Needs selectolax (`webmill[boards]`). Selectors are the board's own or those of its content management system.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Iterator
 from datetime import datetime
+from hashlib import sha256
+from importlib.util import find_spec
+from typing import Any, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from webmill.formats.site_map import Board
+from webmill.errors import BadInput, Misconfigured
+from webmill.extract.board_links import id_of, try_link
+from webmill.extract.board_patterns import GENERIC, pattern_for, selectors_of
+from webmill.formats.charset import decode_page
+from webmill.formats.dates import read_day
+from webmill.formats.html import read_html
+from webmill.formats.site_map import Board, Selectors
+from webmill.formats.urls import host_of, join
+
+MAX_ROWS = 1000  # of one page
+MAX_TITLE, MAX_WORDS = 1000, 200  # characters
+MAX_BODY = 1_000_000  # characters
+MAX_ATTACHMENTS = 100
+PINNED_WORDS = frozenset({"공지", "[공지]", "공지사항", "필독", "중요", "notice", "[notice]", "pinned", "top"})
+
+DECORATION_NAMES = (
+    "new new_icon icon_new icon-new ico_new ico-new badge cnt_cmt comment_count reply_count replyNum blind sr-only"
+    " sound_only"
+)
+DECORATIONS = frozenset(DECORATION_NAMES.split())  # classes
+_VIEWS = re.compile(r"\s*(?:조회수?|views?|hits?)\s*[:：]?\s*[0-9,]+\s*(?:회|views?)?\s*", re.IGNORECASE)
+_CONTROLS = {code: " " for code in (*range(32), *range(127, 160)) if code not in (9, 10)}
+
+Node: TypeAlias = Any  # selectolax has no types
 
 
 class Row(Struct, frozen=True, omit_defaults=True):
@@ -23,15 +53,17 @@ class Row(Struct, frozen=True, omit_defaults=True):
     author: str = ""
     category: str = ""
     is_pinned: bool = False
-    is_approximate: bool = False  # the date was "3 hours ago", or a time of today
+    is_approximate: bool = False  # the date was "3 hours ago", a time of today, or had no year
 
 
 class Listing(Struct, frozen=True, tag="listing"):
+    """`problems` counts rows by what is wrong with them: no_link, no_title, bad_link, bad_date, twice, too_many."""
+
     rows: tuple[Row, ...]
     next_url: str = ""
     cms: str = ""  # which pattern was used
-    matched: int = 0  # how many elements the item selector found; rows are those with a link and a title
-    problems: dict[str, int] = {}  # reason -> how many rows
+    matched: int = 0  # how many elements the item selector found
+    problems: dict[str, int] = {}
 
 
 class Attachment(Struct, frozen=True):
@@ -44,16 +76,230 @@ class Body(Struct, frozen=True, tag="body"):
 
     text: str
     found: bool = True
+    is_cut: bool = False
     attachments: tuple[Attachment, ...] = ()
+
+
+def require() -> None:
+    """Misconfigured, before any work is begun."""
+    if find_spec("selectolax") is None:
+        raise Misconfigured("boards are read with selectolax, which is not installed: pip install 'webmill[boards]'")
+
+
+def complaint_about(css: str) -> str:
+    """What is wrong with a selector, or nothing. For `read_site_map`."""
+    try:
+        for one in css.split("\n"):
+            _find_all(_parse(""), one)
+    except BadInput as error:
+        return error.message
+    return ""
 
 
 def read_listing(html: bytes, *, url: str, content_type: str, board: Board, now: datetime) -> Listing:
     """`now` is aware, in the board's time zone: "today" and "3 hours ago" are counted from it.
 
-    BadInput (bad_selector, no_selectolax).
+    BadInput (bad_selector).
     """
-    raise NotImplementedError
+    text = decode_page(html, content_type=content_type).text
+    pattern, tree = pattern_for(board, url, text), _parse(text)
+    selectors = selectors_of(board, pattern)
+    items = _find_all(tree, selectors.item)
+    if not items and not board.cms:  # it only looked like one of these
+        pattern, selectors = GENERIC, selectors_of(board, GENERIC)
+        items = _find_all(tree, selectors.item)
+    problems: Counter[str] = Counter()
+    rows: dict[str, Row] = {}
+    for item in items[:MAX_ROWS]:
+        row = _row(item, url, selectors, now)
+        if isinstance(row, Row):
+            _put(rows, row, problems)
+        else:
+            problems[row] += 1
+    problems["too_many"] = max(0, len(items) - MAX_ROWS)
+    return Listing(
+        rows=tuple(rows.values()),
+        next_url=_next(tree, url, selectors),
+        cms=pattern.name,
+        matched=len(items),
+        problems={reason: count for reason, count in problems.items() if count},
+    )
 
 
 def read_body(html: bytes, *, url: str, content_type: str, board: Board) -> Body:
-    raise NotImplementedError
+    """BadInput (bad_selector)."""
+    text = decode_page(html, content_type=content_type).text
+    selectors, tree = selectors_of(board, pattern_for(board, url, text)), _parse(text)
+    found = _first(tree, selectors.body)
+    words = read_html(found.html or "").text if found is not None else ""
+    lines = _speakable(words[:MAX_BODY]).split("\n")
+    return Body(
+        text="\n".join(line for line in lines if not _VIEWS.fullmatch(line)).strip(),
+        found=found is not None,
+        is_cut=len(words) > MAX_BODY,
+        attachments=tuple(_attachments(tree, url, selectors)),
+    )
+
+
+# --- rows ---
+
+
+def _row(item: Node, url: str, selectors: Selectors, now: datetime) -> Row | str:
+    """Or why it is none. A row of column names, or one that says "no notices", has no link."""
+    heading = _first(item, selectors.title)
+    anchor = _anchor(item, heading, selectors)
+    if anchor is None:
+        return "no_link"
+    link = try_link(url, anchor.attributes.get(selectors.link_attribute or "href") or "")
+    if not link:
+        return "bad_link"
+    title = _title(anchor if heading is None or _is_cell(heading) else heading) or _words(heading, MAX_TITLE)
+    if not title:
+        return "no_title"
+    row = Row(
+        id=id_of(link),
+        url=link,
+        title=title,
+        author=_words(_first(item, selectors.author), MAX_WORDS),
+        category=_words(_first(item, selectors.category), MAX_WORDS),
+        is_pinned=_is_pinned(item, selectors.pinned),
+    )
+    return _dated(row, item, selectors.date, now)
+
+
+def _is_cell(node: Node) -> bool:
+    """The title is in it, and maybe more: how many comments, a sign that it is new."""
+    return node.tag != "a" and node.css_first("a") is not None
+
+
+def _title(node: Node) -> str:
+    """Without decorations, which come and go by themselves; unless there is nothing else."""
+    return _one_line(" ".join(_plain_texts(node)), MAX_TITLE) or _words(node, MAX_TITLE)
+
+
+def _plain_texts(node: Node) -> Iterator[str]:
+    stack = [*node.iter(include_text=True)][::-1]
+    while stack:
+        one = stack.pop()
+        if one.tag == "-text":
+            yield one.text()
+        elif DECORATIONS.isdisjoint((one.attributes.get("class") or "").split()):
+            stack += [*one.iter(include_text=True)][::-1]
+
+
+def _anchor(item: Node, heading: Node | None, selectors: Selectors) -> Node | None:
+    attribute = f"[{selectors.link_attribute or 'href'}]"
+    if selectors.link:
+        return _first(item, selectors.link)
+    if heading is not None and heading.attributes.get(selectors.link_attribute or "href"):
+        return heading
+    inside = _first(heading, f"a{attribute}") if heading is not None else None
+    return inside if inside is not None else _first(item, f"a{attribute}")
+
+
+def _dated(row: Row, item: Node, css: str, now: datetime) -> Row:
+    """The first element that holds a date: selectors of patterns name several cells where it may be."""
+    texts = [text for node in _find_all(item, css) for text in _date_texts(node)]
+    for text in texts:
+        if day := read_day(text, now=now):
+            return replace(row, date=day.text, is_approximate=day.is_approximate)
+    return replace(row, date_text=texts[0] if texts else "")
+
+
+def _date_texts(node: Node) -> Iterator[str]:
+    yield from (text for text in (_speakable(node.attributes.get("datetime") or "")[:MAX_WORDS],) if text)
+    if text := _words(node, MAX_WORDS):
+        yield text
+
+
+def _put(rows: dict[str, Row], row: Row, problems: Counter[str]) -> None:
+    """A pinned notice is often there twice: at the top, and where it belongs."""
+    there = rows.get(row.id)
+    if there is not None and there.url == row.url:
+        problems["twice"] += 1
+        rows[row.id] = replace(there, is_pinned=there.is_pinned or row.is_pinned)
+        return
+    if there is not None:  # the number is not the notice's
+        row = replace(row, id=f"{row.id}~{sha256(row.url.encode('utf-8', 'replace')).hexdigest()[:8]}")
+    if not row.date:
+        problems["bad_date"] += 1
+    rows[row.id] = row
+
+
+def _is_pinned(item: Node, css: str) -> bool:
+    if css and _find_all(item, css):
+        return True
+    cell = item.css_first("td")
+    return cell is not None and _words(cell, MAX_WORDS).lower() in PINNED_WORDS
+
+
+def _next(tree: Node, url: str, selectors: Selectors) -> str:
+    """On the same host, and not this page again."""
+    anchor = _first(tree, selectors.next)
+    if anchor is not None and not anchor.attributes.get("href"):
+        anchor = _first(anchor, "a[href]")
+    if anchor is None:
+        return ""
+    link = _try_join(url, anchor.attributes.get("href") or "")
+    return link if link and link != url and host_of(link) == host_of(url) else ""
+
+
+def _try_join(base: str, href: str) -> str:
+    try:
+        return join(base, href.strip())
+    except BadInput:
+        return ""
+
+
+def _attachments(tree: Node, url: str, selectors: Selectors) -> Iterator[Attachment]:
+    seen: set[str] = set()
+    for anchor in _find_all(tree, selectors.attachment)[: 10 * MAX_ATTACHMENTS]:
+        link = try_link(url, anchor.attributes.get("href") or "")
+        if link and link not in seen and len(seen) < MAX_ATTACHMENTS:
+            seen.add(link)
+            yield Attachment(_words(anchor, MAX_WORDS) or link.rpartition("/")[2][:MAX_WORDS], link)
+
+
+# --- selectolax ---
+
+
+def _parse(text: str) -> Node:
+    from selectolax.lexbor import LexborHTMLParser
+
+    return LexborHTMLParser(text)
+
+
+def _find_all(node: Node, css: str) -> list[Node]:
+    from selectolax.lexbor import SelectolaxError
+
+    if not css:
+        return []
+    try:
+        found = node.css(css)  # an element comes once for each selector of the list that it matches
+    except (SelectolaxError, ValueError, TypeError) as error:
+        raise BadInput(f"not a CSS selector: {css[:200]!r}", reason="bad_selector") from error
+    return list({one.mem_id: one for one in found}.values())
+
+
+def _first(node: Node, css: str) -> Node | None:
+    """Lines are tried in turn: a comma would find what comes first on the page."""
+    for one in css.split("\n"):
+        if found := _find_all(node, one):
+            return found[0]
+    return None
+
+
+def _words(node: Node | None, most: int) -> str:
+    """The text as it reads, on one line."""
+    if node is None:
+        return ""
+    return _one_line(node.text(deep=True, separator=" "), most)
+
+
+def _one_line(text: str, most: int) -> str:
+    return " ".join(_speakable(text).split())[:most].strip()
+
+
+def _speakable(text: str) -> str:
+    """Without lone surrogates and control characters."""
+    return text.encode("utf-8", "replace").decode().translate(_CONTROLS)

@@ -12,13 +12,22 @@ that cannot be used is left out and told, with its path in the JSON; the others 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from hashlib import sha256
 from typing import TypeAlias
 
+import msgspec
 from msgspec import Struct
+
+from webmill.errors import BadInput
+from webmill.formats.urls import normalise
 
 MAX_TEXT = 2000  # characters of any value
 MAX_BOARDS = 100_000
-Json: TypeAlias = object  # what msgspec decodes without a type
+MAX_COMPLAINTS = 10_000
+
+Json: TypeAlias = object  # as decoded, before anything is known of it
+Object: TypeAlias = dict[str, object]
 
 # Words in a board's name that tell what it is about, in the order in which they are tried.
 CATEGORIES = (
@@ -30,10 +39,14 @@ CATEGORIES = (
     ("안내", "event"),
     ("일반", "general"),
 )
+ANY_CATEGORY = "other"
 
 
 class Selectors(Struct, frozen=True, omit_defaults=True):
-    """CSS. What is empty comes from the pattern of the board's CMS. All but `item` and `next` begin at an item."""
+    """CSS. What is empty comes from the pattern of the board's CMS. Lines are alternatives, tried in turn.
+
+    `link` to `pinned` are looked for in an item.
+    """
 
     item: str = ""  # one row of a listing
     link: str = ""
@@ -59,11 +72,16 @@ class Board(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Complaint(Struct, frozen=True):
-    """`path` is where in the JSON: `$[0].colleges[2].departments[1].boards[0].url`."""
+    """`path` is where in the JSON: `$[0].colleges[2].departments[1].boards[0].url`.
+
+    `reason` is one of not_an_object, not_a_list, missing, not_text, too_long, bad_url, bad_selector, unknown_key,
+    duplicate, same_url, too_many.
+    """
 
     path: str
-    reason: str  # not_an_object, missing, not_text, bad_url, bad_selector, duplicate, same_url, unknown_key, too_many
+    reason: str
     message: str
+    source: str = ""  # of the board, when that much could be read
     is_dropped: bool = True  # the board is not among `boards`
 
 
@@ -72,6 +90,228 @@ class SiteMap(Struct, frozen=True):
     problems: tuple[Complaint, ...] = ()
 
 
-def read_site_map(data: bytes, *, source: str = "") -> SiteMap:
-    """BadInput when it is no site map, or when no board of it can be used. `source` names the file in messages."""
-    raise NotImplementedError
+def no_check(css: str) -> str:  # noqa: ARG001
+    """Takes every selector for a good one."""
+    return ""
+
+
+def read_site_map(data: bytes, *, source: str = "", complaint_about: Callable[[str], str] = no_check) -> SiteMap:
+    """BadInput when it is no site map, or when no board of it can be used. `source` names the file in messages.
+
+    `complaint_about` tells what is wrong with a selector, or nothing (`extract.board.complaint_about`).
+    """
+    try:
+        root: Json = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadInput(f"not JSON: {error}", reason="bad_site_map", source=source or None) from error
+    reader = _Reader(complaint_about)
+    reader.read(root)
+    if not reader.boards:
+        first = next(iter(reader.complaints), None)
+        why = f": {first.path}: {first.message}" if first else ""
+        raise BadInput(f"no board that can be used{why}", reason="bad_site_map", source=source or None)
+    return SiteMap(tuple(reader.boards.values()), tuple(reader.complaints))
+
+
+class _Place(Struct, frozen=True):
+    """Where we are in the map: names for people, parts of the identity."""
+
+    names: dict[str, str] = {}
+    parts: tuple[str, ...] = ()
+
+    def inside(self, facet: str, name: str, *, part: str = "") -> _Place:
+        return _Place({**self.names, facet: name}, (*self.parts, part or name))
+
+
+class _Wrong(Exception):
+    """One value of a board cannot be used."""
+
+    def __init__(self, path: str, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.path, self.reason, self.message = path, reason, message
+
+
+class _Reader:
+    def __init__(self, complaint_about: Callable[[str], str]) -> None:
+        self._complaint_about = complaint_about
+        self.boards: dict[str, Board] = {}  # by source
+        self.complaints: list[Complaint] = []
+        self._urls: dict[str, str] = {}  # url -> the first source that has it
+
+    def read(self, root: Json) -> None:
+        if isinstance(root, dict):
+            for path, one in self._objects(root.get("sources"), "$.sources"):
+                self._add(path, one, _Place(_facets(one)))
+            return
+        for path, campus in self._objects(root, "$"):
+            place = _Place().inside("campus", _word(campus, "campus"))
+            for at, college in self._objects(campus.get("colleges", []), f"{path}.colleges"):
+                inside = place.inside("college", _word(college, "name"))
+                self._departments(college, at, inside)
+            self._departments(campus, path, place)
+
+    def _departments(self, above: Object, path: str, place: _Place) -> None:
+        for at, department in self._objects(above.get("departments") or [], f"{path}.departments"):
+            name, id_ = _word(department, "name"), _word(department, "id")
+            inside = place.inside("department", name or id_, part=id_ or name)
+            for where, board in self._objects(department.get("boards") or [], f"{at}.boards"):
+                self._add(where, board, inside)
+
+    def _objects(self, value: Json, path: str) -> Iterator[tuple[str, Object]]:
+        if not isinstance(value, list):
+            self._complain(path, "not_a_list", f"a list is expected here, not {_kind(value)}")
+            return
+        for index, one in enumerate(value):
+            if isinstance(one, dict):
+                yield f"{path}[{index}]", one
+            else:
+                self._complain(f"{path}[{index}]", "not_an_object", f"an object is expected here, not {_kind(one)}")
+
+    def _add(self, path: str, one: Object, place: _Place) -> None:
+        source = ""
+        try:
+            source = _source_of(one, path, place)
+            board = self._board(one, path, place, source)
+        except _Wrong as wrong:
+            self._complain(wrong.path, wrong.reason, wrong.message, source=source)
+            return
+        if len(self.boards) >= MAX_BOARDS:
+            self._complain(path, "too_many", f"more than {MAX_BOARDS} boards", source=source)
+        elif unique := self._unique(board, path):
+            self.boards[unique.source] = unique
+
+    def _board(self, one: Object, path: str, place: _Place, source: str) -> Board:
+        name, id_ = _text(one, "name", path), _board_id(one)
+        facets = {key: value for key, value in place.names.items() if value}
+        if place.parts:
+            facets |= {"board": name or id_, "category": _category_of(name or id_)}
+        return Board(
+            source=source,
+            board=id_,
+            url=_url(one, path),
+            name=name or id_,
+            facets=facets,
+            selectors=self._selectors(one, path, source),
+            cms=_text(one, "cms", path),
+        )
+
+    def _selectors(self, one: Object, path: str, source: str) -> Selectors:
+        """Given together as `selectors`, or one by one as `row_selector`, `title_selector`…"""
+        given = one.get("selectors", {})
+        if not isinstance(given, dict):
+            raise _Wrong(f"{path}.selectors", "not_an_object", f"an object is expected here, not {_kind(given)}")
+        found: dict[str, str] = {}
+        for key, at, holder in (*((key, f"{path}.selectors", given) for key in given), *_single_ones(one, path)):
+            field = _FIELDS.get(key)
+            if field is None:
+                self._complain(
+                    f"{at}.{key}", "unknown_key", "no selector of this name", source=source, is_dropped=False
+                )
+            elif text := _text(holder, key, at):
+                self._check(text, field, f"{at}.{key}")
+                found[field] = text
+        return Selectors(**found)
+
+    def _check(self, text: str, field: str, path: str) -> None:
+        if field != "link_attribute" and (wrong := self._complaint_about(text)):
+            raise _Wrong(path, "bad_selector", f"{text[:200]!r}: {wrong}")
+
+    def _unique(self, board: Board, path: str) -> Board | None:
+        """Of two boards with one identity the second is the same, or gets another: its address tells them apart."""
+        there = self.boards.get(board.source)
+        if there and there.url == board.url:
+            self._complain(path, "duplicate", f"the same board as before: {board.source}", source=board.source)
+            return None
+        if there:
+            other = f"{board.source}~{sha256(board.url.encode()).hexdigest()[:8]}"
+            message = f"a second board {board.source}; it is called {other}"
+            self._complain(path, "duplicate", message, source=other, is_dropped=other in self.boards)
+            return None if other in self.boards else msgspec.structs.replace(board, source=other)
+        first = self._urls.setdefault(board.url, board.source)
+        if first != board.source:
+            message = f"the same address as {first}: its notices will be there twice"
+            self._complain(path, "same_url", message, source=board.source, is_dropped=False)
+        return board
+
+    def _complain(self, path: str, reason: str, message: str, *, source: str = "", is_dropped: bool = True) -> None:
+        if len(self.complaints) < MAX_COMPLAINTS:
+            self.complaints.append(Complaint(path, reason, message, source, is_dropped))
+
+
+# --- values ---
+
+_FIELDS = {name: name for name in Selectors.__struct_fields__} | {
+    "row_selector": "item",
+    "attr_name": "link_attribute",
+    **{f"{name}_selector": name for name in Selectors.__struct_fields__},
+}
+
+
+def _single_ones(one: Object, path: str) -> Iterator[tuple[str, str, Object]]:
+    for key in one:
+        if key.endswith("_selector") or key == "attr_name":
+            yield key, path, one
+
+
+def _source_of(one: Object, path: str, place: _Place) -> str:
+    if not place.parts:
+        source = _text(one, "source", path)
+        if not source:
+            raise _Wrong(f"{path}.source", "missing", "a source needs a name of its own here")
+        return source
+    if not _board_id(one):
+        raise _Wrong(f"{path}.id", "missing", "a board needs an id or a name")
+    return "/".join(_escaped(part) for part in (*place.parts, _board_id(one)) if part)
+
+
+def _board_id(one: Object) -> str:
+    return _word(one, "id") or _word(one, "board") or _word(one, "name") or _word(one, "source")
+
+
+def _escaped(part: str) -> str:
+    return part.replace("%", "%25").replace("/", "%2F")
+
+
+def _facets(one: Object) -> dict[str, str]:
+    facets = one.get("facets")
+    if not isinstance(facets, dict):
+        return {}
+    return {str(key): _word(facets, key) for key in facets if _word(facets, key)}
+
+
+def _word(one: Object, key: str) -> str:
+    """A name or a number, for people; nothing where there is none."""
+    value = one.get(key)
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return ""
+    return " ".join(str(value)[:MAX_TEXT].split())
+
+
+def _text(one: Object, key: str, path: str) -> str:
+    value = one.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise _Wrong(f"{path}.{key}", "not_text", f"text is expected here, not {_kind(value)}")
+    if len(value) > MAX_TEXT:
+        raise _Wrong(f"{path}.{key}", "too_long", f"{len(value)} characters, at most {MAX_TEXT}")
+    return value.strip()
+
+
+def _url(one: Object, path: str) -> str:
+    url = _text(one, "url", path)
+    if not url:
+        raise _Wrong(f"{path}.url", "missing", "a board needs an address")
+    try:
+        return normalise(url)
+    except BadInput as error:
+        raise _Wrong(f"{path}.url", "bad_url", error.message) from error
+
+
+def _category_of(name: str) -> str:
+    return next((category for word, category in CATEGORIES if word in name), ANY_CATEGORY)
+
+
+def _kind(value: Json) -> str:
+    names = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "nothing"}
+    return names.get(type(value), "a number")
