@@ -109,5 +109,32 @@ class RabbitBench(Bench):
         return any(super(RabbitBench, self).reaches(queue, **expected) for _ in range(200))
 
 
+class SqsBench(Bench):
+    """Our clock is the bench's; SQS's is not, so a lease is ended there by hand. Delays take the time they take."""
+
+    def __init__(self, endpoint: str) -> None:
+        super().__init__()
+        self.endpoint = endpoint
+        self.address = f"sqs://KEY:SECRET@contract-{secrets.token_hex(6)}.fifo?region=us-east-1&endpoint={endpoint}"
+
+    def make(self, max_attempts: int, max_bytes: int) -> Queue:
+        from webmill.infra.queue.sqs import SqsQueue
+
+        limits = {"max_attempts": max_attempts, "max_bytes": max_bytes}
+        return SqsQueue(self.address, lease=LEASE, look=0, clock=self.clock, **limits)
+
+    def take(self, consumer: Consumer) -> Delivery:
+        delivery = consumer.receive(timeout=60)
+        assert delivery is not None
+        return delivery
+
+    def end_leases(self, consumer: Consumer) -> None:
+        from webmill.infra.queue.sqs_consumer import SqsConsumer
+
+        assert isinstance(consumer, SqsConsumer)
+        consumer.office.work.hold([delivery.copy for delivery in consumer.held], 0)
+        self.clock.now += LEASE + 1
+
+
 def messages(count: int, *, start: int = 0) -> list[Message]:
     return [Message(f"id-{number}", f"body {number}".encode()) for number in range(start, start + count)]

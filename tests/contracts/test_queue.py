@@ -7,20 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.contracts.queue_benches import Bench, MemoryBench, RabbitBench, SqliteBench, messages
+from tests.contracts.queue_benches import Bench, MemoryBench, RabbitBench, SqliteBench, SqsBench, messages
 from webmill.errors import BadInput, Conflict
 from webmill.infra.queue.base import Message
 
 RABBIT = pytest.param("rabbitmq", marks=pytest.mark.server("rabbitmq"))
+SQS = pytest.param("sqs", marks=[pytest.mark.server("aws"), pytest.mark.xdist_group("aws")])
 
 
-@pytest.fixture(params=["memory", "sqlite", RABBIT])
+@pytest.fixture(params=["memory", "sqlite", RABBIT, SQS])
 def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
     match request.param:
         case "memory":
             bench: Bench = MemoryBench()
         case "sqlite":
             bench = SqliteBench(tmp_path)
+        case "sqs":
+            bench = SqsBench(request.getfixturevalue("aws_url"))
         case _:
             bench = RabbitBench(request.getfixturevalue("amqp_url"))
     yield bench

@@ -1,0 +1,207 @@
+"""What the SQS queue writes on a message and reads from it.
+
+The body is the message's own when it is text that SQS takes, so that people can read it in Amazon's console, else
+base64. All else is in message attributes, which count as part of the message.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from webmill.errors import BadInput
+from webmill.infra.queue.base import MAX_ID, MAX_REASON, Buried, lease_expired, worded
+
+ID, ATTEMPTS, FIRST, LAST = "webmill-id", "webmill-attempts", "webmill-first-error", "webmill-last-error"
+CODING, DELAY = "webmill-coding", "webmill-delay"
+WANTED = ["webmill-.*"]
+SYSTEM = [
+    "ApproximateReceiveCount",
+    "ApproximateFirstReceiveTimestamp",
+    "SentTimestamp",
+    "SequenceNumber",
+    "DeadLetterQueueSourceArn",
+]
+RESERVE = 2 * 4 * MAX_REASON + MAX_ID + 1024  # bytes that the attributes may come to take: two errors in any script
+FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+LONGEST_DELAY = 11 * 3600.0  # a message can be invisible for twelve hours
+
+
+class Letter(msgspec.Struct, frozen=True, kw_only=True):
+    """A message on its way to one of our queues, with what has happened to it."""
+
+    id: str
+    body: bytes
+    dedup: str
+    attempts: int = 0  # made before this publication
+    first_error: str = ""
+    last_error: str = ""
+    delay: float = 0.0
+
+    def entry(self) -> dict[str, Any]:
+        body, coding = text_of(self.body)
+        told = {ID: self.id, FIRST: legal(self.first_error), LAST: legal(self.last_error), CODING: coding}
+        numbers = {ATTEMPTS: f"{self.attempts}" * bool(self.attempts), DELAY: f"{self.delay:g}" * bool(self.delay)}
+        kinds = [("String", told), ("Number", numbers)]
+        return {
+            "MessageBody": body,
+            "MessageAttributes": {
+                name: {"DataType": kind, "StringValue": value}
+                for kind, fields in kinds
+                for name, value in fields.items()
+                if value
+            },
+            "MessageGroupId": mark_of(self.id),
+            "MessageDeduplicationId": self.dedup,
+        }
+
+
+class Copy(msgspec.Struct, frozen=True, kw_only=True):
+    """A message as SQS handed it to us. One message may have been several copies, one after the other."""
+
+    receipt: str
+    id: str
+    body: bytes
+    carried: int  # attempts that earlier copies had
+    first_error: str
+    last_error: str
+    sequence: str  # tells copies of one queue apart
+    receives: int
+    sent: float
+    early: float  # seconds by which its first receipt was too early; 0: it was not
+    moved: bool  # by SQS itself, from the queue of work to the buried
+
+    @property
+    def lost(self) -> int:
+        """Hand-outs of this copy, but for the last, that ended in silence."""
+        return self.receives - 1 - bool(self.early)
+
+    @property
+    def is_early(self) -> bool:
+        return self.early > 0 and self.receives == 1
+
+    def next(self, verb: str, **changes: Any) -> Letter:
+        """Its successor. However often the same step is tried for the same copy, SQS keeps one for five minutes."""
+        dedup = mark_of(self.id, self.sequence, verb)
+        kept = Letter(id=self.id, body=self.body, dedup=dedup, first_error=self.first_error, last_error=self.last_error)
+        return msgspec.structs.replace(kept, **changes)
+
+
+def copy_of(message: Mapping[str, Any]) -> Copy:
+    """Of an answer to ReceiveMessage. Strangers may have put it there: whatever is missing has a default."""
+    attributes, system = message.get("MessageAttributes") or {}, message.get("Attributes") or {}
+    told = {name: str(value.get("StringValue", "")) for name, value in attributes.items()}
+    sent, first = number(system.get("SentTimestamp")), number(system.get("ApproximateFirstReceiveTimestamp"))
+    due = sent + 1000 * min(real(told.get(DELAY)), LONGEST_DELAY)
+    return Copy(
+        receipt=message["ReceiptHandle"],
+        id=told.get(ID) or str(message.get("MessageId", "")),
+        body=bytes_of(str(message.get("Body", "")), told.get(CODING)),
+        carried=number(told.get(ATTEMPTS)),
+        first_error=told.get(FIRST, ""),
+        last_error=told.get(LAST, ""),
+        sequence=str(system.get("SequenceNumber") or message.get("MessageId", "")),
+        receives=max(1, number(system.get("ApproximateReceiveCount"))),
+        sent=sent / 1000,
+        early=max(0.0, due - first) / 1000 if told.get(DELAY) and first else 0.0,
+        moved="DeadLetterQueueSourceArn" in system,
+    )
+
+
+def copy_of_record(record: Mapping[str, Any]) -> Copy:
+    """Of a record of the event that Lambda makes of a message: the same in another spelling."""
+    attributes = record.get("messageAttributes") or {}
+    return copy_of(
+        {
+            "ReceiptHandle": record["receiptHandle"],
+            "MessageId": record.get("messageId", ""),
+            "Body": record.get("body", ""),
+            "Attributes": record.get("attributes"),
+            "MessageAttributes": {
+                name: {"StringValue": value.get("stringValue") or ""} for name, value in attributes.items()
+            },
+        }
+    )
+
+
+def epitaph(copy: Copy, *, max_attempts: int) -> Buried:
+    attempts, last = copy.carried, copy.last_error
+    if copy.moved:  # SQS did it: no worker lived to say why
+        attempts, last = max(max_attempts, copy.carried), lease_expired(max(1, max_attempts - copy.carried))
+    return Buried(
+        id=copy.id,
+        body=copy.body,
+        reason=worded(last),
+        attempts=attempts,
+        first_error=worded(copy.first_error or last),
+        last_error=worded(last),
+        when=copy.sent,
+    )
+
+
+def check(letter: Letter, *, max_bytes: int) -> Letter:
+    """BadInput: SQS would not carry it, now or after some failures."""
+    if FORBIDDEN.search(letter.id):
+        raise BadInput(f"SQS cannot carry the id {letter.id[:80]!r}: it has control characters", reason="bad_id")
+    size = len(text_of(letter.body)[0].encode())
+    if size > max_bytes - RESERVE:
+        raise BadInput(
+            f"message {letter.id} takes {size:,} bytes in SQS, and there is room for {max_bytes - RESERVE:,}: what "
+            "is told of failures takes the rest; store the content and pass its name",
+            reason="too_large",
+        )
+    return letter
+
+
+def size_of(entry: Mapping[str, Any]) -> int:
+    """As SQS counts: the body, and names, types and values of the attributes."""
+    attributes = entry["MessageAttributes"].items()
+    parts = [entry["MessageBody"]]
+    parts += [part for name, value in attributes for part in (name, value["DataType"], value["StringValue"])]
+    return sum(len(part.encode()) for part in parts)
+
+
+def mark_of(*parts: str) -> str:
+    """What groups and deduplicates: 128 characters of ASCII are allowed, and ids are longer and in any script."""
+    return hashlib.sha256("\0".join(parts).encode(errors="surrogatepass")).hexdigest()
+
+
+def text_of(body: bytes) -> tuple[str, str]:
+    try:
+        text = body.decode()
+        if text and not FORBIDDEN.search(text):
+            return text, ""
+    except UnicodeDecodeError:
+        pass
+    return b64encode(body).decode() or "=", "base64"  # SQS takes no empty body
+
+
+def bytes_of(text: str, coding: str | None) -> bytes:
+    if coding != "base64":
+        return text.encode(errors="surrogatepass")
+    try:
+        return b64decode(text.removeprefix("="), validate=True)
+    except ValueError:
+        return text.encode(errors="surrogatepass")  # a stranger's
+
+
+def legal(text: str) -> str:
+    return FORBIDDEN.sub("\ufffd", text)
+
+
+def number(value: object) -> int:
+    text = str(value or "")
+    return int(text) if text.isdecimal() and len(text) < 20 else 0
+
+
+def real(value: object) -> float:
+    try:
+        seconds = float(str(value or 0))
+    except ValueError:
+        return 0.0
+    return seconds if 0 < seconds < float("inf") else 0.0

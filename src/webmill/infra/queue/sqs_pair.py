@@ -1,0 +1,139 @@
+"""The two SQS queues that are one of ours: made when they are not there, and checked when they are."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from typing import Any
+
+import msgspec
+
+from webmill.errors import Misconfigured
+from webmill.infra.queue.sqs_desk import code_of, seconds
+from webmill.infra.sinks.aws import Address, errors
+from webmill.infra.sinks.sqs import MAX_BYTES
+
+log = logging.getLogger(__name__)
+
+ALLOWED = range(64 << 10, (1 << 20) + 1)  # bytes of a message
+NAME = re.compile(r"[A-Za-z0-9_-]{1,68}\.fifo")
+RETENTION = 14 * 24 * 3600  # seconds; the longest there is
+# Receipts beyond our own limit after which SQS itself moves a message: one may have been too early, and at the next
+# one of us buries it with a reason. SQS only does it when nobody lives long enough for that.
+SLACK = 2
+MOST_RECEIVES = 1000
+FIFO = {
+    "FifoQueue": "true",
+    "DeduplicationScope": "messageGroup",
+    "FifoThroughputLimit": "perMessageGroupId",
+    "MessageRetentionPeriod": str(RETENTION),
+}
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """URLs of the queue of work and of the queue of the buried; the longest message both take."""
+
+    work: str
+    grave: str
+    max_bytes: int
+
+
+def find_or_make(client: Any, address: Address, *, max_attempts: int, lease: float) -> Pair:
+    if not NAME.fullmatch(address.name):
+        raise Misconfigured(
+            f"{address}: the name of a queue is letters, digits, - and _, at most 68, and ends in .fifo: "
+            "a standard queue of SQS cannot keep the promises"
+        )
+    max_bytes = address.max_bytes or MAX_BYTES
+    if max_bytes not in ALLOWED:
+        raise Misconfigured(f"{address}: max_bytes is {ALLOWED[0]} to {ALLOWED[-1]}")
+    url = find(client, address, address.name)
+    if not url:
+        with errors(address):
+            url = make(client, address.name, max_attempts=max_attempts, lease=lease)
+    with errors(address):
+        attributes = attributes_of(client, url)
+    grave_name = check_work(address, attributes, max_attempts=max_attempts, max_bytes=max_bytes)
+    grave = find(client, address, grave_name)
+    if not grave:
+        raise Misconfigured(f"{address} names {grave_name} as its dead-letter queue, which is not there: make it")
+    with errors(address):
+        attributes = attributes_of(client, grave)
+    check_grave(address, grave_name, attributes, max_bytes=max_bytes)
+    return Pair(url, grave, max_bytes)
+
+
+def find(client: Any, address: Address, name: str) -> str | None:
+    try:
+        with errors(address):
+            url: str = client.get_queue_url(QueueName=name)["QueueUrl"]
+    except Misconfigured as error:
+        code = code_of(error).lower()
+        if "nonexistentqueue" in code or "queuedoesnotexist" in code:
+            return None
+        raise
+    return url
+
+
+def make(client: Any, name: str, *, max_attempts: int, lease: float) -> str:
+    grave_name = f"{name.removesuffix('.fifo')}-buried.fifo"
+    grave = client.create_queue(QueueName=grave_name, Attributes=FIFO)["QueueUrl"]
+    policy = {
+        "deadLetterTargetArn": attributes_of(client, grave)["QueueArn"],
+        "maxReceiveCount": least_receives(max_attempts),
+    }
+    attributes = {**FIFO, "VisibilityTimeout": str(seconds(lease)), "RedrivePolicy": json.dumps(policy)}
+    url: str = client.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
+    return url
+
+
+def attributes_of(client: Any, url: str) -> dict[str, str]:
+    answer: dict[str, str] = client.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+    return answer
+
+
+def check_work(address: Address, attributes: dict[str, str], *, max_attempts: int, max_bytes: int) -> str:
+    """The name of its dead-letter queue."""
+    check_each(str(address), attributes, max_bytes=max_bytes)
+    try:
+        policy = json.loads(attributes.get("RedrivePolicy") or "{}")
+        grave, receives = str(policy["deadLetterTargetArn"]).rpartition(":")[2], int(policy["maxReceiveCount"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise Misconfigured(
+            f"{address} has no dead-letter queue, so what kills its workers would come back for ever: set its redrive "
+            f"policy (maxReceiveCount {least_receives(max_attempts)}), or name a queue that is not there: it is made"
+        ) from error
+    if receives < least_receives(max_attempts):
+        raise Misconfigured(
+            f"{address} gives a message up after {receives} receipts, before {max_attempts} attempts are made and "
+            f"told of: set its maxReceiveCount to {least_receives(max_attempts)} or more, or ask for fewer attempts"
+        )
+    return grave
+
+
+def check_grave(address: Address, name: str, attributes: dict[str, str], *, max_bytes: int) -> None:
+    what = f"{name}, the dead-letter queue of {address},"
+    check_each(what, attributes, max_bytes=max_bytes)
+    if attributes.get("RedrivePolicy"):
+        raise Misconfigured(f"{what} has a dead-letter queue itself, and would lose what is looked at: remove that")
+
+
+def check_each(what: str, attributes: dict[str, str], *, max_bytes: int) -> None:
+    if attributes.get("FifoQueue") != "true":
+        raise Misconfigured(f"{what} is no FIFO queue")
+    limit = int(attributes.get("MaximumMessageSize", max_bytes))
+    if limit < max_bytes:
+        raise Misconfigured(
+            f"{what} takes messages of {limit:,} bytes: raise its MaximumMessageSize to {max_bytes:,}, or add "
+            f"max_bytes={limit} to the address"
+        )
+    if int(attributes.get("MessageRetentionPeriod", RETENTION)) < RETENTION:
+        log.warning(
+            "SQS will forget messages of this queue early: set its MessageRetentionPeriod to 14 days",
+            extra={"queue": what, "seconds": attributes["MessageRetentionPeriod"]},
+        )
+
+
+def least_receives(max_attempts: int) -> int:
+    return min(MOST_RECEIVES, max_attempts + SLACK)
