@@ -1,7 +1,7 @@
 """Settings to live parts: the only file that names backends. Each is imported when it is chosen.
 
 storage    a path · file:PATH · memory: · http(s)://… (reading) · s3://BUCKET/PREFIX?endpoint=…
-queue      sqlite:FILE · memory: · amqp(s)://…
+queue      sqlite:FILE · memory: · amqp(s)://… · sqs://NAME.fifo?region=…
 stream     sqs://QUEUE?region=… · kinesis://STREAM?region=… (writing)
 frontier   files and SQLite in the collection
 executor   pool · inline · ray:auto · ray://HOST:PORT
@@ -150,7 +150,11 @@ def open_queue(settings: QueueSettings, *, name: str, folder: Path) -> Queue:
         except ValueError as error:
             raise Misconfigured(f"no address of a queue ({error}): write amqp://USER:PASSWORD@HOST:PORT/") from error
         return RabbitQueue(settings.url, name=name, max_attempts=settings.attempts)
-    raise Misconfigured(f"unknown queue {settings.url}: use sqlite:FILE, amqp://… or memory:")
+    if scheme == "sqs":  # the address names the queue itself
+        from webmill.infra.queue.sqs import SqsQueue
+
+        return SqsQueue(settings.url, max_attempts=settings.attempts, lease=settings.lease)
+    raise Misconfigured(f"unknown queue {scheme}: use sqlite:FILE, amqp://…, sqs://NAME.fifo or memory:")
 
 
 def open_stream(url: str, id_of: Callable[[object], str]) -> Sink:
