@@ -7,6 +7,7 @@ from itertools import groupby
 
 from webmill.testing.exchange import Site
 from webmill.testing.features import (
+    boards,
     bombs,
     changes,
     charsets,
@@ -37,6 +38,7 @@ _SHELVES = (
     endless,
     framing,
     bombs,
+    boards,
 )
 
 
