@@ -22,8 +22,10 @@ from webmill.config import Http as HttpSettings
 from webmill.config import Queue as QueueSettings
 from webmill.crawl.frontier.base import Frontier
 from webmill.errors import Misconfigured
+from webmill.flows.crawl.gates import GateBook
 from webmill.flows.crawl.mail import Box
 from webmill.flows.crawl.options import Backends
+from webmill.flows.crawl.quota import Quota
 from webmill.infra.executor.base import Executor
 from webmill.infra.queue.base import Queue
 from webmill.infra.retry import Policy
@@ -189,8 +191,8 @@ def open_executor(settings: ExecutorSettings) -> Executor:
 
 
 def crawl_backends() -> Backends:
-    """What the processes of a crawl open for themselves."""
-    return Backends(frontier=open_local_frontier, box=open_letter_box)
+    """What the processes of a crawl on one machine open for themselves."""
+    return Backends(frontier=open_local_frontier, box=open_letter_box, gates=open_gates, quota=open_quota)
 
 
 def open_local_frontier(folder: Path) -> Frontier:
@@ -200,9 +202,21 @@ def open_local_frontier(folder: Path) -> Frontier:
 
 
 def open_letter_box(file: Path) -> Box:
-    from webmill.infra.queue.sqlite import SqliteQueue
+    from webmill.flows.crawl.sqlite_box import SqliteBox
 
-    return SqliteQueue(file, max_attempts=1_000_000)  # a letter is never given up: it is links, not work
+    return SqliteBox(file)
+
+
+def open_gates(file: Path) -> GateBook:
+    from webmill.flows.crawl.gates import Gates
+
+    return Gates(file)
+
+
+def open_quota(file: Path, limit: int | None) -> Quota:
+    from webmill.flows.crawl.quota import SqliteQuota
+
+    return SqliteQuota(file, limit=limit)
 
 
 def scheme_of(url: str) -> tuple[str, str]:

@@ -44,6 +44,10 @@ class SteadyClock:
     def __call__(self) -> float:
         return self._offset + self._since_boot()
 
+    def catch_up(self, now: float) -> None:
+        """A clock that is shared with others says so: it is never behind that."""
+        self._offset = max(self._offset, now - self._since_boot())
+
     def anchor(self) -> Anchor:
         since_boot = self._since_boot()
         return Anchor(self._offset + since_boot, since_boot, self._boot)

@@ -11,7 +11,7 @@ from webmill.flows.crawl.gates import Booking, Gates, Kept
 from webmill.flows.crawl.mail import LINKS, Mail
 from webmill.flows.crawl.page import conditions, is_html, original_of, redirected
 from webmill.flows.crawl.payloads import Payloads
-from webmill.flows.crawl.quota import Quota
+from webmill.flows.crawl.quota import SqliteQuota
 from webmill.flows.crawl.snapshot import SLOWEST, Hosts, Snapshot, added
 from webmill.formats.warc_records import Original
 from webmill.infra.clock import Anchor
@@ -101,15 +101,15 @@ def test_the_first_record_of_a_payload_stays(tmp_path: Path) -> None:
 
 
 def test_a_quota_counts_over_restarts(tmp_path: Path) -> None:
-    quota = Quota(tmp_path / "quota.sqlite", limit=5)
+    quota = SqliteQuota(tmp_path / "quota.sqlite", limit=5)
     quota.count(Counter({"a.test": 3, "b.test": 1}))
     quota.close()
-    quota = Quota(tmp_path / "quota.sqlite", limit=5)
+    quota = SqliteQuota(tmp_path / "quota.sqlite", limit=5)
     quota.count(Counter({"a.test": 4}))
-    assert (quota.left("a.test"), quota.left("b.test"), quota.left("c.test")) == (0, 4, 5)
+    assert quota.left(["a.test", "b.test", "c.test"]) == {"a.test": 0, "b.test": 4, "c.test": 5}
     quota.close()
-    with_none = Quota(tmp_path / "quota.sqlite", limit=None)
-    assert with_none.left("a.test") is None
+    with_none = SqliteQuota(tmp_path / "quota.sqlite", limit=None)
+    assert with_none.left(["a.test"]) is None
     with_none.close()
 
 

@@ -27,12 +27,10 @@ from webmill.crawl.traps import TrapRules
 from webmill.errors import Conflict, WebmillError
 from webmill.flows.crawl.asking import Asker
 from webmill.flows.crawl.desk import Desk
-from webmill.flows.crawl.gates import Gates
 from webmill.flows.crawl.mail import Mail
 from webmill.flows.crawl.options import AGENT, Options
 from webmill.flows.crawl.page import Reader
 from webmill.flows.crawl.payloads import Payloads
-from webmill.flows.crawl.quota import Quota
 from webmill.flows.crawl.robots import RobotsKeeper
 from webmill.flows.crawl.robots_asking import RobotsAsking
 from webmill.flows.crawl.shard import Shard
@@ -96,7 +94,7 @@ def open_desk(options: Options, shard: int, shards: int, parts: ExitStack) -> De
     atomic.make_folder(folder)
     frontier = open_frontier(options, folder)
     parts.callback(frontier.close)
-    gates = Gates(options.gates)
+    gates = options.backends.gates(options.gates)
     parts.callback(gates.close)
     note = frontier.notes().get("clock")
     clock = gates.clock(msgspec.json.decode(note, type=Anchor) if note else None)
@@ -105,12 +103,12 @@ def open_desk(options: Options, shard: int, shards: int, parts: ExitStack) -> De
     parts.callback(mail.close)
     payloads = Payloads(folder / "payloads.sqlite")
     parts.callback(payloads.close)
-    quota = Quota(folder / "quota.sqlite", limit=options.limits.pages_per_domain)
+    quota = options.backends.quota(folder / "quota.sqlite", options.limits.pages_per_domain)
     parts.callback(quota.close)
     writer = WarcWriter(
         options.collection,
         segment=options.segment,
-        stem=f"{shard:02d}",
+        stem=f"{options.node}-{shard:02d}" if options.node else f"{shard:02d}",
         software=Software(operator=options.operator, hostname=socket.gethostname()),
         max_bytes=options.file_bytes,
         now=lambda: datetime.fromtimestamp(clock(), UTC),

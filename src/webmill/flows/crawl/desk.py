@@ -7,9 +7,11 @@ before the request is sent. What was done and not settled is done again.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
+from pathlib import Path
 
 import msgspec
 
@@ -29,10 +31,11 @@ from webmill.crawl.frontier.base import (
     Visit,
     domain_of,
 )
-from webmill.errors import WebmillError
-from webmill.flows.crawl.gates import Booking, Gates, Kept
+from webmill.errors import Conflict, Unavailable, WebmillError
+from webmill.flows.crawl.gates import Booking, GateBook, Kept
 from webmill.flows.crawl.mail import Mail
 from webmill.flows.crawl.options import Manners
+from webmill.flows.crawl.orders import BackUp, Compact, Exclude, Include, Order
 from webmill.flows.crawl.payloads import LEAST, Payload, Payloads
 from webmill.flows.crawl.quota import Quota
 from webmill.formats import digest
@@ -40,6 +43,8 @@ from webmill.formats.http.head import end_of_head
 from webmill.formats.warc_records import Original
 from webmill.infra.clock import SteadyClock
 from webmill.model import Link
+
+log = logging.getLogger(__name__)
 
 LEASE = 6 * 3600.0  # a frontier has one owner at a time, who ends the leases of the one before: it need not be short
 EXTEND_EVERY = 60.0
@@ -82,6 +87,7 @@ class Batch(msgspec.Struct, kw_only=True):
     is_durable: bool = False
     is_counted: bool = False
     committed: Committed | None = None
+    obeyed: int = 0  # orders
     claimed: list[Turn] | None = None
 
 
@@ -96,6 +102,7 @@ class Reply(msgspec.Struct, kw_only=True):
     stats: Stats | None = None  # now and then
     wake: float | None = None  # when the next domain may be asked; None: nothing waits
     mail_is_empty: bool = True
+    complaint: str = ""  # why the last order that failed did
 
 
 class Desk:
@@ -103,7 +110,7 @@ class Desk:
         self,
         *,
         frontier: Frontier,
-        gates: Gates,
+        gates: GateBook,
         writer: WarcWriter,
         payloads: Payloads,
         quota: Quota,
@@ -120,6 +127,7 @@ class Desk:
         self.claims_revisits = revisits
         self._extended = clock()
         self._counted = 0.0
+        self._complaint = ""
 
     def work_off(self, batch: Batch) -> Reply:
         reply = Reply()
@@ -127,6 +135,8 @@ class Desk:
         self._archive(batch)
         reply.revisits = batch.revisits
         self._commit(batch, reply)
+        self._obey(batch)
+        reply.complaint = self._complaint
         self.mail.settle()
         self._extend(batch.tokens, reply)
         if batch.claimed is None:
@@ -220,6 +230,25 @@ class Desk:
             if result.token not in committed.lost
         )
 
+    def _obey(self, batch: Batch) -> None:
+        """One that fails is dropped with its reason: it would fail again, and all else behind it."""
+        for order in self.mail.orders()[batch.obeyed :]:
+            try:
+                obey(order, self.frontier)
+            except Conflict:
+                raise
+            except Unavailable as error:
+                if not isinstance(order, BackUp):  # nothing wrong with the order
+                    raise
+                self._complain(order, error)
+            except Exception as error:  # noqa: BLE001 - it is logged, told and never tried again
+                self._complain(order, error)
+            batch.obeyed += 1
+
+    def _complain(self, order: Order, error: Exception) -> None:
+        log.exception("an order failed", extra={"order": str(order)})
+        self._complaint = f"{type(order).__name__}: {error}"[:500]
+
     def _open_gates(self, batch: Batch) -> dict[int, float]:
         """First come, first served: those who must wait, and until when."""
         if batch.waits is None:
@@ -249,10 +278,13 @@ class Desk:
 
     def _within_quota(self, turns: list[Turn], reply: Reply) -> list[Turn]:
         """The turns without what their domains may not give; that is settled when they have given all they may."""
+        allowed = self.quota.left(turn.domain for turn in turns)
+        if allowed is None:
+            return turns
         kept = []
         for turn in turns:
-            left = self.quota.left(turn.domain)
-            if left is None or left >= len(turn.items):
+            left = allowed[turn.domain]
+            if left >= len(turn.items):
                 kept.append(turn)
                 continue
             over = (Unused(item.url) if left else self._over(item) for item in turn.items[left:])
@@ -267,6 +299,18 @@ class Desk:
     def _over(self, item: Item) -> Done:
         visit = Visit(url=item.url, time=self.clock(), error="max_pages_per_domain", depth=item.depth)
         return Done(visit, is_page=False)
+
+
+def obey(order: Order, frontier: Frontier) -> None:
+    match order:
+        case Exclude(domains):
+            frontier.exclude(domains)
+        case Include(domains):
+            frontier.include(domains)
+        case Compact():
+            frontier.compact()
+        case BackUp(folder):
+            frontier.back_up(Path(folder))
 
 
 def shard_of(url: str, shards: int) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -52,13 +53,43 @@ class Kept(msgspec.Struct, frozen=True):
     until: float
 
 
+class GateBook(Protocol):
+    def clock(self, own: Anchor | None) -> SteadyClock:
+        """The same for all processes, and not behind `own`, where one of them has been."""
+        ...
+
+    def book(self, bookings: Mapping[int, Booking], *, now: float, longest: float) -> dict[int, float]:
+        """Those that are refused, and when to try again. First come, first served; of one batch too.
+
+        A time beyond `longest`, all that we would ever set ourselves, is one that a clock has left behind.
+        """
+        ...
+
+    def correct(self, kept: Iterable[Mapping[str, Kept]], *, clock: SteadyClock) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Lines:
+    """Thousands of names may share an address: they come again one by one, not all when it is free."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, float] = {}  # when the last one that was refused comes again
+
+    def line_up(self, key: str, expected: float, wait: float, now: float) -> float:
+        if len(self._last) > LINES:
+            self._last = {key: time for key, time in self._last.items() if time > now}
+        soonest = expected if expected > now else now + wait
+        self._last[key] = max(soonest, self._last.get(key, 0.0) + wait)
+        return self._last[key]
+
+
 class Gates:
     def __init__(self, path: Path) -> None:
         self._database = Database(path, schema=SCHEMA)
-        self._last_in_line: dict[str, float] = {}  # when the last one that was refused comes again
+        self._lines = Lines()
 
     def clock(self, own: Anchor | None) -> SteadyClock:
-        """The same for all processes, and not behind `own`, where one of them has been."""
         with self._database.write() as run:
             rows = run("SELECT anchor FROM clock")
             stored = msgspec.json.decode(rows[0][0], type=Anchor) if rows else None
@@ -70,28 +101,18 @@ class Gates:
         return clock
 
     def book(self, bookings: Mapping[int, Booking], *, now: float, longest: float) -> dict[int, float]:
-        """Those that are refused, and when to try again. First come, first served; of one batch too."""
         waits: dict[int, float] = {}
         with self._database.write() as run:
             for number, booking in bookings.items():
                 found = {key: _gate(run, key) for key in booking.waits}
-                # A time beyond all that we would ever set ourselves is one that a clock has left behind.
                 taken = {key: expected for key, (until, expected) in found.items() if now < until <= now + longest}
                 if taken:
-                    times = [self._line_up(key, expected, booking.waits[key], now) for key, expected in taken.items()]
-                    waits[number] = max(times)
+                    line_up = self._lines.line_up
+                    waits[number] = max(line_up(key, time, booking.waits[key], now) for key, time in taken.items())
                 else:
                     for key, wait in booking.waits.items():
                         run(PUT, (key, booking.until(key), booking.now + wait))
         return waits
-
-    def _line_up(self, key: str, expected: float, wait: float, now: float) -> float:
-        """Thousands of names may share an address: they come again one by one, not all when it is free."""
-        if len(self._last_in_line) > LINES:
-            self._last_in_line = {key: time for key, time in self._last_in_line.items() if time > now}
-        soonest = expected if expected > now else now + wait
-        self._last_in_line[key] = max(soonest, self._last_in_line.get(key, 0.0) + wait)
-        return self._last_in_line[key]
 
     def correct(self, kept: Iterable[Mapping[str, Kept]], *, clock: SteadyClock) -> None:
         with self._database.write() as run:

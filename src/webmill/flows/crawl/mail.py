@@ -1,28 +1,44 @@
-"""Links from one shard of a crawl to another: durable batches through a queue that each shard has as its letter box."""
+"""Links and orders for a shard of a crawl: durable letters in a box that each shard has."""
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
-from webmill.errors import BadInput, Conflict
-from webmill.infra.queue.base import Delivery, Message, Queue
+from webmill.errors import BadInput
+from webmill.flows.crawl.orders import Order
 from webmill.model import Link
 
 AT_ONCE = 16  # letters taken in one go
 LINKS = 5_000  # in one letter: 10 MB where each is as long as may be
 
-_decode = msgspec.msgpack.Decoder(list[Link]).decode
+_decode: Callable[[bytes], list[Link] | Order] = msgspec.msgpack.Decoder(list[Link] | Order).decode
 
 
-class Box(Queue, Protocol):
-    def end_leases(self) -> None:
-        """For its owner, who knows that no earlier one lives: what they held is to be had again."""
+class Letter(msgspec.Struct, frozen=True):
+    id: str
+    body: bytes
+
+
+class Box(Protocol):
+    """Anyone may post; its shard's owner takes. A letter is there until it is dropped, whoever has taken it."""
+
+    def post(self, letters: Sequence[bytes]) -> None:
+        """Durable on return."""
         ...
+
+    def take(self, count: int) -> list[Letter]:
+        """The oldest. Only for the owner, who drops them before he takes again."""
+        ...
+
+    def drop(self, letters: Sequence[Letter]) -> None: ...
+
+    def is_empty(self) -> bool: ...
+
+    def close(self) -> None: ...
 
 
 class Mail:
@@ -35,11 +51,9 @@ class Mail:
     def __init__(self, boxes: Sequence[Path], own: int, *, open_box: Callable[[Path], Box]) -> None:
         self._boxes = boxes
         self._open = open_box
-        self._others: dict[int, Queue] = {}
+        self._others: dict[int, Box] = {}
         self._box = open_box(boxes[own])
-        self._box.end_leases()
-        self._letters = self._box.consume(prefetch=AT_ONCE)
-        self._held: list[tuple[Delivery, list[Link]]] = []
+        self._held: list[tuple[Letter, list[Link] | Order]] = []
 
     def send(self, shard: int, links: Sequence[Link]) -> None:
         if shard not in self._others:
@@ -48,35 +62,39 @@ class Mail:
 
     def receive(self) -> list[Link]:
         """The links of all letters that are not settled yet."""
-        while len(self._held) < AT_ONCE and (letter := self._letters.receive(timeout=0)):
-            self._held.append((letter, _read(letter)))
-        return [link for _, links in self._held for link in links]
+        if not self._held:
+            self._held = [(letter, _read(letter)) for letter in self._box.take(AT_ONCE)]
+        return [link for _, content in self._held if isinstance(content, list) for link in content]
+
+    def orders(self) -> list[Order]:
+        """Those that came with what was received."""
+        return [content for _, content in self._held if not isinstance(content, list)]
 
     def settle(self) -> None:
-        for letter, _ in self._held:
-            try:
-                letter.ack()
-            except Conflict:  # held for too long: it comes again
-                pass
-        self._held.clear()
+        if self._held:
+            self._box.drop([letter for letter, _ in self._held])
+            self._held = []
 
     def is_empty(self) -> bool:
-        stats = self._box.stats()
-        return not (stats.ready or stats.leased or stats.delayed or self._held)
+        return not self._held and self._box.is_empty()
 
     def close(self) -> None:
-        self._letters.close()
-        for queue in (self._box, *self._others.values()):
-            queue.close()
+        for box in (self._box, *self._others.values()):
+            box.close()
 
 
-def post(box: Queue, links: Sequence[Link]) -> None:
+def post(box: Box, links: Sequence[Link]) -> None:
     """Links as letters in a box."""
     letters = (links[start : start + LINKS] for start in range(0, len(links), LINKS))
-    box.publish(Message(uuid.uuid4().hex, msgspec.msgpack.encode(letter)) for letter in letters)
+    box.post([msgspec.msgpack.encode(letter) for letter in letters])
 
 
-def _read(letter: Delivery) -> list[Link]:
+def post_order(box: Box, order: Order) -> None:
+    """It is done by the shard's owner, after all that was posted before it."""
+    box.post([msgspec.msgpack.encode(order)])
+
+
+def _read(letter: Letter) -> list[Link] | Order:
     try:
         return _decode(letter.body)
     except msgspec.MsgspecError as error:  # tampered with: another webmill's file has another schema

@@ -10,7 +10,9 @@ import msgspec
 
 from webmill.collection import Collection
 from webmill.crawl.frontier.base import Frontier
+from webmill.flows.crawl.gates import GateBook
 from webmill.flows.crawl.mail import Box
+from webmill.flows.crawl.quota import Quota
 
 AGENT = "webmill"  # the name that robots.txt files know us by
 
@@ -81,6 +83,8 @@ class Backends(msgspec.Struct, frozen=True):
 
     frontier: Callable[[Path], Frontier]
     box: Callable[[Path], Box]
+    gates: Callable[[Path], GateBook]
+    quota: Callable[[Path, int | None], Quota]
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +103,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     languages: bool = True  # detect them for the metadata records
     verbosity: int = 0
     log_format: str = "text"
+    node: str = ""  # of many: in the names of its files
 
     @property
     def folder(self) -> Path:

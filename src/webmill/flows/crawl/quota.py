@@ -6,7 +6,9 @@ Counted before the frontier settles the pages: a kill in between counts too many
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Protocol
 
 from webmill.infra.sqlite import Database, Schema
 
@@ -16,17 +18,27 @@ SCHEMA = Schema(
 )
 
 
-class Quota:
+class Quota(Protocol):
+    def left(self, domains: Iterable[str]) -> dict[str, int] | None:
+        """How many pages each may still give; None: any number."""
+        ...
+
+    def count(self, pages: Counter[str]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class SqliteQuota:
     def __init__(self, path: Path, *, limit: int | None) -> None:
         self.limit = limit
         self._database = Database(path, schema=SCHEMA)
 
-    def left(self, domain: str) -> int | None:
-        """How many pages it may still give; None: any number."""
+    def left(self, domains: Iterable[str]) -> dict[str, int] | None:
         if self.limit is None:
             return None
-        rows = self._database.read("SELECT pages FROM domain WHERE name = ?", (domain,))
-        return max(0, self.limit - (rows[0][0] if rows else 0))
+        find = "SELECT pages FROM domain WHERE name = ?"
+        given = {domain: self._database.read(find, (domain,)) for domain in domains}
+        return {domain: max(0, self.limit - (rows[0][0] if rows else 0)) for domain, rows in given.items()}
 
     def count(self, pages: Counter[str]) -> None:
         with self._database.write_relaxed() as run:

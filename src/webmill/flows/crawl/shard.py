@@ -11,7 +11,7 @@ from itertools import count
 
 import msgspec
 
-from webmill.crawl.frontier.base import Item, Turn
+from webmill.crawl.frontier.base import Item, Turn, Unused
 from webmill.errors import Unavailable
 from webmill.flows.crawl.desk import Batch, Desk, Reply, Result
 from webmill.flows.crawl.gates import Booking, Kept
@@ -96,6 +96,8 @@ class Shard:
         is_busy = self._turns or self._batch.results or reply.wake is not None or not reply.mail_is_empty
         self.snapshot.is_idle = not is_busy
         self.snapshot.is_hungry = reply.wake is not None and reply.wake <= self._clock()
+        self.snapshot.queue_age = max(0.0, self._clock() - reply.wake) if reply.wake is not None else 0.0
+        self.snapshot.complaint = reply.complaint
         self.snapshot.probe = probe
         self._tell_now_and_then()
 
@@ -173,6 +175,9 @@ class Shard:
     async def _visited(self, turn: Turn, item: Item) -> Result:
         try:
             return await self.visitor.visit(turn, item)
+        except Unavailable as error:  # the frontier could not be asked: the desk says so
+            log.warning("a visit waits", extra={"url": item.url, "why": str(error)})
+            return Result(token=turn.token, outcome=Unused(item.url), next=self._clock())
         except Exception as error:
             log.exception("a visit failed", extra={"url": item.url})
             return self.visitor.broken(turn, item, error)

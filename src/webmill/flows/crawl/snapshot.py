@@ -38,6 +38,8 @@ class Snapshot(msgspec.Struct, kw_only=True):
     is_hungry: bool = False  # a domain may be asked now, and is not
     work: int = 0  # grows with whatever is done: two equal ones mean that nothing was
     trouble: str = ""  # why nothing is written at the moment
+    complaint: str = ""  # why the last order that failed did
+    queue_age: float = 0.0  # seconds that a domain waits which may be asked: the longest
     probe: int = 0  # the last one that it answers
 
 
@@ -74,11 +76,15 @@ def added(snapshots: Iterable[Snapshot]) -> Snapshot:
         total.slowest += one.slowest
         total.is_idle &= one.is_idle
         total.trouble = total.trouble or one.trouble
+        total.complaint = total.complaint or one.complaint
+        total.queue_age = max(total.queue_age, one.queue_age)
     total.errors, total.refused, total.statuses = dict(errors), dict(refused), dict(statuses)
     total.slowest = sorted(total.slowest, key=lambda pair: -pair[1])[:SLOWEST]
     return total
 
 
 _SUMS = [
-    field.name for field in msgspec.structs.fields(Snapshot) if field.type in (int, float) and field.name != "shard"
+    field.name
+    for field in msgspec.structs.fields(Snapshot)
+    if field.type in (int, float) and field.name not in ("shard", "queue_age")
 ]

@@ -14,13 +14,12 @@ from webmill.archive.segment import write_paths
 from webmill.errors import Misconfigured
 from webmill.flows.crawl.crew import Crew, End
 from webmill.flows.crawl.desk import shard_of
-from webmill.flows.crawl.mail import post
+from webmill.flows.crawl.mail import Box, post
 from webmill.flows.crawl.options import Options
 from webmill.flows.crawl.snapshot import Snapshot
 from webmill.flows.crawl.status import StatusFile
 from webmill.infra import atomic
 from webmill.infra.lock import exclusive
-from webmill.infra.queue.base import Queue
 from webmill.model import Link
 
 SHARDS = 256  # at most
@@ -110,7 +109,7 @@ def hand_out(options: Options, seeds: Iterable[str], shards: int) -> int:
     new: list[str] = []
     count = 0
     with ExitStack() as opened:
-        boxes: dict[int, Queue] = {}
+        boxes: dict[int, Box] = {}
         waiting: dict[int, list[Link]] = {}
         for url in seeds:
             count += 1

@@ -1,0 +1,1 @@
+return string.format('%.6f', crawl_time(ARGV[1], ARGV[2]))
