@@ -213,7 +213,8 @@ def main() -> None:
             crew.stop()
 
     signal.signal(signal.SIGTERM, stop)
-    report = crawl(Path(sys.argv[1]), msgspec.json.decode(sys.argv[2], type=Setup), hired=crews.append)
+    root, setup = Path(sys.argv[1]), msgspec.json.decode(sys.argv[2], type=Setup)
+    report = crawl_here(root, setup) if "here" in sys.argv[3:] else crawl(root, setup, hired=crews.append)
     print(json.dumps({"end": report.end, "pages": report.total.pages, "errors": report.total.errors}))
 
 
