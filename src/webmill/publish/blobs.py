@@ -31,6 +31,10 @@ class Tally(msgspec.Struct):
     present: int = 0
     repaired: int = 0
 
+    def add(self, other: Tally) -> None:
+        for name in self.__struct_fields__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
 
 def canonical(content: Json) -> bytes:
     try:

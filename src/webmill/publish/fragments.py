@@ -2,7 +2,8 @@
 
 A run is complete when every planned job has a fragment, or when its deadline is over; an empty queue says nothing.
 The first fragment of a job is the one that counts: a job that is delivered twice, a worker that was paused, a result
-that comes late change nothing.
+that comes late change nothing. A job that was given up has its reason in a place of its own, so that nobody waits for
+it; should it be done after all before the run is put together, its fragment counts.
 
     leases.take(storage, run)                              # orchestrator: before the first blob is put
     write_plan(storage, Plan(run=run, jobs=…, …))
@@ -17,16 +18,22 @@ that comes late change nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 
 import msgspec
 
-from webmill.errors import BadInput, Conflict, NotFound
+from webmill.errors import BadInput, Conflict, NotFound, Unavailable
 from webmill.infra.storage.base import Absent, Readable, Storage
+from webmill.publish.blobs import Tally
 from webmill.publish.nouns import Item, Problem, decode, encode
 from webmill.publish.places import RUNS, check_run, sha256
 from webmill.publish.snapshot import Publication
+
+NOTES = "meta/notes.json"
+_FEW = 20  # problems that are told to whoever waits; all are in `aux/errors.json`
+_FRAGMENTS, _GIVEN_UP = "fragments", "given-up"
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -36,6 +43,18 @@ class Job(msgspec.Struct, frozen=True):
 
     id: str
     source: str
+
+
+class Note(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the next reading of an item wants to know of this one (`NOTES`). No part of it: it may change any time.
+
+    It is about the content of this hash. `row` and `checked` are the reader's own.
+    """
+
+    id: str
+    hash: str
+    row: str = ""
+    checked: float = 0.0
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,11 +72,36 @@ class Fragment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     problems: tuple[Problem, ...] = ()
     kept: tuple[str, ...] = ()
     failed: bool = False
+    notes: tuple[Note, ...] = ()
+    blobs: Tally = msgspec.field(default_factory=Tally)
+    counts: dict[str, int] = {}
+
+
+class Gleaned(msgspec.Struct):
+    """What the fragments of a run told beside their items: sources that are missing or failed, the first problems,
+    the notes of each source.
+    """
+
+    missing: list[str] = []
+    failed: list[str] = []
+    problems: list[Problem] = []
+    notes: dict[str, tuple[Note, ...]] = {}
+    blobs: Tally = msgspec.field(default_factory=Tally)
+    counts: Counter[str] = msgspec.field(default_factory=Counter)
+
+    def add(self, job: Job, fragment: Fragment) -> None:
+        self.notes[job.source] = fragment.notes
+        self.counts.update(fragment.counts)
+        self.blobs.add(fragment.blobs)
+        self.problems += fragment.problems[: _FEW - len(self.problems)]
+        if fragment.failed:
+            self.failed.append(job.source)
 
 
 class Progress(msgspec.Struct, frozen=True):
     planned: int
     missing: tuple[Job, ...]
+    given_up: int = 0
 
     @property
     def is_complete(self) -> bool:
@@ -79,67 +123,106 @@ def read_plan(storage: Readable, run: str) -> Plan:
 def hand_in(storage: Storage, run: str, fragment: Fragment) -> bool:
     """Whether it counts: not when another one of this job was first. Its blobs have been put (and settled)."""
     try:
-        _create(storage, _fragment_key(run, fragment.job), encode(fragment))
+        _create(storage, _key(run, _FRAGMENTS, fragment.job), encode(fragment))
     except Conflict:
         return False
     return True
 
 
+def give_up(storage: Storage, run: str, fragment: Fragment) -> None:
+    """Nobody waits for this job any longer. The first reason stays."""
+    try:
+        _create(storage, _key(run, _GIVEN_UP, fragment.job), encode(fragment))
+    except Conflict:
+        pass
+
+
 def progress(storage: Storage, plan: Plan) -> Progress:
-    there = {stat.key for stat in storage.list(_fragments_of(plan.run))}
-    missing = tuple(job for job in plan.jobs if _fragment_key(plan.run, job.id) not in there)
-    return Progress(len(plan.jobs), missing)
+    done = _names(storage, plan.run, _FRAGMENTS)
+    over = done | _names(storage, plan.run, _GIVEN_UP)
+    missing = tuple(job for job in plan.jobs if _name(job.id) not in over)
+    failed = sum(_name(job.id) in over and _name(job.id) not in done for job in plan.jobs)
+    return Progress(len(plan.jobs), missing, failed)
 
 
 def read_fragments(storage: Readable, plan: Plan) -> Iterator[tuple[Job, Fragment | None]]:
     """Of every planned job, and of no other."""
     for job in plan.jobs:
-        key = _fragment_key(plan.run, job.id)
+        yield job, _read(storage, plan.run, job)
+
+
+def _read(storage: Readable, run: str, job: Job) -> Fragment | None:
+    for folder in (_FRAGMENTS, _GIVEN_UP):
+        key = _key(run, folder, job.id)
         try:
-            yield job, decode(storage.read(key), Fragment, source=key)
+            return decode(storage.read(key), Fragment, source=key)
         except NotFound:
-            yield job, None
+            continue
+    return None
 
 
-def assemble(storage: Readable, plan: Plan, publication: Publication) -> None:
+def assemble(storage: Readable, plan: Plan, publication: Publication) -> Gleaned:
     """Adds what all jobs have found. A job without a fragment is a problem like any other, and keeps its source."""
+    gleaned = Gleaned()
     for job, fragment in read_fragments(storage, plan):
         if fragment is None:
+            gleaned.missing.append(job.source)
             message = f"job {job.id} was not done before the deadline"
             publication.report(Problem(stage="deadline", source=job.source, message=message, retryable=True))
-        for item in fragment.items if fragment else ():
-            publication.add(item)
-        for problem in fragment.problems if fragment else ():
-            publication.report(problem)
-        for id_ in fragment.kept if fragment else ():
-            publication.keep_item(id_)
-        if fragment is None or fragment.failed:
             publication.keep_source(job.source)
+            continue
+        gleaned.add(job, fragment)
+        for item in fragment.items:
+            publication.add(item)
+        for problem in fragment.problems:
+            publication.report(problem)
+        for id_ in fragment.kept:
+            publication.keep_item(id_)
+        if fragment.failed:
+            publication.keep_source(job.source)
+    return gleaned
 
 
 def remove_run(storage: Storage, run: str) -> None:
-    """After the commit. The plan goes last: killed before, it is all there to be removed again (gc does, too)."""
-    for stat in [*storage.list(_fragments_of(run))]:
-        storage.delete(stat.key)
+    """After the commit. The plan goes first, which ends the run: what a late worker finds or leaves is for gc."""
     storage.delete(_plan_key(run))
+    for stat in [*storage.list(f"{RUNS}{check_run(run)}/")]:
+        storage.delete(stat.key)
+
+
+def open_runs(storage: Storage) -> list[str]:
+    """Runs that have a plan: under way, or left behind by an orchestrator that was killed."""
+    ending = "/plan.json"
+    return [
+        stat.key.removeprefix(RUNS).removesuffix(ending) for stat in storage.list(RUNS) if stat.key.endswith(ending)
+    ]
 
 
 def _create(storage: Storage, key: str, data: bytes) -> None:
+    """`Conflict` when something else is there. An answer that was lost, and a call that is repeated, meet their own."""
     try:
         storage.write(key, data, condition=Absent())
-    except Conflict:
-        if storage.read(key) != data:
-            raise
+    except (Conflict, Unavailable) as error:
+        try:
+            there = storage.read(key)
+        except NotFound:
+            raise error from None
+        if there != data:
+            raise Conflict(f"{key}: there is another one already") from error
 
 
 def _plan_key(run: str) -> str:
     return f"{RUNS}{check_run(run)}/plan.json"
 
 
-def _fragments_of(run: str) -> str:
-    return f"{RUNS}{check_run(run)}/fragments/"
+def _names(storage: Storage, run: str, folder: str) -> set[str]:
+    return {stat.key.rpartition("/")[2] for stat in storage.list(f"{RUNS}{check_run(run)}/{folder}/")}
 
 
-def _fragment_key(run: str, job: str) -> str:
+def _key(run: str, folder: str, job: str) -> str:
+    return f"{RUNS}{check_run(run)}/{folder}/{_name(job)}"
+
+
+def _name(job: str) -> str:
     """Hashed: what names a job comes from a site map, and is no name for a file."""
-    return f"{_fragments_of(run)}{sha256(job.encode(errors='surrogatepass'))}.json"
+    return f"{sha256(job.encode(errors='surrogatepass'))}.json"

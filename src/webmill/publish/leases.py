@@ -79,7 +79,7 @@ def _floor(storage: Storage, lease: Lease, *, ttl: timedelta, patience: float, s
         mine = _look(storage, key_of(lease.run))
         if not mine:
             continue  # we slept between the two, and gc has cleared it away
-        if not _gc_is_running(storage, now=_modified(mine[1]), ttl=ttl):
+        if not _gc_is_running(storage, now=modified(mine[1]), ttl=ttl):
             return last.commit.sequence if last else 0
         if waited >= patience:
             raise Unavailable("gc is at work here: try again when it is done", retry_after=30)
@@ -128,7 +128,7 @@ def _gc_is_running(storage: Storage, *, now: datetime, ttl: timedelta) -> bool:
 
 def _may_collect(lease: Lease, stat: Stat, *, now: datetime, ttl: timedelta) -> bool:
     alive = is_running(lease.holder) if lease.holder else None
-    return not lease.released and alive is not False and now - _modified(stat) < ttl
+    return not lease.released and alive is not False and now - modified(stat) < ttl
 
 
 # --- gc ---
@@ -146,7 +146,7 @@ class GcLease:
 
     def now(self) -> datetime:
         """The time of the store: that of our last renewal."""
-        return _modified(self._storage.stat(_GC))
+        return modified(self._storage.stat(_GC))
 
     def release(self) -> None:
         """By a write with a condition: a delete has none, and could hit the lease of our successor."""
@@ -162,7 +162,7 @@ def collecting(storage: Storage, *, holder: Holder | None, ttl: timedelta = TTL)
     """`Conflict` when another gc is at work."""
     lease = Lease(run=secrets.token_hex(8), holder=holder)
     found = _look(storage, _GC)
-    if found and _may_collect(*found, now=_time_of_store(storage), ttl=ttl):
+    if found and _may_collect(*found, now=time_of_store(storage), ttl=ttl):
         raise Conflict("another gc is at work here: wait for it, or stop it")
     condition = Matches(found[1].etag) if found else Absent()
     held = GcLease(storage, lease, storage.write(_GC, encode(lease), condition=condition))
@@ -188,7 +188,7 @@ def publishers(storage: Storage, *, now: datetime, ttl: timedelta = TTL) -> tupl
 def _is_live(lease: Lease, stat: Stat, *, now: datetime, ttl: timedelta) -> bool:
     """A process that can be seen is believed more than any clock: paused for a week, it is still there."""
     alive = is_running(lease.holder) if lease.holder else None
-    return now - _modified(stat) < ttl if alive is None else alive
+    return now - modified(stat) < ttl if alive is None else alive
 
 
 def _look(storage: Storage, key: str) -> tuple[Lease, Stat] | None:
@@ -204,12 +204,13 @@ def _look(storage: Storage, key: str) -> tuple[Lease, Stat] | None:
         return Lease(run="damaged"), stat  # held by nobody knows whom, until its time is over
 
 
-def _time_of_store(storage: Storage) -> datetime:
+def time_of_store(storage: Storage) -> datetime:
     storage.write(_CLOCK, b"{}")
-    return _modified(storage.stat(_CLOCK))
+    return modified(storage.stat(_CLOCK))
 
 
-def _modified(stat: Stat) -> datetime:
+def modified(stat: Stat) -> datetime:
+    """By the clock of the store."""
     if stat.modified is None:
         raise BadInput("the store tells no time for it", reason="no_time", source=stat.key)
     return stat.modified

@@ -17,6 +17,7 @@ from __future__ import annotations
 import secrets
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -57,6 +58,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         check_facets(self.facets)
 
 
+class ContentGone(Conflict):
+    """gc has removed what was put: put it again, then commit again."""
+
+
 class Published(msgspec.Struct, frozen=True):
     version: Version
     counts: Counts
@@ -73,6 +78,7 @@ class Publication:
     def __init__(self, storage: Storage, lease: leases.Lease, *, options: Options, now: Callable[[], datetime]) -> None:
         self.run = lease.run
         self.blobs = Blobs(storage, sample=options.sample, policy=options.policy)
+        self.counts: Counter[str] = Counter()  # for `stats.json`
         self._storage, self._lease, self._options, self._now = storage, lease, options, now
         self._started = now()
         self._renewed = time.monotonic()
@@ -81,14 +87,20 @@ class Publication:
         self._items = SortedRows(self._folder, "items")
         self._problems: list[Problem] = []
         self._keep = Keep(set(), set())
+        self._attached: dict[str, bytes | Path] = {}
 
     @classmethod
     def begin(
-        cls, storage: Storage, *, options: Options | None = None, now: Callable[[], datetime] = utc_now
+        cls,
+        storage: Storage,
+        *,
+        options: Options | None = None,
+        now: Callable[[], datetime] = utc_now,
+        run: str | None = None,
     ) -> Publication:
-        """For one process that puts, adds and commits."""
+        """For one process that puts, adds and commits. `run`: a name that no other publication has."""
         options = options or Options()
-        run = secrets.token_hex(8)
+        run = run or secrets.token_hex(8)
         lease = leases.take(storage, run, holder=this_process(), ttl=options.ttl, patience=options.patience)
         return cls(storage, lease, options=options, now=now)
 
@@ -127,10 +139,14 @@ class Publication:
         """The same for a single item."""
         self._keep.items.add(id_)
 
+    def attach(self, key: str, data: bytes | Path) -> None:
+        """A file more in the version's folder, such as `meta/…`. It is read when the version is written."""
+        self._attached[key] = data
+
     def commit(self) -> Published:
         """`Conflict`: somebody else came first; call again. `guard.Shrunk`: too little to be believed.
 
-        `Conflict` also when content is gone, because gc took this run for dead: put it again, then call again.
+        `ContentGone` when gc took this run for dead: put it again, then call again.
         A run commits once: when it has (another aggregator did, or the answer was lost), this tells what was committed.
         """
         done = self._committed()
@@ -161,6 +177,8 @@ class Publication:
             gathered,
             previous=previous,
             problems=[*self._problems, *gathered.problems],
+            attached=self._attached,
+            counted=self.counts,
             failed=self._keep.sources,
             put=self._put_shard,
             blobs=self.blobs.tally,
@@ -214,7 +232,7 @@ class Publication:
             self._renew()
             gone += not self.blobs.is_there(msgspec.json.decode(line, type=Item).hash)
         if gone:
-            raise Conflict(f"gc has removed the content of {gone} items while this run slept: put it again")
+            raise ContentGone(f"gc has removed the content of {gone} items while this run slept: put it again")
 
     def _gather(self, previous: Version | None) -> Gathered:
         gathered = Gathered(self._folder / "gathered", facets=self._options.facets)

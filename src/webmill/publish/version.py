@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
@@ -45,6 +45,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     bytes_written: int
     blobs_present: int
     blobs_repaired: int
+    counts: dict[str, int] = {}  # what its publisher counted: requests, not_modified…
 
 
 def write_version(
@@ -53,6 +54,8 @@ def write_version(
     *,
     previous: Version | None,
     problems: list[Problem],
+    attached: Mapping[str, bytes | Path],
+    counted: Mapping[str, int],
     failed: set[str],
     put: Callable[[bytes], str],
     blobs: Tally,
@@ -73,6 +76,8 @@ def write_version(
     files.write("meta/facets.json", encode(values))
     files.write("meta/sources.json", _lines(sources))
     files.write("aux/errors.json", _lines(problems))
+    for name, more in attached.items():
+        files.write(name, more)
     old = index_of(storage, previous) if previous else None
     differences = diff_indexes(storage, old, read_index(everything, source=ALL))
     changes = write_diff(folder / "diff", differences, old=previous.version if previous else None, new=files.version)
@@ -92,6 +97,7 @@ def write_version(
         bytes_written=blobs.written_bytes,
         blobs_present=blobs.present,
         blobs_repaired=blobs.repaired,
+        counts=dict(counted),
     )
     files.write(STATS, encode(counts))
     parent = previous.version if previous else None

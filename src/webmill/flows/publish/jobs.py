@@ -1,0 +1,57 @@
+"""A job: one board to read in one run. It carries all that a worker needs, so that a worker needs no site map."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+
+import msgspec
+
+from webmill.errors import BadInput
+from webmill.formats.site_map import Board
+from webmill.infra.queue.base import Message
+from webmill.publish.fragments import Job, Plan
+from webmill.publish.nouns import decode, encode
+from webmill.publish.places import check_run, sha256
+
+QUEUE = "webmill-publish"  # its name where a broker has many
+KIND = "boards"  # runs are called after what they publish
+
+
+class BoardJob(msgspec.Struct, frozen=True, kw_only=True):
+    """The body of a message. The board's `source` is the job's identity in its run."""
+
+    run: str
+    deadline: datetime
+    board: Board
+
+
+def run_name(kind: str, at: datetime) -> str:
+    """Sorted by time, for people; told apart by chance."""
+    return f"{kind}-{at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
+
+
+def plan_of(run: str, boards: Iterable[Board], *, at: datetime, deadline: timedelta) -> Plan:
+    jobs = tuple(Job(board.source, board.source) for board in boards)
+    return Plan(run=run, jobs=jobs, planned_at=at, deadline=at + deadline)
+
+
+def messages_of(plan: Plan, boards: Iterable[Board]) -> Iterator[Message]:
+    for board in boards:
+        job = BoardJob(run=plan.run, deadline=plan.deadline, board=board)
+        yield Message(message_id(plan.run, board.source), encode(job))
+
+
+def message_id(run: str, source: str) -> str:
+    """Short and plain: SQS takes 128 letters, and a source has any."""
+    return f"{run}.{sha256(source.encode(errors='surrogatepass'))[:32]}"
+
+
+def job_of(body: bytes) -> BoardJob:
+    """`BadInput` for what is no job of ours."""
+    job = decode(body, BoardJob, source="a message")
+    check_run(job.run)
+    if not job.board.source:
+        raise BadInput("a board without a source", reason="bad_job")
+    return job
