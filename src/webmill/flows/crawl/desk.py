@@ -310,7 +310,8 @@ def obey(order: Order, frontier: Frontier) -> None:
         case Compact():
             frontier.compact()
         case BackUp(folder):
-            frontier.back_up(Path(folder))
+            if not Path(folder).exists():  # else a kill came before the order was dropped
+                frontier.back_up(Path(folder))
 
 
 def shard_of(url: str, shards: int) -> int:
