@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from webmill.errors import BadInput, Misconfigured
 from webmill.extract.board_links import id_of, try_link
-from webmill.extract.board_patterns import GENERIC, pattern_for, selectors_of
+from webmill.extract.board_patterns import patterns_for, selectors_of
 from webmill.formats.charset import decode_page
 from webmill.formats.dates import read_day
 from webmill.formats.html import read_html
@@ -102,12 +102,11 @@ def read_listing(html: bytes, *, url: str, content_type: str, board: Board, now:
     BadInput (bad_selector).
     """
     text = decode_page(html, content_type=content_type).text
-    pattern, tree = pattern_for(board, url, text), _parse(text)
-    selectors = selectors_of(board, pattern)
-    items = _find_all(tree, selectors.item)
-    if not items and not board.cms:  # it only looked like one of these
-        pattern, selectors = GENERIC, selectors_of(board, GENERIC)
-        items = _find_all(tree, selectors.item)
+    tree = _parse(text)
+    for pattern in patterns_for(board, url, text):
+        selectors = selectors_of(board, pattern)
+        if items := _find_all(tree, selectors.item):
+            break  # the others only looked like it
     problems: Counter[str] = Counter()
     rows: dict[str, Row] = {}
     for item in items[:MAX_ROWS]:
@@ -129,7 +128,7 @@ def read_listing(html: bytes, *, url: str, content_type: str, board: Board, now:
 def read_body(html: bytes, *, url: str, content_type: str, board: Board) -> Body:
     """BadInput (bad_selector)."""
     text = decode_page(html, content_type=content_type).text
-    selectors, tree = selectors_of(board, pattern_for(board, url, text)), _parse(text)
+    selectors, tree = selectors_of(board, patterns_for(board, url, text)[0]), _parse(text)
     found = _first(tree, selectors.body)
     words = read_html(found.html or "").text if found is not None else ""
     lines = _speakable(words[:MAX_BODY]).split("\n")

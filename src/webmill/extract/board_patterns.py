@@ -17,6 +17,8 @@ FILES = "a[download], a[href*='download'], a[href*='Download'], a[href*='fileDow
 
 
 class Pattern(Struct, frozen=True, kw_only=True):
+    """Signs are looked for in the address of a board and in the text of its page."""
+
     name: str
     in_url: tuple[str, ...] = ()
     in_html: tuple[str, ...] = ()
@@ -117,14 +119,13 @@ GENERIC = Pattern(
 _BY_NAME = {pattern.name: pattern for pattern in (*PATTERNS, GENERIC)}
 
 
-def pattern_for(board: Board, url: str, html: str) -> Pattern:
-    """By its name, by the address, by the page; else the generic one."""
+def patterns_for(board: Board, url: str, html: str) -> list[Pattern]:
+    """What it may be, the likeliest first: by its name, by the address, by the page. The generic one is the last."""
     if board.cms in _BY_NAME:
-        return _BY_NAME[board.cms]
-    for pattern in PATTERNS:
-        if any(sign in url for sign in pattern.in_url):
-            return pattern
-    return next((pattern for pattern in PATTERNS if any(sign in html for sign in pattern.in_html)), GENERIC)
+        return [_BY_NAME[board.cms]]
+    by_url = [pattern for pattern in PATTERNS if any(sign in url for sign in pattern.in_url)]
+    by_page = [pattern for pattern in PATTERNS if any(sign in html for sign in pattern.in_html)]
+    return [*dict.fromkeys((*by_url, *by_page, GENERIC))]
 
 
 def selectors_of(board: Board, pattern: Pattern) -> Selectors:

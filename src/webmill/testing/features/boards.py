@@ -67,10 +67,10 @@ class BoardSite(Struct, frozen=True, kw_only=True):
 
     @property
     def url(self) -> str:
-        return f"http://{self.host}{self.path}/list{self._query}"
+        return f"http://{self.host}{self.path}/list{self.query}"
 
     @property
-    def _query(self) -> str:
+    def query(self) -> str:
         return "?bo_table=x" if self.style == "gnuboard" else ""
 
     @property
@@ -221,7 +221,7 @@ def _list(board: BoardSite, query: dict[str, str], version: int) -> Reply:
     page = int(query["page"]) if query.get("page", "").isdecimal() else 1
     shown = notices(board, version)
     part = shown[(page - 1) * PER_PAGE : page * PER_PAGE]
-    more = f"list?bo_table=x&page={page + 1}" if len(shown) > page * PER_PAGE else ""
+    more = f"list{board.query or '?'}&page={page + 1}" if len(shown) > page * PER_PAGE else ""
     rows = [*(one for one in shown if one.pinned and page == 1), *part]
     body = _DRESSES[board.style](board, rows, more, version)
     return _reply(board, body, version)

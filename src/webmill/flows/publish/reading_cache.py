@@ -1,0 +1,80 @@
+"""What readers of one machine remember: validators and what was read of pages, robots.txt files.
+
+Losing it costs requests, nothing else. So a write is not synced, and a value that a newer version cannot read is none.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from webmill.crawl.frontier.base import Robots
+from webmill.extract.board import Body, Listing
+from webmill.infra.sqlite import Database, Schema
+
+KEEP = 30 * 86400.0  # seconds after its last use
+
+SCHEMA = Schema(
+    tag=int.from_bytes(b"wmBo"),
+    steps=(
+        """
+        CREATE TABLE page (key TEXT PRIMARY KEY, used REAL NOT NULL, value BLOB NOT NULL) STRICT, WITHOUT ROWID;
+        CREATE INDEX page_used ON page (used);
+        CREATE TABLE robots (origin TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;
+        """,
+    ),
+)
+
+
+class Refused(Struct, frozen=True, tag="refused"):
+    """A page that will not be there for us however often it is asked for."""
+
+    message: str
+
+
+class Cached(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`checked` is when it was last asked for. Of a body: the `row` and the `date` that its listing then had."""
+
+    value: Listing | Body | Refused
+    checked: float
+    etag: str = ""
+    modified: str = ""
+    row: str = ""
+    date: str = ""
+
+
+class Cache:
+    def __init__(self, path: Path | None) -> None:
+        self._database = Database(path, schema=SCHEMA)
+        self._decoder = msgspec.msgpack.Decoder(Cached)
+
+    def find(self, key: str) -> Cached | None:
+        rows = self._database.read("SELECT value FROM page WHERE key = ?", (key,))
+        try:
+            return self._decoder.decode(rows[0][0]) if rows else None
+        except msgspec.MsgspecError:
+            return None
+
+    def put(self, key: str, cached: Cached) -> None:
+        with self._database.write_relaxed() as run:
+            run("INSERT OR REPLACE INTO page VALUES (?, ?, ?)", (key, cached.checked, msgspec.msgpack.encode(cached)))
+
+    def forget_old(self, now: float) -> None:
+        with self._database.write_relaxed() as run:
+            run("DELETE FROM page WHERE used < ?", (now - KEEP,))
+
+    def robots(self, origin: str) -> Robots | None:
+        rows = self._database.read("SELECT value FROM robots WHERE origin = ?", (origin,))
+        try:
+            return msgspec.msgpack.decode(rows[0][0], type=Robots) if rows else None
+        except msgspec.MsgspecError:
+            return None
+
+    def keep_robots(self, entry: Robots) -> None:
+        with self._database.write_relaxed() as run:
+            run("INSERT OR REPLACE INTO robots VALUES (?, ?)", (entry.origin, msgspec.msgpack.encode(entry)))
+
+    def close(self) -> None:
+        self._database.close()
