@@ -56,10 +56,10 @@ class SqsDelivery:
         if self.attempts >= self._office.max_attempts:
             self.bury(reason)
         else:
-            self._replace("retry", self._office.work, reason, attempts=self.attempts, delay=min(delay, LONGEST_DELAY))
+            self._replace("retry", self._office.work, reason, delay=min(delay, LONGEST_DELAY))
 
     def bury(self, reason: str) -> None:
-        self._replace("bury", self._office.grave, reason, attempts=self.attempts, delay=0.0)
+        self._replace("bury", self._office.grave, reason, buried=True)
 
     def extend(self) -> None:
         self.check()
@@ -68,8 +68,7 @@ class SqsDelivery:
 
     def give_back(self) -> None:
         """As it was: SQS would count an attempt."""
-        copy = self.copy
-        self._office.work.send([copy.next("back", attempts=self.attempts - 1)])
+        self._office.work.send([self.copy.next("back", attempts=self.attempts - 1)])
         self.ack()
 
     def check(self) -> None:
@@ -78,12 +77,11 @@ class SqsDelivery:
             self._consumer.held.discard(self)
             raise over(self.id)
 
-    def _replace(self, verb: str, to: Desk, reason: str, *, attempts: int, delay: float) -> None:
+    def _replace(self, verb: str, to: Desk, reason: str, **changes: object) -> None:
         """Never the other way round: deleted first, a crash would lose it."""
         self.extend()
-        reason = worded(reason)
-        first = self.copy.first_error or reason
-        to.send([self.copy.next(verb, attempts=attempts, first_error=first, last_error=reason, delay=delay)])
+        errors = {"first_error": self.copy.first_error or worded(reason), "last_error": worded(reason)}
+        to.send([self.copy.next(verb, attempts=self.attempts, **errors, **changes)])
         self.ack()
 
 

@@ -18,15 +18,9 @@ from webmill.errors import BadInput
 from webmill.infra.queue.base import MAX_ID, MAX_REASON, Buried, lease_expired, worded
 
 ID, ATTEMPTS, FIRST, LAST = "webmill-id", "webmill-attempts", "webmill-first-error", "webmill-last-error"
-CODING, DELAY = "webmill-coding", "webmill-delay"
+CODING, DELAY, BURIED = "webmill-coding", "webmill-delay", "webmill-buried"
 WANTED = ["webmill-.*"]
-SYSTEM = [
-    "ApproximateReceiveCount",
-    "ApproximateFirstReceiveTimestamp",
-    "SentTimestamp",
-    "SequenceNumber",
-    "DeadLetterQueueSourceArn",
-]
+SYSTEM = ["ApproximateReceiveCount", "ApproximateFirstReceiveTimestamp", "SentTimestamp", "SequenceNumber"]
 RESERVE = 2 * 4 * MAX_REASON + MAX_ID + 1024  # bytes that the attributes may come to take: two errors in any script
 FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 LONGEST_DELAY = 11 * 3600.0  # a message can be invisible for twelve hours
@@ -42,10 +36,12 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True):
     first_error: str = ""
     last_error: str = ""
     delay: float = 0.0
+    buried: bool = False
 
     def entry(self) -> dict[str, Any]:
         body, coding = text_of(self.body)
         told = {ID: self.id, FIRST: legal(self.first_error), LAST: legal(self.last_error), CODING: coding}
+        told[BURIED] = "by a worker" * self.buried
         numbers = {ATTEMPTS: f"{self.attempts}" * bool(self.attempts), DELAY: f"{self.delay:g}" * bool(self.delay)}
         kinds = [("String", told), ("Number", numbers)]
         return {
@@ -74,7 +70,7 @@ class Copy(msgspec.Struct, frozen=True, kw_only=True):
     receives: int
     sent: float
     early: float  # seconds by which its first receipt was too early; 0: it was not
-    moved: bool  # by SQS itself, from the queue of work to the buried
+    buried: bool  # by one of us; what is among the buried and is not was moved there by SQS
 
     @property
     def lost(self) -> int:
@@ -109,7 +105,7 @@ def copy_of(message: Mapping[str, Any]) -> Copy:
         receives=max(1, number(system.get("ApproximateReceiveCount"))),
         sent=sent / 1000,
         early=max(0.0, due - first) / 1000 if told.get(DELAY) and first else 0.0,
-        moved="DeadLetterQueueSourceArn" in system,
+        buried=BURIED in told,
     )
 
 
@@ -131,7 +127,7 @@ def copy_of_record(record: Mapping[str, Any]) -> Copy:
 
 def epitaph(copy: Copy, *, max_attempts: int) -> Buried:
     attempts, last = copy.carried, copy.last_error
-    if copy.moved:  # SQS did it: no worker lived to say why
+    if not copy.buried:  # SQS did it: no worker lived to say why
         attempts, last = max(max_attempts, copy.carried), lease_expired(max(1, max_attempts - copy.carried))
     return Buried(
         id=copy.id,
