@@ -69,7 +69,7 @@ class PageLinks(msgspec.Struct, frozen=True, kw_only=True):
 def read_links(payload: bytes, *, url: str, content_type: str | None, link_field: str | None = None) -> PageLinks:
     """`payload` is HTML without its content coding, `url` where it was found. BadInput only when `url` is none.
 
-    `link_field` is the HTTP field `Link`, several joined with commas.
+    `link_field` is the HTTP field `Link` as it came (Latin-1), several joined with commas.
     """
     text = decode_page(payload[:MAX_PAGE], content_type=content_type)
     reading = _Reading()
@@ -78,8 +78,7 @@ def read_links(payload: bytes, *, url: str, content_type: str | None, link_field
             reading.add_anchor(attributes)
         elif tag in _READ:
             _READ[tag](reading, attributes, inner)
-    for href in _links_of_field(link_field or ""):
-        reading.found.setdefault(href, True)
+    reading.field = dict.fromkeys(_links_of_field(link_field), True) if link_field else {}
     if len(payload) > MAX_PAGE:
         reading.flaws.append("page_too_long")
     return _resolve(reading, url=url, encoding=text.encoding)
@@ -90,6 +89,7 @@ class _Reading:
 
     def __init__(self) -> None:
         self.found: dict[str, bool] = {}  # link as written -> whether it may be followed
+        self.field: dict[str, bool] = {}  # those of the HTTP field, for which <base> does not count (RFC 8288, 3.2)
         self.base: str | None = None
         self.title: str | None = None
         self.robots: list[str] = []
@@ -168,17 +168,9 @@ def _resolve(reading: _Reading, *, url: str, encoding: str) -> PageLinks:
     flaws = reading.flaws
     join = _joiner(url, reading.base, flaws)
     followed: dict[str, bool] = {}
-    for href, follow in reading.found.items():
-        if _SCHEME.match(href):  # what is written with white space before it is found out by join
-            continue
-        joined = _join(join, href, encoding)
-        if joined is None:
-            flaws.append("bad_link")
-        elif len(followed) < MAX_LINKS or joined in followed:
-            followed[joined] = followed.get(joined, False) or follow
-        else:
-            flaws.append("too_many_links")
-            break
+    _follow(reading.found, followed, join=join, encoding=encoding, flaws=flaws)
+    if reading.field:
+        _follow(reading.field, followed, join=Joiner(url), encoding="utf-8", flaws=flaws)
     return PageLinks(
         links=list(followed),
         nofollow=frozenset(link for link, follow in followed.items() if not follow),
@@ -189,6 +181,22 @@ def _resolve(reading: _Reading, *, url: str, encoding: str) -> PageLinks:
         refresh=_join(join, reading.refresh, encoding) if reading.refresh else None,
         flaws=tuple(dict.fromkeys(flaws)),
     )
+
+
+def _follow(
+    found: dict[str, bool], followed: dict[str, bool], *, join: Joiner, encoding: str, flaws: list[str]
+) -> None:
+    for href, follow in found.items():
+        if _SCHEME.match(href):  # what is written with white space before it is found out by join
+            continue
+        joined = _join(join, href, encoding)
+        if joined is None:
+            flaws.append("bad_link")
+        elif len(followed) < MAX_LINKS or joined in followed:
+            followed[joined] = followed.get(joined, False) or follow
+        else:
+            flaws.append("too_many_links")
+            break
 
 
 def _joiner(url: str, base: str | None, flaws: list[str]) -> Joiner:
@@ -234,8 +242,9 @@ def _escaped(letter: str, encoding: str) -> str:
 
 
 def _links_of_field(value: str) -> Iterator[str]:
-    """RFC 8288, as far as it is used: `<https://example.com/2>; rel="next"; title="more"`."""
-    for target, parameters in _FIELD_LINK.findall(value[:_MAX_FIELD]):
+    """RFC 8288, as far as it is used: `<https://example.com/2>; rel="next"; title="more"`. In UTF-8, as browsers do."""
+    text = value[:_MAX_FIELD].encode("latin-1", "replace").decode("utf-8", "replace")
+    for target, parameters in _FIELD_LINK.findall(text):
         relation = _FIELD_REL.search(parameters)
         if relation and not {*(relation[1] or relation[2] or "").lower().split()}.isdisjoint(_RELATIONS):
             yield target

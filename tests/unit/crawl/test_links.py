@@ -227,6 +227,29 @@ def test_links_of_the_http_field_count() -> None:
     assert found.links == ["https://example.com/a", "https://example.com/2", "https://example.com/c"]
 
 
+def test_a_link_of_the_http_field_is_relative_to_the_page_and_not_to_its_base() -> None:
+    found = read_links(
+        b"<base href=/elsewhere/><a href=a>", url=HERE, content_type=None, link_field="<2>; rel=next, <b.css>; rel=icon"
+    )
+    assert found.links == ["https://example.com/elsewhere/a", "https://example.com/dir/2"]
+
+
+def test_a_link_of_the_http_field_may_have_raw_utf8_and_an_odd_one_is_told() -> None:
+    field = (
+        "</caf\u00c3\u00a9?q=\u00c3\u00a9>; rel=next, <http://>; rel=next, <mailto:a@b.example>; rel=next"  # as Latin-1
+    )
+    found = read_links(b"<meta charset=cp1252>", url=HERE, content_type="text/html", link_field=field)
+    assert found.links == ["https://example.com/caf%C3%A9?q=%C3%A9"]
+    assert found.flaws == ("bad_link",)
+
+
+def test_links_of_the_http_field_count_among_all() -> None:
+    field = ", ".join(f"</{number}>; rel=next" for number in range(600))
+    page = "".join(f"<a href=/a{number}>" for number in range(MAX_LINKS - 10)).encode()
+    found = read_links(page, url=HERE, content_type=None, link_field=field)
+    assert (len(found.links), found.flaws) == (MAX_LINKS, ("too_many_links",))
+
+
 # --- encodings --------------------------------------------------------------------------------------------------------
 
 
