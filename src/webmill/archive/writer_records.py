@@ -18,6 +18,7 @@ from webmill.archive.metadata_record import PAGES, Detect, Subject, describe, ha
 from webmill.archive.segment import Subset
 from webmill.errors import BadInput, Misconfigured
 from webmill.formats import warc_records as records
+from webmill.formats.digest import compute
 from webmill.formats.http import parse_response_head
 from webmill.formats.http.head import end_of_head
 from webmill.formats.warc_writer import compress_record
@@ -31,7 +32,8 @@ class Capture(msgspec.Struct, frozen=True, kw_only=True):
 
     `payload` is the decoded body: type, charset and languages are found in it. `not_modified` is for a 304 to a
     conditional request, `identical` for a body with the payload digest of `original`, byte for byte as it was sent:
-    of both only the head is stored. `extra` goes into the metadata record.
+    of both only the head is stored. `extra` goes into the metadata record. `digest` is the payload's, where it is known
+    already: `sha1:…` of what follows the head in `exchange.response`.
     """
 
     exchange: Exchange
@@ -40,6 +42,7 @@ class Capture(msgspec.Struct, frozen=True, kw_only=True):
     original: records.Original | None = None
     subset: Subset = "warc"
     extra: tuple[tuple[str, str], ...] = ()
+    digest: str = ""
 
 
 class Software(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,27 +130,32 @@ def _answer(
     """Header and content of the record that an index points to, and the payload's digest: "" where there is none."""
     response = capture.exchange.response
     original = capture.original or records.Original()
-    whole = records.measure_http(response)
+    begin = end_of_head(response) or len(response)
+    if capture.kind == "not_modified":
+        head = response[:begin]
+        headers = records.revisit_not_modified(
+            visit, records.measure(head), record_id=record_id, original=original, concurrent_to=concurrent_to
+        )
+        return headers, head, ""
+    digest = capture.digest or compute(memoryview(response)[begin:])
     if capture.kind == "response":
         headers = records.response(
             visit,
-            whole,
+            records.Block(length=len(response), digest=compute(response), payload_digest=digest),
             record_id=record_id,
             concurrent_to=concurrent_to,
             truncated=capture.exchange.truncated,
             payload_type=identified,
         )
-        return headers, response, whole.payload_digest or ""
-    head = response[: end_of_head(response) or len(response)]
-    block = records.measure(head)
-    if capture.kind == "not_modified":
-        headers = records.revisit_not_modified(
-            visit, block, record_id=record_id, original=original, concurrent_to=concurrent_to
-        )
-        return headers, head, ""
-    digest = whole.payload_digest or ""
+        return headers, response, digest
+    head = response[:begin]
     headers = records.revisit_identical(
-        visit, block, record_id=record_id, original=original, payload_digest=digest, concurrent_to=concurrent_to
+        visit,
+        records.measure(head),
+        record_id=record_id,
+        original=original,
+        payload_digest=digest,
+        concurrent_to=concurrent_to,
     )
     return headers, head, digest
 

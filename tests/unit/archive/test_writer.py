@@ -160,6 +160,18 @@ def test_a_page_not_modified_is_a_revisit_without_a_payload(tmp_path: Path) -> N
     assert [one.type for one in records_of(tmp_path)] == ["warcinfo", "request", "revisit", "metadata"]
 
 
+@pytest.mark.parametrize("kind", ["response", "identical"])
+def test_a_digest_that_is_known_is_not_computed_again(tmp_path: Path, kind: str) -> None:
+    known = digest.compute(b"what the caller says, to tell it apart")
+    plain = capture(kind=kind, original=Original(record_id="<urn:uuid:1>"))
+    [said, found] = [
+        encode_capture(msgspec.structs.replace(plain, digest=told), warcinfo_id="<urn:uuid:2>", detect=None)
+        for told in (known, "")
+    ]
+    assert (said.digest, found.digest) == (known, digest.compute(PAGE))
+    assert known.encode() in gzip.decompress(said.data)
+
+
 def test_a_page_that_came_unchanged_is_a_revisit_with_its_digest(tmp_path: Path) -> None:
     [place] = written(tmp_path, capture(kind="identical", original=Original(record_id="<urn:uuid:1>")))
     record = read_place(tmp_path, place)
