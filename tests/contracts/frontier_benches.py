@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from webmill.crawl.frontier import local, memory
 from webmill.crawl.frontier.base import Frontier
 from webmill.crawl.frontier.local import Limits, LocalFrontier
 from webmill.crawl.frontier.memory import MemoryFrontier
@@ -23,6 +24,10 @@ class Bench:
     def make(self) -> Frontier:
         raise NotImplementedError
 
+    def restored(self, backup: Path) -> Bench:
+        """What was backed up, elsewhere."""
+        raise NotImplementedError
+
     def reopen(self) -> Frontier:
         self.frontier.close()
         self.frontier = self.make()
@@ -38,15 +43,26 @@ class MemoryBench(Bench):
     def make(self) -> Frontier:
         return MemoryFrontier()
 
+    def restored(self, backup: Path) -> Bench:
+        bench = MemoryBench(self.folder)
+        bench.frontier = memory.restore(backup)
+        return bench
+
 
 class LocalBench(Bench):
+    limits: Limits | None = None
+
     def make(self) -> Frontier:
-        return LocalFrontier(self.folder / "frontier")
+        return LocalFrontier(self.folder / "frontier", limits=self.limits)
+
+    def restored(self, backup: Path) -> Bench:
+        folder = self.folder / "restored"
+        local.restore(backup, folder / "frontier", limits=self.limits)
+        return type(self)(folder)
 
 
-class TinyBench(Bench):
-    def make(self) -> Frontier:
-        return LocalFrontier(self.folder / "frontier", limits=TINY)
+class TinyBench(LocalBench):
+    limits = TINY
 
 
 BENCHES: dict[str, Callable[[Path], Bench]] = {"memory": MemoryBench, "local": LocalBench, "tiny": TinyBench}

@@ -79,7 +79,7 @@ def seen_hashes(folder: Path, connection: apsw.Connection) -> list[bytes]:
         assert run == sorted(run)
         found += run
     for (blob,) in connection.execute("SELECT lines FROM journal"):
-        for *_, data in unpack(blob):
+        for *_, data in unpack(blob):  # of lines in files, and of URLs that came as visited
             found += [hashlib.blake2b(url.encode(), digest_size=16).digest() for url in lines(data)]
     return found
 

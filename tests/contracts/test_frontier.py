@@ -140,8 +140,15 @@ def test_depth_and_priority_come_back_with_the_url(frontier: Frontier) -> None:
 
 @pytest.mark.parametrize(
     "link",
-    [Link("https://a.com/", 0, 10), Link("https://a.com/", 0, -1), Link("https://a.com/", -1), Link("ftp://a.com/")],
-    ids=["priority 10", "priority -1", "depth -1", "not http"],
+    [
+        Link("https://a.com/", 0, 10),
+        Link("https://a.com/", 0, -1),
+        Link("https://a.com/", -1),
+        Link("https://a.com/", 1 << 24),
+        Link("https://a.com/", hops=256),
+        Link("ftp://a.com/"),
+    ],
+    ids=["priority 10", "priority -1", "depth -1", "depth 2^24", "hops 256", "not http"],
 )
 def test_a_link_that_cannot_be_kept_refuses_the_whole_step(frontier: Frontier, link: Link) -> None:
     with pytest.raises(BadInput):
@@ -508,12 +515,6 @@ def test_a_turn_of_a_domain_that_is_excluded_meanwhile_can_be_settled(frontier: 
     assert (frontier.stats().waiting, frontier.stats().visited) == (1, 1)
 
 
-def test_gates_keep_the_last_time_given(frontier: Frontier) -> None:
-    frontier.commit(Step(gates={"host:a.com": 5.0, "addr:192.0.2.1": 6.5}), now=NOW)
-    frontier.commit(Step(gates={"host:a.com": 4.0}), now=NOW)
-    assert frontier.gates(["host:a.com", "addr:192.0.2.1", "host:b.com"]) == {"host:a.com": 4.0, "addr:192.0.2.1": 6.5}
-
-
 def test_robots_are_kept_by_origin(frontier: Frontier) -> None:
     first = Robots(origin="https://a.com", fetched=NOW, expires=NOW + 5, status=200, body=b"User-agent: *\x00\xff")
     frontier.commit(Step(robots=[first]), now=NOW)
@@ -562,9 +563,7 @@ def test_all_is_there_after_a_restart(durable: Bench) -> None:
     frontier = durable.frontier
     add(frontier, *(Link(f"https://site{number % 4}.com/{number}", number, number % 10) for number in range(40)))
     turns = claim(frontier, urls=2)
-    frontier.commit(
-        Step(gates={"host:x": 1.0}, notes={"n": "v"}, robots=[Robots(origin="o", fetched=1, expires=2)]), now=NOW
-    )
+    frontier.commit(Step(notes={"n": "v"}, robots=[Robots(origin="o", fetched=1, expires=2)]), now=NOW)
     for turn in turns:
         outcomes: list[Outcome] = [
             visited(turn.items[0].url, again=NOW + 500),
@@ -580,11 +579,7 @@ def test_all_is_there_after_a_restart(durable: Bench) -> None:
         frontier.next_turn(),
         frontier.next_turn(revisits=True),
     ) == before
-    assert (frontier.gates(["host:x"]), frontier.notes(), list(frontier.excluded())) == (
-        {"host:x": 1.0},
-        {"n": "v"},
-        ["site0.com"],
-    )
+    assert (frontier.notes(), list(frontier.excluded())) == ({"n": "v"}, ["site0.com"])
     assert frontier.robots("o") == Robots(origin="o", fetched=1, expires=2)
     assert claim(frontier, now=NOW + 6) == []
     assert len(everything(frontier, now=NOW + 400)) == 27

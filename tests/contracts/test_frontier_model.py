@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,14 @@ from webmill.model import Link
 
 DOMAINS = [f"d{number}.com" for number in range(4)]
 LINKS = st.builds(
-    lambda domain, path, depth, priority: Link(f"https://{domain}/{'p' * (path * 7 % 90)}{path}", depth, priority),
+    lambda domain, path, depth, priority, hops: Link(
+        f"https://{domain}/{'p' * (path * 7 % 90)}{path}", depth, priority, hops
+    ),
     st.sampled_from(DOMAINS),
     st.integers(0, 60),
     st.integers(0, 3),
     st.sampled_from([0, 5, 5, 5, 9]),
+    st.sampled_from([0, 0, 1, 255]),
 )
 SECONDS = st.sampled_from([0.0, 1.0, 3.0, 10.0, 31.0])
 
@@ -61,6 +65,14 @@ class FrontierMachine(RuleBasedStateMachine):
         self.both("commit", Step(links=links), now=self.now)
         self.urls |= {link.url for link in links}
 
+    @rule(visited=st.lists(LINKS, max_size=6), links=st.lists(LINKS, max_size=3), again=st.none() | SECONDS)
+    def import_visits(self, visited: list[Link], links: list[Link], again: float | None) -> None:
+        when = None if again is None else self.now + again
+        visits = [Visit(url=link.url, time=self.now, depth=link.depth, hops=link.hops) for link in visited]
+        step = Step(links=links, visited=[Done(visit, again=when) for visit in visits])
+        self.both("commit", step, now=self.now)
+        self.urls |= {link.url for link in visited + links}
+
     @rule(count=st.integers(1, 4), urls=st.integers(1, 5), lease=SECONDS, hold=SECONDS, revisits=st.booleans())
     def claim(self, count: int, urls: int, lease: float, hold: float, revisits: bool) -> None:
         self.turns += self.both("claim", count, urls=urls, now=self.now, lease=lease + 1, hold=hold, revisits=revisits)
@@ -79,7 +91,7 @@ class FrontierMachine(RuleBasedStateMachine):
             later = self.now + data.draw(SECONDS)
             match data.draw(st.sampled_from(["done", "again", "later", "unused", "soon", "nothing"])):
                 case "done" | "again" as how:
-                    visit = Visit(url=item.url, time=self.now, status=200, depth=item.depth)
+                    visit = Visit(url=item.url, time=self.now, status=200, depth=item.depth, hops=item.hops)
                     outcomes.append(Done(visit, again=later if how == "again" else None, is_page=item.depth != 1))
                 case "later":
                     outcomes.append(Later(item.url, later, "x"))
@@ -106,10 +118,9 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(key=st.sampled_from("abc"), value=st.integers(0, 9))
     def note(self, key: str, value: int) -> None:
         robots = [Robots(origin=key, fetched=value, expires=self.now, body=bytes([value]))]
-        self.both("commit", Step(notes={key: str(value)}, gates={key: float(value)}, robots=robots), now=self.now)
+        self.both("commit", Step(notes={key: str(value)}, robots=robots), now=self.now)
         self.both("robots", key)
         self.both("notes")
-        self.both("gates", "abcd")
 
     @rule()
     def compact(self) -> None:
@@ -158,6 +169,7 @@ class FrontierMachine(RuleBasedStateMachine):
         assert stats.waiting + stats.in_hand + stats.visited <= len(self.urls)  # some were excluded
         assert list(self.local.visits()) == list(self.model.visits())
         assert list(self.local.excluded()) == list(self.model.excluded())
+        assert Counter(self.local.waiting()) == Counter(self.model.waiting())
 
 
 TestFrontier = FrontierMachine.TestCase

@@ -29,7 +29,7 @@ class RedisFound(Found):
         waiting: list[str] = []
         for name, row in rows.items():
             for priority, (read, end) in json.loads(row[b"lanes"]).items():
-                parts = [part[2:] for part in journal if part[:2] == [name, int(priority)]]
+                parts = [part[2:] for part in journal if part[:2] == [name, int(priority)] and part[2] >= 0]
                 sure = max(read, min([end, *(position for position, _ in parts)]))
                 data = lane_bytes(folder, name, int(priority), read, sure)
                 for position, part in parts:

@@ -122,6 +122,16 @@ class Database:
         with self._mine(), self._translated():
             return self._connection.executemany(sql, rows).fetchall()
 
+    def copy_to(self, path: Path) -> None:
+        """All that is committed, as a file of its own; not synced yet."""
+        with self._mine(), self._translated():
+            target = apsw.Connection(os.fspath(path))
+            try:
+                with target.backup("main", self._connection, "main") as copying:
+                    copying.step()
+            finally:
+                target.close()
+
     def verify(self) -> None:
         """Read the whole file once; raises BadInput (corrupt) with SQLite's first findings."""
         findings = [row[0] for row in self.read("PRAGMA quick_check(3)")]

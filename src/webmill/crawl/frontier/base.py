@@ -30,6 +30,7 @@ What every backend promises (`tests/contracts/test_frontier.py`)
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Protocol, TypeAlias
 
 import msgspec
@@ -39,6 +40,7 @@ from webmill.formats.urls import host_of
 from webmill.model import Link
 
 PRIORITIES = 10  # 0 is asked first, 9 last
+MOST_DEPTH, MOST_HOPS = (1 << 24) - 1, (1 << 8) - 1  # they share 32 bits of a line
 
 
 class Visit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -59,6 +61,7 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     etag: str = ""
     modified: str = ""  # Last-Modified, as the server wrote it
     interval: float = 0.0  # seconds until it was to be visited again
+    hops: int = 0  # redirects in a row that led to it
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -69,6 +72,7 @@ class Item(msgspec.Struct, frozen=True):
     priority: int
     attempts: int
     last: Visit | None = None
+    hops: int = 0  # redirects in a row that led to it
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -131,22 +135,24 @@ class Robots(msgspec.Struct, frozen=True, kw_only=True):
 class Step(msgspec.Struct, frozen=True, kw_only=True):
     """All that one commit changes.
 
-    `gates`: not before which time a host (`host:example.com`) or an address (`addr:192.0.2.1`) may be asked.
+    `visited`: URLs that were visited elsewhere, as an import knows them; never claimed here. They become visited before
+    the links of the step are looked at, those of excluded domains too; one that is known already stays as it is.
     `notes`: small values of the crawl, kept under their names.
     """
 
     links: Sequence[Link] = ()
     settled: Sequence[Settled] = ()
-    gates: Mapping[str, float] = {}
+    visited: Sequence[Done] = ()
     robots: Sequence[Robots] = ()
     notes: Mapping[str, str] = {}
 
 
 class Committed(msgspec.Struct, frozen=True):
     added: int = 0  # links that were new
-    known: int = 0
+    known: int = 0  # links, and visits from elsewhere, of URLs that were known
     excluded: int = 0  # links of excluded domains: not taken
     lost: frozenset[int] = frozenset()  # tokens whose lease was over
+    imported: int = 0  # visits from elsewhere that were new
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
@@ -185,8 +191,9 @@ class Frontier(Protocol):
         """In the order of their time, `until` not included; bounded memory."""
         ...
 
-    def gates(self, keys: Iterable[str]) -> dict[str, float]:
-        """Those of the keys that have a time."""
+    def waiting(self) -> Iterator[Link]:
+        """All URLs that wait or are in hand, but revisits, each once: domain by domain, those of excluded ones too.
+        Bounded memory. What a step changes while this is read may be missed or come twice."""
         ...
 
     def robots(self, origin: str) -> Robots | None: ...
@@ -205,6 +212,11 @@ class Frontier(Protocol):
 
     def compact(self) -> None:
         """Drop what was consumed."""
+        ...
+
+    def back_up(self, folder: Path) -> None:
+        """A copy of all that there is between two steps, in a folder that was not there before: it appears whole, or
+        not at all. What the crawl does later does not change it. Each backend has a `restore` for it."""
         ...
 
     def close(self) -> None: ...

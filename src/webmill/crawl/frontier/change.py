@@ -10,8 +10,11 @@ from collections.abc import Iterable, Sequence
 
 from webmill.crawl.frontier.base import Done, Later, Outcome, Settled, Visit
 from webmill.crawl.frontier.state import Domain, Held, State
+from webmill.model import Link
 
-Retry = tuple[int, int, int, float, int, int, str]
+PRIORITY = Link("").priority  # of revisits to what was first visited elsewhere
+
+Retry = tuple[int, int, int, float, int, int, str, int]
 
 
 class Change:
@@ -42,6 +45,21 @@ class Change:
         domain.lanes[priority] = (read, end + size)
         self.counts["waiting"] += count
         return end
+
+    def import_visit(self, domain: Domain, done: Done) -> None:
+        """A URL that was never here comes as visited."""
+        if not domain.lanes:
+            self.counts["domains"] += 1
+            domain.lanes[PRIORITY] = (0, 0)  # from now on it has a URL
+        visit = done.visit
+        held = Held(visit.url, visit.depth, PRIORITY, 1, 0, 0, visit.hops)
+        self._visits.append((held, domain.id, visit, done.again))
+        if done.again is not None:
+            domain.revisits += 1
+            self._whole.add(domain.id)
+        self.counts["visited"] += 1
+        self.counts["revisits"] += done.again is not None
+        self.counts["pages"] += done.is_page
 
     def settle(self, settled: Sequence[Settled]) -> set[int]:
         """The tokens that are lost."""
@@ -89,8 +107,8 @@ class Change:
             self.counts["visited"] += 1
             self.counts["revisits"] += 1
         else:
-            retry = (domain.id, item.priority, item.place, not_before, attempts, item.depth, item.url)
-            self._retries.append(retry)
+            place = (domain.id, item.priority, item.place)
+            self._retries.append((*place, not_before, attempts, item.depth, item.url, item.hops))
             domain.retries += 1
             self._whole.add(domain.id)
             self.counts["waiting"] += 1

@@ -1,6 +1,7 @@
-"""The lines of a local frontier that are not surely in their files yet: kept in SQLite until a checkpoint.
+"""The lines of a frontier that are not surely in their files yet: kept with its state until a checkpoint.
 
-A line's position is known before it is written, so that writing it again changes nothing.
+A line's position is known before it is written, so that writing it again changes nothing. A URL that came as visited
+has a line here, too, and none in a file: after a death the table of known URLs is filled from the journal.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from webmill.crawl.frontier.lanes import Lane, Lanes
-from webmill.crawl.frontier.state import State
+from webmill.crawl.frontier.state import Domain, State
 
 Entry = tuple[int, int, int, bytes]  # domain, priority, position, lines
+NOWHERE = -1  # a position: of lines that are in no file
 
 _entries = msgspec.msgpack.Decoder(list[Entry])
 
@@ -26,19 +28,21 @@ class Journal:
             row = (msgspec.msgpack.encode(entries),)
             self._state.database.many("INSERT INTO journal (lines) VALUES (?)", [row])
 
-    def replay(self, lanes: Lanes) -> Iterator[bytes]:
-        """Write all lines to their files, but those that were read meanwhile; each entry's lines, once they are."""
+    def entries(self) -> Iterator[tuple[Domain, int, int, bytes]]:
         number = 0
         sql = "SELECT number, lines FROM journal WHERE number > ? ORDER BY number LIMIT 1"
         while rows := self._state.database.read(sql, (number,)):
             number, blob = rows[0]
             entries = _entries.decode(blob)
             domains = self._state.numbered({id_ for id_, *_ in entries})
-            for id_, priority, at, lines in entries:
-                read, _ = domains[id_].lanes[priority]
-                if read < at + len(lines):
-                    lanes.write(Lane(domains[id_].hash, priority), at, lines)
-                yield lines
+            yield from ((domains[id_], priority, at, lines) for id_, priority, at, lines in entries)
+
+    def replay(self, lanes: Lanes) -> Iterator[bytes]:
+        """Write all lines to their files, but those that were read meanwhile; each entry's lines, once they are."""
+        for domain, priority, at, lines in self.entries():
+            if at != NOWHERE and domain.lanes[priority][0] < at + len(lines):
+                lanes.write(Lane(domain.hash, priority), at, lines)
+            yield lines
 
     def clear(self) -> None:
         self._state.database.many("DELETE FROM journal", [()])

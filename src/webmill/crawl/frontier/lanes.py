@@ -7,7 +7,7 @@ with a hole where lines were read, so that no position changes.
 
 A line is its own length, so any text may stand in it:
 
-    crc32 of the rest (uint32) · length of the URL (uint32) · depth (uint32) · URL        little-endian
+    crc32 of the rest (uint32) · length of the URL (uint32) · depth (24 bits) and hops (8 bits) · URL   little-endian
 
 Bytes behind the end of a lane mean nothing: a step that failed may have left some. Nothing here is durable before
 `sync`; until then the journal has it, too.
@@ -23,10 +23,13 @@ import struct
 import sys
 from collections import OrderedDict
 from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
+from typing import NamedTuple
 from zlib import crc32
 
+from webmill.crawl.frontier.base import MOST_DEPTH
 from webmill.crawl.frontier.run import write_at
 from webmill.errors import BadInput
 from webmill.infra import atomic
@@ -41,13 +44,24 @@ HOLE = 1 << 16  # consumed bytes that make it worth while to write a file anew
 OPEN = 128
 
 
-def line_of(url: bytes, depth: int) -> bytes:
-    rest = HEAD.pack(0, len(url), depth)[4:] + url
+class Line(NamedTuple):
+    """Of a lane: where it begins and ends there, and what stands in it."""
+
+    start: int
+    end: int
+    url: str
+    depth: int
+    hops: int
+
+
+def line_of(url: bytes, depth: int, hops: int = 0) -> bytes:
+    rest = HEAD.pack(0, len(url), depth | hops << 24)[4:] + url
     return crc32(rest).to_bytes(4, "little") + rest
 
 
 def lines_in(data: bytes) -> Iterator[tuple[int, bytes, int]]:
-    """Each whole line's end, URL and depth; what is behind the last whole one is left. BadInput for a damaged one."""
+    """Each whole line's end, URL, and depth with hops; what is behind the last whole one is left. BadInput for a
+    damaged one."""
     at = 0
     while at + HEAD.size <= len(data):
         check, length, depth = HEAD.unpack_from(data, at)
@@ -97,27 +111,27 @@ class Lanes:
                 raise atomic.as_webmill_error(error, self._root + name) from error
             data, at = data[len(part) :], at + len(part)
 
-    def read(self, lane: Lane, start: int, end: int, *, count: int) -> list[tuple[int, int, str, int]]:
-        """Up to `count` lines: start, end, URL, depth."""
-        found: list[tuple[int, int, str, int]] = []
+    def read(self, lane: Lane, start: int, end: int, *, count: int) -> list[Line]:
+        """Up to `count` lines."""
+        found: list[Line] = []
         want = READ
         while start < end and len(found) < count:
-            data = self._bytes(lane, start, min(end, start + want))
+            data = self.bytes_of(lane, start, min(end, start + want))
             before = len(found)
             try:
-                for stop, url, depth in lines_in(data):
-                    place = found[-1][1] if len(found) > before else start
-                    found.append((place, start + stop, url.decode(), depth))
+                for stop, url, both in lines_in(data):
+                    place = found[-1].end if len(found) > before else start
+                    found.append(Line(place, start + stop, url.decode(), both & MOST_DEPTH, both >> 24))
                     if len(found) == count:
                         return found
             except (BadInput, UnicodeDecodeError) as error:
-                raise self._damage(lane, found[-1][1] if len(found) > before else start) from error
+                raise self._damage(lane, found[-1].end if len(found) > before else start) from error
             if len(found) == before:  # not one whole line
                 if start + want >= end:
                     raise self._damage(lane, start)
                 want *= 4
             else:
-                start = found[-1][1]
+                start = found[-1].end
         return found
 
     def _damage(self, lane: Lane, at: int) -> BadInput:
@@ -125,7 +139,7 @@ class Lanes:
         message = "a line of the frontier is damaged or gone; exclude its domain to go on without it"
         return BadInput(message, reason="corrupt", source=self._root + lane.file(number), offset=offset)
 
-    def _bytes(self, lane: Lane, start: int, end: int) -> bytes:
+    def bytes_of(self, lane: Lane, start: int, end: int) -> bytes:
         parts = []
         while start < end:
             number, offset = divmod(start, self._size)
@@ -162,7 +176,7 @@ class Lanes:
         path = Path(self._root + lane.file(number))
         if read == end or offset < HOLE:
             return 0
-        data = self._bytes(lane, read, min(end, (number + 1) * self._size))
+        data = self.bytes_of(lane, read, min(end, (number + 1) * self._size))
         with atomic.os_errors(str(path)):
             before = path.stat().st_blocks
             with atomic.writing(path) as file:
@@ -190,8 +204,7 @@ class Lanes:
         """All that was written is durable. After an error it must be written again: the kernel may have let it go."""
         with atomic.os_errors(str(self._folder)):
             if self._touched is None:
-                with atomic.open_folder(self._folder) as fd:
-                    _sync_file_system(fd)
+                sync_tree(self._folder)
                 return
             for name in sorted(self._touched):
                 atomic.sync(self._descriptor(name))
@@ -232,8 +245,23 @@ def open_file(path: str) -> int:
 _syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None) if sys.platform == "linux" else None
 
 
-def _sync_file_system(fd: int) -> None:
-    assert _syncfs
-    if _syncfs(fd):
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+def sync_tree(folder: Path) -> None:
+    """All files and folders below are durable."""
+    if _syncfs is None:
+        for path in [folder, *folder.rglob("*")]:
+            with open_path(path) as fd:
+                atomic.sync(fd)
+        return
+    with atomic.open_folder(folder) as fd:
+        if _syncfs(fd):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+
+
+@contextmanager
+def open_path(path: Path) -> Iterator[int]:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield fd
+    finally:
+        os.close(fd)

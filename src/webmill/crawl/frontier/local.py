@@ -17,34 +17,28 @@ from __future__ import annotations
 
 import logging
 import math
+import shutil
 import threading
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
 import msgspec
 
-from webmill.crawl.frontier.base import (
-    PRIORITIES,
-    Committed,
-    Item,
-    Robots,
-    Stats,
-    Step,
-    Turn,
-    Visit,
-    domain_of,
-)
-from webmill.crawl.frontier.change import Change
-from webmill.crawl.frontier.journal import Entry, Journal
-from webmill.crawl.frontier.lanes import OPEN, SIZE, Lane, Lanes, line_of, lines_in
+from webmill.crawl.frontier import backup
+from webmill.crawl.frontier.base import Committed, Item, Robots, Stats, Step, Turn, Visit
+from webmill.crawl.frontier.change import PRIORITY, Change
+from webmill.crawl.frontier.fresh import Fresh, sort_out
+from webmill.crawl.frontier.journal import NOWHERE, Entry, Journal
+from webmill.crawl.frontier.lanes import OPEN, SIZE, Lane, Lanes, lines_in
+from webmill.crawl.frontier.listing import waiting_links
+from webmill.crawl.frontier.pack import PACK, unpack, write_pack
 from webmill.crawl.frontier.run import HASHES_PER_WORD
 from webmill.crawl.frontier.seen import FAN, Seen, hash_of
-from webmill.crawl.frontier.state import State
+from webmill.crawl.frontier.state import SCHEMA, State
 from webmill.crawl.frontier.taking import Candidate, Consumed, take
-from webmill.errors import BadInput, Unavailable
+from webmill.errors import Unavailable
 from webmill.infra import atomic
 from webmill.infra.lock import exclusive
 from webmill.model import Link
@@ -54,6 +48,8 @@ log = logging.getLogger(__name__)
 TABLE = 1 << 17  # new URLs between two checkpoints
 JOURNAL = 32 << 20  # bytes, likewise
 PAGE = 1000
+STATE, LANES, RUNS = "state.sqlite", "domains", "seen"
+BACKEND, VERSION = "local", len(SCHEMA.steps)
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,13 +63,22 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     hashes_per_word: int = HASHES_PER_WORD
 
 
-class Fresh(msgspec.Struct):
-    """The new links of a step, by domain."""
+class Added(msgspec.Struct):
+    """What a step has brought: for the journal, for the set of known URLs, for the caller."""
 
-    lines: dict[str, list[tuple[int, bytes]]]
-    hashes: dict[str, list[bytes]]
-    repeats: Counter[str]  # links that came twice in the step
-    known: int
+    entries: list[Entry]
+    hashes: list[bytes]
+    imported: int
+    excluded: int
+
+    def committed(self, fresh: Fresh, lost: Iterable[int]) -> Committed:
+        return Committed(
+            added=len(self.hashes) - self.imported,
+            known=fresh.known + fresh.repeats.total(),
+            excluded=self.excluded,
+            lost=frozenset(lost),
+            imported=self.imported,
+        )
 
 
 class LocalFrontier:
@@ -85,13 +90,13 @@ class LocalFrontier:
         atomic.make_folder(folder)
         with ExitStack() as stack:
             stack.enter_context(exclusive(folder, "frontier", doing="crawling"))
-            self._state = State(folder / "state.sqlite")
+            self._state = State(folder / STATE)
             stack.callback(self._state.close)
             self._journal = Journal(self._state)
-            self._lanes = Lanes(folder / "domains", size=limits.file, max_open=limits.open_files)
+            self._lanes = Lanes(folder / LANES, size=limits.file, max_open=limits.open_files)
             stack.callback(self._lanes.close)
             self._seen = Seen(
-                folder / "seen", self._state.database, fan=limits.fan, hashes_per_word=limits.hashes_per_word
+                folder / RUNS, self._state.database, fan=limits.fan, hashes_per_word=limits.hashes_per_word
             )
             stack.callback(self._seen.close)
             self._recover()
@@ -160,59 +165,50 @@ class LocalFrontier:
 
     def commit(self, step: Step, *, now: float) -> Committed:
         with self._lock:
-            self._care(len(step.links))
-            fresh = self._fresh(step.links)
+            self._care(len(step.links) + len(step.visited))
+            fresh = sort_out(step, self._seen)
             with self._state.database.write():
                 change = Change(self._state, now=now)
                 lost = change.settle(step.settled)
-                entries, excluded, hashes = self._add(fresh, change)
+                added = self._add(fresh, change)
                 change.save()
                 self._note(step)
-            self._seen.add(hashes)
-            self._journal_bytes += sum(len(lines) for *_, lines in entries)
-        return Committed(len(hashes), fresh.known + fresh.repeats.total(), excluded, frozenset(lost))
+            self._took(added)
+        return added.committed(fresh, lost)
 
-    def _fresh(self, links: Sequence[Link]) -> Fresh:
-        urls = [as_bytes(link) for link in links]
-        hashes = [hash_of(url) for url in urls]
-        fresh, here = Fresh({}, {}, Counter(), 0), set()
-        for link, url, hash_, is_new in zip(links, urls, hashes, self._seen.unknown(hashes), strict=True):
-            if not is_new:
-                fresh.known += 1
-                continue
-            domain = domain_of(link.url)
-            if hash_ in here:
-                fresh.repeats[domain] += 1
-                continue
-            here.add(hash_)
-            fresh.lines.setdefault(domain, []).append((link.priority, line_of(url, link.depth)))
-            fresh.hashes.setdefault(domain, []).append(hash_)
-        return fresh
+    def _took(self, added: Added) -> None:
+        self._seen.add(added.hashes)
+        self._journal_bytes += sum(len(lines) for *_, lines in added.entries)
 
-    def _add(self, fresh: Fresh, change: Change) -> tuple[list[Entry], int, list[bytes]]:
+    def _add(self, fresh: Fresh, change: Change) -> Added:
         """Lines to their files, behind the end; and into the journal. Both mean nothing unless the step succeeds."""
-        entries: list[Entry] = []
-        hashes: list[bytes] = []
-        excluded = 0
-        for name, domain in change.domains(fresh.lines).items():
+        added = Added([], [], 0, 0)
+        domains = change.domains([*(visit.domain for visit in fresh.visits), *fresh.links])
+        for visit in fresh.visits:
+            domain = domains[visit.domain]
+            change.import_visit(domain, visit.done)
+            added.hashes.append(visit.hash)
+            added.entries.append((domain.id, PRIORITY, NOWHERE, visit.data))
+        added.imported = len(fresh.visits)
+        for name, links in fresh.links.items():
+            domain = domains[name]
             if domain.excluded:
-                excluded += len(fresh.lines[name]) + fresh.repeats.pop(name, 0)
+                added.excluded += len(links) + fresh.repeats.pop(name, 0)
                 continue
-            hashes += fresh.hashes[name]
+            added.hashes += [link.hash for link in links]
             lanes: dict[int, list[bytes]] = {}
-            for priority, line in fresh.lines[name]:
-                lanes.setdefault(priority, []).append(line)
-            for priority, lines in lanes.items():
-                data = b"".join(lines)
-                at = change.append(domain, priority, size=len(data), count=len(lines))
+            for link in links:
+                lanes.setdefault(link.priority, []).append(link.data)
+            for priority, parts in lanes.items():
+                data = b"".join(parts)
+                at = change.append(domain, priority, size=len(data), count=len(parts))
                 self._lanes.write(Lane(domain.hash, priority), at, data)
-                entries.append((domain.id, priority, at, data))
-        self._journal.append(entries)
-        return entries, excluded, hashes
+                added.entries.append((domain.id, priority, at, data))
+        self._journal.append(added.entries)
+        return added
 
     def _note(self, step: Step) -> None:
         many = self._state.database.many
-        many("INSERT OR REPLACE INTO gate VALUES (?, ?)", step.gates.items())
         many("INSERT OR REPLACE INTO robots VALUES (?, ?, ?, ?, ?, ?)", map(msgspec.structs.astuple, step.robots))
         many("INSERT OR REPLACE INTO note VALUES (?, ?)", step.notes.items())
 
@@ -231,10 +227,8 @@ class LocalFrontier:
                 after = (visit.time, id_)
                 yield visit
 
-    def gates(self, keys: Iterable[str]) -> dict[str, float]:
-        read = self._state.database.read
-        found = ((key, read("SELECT time FROM gate WHERE key = ?", (key,))) for key in keys)
-        return {key: rows[0][0] for key, rows in found if rows}
+    def waiting(self) -> Iterator[Link]:
+        return waiting_links(self._state, self._lanes, self._lock)
 
     def robots(self, origin: str) -> Robots | None:
         sql = "SELECT origin, fetched, expires, status, body, failing_since FROM robots WHERE origin = ?"
@@ -300,6 +294,15 @@ class LocalFrontier:
         with self._state.database.write():
             self._end_leases(math.inf, since=0.0)
 
+    def back_up(self, folder: Path) -> None:
+        with self._lock, backup.appearing(folder) as draft:
+            self._state.database.copy_to(draft / STATE)
+            (draft / RUNS).mkdir()
+            for path in self._seen.paths():
+                backup.link_or_copy(path, draft / RUNS / path.name)
+            write_pack(draft / PACK, self._state.each(), self._lanes)
+            backup.write_manifest(draft, backend=BACKEND, version=VERSION, stats=self.stats())
+
     def compact(self) -> None:
         """Drop what was consumed: at the beginning of lanes, and files that a kill has left."""
         with self._lock:
@@ -312,16 +315,19 @@ class LocalFrontier:
                     self._lanes.compact(Lane(domain.hash, priority), read=read, end=end)
 
 
+def restore(source: Path, folder: Path, *, limits: Limits | None = None) -> None:
+    """Make what was backed up to `source` a frontier in `folder`, which must be absent or empty."""
+    manifest = backup.read_manifest(source, backend=BACKEND, version=VERSION)
+    limits = limits or Limits()
+    with backup.appearing(folder) as draft:
+        shutil.copyfile(source / STATE, draft / STATE)
+        (draft / RUNS).mkdir()
+        for name in manifest.files:
+            if name.startswith(f"{RUNS}/"):
+                backup.link_or_copy(source / name, draft / name)
+        unpack(source / PACK, draft / LANES, size=limits.file)
+
+
 def item_of(candidate: Candidate) -> Item:
     held = candidate.held
-    return Item(held.url, held.depth, held.priority, held.attempts, candidate.last)
-
-
-def as_bytes(link: Link) -> bytes:
-    if not (0 <= link.priority < PRIORITIES and 0 <= link.depth < 1 << 32):
-        message = f"priority {link.priority}, depth {link.depth} of {link.url[:200]!r}: out of range"
-        raise BadInput(message, reason="bad_link")
-    try:
-        return link.url.encode()
-    except UnicodeEncodeError as error:
-        raise BadInput(f"not a normalised URL: {link.url[:200]!r}", reason="bad_url") from error
+    return Item(held.url, held.depth, held.priority, held.attempts, candidate.last, held.hops)

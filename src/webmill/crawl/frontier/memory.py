@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import msgspec
 
+from webmill.crawl.frontier import backup
 from webmill.crawl.frontier.base import (
-    PRIORITIES,
     Committed,
     Done,
     Item,
@@ -23,7 +25,7 @@ from webmill.crawl.frontier.base import (
     Visit,
     domain_of,
 )
-from webmill.errors import BadInput
+from webmill.crawl.frontier.fresh import as_bytes, link_bytes
 from webmill.model import Link
 
 
@@ -75,13 +77,26 @@ class Domain(msgspec.Struct, kw_only=True):
         return time if before is None else min(before, time)
 
 
+class Everything(msgspec.Struct, kw_only=True):
+    """As it is backed up."""
+
+    domains: dict[str, Domain]
+    visited: dict[str, Visit]
+    robots: dict[str, Robots]
+    notes: dict[str, str]
+    counts: dict[str, int]
+
+
+BACKEND, FILE = "memory", "frontier.msgpack"
+_everything = msgspec.msgpack.Decoder(Everything)
+
+
 class MemoryFrontier:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._domains: dict[str, Domain] = {}
         self._turns: dict[int, Domain] = {}
         self._visited: dict[str, Visit] = {}
-        self._gates: dict[str, float] = {}
         self._robots: dict[str, Robots] = {}
         self._notes: dict[str, str] = {}
         self._counts: Counter[str] = Counter()
@@ -110,7 +125,8 @@ class MemoryFrontier:
         for _, url in chosen:
             known = domain.urls[url]
             known.state = "in hand"
-            items.append(Item(url, known.link.depth, known.link.priority, known.attempts, known.last))
+            link = known.link
+            items.append(Item(url, link.depth, link.priority, known.attempts, known.last, link.hops))
         return Turn(domain.name, domain.token, 0.0, tuple(items))
 
     def _end_leases(self, now: float, *, since: float | None = None) -> None:
@@ -127,20 +143,31 @@ class MemoryFrontier:
 
     def commit(self, step: Step, *, now: float) -> Committed:
         for link in step.links:
-            check(link)
+            link_bytes(link)
+        urls = [*(done.url for done in step.visited), *(link.url for link in step.links)]
+        names = {domain_of(as_bytes(url).decode()) for url in urls}
         with self._lock:
             alive = {token for token, domain in self._turns.items() if domain.until > now}
             for settled in step.settled:
                 if settled.token in alive and settled.token in self._turns:
                     self._settle(settled, now=now)
-            counts = Counter(self._add(link) for link in step.links)
-            for name in {domain_of(link.url) for link in step.links}:
+            counts = Counter(self._import(done) for done in step.visited)
+            counts.update(self._add(link) for link in step.links)
+            for name in names:
                 self._domains[name].schedule(now)
-            self._gates |= step.gates
             self._robots |= {robots.origin: robots for robots in step.robots}
             self._notes |= step.notes
         lost = frozenset(settled.token for settled in step.settled) - alive
-        return Committed(counts["added"], counts["known"], counts["excluded"], lost)
+        return Committed(counts["added"], counts["known"], counts["excluded"], lost, counts["imported"])
+
+    def _import(self, done: Done) -> str:
+        domain, visit = self._domain(domain_of(done.url)), done.visit
+        if done.url in domain.urls:
+            return "known"
+        known = Known(link=Link(visit.url, visit.depth, hops=visit.hops), place=0)
+        domain.urls[done.url] = known
+        self._apply(known, done)
+        return "imported"
 
     def _add(self, link: Link) -> str:
         domain = self._domain(domain_of(link.url))
@@ -199,8 +226,9 @@ class MemoryFrontier:
             if visit.time >= since and (until is None or visit.time < until):
                 yield visit
 
-    def gates(self, keys: Iterable[str]) -> dict[str, float]:
-        return {key: self._gates[key] for key in keys if key in self._gates}
+    def waiting(self) -> Iterator[Link]:
+        for domain in self._domains.values():
+            yield from (known.link for known in domain.urls.values() if known.last is None)
 
     def robots(self, origin: str) -> Robots | None:
         return self._robots.get(origin)
@@ -245,8 +273,35 @@ class MemoryFrontier:
     def compact(self) -> None:
         pass
 
+    def back_up(self, folder: Path) -> None:
+        with self._lock, backup.appearing(folder) as draft:
+            everything = Everything(
+                domains=self._domains,
+                visited=self._visited,
+                robots=self._robots,
+                notes=self._notes,
+                counts=dict(self._counts),
+            )
+            (draft / FILE).write_bytes(msgspec.msgpack.encode(everything))
+            backup.write_manifest(draft, backend=BACKEND, version=1, stats=self.stats())
+
+    def _fill(self, everything: Everything) -> None:
+        self._domains, self._visited = everything.domains, everything.visited
+        self._robots, self._notes = everything.robots, everything.notes
+        self._counts = Counter(everything.counts)
+        self._turns = {domain.token: domain for domain in self._domains.values() if domain.token}
+        self._end_leases(math.inf, since=0.0)  # as of one that was opened again
+
     def close(self) -> None:
         pass
+
+
+def restore(folder: Path) -> MemoryFrontier:
+    """The frontier that was backed up there."""
+    backup.read_manifest(folder, backend=BACKEND, version=1)
+    frontier = MemoryFrontier()
+    frontier._fill(_everything.decode((folder / FILE).read_bytes()))
+    return frontier
 
 
 def give_back(known: Known, *, not_before: float, attempts: int) -> None:
@@ -256,14 +311,3 @@ def give_back(known: Known, *, not_before: float, attempts: int) -> None:
         known.state, known.not_before = "waiting", not_before
     else:
         known.state, known.again = "visited", max(known.again or 0.0, not_before)
-
-
-def check(link: Link) -> None:
-    domain_of(link.url)
-    if not (0 <= link.priority < PRIORITIES and 0 <= link.depth < 1 << 32):
-        message = f"priority {link.priority}, depth {link.depth} of {link.url[:200]!r}: out of range"
-        raise BadInput(message, reason="bad_link")
-    try:
-        link.url.encode()
-    except UnicodeEncodeError as error:
-        raise BadInput(f"not a normalised URL: {link.url[:200]!r}", reason="bad_url") from error

@@ -30,9 +30,9 @@ import msgspec
 
 from webmill.crawl.frontier.base import Committed, Robots, Step, Turn, Visit
 from webmill.crawl.frontier.change import Change
-from webmill.crawl.frontier.journal import Entry
+from webmill.crawl.frontier.fresh import Fresh, sort_out
 from webmill.crawl.frontier.lanes import Lane, lines_in
-from webmill.crawl.frontier.local import Fresh, Limits, LocalFrontier
+from webmill.crawl.frontier.local import Added, Limits, LocalFrontier
 from webmill.crawl.frontier.redis_changes import number_of
 from webmill.crawl.frontier.redis_files import CarefulLanes, RedisJournal
 from webmill.crawl.frontier.redis_filter import SCHEMA, Bitmaps, Bloom, Filter, RedisSeen
@@ -45,7 +45,7 @@ from webmill.infra.lock import exclusive
 
 log = logging.getLogger(__name__)
 
-VERSION = 1
+VERSION = 2  # of the keys; 1 had no hops
 PAGE = 1000
 
 _robots = msgspec.msgpack.Decoder(Robots)
@@ -110,6 +110,9 @@ class RedisFrontier(LocalFrontier):
             raise Misconfigured(f"the frontier {prefix} is of a newer webmill: use that one")
         if "filter" not in found:
             self._make_filter(prefix)
+        if int(found.get("version", VERSION)) < VERSION:
+            self._server.ask("DEL", prefix + "gates")
+            self._server.ask("HSET", meta, "version", str(VERSION))
         self._note_fact("joined", "1")
         epoch = self._server.ask("HINCRBY", meta, "epoch", 1)
         return RedisState(self._server, prefix, epoch=epoch, number=number_of(self._meta(meta).get("change", "0")))
@@ -170,7 +173,7 @@ class RedisFrontier(LocalFrontier):
             answered, self._answered = self._answered, None
             if answered and answered[0] == step:
                 return answered[1]
-            self._care(len(step.links))
+            self._care(len(step.links) + len(step.visited))
             try:
                 return self._commit(step, now=now)
             finally:
@@ -178,35 +181,31 @@ class RedisFrontier(LocalFrontier):
                     self._answered = None
 
     def _commit(self, step: Step, *, now: float) -> Committed:
-        fresh = self._fresh(step.links)
+        fresh = sort_out(step, self._seen)
         with self._redis.write():
             change = Change(self._redis, now=now)
             lost = change.settle(step.settled)
-            entries, excluded, hashes = self._add(fresh, change)
+            added = self._add(fresh, change)
             change.save()
             self._note(step)
-            known = fresh.known + fresh.repeats.total()
-            answer = Committed(len(hashes), known, excluded, frozenset(lost))
-            self._redis.then(lambda: self._took(entries, hashes))
+            answer = added.committed(fresh, lost)
+            self._redis.then(lambda: self._took(added))
             self._answered = (step, answer)
         return answer
 
-    def _add(self, fresh: Fresh, change: Change) -> tuple[list[Entry], int, list[bytes]]:
-        entries, excluded, hashes = super()._add(fresh, change)
-        for command in self._filter.put(hashes):
+    def _add(self, fresh: Fresh, change: Change) -> Added:
+        added = super()._add(fresh, change)
+        for command in self._filter.put(added.hashes):
             self._redis.put(*command)
-        change.counts["hashes"] += len(hashes)
-        return entries, excluded, hashes
+        change.counts["hashes"] += len(added.hashes)
+        return added
 
-    def _took(self, entries: Sequence[Entry], hashes: Sequence[bytes]) -> None:
-        self._seen.add(hashes)
-        self._filter.count += len(hashes)
-        self._journal_bytes += sum(len(lines) for *_, lines in entries)
+    def _took(self, added: Added) -> None:
+        super()._took(added)
+        self._filter.count += len(added.hashes)
 
     def _note(self, step: Step) -> None:
         key, put = self._redis.key, self._redis.put
-        for gate, time_ in step.gates.items():
-            put("HSET", key("gates"), gate, repr(time_))
         for robots in step.robots:
             put("HSET", key("robots"), robots.origin, zlib.compress(msgspec.msgpack.encode(robots), 1))
         for name, value in step.notes.items():
@@ -217,11 +216,6 @@ class RedisFrontier(LocalFrontier):
     def visits(self, *, since: float = 0.0, until: float | None = None) -> Iterator[Visit]:
         """`until` itself is not among them."""
         return self._redis.visits(since=since, until=float("inf") if until is None else until)
-
-    def gates(self, keys: Iterable[str]) -> dict[str, float]:
-        keys = list(keys)
-        found = self._server.ask("HMGET", self._redis.key("gates"), *keys) if keys else ()
-        return {key: float(value) for key, value in zip(keys, found, strict=True) if value is not None}
 
     def robots(self, origin: str) -> Robots | None:
         blob = self._server.ask("HGET", self._redis.key("robots"), origin)
@@ -288,14 +282,10 @@ class RedisFrontier(LocalFrontier):
     def _all_hashes(self) -> Iterator[bytes]:
         """Of all URLs that wait, are in hand or were visited, some maybe twice."""
         yield from self._redis.visited_hashes()
-        yield from map(hash_of, self._redis.given_back_or_in_hand())
-        for name in self._redis.names():
-            domain = self._redis.named([name])[name]
-            for priority, (read, end) in domain.lanes.items():
-                lane = Lane(domain.hash, priority)
-                while lines := self._lanes.read(lane, read, end, count=PAGE):
-                    yield from (hash_of(url.encode()) for _, _, url, _ in lines)
-                    read = lines[-1][1]
+        yield from (hash_of(link.url.encode()) for link in self.waiting())
+
+    def back_up(self, folder: Path) -> None:
+        raise NotImplementedError
 
     def compact(self) -> None:
         """Drop what was consumed: at the beginning of lanes, and files that a kill has left."""

@@ -14,6 +14,7 @@ from webmill.crawl.frontier.lanes import Lane, Lanes
 from webmill.crawl.frontier.local import Limits
 from webmill.crawl.frontier.redis_server import Promise, Server
 from webmill.crawl.frontier.redis_state import RedisState
+from webmill.crawl.frontier.state import Domain
 
 GRACE = 60.0  # seconds after which Redis, if it syncs every second, has surely kept what it said
 WAITING = 8 << 20  # bytes of lines
@@ -34,17 +35,13 @@ class RedisJournal(Journal):
             domains = self._redis.numbered({id_ for id_, *_ in entries})
             self._redis.put("RPUSH", self._key, msgspec.msgpack.encode([(domains[e[0]].name, *e[1:]) for e in entries]))
 
-    def replay(self, lanes: Lanes) -> Iterator[bytes]:
+    def entries(self) -> Iterator[tuple[Domain, int, int, bytes]]:
         number = 0
         while (blob := self._server.ask("LINDEX", self._key, number)) is not None:
             number += 1
             parts = _lines.decode(blob)
             domains = self._redis.named({name for name, *_ in parts})
-            for name, priority, at, lines in parts:
-                read, _ = domains[name].lanes[priority]
-                if read < at + len(lines):
-                    lanes.write(Lane(domains[name].hash, priority), at, lines)
-                yield lines
+            yield from ((domains[name], priority, at, lines) for name, priority, at, lines in parts)
 
     def clear(self) -> None:
         self._redis.put("DEL", self._key)
@@ -89,13 +86,9 @@ class CarefulLanes(Lanes):
         self._write_all()
         super().sync()
 
-    def read(self, lane: Lane, start: int, end: int, *, count: int) -> list[tuple[int, int, str, int]]:
+    def bytes_of(self, lane: Lane, start: int, end: int) -> bytes:
         self._write_out(lane)
-        return super().read(lane, start, end, count=count)
-
-    def compact(self, lane: Lane, *, read: int, end: int) -> int:
-        self._write_out(lane)
-        return super().compact(lane, read=read, end=end)
+        return super().bytes_of(lane, start, end)
 
     def drop(self, lane: Lane, *, was: int, read: int, end: int) -> None:
         if self._promise is Promise.DURABLE:

@@ -17,7 +17,7 @@ import msgspec
 
 from webmill.crawl.frontier.base import PRIORITIES, Visit
 from webmill.crawl.frontier.redis_changes import Act, Changes
-from webmill.crawl.frontier.redis_server import Command, Server
+from webmill.crawl.frontier.redis_server import Command, Server, text
 from webmill.crawl.frontier.seen import hash_of
 from webmill.crawl.frontier.state import Domain, Held, State, as_json, first_of
 
@@ -51,6 +51,11 @@ class Waiting(msgspec.Struct, array_like=True, frozen=True):
     attempts: int
     depth: int
     url: str
+    hops: int = 0
+
+    @property
+    def held(self) -> Held:
+        return Held(self.url, self.depth, self.priority, self.attempts, self.place, 0, self.hops)
 
 
 Revisit = tuple[Held, Visit]
@@ -133,11 +138,8 @@ class RedisState(State):
             yield from zip(some, _rows.decode(answer), strict=True)
 
     def _remember(self, name: str, row: Sequence[Any]) -> Domain:
-        id_, excluded, token, next_, due, again, retries, revisits, lanes, until, retry, revisit = row
-        domain = Domain(
-            int(id_), name, int(excluded or 0), int(token or 0), float(next_ or 0), number_in(due), number_in(again),
-            int(retries or 0), int(revisits or 0), lanes or "{}",
-        )  # fmt: skip
+        domain = domain_of_row(name, row)
+        until, retry, revisit = row[-3:]
         self._known[domain.id] = domain
         self._before[domain.id] = (domain.due, domain.again, domain.token, domain.excluded)
         if until:
@@ -218,8 +220,7 @@ class RedisState(State):
             found = self._due_retries[row.id] = {}
             for member in members:
                 one = _waiting.decode(member)
-                held = Held(one.url, one.depth, one.priority, one.attempts, one.place, 0)
-                found[one.priority, one.place] = (member, held)
+                found[one.priority, one.place] = (member, one.held)
 
     def _find_revisits(self, domains: Sequence[Domain], *, now: float) -> None:
         where = [(row, priority) for row in domains for priority in range(PRIORITIES)]
@@ -233,7 +234,7 @@ class RedisState(State):
         for (row, priority), members in found:
             for _, one in zip(members, kept, strict=False):
                 last = one.visit
-                held = Held(last.url, last.depth, priority, one.attempts, 0, one.id)
+                held = Held(last.url, last.depth, priority, one.attempts, 0, one.id, last.hops)
                 self._due_revisits.setdefault(row.id, []).append((held, last))
 
     def next_turn(self, *, revisits: bool) -> float | None:
@@ -259,8 +260,8 @@ class RedisState(State):
         return self._due_revisits.get(domain, [])[:count]
 
     def put_retries(self, rows: Iterable[Sequence[Any]]) -> None:
-        for id_, priority, place, not_before, attempts, depth, url in rows:
-            member = msgspec.json.encode(Waiting(priority, place, attempts, depth, url))
+        for id_, priority, place, not_before, attempts, depth, url, hops in rows:
+            member = msgspec.json.encode(Waiting(priority, place, attempts, depth, url, hops))
             self.put("ZADD", self.key("retries", self._known[id_].name), repr(not_before), member)
             soonest(self._first_retry, id_, not_before)
 
@@ -381,14 +382,28 @@ class RedisState(State):
             for hash_, _ in self._server.client.hscan_iter(self.key("visited"), count=AT_ONCE):
                 yield hash_
 
-    def given_back_or_in_hand(self) -> Iterator[bytes]:
-        """URLs, some maybe twice."""
-        with self._server.errors():
-            for _, body in self._server.client.hscan_iter(self.key("turns"), count=AT_ONCE):
-                yield from (held.url.encode() for held in _turn.decode(body)[1])
-            for key in self._server.client.scan_iter(match=escaped(self.key("retries", "")) + "*", count=AT_ONCE):
-                for member, _ in self._server.client.zscan_iter(key, count=AT_ONCE):
-                    yield _waiting.decode(member).url.encode()
+    def retries_of(self, domain: Domain) -> Iterator[Held]:
+        start, key = 0, self.key("retries", domain.name)
+        while members := self._server.ask("ZRANGE", key, start, start + AT_ONCE - 1):
+            start += AT_ONCE
+            yield from (_waiting.decode(member).held for member in members)
+
+    def in_hand_of(self, domain: Domain) -> list[Held]:
+        body = self._server.ask("HGET", self.key("turns"), str(domain.token)) if domain.token else None
+        return _turn.decode(body)[1] if body else []
+
+    def each(self) -> Iterator[Domain]:
+        """All that have something that waits or is in hand."""
+        for queue in ("ready", "in_hand", "excluded"):
+            start = 0
+            while members := self._server.ask("ZRANGE", self.key(queue), start, start + AT_ONCE - 1):
+                start += AT_ONCE
+                names = map(text, members) if queue == "excluded" else map(name_in, members)
+                yield from (domain_of_row(name, row) for name, row in self.rows(names) if row)
+
+    def reread(self, domain: Domain) -> Domain:
+        ((_, row),) = self.rows([domain.name])
+        return domain_of_row(domain.name, row)
 
     def names(self) -> Iterator[str]:
         """Of all domains, some maybe twice."""
@@ -408,6 +423,15 @@ class RedisState(State):
     def tallied(self) -> dict[str, int]:
         answer = self._server.ask("HGETALL", self.key("tally"))
         return {name.decode(): int(value) for name, value in answer.items()}
+
+
+def domain_of_row(name: str, row: Sequence[Any]) -> Domain:
+    """As `domains.lua` gives it."""
+    id_, excluded, token, next_, due, again, retries, revisits, lanes, *_ = row
+    return Domain(
+        int(id_), name, int(excluded or 0), int(token or 0), float(next_ or 0), number_in(due), number_in(again),
+        int(retries or 0), int(revisits or 0), lanes or "{}",
+    )  # fmt: skip
 
 
 def escaped(pattern: str) -> str:

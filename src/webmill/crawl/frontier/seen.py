@@ -173,6 +173,10 @@ class Seen:
     def _path(self, number: int) -> Path:
         return self._folder / f"{name_of(number)}.run"
 
+    def paths(self) -> list[Path]:
+        """Of the runs that count."""
+        return [run.path for run in self._runs.values()]
+
     def close(self) -> None:
         for merge in self._merges.values():
             merge.steps.close()  # removes its draft

@@ -6,7 +6,7 @@ docs/reference/frontier.md explains the tables. Every lookup goes by an index, e
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,8 +88,11 @@ SCHEMA = sqlite.Schema(
         CREATE TABLE run (number INTEGER PRIMARY KEY, level INTEGER NOT NULL);
         CREATE TABLE journal (number INTEGER PRIMARY KEY, lines BLOB NOT NULL);
         """,
+        # Lines have hops as well now, in what were the highest bits of the depth: those that are there have none.
+        "ALTER TABLE retry ADD COLUMN hops INTEGER NOT NULL DEFAULT 0; DROP TABLE gate",
     ),
 )
+PAGE = 1000
 COLUMNS = "id, name, excluded, token, next, due, again, retries, revisits, lanes"
 
 SELECT_DOMAIN = f"SELECT {COLUMNS} FROM domain WHERE "  # noqa: S608  our own names
@@ -110,6 +113,7 @@ class Held(msgspec.Struct, frozen=True, array_like=True):
     attempts: int
     place: int
     visit: int
+    hops: int = 0
 
 
 class Domain:
@@ -167,6 +171,16 @@ class State:
     def numbered(self, ids: Iterable[int]) -> dict[int, Domain]:
         rows = self.database.many(SELECT_DOMAIN + "id = ?", ((id_,) for id_ in ids))
         return {row[0]: Domain(*row) for row in rows}
+
+    def each(self) -> Iterator[Domain]:
+        """All of them, as they are when their page is read."""
+        last = 0
+        while rows := self.database.read(SELECT_DOMAIN + "id > ? ORDER BY id LIMIT ?", (last, PAGE)):
+            yield from (Domain(*row) for row in rows)
+            last = rows[-1][0]
+
+    def reread(self, domain: Domain) -> Domain:
+        return self.numbered([domain.id])[domain.id]
 
     def by_hash(self, hash_: bytes) -> Domain | None:
         rows = self.database.read(SELECT_DOMAIN + "key = ?", (key_of(hash_),))
@@ -230,7 +244,7 @@ class State:
 
     def retries(self, domain: int, *, now: float, count: int) -> list[Held]:
         sql = (
-            "SELECT url, depth, priority, attempts, place, 0 FROM retry WHERE domain = ? AND not_before <= ?"
+            "SELECT url, depth, priority, attempts, place, 0, hops FROM retry WHERE domain = ? AND not_before <= ?"
             " ORDER BY priority, place LIMIT ?"
         )
         return [Held(*row) for row in self.database.read(sql, (domain, now, count))]
@@ -244,13 +258,24 @@ class State:
         for priority in range(10):
             for id_, attempts, body in self.database.read(sql, (domain, priority, now, count - len(found))):
                 last = _visit.decode(body)
-                found.append((Held(last.url, last.depth, priority, attempts, 0, id_), last))
+                found.append((Held(last.url, last.depth, priority, attempts, 0, id_, last.hops), last))
             if len(found) == count:
                 break
         return found
 
     def put_retries(self, rows: Iterable[Sequence[Any]]) -> None:
-        self.database.many("INSERT INTO retry VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        self.database.many("INSERT INTO retry VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+
+    def retries_of(self, domain: Domain) -> Iterator[Held]:
+        """All of them."""
+        after = (-1, -1)
+        sql = (
+            "SELECT url, depth, priority, attempts, place, 0, hops FROM retry"
+            " WHERE domain = ? AND (priority, place) > (?, ?) ORDER BY priority, place LIMIT ?"
+        )
+        while page := [Held(*row) for row in self.database.read(sql, (domain.id, *after, PAGE))]:
+            yield from page
+            after = (page[-1].priority, page[-1].place)
 
     def drop_retries(self, rows: Iterable[tuple[int, int, int]]) -> None:
         self.database.many("DELETE FROM retry WHERE domain = ? AND priority = ? AND place = ?", rows)
@@ -262,6 +287,9 @@ class State:
         sql = "SELECT token, domain, until, items FROM turn WHERE token = ?"
         rows = self.database.many(sql, ((token,) for token in tokens))
         return {token: (domain, until, _held.decode(items)) for token, domain, until, items in rows}
+
+    def in_hand_of(self, domain: Domain) -> list[Held]:
+        return [held for _, _, items in self.turns([domain.token]).values() for held in items] if domain.token else []
 
     def over(self, *, now: float) -> dict[int, tuple[int, float, list[Held]]]:
         """Turns whose lease is over."""

@@ -57,8 +57,9 @@ def candidates(
         if read < end and count:
             lines = lanes.read(Lane(domain.hash, priority), read, end, count=count)
             count -= len(lines)
-            for start, stop, url, depth in lines:
-                yield Candidate(priority, NEW, start, Held(url, depth, priority, 1, start, 0), None, stop)
+            for line in lines:
+                held = Held(line.url, line.depth, priority, 1, line.start, 0, line.hops)
+                yield Candidate(priority, NEW, line.start, held, None, line.end)
 
 
 def advance(domain: Domain, priority: int, stop: int) -> Consumed:

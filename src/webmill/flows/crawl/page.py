@@ -49,7 +49,8 @@ class Reader:
         if status == 304 and item.last:
             return Page("not_modified", [], Counter())
         if status in REDIRECTS and (location := fetched.head.headers.get("Location")):
-            return self._followed("redirect", redirected(item.url, location), item.depth, REDIRECTED)
+            targets = redirected(item.url, location)
+            return self._followed("redirect", targets, item.depth, REDIRECTED, hops=item.hops + 1)
         if status != 200:
             return Page("page", [], Counter())
         if self._rules.sitemaps and looks_like_sitemap(fetched.payload):
@@ -94,7 +95,7 @@ class Reader:
     def _forbids(self, fetched: Fetched, page: PageLinks) -> bool:
         return robots_directives(fetched.head.headers, page.meta_robots, agent=AGENT).nofollow
 
-    def _followed(self, kind: Kind, urls: list[str], depth: int, priority: int) -> Page:
+    def _followed(self, kind: Kind, urls: list[str], depth: int, priority: int, *, hops: int = 0) -> Page:
         links: list[Link] = []
         refused: Counter[str] = Counter()
         for url in urls:
@@ -102,7 +103,7 @@ class Reader:
                 continue
             reason = self._scope.decide(url, depth)
             if reason is None:
-                links.append(Link(url, depth, priority))
+                links.append(Link(url, depth, priority, hops))
             else:
                 refused[reason] += 1
         return Page(kind, links, refused)

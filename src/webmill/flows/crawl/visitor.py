@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from webmill.crawl.fetch import Failed, Fetched
-from webmill.crawl.frontier.base import Done, Item, Later, Turn, Unused, Visit
+from webmill.crawl.frontier.base import MOST_HOPS, Done, Item, Later, Turn, Unused, Visit
 from webmill.crawl.recrawl import Bounds, interval_after_error, interval_after_gone, next_interval
 from webmill.crawl.retries import Decision, Patience, Retry, decide_answer, decide_failure, retry_after
 from webmill.crawl.robots import Verdict
@@ -23,8 +23,6 @@ from webmill.formats import digest
 from webmill.formats.http.head import end_of_head
 from webmill.infra.clock import SteadyClock
 from webmill.model import Link
-
-HOPS_KEPT = 100_000
 
 
 class Visitor:
@@ -40,7 +38,6 @@ class Visitor:
         refresh = options.refresh
         self._bounds = Bounds(first=refresh.first, least=refresh.least, most=refresh.most)
         self._random = Random().random  # noqa: S311 - it spreads waits
-        self._hops: dict[str, int] = {}  # how many redirects led to a URL
         self.errors: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self.statuses: Counter[str] = Counter()
@@ -86,7 +83,7 @@ class Visitor:
                 later = Later(item.url, now + wait, reason)
                 return self._after(learned, token=turn.token, outcome=later, next=learned.until)
         self.refused[reason.partition(":")[0]] += 1
-        visit = Visit(url=item.url, time=now, error=reason, depth=item.depth)
+        visit = Visit(url=item.url, time=now, error=reason, depth=item.depth, hops=item.hops)
         return self._after(learned, token=turn.token, outcome=Done(visit, is_page=False), next=learned.until)
 
     def _wait_for_robots(self, item: Item, learned: Learned) -> float | None:
@@ -110,7 +107,7 @@ class Visitor:
         if isinstance(choice, Retry):
             later = Later(item.url, self._clock() + choice.delay, error)
             return self._after(learned, token=turn.token, outcome=later, next=free)
-        visit = Visit(url=item.url, time=asked.sent, error=error, depth=item.depth)
+        visit = Visit(url=item.url, time=asked.sent, error=error, depth=item.depth, hops=item.hops)
         again = asked.sent + interval_after_error(item.last.interval, bounds=self._bounds) if item.last else None
         return self._after(learned, token=turn.token, outcome=Done(visit, again=again, is_page=False), next=free)
 
@@ -167,15 +164,9 @@ class Visitor:
         return asked.sent + delay if delay else None
 
     def _links(self, item: Item, page: Page) -> list[Link]:
-        if page.kind != "redirect":
-            return page.links
-        hops = self._hops.pop(item.url, 0) + 1
-        if hops > self._options.limits.redirects:
+        if page.kind == "redirect" and item.hops >= min(self._options.limits.redirects, MOST_HOPS):
             self.refused["too_many_redirects"] += 1
             return []
-        self._hops.update((link.url, hops) for link in page.links)
-        while len(self._hops) > HOPS_KEPT:
-            del self._hops[next(iter(self._hops))]
         return page.links
 
     def _visit_record(self, item: Item, asked: Asked, fetched: Fetched, page: Page) -> tuple[Visit, float | None]:
@@ -186,6 +177,7 @@ class Visitor:
             time=asked.sent,
             status=fetched.head.status,
             depth=item.depth,
+            hops=item.hops,
             digest=same.digest if same else "",
             etag=(headers.get("ETag") or (same.etag if same else ""))[:500],
             modified=(headers.get("Last-Modified") or (same.modified if same else ""))[:100],
@@ -208,7 +200,7 @@ class Visitor:
         until = now + max(self._options.manners.delay, self._patience.wait(item.attempts, random=self._random()))
         if item.attempts < self._patience.attempts:
             return Result(token=turn.token, outcome=Later(item.url, until, reason), next=until)
-        visit = Visit(url=item.url, time=now, error=reason, depth=item.depth)
+        visit = Visit(url=item.url, time=now, error=reason, depth=item.depth, hops=item.hops)
         return Result(token=turn.token, outcome=Done(visit, is_page=False), next=until)
 
     def _after(self, learned: Learned, *, links: Sequence[Link] = (), **fields: Any) -> Result:

@@ -1,0 +1,119 @@
+"""A folder that appears whole or not at all, with a manifest that tells whether it still is what was written.
+
+    BACKUP/manifest.json     what it is of, its version, counts, and size and SHA-256 of every other file
+    BACKUP/…                 files of the backend
+
+Nothing in it is changed later: files that never change are linked where that can be, all others are copied.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from webmill.crawl.frontier.base import Stats
+from webmill.crawl.frontier.lanes import sync_tree
+from webmill.errors import BadInput, Conflict, Misconfigured
+from webmill.infra import atomic
+
+MANIFEST = "manifest.json"
+FORMAT = 1  # of the manifest and of the files that backends share
+_NAME = re.compile(r"(seen/)?[a-z0-9][a-z0-9.]*", re.ASCII)
+
+
+class Stored(msgspec.Struct, frozen=True):
+    size: int
+    sha256: str
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    format: int
+    backend: str
+    version: int  # of what the backend keeps
+    stats: Stats
+    files: dict[str, Stored]
+    facts: dict[str, str] = {}  # of the backend
+
+
+_manifest = msgspec.json.Decoder(Manifest)
+
+
+@contextmanager
+def appearing(folder: Path) -> Iterator[Path]:
+    """A folder under another name that takes its own when the block ends well, durably. Absent or empty before."""
+    with atomic.os_errors(str(folder)):
+        if folder.is_symlink() or folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
+            raise Conflict(f"{folder} is in use: name a folder that does not exist")
+    atomic.make_folder(folder.parent)
+    draft = folder.parent / f"{atomic.RESERVED}draft-{folder.name}"
+    with atomic.os_errors(str(folder)):
+        shutil.rmtree(draft, ignore_errors=True)  # of one that was killed
+        draft.mkdir()
+        try:
+            yield draft
+            sync_tree(draft)
+            draft.rename(folder)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
+        with atomic.open_folder(folder.parent) as parent:
+            atomic.sync_folder(parent)
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Of a file that is never changed in its place."""
+    try:
+        os.link(source, target)
+    except OSError:  # another disk, or one without links
+        shutil.copyfile(source, target)
+
+
+def write_manifest(
+    draft: Path, *, backend: str, version: int, stats: Stats, facts: dict[str, str] | None = None
+) -> None:
+    paths = sorted(path for path in draft.rglob("*") if path.is_file())
+    files = {path.relative_to(draft).as_posix(): stored(path) for path in paths}
+    manifest = Manifest(
+        format=FORMAT, backend=backend, version=version, stats=stats, files=files, facts=facts or {}
+    )  # fmt: skip
+    (draft / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
+
+
+def stored(path: Path) -> Stored:
+    with atomic.os_errors(str(path)), path.open("rb") as file:
+        return Stored(size=path.stat().st_size, sha256=hashlib.file_digest(file, "sha256").hexdigest())
+
+
+def read_manifest(folder: Path, *, backend: str, version: int) -> Manifest:
+    """Once all files are found to be what was written; `BadInput` names the first that is not."""
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise Misconfigured(f"{folder} is no backup of a frontier: it has no {MANIFEST}")
+    try:
+        manifest = _manifest.decode(path.read_bytes())
+    except (msgspec.MsgspecError, ValueError) as error:  # ValueError: not UTF-8
+        raise BadInput(f"not a manifest: {error}", reason="corrupt", source=str(path)) from error
+    if manifest.backend != backend:
+        raise Misconfigured(f"{folder} is the backup of another kind of frontier: {manifest.backend}, not {backend}")
+    if manifest.format > FORMAT or manifest.version > version:
+        raise Misconfigured(f"{folder} was made by a newer webmill: use that version")
+    for name, expected in manifest.files.items():
+        check(folder, name, expected)
+    return manifest
+
+
+def check(folder: Path, name: str, expected: Stored) -> None:
+    path = folder / name
+    if not _NAME.fullmatch(name):
+        raise BadInput(f"not a file of a backup: {name!r}", reason="corrupt", source=str(folder / MANIFEST))
+    if not path.is_file():
+        raise BadInput("a file of the backup is gone", reason="corrupt", source=str(path))
+    if stored(path) != expected:
+        raise BadInput("a file of the backup is not what was written", reason="corrupt", source=str(path))

@@ -1,0 +1,86 @@
+"""What a step brings, sorted out before anything is changed: which URLs are new, and whose."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from webmill.crawl.frontier.base import MOST_DEPTH, MOST_HOPS, PRIORITIES, Done, Step, domain_of
+from webmill.crawl.frontier.lanes import line_of
+from webmill.crawl.frontier.seen import Seen, hash_of
+from webmill.errors import BadInput
+from webmill.model import Link
+
+
+class Line(NamedTuple):
+    priority: int
+    data: bytes
+    hash: bytes
+
+
+class Imported(NamedTuple):
+    domain: str
+    done: Done
+    data: bytes  # its line, for the journal alone
+    hash: bytes
+
+
+class Fresh(msgspec.Struct):
+    links: dict[str, list[Line]]  # by domain
+    visits: list[Imported]  # from elsewhere
+    repeats: Counter[str]  # links that came twice in the step
+    known: int
+
+
+def sort_out(step: Step, seen: Seen) -> Fresh:
+    """`BadInput` for what cannot be kept. A URL that comes as visited is known to the links of its step."""
+    visits = [as_bytes(done.url) for done in step.visited]
+    links = [link_bytes(link) for link in step.links]
+    hashes = [hash_of(url) for url in visits + links]
+    unknown = seen.unknown(hashes)
+    fresh = Fresh({}, [], Counter(), 0)
+    imported = _sort_visits(fresh, step.visited, visits, hashes, unknown)
+    here = set[bytes]()
+    split = len(visits)
+    for link, url, hash_, is_new in zip(step.links, links, hashes[split:], unknown[split:], strict=True):
+        if not is_new or hash_ in imported:
+            fresh.known += 1
+            continue
+        domain = domain_of(link.url)
+        if hash_ in here:
+            fresh.repeats[domain] += 1
+            continue
+        here.add(hash_)
+        line = Line(link.priority, line_of(url, link.depth, link.hops), hash_)
+        fresh.links.setdefault(domain, []).append(line)
+    return fresh
+
+
+def _sort_visits(
+    fresh: Fresh, visits: Sequence[Done], urls: Sequence[bytes], hashes: Sequence[bytes], unknown: Sequence[bool]
+) -> set[bytes]:
+    here = set[bytes]()
+    for done, url, hash_, is_new in zip(visits, urls, hashes, unknown, strict=False):
+        if is_new and hash_ not in here:
+            here.add(hash_)
+            fresh.visits.append(Imported(domain_of(done.url), done, line_of(url, 0), hash_))
+        else:
+            fresh.known += 1
+    return here
+
+
+def link_bytes(link: Link) -> bytes:
+    if not (0 <= link.priority < PRIORITIES and 0 <= link.depth <= MOST_DEPTH and 0 <= link.hops <= MOST_HOPS):
+        said = f"priority {link.priority}, depth {link.depth}, hops {link.hops} of {link.url[:200]!r}: out of range"
+        raise BadInput(said, reason="bad_link")
+    return as_bytes(link.url)
+
+
+def as_bytes(url: str) -> bytes:
+    try:
+        return url.encode()
+    except UnicodeEncodeError as error:
+        raise BadInput(f"not a normalised URL: {url[:200]!r}", reason="bad_url") from error
