@@ -10,7 +10,7 @@ import msgspec
 from webmill.errors import Misconfigured
 
 # What webmill itself puts into a collection beside WARC files.
-OURS = frozenset({"cdxj", "cc-index", "documents", "blobs", "snapshots", "search", "frontier", "rejected"})
+OURS = frozenset({"cdxj", "cc-index", "documents", "blobs", "snapshots", "search", "frontier", "rejected", "publish"})
 
 _NAME = re.compile("[^./\x00-\x1f\x7f\ud800-\udfff][^/\x00-\x1f\x7f\ud800-\udfff]{0,99}")
 
@@ -71,3 +71,32 @@ class Collection(msgspec.Struct, frozen=True):
         """Whether archives at or below this path belong here: not in our own folders, not to a crawl beside it."""
         first, _, rest = key.partition("/")
         return first not in OURS and (first != "crawl-data" or not rest or rest.partition("/")[0] == self.name)
+
+
+class Publishing(msgspec.Struct, frozen=True):
+    """A collection as its publishers see it. Versions lie at the root: `blobs`, `snapshots`, `latest.json`."""
+
+    root: Path
+
+    @property
+    def documents(self) -> Path:
+        return self.root / "documents"
+
+    @property
+    def folder(self) -> Path:
+        """What the publishers of this machine share. All of it can be made again."""
+        return self.root / "publish"
+
+    @property
+    def queue(self) -> Path:
+        return self.folder / "queue.sqlite"
+
+    @property
+    def gates(self) -> Path:
+        """When which host may be asked next."""
+        return self.folder / "gates.sqlite"
+
+    @property
+    def cache(self) -> Path:
+        """Pages that did not change, and what servers said about them."""
+        return self.folder / "cache.sqlite"

@@ -3,7 +3,7 @@
 storage    a path · file:PATH · memory: · http(s)://… (reading) · s3://BUCKET/PREFIX?endpoint=…
 queue      sqlite:FILE · memory: · amqp(s)://… · sqs://NAME.fifo?region=…
 stream     sqs://QUEUE?region=… · kinesis://STREAM?region=… (writing)
-frontier   files and SQLite in the collection
+frontier   files and SQLite in the collection · redis://HOST:PORT/0 (files there, coordination in Redis)
 executor   pool · inline · ray:auto · ray://HOST:PORT
 """
 
@@ -24,8 +24,10 @@ from webmill.crawl.frontier.base import Frontier
 from webmill.errors import Misconfigured
 from webmill.flows.crawl.gates import GateBook
 from webmill.flows.crawl.mail import Box
+from webmill.flows.crawl.meeting import Meeting
 from webmill.flows.crawl.options import Backends
 from webmill.flows.crawl.quota import Quota
+from webmill.flows.frontier.tools import Tools
 from webmill.infra.executor.base import Executor
 from webmill.infra.queue.base import Queue
 from webmill.infra.retry import Policy
@@ -53,6 +55,15 @@ def open_storage(url: str) -> Storage:
 
         return Retrying(S3Storage(S3Options.from_url(url)), policy=Policy())
     raise Misconfigured(f"cannot write to {url}: use a folder or s3://BUCKET/PREFIX")
+
+
+def open_versions(url: str) -> Storage:
+    """A place to publish to: `Misconfigured` when it is a store in which two publishers would not see each other."""
+    if scheme_of(url)[0] == "s3":
+        from webmill.infra.storage.s3 import S3Options, S3Storage
+
+        S3Storage(S3Options.from_url(url)).probe_conditional_writes()
+    return open_storage(url)
 
 
 def open_readable(url: str, *, http: HttpSettings) -> Readable:
@@ -195,6 +206,26 @@ def crawl_backends() -> Backends:
     return Backends(frontier=open_local_frontier, box=open_letter_box, gates=open_gates, quota=open_quota)
 
 
+def node_backends(url: str, *, name: str, strict: bool) -> Backends:
+    """What the processes of a crawl on many nodes open for themselves."""
+    from webmill.flows.crawl.redis_parts import RedisParts
+
+    check_redis(url)
+    parts = RedisParts(url, name, strict=strict)
+    return Backends(frontier=parts.frontier, box=parts.box, gates=parts.gates, quota=parts.quota)
+
+
+def open_meeting(url: str, *, name: str) -> Meeting:
+    """Where the nodes of the crawl `name` meet."""
+    check_redis(url)
+    return Meeting(url, name)
+
+
+def check_redis(url: str) -> None:
+    if scheme_of(url)[0] not in ("redis", "rediss", "unix"):
+        raise Misconfigured(f"no frontier can be at {scheme_of(url)[0]}:…: give redis://HOST:PORT/0")
+
+
 def open_local_frontier(folder: Path) -> Frontier:
     from webmill.crawl.frontier.local import LocalFrontier
 
@@ -203,8 +234,9 @@ def open_local_frontier(folder: Path) -> Frontier:
 
 def open_letter_box(file: Path) -> Box:
     from webmill.flows.crawl.sqlite_box import SqliteBox
+    from webmill.flows.frontier.held import HeldBox
 
-    return SqliteBox(file)
+    return HeldBox(SqliteBox(file), file)
 
 
 def open_gates(file: Path) -> GateBook:
@@ -217,6 +249,13 @@ def open_quota(file: Path, limit: int | None) -> Quota:
     from webmill.flows.crawl.quota import SqliteQuota
 
     return SqliteQuota(file, limit=limit)
+
+
+def frontier_tools() -> Tools:
+    """What `webmill frontier` needs for the frontier of a crawl on one machine."""
+    from webmill.flows.frontier.local import tools
+
+    return tools()
 
 
 def scheme_of(url: str) -> tuple[str, str]:

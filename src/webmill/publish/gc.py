@@ -94,6 +94,20 @@ def collect(
         return report
 
 
+def preview(storage: Storage, *, keep: int, now: datetime, grace: timedelta = GRACE) -> Report:
+    """What `collect` would do, by reading alone. Blobs that go to the trash are counted, not those that leave it."""
+    _check_history(storage)
+    last = history.head(storage)
+    every = history.versions(storage, last) if last else []
+    kept = choose(every, keep=keep, since=now - grace)
+    names = [version.version for version in kept]
+    report = Report(kept=names, retired=[version.version for version in every if version.version not in names])
+    marks = reachable(storage, kept)
+    report.reachable = len(marks)
+    report.trashed = sum(1 for _ in _unreachable(storage, marks, report))
+    return report
+
+
 def choose(versions: list[Version], *, keep: int, since: datetime) -> list[Version]:
     """`versions` in the order of publication. The live one has no `until`."""
     last = {version.version for version in versions[-keep:]}

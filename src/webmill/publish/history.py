@@ -91,6 +91,12 @@ def versions(storage: Readable, last: Record) -> list[Version]:
     return sorted(found.values(), key=lambda version: version.sequence)
 
 
+def every_version(storage: Storage) -> list[Version]:
+    """As `versions`; empty before the first publication."""
+    last = head(storage)
+    return versions(storage, last) if last else []
+
+
 def find_version(storage: Storage, version: str) -> Version:
     """`NotFound` when there is none of this name, or gc has retired it."""
     return _find(storage, head(storage), version)

@@ -106,14 +106,22 @@ class Publication:
 
     @classmethod
     def join(
-        cls, storage: Storage, run: str, *, options: Options | None = None, now: Callable[[], datetime] = utc_now
+        cls,
+        storage: Storage,
+        run: str,
+        *,
+        options: Options | None = None,
+        now: Callable[[], datetime] = utc_now,
+        started: datetime | None = None,
     ) -> Publication:
         """For a run whose lease another process has taken (`leases.take`), and whose blobs were put by many.
 
         When the lease is lost, or gc has been there since, `commit` looks at every blob before it trusts it.
         """
         lease = leases.find(storage, run) or leases.Lease(run=run)
-        return cls(storage, lease, options=options or Options(), now=now)
+        joined = cls(storage, lease, options=options or Options(), now=now)
+        joined._started = started or joined._started
+        return joined
 
     def put(self, content: Json) -> str:
         self._renew()

@@ -108,7 +108,7 @@ def failure(job: BoardJob, reason: str, *, attempts: int, problems: tuple[Proble
 
 
 def publish_run(storage: Storage, plan: Plan, *, options: Options, now: Callable[[], datetime]) -> Outcome:
-    with Publication.join(storage, plan.run, options=options, now=now) as publication:
+    with Publication.join(storage, plan.run, options=options, now=now, started=plan.planned_at) as publication:
         gleaned = assemble(storage, plan, publication)
         publication.blobs.tally.add(gleaned.blobs)
         publication.counts.update(gleaned.counts)

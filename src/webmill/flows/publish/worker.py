@@ -169,8 +169,12 @@ def fragment_of(reading: Reading, past: Past, blobs: Blobs) -> Fragment:
         failed=reading.failed,
         notes=tuple(notes),
         blobs=blobs.tally,
-        counts=reading.counts,
+        counts={**reading.counts, "unchanged": sum(is_unchanged(item, past) for item in items)},
     )
+
+
+def is_unchanged(item: Item, past: Past) -> bool:
+    return item.id in past.items and past.items[item.id].hash == item.hash
 
 
 def item_of(notice: Notice, source: str, blobs: Blobs) -> Item:

@@ -1,0 +1,102 @@
+"""`webmill publish dead`: jobs that nobody could do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from webmill.cli.cc.dead import as_line, as_object, check
+from webmill.cli.context import Context, note, pass_context
+from webmill.cli.publish.places import (
+    opened_queue,
+    publishing_in,
+    queue_option,
+    queue_settings,
+    root_argument,
+    together,
+)
+from webmill.errors import BadInput, NotFound
+from webmill.flows.publish.jobs import job_of
+from webmill.infra.queue.base import Buried, Queue
+from webmill.wiring import scheme_of
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+which = together(
+    root_argument,
+    click.argument("ids", nargs=-1, metavar="[ID]..."),
+    click.option("--all", "everything", is_flag=True, help="All of them."),
+    queue_option,
+)
+
+
+@contextmanager
+def queue_at(context: Context, root: Path, url: str | None) -> Iterator[Queue]:
+    settings = queue_settings(context, publishing_in(root), url)
+    scheme, file = scheme_of(settings.url)
+    if scheme == "sqlite" and not Path(file).exists():
+        raise NotFound(f"no queue {file}: name the one that the runs have")
+    with opened_queue(settings) as queue:
+        yield queue
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  webmill publish dead list notices/
+  webmill publish dead requeue notices/ --all --queue amqp://localhost/"""
+)
+def dead() -> None:
+    """Jobs that failed every time, or killed their workers: why, and another try.
+
+    The next run reads those boards again anyhow, and drops their old dead jobs. A job that is requeued counts as long
+    as its own run is not published.
+    """
+
+
+@dead.command("list")
+@root_argument
+@queue_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line, with the first error too.")
+@pass_context
+def list_(context: Context, /, *, root: Path, queue_url: str | None, as_json: bool) -> None:
+    """The buried jobs: id, attempts, size, when, why, and which board."""
+    count = 0
+    with queue_at(context, root, queue_url) as queue:
+        for letter in queue.buried():
+            count += 1
+            click.echo(as_object(letter) if as_json else f"{as_line(letter)}\t{board_of(letter)}")
+    if not count:
+        note("none are buried")
+
+
+@dead.command()
+@which
+@pass_context
+def requeue(context: Context, /, *, root: Path, ids: tuple[str, ...], everything: bool, queue_url: str | None) -> None:
+    """Give jobs fresh attempts."""
+    check(ids, everything=everything)
+    with queue_at(context, root, queue_url) as queue:
+        note(f"{queue.requeue(None if everything else ids):,} queued again")
+
+
+@dead.command()
+@which
+@pass_context
+def drop(context: Context, /, *, root: Path, ids: tuple[str, ...], everything: bool, queue_url: str | None) -> None:
+    """Forget jobs for good."""
+    check(ids, everything=everything)
+    with queue_at(context, root, queue_url) as queue:
+        chosen = [letter.id for letter in queue.buried()] if everything else ids
+        note(f"{queue.drop(chosen):,} dropped")
+
+
+def board_of(letter: Buried) -> str:
+    try:
+        return job_of(letter.body).board.source
+    except BadInput:
+        return "no job of ours"

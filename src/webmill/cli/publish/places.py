@@ -1,0 +1,92 @@
+"""Where versions, jobs and what a machine remembers are: flags that the commands share, and the parts they open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import reduce
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from webmill.cli.context import Context
+from webmill.collection import Publishing
+from webmill.config import Queue as QueueSettings
+from webmill.errors import Misconfigured, NotFound
+from webmill.flows.extract.workers import BROKER
+from webmill.flows.publish.jobs import QUEUE
+from webmill.infra import atomic
+from webmill.infra.queue.base import Queue
+from webmill.infra.retry import retrying
+from webmill.infra.storage.base import Storage
+from webmill.publish import history
+from webmill.publish.nouns import Version
+from webmill.wiring import open_queue, open_storage, open_versions, scheme_of
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+root_argument = click.argument("root", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+storage_option = click.option("--storage", metavar="URL", help="Where versions are: s3://BUCKET/PREFIX  [default: DIR]")
+queue_option = click.option(
+    "--queue", "queue_url", metavar="URL", help="sqlite:FILE, amqp://… or sqs://…  [default: in DIR]"
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="As JSON on stdout.")
+
+
+def together(*options: Callable[[F], F]) -> Callable[[F], F]:
+    return lambda command: reduce(lambda decorated, option: option(decorated), reversed(options), command)
+
+
+def publishing_in(root: Path, *, create: bool = False) -> Publishing:
+    place = Publishing(root.resolve())
+    if create:
+        atomic.make_folder(place.folder)
+    return place
+
+
+def storage_for_writing(place: Publishing, url: str | None) -> Storage:
+    """Refuses a store that cannot keep its promises."""
+    return open_versions(url or str(place.root))
+
+
+def storage_for_reading(place: Publishing, url: str | None) -> Storage:
+    if not url and not place.root.is_dir():
+        raise NotFound(f"no folder {place.root}")
+    return open_storage(url or str(place.root))
+
+
+def queue_settings(context: Context, place: Publishing, url: str | None) -> QueueSettings:
+    """The flag; else the settings, but for a file, which may be the queue of something else; else a file in DIR."""
+    settings = context.settings(place.root if place.root.is_dir() else None).queue
+    chosen = url or (settings.url if scheme_of(settings.url)[0] != "sqlite" else f"sqlite:{place.queue}")
+    scheme, file = scheme_of(chosen)
+    if scheme == "memory":
+        raise Misconfigured("a queue in memory ends with this command: use sqlite:FILE, amqp://… or sqs://…")
+    return msgspec.structs.replace(settings, url=f"sqlite:{Path(file).resolve()}" if scheme == "sqlite" else chosen)
+
+
+@contextmanager
+def opened_queue(settings: QueueSettings) -> Iterator[Queue]:
+    with closing(retrying(lambda: open_queue(settings, name=QUEUE, folder=Path()), policy=BROKER)) as queue:
+        yield queue
+
+
+def find_version(storage: Storage, name: str) -> Version:
+    """By its name, its number, or as `live` or `previous`."""
+    every = history.every_version(storage)
+    if not every:
+        raise NotFound("nothing has been published here")
+    live = next(version for version in every if version.until is None)
+    before = [version for version in every if version.sequence < live.sequence]
+    if name == "live":
+        return live
+    if name == "previous":
+        if not before:
+            raise NotFound("there is no version before the live one")
+        return before[-1]
+    for version in every:
+        if name == version.version or (name.isdecimal() and int(name) == version.sequence):
+            return version
+    raise NotFound(f"no version {name}: `webmill publish list` names them")

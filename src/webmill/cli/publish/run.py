@@ -1,0 +1,261 @@
+"""`webmill publish run`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from webmill.cli.cc.workers import stopping
+from webmill.cli.context import Context, finish, note, pass_context
+from webmill.cli.counts import ANY_COUNT
+from webmill.cli.crawl_view import age
+from webmill.cli.durations import DURATION
+from webmill.cli.index import counted
+from webmill.cli.main import FAILED, INTERRUPTED
+from webmill.cli.progress import Progress as Bar
+from webmill.cli.publish.boards import Hands, Order, Reading, contact_of, reading_options
+from webmill.cli.publish.places import (
+    json_option,
+    opened_queue,
+    publishing_in,
+    queue_option,
+    queue_settings,
+    root_argument,
+    storage_for_writing,
+    storage_option,
+)
+from webmill.errors import NotFound
+from webmill.extract.board import complaint_about
+from webmill.flows.publish import metrics as counters
+from webmill.flows.publish.aggregator import Outcome
+from webmill.flows.publish.cycle import Stopped, Surroundings, run_every, run_once
+from webmill.formats.site_map import SiteMap, read_site_map
+from webmill.infra.clock import SteadyClock
+from webmill.infra.metrics import Metrics
+from webmill.infra.queue.base import Queue
+from webmill.infra.storage.base import Storage
+from webmill.publish.fragments import Progress
+from webmill.publish.guard import MOST_LOST
+from webmill.publish.snapshot import Options
+from webmill.wiring import user_agent
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  webmill publish run notices/ --site-map siteMap.json \\
+    --contact me@example.org
+  webmill publish run notices/ --site-map siteMap.json --every 10m
+  webmill publish run notices/ --site-map siteMap.json --workers 0 \\
+    --queue amqp://broker/ --storage s3://bucket/notices
+
+\b
+A board that fails keeps what it had, marked stale; aux/errors.json says why.
+Killed at any moment, the same command begins anew; nothing published is lost.
+Exit code 3: published, but boards failed. 1: refused, nothing was published."""
+)
+@root_argument
+@click.option(
+    "--site-map",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The boards: a JSON file. Read anew for each run.",
+)
+@click.option("--every", type=DURATION, metavar="TIME", help="Again and again: 10m, 1h  [default: once]")
+@click.option("--deadline", type=DURATION, default="8m", show_default=True, help="Publish then, whatever is missing.")
+@click.option("--workers", type=ANY_COUNT, default=8, show_default=True, help="Boards at once; 0: others do it.")
+@queue_option
+@storage_option
+@click.option("--facet", "facets", multiple=True, metavar="NAME", help="Index by it  [default: all of the site map]")
+@click.option("--force", is_flag=True, help="Publish also what lost too much to be believed.")
+@click.option(
+    "--most-lost",
+    type=click.FloatRange(0, 1),
+    default=MOST_LOST,
+    show_default=True,
+    metavar="SHARE",
+    help="Refuse to lose more items than this.",
+)
+@reading_options
+@click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve Prometheus metrics there.")
+@json_option
+@pass_context
+def run(
+    context: Context,
+    /,
+    *,
+    root: Path,
+    site_map: Path,
+    every: float | None,
+    deadline: float,
+    workers: int,
+    queue_url: str | None,
+    storage: str | None,
+    facets: tuple[str, ...],
+    force: bool,
+    most_lost: float,
+    metrics_port: int | None,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Read all boards of a site map and publish what they hold as a version.
+
+    Orchestrator, workers and aggregator in one command. With --workers 0 the boards are read by `webmill publish work`
+    on any machine. One run at a time, also when several machines are told to do it.
+    """
+    reading = Reading(**flags)
+    first = read_boards(site_map)  # before anything is made: a typo in the path leaves nothing behind
+    place = publishing_in(root, create=True)
+    contact = contact_of(reading.contact, context.settings(place.root).http.contact)
+    settings = queue_settings(context, place, queue_url)
+    versions = storage_for_writing(place, storage)
+    metrics = Metrics(counters.OF_RUNS)
+    with ExitStack() as stack:
+        stop = stack.enter_context(stopping())
+        queue = stack.enter_context(opened_queue(settings))
+        if metrics_port is not None:
+            note(f"metrics: {stack.enter_context(metrics.serve(port=metrics_port))}")
+        crew = None
+        if workers:
+            options = reading.options(place, user_agent=user_agent(contact))
+            order = Order(storage=storage or str(place.root), queue=settings, reading=options, threads=workers)
+            crew = stack.enter_context(closing(Hands(order)))
+        runs = Runs(
+            context,
+            versions,
+            queue,
+            site_map,
+            first,
+            around=Surroundings(stop=stop, crew=crew, now=steady_now()),
+            deadline=timedelta(seconds=deadline),
+            publishing=lambda found: Options(facets=facets or facets_of(found), force=force, most_lost=most_lost),
+            metrics=metrics,
+            as_json=as_json,
+        )
+        if every:
+            run_every(runs.again, versions, every=timedelta(seconds=every), stop=stop, now=runs.around.now)
+            raise click.exceptions.Exit(INTERRUPTED)
+        outcome = runs.once(first)
+    leave(outcome, root)
+
+
+class Runs:
+    """Runs with one set of flags. The site map is read anew for each."""
+
+    def __init__(
+        self,
+        context: Context,
+        storage: Storage,
+        queue: Queue,
+        site_map: Path,
+        first: SiteMap,
+        *,
+        around: Surroundings,
+        deadline: timedelta,
+        publishing: Callable[[SiteMap], Options],
+        metrics: Metrics,
+        as_json: bool,
+    ) -> None:
+        self.around = around
+        self._context, self._storage, self._queue, self._site_map = context, storage, queue, site_map
+        self._deadline, self._publishing, self._metrics, self._as_json = deadline, publishing, metrics, as_json
+        tell_complaints(first)
+
+    def again(self) -> None:
+        self.once(read_boards(self._site_map))
+
+    def once(self, found: SiteMap) -> Outcome:
+        started = time.monotonic()
+        try:
+            with self._watching(len(found.boards)) as watch:
+                outcome = run_once(
+                    self._storage,
+                    self._queue,
+                    found.boards,
+                    deadline=self._deadline,
+                    options=self._publishing(found),
+                    around=msgspec.structs.replace(self.around, watch=watch),
+                )
+        except Stopped:
+            note("stopped: this run is given up, and nothing of it was published")
+            raise click.exceptions.Exit(INTERRUPTED) from None
+        except Exception:
+            self._metrics.count(counters.RUNS, result="failed")
+            raise
+        self._count(outcome)
+        if self._as_json:
+            click.echo(msgspec.json.encode(outcome))
+        tell(outcome, seconds=time.monotonic() - started)
+        return outcome
+
+    @contextmanager
+    def _watching(self, boards: int) -> Iterator[Callable[[Progress], None]]:
+        with self._context.progress("boards", total=boards, unit="boards") as bar:
+            yield lambda seen: show(bar, seen)
+
+    def _count(self, outcome: Outcome) -> None:
+        self._metrics.count(counters.RUNS, result="published" if outcome.version else "refused")
+        if outcome.counts:
+            self._metrics.set(counters.LIVE, outcome.counts.items)
+            self._metrics.set(counters.STALE, outcome.counts.stale)
+
+
+def show(bar: Bar, seen: Progress) -> None:
+    bar.advance(seen.planned - len(seen.missing) - bar.done)
+
+
+def steady_now() -> Callable[[], datetime]:
+    """A deadline in eight minutes is in eight minutes, also when somebody sets the clock."""
+    clock = SteadyClock()
+    return lambda: datetime.fromtimestamp(clock(), UTC)
+
+
+def read_boards(path: Path) -> SiteMap:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise NotFound(f"no site map {path}") from None
+    return read_site_map(data, source=str(path), complaint_about=complaint_about)
+
+
+def tell_complaints(found: SiteMap) -> None:
+    for complaint in found.problems[:10]:
+        left = "left out" if complaint.is_dropped else "note"
+        note(f"site map: {left}: {complaint.path}: {complaint.message} [{complaint.reason}]")
+    if len(found.problems) > 10:
+        note(f"site map: {len(found.problems) - 10:,} more")
+
+
+def facets_of(found: SiteMap) -> tuple[str, ...]:
+    """All but the boards themselves, of which there are too many to be worth a file each."""
+    return tuple(sorted({facet for board in found.boards for facet in board.facets} - {"board"}))
+
+
+def tell(outcome: Outcome, *, seconds: float) -> None:
+    for problem in outcome.problems[:5]:
+        note(f"{problem.source}: {problem.stage}: {problem.message}"[:300])
+    if outcome.refused:
+        note(f"refused after {age(seconds)}: {outcome.refused}")
+        return
+    counts = outcome.counts
+    assert counts
+    changes = f"{counts.added:,} added, {counts.changed:,} changed, {counts.removed:,} removed, {counts.stale:,} stale"
+    note(
+        f"version {outcome.version}: {counted(counts.items, 'item')} of {counted(outcome.planned, 'board')}: {changes}"
+    )
+    written = f"{counts.blobs_written:,} blobs written ({counts.bytes_written:,} bytes)"
+    note(f"{written}, {counts.blobs_present:,} were there, {counts.blobs_repaired:,} repaired; {age(seconds)}")
+
+
+def leave(outcome: Outcome, root: Path) -> None:
+    if outcome.refused:
+        raise click.exceptions.Exit(FAILED)
+    failed = len(outcome.failed) + outcome.missing
+    finish(rejected=failed, where=f"boards that keep what they had; `webmill publish show {root} --errors` says why")

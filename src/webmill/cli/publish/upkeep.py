@@ -1,0 +1,133 @@
+"""`webmill publish gc`, `verify`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import click
+import msgspec
+
+from webmill.cli.context import Context, note, pass_context
+from webmill.cli.counts import AT_LEAST_ONE
+from webmill.cli.durations import DURATION
+from webmill.cli.main import FAILED
+from webmill.cli.publish.places import (
+    json_option,
+    publishing_in,
+    root_argument,
+    storage_for_reading,
+    storage_for_writing,
+    storage_option,
+)
+from webmill.publish.gc import Report, collect, preview
+from webmill.publish.verify import Verdict, repair
+from webmill.publish.verify import verify as check
+from webmill.wiring import open_readable
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  webmill publish gc notices/ --keep 30
+  webmill publish gc notices/ --keep 1 --grace 1h --dry-run
+
+\b
+What is removed lies in snapshots/_trash for the grace, and comes back by
+itself when it is needed. Readers of an old version have the grace to finish.
+It gives way to runs: if one is at work, it stops and says so."""
+)
+@root_argument
+@click.option("--keep", type=AT_LEAST_ONE, default=10, show_default=True, help="Versions to keep, the last ones.")
+@click.option("--grace", type=DURATION, default="3d", show_default=True, help="Keep what was live within this time.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done.")
+@storage_option
+@json_option
+def gc(*, root: Path, keep: int, grace: float, dry_run: bool, storage: str | None, as_json: bool) -> None:
+    """Remove versions that are not kept, and the blobs that no kept version and no run at work can reach."""
+    place = storage_for_writing(publishing_in(root), storage)
+    now, time = datetime.now(UTC), timedelta(seconds=grace)
+    report = (preview if dry_run else collect)(place, keep=keep, grace=time, now=now)
+    if as_json:
+        click.echo(msgspec.json.encode(report))
+    tell(report, dry_run=dry_run)
+
+
+def tell(report: Report, *, dry_run: bool) -> None:
+    would = "would be " if dry_run else ""
+    note(f"{len(report.kept):,} versions {would}kept, {len(report.retired):,} {would}removed")
+    trashed = f"{report.trashed:,} blobs ({report.trashed_bytes:,} bytes) {would}put into the trash"
+    note(f"{trashed}, {report.reachable:,} needed")
+    if not dry_run:
+        note(
+            f"{report.purged:,} left the trash for good, {report.restored:,} came back, {report.files:,} files removed"
+        )
+    if report.waiting_for:
+        note(f"it gave way to {', '.join(report.waiting_for)}: run it again when that is over")
+    if report.unknown:
+        note(f"{report.unknown:,} files among the blobs are not ours and stay")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  webmill publish verify notices/
+  webmill publish verify notices/ --read-data
+  webmill publish verify notices/ --repair --from s3://copy/notices
+
+\b
+Exit code 1: something is damaged that was not repaired."""
+)
+@root_argument
+@click.option("--read-data", is_flag=True, help="Read and hash every blob, too.")
+@click.option("--repair", "repairing", is_flag=True, help="Put damaged blobs back, from the trash or --from.")
+@click.option("--from", "mirrors", multiple=True, metavar="URL", help="A copy: a folder, s3://… or http(s)://…")
+@storage_option
+@json_option
+@pass_context
+def verify(
+    context: Context,
+    /,
+    *,
+    root: Path,
+    read_data: bool,
+    repairing: bool,
+    mirrors: tuple[str, ...],
+    storage: str | None,
+    as_json: bool,
+) -> None:
+    """Check the history, every file of every version, and that every blob is there.
+
+    Names what is damaged and who refers to it. Others may publish meanwhile.
+    """
+    if mirrors and not repairing:
+        raise click.UsageError("--from is for --repair")
+    place = storage_for_reading(publishing_in(root), storage)
+    verdict = check(place, read_data=read_data)
+    repaired: list[str] = []
+    if repairing and verdict.findings:
+        http = context.settings().http
+        repaired = repair(place, verdict, mirrors=[open_readable(url, http=http) for url in mirrors])
+    if as_json:
+        click.echo(msgspec.json.encode({**msgspec.to_builtins(verdict), "repaired": repaired}))
+    else:
+        tell_findings(verdict, repaired)
+    note(
+        f"{verdict.versions:,} versions, {verdict.files:,} files, {verdict.blobs:,} blobs: {damage(verdict, repaired)}"
+    )
+    if len(repaired) < len(verdict.findings):
+        raise click.exceptions.Exit(FAILED)
+
+
+def damage(verdict: Verdict, repaired: list[str]) -> str:
+    if not verdict.findings:
+        return "nothing is damaged"
+    return f"{len(verdict.findings):,} damaged, {len(repaired):,} repaired"
+
+
+def tell_findings(verdict: Verdict, repaired: list[str]) -> None:
+    for finding in verdict.findings:
+        state = "\trepaired" if finding.key in repaired else ""
+        click.echo(f"{finding.key}\t{finding.reason}\t{finding.message}{state}")
+        for referrer in finding.referrers[:20]:
+            click.echo(f"  in {referrer}")

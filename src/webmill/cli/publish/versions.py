@@ -1,0 +1,201 @@
+"""`webmill publish list`, `show`, `diff`, `rollback`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import msgspec
+
+from webmill.cli.context import note
+from webmill.cli.publish.places import (
+    find_version,
+    json_option,
+    publishing_in,
+    root_argument,
+    storage_for_reading,
+    storage_for_writing,
+    storage_option,
+)
+from webmill.errors import NotFound
+from webmill.infra.storage.base import Storage
+from webmill.publish import history
+from webmill.publish.blobs import read_blob
+from webmill.publish.diff import CHANGES, Difference, diff_indexes
+from webmill.publish.gather import Source
+from webmill.publish.manifest import index_of, read_file
+from webmill.publish.nouns import Problem, Version, decode
+from webmill.publish.shards import find_item, items_of
+from webmill.publish.version import STATS, Counts
+
+MARKS = dict(zip(CHANGES, "+~*-", strict=True))
+
+
+@click.command("list", epilog="Example: webmill publish list notices/")
+@root_argument
+@storage_option
+@json_option
+def list_(*, root: Path, storage: str | None, as_json: bool) -> None:
+    """The versions that are there, the oldest first: name, when, items, live or until when."""
+    versions = history.every_version(storage_for_reading(publishing_in(root), storage))
+    for version in versions:
+        if as_json:
+            click.echo(msgspec.json.encode(version))
+        else:
+            until = f"until {moment(version.until)}" if version.until else "live"
+            click.echo(f"{version.version}  {moment(version.published_at)}  {version.count:>9,}  {until}")
+    if not versions:
+        note("nothing has been published here")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  webmill publish show notices/
+  webmill publish show notices/ previous --errors
+  webmill publish show notices/ --items --json | jq .id
+  webmill publish show notices/ --item "Seoul/Engineering/cs/notice/17" """
+)
+@root_argument
+@click.argument("name", metavar="[VERSION]", default="live")
+@storage_option
+@click.option("--errors", "what", flag_value="errors", help="What failed, and why.")
+@click.option("--sources", "what", flag_value="sources", help="Each source: fresh or stale, and how many items.")
+@click.option("--items", "what", flag_value="items", help="Every item: id, hash, title.")
+@click.option("--item", "id_", metavar="ID", help="The content of one item.")
+@json_option
+def show(*, root: Path, name: str, storage: str | None, what: str | None, id_: str | None, as_json: bool) -> None:
+    """A version: how much it holds, what changed, which sources are stale, what failed.
+
+    VERSION is a name, its number, `live` or `previous`.
+    """
+    place = storage_for_reading(publishing_in(root), storage)
+    version = find_version(place, name)
+    if id_ is not None:
+        item = find_item(place, index_of(place, version), id_)
+        if not item:
+            raise NotFound(f"{version.version} has no item {id_!r}")
+        click.echo(read_blob(place, item.hash))
+        return
+    view = {"errors": show_errors, "sources": show_sources, "items": show_items}.get(what or "", show_counts)
+    view(place, version, as_json=as_json)
+
+
+def show_counts(storage: Storage, version: Version, *, as_json: bool) -> None:
+    data = read_file(storage, version, STATS)
+    counts = decode(data, Counts, source=STATS)
+    if as_json:
+        click.echo(msgspec.json.encode({"version": version.version, **msgspec.to_builtins(counts)}))
+        return
+    click.echo(f"version   {version.version}, {'until ' + moment(version.until) if version.until else 'live'}")
+    click.echo(f"made      {moment(counts.started_at)} to {moment(counts.finished_at)}, run {version.run}")
+    click.echo(f"items     {counts.items:,}: {counts.fresh:,} fresh, {counts.stale:,} stale")
+    click.echo(f"changes   {counts.added:,} added, {counts.changed:,} changed, {counts.removed:,} removed")
+    click.echo(f"sources   {counts.sources:,}, {counts.failed_sources:,} failed; {counts.errors:,} errors")
+    blobs = f"{counts.blobs_written:,} written, {counts.blobs_present:,} there, {counts.blobs_repaired:,} repaired"
+    click.echo(f"blobs     {blobs}")
+    if counts.counts:
+        click.echo("counted   " + ", ".join(f"{count:,} {name}" for name, count in sorted(counts.counts.items())))
+
+
+def show_errors(storage: Storage, version: Version, *, as_json: bool) -> None:
+    key = "aux/errors.json"
+    for problem in decode(read_file(storage, version, key), list[Problem], source=key):
+        if as_json:
+            click.echo(msgspec.json.encode(problem))
+        else:
+            where = problem.item or problem.source or ""
+            click.echo(f"{where}\t{problem.stage}\t{printable(problem.message)}\t{problem.url or ''}")
+
+
+def show_sources(storage: Storage, version: Version, *, as_json: bool) -> None:
+    key = "meta/sources.json"
+    now = datetime.now(UTC)
+    for source in decode(read_file(storage, version, key), list[Source], source=key):
+        if as_json:
+            click.echo(msgspec.json.encode(source))
+        else:
+            stale = f"{source.stale:,} stale for {age(now, source.since)}" if source.since else ""
+            click.echo(f"{source.status:<8}{source.items:>7,}  {source.source}  {stale}".rstrip())
+
+
+def show_items(storage: Storage, version: Version, *, as_json: bool) -> None:
+    for item in items_of(storage, index_of(storage, version)):
+        if as_json:
+            click.echo(msgspec.json.encode(item))
+        else:
+            click.echo(f"{item.id}\t{item.hash[:12]}\t{printable(str(item.metadata.get('title') or ''))}")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  webmill publish diff notices/ previous live
+  webmill publish diff notices/ 7 9 --json
+
+\b
++ added, - removed, ~ other content, * the same content with other labels."""
+)
+@root_argument
+@click.argument("old", metavar="A")
+@click.argument("new", metavar="B")
+@storage_option
+@json_option
+def diff(*, root: Path, old: str, new: str, storage: str | None, as_json: bool) -> None:
+    """What changed from version A to version B, by id, with old and new hashes.
+
+    Of large versions only the parts that differ are read.
+    """
+    place = storage_for_reading(publishing_in(root), storage)
+    before, after = find_version(place, old), find_version(place, new)
+    counts: Counter[str] = Counter()
+    for difference in diff_indexes(place, index_of(place, before), index_of(place, after)):
+        counts[difference.change] += 1
+        click.echo(msgspec.json.encode(difference) if as_json else line_of(difference))
+    note(", ".join(f"{counts[change]:,} {change}" for change in CHANGES))
+
+
+def line_of(difference: Difference) -> str:
+    hashes = [hash_[:12] for hash_ in (difference.old, difference.new) if hash_]
+    return f"{MARKS[difference.change]} {difference.id}\t{' '.join(dict.fromkeys(hashes))}"
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  webmill publish rollback notices/ previous
+  webmill publish rollback notices/ 00000007-3fa9c1d2"""
+)
+@root_argument
+@click.argument("name", metavar="VERSION")
+@storage_option
+@json_option
+def rollback(*, root: Path, name: str, storage: str | None, as_json: bool) -> None:
+    """Make VERSION the live one again. Nothing is removed; the next publication is built upon it."""
+    place = storage_for_writing(publishing_in(root), storage)
+    version = find_version(place, name)
+    if version.until is None:
+        note(f"{version.version} is live already")
+        return
+    record = history.roll_back(place, version.version, at=datetime.now(UTC))
+    if as_json:
+        click.echo(msgspec.json.encode(record.commit))
+    note(f"live is {record.commit.live.version} with {record.commit.live.count:,} items")
+
+
+def moment(when: datetime) -> str:
+    return f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def age(now: datetime, since: datetime) -> str:
+    seconds = max(0, int((now - since).total_seconds()))
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
+
+
+def printable(text: str) -> str:
+    return "".join(letter if letter.isprintable() else " " for letter in text)[:300]

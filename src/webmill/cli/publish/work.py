@@ -1,0 +1,89 @@
+"""`webmill publish work`."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import click
+
+from webmill.cli.cc.workers import stopping
+from webmill.cli.context import Context, note, pass_context
+from webmill.cli.counts import AT_LEAST_ONE
+from webmill.cli.main import INTERRUPTED
+from webmill.cli.publish.boards import Order, Reading, contact_of, reading_options
+from webmill.cli.publish.places import (
+    opened_queue,
+    publishing_in,
+    queue_option,
+    queue_settings,
+    root_argument,
+    storage_for_writing,
+    storage_option,
+)
+from webmill.flows.extract.workers import is_drained
+from webmill.flows.publish import metrics as counters
+from webmill.flows.publish.reading import BoardReader
+from webmill.flows.publish.workers import Workers
+from webmill.infra.metrics import Metrics
+from webmill.wiring import user_agent
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  webmill publish work notices/ --contact me@example.org
+  webmill publish work scratch/ --queue amqp://broker/ \\
+    --storage s3://bucket/notices --contact me@example.org
+
+\b
+DIR holds what the workers of this machine share: when each host may be
+asked again, and pages that did not change. Killed at any moment, its jobs
+are handed out again. Each machine keeps --delay by itself: with many, make
+it longer."""
+)
+@root_argument
+@click.option("--workers", type=AT_LEAST_ONE, default=8, show_default=True, help="Boards at once.")
+@queue_option
+@storage_option
+@reading_options
+@click.option("--until-empty", is_flag=True, help="End when the queue is empty.")
+@click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve Prometheus metrics there.")
+@pass_context
+def work(
+    context: Context,
+    /,
+    *,
+    root: Path,
+    workers: int,
+    queue_url: str | None,
+    storage: str | None,
+    until_empty: bool,
+    metrics_port: int | None,
+    **flags: Any,
+) -> None:
+    """Read the boards that runs have put on a queue, until it is told to stop.
+
+    The run itself is begun and ended by `webmill publish run --workers 0`.
+    """
+    reading = Reading(**flags)
+    place = publishing_in(root, create=True)
+    contact = contact_of(reading.contact, context.settings(place.root).http.contact)
+    options = reading.options(place, user_agent=user_agent(contact))
+    settings = queue_settings(context, place, queue_url)
+    order = Order(storage=storage or str(place.root), queue=settings, reading=options, threads=workers)
+    versions = storage_for_writing(place, storage)
+    metrics = Metrics(counters.OF_WORKERS)
+    with ExitStack() as stack:
+        stop = stack.enter_context(stopping())
+        queue = stack.enter_context(opened_queue(settings))
+        reader = stack.enter_context(closing(BoardReader(options)))
+        if metrics_port is not None:
+            note(f"metrics: {stack.enter_context(metrics.serve(port=metrics_port))}")
+        bar = stack.enter_context(context.progress("boards", unit="boards"))
+        crew = Workers(versions, queue, reader, order.labour, metrics=metrics, ended=lambda _: bar.advance())
+        results = crew.run(stop=stop, is_over=lambda: until_empty and is_drained(queue))
+    note("boards: " + (", ".join(f"{count:,} {result}" for result, count in sorted(results.items())) or "none"))
+    if stop.is_set():
+        raise click.exceptions.Exit(INTERRUPTED)

@@ -1,0 +1,219 @@
+"""Workers: jobs from a queue, several boards at once, each in a thread.
+
+A board that cannot be read now goes back with a growing delay, until its attempts or the run's time are used up; then
+it is buried, and given up in its run. The last two attempts of a job are made alone: if it kills this process, it takes
+no attempt from its neighbours, which are handed out again with it every time.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+
+import msgspec
+
+from webmill.errors import BadInput, Conflict, Misconfigured, Unavailable
+from webmill.flows.extract.workers import BROKER, GLANCE, Held, settle
+from webmill.flows.publish import metrics as counters
+from webmill.flows.publish.jobs import BoardJob, job_of
+from webmill.flows.publish.worker import Previous, Reader, Worked, work_one
+from webmill.infra.metrics import Metrics
+from webmill.infra.queue.base import MAX_ATTEMPTS, Consumer, Delivery, Queue
+from webmill.infra.storage.base import Storage
+from webmill.publish.snapshot import utc_now
+
+log = logging.getLogger(__name__)
+
+
+class Labour(msgspec.Struct, frozen=True, kw_only=True):
+    """Times in seconds. `attempts` is what the queue gives a job."""
+
+    threads: int = 8
+    attempts: int = MAX_ATTEMPTS
+    beat: float = 15.0  # between two extensions of the leases at hand; a lease must be longer
+    first_delay: float = 2.0  # of a job that goes back; doubled each time
+    longest_delay: float = 60.0
+
+
+class Workers:
+    def __init__(
+        self,
+        storage: Storage,
+        queue: Queue,
+        reader: Reader,
+        labour: Labour,
+        *,
+        metrics: Metrics | None = None,
+        now: Callable[[], datetime] = utc_now,
+        ended: Callable[[Worked], None] = lambda _: None,
+    ) -> None:
+        self._storage, self._queue, self._reader, self._labour, self._now = storage, queue, reader, labour, now
+        self._metrics = metrics or Metrics(counters.OF_WORKERS)
+        self._ended = ended
+        self._previous = Previous(storage)
+        self._held: set[Held] = set()
+        self._room = Room()
+        self._mutex = threading.Lock()
+        self._failure: BaseException | None = None
+        self.results: Counter[str] = Counter()
+
+    def run(self, *, stop: threading.Event, is_over: Callable[[], bool] = lambda: False) -> Counter[str]:
+        """Until `stop` is set (boards at hand are finished), or the queue gives nothing and `is_over` says so."""
+        idle = threading.Event()
+        keeper = threading.Thread(target=self._keep, args=(idle,), name="webmill-keeper", daemon=True)
+        hands = [
+            threading.Thread(target=self._work, args=(stop, is_over), name=f"webmill-hand-{number}", daemon=True)
+            for number in range(self._labour.threads)
+        ]
+        for thread in (keeper, *hands):
+            thread.start()
+        try:
+            while alive := [hand for hand in hands if hand.is_alive()]:
+                alive[0].join(GLANCE)
+        except BaseException as error:
+            self._failure = self._failure or error
+            raise
+        finally:
+            for hand in hands:
+                hand.join()
+            idle.set()
+            keeper.join()
+        if self._failure:
+            raise self._failure
+        return self.results
+
+    def _keep(self, idle: threading.Event) -> None:
+        """A slow board, or one that waits for its host's turn, takes longer than a lease."""
+        while not idle.wait(self._labour.beat):
+            for held in list(self._held):
+                held.extend()
+
+    def _work(self, stop: threading.Event, is_over: Callable[[], bool]) -> None:
+        try:
+            with self._queue.consume() as consumer:
+                for delivery in self._deliveries(consumer, stop=stop, is_over=is_over):
+                    self._handle(delivery)
+        except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits for us
+            self._failure = self._failure or error  # and the other hands end after their boards
+
+    def _deliveries(
+        self, consumer: Consumer, *, stop: threading.Event, is_over: Callable[[], bool]
+    ) -> Iterator[Delivery]:
+        failures = 0
+        while not stop.is_set() and not self._failure:
+            try:
+                delivery = consumer.receive(timeout=GLANCE)
+                over = delivery is None and is_over()
+                failures = 0
+            except Unavailable as error:
+                failures += 1
+                log.warning("the queue is out of reach", extra={"why": str(error), "failures": failures})
+                stop.wait(BROKER.wait(failures, retry_after=error.retry_after, random=1.0))
+                continue
+            if delivery:
+                yield delivery
+            elif over:
+                return
+
+    def _handle(self, delivery: Delivery) -> None:
+        try:
+            job = job_of(delivery.body)
+        except BadInput as error:
+            reason = str(error)
+            settle(lambda: delivery.bury(reason))
+            return
+        held = Held(delivery)
+        self._held.add(held)
+        try:
+            with self._room.alone() if self._is_dangerous(delivery) else self._room.shared():
+                self._do(held, job)
+        finally:
+            self._held.discard(held)
+
+    def _is_dangerous(self, delivery: Delivery) -> bool:
+        return delivery.attempts > max(1, self._labour.attempts - 2)
+
+    def _do(self, held: Held, job: BoardJob) -> None:
+        delivery, delay = held.delivery, self._delay(held.delivery)
+        is_last = delivery.attempts >= self._labour.attempts or self._now() + timedelta(seconds=delay) >= job.deadline
+        try:
+            worked = work_one(
+                self._storage,
+                job,
+                reader=self._reader,
+                previous=self._previous,
+                attempt=delivery.attempts,
+                is_last=is_last,
+                confirm=held.confirm,
+            )
+        except Conflict as lost:
+            log.warning("a job is in other hands by now", extra={"job": delivery.id, "why": str(lost)})
+        except Misconfigured as error:
+            self._give_back(delivery, str(error), delay)
+            raise
+        except Exception as error:  # noqa: BLE001 - not the web's doing: the store's, or a mistake of ours; it is kept
+            told = isinstance(error, Unavailable | BadInput)
+            reason = str(error) if told else f"{error!r}\n{traceback.format_exc(limit=-5)}"
+            self._give_back(delivery, reason, delay)
+        else:
+            settle((lambda: delivery.bury(worked.reason)) if worked.result == "given_up" else delivery.ack)
+            self._note(worked)
+
+    def _delay(self, delivery: Delivery) -> float:
+        return min(self._labour.first_delay * 2.0 ** (delivery.attempts - 1), self._labour.longest_delay)
+
+    def _give_back(self, delivery: Delivery, reason: str, delay: float) -> None:
+        """With its last attempt the queue buries it, and the aggregator reads why."""
+        log.warning("a job goes back", extra={"job": delivery.id, "attempt": delivery.attempts, "why": reason})
+        self._metrics.count(counters.JOBS, result="retried")
+        settle(lambda: delivery.retry(reason, delay=delay))
+
+    def _note(self, worked: Worked) -> None:
+        self._metrics.count(counters.JOBS, result=worked.result)
+        self._metrics.count(counters.ITEMS, worked.items)
+        self._metrics.count(counters.WRITTEN, worked.blobs.written_bytes)
+        for result in ("written", "present", "repaired"):
+            self._metrics.count(counters.BLOBS, getattr(worked.blobs, result), result=result)
+        with self._mutex:
+            self.results[worked.result] += 1
+            self._ended(worked)
+
+
+class Room:
+    """Many share it, or one has it alone. Who wants it alone waits until those inside have left, and none enters."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._inside = 0
+        self._wanted = 0
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._wanted)
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._inside -= 1
+                self._changed.notify_all()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        with self._changed:
+            self._wanted += 1
+            self._changed.wait_for(lambda: not self._inside)
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._inside -= 1
+                self._wanted -= 1
+                self._changed.notify_all()
