@@ -17,12 +17,11 @@ from importlib.util import find_spec
 
 import msgspec
 
+from webmill.archive.cld2 import ISO_639_3, ask_cld2, suffix_of
 from webmill.archive.identify import HTML, XHTML
-from webmill.archive.language import _CONTROLS, _ISO_639_3, LEAST_BYTES, LEAST_PERCENT, suffix_of
 from webmill.errors import BadInput
 from webmill.formats.charset import decode_page
 from webmill.formats.languages import Language, Languages
-from webmill.infra.sandbox import Sandbox
 
 MOST_BYTES = 1 << 17
 PAGES = frozenset({HTML, XHTML})
@@ -80,6 +79,8 @@ def finding_languages() -> Iterator[Detect | None]:
     if find_spec("pycld2") is None:
         yield None
         return
+    from webmill.infra.sandbox import Sandbox
+
     with Sandbox("webmill.archive.metadata_record:find_languages", returns=Languages) as sandbox:
 
         def detect(page: bytes, url: str, said: str) -> Languages | None:
@@ -93,17 +94,9 @@ def finding_languages() -> Iterator[Detect | None]:
 
 def find_languages(page: bytes, *, suffix: str = "", said: str = "") -> Languages:
     """All that CLD2 says of UTF-8 HTML, three languages at most, without those that hardly occur."""
-    import pycld2
-
-    options = {"isPlainText": False, "hintTopLevelDomain": suffix or None, "hintLanguageHTTPHeaders": said or None}
-    page = _CONTROLS.sub(b"", page.decode("utf-8", "ignore").encode())
-    try:
-        reliable, size, found = pycld2.detect(page, **{name: to for name, to in options.items() if to is not None})
-    except (pycld2.error, ValueError):
-        return Languages()
+    reliable, size, found = ask_cld2(page, suffix=suffix, said=said)
     languages = tuple(
-        Language(code=code, iso=_ISO_639_3[code], covered=percent / 100, score=float(score), name=name)
+        Language(code=code, iso=ISO_639_3[code], covered=percent / 100, score=float(score), name=name)
         for name, code, percent, score in found
-        if code in _ISO_639_3 and percent >= LEAST_PERCENT and size * percent >= LEAST_BYTES * 100
     )
-    return Languages(reliable=bool(reliable), text_bytes=size, languages=languages)
+    return Languages(reliable=reliable, text_bytes=size, languages=languages)

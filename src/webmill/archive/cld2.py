@@ -1,0 +1,58 @@
+"""CLD2, as Common Crawl asks it: on the HTML itself, with hints; and what its codes are called elsewhere.
+
+It is apart from those who ask, who run it in a sandbox, so that a crawl need not load all that reads pages.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import urlsplit
+
+LEAST_BYTES = 10
+LEAST_PERCENT = 2
+_CONTROLS = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")  # it refuses them
+_SUFFIX = re.compile(r"[a-z]{2,18}")
+
+# CLD2's codes (mostly ISO-639-1, some of them withdrawn) to ISO-639-3.
+_CODES = (
+    "aa:aar ab:abk af:afr ak:aka am:amh ar:ara as:asm ay:aym az:aze ba:bak be:bel bg:bul bh:bih bi:bis bn:ben "
+    "bo:bod br:bre bs:bos ca:cat ceb:ceb chr:chr co:cos crs:crs cs:ces cy:cym da:dan de:deu dv:div dz:dzo el:ell "
+    "en:eng eo:epo es:spa et:est eu:eus fa:fas fi:fin fj:fij fo:fao fr:fra fy:fry ga:gle gd:gla gl:glg gn:grn "
+    "gu:guj gv:glv ha:hau haw:haw hi:hin hmn:hmn hr:hrv ht:hat hu:hun hy:hye ia:ina id:ind ie:ile ig:ibo ik:ipk "
+    "is:isl it:ita iu:iku iw:heb ja:jpn jw:jav ka:kat kha:kha kk:kaz kl:kal km:khm kn:kan ko:kor ks:kas ku:kur "
+    "ky:kir la:lat lb:ltz lg:lug lif:lif ln:lin lo:lao lt:lit lv:lav mfe:mfe mg:mlg mi:mri mk:mkd ml:mal mn:mon "
+    "mr:mar ms:msa mt:mlt my:mya na:nau ne:nep nl:nld nn:nno no:nor nr:nbl nso:nso ny:nya oc:oci om:orm or:ori "
+    "pa:pan pl:pol ps:pus pt:por qu:que rm:roh rn:run ro:ron ru:rus rw:kin sa:san sco:sco sd:snd sg:sag si:sin "
+    "sk:slk sl:slv sm:smo sn:sna so:som sq:sqi sr:srp ss:ssw st:sot su:sun sv:swe sw:swa syr:syr ta:tam te:tel "
+    "tg:tgk th:tha ti:tir tk:tuk tl:tgl tlh:tlh tn:tsn to:ton tr:tur ts:tso tt:tat ug:uig uk:ukr ur:urd uz:uzb "
+    "ve:ven vi:vie vo:vol war:war wo:wol xh:xho xx-Bugi:bug xx-Goth:got yi:yid yo:yor za:zha zh:zho zh-Hant:zho "
+    "zu:zul"
+)
+ISO_639_3: dict[str, str] = dict(pair.split(":") for pair in _CODES.split())
+
+
+def ask_cld2(page: bytes, *, suffix: str, said: str) -> tuple[bool, int, list[Any]]:
+    """Whether it is sure, of how many bytes of text, and (name, code, percent, score) of languages that we know.
+
+    `page` is UTF-8. Those that hardly occur are left out; three are left at most.
+    """
+    import pycld2
+
+    options = {"isPlainText": False, "hintTopLevelDomain": suffix or None, "hintLanguageHTTPHeaders": said or None}
+    page = _CONTROLS.sub(b"", page.decode("utf-8", "ignore").encode())
+    try:
+        sure, size, found = pycld2.detect(page, **{name: value for name, value in options.items() if value is not None})
+    except (pycld2.error, ValueError):
+        return False, 0, []
+    kept = [one for one in found if one[2] >= LEAST_PERCENT and size * one[2] >= LEAST_BYTES * 100]
+    return bool(sure), size, [one for one in kept if one[1] in ISO_639_3]
+
+
+def suffix_of(uri: str) -> str:
+    """`de` of http://www.example.de/; nothing of an address."""
+    try:
+        suffix = (urlsplit(uri).hostname or "").rpartition(".")[2]
+    except ValueError:
+        return ""
+    return suffix if _SUFFIX.fullmatch(suffix) else ""
