@@ -29,7 +29,7 @@ PATTERNS = (
     Pattern(
         name="gnuboard",
         in_url=("bo_table=",),
-        in_html=("bo_table", 'id="bo_list"'),
+        in_html=("bo_table", "bo_list"),
         selectors=Selectors(
             item="#bo_list tbody tr, .tbl_head01 tbody tr",
             title=".bo_tit a, .td_subject a",
