@@ -24,7 +24,7 @@ from webmill.crawl.frontier.base import Frontier
 from webmill.crawl.robots import Policy
 from webmill.crawl.scope import NO_TEXT, Scope, ScopeRules
 from webmill.crawl.traps import TrapRules
-from webmill.errors import Conflict, WebmillError
+from webmill.errors import Conflict, Unavailable, WebmillError
 from webmill.flows.crawl.asking import Asker
 from webmill.flows.crawl.desk import Desk
 from webmill.flows.crawl.mail import Mail
@@ -51,6 +51,8 @@ def main(options: Options, shard: int, shards: int, parent: Connection) -> None:
     configure(verbosity=options.verbosity, form=options.log_format)
     try:
         run_loop(crawl(options, shard, shards, parent))
+    except (Conflict, Unavailable) as error:
+        parent.send(("lost", str(error)))
     except WebmillError as error:
         parent.send(("failed", str(error)))
     finally:

@@ -43,7 +43,9 @@ class Member:
         self.promised: int | None = None  # pages in all; None until it has told how many it has
         self.revoked: int | None = None  # how often it had given pages back when it was asked to; None: it is not
         self.failure = ""
+        self.may_come_again = False  # what failed may pass
         self.deaths = 0
+        self.starts = 0
         self.pipe: Connection | None = None
         self.process: SpawnProcess | None = None
 
@@ -53,6 +55,7 @@ class Member:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.promised = self.revoked = None
+        self.failure, self.starts = "", self.starts + 1
         self.process = context.Process(
             target=main, args=(self._options, self.shard, self._shards, theirs), name=f"webmill-crawl-{self.shard:02d}"
         )
@@ -71,8 +74,8 @@ class Member:
         try:
             while self.pipe and self.pipe.poll():
                 word, value = self.pipe.recv()
-                if word == "failed":
-                    self.failure = value
+                if word in ("failed", "lost"):
+                    self.failure, self.may_come_again = value, word == "lost"
                 else:
                     self._note(value)
         except (EOFError, OSError):
@@ -112,7 +115,7 @@ class Crew:
         self._members = [Member(options, shard, shards) for shard in range(shards)]
         self._stopping = False
         self._probe = 0
-        self._quiet: tuple[int, ...] | None = None
+        self._quiet: tuple[object, ...] | None = None
 
     def stop(self) -> None:
         self._stopping = True
@@ -139,12 +142,15 @@ class Crew:
     def total(self) -> Snapshot:
         """Counts of the dead are added; how things stand is told by the living."""
         living = added(member.seen for member in self._members)
-        past = added(member.before for member in self._members)
+        past = added(self._past())
         for name in ("fetched", "robots", "bytes", "links", "revisits", "seconds"):
             setattr(living, name, getattr(living, name) + getattr(past, name))
         for name in ("errors", "refused", "statuses"):
             setattr(living, name, dict(Counter(getattr(living, name)) + Counter(getattr(past, name))))
         return living
+
+    def _past(self) -> list[Snapshot]:
+        return [member.before for member in self._members]
 
     @contextmanager
     def _hired(self) -> Iterator[None]:
@@ -153,10 +159,13 @@ class Crew:
                 member.start()
             yield
         finally:
-            for member in self._members:
-                member.tell("stop")
-            for member in self._members:
-                self._see_off(member)
+            self._see_all_off()
+
+    def _see_all_off(self) -> None:
+        for member in self._members:
+            member.tell("stop")
+        for member in self._members:
+            self._see_off(member)
 
     def _see_off(self, member: Member) -> None:
         deadline = time.monotonic() + PATIENCE
@@ -170,18 +179,21 @@ class Crew:
 
     def _listen(self) -> None:
         wait([member.pipe for member in self._members if member.pipe], timeout=TICK)
-        for member in self._members:
-            if member.listen():
-                continue
-            member.bury()
-            member.deaths += 1
-            if member.failure:
-                raise Misconfigured(member.failure)
-            if member.deaths > LIVES:
-                raise Misconfigured(f"shard {member.shard} died {LIVES} times in a row: see the log for why")
-            if not self._stopping:
-                log.error("a process died", extra={"shard": member.shard, "deaths": member.deaths})
-                member.start()
+        for member in list(self._members):
+            if not member.listen():
+                member.bury()
+                self._replace(member)
+
+    def _replace(self, member: Member) -> None:
+        """Its process has ended."""
+        member.deaths += 1
+        if member.failure:
+            raise Misconfigured(member.failure)
+        if member.deaths > LIVES:
+            raise Misconfigured(f"shard {member.shard} died {LIVES} times in a row: see the log for why")
+        if not self._stopping:
+            log.error("a process died", extra={"shard": member.shard, "deaths": member.deaths})
+            member.start()
 
     # --- budgets ---
 
@@ -228,7 +240,7 @@ class Crew:
             return False
         if any(one.probe < self._probe for one in seen):
             return False
-        work = tuple(one.work for one in seen)
+        work = tuple((member.starts, member.seen.work) for member in self._members)
         is_quiet = self._quiet == work
         self._quiet = work
         self._probe += 1

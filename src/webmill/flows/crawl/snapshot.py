@@ -10,6 +10,17 @@ import msgspec
 SLOWEST = 5
 
 
+class Nodes(msgspec.Struct, frozen=True, kw_only=True):
+    """How a crawl on many nodes stands, as one of them sees it."""
+
+    nodes: int
+    shards: int
+    shards_here: int
+    shards_nowhere: int
+    pages: int
+    notice: str = ""  # what it waits for
+
+
 class Snapshot(msgspec.Struct, kw_only=True):
     """`pages` and `waiting` are the crawl's; all other counts are since this process began."""
 
@@ -41,6 +52,7 @@ class Snapshot(msgspec.Struct, kw_only=True):
     complaint: str = ""  # why the last order that failed did
     queue_age: float = 0.0  # seconds that a domain waits which may be asked: the longest
     probe: int = 0  # the last one that it answers
+    nodes: Nodes | None = None  # of a crawl on many
 
 
 class Hosts:

@@ -32,6 +32,7 @@ class Layout(msgspec.Struct, frozen=True):
     shards: Annotated[int, msgspec.Meta(ge=1, le=SHARDS)]
     name: str = ""
     version: int = 1
+    on_nodes: bool = False  # its frontier is in Redis
 
 
 class NoSeeds(Misconfigured):
@@ -89,18 +90,28 @@ def settle_layout(options: Options, processes: int | None) -> int:
             raise Misconfigured(f"{shards} processes: at most {SHARDS}")
         atomic.write_bytes(path, msgspec.json.encode(Layout(shards, options.collection.name)) + b"\n")
         return shards
-    try:
-        layout = msgspec.json.decode(path.read_bytes(), type=Layout)
-    except msgspec.MsgspecError as error:
-        raise Misconfigured(f"{path}: {error}: put the file back as it was, or begin in another folder") from error
-    if layout.name and layout.name != options.collection.name:
-        raise Misconfigured(f"this crawl is called {layout.name}: give --name {layout.name}, or crawl into another DIR")
+    layout = read_layout(options)
+    if layout.on_nodes:
+        raise Misconfigured(
+            f"the crawl in {options.collection.root} keeps its frontier in Redis: give --frontier redis://…"
+        )
     if processes is not None and processes != layout.shards:
         raise Misconfigured(
             f"this crawl was begun with {layout.shards} processes, and its domains are divided so: "
             f"leave --processes out, or give --processes {layout.shards}"
         )
     return layout.shards
+
+
+def read_layout(options: Options) -> Layout:
+    path = options.folder / "crawl.json"
+    try:
+        layout = msgspec.json.decode(path.read_bytes(), type=Layout)
+    except msgspec.MsgspecError as error:
+        raise Misconfigured(f"{path}: {error}: put the file back as it was, or begin in another folder") from error
+    if layout.name and layout.name != options.collection.name:
+        raise Misconfigured(f"this crawl is called {layout.name}: give --name {layout.name}, or crawl into another DIR")
+    return layout
 
 
 def hand_out(options: Options, seeds: Iterable[str], shards: int) -> int:

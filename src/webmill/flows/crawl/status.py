@@ -32,8 +32,11 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatusFile:
-    def __init__(self, folder: Path, *, name: str, started: float, clock: Callable[[], float]) -> None:
-        self._path, self._name, self._started, self._clock = folder / FILE, name, started, clock
+    """`seat`: of one node of many that have this folder, maybe."""
+
+    def __init__(self, folder: Path, *, name: str, started: float, clock: Callable[[], float], seat: str = "") -> None:
+        self._path = folder / (f"status-{seat}.json" if seat else FILE)
+        self._name, self._started, self._clock = name, started, clock
         self._next = 0.0
 
     def show(self, seen: Snapshot) -> None:
@@ -49,21 +52,27 @@ class StatusFile:
             log.warning("no status written", extra={"why": str(error)})
 
 
-def read_status(folder: Path) -> Status:
+def seats(folder: Path) -> list[str]:
+    """Of nodes that have this folder, or had it; [""] for a crawl on one machine."""
+    found = sorted(path.name.removeprefix("status-").removesuffix(".json") for path in folder.glob("status-*.json"))
+    return found or [""]
+
+
+def read_status(folder: Path, *, seat: str = "") -> Status:
     """`folder` is the crawl's `frontier/`."""
-    path = folder / FILE
+    path = folder / (f"status-{seat}.json" if seat else FILE)
     try:
         status = msgspec.json.decode(path.read_bytes(), type=Status)
     except msgspec.MsgspecError as error:
         raise BadInput(f"{error}: the next run writes it anew", reason="bad_status", source=str(path)) from error
     except FileNotFoundError:
         raise NotFound(f"no crawl in {folder.parent}: begin one with `webmill crawl {folder.parent} URL`") from None
-    return msgspec.structs.replace(status, is_running=_is_running(folder))
+    return msgspec.structs.replace(status, is_running=_is_running(folder, f"node-{seat}" if seat else "crawl"))
 
 
-def _is_running(folder: Path) -> bool:
+def _is_running(folder: Path, lock: str) -> bool:
     try:
-        with exclusive(folder, "crawl", doing="crawling"):
+        with exclusive(folder, lock, doing="crawling"):
             return False
     except Conflict:
         return True

@@ -1,0 +1,155 @@
+"""Nodes of one crawl, to be judged: `python -m tests.services.crawl_nodes ROOT JSON` is one."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import redis
+
+from tests.flows.crawling import NAME, Setup
+from webmill.crawl.frontier.base import Visit
+from webmill.crawl.frontier.redis import RedisFrontier
+from webmill.errors import WebmillError
+from webmill.flows.crawl.crew import Crew
+from webmill.flows.crawl.joining import Terms, crawl_as_node
+from webmill.flows.crawl.meeting import Meeting, Picture
+from webmill.flows.crawl.options import Options
+from webmill.wiring import node_backends
+
+PATIENCE = 240.0
+
+
+class NodeSetup(msgspec.Struct, frozen=True, kw_only=True):
+    url: str
+    crawl: Setup
+    shards: int = 6
+    life: float = 10.0
+    rebuilds: bool = False
+    begin_with: int = 1
+
+    def options(self, root: Path) -> Options:
+        backends = node_backends(self.url, name=NAME, strict=False)
+        return msgspec.structs.replace(self.crawl.options(root), backends=backends)
+
+
+class NodeProgram:
+    """One that was started. What it says lies in files beside its collection."""
+
+    def __init__(
+        self, root: Path, setup: NodeSetup, *, name: str = "", environment: Mapping[str, str] | None = None
+    ) -> None:
+        self.out, self.err = root.parent / f"out{name}", root.parent / f"err{name}"
+        with self.out.open("wb") as out, self.err.open("ab") as err:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tests.services.crawl_nodes", str(root), msgspec.json.encode(setup).decode()],
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+                env={**os.environ, **(environment or {})},
+            )
+
+    def signal(self, number: signal.Signals) -> None:
+        """To all of its processes."""
+        os.killpg(self.process.pid, number)
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+
+    def ended(self) -> dict[str, Any]:
+        """What it said when it ended by itself."""
+        code = self.process.wait(PATIENCE)
+        assert code == 0, self.err.read_text()[-5000:]
+        said: dict[str, Any] = json.loads(self.out.read_text())
+        return said
+
+
+@contextmanager
+def nodes(*programs: Callable[[], NodeProgram]) -> Iterator[list[NodeProgram]]:
+    """Started one after the other; none is left."""
+    started: list[NodeProgram] = []
+    try:
+        started += [program() for program in programs]
+        yield started
+    finally:
+        for one in started:
+            one.kill()
+
+
+def look(url: str) -> Picture | None:
+    meeting = Meeting(url, NAME, life=10.0, timeout=30.0)
+    try:
+        return meeting.look()
+    except WebmillError:
+        return None
+    finally:
+        meeting.close()
+
+
+def wait_for(condition: Callable[[], object], *, what: str, programs: list[NodeProgram]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        said = "\n".join(one.err.read_text()[-3000:] for one in programs)
+        assert time.monotonic() < deadline, f"no {what}\n{said}"
+        assert any(one.process.poll() is None for one in programs), f"all ended before {what}\n{said}"
+        time.sleep(0.05)
+
+
+def visits(url: str, *roots: Path) -> dict[str, Visit]:
+    """What the shards know, each opened where its files are."""
+    found: dict[str, Visit] = {}
+    for root in roots:
+        for folder in sorted(root.glob("frontier/shard-*")):
+            try:
+                frontier = RedisFrontier(url, folder, prefix=f"{NAME}:{folder.name}")
+            except WebmillError:
+                continue  # it was taken over elsewhere
+            found.update((visit.url, visit) for visit in frontier.visits())
+            frontier.close()
+    return found
+
+
+def empty(url: str) -> None:
+    with redis.Redis.from_url(url) as client:
+        client.flushdb()
+
+
+def main() -> None:
+    crews: list[Crew] = []
+
+    def stop(*_: object) -> None:
+        for crew in crews:
+            crew.stop()
+
+    signal.signal(signal.SIGTERM, stop)
+    setup = msgspec.json.decode(sys.argv[2], type=NodeSetup)
+    meeting = Meeting(setup.url, NAME, life=setup.life)
+    report = crawl_as_node(
+        setup.options(Path(sys.argv[1])),
+        setup.crawl.seeds,
+        meeting=meeting,
+        terms=Terms(shards=setup.shards, begin_with=setup.begin_with, rebuilds=setup.rebuilds),
+        watch=lambda _: None,
+        hired=crews.append,
+    )
+    meeting.close()
+    nodes = report.total.nodes
+    print(json.dumps({"end": report.end, "pages": nodes.pages if nodes else 0, "errors": report.total.errors}))
+
+
+if __name__ == "__main__":
+    main()
