@@ -310,8 +310,9 @@ def obey(order: Order, frontier: Frontier) -> None:
         case Compact():
             frontier.compact()
         case BackUp(folder):
-            if not Path(folder).exists():  # else a kill came before the order was dropped
-                frontier.back_up(Path(folder))
+            copy = Path(folder)
+            if copy.parent.is_dir() and not copy.exists():  # still wanted, and not done before a kill
+                frontier.back_up(copy)
 
 
 def shard_of(url: str, shards: int) -> int:

@@ -1,0 +1,73 @@
+"""`webmill frontier add`: more URLs for a crawl."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from webmill.cli.context import finish, note
+from webmill.cli.counts import Count
+from webmill.cli.frontier.crawls import crawl_argument, crawl_in
+from webmill.crawl.frontier.base import MOST_DEPTH, PRIORITIES
+from webmill.crawl.seeds import Rejected, read_seeds
+from webmill.flows.frontier import giving
+from webmill.model import Link
+
+SHOWN = 3  # rejected lines
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  webmill frontier add news/ https://example.com/new --priority 0
+  webmill frontier add news/ --file urls.txt
+
+Which of the links on these pages are followed is still decided by the crawl's scope."""
+)
+@crawl_argument
+@click.argument("urls", nargs=-1, metavar="[URL]...")
+@click.option(
+    "--file",
+    "files",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    multiple=True,
+    help="File of URLs, one per line.",
+)
+@click.option(
+    "--priority",
+    type=click.IntRange(0, PRIORITIES - 1),
+    default=3,
+    show_default=True,
+    help="0 is asked first; seeds have 3, links 5.",
+)
+@click.option("--depth", type=Count(least=0), default=0, show_default=True, help="Links from a seed.")
+def add(*, collection: Path, urls: tuple[str, ...], files: tuple[Path, ...], priority: int, depth: int) -> None:
+    """Give the crawl in DIR more URLs, while it runs or not. Those that it knows already do no harm."""
+    if not (urls or files):
+        raise click.UsageError("name a URL, or --file FILE")
+    if depth > MOST_DEPTH:
+        raise click.BadParameter(f"at most {MOST_DEPTH:,}", param_hint="--depth")
+    rejected: list[Rejected] = []
+    count = 0
+
+    def links() -> Iterator[Link]:
+        nonlocal count
+        for seed in read_seeds(urls, files=files):
+            if isinstance(seed, Rejected):
+                count += 1
+                rejected.extend([seed] if len(rejected) < SHOWN else [])
+            else:
+                yield Link(seed, depth=depth, priority=priority)
+
+    given = giving.add(crawl_in(collection), links())
+    if given.sent:
+        note(f"{given.sent:,} URLs are on their way to the crawl that runs")
+    else:
+        excluded = f", {given.excluded:,} of excluded domains" if given.excluded else ""
+        note(f"{given.added:,} URLs added, {given.known:,} known already{excluded}")
+    finish(
+        rejected=count,
+        where="; ".join(f"{one.source} line {one.line}: {one.text!r} [{one.reason}]" for one in rejected),
+    )

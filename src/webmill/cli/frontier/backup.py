@@ -1,0 +1,66 @@
+"""`webmill frontier backup` and `restore`: copies of a crawl's frontier, to go on from."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from webmill.cli.context import Context, note, pass_context
+from webmill.cli.crawl_view import amount
+from webmill.cli.frontier.crawls import crawl_argument, crawl_in
+from webmill.flows.frontier import backup as backups
+from webmill.wiring import open_storage
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  webmill frontier backup news/ /backups/news-monday
+  webmill frontier backup news/ s3://bucket/news-monday
+
+WARC files are not part of it: they do not change, copy them as they are."""
+)
+@crawl_argument
+@click.argument("target", metavar="TARGET")
+@pass_context
+def backup(context: Context, /, *, collection: Path, target: str) -> None:
+    """Copy the frontier of DIR to a folder or to S3, while the crawl runs or not.
+
+    All shards as of one moment, with what was on its way between them, times of hosts, exclusions and flags. A
+    backup is there when its manifest is: one that was broken off counts for nothing.
+    """
+    size = show(context, "backup", backups.back_up(crawl_in(collection), open_storage(target), now=time.time()))
+    note(f"{amount(size)} in {target}")
+
+
+@click.command(
+    epilog="""\b
+Example:
+  webmill frontier restore s3://bucket/news-monday again/
+  webmill crawl again/"""
+)
+@click.argument("source", metavar="TARGET")
+@click.argument("collection", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
+@pass_context
+def restore(context: Context, /, *, source: str, collection: Path) -> None:
+    """Make a crawl in DIR of a backup in TARGET; `webmill crawl DIR` goes on from there.
+
+    Every file is checked before any of it counts. DIR must have no frontier.
+    """
+    size = show(context, "restore", backups.restore(crawl_in(collection), open_storage(source)))
+    note(f"{amount(size)} restored; next: webmill crawl {collection}")
+
+
+def show(context: Context, title: str, steps: Iterator[backups.Progress]) -> int:
+    """How many bytes it was. The copy is made before the first step: then the total is known."""
+    first = next(steps, None)
+    total = first.total if first else 0
+    with context.progress(title, total=total, unit="bytes") as progress:
+        if first:
+            progress.advance(first.done)
+        for step in steps:
+            progress.advance(step.done - progress.done)
+    return total

@@ -1,0 +1,61 @@
+"""`webmill frontier exclude` and `include`: domains that a crawl leaves alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from webmill.cli.context import note
+from webmill.cli.crawl_flags import excluded
+from webmill.cli.frontier.crawls import crawl_argument, crawl_in
+from webmill.crawl.seeds import excluded_domain
+from webmill.errors import BadInput
+from webmill.flows.frontier import giving
+from webmill.flows.frontier.place import Place
+
+domain_arguments: Callable[[Callable[..., None]], Callable[..., None]] = click.argument(
+    "domains", nargs=-1, metavar="[DOMAIN]..."
+)
+file_option: Callable[[Callable[..., None]], Callable[..., None]] = click.option(
+    "--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="File of domains, one per line."
+)
+
+
+@click.command(epilog="Example: webmill frontier exclude news/ example.net example.org")
+@crawl_argument
+@domain_arguments
+@file_option
+def exclude(*, collection: Path, domains: tuple[str, ...], file: Path | None) -> None:
+    """Leave domains alone from now on, in later runs too. What waits of them is kept, and not asked."""
+    tell(giving.exclude, crawl_in(collection), chosen(domains, file), "excluded")
+
+
+@click.command(epilog="Example: webmill frontier include news/ example.net")
+@crawl_argument
+@domain_arguments
+@file_option
+def include(*, collection: Path, domains: tuple[str, ...], file: Path | None) -> None:
+    """Let excluded domains be asked again: what waits of them, and new links.
+
+    Those in the crawl's own --exclude-domains file are excluded again when it starts: take them out there, too.
+    """
+    tell(giving.include, crawl_in(collection), chosen(domains, file), "included")
+
+
+def chosen(domains: tuple[str, ...], file: Path | None) -> list[str]:
+    """A slip of the pen stops all of it: a domain would be asked, or left alone, by mistake."""
+    if not (domains or file):
+        raise click.UsageError("name a DOMAIN, or --file FILE")
+    try:
+        return [*map(excluded_domain, domains), *(excluded(file) if file else ())]
+    except BadInput as error:
+        raise click.UsageError(f"{error.message} [{error.reason}]") from error
+
+
+def tell(change: Callable[[Place, list[str]], bool], place: Place, domains: list[str], word: str) -> None:
+    if change(place, domains):
+        note(f"{len(domains):,} domains {word}")
+    else:
+        note(f"{len(domains):,} domains will be {word} by the crawl that runs, with its next step")

@@ -1,0 +1,60 @@
+"""`webmill frontier export`: the URLs of a crawl as lines."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+import msgspec
+
+from webmill.cli.context import Context, note, pass_context
+from webmill.cli.frontier.crawls import crawl_argument, crawl_in
+from webmill.crawl.frontier.base import Visit
+from webmill.flows.frontier import exporting
+from webmill.infra import atomic
+from webmill.model import Link
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  webmill frontier export news/ --format txt | sort > waiting.txt
+  webmill frontier export news/ --visited -o visited.jsonl
+
+While the crawl runs, a copy is made first and read: as much room again is needed."""
+)
+@crawl_argument
+@click.option("--waiting", "what", flag_value="waiting", default=True, help="What waits or is in hand  [default]")
+@click.option("--visited", "what", flag_value="visited", help="What was visited, with status, time and record.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["jsonl", "txt"]),
+    default="jsonl",
+    show_default=True,
+    help="txt: only URLs, one per line.",
+)
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="FILE  [default: stdout]")
+@pass_context
+def export(context: Context, /, *, collection: Path, what: str, form: str, output: Path | None) -> None:
+    """Write the URLs of the crawl in DIR, one per line, in bounded memory."""
+    place = crawl_in(collection)
+    rows = exporting.visited(place) if what == "visited" else exporting.waiting(place)
+    if output is None:
+        written(rows, sys.stdout.buffer, form, context)
+        return
+    with atomic.writing(output) as file:
+        count = written(rows, file, form, context)
+    note(f"{count:,} URLs in {output}")
+
+
+def written(rows: Iterator[Link] | Iterator[Visit], file: BinaryIO, form: str, context: Context) -> int:
+    encode = msgspec.json.Encoder().encode
+    with context.progress("export", unit="URLs") as progress:
+        for row in rows:
+            file.write(row.url.encode() + b"\n" if form == "txt" else encode(row) + b"\n")
+            progress.advance()
+    return progress.done

@@ -1,0 +1,88 @@
+"""`webmill frontier import-postgres`: the frontier of a crawler that kept it in PostgreSQL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import msgspec
+
+from webmill.cli.context import Context, finish, note, pass_context
+from webmill.cli.counts import AT_LEAST_ONE
+from webmill.cli.frontier.crawls import crawl_in
+from webmill.crawl.frontier.base import PRIORITIES
+from webmill.flows.frontier.importing import BATCH, Import, importing
+from webmill.flows.frontier.marks import Counts
+from webmill.infra.postgres import Snapshot
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  webmill frontier import-postgres news/ --url postgresql://me@localhost/crawler
+  webmill crawl news/ --scope any --contact me@example.org
+
+Killed or cut off, run it again: it goes on where it was."""
+)
+@click.argument("collection", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
+@click.option("--url", required=True, metavar="postgresql://…", help="The database. PGPASSWORD and ~/.pgpass work too.")
+@click.option("--batch", type=AT_LEAST_ONE, default=BATCH, show_default=True, help="Rows in one step.")
+@click.option(
+    "--priority",
+    type=click.IntRange(0, PRIORITIES - 1),
+    default=5,
+    show_default=True,
+    help="Of what waits: 0 is asked first.",
+)
+@click.option("--processes", type=AT_LEAST_ONE, help="Of the crawl, when it is new  [default: 1]")
+@click.option("--again", is_flag=True, help="From the beginning: what is there already counts as known.")
+@click.option("--json", "as_json", is_flag=True, help="The counts as JSON on stdout.")
+@pass_context
+def import_postgres(
+    context: Context,
+    /,
+    *,
+    collection: Path,
+    url: str,
+    batch: int,
+    priority: int,
+    processes: int | None,
+    again: bool,
+    as_json: bool,
+) -> None:
+    """Take over visited URLs, waiting URLs, exclusions and robots.txt files from PostgreSQL.
+
+    DIR is a collection; it is made when it is not there. The tables are visited_urls, frontier and domain_metadata.
+    Every row is imported, known already, or rejected with a reason; the counts are checked against the database.
+    """
+    place = crawl_in(collection)
+    with Snapshot(url) as database:
+        with importing(place, database, processes=processes, priority=priority, again=again) as tables:
+            for table in tables:
+                run(table, context, batch=batch)
+        counts = {table.table.name: table.counts() for table in tables}
+    if as_json:
+        click.echo(msgspec.json.encode(counts))
+    else:
+        for name, each in counts.items():
+            note(f"{name}: {told(each)}")
+        note(f"next: webmill crawl {collection} --scope any --contact …")
+    files = [str(table.rejects.path) for table in tables if table.rejects.size]
+    finish(rejected=sum(sum(each.rejected.values()) for each in counts.values()), where=", ".join(files))
+
+
+def run(table: Import, context: Context, *, batch: int) -> None:
+    done = table.counts().rows
+    with context.progress(table.table.name, total=table.total(), unit="rows") as progress:
+        progress.advance(done)
+        for now in table.run(batch=batch):
+            progress.advance(now - done)
+            done = now
+
+
+def told(counts: Counts) -> str:
+    parts = [f"{counts.rows:,} rows: {counts.imported:,} imported", f"{counts.known:,} known already"]
+    if counts.excluded:
+        parts.append(f"{counts.excluded:,} of excluded domains")
+    parts += [f"{count:,} rejected ({reason})" for reason, count in counts.rejected.items()]
+    return ", ".join(parts)

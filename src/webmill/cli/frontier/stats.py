@@ -1,0 +1,57 @@
+"""`webmill frontier stats`: what waits, what was visited, what it takes."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+import msgspec
+
+from webmill.cli.crawl_view import age, amount
+from webmill.cli.frontier.crawls import crawl_argument, crawl_in
+from webmill.flows.frontier.figures import Figures, figures, total
+
+WIDEST = 4  # shards that fit beside each other in 80 columns
+
+
+@click.command(epilog="Example: webmill frontier stats news/ --json")
+@crawl_argument
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def stats(*, collection: Path, as_json: bool) -> None:
+    """What waits and what was visited, in each shard (process) and in all; while the crawl runs or not."""
+    each = list(figures(crawl_in(collection), now=time.time()))
+    if as_json:
+        click.echo(msgspec.json.encode({"total": total(each), "shards": each}))
+        return
+    shown = [total(each), *each] if len(each) <= WIDEST else [total(each)]
+    for name, *cells in table(shown if len(each) > 1 else each):
+        click.echo(f"{name:<18}" + "".join(f"{cell:>15}" for cell in cells))
+    if len(each) > WIDEST:
+        click.echo(f"{len(each)} shards: --json has each of them")
+
+
+def table(shown: list[Figures]) -> list[tuple[str, ...]]:
+    def row(name: str, cells: list[str]) -> tuple[str, ...]:
+        return (name, *cells)
+
+    def count(name: str, words: str) -> tuple[str, ...]:
+        return row(words, [f"{getattr(one.stats, name):,}" for one in shown])
+
+    heads = ["all" if one.shard is None else f"shard {one.shard}" for one in shown]
+    return [
+        *([row("", heads)] if len(shown) > 1 else []),
+        count("waiting", "URLs waiting"),
+        count("in_hand", "  in hand"),
+        count("visited", "  visited"),
+        row("  known in all", [f"{one.known:,}" for one in shown]),
+        count("pages", "pages"),
+        count("revisits", "to visit again"),
+        count("domains", "domains"),
+        count("domains_waiting", "  waiting"),
+        count("domains_in_hand", "  asked now"),
+        row("  excluded", [f"{one.excluded:,}" for one in shown]),
+        count("expired", "turns lost"),
+        row("oldest waits for", [age(one.oldest) for one in shown]),
+        row("on disk", [amount(one.bytes) for one in shown]),
+    ]

@@ -1,0 +1,169 @@
+"""A copy of a crawl's frontier in a folder beside it, also while it runs.
+
+    frontier/backup/
+      hold               while it is fresh, a shard that has made its copy takes no letters
+      shard-NN/          the shard's copy, made by its owner between two steps
+      mail-NN.letters    what lay in its box (`crawl/frontier/frames.py`)
+      quota-NN.sqlite  gates.sqlite  crawl.json  flags.json  seeds.txt
+
+Links between shards are the difficulty: one that was sent before its sender made its copy, and is taken after its
+receiver made his, would be in neither. So whoever has made his copy leaves his letters in the box until all have, and
+the boxes were copied. Nothing else waits, and letters keep.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from webmill.crawl.frontier.frames import write_frames
+from webmill.errors import Conflict, Unavailable, WebmillError
+from webmill.flows.crawl import gates, quota
+from webmill.flows.crawl.mail import post_order
+from webmill.flows.crawl.orders import BackUp
+from webmill.flows.crawl.status import read_status
+from webmill.flows.frontier.held import FOLDER, FRESH, HOLD
+from webmill.flows.frontier.place import Place
+from webmill.infra import atomic
+from webmill.infra.lock import exclusive
+from webmill.infra.sqlite import Database, Schema
+
+LOOK = 0.2
+SILENCE = 600.0  # for a shard to make its copy
+QUOTA = "quota.sqlite"
+SMALL = ("crawl.json", "flags.json", "seeds.txt")
+
+
+@contextmanager
+def copied(place: Place, *, is_for_good: bool) -> Iterator[Path]:
+    """The folder, until the block ends. `is_for_good`: with all that a crawl needs to go on from it."""
+    place.shards()  # or there is no crawl
+    folder = place.folder / FOLDER
+    with exclusive(place.folder, "backup", doing="copying the frontier"):
+        remove(folder)  # of one that was killed
+        atomic.make_folder(folder)
+        try:
+            copy_shards(place, folder)
+            if is_for_good:
+                copy_rest(place, folder)
+            yield folder
+        finally:
+            remove(folder)
+
+
+def copy_shards(place: Place, folder: Path) -> None:
+    with place.alone_if_possible(doing="copying the frontier") as is_alone:
+        if is_alone:
+            copy_alone(place, folder)
+            return
+    try:
+        copy_running(place, folder)
+    except Ended:
+        remove(folder)
+        atomic.make_folder(folder)
+        with place.alone(doing="copying the frontier"):
+            copy_alone(place, folder)
+
+
+class Ended(Conflict):
+    """The crawl did, before all shards had made their copies."""
+
+
+def copy_alone(place: Place, folder: Path) -> None:
+    for shard in range(place.shards()):
+        with place.frontier(shard) as frontier:
+            frontier.back_up(part(folder, shard))
+        copy_letters(place, folder, shard)
+
+
+def copy_running(place: Place, folder: Path) -> None:
+    holding = Holding(folder / HOLD)
+    for shard in range(place.shards()):
+        with place.box(shard) as box:
+            post_order(box, BackUp(str(part(folder, shard))))
+    wait_for_copies(place, folder, holding)
+    for shard in range(place.shards()):
+        copy_letters(place, folder, shard)
+        holding.go_on()
+    holding.end()
+
+
+class Holding:
+    """The sign that letters are held, given anew all the time. Late once, and the copy is worth nothing."""
+
+    def __init__(self, path: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path, self._clock, self._last = path, clock, clock()
+        path.touch()
+
+    def go_on(self) -> None:
+        now = self._clock()
+        if now - self._last > FRESH / 2:
+            raise Unavailable("copying was held up for so long that the crawl went on without it: run it again")
+        self._path.touch()
+        self._last = now
+
+    def end(self) -> None:
+        self._path.unlink()
+
+
+def wait_for_copies(place: Place, folder: Path, holding: Holding) -> None:
+    deadline = time.monotonic() + SILENCE
+    before = complaint(place)
+    while missing := [shard for shard in range(place.shards()) if not part(folder, shard).exists()]:
+        holding.go_on()
+        if not is_running(place):
+            raise Ended("the crawl ended meanwhile")
+        if (now := complaint(place)) not in (before, ""):
+            raise Unavailable(f"a shard could not make its copy: {now}")
+        if time.monotonic() > deadline:
+            raise Unavailable(f"no copy of shard {missing[0]} after {SILENCE:.0f} s: does it run on this machine?")
+        time.sleep(LOOK)
+
+
+def is_running(place: Place) -> bool:
+    with place.alone_if_possible(doing="looking") as is_alone:
+        return not is_alone
+
+
+def complaint(place: Place) -> str:
+    try:
+        return read_status(place.folder).total.complaint
+    except WebmillError:  # there is none yet
+        return ""
+
+
+def part(folder: Path, shard: int) -> Path:
+    return folder / f"shard-{shard:02d}"
+
+
+def letters_file(folder: Path, shard: int) -> Path:
+    return folder / f"mail-{shard:02d}.letters"
+
+
+def copy_letters(place: Place, folder: Path, shard: int) -> None:
+    write_frames(letters_file(folder, shard), place.tools.letters(place.options.box(shard)))
+
+
+def copy_rest(place: Place, folder: Path) -> None:
+    """After the shards: what their pages have taken of quotas, and the times of hosts, may be newer, never older."""
+    for shard in range(place.shards()):
+        copy_database(place.options.shard_folder(shard) / QUOTA, folder / f"quota-{shard:02d}.sqlite", quota.SCHEMA)
+    copy_database(place.options.gates, folder / place.options.gates.name, gates.SCHEMA)
+    for name in SMALL:
+        if (place.folder / name).exists():
+            atomic.write_bytes(folder / name, (place.folder / name).read_bytes())
+
+
+def copy_database(source: Path, target: Path, schema: Schema) -> None:
+    if source.exists():
+        with Database(source, schema=schema) as database:
+            database.copy_to(target)
+
+
+def remove(folder: Path) -> None:
+    with atomic.os_errors(str(folder)):
+        if folder.exists():
+            shutil.rmtree(folder)

@@ -1,0 +1,128 @@
+"""How far an import is: what a shard notes in the same step as the rows, and the file of the rows that were refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from webmill.crawl.frontier.base import Frontier
+from webmill.errors import Misconfigured
+from webmill.infra import atomic
+
+Key = tuple[str | float, ...]  # of a row, in its table's order; text as the Latin-1 of its bytes, to sort as they do
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """Each row is one of them. `known`: its URL was there before, or stood in an earlier row."""
+
+    imported: int = 0
+    known: int = 0
+    excluded: int = 0  # of domains that this crawl leaves alone
+    rejected: Mapping[str, int] = {}  # by reason
+
+    @property
+    def rows(self) -> int:
+        return self.imported + self.known + self.excluded + sum(self.rejected.values())
+
+
+def added(counts: Iterable[Counts]) -> Counts:
+    counts = list(counts)
+    reasons = sorted({reason for one in counts for reason in one.rejected})
+    return Counts(
+        imported=sum(one.imported for one in counts),
+        known=sum(one.known for one in counts),
+        excluded=sum(one.excluded for one in counts),
+        rejected={reason: sum(one.rejected.get(reason, 0) for one in counts) for reason in reasons},
+    )
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one shard and one table.
+
+    What came of the last rows is only known after the step that notes them: `pending` is how many they are, `before`
+    how many URLs the shard knew until then. The difference to what it knows afterwards says how many were new.
+    """
+
+    key: Key = ()
+    same: int = 0  # how many rows with this key are done
+    counts: Counts = Counts()
+    pending: int = 0
+    before: int = 0
+    rejects: int = 0  # length of the file of refused rows
+    is_done: bool = False
+
+    def settled(self, known: int, *, excluded: int = 0) -> Mark:
+        """A crawl that ran between a kill and now may have found some of the last rows itself: they count as new."""
+        imported = min(max(known - self.before, 0), self.pending - excluded)
+        late = Counts(imported=imported, known=self.pending - excluded - imported, excluded=excluded)
+        return msgspec.structs.replace(self, counts=added([self.counts, late]), pending=0)
+
+
+def read_mark(frontier: Frontier, name: str) -> Mark:
+    note = frontier.notes().get(name)
+    if note is None:
+        return Mark()
+    try:
+        return msgspec.json.decode(note, type=Mark).settled(known_urls(frontier))
+    except msgspec.MsgspecError as error:
+        raise Misconfigured(f"the note of how far the import was: {error}; import with --again") from error
+
+
+def written(mark: Mark) -> str:
+    return msgspec.json.encode(mark).decode()
+
+
+def known_urls(frontier: Frontier) -> int:
+    stats = frontier.stats()
+    return stats.waiting + stats.in_hand + stats.visited
+
+
+class Rejects:
+    """Rows that were refused, with the reason: JSON lines. What a kill has left behind the noted length is cut off."""
+
+    def __init__(self, path: Path, *, size: int) -> None:
+        self.path, self.size = path, size
+        if path.exists():
+            with atomic.os_errors(str(path)), path.open("r+b") as file:
+                file.truncate(size)
+                atomic.sync(file.fileno())
+
+    def append(self, rows: Iterable[tuple[Mapping[str, Any], str]]) -> None:
+        """Durable on return."""
+        lines = b"".join(msgspec.json.encode({**row, "reason": reason}) + b"\n" for row, reason in rows)
+        atomic.make_folder(self.path.parent)
+        with atomic.os_errors(str(self.path)), self.path.open("ab") as file:
+            file.write(lines)
+            file.flush()
+            atomic.sync(file.fileno())
+        with atomic.open_folder(self.path.parent) as folder:
+            atomic.sync_folder(folder)
+        self.size += len(lines)
+
+
+def latin(values: Sequence[Any]) -> Key:
+    return tuple(
+        value.encode("utf-8", "surrogateescape").decode("latin-1") if isinstance(value, str) else value
+        for value in values
+    )
+
+
+def printable(row: Sequence[Any]) -> list[Any]:
+    """Text that is not UTF-8 with its bytes escaped."""
+    return [
+        value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        if isinstance(value, str)
+        else value
+        for value in row
+    ]
+
+
+def unlatin(key: Key) -> list[str | float]:
+    """For PostgreSQL. Nothing, hence the beginning, where a row's text is not UTF-8."""
+    try:
+        return [part.encode("latin-1").decode() if isinstance(part, str) else part for part in key]
+    except UnicodeDecodeError:
+        return []
