@@ -111,6 +111,20 @@ def test_a_worker_that_dies_between_sending_anew_and_deleting_leaves_one_message
             assert drain(queue) == []
 
 
+def test_messages_of_one_group_are_in_one_hand_at_a_time_also_when_they_come_again(place: Place) -> None:
+    with place.open(group_of=lambda message: message.id.partition("/")[0]) as queue:
+        queue.publish([Message("a/1", b""), Message("a/2", b""), Message("b/1", b"")])
+        with queue.consume() as first, queue.consume() as second:
+            for _ in range(2):
+                one, other = first.receive(timeout=60), second.receive(timeout=60)
+                assert one is not None
+                assert other is not None
+                assert {one.id[0], other.id[0]} == {"a", "b"}
+                assert queue.consume().receive(timeout=0) is None
+                one.retry("again")
+                other.retry("again")
+
+
 # --- batches, throttling, receipts ------------------------------------------------------------------------------------
 
 
@@ -315,7 +329,9 @@ def event_of(messages: list[dict[str, object]]) -> list[dict[str, object]]:
 def test_the_records_of_an_event_are_deliveries(place: Place) -> None:
     with place.open() as queue:
         queue.publish([Message("one", b"1"), Message("two", b"\xff"), Message("three", b"")])
-        with queue.handed(event_of(place.take())) as consumer:
+        done: list[str] = []
+        records = event_of(place.take())
+        with queue.handed(records, deleted=done.append) as consumer:
             deliveries = [consumer.receive(timeout=0) for _ in range(3)]
             assert consumer.receive(timeout=0) is None
             told = [(one.id, one.body, one.attempts) for one in deliveries if one]
@@ -323,7 +339,7 @@ def test_the_records_of_an_event_are_deliveries(place: Place) -> None:
             for one in deliveries[:2]:
                 assert one is not None
                 one.ack()
-            assert [one.id for one in consumer.held] == ["three"]
+        assert done == [record["receiptHandle"] for record in records[:2]]
         assert queue.stats().leased == 1
 
 
@@ -334,9 +350,9 @@ def test_a_record_that_came_too_early_or_too_often_is_not_handed_out(place: Plac
             delivery = consumer.receive(timeout=60)
             assert delivery is not None
             delivery.retry("later", delay=300)
-        early = place.take()
+        early, done = place.take(), []
         assert len(early) == 1
-        with queue.handed(event_of(early)) as consumer:
+        with queue.handed(event_of(early), deleted=done.append) as consumer:
             assert consumer.receive(timeout=0) is None
         assert (queue.stats().delayed, queue.stats().buried) == (1, 0)
         assert place.take() == []
@@ -344,9 +360,10 @@ def test_a_record_that_came_too_early_or_too_often_is_not_handed_out(place: Plac
         strict.publish([Message("often", b"")])
         (message,) = place.take(again=0)
         message["Attributes"]["ApproximateReceiveCount"] = "2"
-        with strict.handed(event_of([message])) as consumer:
+        with strict.handed(event_of([message]), deleted=done.append) as consumer:
             assert consumer.receive(timeout=0) is None
         assert [buried.id for buried in strict.buried()] == ["often"]
+        assert done == [message["ReceiptHandle"]]
 
 
 # --- queues that are there already ------------------------------------------------------------------------------------

@@ -11,8 +11,10 @@ Durable: SQS keeps a message for 14 days, a buried one for 14 days from its buri
 Duplicates: every `publish` is a publication of its own, so nothing that is published again is swallowed by the five
 minutes in which SQS drops what it has seen; it returns how many were sent. Within one call, and within one retry,
 bury, give-back or requeue of one copy, the deduplication id is the same however often it is tried: a lost answer makes
-no second message. A message that was published twice is two messages of one group (the group is the id), so they are
-never in two processes' hands at once; consumers suppress the second by its effect.
+no second message. A message that was published twice is two messages of one group, so they are never in two processes'
+hands at once; consumers suppress the second by its effect.
+Groups: of one group, SQS hands out nothing more while some of it is in somebody's hands. A message's group is its id,
+so that none waits for another, or what `group_of` says.
 `retry`, `bury` and `requeue` send the message anew and then delete the old copy, as only a new one can carry the
 reason: broken off in between, the message is there twice, never not at all.
 Leases: the visibility timeout, in whole seconds. SQS refuses to settle after it; we refuse by our own clock, too. An
@@ -58,10 +60,12 @@ class SqsQueue:
         lease: float = LEASE,
         patience: Policy = PATIENCE,
         look: int = 1,  # seconds to wait for more buried messages: SQS may have some that it did not find at once
+        group_of: Callable[[Message], str] = lambda message: message.id,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         address = Address.from_url(url)
         self._look = look
+        self._group_of = group_of
         self._patience = patience
         self._client = connect(address)
         try:
@@ -80,19 +84,22 @@ class SqsQueue:
         """Unavailable: some of them may be in the queue; publish all again."""
         publication = uuid.uuid4().hex
         accepted = checked(messages, max_bytes=self._max_bytes)
-        letters = [
-            check(Letter(id=one.id, body=one.body, dedup=mark_of(one.id, publication)), max_bytes=self._room)
-            for one in accepted
-        ]
+        letters = [self._letter(message, publication) for message in accepted]
         self._office.work.send(letters)
         return len(letters)
+
+    def _letter(self, message: Message, publication: str) -> Letter:
+        dedup, group = mark_of(message.id, publication), mark_of(self._group_of(message))
+        return check(Letter(id=message.id, body=message.body, dedup=dedup, group=group), max_bytes=self._room)
 
     def consume(self, *, prefetch: int = 1) -> SqsConsumer:
         return SqsConsumer(self._office, prefetch=prefetch)
 
-    def handed(self, records: Iterable[Mapping[str, Any]]) -> SqsConsumer:
-        """A consumer of the records of a Lambda event, and of nothing else."""
-        consumer = SqsConsumer(self._office, prefetch=0)
+    def handed(self, records: Iterable[Mapping[str, Any]], *, deleted: Callable[[str], None]) -> SqsConsumer:
+        """A consumer of the records of a Lambda event, and of nothing else. `deleted` is told the receipt of each that
+        is done with: acked, buried, or sent anew.
+        """
+        consumer = SqsConsumer(self._office, prefetch=0, deleted=deleted)
         copies = [copy_of_record(record) for record in records]
         asked = self._office.clock()
         held = self._office.work.hold(copies, self._office.lease)  # when Lambda received them it does not say

@@ -51,6 +51,7 @@ class SqsDelivery:
             self._consumer.held.discard(self)
             raise
         self._consumer.held.discard(self)
+        self._consumer.deleted(self.copy.receipt)
 
     def retry(self, reason: str, *, delay: float = 0.0) -> None:
         if self.attempts >= self._office.max_attempts:
@@ -88,9 +89,10 @@ class SqsDelivery:
 class SqsConsumer:
     """`prefetch` is at most 10, what one answer of SQS can hold. 0: it asks for nothing, and has what it was given."""
 
-    def __init__(self, office: Office, *, prefetch: int) -> None:
+    def __init__(self, office: Office, *, prefetch: int, deleted: Callable[[str], None] = lambda _: None) -> None:
         self.office = office
         self.held: set[SqsDelivery] = set()
+        self.deleted = deleted
         self._prefetch = min(prefetch, ENTRIES)
         self._longest_poll = min(LONGEST_POLL, int(office.lease / 3))  # the lease may have begun when the poll did
         self._ahead: deque[SqsDelivery] = deque()

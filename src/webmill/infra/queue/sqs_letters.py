@@ -20,7 +20,13 @@ from webmill.infra.queue.base import MAX_ID, MAX_REASON, Buried, lease_expired, 
 ID, ATTEMPTS, FIRST, LAST = "webmill-id", "webmill-attempts", "webmill-first-error", "webmill-last-error"
 CODING, DELAY, BURIED = "webmill-coding", "webmill-delay", "webmill-buried"
 WANTED = ["webmill-.*"]
-SYSTEM = ["ApproximateReceiveCount", "ApproximateFirstReceiveTimestamp", "SentTimestamp", "SequenceNumber"]
+SYSTEM = [
+    "ApproximateReceiveCount",
+    "ApproximateFirstReceiveTimestamp",
+    "MessageGroupId",
+    "SentTimestamp",
+    "SequenceNumber",
+]
 RESERVE = 2 * 4 * MAX_REASON + MAX_ID + 1024  # bytes that the attributes may come to take: two errors in any script
 FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 LONGEST_DELAY = 11 * 3600.0  # a message can be invisible for twelve hours
@@ -32,6 +38,7 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     body: bytes
     dedup: str
+    group: str
     attempts: int = 0  # made before this publication
     first_error: str = ""
     last_error: str = ""
@@ -52,7 +59,7 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True):
                 for name, value in fields.items()
                 if value
             },
-            "MessageGroupId": mark_of(self.id),
+            "MessageGroupId": self.group,
             "MessageDeduplicationId": self.dedup,
         }
 
@@ -63,6 +70,7 @@ class Copy(msgspec.Struct, frozen=True, kw_only=True):
     receipt: str
     id: str
     body: bytes
+    group: str
     carried: int  # attempts that earlier copies had
     first_error: str
     last_error: str
@@ -84,8 +92,8 @@ class Copy(msgspec.Struct, frozen=True, kw_only=True):
     def next(self, verb: str, **changes: Any) -> Letter:
         """Its successor. However often the same step is tried for the same copy, SQS keeps one for five minutes."""
         dedup = mark_of(self.id, self.sequence, verb)
-        kept = Letter(id=self.id, body=self.body, dedup=dedup, first_error=self.first_error, last_error=self.last_error)
-        return msgspec.structs.replace(kept, **changes)
+        errors = {"first_error": self.first_error, "last_error": self.last_error}
+        return Letter(id=self.id, body=self.body, dedup=dedup, group=self.group, **{**errors, **changes})
 
 
 def copy_of(message: Mapping[str, Any]) -> Copy:
@@ -98,6 +106,7 @@ def copy_of(message: Mapping[str, Any]) -> Copy:
         receipt=message["ReceiptHandle"],
         id=told.get(ID) or str(message.get("MessageId", "")),
         body=bytes_of(str(message.get("Body", "")), told.get(CODING)),
+        group=str(system.get("MessageGroupId") or message.get("MessageId", "")),
         carried=number(told.get(ATTEMPTS)),
         first_error=told.get(FIRST, ""),
         last_error=told.get(LAST, ""),
