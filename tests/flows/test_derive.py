@@ -149,7 +149,7 @@ derive(Job(warc=Path({str(warc)!r}), outputs={{"wat": Path({str(out / "x.warc.wa
 
 
 def call(*arguments: object) -> Result:
-    context = Context(quiet=True, verbosity=0, config=None, flags={"executor.url": "inline"})
+    context = Context(quiet=False, verbosity=0, config=None, flags={"executor.url": "inline"})
     return CliRunner().invoke(command, [str(argument) for argument in arguments], obj=context)
 
 

@@ -222,21 +222,22 @@ def test_killed_at_random_moments_with_its_children_it_ends_as_if_undisturbed(ro
     command = [sys.executable, "-m", "webmill", "--quiet", "index", str(root), *OPTIONS, "--jobs", "2"]
     started = time.monotonic()
     assert subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode == 3
-    usual = time.monotonic() - started
-    kills = 0
-    for _ in range(6):
+    longest = time.monotonic() - started
+    kills, lives = 0, 0
+    while kills < 3:
+        lives += 1
+        assert lives < 30
         scene.turn()
         victim = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
         try:
-            victim.wait(dice.uniform(0.4, 1.0) * usual)
+            victim.wait(dice.uniform(0.3, 1.0) * longest)
+            longest *= 0.8  # it was faster than we: strike sooner
         except subprocess.TimeoutExpired:
             os.killpg(victim.pid, signal.SIGKILL)
         kills += victim.wait() == -signal.SIGKILL
         scene.check_readers()
         assert subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode == 3
         scene.check_end()
-    print(f"{kills} kills")
-    assert kills >= 2
 
 
 def test_a_worker_that_is_killed_costs_nothing(root: Path) -> None:

@@ -56,8 +56,13 @@ def note(message: str) -> None:
         click.echo(message, err=True)
 
 
+def warn(message: str) -> None:
+    """What went wrong without ending the command: for one who wants quiet, too."""
+    click.echo(message, err=True)
+
+
 def finish(*, rejected: int, where: str) -> None:
     """Ends a command that did its work: exit code 3 when some input was refused."""
     if rejected:
-        click.echo(f"{rejected:,} rejected: {where}", err=True)
+        warn(f"{rejected:,} rejected: {where}")
         raise click.exceptions.Exit(REJECTED)

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from webmill.archive.derive import KINDS
-from webmill.cli.context import Context, finish, note, pass_context
+from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.warc import printable
 from webmill.errors import BadInput
 from webmill.flows.derive import Options, Report, derive_all
@@ -86,7 +86,7 @@ def moment(date: str) -> datetime:
 def tell(report: Report) -> None:
     for reject in report.rejects:
         place = "" if reject.offset is None else f"bytes {reject.offset}-{reject.end}: "
-        note(printable(f"{reject.file}: {place}{reject.reason}: {reject.message}"))
+        warn(printable(f"{reject.file}: {place}{reject.reason}: {reject.message}"))
     note(
         f"{report.derived:,} of {report.warcs:,} WARC files: {report.records:,} records, {report.pages:,} pages, "
         f"{report.texts:,} texts"

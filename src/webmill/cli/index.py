@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from webmill.cli.context import Context, finish, note, pass_context
+from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.counts import ANY_COUNT, AT_LEAST_ONE
 from webmill.collection import Collection
 from webmill.flows.index import Options, Report, index_collection
@@ -127,7 +127,7 @@ def tell(collection: Collection, report: Report) -> None:
     made = [counted(report.shards, "shard")] + [counted(report.tables, "Parquet file")] * bool(report.tables)
     note(f"{collection.zipnum}: {', '.join(made)}" + ", nothing changed" * (not report.published))
     for reason, count in report.not_in_tables.items():
-        note(f"{counted(count, 'line')} not in Parquet, but in the shards: {reason}")
+        warn(f"{counted(count, 'line')} not in Parquet, but in the shards: {reason}")
 
 
 def counted(count: int, noun: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from webmill.cli.context import Context, note, pass_context
+from webmill.cli.context import Context, pass_context, warn
 from webmill.cli.dataset.places import counted, doors, folder_of, in_option
 from webmill.errors import WebmillError
 from webmill.flows.dataset import views as dataset_views
@@ -49,7 +49,7 @@ def list_(*, root: Path, as_json: bool) -> None:
         try:
             state = dataset_views.overview(open_folder(path))
         except WebmillError as error:
-            note(f"{path}: {error}")
+            warn(f"{path}: {error}")
             continue
         click.echo(msgspec.json.encode(state) if as_json else line_of(state))
 

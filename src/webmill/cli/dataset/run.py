@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from webmill.cli.context import Context, finish, note, pass_context
+from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.dataset.places import counted, doors, folder_of, in_option
 from webmill.config import Executor as ExecutorSettings
 from webmill.errors import Unavailable
@@ -78,12 +78,12 @@ def tell(report: Report) -> None:
         + f", {counted(report.errors, 'error')}" * bool(report.errors)
     )
     for failure in report.failures[:10]:
-        note(f"failed: {failure.task}: {failure.reason[:500]}")
+        warn(f"failed: {failure.task}: {failure.reason[:500]}")
     if earlier := report.failed - len(report.failures):
-        note(f"{counted(earlier, 'task')} failed in earlier runs: `webmill dataset tasks redrive` plans them again")
+        warn(f"{counted(earlier, 'task')} failed in earlier runs: `webmill dataset tasks redrive` plans them again")
     if report.left:
         why = "stopped" if report.stopped else "unfinished"
-        note(f"{why}: {counted(report.left, 'task')} left; run it again to go on")
+        warn(f"{why}: {counted(report.left, 'task')} left; run it again to go on")
 
 
 @click.command(

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from webmill.cli.context import Context, finish, note, pass_context
+from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.counts import ANY_COUNT, AT_LEAST_ONE
 from webmill.collection import Collection
 from webmill.errors import NotFound
@@ -105,7 +105,7 @@ def chosen_blocklist(given: Path | None) -> Path | None:
     if given and not given.is_file():
         raise NotFound(f"no blocklist {given}")
     if not given and not BLOCKLIST.is_file():
-        note(f"[WARNING] no blocklist {BLOCKLIST}: nothing is blocked")
+        warn(f"[WARNING] no blocklist {BLOCKLIST}: nothing is blocked")
         return None
     return given or BLOCKLIST
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from webmill.cli.cdxj.streams import STDOUT, batches_of, name_of, output_to
-from webmill.cli.context import note
+from webmill.cli.context import note, warn
 from webmill.cli.counts import ANY_COUNT
 from webmill.cli.dropin.lines import FILE, INPUT, OUTPUT, VERBOSE
 from webmill.index.blocklist import block, load_blocklist
@@ -33,7 +33,7 @@ def blocklist(*, source: Path, listed: Path, output: Path, verbose: bool) -> Non
     if verbose:
         note(f"Loaded {len(rules)} blocklist patterns")
     if not rules:
-        note("Warning: No patterns loaded from blocklist")
+        warn("Warning: No patterns loaded from blocklist")
     tally = Tally()
     with output_to(output) as out:
         write_batches(block(batches_of(source), rules, tally=tally), out)

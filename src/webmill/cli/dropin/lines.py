@@ -10,7 +10,7 @@ import click
 
 from webmill.cli.cdxj.lines import with_fields
 from webmill.cli.cdxj.streams import STDIN, STDOUT, batches_of, output_to
-from webmill.cli.context import note
+from webmill.cli.context import note, warn
 from webmill.errors import NotFound
 from webmill.index.addfield import Additions
 from webmill.index.fields import Extraction, field_as_json, field_as_text
@@ -90,7 +90,7 @@ def add_field(*, source: Path, output: Path, fields: tuple[str, ...], function: 
     with output_to(output) as out:
         write_batches(added, out)
     for failure in counts.failures:
-        note(f"Warning: {failure}")
+        warn(f"Warning: {failure}")
     total = counts.changed + counts.skipped
     note(f"# Processed {counts.changed} lines, skipped {counts.skipped} lines (total: {total})")
 
@@ -98,7 +98,7 @@ def add_field(*, source: Path, output: Path, fields: tuple[str, ...], function: 
 def key_and_value(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals:
-        note(f"Error: Invalid field format '{text}' (expected key=value)")
+        warn(f"Error: Invalid field format '{text}' (expected key=value)")
         raise click.exceptions.Exit(1)
     return key, value
 

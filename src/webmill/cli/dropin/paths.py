@@ -11,7 +11,7 @@ import click
 
 from webmill.cli.cdxj.paths import listed_in, located_in
 from webmill.cli.cdxj.streams import STDOUT, output_to
-from webmill.cli.context import note
+from webmill.cli.context import note, warn
 from webmill.cli.counts import ANY_COUNT, AT_LEAST_ONE
 from webmill.cli.dropin.lines import FILE_OR_DASH, VERBOSE
 from webmill.errors import NotFound
@@ -62,7 +62,7 @@ def make(*, sources: tuple[Path, ...], folder: Path | None, separator: str, verb
             out.write(format_located(located, separator=separator.encode()))
             count += 1
     if not count:
-        note("Warning: No entries processed")
+        warn("Warning: No entries processed")
         raise click.exceptions.Exit(1)
     if verbose:
         note(f"# Total entries processed: {count}")
@@ -124,7 +124,7 @@ def fill(
     clear: bool,
 ) -> int:
     if socket is None and host not in HERE and not password:
-        note("Warning: connecting to a remote Redis without a password")
+        warn("Warning: connecting to a remote Redis without a password")
     user = quote(username or "", safe="") + (f":{quote(password, safe='')}" if password else "")
     login = f"{user}@" if user else ""
     scheme = ("rediss" if ssl else "redis") + ("+cluster" if cluster else "")

@@ -12,7 +12,7 @@ import click
 
 from webmill.cli.cdxj.indexes import ScannedIndex, is_gzip
 from webmill.cli.cdxj.streams import STDOUT, output_to
-from webmill.cli.context import note
+from webmill.cli.context import note, warn
 from webmill.cli.counts import ANY_COUNT
 from webmill.errors import BadInput, NotFound, WebmillError
 from webmill.formats.cdx_query import KeyRange, compile_filter
@@ -144,7 +144,7 @@ class OneFile:
         except WebmillError as error:
             if not self._skip_errors:
                 raise
-            note(f"Error processing {self._path}: {error}")
+            warn(f"Error processing {self._path}: {error}")
 
     def _open(self) -> Index:
         if not is_gzip(self._path):
@@ -181,7 +181,7 @@ def kept(lines: Iterable[bytes], holds: Callable[[Capture], bool]) -> Iterator[b
         if holds(capture):
             yield line
     if bad:
-        note(f"Warning: {bad} lines that are no CDXJ were left out: no filter can be asked of them")
+        warn(f"Warning: {bad} lines that are no CDXJ were left out: no filter can be asked of them")
 
 
 def first_of_each(lines: Iterable[bytes]) -> Iterator[bytes]:

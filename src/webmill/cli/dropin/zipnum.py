@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from webmill.cli.cdxj.streams import STDIN, STDOUT, batches_of, name_of, output_to
-from webmill.cli.context import note
+from webmill.cli.context import warn
 from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.dropin.lines import FILE, FILE_OR_DASH, INPUT
 from webmill.errors import BadInput, NotFound
@@ -69,7 +69,7 @@ def write(
     base = base or folder.resolve().name
     idx, loc = (folder / plain_name(name) for name in (idx_file or f"{base}.idx", loc_file or f"{base}.loc"))
     if compress_level != LEVEL:
-        note(f"Warning: blocks are always compressed at level {LEVEL}")
+        warn(f"Warning: blocks are always compressed at level {LEVEL}")
     size = NO_END if single_shard else shard_size << 20
     atomic.make_folder(folder)
     with TemporaryDirectory(dir=folder, prefix=atomic.RESERVED) as aside:
