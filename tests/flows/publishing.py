@@ -1,4 +1,4 @@
-"""Boards without a web: what a reader of boards finds is set by hand. And a cycle in one call, with its parts in view."""
+"""Boards without a web: what stands on them is set by hand. And a cycle in one call, with its parts in view."""
 
 from __future__ import annotations
 

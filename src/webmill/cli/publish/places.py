@@ -51,10 +51,20 @@ def storage_for_writing(place: Publishing, url: str | None) -> Storage:
     return open_versions(url or str(place.root))
 
 
+def storage_with_versions(place: Publishing, url: str | None) -> Storage:
+    """For changes of what must be there already."""
+    check_folder(place, url)
+    return open_versions(url or str(place.root))
+
+
 def storage_for_reading(place: Publishing, url: str | None) -> Storage:
+    check_folder(place, url)
+    return open_storage(url or str(place.root))
+
+
+def check_folder(place: Publishing, url: str | None) -> None:
     if not url and not place.root.is_dir():
         raise NotFound(f"no folder {place.root}")
-    return open_storage(url or str(place.root))
 
 
 def queue_settings(context: Context, place: Publishing, url: str | None) -> QueueSettings:

@@ -17,8 +17,8 @@ from webmill.cli.publish.places import (
     publishing_in,
     root_argument,
     storage_for_reading,
-    storage_for_writing,
     storage_option,
+    storage_with_versions,
 )
 from webmill.publish.gc import Report, collect, preview
 from webmill.publish.verify import Verdict, repair
@@ -45,7 +45,7 @@ It gives way to runs: if one is at work, it stops and says so."""
 @json_option
 def gc(*, root: Path, keep: int, grace: float, dry_run: bool, storage: str | None, as_json: bool) -> None:
     """Remove versions that are not kept, and the blobs that no kept version and no run at work can reach."""
-    place = storage_for_writing(publishing_in(root), storage)
+    place = storage_with_versions(publishing_in(root), storage)
     now, time = datetime.now(UTC), timedelta(seconds=grace)
     report = (preview if dry_run else collect)(place, keep=keep, grace=time, now=now)
     if as_json:

@@ -16,8 +16,8 @@ from webmill.cli.publish.places import (
     publishing_in,
     root_argument,
     storage_for_reading,
-    storage_for_writing,
     storage_option,
+    storage_with_versions,
 )
 from webmill.errors import NotFound
 from webmill.infra.storage.base import Storage
@@ -174,7 +174,7 @@ Examples:
 @json_option
 def rollback(*, root: Path, name: str, storage: str | None, as_json: bool) -> None:
     """Make VERSION the live one again. Nothing is removed; the next publication is built upon it."""
-    place = storage_for_writing(publishing_in(root), storage)
+    place = storage_with_versions(publishing_in(root), storage)
     version = find_version(place, name)
     if version.until is None:
         note(f"{version.version} is live already")

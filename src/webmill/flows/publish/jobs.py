@@ -8,15 +8,18 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from webmill.errors import BadInput
+from webmill.errors import BadInput, Misconfigured
 from webmill.formats.site_map import Board
 from webmill.infra.queue.base import Message
+from webmill.infra.storage.base import Storage
+from webmill.publish import history
 from webmill.publish.fragments import Job, Plan
 from webmill.publish.nouns import decode, encode
 from webmill.publish.places import check_run, sha256
 
 QUEUE = "webmill-publish"  # its name where a broker has many
 KIND = "boards"  # runs are called after what they publish
+KINDS = frozenset({KIND, "documents"})
 
 
 class BoardJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +33,14 @@ class BoardJob(msgspec.Struct, frozen=True, kw_only=True):
 def run_name(kind: str, at: datetime) -> str:
     """Sorted by time, for people; told apart by chance."""
     return f"{kind}-{at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
+
+
+def check_kind(storage: Storage, kind: str, *, force: bool) -> None:
+    """A version holds everything: boards published over documents would remove them."""
+    last = history.head(storage)
+    live = last.commit.live.run.partition("-")[0] if last else kind
+    if live in KINDS and live != kind and not force:
+        raise Misconfigured(f"the live version here is of {live}: publish {kind} somewhere else, or use force")
 
 
 def plan_of(run: str, boards: Iterable[Board], *, at: datetime, deadline: timedelta) -> Plan:

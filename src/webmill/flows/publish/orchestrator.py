@@ -10,7 +10,7 @@ import msgspec
 
 from webmill.errors import BadInput, NotFound, WebmillError
 from webmill.flows.publish.aggregator import aggregate, end_run
-from webmill.flows.publish.jobs import KIND, job_of, messages_of, plan_of, run_name
+from webmill.flows.publish.jobs import KIND, check_kind, job_of, messages_of, plan_of, run_name
 from webmill.formats.site_map import Board
 from webmill.infra.queue.base import Queue
 from webmill.infra.retry import Policy, retrying
@@ -50,6 +50,7 @@ def orchestrate(
     up. Killed anywhere, the next call does the same with this one.
     """
     planning = planning or Planning()
+    check_kind(storage, KIND, force=planning.publish.force)
     began = now()
     run = run_name(KIND, began)
     lasts = planning.turn_lasts or planning.deadline + MARGIN

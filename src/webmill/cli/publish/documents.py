@@ -1,0 +1,101 @@
+"""`webmill publish documents`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+import msgspec
+
+from webmill.cli.context import Context, finish, note, pass_context
+from webmill.cli.crawl_view import age
+from webmill.cli.index import counted
+from webmill.cli.publish.places import json_option, publishing_in, root_argument, storage_for_writing, storage_option
+from webmill.errors import NotFound
+from webmill.flows.publish.documents import FACETS, Found, publish_documents
+from webmill.flows.publish.pages import Documents
+from webmill.publish.guard import MOST_LOST
+from webmill.publish.snapshot import Options, Published
+from webmill.wiring import open_storage, scheme_of
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  webmill cc run --crawl latest --domain example.com --out news/documents
+  webmill publish documents news/
+  webmill publish documents news/ --from s3://bucket/documents \\
+    --facet language
+
+\b
+Of each URL the newest capture with text is published; its id is the urlkey.
+Text, title and language are its content: a page in which they are the same
+costs no write. Exit code 3: published, but some input could not be read."""
+)
+@root_argument
+@click.option("--from", "origin", metavar="DIR|URL", help="Where the documents are  [default: DIR/documents]")
+@click.option(
+    "--facet",
+    "facets",
+    multiple=True,
+    type=click.Choice(FACETS),
+    default=("language",),
+    show_default=True,
+    help="Index by it, too; repeatable.",
+)
+@storage_option
+@click.option("--force", is_flag=True, help="Publish also what lost too much to be believed.")
+@click.option(
+    "--most-lost",
+    type=click.FloatRange(0, 1),
+    default=MOST_LOST,
+    show_default=True,
+    metavar="SHARE",
+    help="Refuse to lose more pages than this.",
+)
+@json_option
+@pass_context
+def documents(
+    context: Context,
+    /,
+    *,
+    root: Path,
+    origin: str | None,
+    facets: tuple[str, ...],
+    storage: str | None,
+    force: bool,
+    most_lost: float,
+    as_json: bool,
+) -> None:
+    """Publish the documents that `webmill cc` or `webmill dataset` wrote, as blobs and a version."""
+    place = publishing_in(root)
+    started = time.monotonic()
+    found = open_documents(origin or str(place.documents))
+    versions = storage_for_writing(place, storage)
+    options = Options(facets=facets, force=force, most_lost=most_lost)
+    with context.progress("pages", unit="pages") as bar:
+        published, read = publish_documents(versions, found, options=options, bar=bar)
+    if as_json:
+        click.echo(msgspec.json.encode({"published": published, "read": read}))
+    tell(published, read, seconds=time.monotonic() - started)
+    bad = read.rows["bad_row"] + read.rows["bad_documents"]
+    finish(rejected=bad, where=f"rows or files of documents; `webmill publish show {root} --errors` says why")
+
+
+def open_documents(origin: str) -> Documents:
+    scheme, path = scheme_of(origin)
+    folder = Path(path).resolve() if scheme == "file" else None
+    if folder and not folder.is_dir():
+        raise NotFound(f"no folder {folder}: name the documents with --from")
+    return Documents(open_storage(origin), folder=folder)
+
+
+def tell(published: Published, read: Found, *, seconds: float) -> None:
+    counts = published.counts
+    rows = ", ".join(f"{count:,} {reason}" for reason, count in sorted(read.rows.items()))
+    note(f"{counted(read.files, 'file')}: {rows}")
+    changes = f"{counts.added:,} added, {counts.changed:,} changed, {counts.removed:,} removed, {counts.stale:,} stale"
+    note(f"version {published.version.version}: {counted(counts.items, 'page')}: {changes}")
+    written = f"{counts.blobs_written:,} blobs written ({counts.bytes_written:,} bytes)"
+    note(f"{written}, {counts.blobs_present:,} were there, {counts.blobs_repaired:,} repaired; {age(seconds)}")

@@ -1,0 +1,222 @@
+"""The documents of a collection as a version: of each URL the newest capture that has text.
+
+    heads ─▶ sorted by urlkey and time ─▶ which rows are the newest ─▶ those rows ─▶ blobs, items ─▶ version
+
+Everything is read twice, so that no text is held or written but what is published. Memory: 32 MB of keys to sort, a bit
+for each row, some MB of text on its way to the storage. On the disk of TMPDIR: about 100 bytes for each row, and 300
+for each item.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from itertools import groupby
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+
+from webmill.errors import BadInput, NotFound
+from webmill.flows.publish.aggregator import committed
+from webmill.flows.publish.jobs import check_kind, run_name
+from webmill.flows.publish.pages import Documents, Page
+from webmill.flows.watch import Counter as Bar
+from webmill.formats.domains import registered_domain
+from webmill.formats.urls import host_of, normalise
+from webmill.infra.storage.base import Storage
+from webmill.publish.nouns import Item, Problem, Scalar
+from webmill.publish.rows import Row, SortedRows
+from webmill.publish.snapshot import Options, Publication, Published, utc_now
+
+log = logging.getLogger(__name__)
+
+KIND = "documents"
+SOURCE = "documents"
+FACETS = ("language", "domain")
+WRITERS = 8  # blobs on their way at once: a disk syncs many files in the time of a few
+CHUNK = 4 << 20  # characters of text on their way at once
+TITLE = 300  # characters of a title in the index; the whole is in the content
+_TOLD = 1000  # rows that are told one by one in errors.json
+_ORDINAL = struct.Struct(">Q")
+
+Place: TypeAlias = tuple[str, int]  # a file and a row of it
+
+
+class Found(msgspec.Struct):
+    """What was read: rows by what became of them. `damaged`: files that could not be read to their end."""
+
+    files: int = 0
+    rows: Counter[str] = msgspec.field(default_factory=Counter)
+    damaged: list[str] = []
+    problems: list[Problem] = []
+
+    def refuse(self, reason: str, message: str, *, where: str) -> None:
+        self.rows[reason] += 1
+        if len(self.problems) < _TOLD:
+            self.problems.append(Problem(stage="documents", source=SOURCE, url=where, message=f"{reason}: {message}"))
+
+
+def publish_documents(
+    storage: Storage,
+    documents: Documents,
+    *,
+    options: Options,
+    bar: Bar,
+    now: Callable[[], datetime] = utc_now,
+) -> tuple[Published, Found]:
+    """`NotFound` when there are no documents. `Shrunk` when there are too few to be believed.
+
+    A file that is damaged is told, and what earlier versions had and this one has not is then kept, as stale.
+    """
+    check_kind(storage, KIND, force=options.force)
+    files = documents.files()
+    if not files:
+        raise NotFound("no documents: no .parquet or .jsonl files here")
+    found = Found(files=len(files))
+    newest = choose(documents, files, found)
+    with Publication.begin(storage, options=options, now=now, run=run_name(KIND, now())) as publication:
+        for page, item in made(documents, files, newest, publication, facets=options.facets):
+            add(publication, page, item, found)
+            bar.advance()
+        for problem in found.problems:
+            publication.report(problem)
+        if found.damaged:
+            publication.keep_source(SOURCE)
+        publication.counts.update({f"rows_{reason}": count for reason, count in found.rows.items()})
+        return committed(publication), found
+
+
+# --- which rows ---
+
+
+def choose(documents: Documents, files: Iterable[str], found: Found) -> Bits:
+    """The newest capture of each URL; of two at the same second the one that comes later in the files."""
+    chosen = Bits()
+    with tempfile.TemporaryDirectory(prefix="webmill-publish-") as folder:
+        rows = SortedRows(Path(folder), "captures")
+        for ordinal, (place, page) in enumerate(every(documents, files, heads=True, found=found)):
+            if isinstance(page, BadInput):
+                found.refuse("bad_row", page.message, where=f"{place[0]}#{place[1]}")
+            elif reason := page.reason_against():
+                found.rows[reason] += 1
+            else:
+                rows.add(page.urlkey.encode(errors="replace"), page.moment.encode() + _ORDINAL.pack(ordinal))
+        for _, captures in groupby(rows, key=lambda row: row[0]):
+            (_, last), older = last_of(captures)
+            found.rows["older"] += older
+            chosen.add(_ORDINAL.unpack(last[-_ORDINAL.size :])[0])
+    return chosen
+
+
+def last_of(rows: Iterator[Row]) -> tuple[Row, int]:
+    """And how many there were before it: a URL may have any number of captures."""
+    last, before = next(rows), 0
+    for row in rows:
+        last, before = row, before + 1
+    return last, before
+
+
+def every(
+    documents: Documents, files: Iterable[str], *, heads: bool = False, found: Found | None = None
+) -> Iterator[tuple[Place, Page | BadInput]]:
+    """All rows of all files, in the same order each time. A file that is not whole ends where it cannot be read on."""
+    for key in files:
+        try:
+            for number, page in enumerate(documents.pages(key, heads=heads)):
+                yield (key, number), page
+        except BadInput as error:
+            if found:
+                log.warning("a file of documents is damaged", extra={"file": key, "why": str(error)})
+                found.damaged.append(key)
+                found.refuse("bad_documents", error.message, where=key)
+
+
+class Bits:
+    """A set of row numbers: a bit each."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+
+    def add(self, number: int) -> None:
+        if number >> 3 >= len(self._bytes):
+            self._bytes.extend(bytes((number >> 3) + 1 - len(self._bytes) + (1 << 16)))
+        self._bytes[number >> 3] |= 1 << (number & 7)
+
+    def __contains__(self, number: int) -> bool:
+        return number >> 3 < len(self._bytes) and bool(self._bytes[number >> 3] >> (number & 7) & 1)
+
+
+# --- their content ---
+
+
+def made(
+    documents: Documents, files: Iterable[str], newest: Bits, publication: Publication, *, facets: tuple[str, ...]
+) -> Iterator[tuple[Page, Item | BadInput]]:
+    def put(page: Page) -> Item | BadInput:
+        try:
+            return item_of(page, publication.put(content_of(page)), facets=facets)
+        except BadInput as error:
+            return error
+
+    with ThreadPoolExecutor(WRITERS, thread_name_prefix="webmill-blobs") as writers:
+        for pages in chunks(chosen_pages(documents, files, newest)):
+            yield from zip(pages, writers.map(put, pages), strict=True)
+
+
+def add(publication: Publication, page: Page, item: Item | BadInput, found: Found) -> None:
+    try:
+        if isinstance(item, BadInput):
+            raise item
+        publication.add(item)
+    except BadInput as error:  # text that no UTF-8 can hold, an address of a megabyte
+        found.refuse("bad_row", error.message, where=ascii(page.url)[:500])
+    else:
+        found.rows["published"] += 1
+
+
+def chosen_pages(documents: Documents, files: Iterable[str], newest: Bits) -> Iterator[Page]:
+    for ordinal, (_, page) in enumerate(every(documents, files)):
+        if ordinal in newest and isinstance(page, Page):
+            yield page
+
+
+def chunks(pages: Iterable[Page]) -> Iterator[list[Page]]:
+    chunk: list[Page] = []
+    size = 0
+    for page in pages:
+        chunk.append(page)
+        size += len(page.text or "")
+        if size >= CHUNK or len(chunk) >= 1024:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def content_of(page: Page) -> dict[str, str | None]:
+    return {"text": page.text, "title": page.title, "language": page.language}
+
+
+def item_of(page: Page, hash_: str, *, facets: tuple[str, ...]) -> Item:
+    """Not when it was captured: a page that was only visited again is the same item."""
+    metadata: dict[str, Scalar] = {"title": (page.title or "")[:TITLE], "url": page.url}
+    return Item(page.urlkey, SOURCE, hash_, facets=facets_of(page, facets), metadata=metadata)
+
+
+def facets_of(page: Page, facets: tuple[str, ...]) -> dict[str, str]:
+    known = {"language": page.language or "", "domain": domain_of(page.url or "") if "domain" in facets else ""}
+    return {facet: known[facet] for facet in facets if known.get(facet)}
+
+
+def domain_of(url: str) -> str:
+    try:
+        host = host_of(normalise(url))
+    except BadInput:
+        return ""
+    return registered_domain(host) or host

@@ -1,0 +1,158 @@
+"""Documents on a disk or in a bucket, as `webmill cc` and `webmill dataset` write them: Parquet or JSON lines.
+
+Both shapes have `url`, `title`, `text` and `language`. What tells the capture is `surt` and `timestamp` in the one,
+`date` in the other. One file is read at a time, some rows of it in memory.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+import zstandard
+
+from webmill.errors import BadInput, Misconfigured
+from webmill.formats.surt import surt
+from webmill.formats.timestamps import from_datetime, is_timestamp
+from webmill.infra.storage.base import Storage, chunks_of
+
+ENDINGS = (".parquet", ".jsonl", ".jsonl.gz", ".jsonl.zst")
+NOT_OURS = frozenset({"spool", "receipts", "errors", ".webmill"})  # folders of those who write documents
+LONGEST = 64 << 20  # bytes of one line
+ROWS = 64  # of a Parquet file in memory at once
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    url: str | None = None
+    surt: str | None = None
+    timestamp: str | None = None
+    date: datetime | None = None
+    title: str | None = None
+    text: str | None = None
+    text_length: int | None = None
+    language: str | None = None
+    status: int | None = None
+
+    @property
+    def urlkey(self) -> str:
+        return self.surt or surt(self.url or "")
+
+    @property
+    def moment(self) -> str:
+        """14 digits; empty when nobody knows."""
+        if self.timestamp and is_timestamp(self.timestamp.encode(errors="replace")):
+            return self.timestamp
+        return from_datetime(self.date) if self.date else ""
+
+    def reason_against(self) -> str | None:
+        """Why there is nothing to publish of it."""
+        if not self.url:
+            return "no_url"
+        if self.status is not None and not 200 <= self.status < 300:
+            return "not_ok"
+        return None if self.text or self.text_length else "no_text"
+
+
+HEAD = ("url", "surt", "timestamp", "date", "status")  # enough to choose by
+_line = msgspec.json.Decoder(Page)
+
+
+class Documents:
+    """`folder` is where the storage is, when it is on this machine: Parquet is then read in place."""
+
+    def __init__(self, storage: Storage, *, folder: Path | None) -> None:
+        self._storage, self._folder = storage, folder
+
+    def files(self) -> list[str]:
+        return [stat.key for stat in self._storage.list() if is_documents(stat.key)]
+
+    def pages(self, key: str, *, heads: bool = False) -> Iterator[Page | BadInput]:
+        """Every row in its order, or what is wrong with it. `heads`: the text may be left out where its length is told.
+
+        `BadInput` when the file itself cannot be read on.
+        """
+        if key.endswith(".parquet"):
+            yield from self._parquet(key, heads=heads)
+        else:
+            yield from self._lines(key)
+
+    def _lines(self, key: str) -> Iterator[Page | BadInput]:
+        with self._storage.open(key) as raw, unpacked(raw, key) as lines:
+            try:
+                while line := lines.readline(LONGEST):
+                    yield read_line(line, key)
+            except (OSError, EOFError, zstandard.ZstdError) as error:
+                raise BadInput(f"not whole: {error}", reason="bad_documents", source=key) from error
+
+    def _parquet(self, key: str, *, heads: bool) -> Iterator[Page | BadInput]:
+        arrow, parquet = pyarrow()
+        with self._on_disk(key) as file:
+            try:
+                table = parquet.ParquetFile(file)
+                names = [name for name in Page.__struct_fields__ if name in table.schema_arrow.names]
+                if heads:
+                    text = "text_length" if "text_length" in names else "text"
+                    names = [name for name in names if name in (*HEAD, text)]
+                for batch in table.iter_batches(batch_size=ROWS, columns=names):
+                    for row in batch.to_pylist():
+                        yield read_row(row, key)
+            except arrow.ArrowException as error:
+                raise BadInput(f"not Parquet: {error}", reason="bad_documents", source=key) from error
+
+    @contextmanager
+    def _on_disk(self, key: str) -> Iterator[Path | BinaryIO]:
+        if self._folder:
+            yield self._folder / key
+            return
+        with tempfile.TemporaryFile() as copy, self._storage.open(key) as stream:
+            for chunk in chunks_of(stream):
+                copy.write(chunk)
+            copy.seek(0)
+            yield copy
+
+
+def is_documents(key: str) -> bool:
+    *folders, _ = key.split("/")
+    return key.endswith(ENDINGS) and not NOT_OURS & set(folders)
+
+
+@contextmanager
+def unpacked(raw: BinaryIO, key: str) -> Iterator[BinaryIO]:
+    if key.endswith(".zst"):
+        with zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True, closefd=False) as stream:
+            yield io.BufferedReader(stream)
+    elif key.endswith(".gz"):
+        with gzip.GzipFile(fileobj=raw) as file:
+            yield file  # type: ignore[misc]
+    else:
+        yield raw
+
+
+def read_line(line: bytes, key: str) -> Page | BadInput:
+    try:
+        return _line.decode(line)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        return BadInput(str(error), reason="bad_row", source=key)
+
+
+def read_row(row: dict[str, Any], key: str) -> Page | BadInput:
+    try:
+        return msgspec.convert(row, Page)
+    except msgspec.ValidationError as error:
+        return BadInput(str(error), reason="bad_row", source=key)
+
+
+def pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow as arrow
+        from pyarrow import parquet
+    except ImportError as missing:
+        raise Misconfigured("Parquet needs an extra: pip install 'webmill[parquet]'") from missing
+    return arrow.lib, parquet
