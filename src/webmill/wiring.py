@@ -201,17 +201,14 @@ def open_executor(settings: ExecutorSettings) -> Executor:
     raise Misconfigured(f"unknown executor {settings.url}: use pool, inline, ray:auto or ray://HOST:PORT")
 
 
-def crawl_backends() -> Backends:
-    """What the processes of a crawl on one machine open for themselves."""
-    return Backends(frontier=open_local_frontier, box=open_letter_box, gates=open_gates, quota=open_quota)
-
-
-def node_backends(url: str, *, name: str, strict: bool) -> Backends:
-    """What the processes of a crawl on many nodes open for themselves."""
+def crawl_backends(frontier: str | None = None, *, name: str = "", strict: bool = False) -> Backends:
+    """What the processes of a crawl open for themselves: on one machine, or where `frontier` is a Redis on many nodes."""
+    if frontier is None:
+        return Backends(frontier=open_local_frontier, box=open_letter_box, gates=open_gates, quota=open_quota)
     from webmill.flows.crawl.redis_parts import RedisParts
 
-    check_redis(url)
-    parts = RedisParts(url, name, strict=strict)
+    check_redis(frontier)
+    parts = RedisParts(frontier, name, strict=strict)
     return Backends(frontier=parts.frontier, box=parts.box, gates=parts.gates, quota=parts.quota)
 
 

@@ -24,7 +24,7 @@ from webmill.flows.crawl.crew import Crew
 from webmill.flows.crawl.joining import Terms, crawl_as_node
 from webmill.flows.crawl.meeting import Meeting, Picture
 from webmill.flows.crawl.options import Options
-from webmill.wiring import node_backends
+from webmill.wiring import crawl_backends
 
 PATIENCE = 240.0
 
@@ -38,7 +38,7 @@ class NodeSetup(msgspec.Struct, frozen=True, kw_only=True):
     begin_with: int = 1
 
     def options(self, root: Path) -> Options:
-        backends = node_backends(self.url, name=NAME, strict=False)
+        backends = crawl_backends(self.url, name=NAME, strict=False)
         return msgspec.structs.replace(self.crawl.options(root), backends=backends)
 
 

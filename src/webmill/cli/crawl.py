@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -18,19 +18,20 @@ import msgspec
 
 from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.counts import AT_LEAST_ONE
-from webmill.cli.crawl_flags import combined, keep, with_flags
+from webmill.cli.crawl_flags import FILE, Flags, agreed, combined, keep, read, with_flags
 from webmill.cli.crawl_view import View, age, amount, kinds
 from webmill.cli.index import counted, crawl_name
 from webmill.collection import Collection
 from webmill.crawl.seeds import Rejected, read_seeds
 from webmill.errors import Misconfigured
 from webmill.flows.crawl.crew import Crew
+from webmill.flows.crawl.joining import Terms, crawl_as_node
 from webmill.flows.crawl.metrics import CrawlMetrics
-from webmill.flows.crawl.options import Options
+from webmill.flows.crawl.options import Backends, Options
 from webmill.flows.crawl.snapshot import Snapshot
 from webmill.flows.crawl.start import NoSeeds, Report
 from webmill.flows.crawl.start import crawl as run_crawl
-from webmill.wiring import crawl_backends, user_agent
+from webmill.wiring import crawl_backends, open_meeting, user_agent
 
 INTERRUPTED = 130
 ENDS = {
@@ -49,6 +50,7 @@ Examples:
   webmill crawl news/ --seeds sites.txt --scope domain --max-pages 10000
   webmill crawl news/                # go on, with the same flags
   webmill crawl news/ --refresh      # visit pages again, for ever
+  webmill crawl news/ --frontier redis://10.0.0.1/0     # on many machines; the first names seeds and flags
 
 Stop it with Ctrl-C, or kill it: run it again to go on. Then: webmill index news/"""
 )
@@ -62,6 +64,8 @@ Stop it with Ctrl-C, or kill it: run it again to go on. Then: webmill index news
 )
 @with_flags
 @click.option("--processes", type=AT_LEAST_ONE, help="Processes  [default: one per core]")
+@click.option("--shards", type=AT_LEAST_ONE, help="With --frontier: parts, for life, each one process  [default: 8]")
+@click.option("--nodes", type=AT_LEAST_ONE, default=1, help="With --frontier: begin when so many machines are here.")
 @click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve Prometheus metrics there (the usual: 8001).")
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON on stdout.")
 @pass_context
@@ -75,6 +79,8 @@ def crawl(
     urls: tuple[str, ...],
     seeds: tuple[Path, ...],
     processes: int | None,
+    shards: int | None,
+    nodes: int,
     metrics_port: int | None,
     as_json: bool,
     **given: Any,
@@ -85,17 +91,59 @@ def crawl(
     run again, the crawl goes on.
     """
     root = collection.resolve()
-    settings = context.settings(root if root.is_dir() else None)
+    given_seeds = Seeds(urls, seeds)
+    view = Showing(context, metrics_port)
+    redis = given["frontier"] or read(root / "frontier" / FILE).get("frontier")
+    if redis and processes:
+        raise click.UsageError("--processes is for one machine: with --frontier say --shards")
+    if not redis and (shards or nodes > 1):
+        raise click.UsageError("--shards and --nodes are for many machines: name a Redis with --frontier")
+    try:
+        if redis:
+            report, options = on_nodes(click_context, view, root, redis, given_seeds, given, shards=shards, nodes=nodes)
+        else:
+            report, options = on_one_machine(click_context, view, root, given_seeds, given, processes=processes)
+    except NoSeeds as error:
+        raise NoSeeds(f"{error}: {given_seeds.first_rejected()}") from None
+    if as_json:
+        click.echo(msgspec.json.encode(report))
+    else:
+        tell(options, report)
+    if report.end == "stopped":
+        raise click.exceptions.Exit(INTERRUPTED)
+    finish(rejected=len(given_seeds.rejected), where=given_seeds.first_rejected())
+
+
+def on_one_machine(
+    click_context: click.Context,
+    showing: Showing,
+    root: Path,
+    seeds: Seeds,
+    given: dict[str, Any],
+    *,
+    processes: int | None,
+) -> tuple[Report, Options]:
     flags, kept = combined(click_context, given, root / "frontier")
+    options = options_of(flags, showing.context, root, crawl_backends())
+    if not (seeds.are_given or options.seeds.exists()):
+        raise click.UsageError(f"there is no crawl in {root} yet: name a URL to begin with, or --seeds FILE")
+    if processes is None and not (options.folder / "crawl.json").exists():
+        processes = cores()
+    with showing.shown(options, begin=partial(keep, kept, options.folder)) as (watch, hired):
+        return run_crawl(options, seeds, processes=processes, watch=watch, hired=hired), options
+
+
+def options_of(flags: Flags, context: Context, root: Path, backends: Backends) -> Options:
+    settings = context.settings(root if root.is_dir() else None)
     contact = flags.contact or settings.http.contact
     if not contact:
         raise Misconfigured(
             "servers must be told whom to ask: give --contact me@example.org, or set [http] contact in webmill.toml"
         )
-    options = Options(
+    return Options(
         collection=Collection(root, flags.name or crawl_name(root)),
         segment=datetime.now(UTC).strftime("%Y%m%d%H%M%S"),
-        backends=crawl_backends(),
+        backends=backends,
         manners=flags.manners(user_agent(contact)),
         limits=flags.limits(),
         reach=flags.reach(),
@@ -109,21 +157,41 @@ def crawl(
         verbosity=-1 if context.quiet else context.verbosity,
         log_format=settings.log.format,
     )
-    if not (urls or seeds or options.seeds.exists()):
-        raise click.UsageError(f"there is no crawl in {root} yet: name a URL to begin with, or --seeds FILE")
-    given_seeds = Seeds(urls, seeds)
-    begin = partial(keep, kept, options.folder)
-    try:
-        report = watched(options, given_seeds, processes, context, metrics_port, begin)
-    except NoSeeds as error:
-        raise NoSeeds(f"{error}: {given_seeds.first_rejected()}") from None
-    if as_json:
-        click.echo(msgspec.json.encode(report))
-    else:
-        tell(options, report)
-    if report.end == "stopped":
-        raise click.exceptions.Exit(INTERRUPTED)
-    finish(rejected=len(given_seeds.rejected), where=given_seeds.first_rejected())
+
+
+def on_nodes(
+    click_context: click.Context,
+    showing: Showing,
+    root: Path,
+    redis: str,
+    seeds: Seeds,
+    given: dict[str, Any],
+    *,
+    shards: int | None,
+    nodes: int,
+) -> tuple[Report, Options]:
+    folder = root / "frontier"
+    name = given["name"] or read(folder / FILE).get("name") or crawl_name(root)
+    with closing(open_meeting(redis, name=name)) as meeting:
+        agreement = agreed(click_context, given, folder, stored=meeting.flags(), running=meeting.limits())
+        flags = agreement.flags
+        promise = meeting.promise(strict=flags.strict)
+        note(f"Redis at {meeting.server.place}, if it dies: {promise}")
+        options = options_of(flags, showing.context, root, crawl_backends(redis, name=name, strict=flags.strict))
+        if not seeds.are_given and not any(meeting.seeds()):
+            raise click.UsageError(
+                f"there is no crawl {name} in this Redis yet: name a URL to begin with, or --seeds FILE"
+            )
+        terms = Terms(
+            flags=agreement.crawl,
+            limits=agreement.run,
+            shards=shards,
+            begin_with=nodes,
+            rebuilds=flags.lost_files == "rebuild",
+        )
+        kept = {**agreement.node, "frontier": redis, "name": name}
+        with showing.shown(options, begin=partial(keep, kept, folder)) as (watch, hired):
+            return crawl_as_node(options, seeds, meeting=meeting, terms=terms, watch=watch, hired=hired), options
 
 
 class Seeds:
@@ -132,6 +200,10 @@ class Seeds:
     def __init__(self, urls: tuple[str, ...], files: tuple[Path, ...]) -> None:
         self._urls, self._files = urls, files
         self.rejected: list[Rejected] = []
+
+    @property
+    def are_given(self) -> bool:
+        return bool(self._urls or self._files)
 
     def __iter__(self) -> Iterator[str]:
         for seed in read_seeds(self._urls, files=self._files):
@@ -144,31 +216,31 @@ class Seeds:
         return "; ".join(f"{one.source} line {one.line}: {one.text!r} [{one.reason}]" for one in self.rejected[:3])
 
 
-def watched(
-    options: Options,
-    seeds: Seeds,
-    processes: int | None,
-    context: Context,
-    metrics_port: int | None,
-    begin: Callable[[], None],
-) -> Report:
-    """`begin` is called when the crawl is ours."""
-    metrics = CrawlMetrics()
-    serving = metrics.metrics.serve(port=metrics_port) if metrics_port is not None else nullcontext()
-    view = View(quiet=context.quiet, stream=sys.stderr, limit=options.limits.pages)
-    with serving, view, stopping_on_signals() as hired:
+class Showing:
+    """A crawl for a person, and for Prometheus."""
 
-        def show(seen: Snapshot) -> None:
-            view.show(seen)
-            metrics.show(seen)
+    def __init__(self, context: Context, metrics_port: int | None) -> None:
+        self.context, self._port = context, metrics_port
 
-        def start(crew: Crew) -> None:
-            begin()
-            hired(crew)
+    @contextmanager
+    def shown(
+        self, options: Options, *, begin: Callable[[], None]
+    ) -> Iterator[tuple[Callable[[Snapshot], None], Callable[[Crew], None]]]:
+        """What is to be called with each snapshot, and once with the crew; `begin`, when the crawl is ours."""
+        metrics = CrawlMetrics()
+        serving = metrics.metrics.serve(port=self._port) if self._port is not None else nullcontext()
+        view = View(quiet=self.context.quiet, stream=sys.stderr, limit=options.limits.pages)
+        with serving, view, stopping_on_signals() as hired:
 
-        if processes is None and not (options.folder / "crawl.json").exists():
-            processes = cores()
-        return run_crawl(options, seeds, processes=processes, watch=show, hired=start)
+            def show(seen: Snapshot) -> None:
+                view.show(seen)
+                metrics.show(seen)
+
+            def start(crew: Crew) -> None:
+                begin()
+                hired(crew)
+
+            yield show, start
 
 
 def cores() -> int:
@@ -194,8 +266,14 @@ def stopping_on_signals() -> Iterator[Callable[[Crew], None]]:
                 crew.stop()
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def hired(crew: Crew) -> None:
+        crews.append(crew)
+        if asked:  # before there was one
+            crew.stop()
+
     try:
-        yield crews.append
+        yield hired
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -203,7 +281,10 @@ def stopping_on_signals() -> Iterator[Callable[[Crew], None]]:
 
 def tell(options: Options, report: Report) -> None:
     total = report.total
-    note(f"{ENDS[report.end]} after {age(report.seconds)}: {counted(total.pages, 'page')} in {options.collection.root}")
+    pages = counted(total.pages, "page")
+    if total.nodes:
+        pages += f" of {total.nodes.pages:,} on all nodes"
+    note(f"{ENDS[report.end]} after {age(report.seconds)}: {pages} in {options.collection.root}")
     parts = [f"{amount(total.bytes)} in {total.fetched:,} answers", f"{total.waiting:,} URLs wait"]
     note(", ".join(parts) + (f"; errors: {kinds(total.errors)}" if total.errors else ""))
     for repair in report.repairs:

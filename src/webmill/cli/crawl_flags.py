@@ -21,6 +21,7 @@ from webmill.infra import atomic
 
 FILE = "flags.json"
 OF_ONE_RUN = frozenset({"max_pages", "max_time", "max_bytes", "refresh"})
+OF_ONE_NODE = frozenset({"name", "frontier", "strict", "lost_files", "backup", "concurrency", "file_size"})
 
 
 class Flags(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +53,10 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     allow_private: bool
     resolve: dict[str, tuple[str, int]]
     file_size: int
+    frontier: str | None
+    strict: bool
+    lost_files: Literal["refuse", "rebuild"]
+    backup: str | None
 
     def manners(self, user_agent: str) -> Manners:
         return Manners(
@@ -153,6 +158,16 @@ OPTIONS = (
     click.option("--allow-private", is_flag=True, help="Connect to private and loopback addresses and any port."),
     click.option("--resolve", multiple=True, type=FixedAddress(), metavar="HOST=ADDRESS:PORT", help="Instead of DNS."),
     click.option("--file-size", type=SIZE, default="1G", show_default=True, help="Begin a new WARC file then."),
+    click.option("--frontier", metavar="redis://…", help="Crawl on many machines that meet in this Redis."),
+    click.option("--strict", is_flag=True, help="Refuse a Redis that may lose what it has acknowledged."),
+    click.option(
+        "--lost-files",
+        type=click.Choice(["refuse", "rebuild"]),
+        default="refuse",
+        show_default=True,
+        help="Take over shards of a dead machine without its files, from Redis and --backup.",
+    ),
+    click.option("--backup", metavar="DIR", help="Where backups of the frontier are, for --lost-files rebuild."),
 )
 
 
@@ -162,6 +177,13 @@ def with_flags(command: Callable[..., None]) -> Callable[..., None]:
 
 def combined(context: click.Context, given: Mapping[str, Any], folder: Path) -> tuple[Flags, dict[str, Any]]:
     """What was given now; else what was given when the crawl began, or last; else the default. And what to keep."""
+    values, chosen = chosen_of(context, given)
+    kept = {**read(folder / FILE), **{name: value for name, value in chosen.items() if name not in OF_ONE_RUN}}
+    return flags_of({**values, **kept, **chosen}, source=folder / FILE), kept
+
+
+def chosen_of(context: click.Context, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """All values, and those that were given now."""
     values = dict(given)
     values["resolve"] = dict(given["resolve"])
     values["exclude_domains"] = excluded(given["exclude_domains"]) if given["exclude_domains"] else ()
@@ -170,11 +192,60 @@ def combined(context: click.Context, given: Mapping[str, Any], folder: Path) -> 
         for name, value in values.items()
         if context.get_parameter_source(name) not in (ParameterSource.DEFAULT, None)
     }
-    kept = {**read(folder / FILE), **{name: value for name, value in chosen.items() if name not in OF_ONE_RUN}}
+    return values, chosen
+
+
+def flags_of(values: Mapping[str, Any], *, source: object) -> Flags:
     try:
-        return msgspec.convert({**values, **kept, **chosen}, Flags), kept
+        return msgspec.convert(values, Flags)
     except msgspec.ValidationError as error:
-        raise Misconfigured(f"{folder / FILE}: {error}: repair it, or remove it and give all flags again") from error
+        raise Misconfigured(f"{source}: {error}: repair it, or remove it and give all flags again") from error
+
+
+class Agreed(msgspec.Struct, frozen=True):
+    """What all nodes of a crawl are told, as it is kept in Redis."""
+
+    flags: Flags
+    crawl: dict[str, Any]
+    run: dict[str, Any]
+    node: dict[str, Any]  # to be kept in this folder
+
+
+def agreed(
+    context: click.Context,
+    given: Mapping[str, Any],
+    folder: Path,
+    *,
+    stored: Mapping[str, Any],
+    running: Mapping[str, Any] | None,
+) -> Agreed:
+    """`stored` is what the crawl was told before, `running` the limits of the run under way: they cannot be changed."""
+    values, chosen = chosen_of(context, given)
+    node = {name: value for name, value in {**read(folder / FILE), **chosen}.items() if name in OF_ONE_NODE}
+    of_crawl = {name: value for name, value in chosen.items() if name not in OF_ONE_NODE | OF_ONE_RUN}
+    of_run = {name: value for name, value in chosen.items() if name in OF_ONE_RUN}
+    if running is None:
+        crawl, run = {**stored, **of_crawl}, of_run
+    else:
+        crawl, run = dict(stored), dict(running)
+    flags = flags_of({**values, **node, **crawl, **run}, source="the flags that the crawl has in Redis")
+    if running is not None:
+        wanted = flags_of({**msgspec.to_builtins(flags), **of_crawl, **of_run}, source="the flags")
+        differing = [
+            f"--{name.replace('_', '-')}"
+            for name in (*of_crawl, *of_run)
+            if getattr(wanted, name) != getattr(flags, name)
+        ]
+        if differing:
+            raise Misconfigured(
+                f"other nodes crawl with other values of {', '.join(differing)}: stop them, or leave it out"
+            )
+    return Agreed(flags, _plain(crawl), _plain(run), node)
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """As it comes back from Redis."""
+    return msgspec.json.decode(msgspec.json.encode(values), type=dict[str, Any])
 
 
 def keep(flags: Mapping[str, Any], folder: Path) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
-from webmill.flows.crawl.snapshot import Snapshot
+from webmill.cli.index import counted
+from webmill.flows.crawl.snapshot import Nodes, Snapshot
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -79,6 +80,10 @@ class View:
         ]
         if seen.errors:
             parts.append(f"errors: {kinds(seen.errors)}")
+        if seen.nodes:
+            parts.append(crowd(seen.nodes))
+            if seen.nodes.notice:
+                parts.append(f"WAITING: {seen.nodes.notice}")
         return ", ".join(parts) + (f", NOT WRITING: {seen.trouble}" if seen.trouble else "")
 
     def panel(self, seen: Snapshot, now: float) -> Table:
@@ -88,12 +93,14 @@ class View:
         pages, size = self._speeds()
         of = f" of {self._limit:,}" if self._limit else ""
         rows = [
-            ("pages", f"{seen.pages:,}{of}", f"{pages:,.1f}/s"),
+            ("pages", f"{seen.pages:,}{'' if seen.nodes else of}", f"{pages:,.1f}/s"),
             ("bytes", amount(seen.bytes), f"{amount(size)}/s"),
             ("waiting", f"{seen.waiting:,} URLs", f"{seen.domains_waiting:,} domains"),
             ("active", f"{seen.turns:,} domains", f"{seen.in_hand:,} URLs in hand"),
             ("answers", kinds(seen.statuses) or "none yet", f"{mean(seen)} each"),
         ]
+        if seen.nodes:
+            rows.insert(0, ("crawl", crowd(seen.nodes), f"{seen.nodes.pages:,} pages{of}"))
         if seen.errors:
             rows.append(("errors", f"{sum(seen.errors.values()):,}", kinds(seen.errors)))
         if seen.refused:
@@ -108,6 +115,8 @@ class View:
         table.add_row("crawling", age(now - self._started), "Ctrl-C stops it")
         for row in rows:  # hosts and reasons come from the web: they are text, never markup
             table.add_row(*(Text(cell, overflow="ellipsis") for cell in row))
+        if seen.nodes and seen.nodes.notice:
+            table.add_row(Text("WAITING", style="bold red"), Text(seen.nodes.notice, overflow="fold"), "")
         if seen.trouble:
             table.add_row(Text("PAUSED", style="bold red"), Text(seen.trouble, overflow="fold"), "")
         return table
@@ -123,6 +132,11 @@ def kinds(counts: Mapping[str, int]) -> str:
     most = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     rest = sum(count for _, count in most[KINDS:])
     return ", ".join([f"{name} {count:,}" for name, count in most[:KINDS]] + [f"others {rest:,}"] * bool(rest))
+
+
+def crowd(nodes: Nodes) -> str:
+    nowhere = f", {nodes.shards_nowhere} with nobody" if nodes.shards_nowhere else ""
+    return f"{counted(nodes.nodes, 'node')}, {nodes.shards_here} of {nodes.shards} shards here{nowhere}"
 
 
 def mean(seen: Snapshot) -> str:

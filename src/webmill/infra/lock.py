@@ -16,12 +16,25 @@ from webmill.infra.atomic import RESERVED, os_errors
 @contextmanager
 def exclusive(folder: Path, name: str, *, doing: str, patience: float = 0.0) -> Iterator[None]:
     """Hold the lock `name` of a folder; `Conflict` when another process holds it, and still does after `patience`."""
+    with _holding(folder, name, fcntl.LOCK_EX, doing=doing, patience=patience):
+        yield
+
+
+@contextmanager
+def shared(folder: Path, name: str, *, doing: str, patience: float = 0.0) -> Iterator[None]:
+    """As `exclusive`, together with others who share it; nobody has it exclusively meanwhile."""
+    with _holding(folder, name, fcntl.LOCK_SH, doing=doing, patience=patience):
+        yield
+
+
+@contextmanager
+def _holding(folder: Path, name: str, kind: int, *, doing: str, patience: float) -> Iterator[None]:
     deadline = time.monotonic() + patience
     path = folder / f"{RESERVED}{name}-lock"
     with os_errors(str(path)):
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     try:
-        while not _locked(fd):
+        while not _locked(fd, kind):
             if time.monotonic() >= deadline:
                 raise Conflict(f"another process is {doing} in {folder}: wait for it, or stop it")
             time.sleep(0.05)
@@ -30,9 +43,9 @@ def exclusive(folder: Path, name: str, *, doing: str, patience: float = 0.0) -> 
         os.close(fd)
 
 
-def _locked(fd: int) -> bool:
+def _locked(fd: int, kind: int) -> bool:
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

@@ -8,7 +8,7 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import msgspec
@@ -26,7 +26,7 @@ from webmill.flows.crawl.snapshot import Snapshot
 from webmill.flows.crawl.start import AT_ONCE, SHARDS, Layout, NoSeeds, Report, read_layout
 from webmill.flows.crawl.status import StatusFile
 from webmill.infra import atomic
-from webmill.infra.lock import exclusive
+from webmill.infra.lock import exclusive, shared
 from webmill.model import Link
 
 log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ def crawl_as_node(
     """`seeds` are normalised URLs. `hired` gets the node, to stop it when the person says so."""
     started = time.monotonic()
     atomic.make_folder(options.folder)
-    with sitting(options) as seat:
+    with shared(options.folder, "crawl", doing="crawling", patience=1.0), sitting(options) as seat:
         node = Attendee(
             id=secrets.token_hex(4),
             place=place_of(options),
@@ -106,16 +106,13 @@ def sitting(options: Options) -> Iterator[str]:
     """A place among the nodes of this machine that have this folder. Who held it before is dead."""
     for number in range(SEATS):
         seat = f"{socket.gethostname()}-{number}"
-        lock = exclusive(options.folder, f"node-{seat}", doing="crawling")
-        try:
-            lock.__enter__()
-        except Conflict:
-            continue
-        try:
+        with ExitStack() as held:
+            try:
+                held.enter_context(exclusive(options.folder, f"node-{seat}", doing="crawling"))
+            except Conflict:
+                continue
             yield seat
-        finally:
-            lock.__exit__(None, None, None)
-        return
+            return
     raise Misconfigured(f"{SEATS} nodes crawl in {options.folder} already")
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import msgspec
 
-from webmill.crawl.frontier.redis_server import Server, pairs, text
+from webmill.crawl.frontier.redis import promised
+from webmill.crawl.frontier.redis_server import Promise, Server, pairs, text
 from webmill.errors import Conflict, Misconfigured
 from webmill.flows.crawl.mail import Box
 from webmill.flows.crawl.redis_box import RedisBox
@@ -103,6 +104,10 @@ class Meeting:
         self.server.close()
 
     # --- before a node joins ---
+
+    def promise(self, *, strict: bool) -> Promise:
+        """What is left of acknowledged steps when Redis dies; `strict` refuses less than all."""
+        return promised(self.server, strict=strict)
 
     def layout(self, shards: int | None, *, default: int) -> int:
         """How many shards there are for the life of the crawl; the first to ask decides."""

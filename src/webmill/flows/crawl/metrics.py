@@ -25,6 +25,12 @@ EXPIRED = Counter("crawler_leases_expired", "Turns whose process died or hung.")
 FRONTIER = Gauge("crawler_frontier_size", "URLs that wait.")
 ACTIVE = Gauge("crawler_active_workers", "Domains that are asked at this moment.")
 DOMAINS = Gauge("crawler_domains", "Domains, by state.", {"state": ("waiting", "active", "known")})
+QUEUE_AGE = Gauge("crawler_queue_age_seconds", "How long the first of the domains that may be asked has waited.")
+NODES = Gauge("crawler_nodes", "Nodes of this crawl, as this one sees them.")
+SHARDS = Gauge(
+    "crawler_shards", "Shards of a crawl on many nodes, by who has them.", {"owner": ("here", "elsewhere", "nobody")}
+)
+CRAWL_PAGES = Gauge("crawler_crawl_pages", "Pages of the whole crawl, on all nodes.")
 DURATION = Gauge("crawler_fetch_seconds_mean", "Seconds from request to last byte, of all answers so far.")
 
 DECLARED: tuple[Metric, ...] = (
@@ -39,6 +45,10 @@ DECLARED: tuple[Metric, ...] = (
     ACTIVE,
     DOMAINS,
     DURATION,
+    QUEUE_AGE,
+    NODES,
+    SHARDS,
+    CRAWL_PAGES,
 )
 
 
@@ -67,6 +77,13 @@ class CrawlMetrics:
         metrics.set(DOMAINS, seen.domains_waiting, state="waiting")
         metrics.set(DOMAINS, seen.turns, state="active")
         metrics.set(DOMAINS, seen.domains, state="known")
+        metrics.set(QUEUE_AGE, seen.queue_age)
+        if nodes := seen.nodes:
+            metrics.set(NODES, nodes.nodes)
+            metrics.set(CRAWL_PAGES, nodes.pages)
+            metrics.set(SHARDS, nodes.shards_here, owner="here")
+            metrics.set(SHARDS, nodes.shards_nowhere, owner="nobody")
+            metrics.set(SHARDS, nodes.shards - nodes.shards_here - nodes.shards_nowhere, owner="elsewhere")
         metrics.set(DURATION, seen.seconds / seen.fetched if seen.fetched else 0.0)
 
 
