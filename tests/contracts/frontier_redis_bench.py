@@ -9,6 +9,7 @@ from pathlib import Path
 import redis
 
 from tests.contracts.frontier_benches import Bench
+from webmill.crawl.frontier import redis_backup
 from webmill.crawl.frontier.base import Frontier
 from webmill.crawl.frontier.local import Limits
 from webmill.crawl.frontier.redis import RedisFrontier
@@ -22,12 +23,17 @@ def new_prefix() -> str:
 
 
 class RedisBench(Bench):
-    def __init__(self, folder: Path, *, url: str, limits: Limits | None = None) -> None:
-        self.url, self.limits, self.prefix = url, limits, new_prefix()
+    def __init__(self, folder: Path, *, url: str, limits: Limits | None = None, prefix: str = "") -> None:
+        self.url, self.limits, self.prefix = url, limits, prefix or new_prefix()
         super().__init__(folder)
 
     def make(self) -> Frontier:
         return RedisFrontier(self.url, self.folder / "frontier", prefix=self.prefix, strict=True, limits=self.limits)
+
+    def restored(self, backup: Path) -> Bench:
+        folder, prefix = self.folder / "restored", new_prefix()
+        redis_backup.restore(self.url, backup, folder / "frontier", prefix=prefix, limits=self.limits)
+        return RedisBench(folder, url=self.url, limits=self.limits, prefix=prefix)
 
     def close(self) -> None:
         super().close()

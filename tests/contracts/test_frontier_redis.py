@@ -11,6 +11,7 @@ from tests.contracts import test_frontier as contract
 from tests.contracts.frontier_benches import TINY, Bench
 from tests.contracts.frontier_redis_bench import RedisBench
 from tests.contracts.test_frontier import *  # noqa: F403  each test of the contract is a test here
+from tests.contracts.test_frontier_care import *  # noqa: F403
 from tests.services.redis_kinds import bloom, private_redis
 from webmill.crawl.frontier.redis import RedisFrontier
 from webmill.crawl.frontier.redis_filter import Bitmaps, Bloom

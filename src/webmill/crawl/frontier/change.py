@@ -6,7 +6,7 @@ It knows nothing of files: lines are a position and an end for it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from webmill.crawl.frontier.base import Done, Later, Outcome, Settled, Visit
 from webmill.crawl.frontier.state import Domain, Held, State
@@ -145,6 +145,15 @@ class Change:
         self.counts["in_hand"] += len(items)
         self.counts["domains_in_hand"] += 1
         domain.token, domain.next = token, next_
+
+    def move_lanes(self, lanes: Mapping[str, dict[int, tuple[int, int]]]) -> None:
+        """Of these domains, some of whose lines are gone."""
+        for name, domain in self.domains(lanes).items():
+            domain.lanes = lanes[name]
+            self._whole.add(domain.id)
+            if domain.due is not None and not domain.has_lines and not domain.retries:
+                domain.due = None
+                self.counts["domains_waiting"] -= 1
 
     def exclude(self, names: Iterable[str]) -> int:
         changed = [domain for domain in self.domains(names).values() if not domain.excluded]

@@ -154,6 +154,18 @@ class Lanes:
             start += size
         return b"".join(parts)
 
+    def reach(self, lane: Lane, start: int) -> int:
+        """Up to which position the files have it from `start` on."""
+        while True:
+            number, offset = divmod(start, self._size)
+            try:
+                size = Path(self._root + lane.file(number)).stat().st_size
+            except FileNotFoundError:
+                return start
+            if size < self._size:
+                return max(start, number * self._size + size)
+            start += self._size - offset
+
     def drop(self, lane: Lane, *, was: int, read: int, end: int) -> None:
         """Remove files that were read to their end since the position `was`. That it was read must be durable."""
         for number in range(was // self._size, read // self._size + (read == end)):

@@ -18,7 +18,6 @@ When Redis does not answer, `Unavailable`: the same step again, or any other cal
 from __future__ import annotations
 
 import logging
-import secrets
 import threading
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,20 +31,20 @@ from webmill.crawl.frontier.base import Committed, Robots, Step, Turn, Visit
 from webmill.crawl.frontier.change import Change
 from webmill.crawl.frontier.fresh import Fresh, sort_out
 from webmill.crawl.frontier.lanes import Lane, lines_in
-from webmill.crawl.frontier.local import Added, Limits, LocalFrontier
-from webmill.crawl.frontier.redis_changes import number_of
+from webmill.crawl.frontier.local import LANES, RUNS, Added, Limits, LocalFrontier
+from webmill.crawl.frontier.redis_backup import back_up
 from webmill.crawl.frontier.redis_files import CarefulLanes, RedisJournal
-from webmill.crawl.frontier.redis_filter import SCHEMA, Bitmaps, Bloom, Filter, RedisSeen
+from webmill.crawl.frontier.redis_filter import Bitmaps, Bloom, Filter, RedisSeen
+from webmill.crawl.frontier.redis_owner import REBUILD, REFILL, Facts, braced, join, own, read_meta
 from webmill.crawl.frontier.redis_server import REPAIR, TIMEOUT, Promise, Server, text
-from webmill.crawl.frontier.redis_state import RedisState
+from webmill.crawl.frontier.redis_state import VERSION
 from webmill.crawl.frontier.seen import hash_of
 from webmill.errors import Conflict, Misconfigured
-from webmill.infra import atomic, sqlite
+from webmill.infra import atomic
 from webmill.infra.lock import exclusive
 
 log = logging.getLogger(__name__)
 
-VERSION = 2  # of the keys; 1 had no hops
 PAGE = 1000
 
 _robots = msgspec.msgpack.Decoder(Robots)
@@ -74,16 +73,20 @@ class RedisFrontier(LocalFrontier):
             self._server = Server(url, timeout=timeout)
             stack.callback(self._server.close)
             self.promise = promised(self._server, strict=strict)
-            self._local = sqlite.Database(folder / "seen.sqlite", schema=SCHEMA)
-            stack.callback(self._local.close)
-            self._redis = self._join(f"{{{prefix}}}:")
-            self._state = self._redis
+            self._facts = Facts(folder)
+            stack.callback(self._facts.close)
+            join(self._server, braced(prefix), facts=self._facts, folder=folder)
+            self._state = self._redis = own(self._server, braced(prefix))
             self._journal = RedisJournal(self._server, self._redis)
-            self._lanes = CarefulLanes(folder / "domains", limits=limits, promise=self.promise)
+            self._lanes = CarefulLanes(folder / LANES, limits=limits, promise=self.promise)
             stack.callback(self._lanes.close)
-            self._filter = self._open_filter(f"{{{prefix}}}:")
+            self._filter = self._open_filter()
             self._seen = self._exact = RedisSeen(
-                folder / "seen", self._local, self._filter, fan=limits.fan, hashes_per_word=limits.hashes_per_word
+                folder / RUNS,
+                self._facts.database,
+                self._filter,
+                fan=limits.fan,
+                hashes_per_word=limits.hashes_per_word,
             )
             stack.callback(self._seen.close)
             self._recover()
@@ -92,53 +95,20 @@ class RedisFrontier(LocalFrontier):
 
     # Opening
 
-    def _join(self, prefix: str) -> RedisState:
-        """Make the keys, or find that they are those of this folder; become the owner."""
-        meta = prefix + "meta"
-        own = self._facts().get("id") or self._note_fact("id", secrets.token_hex(16))
-        found = self._meta(meta)
-        if not found and "joined" in self._facts():
-            message = f"Redis at {self._server.place} knows nothing of the frontier in {self._folder}: "
-            raise Misconfigured(message + "restore its data, or remove the folder to begin anew")
-        if "filter" not in found:
-            self._server.ask("HSETNX", meta, "folder", own)
-            found = self._meta(meta)
-        if found["folder"] != own:
-            message = f"the files of the frontier {prefix} in Redis at {self._server.place} are not in {self._folder}: "
-            raise Misconfigured(message + "name their folder, or another prefix")
-        if int(found.get("version", VERSION)) > VERSION:
-            raise Misconfigured(f"the frontier {prefix} is of a newer webmill: use that one")
-        if "filter" not in found:
-            self._make_filter(prefix)
-        if int(found.get("version", VERSION)) < VERSION:
-            self._server.ask("DEL", prefix + "gates")
-            self._server.ask("HSET", meta, "version", str(VERSION))
-        self._note_fact("joined", "1")
-        epoch = self._server.ask("HINCRBY", meta, "epoch", 1)
-        return RedisState(self._server, prefix, epoch=epoch, number=number_of(self._meta(meta).get("change", "0")))
-
-    def _meta(self, key: str) -> dict[str, str]:
-        return {text(name): text(value) for name, value in self._server.ask("HGETALL", key).items()}
-
-    def _make_filter(self, prefix: str) -> None:
-        kind = "bloom" if self._server.has_bloom() else "bits"
-        if kind == "bloom":
-            Bloom(self._server, prefix, count=0).make()
-        self._server.ask("HSET", prefix + "meta", "filter", kind, "version", str(VERSION))
-
-    def _open_filter(self, prefix: str) -> Filter:
+    def _open_filter(self) -> Filter:
         count = self._redis.tallied().get("hashes", 0)
-        if self._meta(prefix + "meta")["filter"] == "bloom":
-            return Bloom(self._server, prefix, count=count)
-        return Bitmaps(self._server, prefix, count=count, hashes_per_word=self._limits.hashes_per_word)
-
-    def _facts(self) -> dict[str, str]:
-        return dict(self._local.read("SELECT name, value FROM fact"))
-
-    def _note_fact(self, name: str, value: str) -> str:
-        with self._local.write() as run:
-            run("INSERT OR REPLACE INTO fact VALUES (?, ?)", (name, value))
-        return value
+        kind = read_meta(self._server, self._redis.key()).get("filter")
+        if kind == "bloom" or (kind is None and self._server.has_bloom()):
+            filter_: Filter = Bloom(self._server, self._redis.key(), count=count)
+        else:
+            filter_ = Bitmaps(
+                self._server, self._redis.key(), count=count, hashes_per_word=self._limits.hashes_per_word
+            )
+        if kind is None:
+            filter_.make()
+            name = "bloom" if isinstance(filter_, Bloom) else "bits"
+            self._server.ask("HSET", self._redis.key("meta"), "filter", name, "version", str(VERSION))
+        return filter_
 
     def close(self) -> None:
         try:
@@ -215,14 +185,15 @@ class RedisFrontier(LocalFrontier):
 
     def visits(self, *, since: float = 0.0, until: float | None = None) -> Iterator[Visit]:
         """`until` itself is not among them."""
-        return self._redis.visits(since=since, until=float("inf") if until is None else until)
+        return self._redis.visits.between(since, float("inf") if until is None else until)
 
     def robots(self, origin: str) -> Robots | None:
         blob = self._server.ask("HGET", self._redis.key("robots"), origin)
         return _robots.decode(zlib.decompress(blob)) if blob else None
 
     def notes(self) -> dict[str, str]:
-        return self._meta(self._redis.key("notes"))
+        found = self._server.ask("HGETALL", self._redis.key("notes"))
+        return {text(name): text(value) for name, value in found.items()}
 
     def excluded(self) -> Iterator[str]:
         after = b"-"
@@ -248,13 +219,17 @@ class RedisFrontier(LocalFrontier):
             self._journal.clear()
 
     def _write_seen(self) -> None:
-        with self._seen.flushing() as number, self._local.write() as run:
+        with self._seen.flushing() as number, self._facts.database.write() as run:
             self._seen.register(run, number)
             run("INSERT OR REPLACE INTO fact VALUES ('change', ?)", (str(self._redis.changes.number),))
 
     def _recover(self) -> None:
-        if int(self._facts().get("change", 0)) > self._redis.changes.number:
+        facts, meta = self._facts.read(), read_meta(self._server, self._redis.key())
+        if REBUILD in facts or int(facts.get("change", 0)) > self._redis.changes.number:
             self._rebuild()
+            self._facts.drop(REBUILD)
+        if REFILL in meta:
+            self._refill()
         for lines in self._journal.replay(self._lanes):
             self._learn([hash_of(url) for _, url, _ in lines_in(lines)])
             self._journal_bytes += len(lines)
@@ -267,8 +242,9 @@ class RedisFrontier(LocalFrontier):
         self._seen.add(hash_ for hash_, is_new in zip(hashes, unheld, strict=True) if is_new)
 
     def _rebuild(self) -> None:
-        """Redis has gone back to before a checkpoint: URLs that it has forgotten must not be known. All others are."""
-        log.warning("frontier_went_back", extra={"redis": self._server.place, "to": self._redis.changes.number})
+        """Redis has gone back to before a checkpoint, or has lost its files: URLs that are nowhere any more must not be
+        known. All others are."""
+        log.warning("frontier_rebuilt", extra={"redis": self._server.place, "change": self._redis.changes.number})
         for _ in self._journal.replay(self._lanes):
             pass
         self._exact.clear()
@@ -277,15 +253,40 @@ class RedisFrontier(LocalFrontier):
             self._learn(page)
             if len(self._seen) >= self._limits.table:
                 self._write_seen()
+            self._seen.advance(len(page))
         self._write_seen()
+
+    def _refill(self) -> None:
+        """The filter, with what the exact set has."""
+        self._filter.make()
+        with self._redis.write():
+            self._redis.put("HSET", self._redis.key("tally"), "hashes", "0")
+        hashes = iter(self._exact)
+        while page := list(islice(hashes, PAGE)):
+            self._filter.maybe(page)
+            with self._redis.write():
+                for command in self._filter.put(page):
+                    self._redis.put(*command)
+                self._redis.put("HINCRBY", self._redis.key("tally"), "hashes", str(len(page)))
+            self._filter.count += len(page)
+        with self._redis.write():
+            self._redis.put("HDEL", self._redis.key("meta"), REFILL)
 
     def _all_hashes(self) -> Iterator[bytes]:
         """Of all URLs that wait, are in hand or were visited, some maybe twice."""
-        yield from self._redis.visited_hashes()
+        yield from self._redis.visits.hashes()
         yield from (hash_of(link.url.encode()) for link in self.waiting())
 
     def back_up(self, folder: Path) -> None:
-        raise NotImplementedError
+        with self._lock:
+            back_up(
+                folder,
+                server=self._server,
+                state=self._redis,
+                lanes=self._lanes,
+                id_=self._facts.read()["id"],
+                stats=self.stats(),
+            )
 
     def compact(self) -> None:
         """Drop what was consumed: at the beginning of lanes, and files that a kill has left."""

@@ -8,7 +8,7 @@ and the other is told.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -39,7 +39,7 @@ class Changes:
     def is_in_doubt(self) -> bool:
         return self._in_doubt is not None
 
-    def make(self, commands: list[Command], *, then: Act | None, is_claim: bool) -> None:
+    def make(self, commands: Sequence[Command], *, then: Act | None, is_claim: bool) -> None:
         name = f"{self.number + 1}.{secrets.token_hex(4)}"
         self._in_doubt = Sent(name, pack(commands), then, is_claim)
         self._send(self._in_doubt)

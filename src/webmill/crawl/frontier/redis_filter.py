@@ -38,6 +38,10 @@ SCHEMA = sqlite.Schema(
 class Filter(Protocol):
     count: int  # of the hashes in it
 
+    def make(self) -> None:
+        """Anew, with nothing in it."""
+        ...
+
     def maybe(self, hashes: Sequence[bytes]) -> list[bool]:
         """False: it was never put in."""
         ...
@@ -54,7 +58,8 @@ class Bloom:
         self._server, self._key, self.count = server, f"{prefix}seen:bloom", count
 
     def make(self) -> None:
-        self._server.ask("DEL", self._key)  # of a start that was killed before it was used
+        self.count = 0
+        self._server.ask("DEL", self._key)
         self._server.ask("BF.RESERVE", self._key, ERROR, FIRST, "EXPANSION", GROWTH)
 
     def maybe(self, hashes: Sequence[bytes]) -> list[bool]:
@@ -70,6 +75,10 @@ class Bitmaps:
         self._server, self._prefix, self._hashes_per_word = server, f"{prefix}seen:bits:", hashes_per_word
         self.count = count
         self._read: dict[tuple[int, int], int] = {}  # words by segment and place, as `maybe` has found them
+
+    def make(self) -> None:
+        self._server.ask("DEL", *(self._prefix + str(segment) for segment in range(segment_of(self.count) + 1)))
+        self.count = 0
 
     def maybe(self, hashes: Sequence[bytes]) -> list[bool]:
         answers = [False] * len(hashes)

@@ -6,8 +6,6 @@ questions, a decision here (`Change`), and one script that applies it (`redis_ch
 
 from __future__ import annotations
 
-import math
-import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,32 +13,16 @@ from typing import Any
 
 import msgspec
 
-from webmill.crawl.frontier.base import PRIORITIES, Visit
+from webmill.crawl.frontier.base import Visit
 from webmill.crawl.frontier.redis_changes import Act, Changes
 from webmill.crawl.frontier.redis_server import Command, Server, text
-from webmill.crawl.frontier.seen import hash_of
+from webmill.crawl.frontier.redis_visits import RedisVisits, Revisit, soonest
 from webmill.crawl.frontier.state import Domain, Held, State, as_json, first_of
 
-SPAN = 10  # seconds of visits that lie in one string
 AT_ONCE = 1000
 RETRIES = 10_000  # of a domain among which its next ones are chosen: those that may be asked for longest
 
-ENTRY = struct.Struct(">dQ16s")  # of a string of visits: time, number, hash of the URL
-MEMBER = struct.Struct(">Q16s")  # of a visit that is to be repeated: number (the order of equals), hash
-
-
-class Kept(msgspec.Struct, array_like=True):
-    """A visit as it is kept: its fields without those at the end that have their default."""
-
-    id: int
-    priority: int
-    again: float | None
-    attempts: int
-    fields: list[Any]
-
-    @property
-    def visit(self) -> Visit:
-        return Visit(**dict(zip(Visit.__struct_fields__, self.fields, strict=False)))
+VERSION = 2  # of the keys; 1 had no hops
 
 
 class Waiting(msgspec.Struct, array_like=True, frozen=True):
@@ -58,12 +40,9 @@ class Waiting(msgspec.Struct, array_like=True, frozen=True):
         return Held(self.url, self.depth, self.priority, self.attempts, self.place, 0, self.hops)
 
 
-Revisit = tuple[Held, Visit]
 _rows = msgspec.json.Decoder(list[Any])
 _turn = msgspec.json.Decoder(tuple[str, list[Held]])
 _waiting = msgspec.json.Decoder(Waiting)
-_kept = msgspec.msgpack.Decoder(Kept)
-_pack_kept = msgspec.msgpack.Encoder().encode
 
 
 class RedisState(State):
@@ -73,7 +52,8 @@ class RedisState(State):
         self.database: Any = self  # what a frontier opens its transactions on
         self.urls = 1  # of a turn
         counts = self.tallied()
-        self._last_domain, self._last_visit = counts.get("ids", 0), counts.get("visits", 0)
+        self._last_domain = counts.get("ids", 0)
+        self.visits = RedisVisits(server, key=self.key, put=self.put, last=counts.get("visits", 0))
         self._begin()
 
     def close(self) -> None:
@@ -90,13 +70,11 @@ class RedisState(State):
         self._before: dict[int, tuple[float | None, float | None, int, int]] = {}
         self._until: dict[int, float] = {}  # by token
         self._first_retry: dict[int, float] = {}
-        self._first_again: dict[int, float] = {}
         self._due_retries: dict[int, dict[tuple[int, int], tuple[bytes, Held]]] = {}
         self._due_revisits: dict[int, list[Revisit]] = {}
-        self._again: dict[int, tuple[Domain, bytes, Kept]] = {}  # visits that are in hand again
-        self._visits: dict[int, list[bytes]] = {}
         self._is_claim = False
         self._then: Act | None = None
+        self.visits.begin()
 
     @contextmanager
     def write(self) -> Iterator[None]:
@@ -111,9 +89,7 @@ class RedisState(State):
 
     def flush(self) -> None:
         """Apply what the transaction has collected."""
-        for span, entries in self._visits.items():
-            self.put("APPEND", self.key("visited:time", span), b"".join(entries))
-            self.put("ZADD", self.key("visited:times"), str(span), str(span))
+        self.visits.end()
         if self._commands:
             self.changes.make(self._commands, then=self._then, is_claim=self._is_claim)
         self._begin()
@@ -147,7 +123,7 @@ class RedisState(State):
         if retry:
             soonest(self._first_retry, domain.id, float(retry))
         if revisit:
-            soonest(self._first_again, domain.id, float(revisit))
+            soonest(self.visits.first_again, domain.id, float(revisit))
         return domain
 
     def numbered(self, ids: Iterable[int]) -> dict[int, Domain]:
@@ -208,7 +184,8 @@ class RedisState(State):
         )[:count]
         self._find_retries([row for row in order if row.retries], now=now)
         if revisits:
-            self._find_revisits([row for row in order if row.revisits], now=now)
+            some = [row for row in order if row.revisits]
+            self._due_revisits = self.visits.due(some, now=now, count=self.urls)
         return order
 
     def _find_retries(self, domains: Sequence[Domain], *, now: float) -> None:
@@ -222,21 +199,6 @@ class RedisState(State):
                 one = _waiting.decode(member)
                 found[one.priority, one.place] = (member, one.held)
 
-    def _find_revisits(self, domains: Sequence[Domain], *, now: float) -> None:
-        where = [(row, priority) for row in domains for priority in range(PRIORITIES)]
-        asked = (
-            ("ZRANGEBYSCORE", self.key("revisits", priority, row.name), "-inf", repr(now), "LIMIT", 0, self.urls)
-            for row, priority in where
-        )
-        found = list(zip(where, self._server.ask_all(asked) if where else (), strict=True))
-        hashes = [MEMBER.unpack(member)[1] for _, members in found for member in members]
-        kept = iter(self._kept(hashes))
-        for (row, priority), members in found:
-            for _, one in zip(members, kept, strict=False):
-                last = one.visit
-                held = Held(last.url, last.depth, priority, one.attempts, 0, one.id, last.hops)
-                self._due_revisits.setdefault(row.id, []).append((held, last))
-
     def next_turn(self, *, revisits: bool) -> float | None:
         queues = ["ready", "in_hand", "ready:revisits"] if revisits else ["ready", "in_hand"]
         found = self._server.ask_all(("ZRANGE", self.key(queue), 0, 0, "WITHSCORES") for queue in queues)
@@ -248,7 +210,7 @@ class RedisState(State):
         return self._first_retry[domain]
 
     def earliest_again(self, domain: int) -> float:
-        return self._first_again[domain]
+        return self.visits.first_again[domain]
 
     def retries(self, domain: int, *, now: float, count: int) -> list[Held]:
         del now
@@ -285,13 +247,8 @@ class RedisState(State):
             if body is not None
         ]
         domains = self.named(dict.fromkeys(name for _, _, name, _ in found))
-        self._find_again([(domains[name], held) for _, _, name, items in found for held in items if held.visit])
+        self.visits.find([(domains[name], held) for _, _, name, items in found for held in items if held.visit])
         return {token: (domains[name].id, until, items) for token, until, name, items in found}
-
-    def _find_again(self, held: Sequence[tuple[Domain, Held]]) -> None:
-        hashes = [hash_of(item.url.encode()) for _, item in held]
-        for (domain, _), hash_, kept in zip(held, hashes, self._kept(hashes), strict=True):
-            self._again[kept.id] = (domain, hash_, kept)
 
     def over(self, *, now: float) -> dict[int, tuple[int, float, list[Held]]]:
         tokens = self._server.ask("ZRANGEBYSCORE", self.key("leases"), "-inf", repr(now))
@@ -305,8 +262,7 @@ class RedisState(State):
             self.put("ZADD", self.key("leases"), repr(until), str(token))
             for held in items:
                 if held.visit:
-                    member = MEMBER.pack(held.visit, hash_of(held.url.encode()))
-                    self.put("ZREM", self.key("revisits", held.priority, name), member)
+                    self.visits.take(held, name)
 
     def drop_turns(self, tokens: Iterable[int]) -> None:
         for token in tokens:
@@ -326,61 +282,15 @@ class RedisState(State):
     # Visits
 
     def put_visits(self, rows: Iterable[tuple[Held, int, Visit, float | None]]) -> None:
-        for held, domain, visit, again in rows:
-            if not held.visit:
-                self._last_visit += 1
-                self.put("HSET", self.key("tally"), "visits", str(self._last_visit))
-            kept = Kept(held.visit or self._last_visit, held.priority, again, 1, trimmed(visit))
-            hash_ = hash_of(visit.url.encode())
-            self._keep(self._known[domain], hash_, kept)
-            entry = ENTRY.pack(visit.time, kept.id, hash_)
-            self._visits.setdefault(math.floor(visit.time / SPAN), []).append(entry)
+        self.visits.put(rows, self._known)
 
     def postpone_visits(self, rows: Iterable[tuple[float, int, int]]) -> None:
-        for not_before, attempts, id_ in rows:
-            domain, hash_, kept = self._again[id_]
-            kept.again, kept.attempts = max(kept.again or 0.0, not_before), attempts
-            self._keep(domain, hash_, kept)
-
-    def _keep(self, domain: Domain, hash_: bytes, kept: Kept) -> None:
-        self.put("HSET", self.key("visited"), hash_, _pack_kept(kept))
-        if kept.again is not None:
-            where = self.key("revisits", kept.priority, domain.name)
-            self.put("ZADD", where, repr(kept.again), MEMBER.pack(kept.id, hash_))
-            soonest(self._first_again, domain.id, kept.again)
+        self.visits.postpone(rows)
 
     def visit(self, url: str) -> Visit | None:
-        blob = self._server.ask("HGET", self.key("visited"), hash_of(url.encode()))
-        visit = _kept.decode(blob).visit if blob else None
-        return visit if visit and visit.url == url else None
-
-    def visits(self, *, since: float, until: float) -> Iterator[Visit]:
-        """In the order of their time; of each URL the last one."""
-        span = math.floor(since / SPAN)
-        while spans := self._server.ask("ZRANGEBYSCORE", self.key("visited:times"), span, "+inf", "LIMIT", 0, 1):
-            span = int(spans[0])
-            blob = self._server.ask("GET", self.key("visited:time", span)) or b""
-            entries = sorted({entry for entry in ENTRY.iter_unpack(blob) if since <= entry[0] < until})
-            for at in range(0, len(entries), AT_ONCE):
-                some = entries[at : at + AT_ONCE]
-                for (time, *_), kept in zip(some, self._kept([hash_ for *_, hash_ in some]), strict=True):
-                    visit = kept.visit
-                    if visit.time == time:  # else it was visited again since
-                        yield visit
-            span += 1
-            if span * SPAN >= until:
-                return
-
-    def _kept(self, hashes: Sequence[bytes]) -> Iterator[Kept]:
-        for at in range(0, len(hashes), AT_ONCE):
-            yield from map(_kept.decode, self._server.ask("HMGET", self.key("visited"), *hashes[at : at + AT_ONCE]))
+        return self.visits.of(url)
 
     # All of them, for who must read them all
-
-    def visited_hashes(self) -> Iterator[bytes]:
-        with self._server.errors():
-            for hash_, _ in self._server.client.hscan_iter(self.key("visited"), count=AT_ONCE):
-                yield hash_
 
     def retries_of(self, domain: Domain) -> Iterator[Held]:
         start, key = 0, self.key("retries", domain.name)
@@ -465,15 +375,3 @@ def name_in(member: bytes) -> str:
 
 def number_in(value: str | None) -> float | None:
     return float(value) if value else None
-
-
-def soonest(times: dict[int, float], key: int, time: float) -> None:
-    times[key] = min(times.get(key, time), time)
-
-
-def trimmed(visit: Visit) -> list[Any]:
-    fields = list(msgspec.structs.astuple(visit))
-    defaults = [visit.url, visit.time, *Visit.__struct_defaults__]
-    while len(fields) > 2 and fields[-1] == defaults[len(fields) - 1]:
-        fields.pop()
-    return fields

@@ -18,7 +18,7 @@ import os
 import struct
 from array import array
 from bisect import bisect_left
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -102,8 +102,11 @@ class Run:
         return at >= 0
 
     def between(self, low: int, high: int) -> list[bytes]:
-        block = self._read(self._first(low), self._first(high))
-        return [block[at : at + HASH] for at in range(0, len(block), HASH)]
+        return split(self._read(self._first(low), self._first(high)))
+
+    def __iter__(self) -> Iterator[bytes]:
+        for first in range(0, self.count, SLICE):
+            yield from split(self._read(first, min(first + SLICE, self.count)))
 
     def _first(self, head: int) -> int:
         """The number of the first hash that is not below."""
@@ -131,6 +134,10 @@ class Run:
         self.words.release()
         self._map.close()
         os.close(self._fd)
+
+
+def split(block: bytes) -> list[bytes]:
+    return [block[at : at + HASH] for at in range(0, len(block), HASH)]
 
 
 def offsets(count: int, words: int) -> tuple[int, int]:

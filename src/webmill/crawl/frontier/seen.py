@@ -173,6 +173,11 @@ class Seen:
     def _path(self, number: int) -> Path:
         return self._folder / f"{name_of(number)}.run"
 
+    def __iter__(self) -> Iterator[bytes]:
+        for run in self._runs.values():
+            yield from run
+        yield from self._newest
+
     def paths(self) -> list[Path]:
         """Of the runs that count."""
         return [run.path for run in self._runs.values()]
