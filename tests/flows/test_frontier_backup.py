@@ -12,19 +12,32 @@ import signal
 import subprocess
 import tempfile
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
-from tests.flows.crawling import Setup, captures, counts, crawl_here, seen_by, start, visits
+from tests.faults import Stage, needs_killer
+from tests.flows.crawling import Setup, captures, counts, crawl_here, frontiers, seen_by, start, visits
 from tests.unit.cli.command import webmill
+from webmill.crawl.frontier.base import Done, Settled, Step, Visit
+from webmill.flows.crawl.mail import post
 from webmill.flows.crawl.options import Rules
+from webmill.flows.crawl.start import settle_layout
+from webmill.flows.crawl.status import read_status
+from webmill.flows.frontier import giving
 from webmill.flows.frontier.copying import FOLDER
+from webmill.flows.frontier.place import place_of
+from webmill.infra import atomic
+from webmill.model import Link
 from webmill.testing import Answer, Page, Reply, Request, TestWeb
+from webmill.wiring import crawl_backends, frontier_tools
 
 PATIENCE = 120.0
+POINTS = int(os.environ.get("WEBMILL_TEST_KILLS", "4")) * 2
 HOSTS, PAGES = 12, 160
 DELAY = 0.15
 
@@ -123,6 +136,124 @@ def test_backed_up_while_it_runs_a_crawl_is_finished_elsewhere(base: Path) -> No
         finish_elsewhere(base / "again", web, setup, target)
     both = {url for root in ("crawl", "again") for _, url, _ in captures(base / root)}
     assert both >= {url_of(number) for number in range(PAGES)}
+
+
+@pytest.mark.server("s3")
+def test_a_backup_may_lie_in_a_bucket(base: Path, s3_url: str) -> None:
+    target = bucket_of(s3_url, "frontier-backup")
+    root = filled(base / "crawl")
+    assert webmill("-q", "frontier", "backup", root, target).code == 0
+    second = webmill("-q", "frontier", "backup", root, target)
+    assert second.code == 1
+    assert "there is a backup already" in second.err
+    assert webmill("-q", "frontier", "restore", target, base / "again").code == 0
+    assert contents(base / "again") == contents(root)
+
+
+def test_nothing_is_restored_of_a_backup_that_is_damaged(base: Path) -> None:
+    root, target = filled(base / "crawl"), base / "backup"
+    assert webmill("-q", "frontier", "backup", root, target).code == 0
+    files = sorted(path for path in target.rglob("*") if path.is_file() and "lock" not in path.as_posix())
+    for path in files:
+        whole = path.read_bytes()
+        for damaged in (whole[:-1], whole + b"x", whole[:-1] + bytes([whole[-1] ^ 1])) if whole else (b"x",):
+            path.write_bytes(damaged)
+            ended = webmill("-q", "frontier", "restore", target, base / "again")
+            if path.name == "manifest.json" and path.parent == target and ended.code == 0:  # a blank at its end
+                shutil.rmtree(base / "again")
+                continue
+            assert ended.code == 1, path
+            assert not (base / "again" / "frontier").exists()
+        path.unlink()
+        assert webmill("-q", "frontier", "restore", target, base / "again").code == 1
+        path.write_bytes(whole)
+    assert webmill("-q", "frontier", "restore", target, base / "again").code == 0
+    assert contents(base / "again") == contents(root)
+
+
+def test_a_folder_that_has_a_frontier_is_left_as_it_is(base: Path) -> None:
+    root, target = filled(base / "crawl"), base / "backup"
+    assert webmill("-q", "frontier", "backup", root, target).code == 0
+    ended = webmill("-q", "frontier", "restore", target, root)
+    assert ended.code == 1
+    assert "has a frontier already" in ended.err
+    assert webmill("-q", "frontier", "restore", base / "nothing", base / "again").code == 1
+
+
+def test_a_restored_crawl_is_called_what_it_was(base: Path) -> None:
+    root, target = filled(base / "crawl"), base / "backup"
+    assert webmill("-q", "frontier", "backup", root, target).code == 0
+    assert webmill("-q", "frontier", "restore", target, base / "again").code == 0
+    ended = webmill("-q", "crawl", base / "again", "--contact", "me@example.org", "--max-time", "1ms")
+    assert ended.code == 0, ended.err
+    assert read_status(base / "again" / "frontier").name == "crawl"
+
+
+@needs_killer
+def test_killed_at_any_call_a_backup_or_restore_leaves_nothing_half(base: Path) -> None:
+    root = filled(base / "crawl")
+    expected = contents(root)
+    with Stage("webmill.cli.main", under=base) as stage:
+        done = stage.warm_up("-q", "frontier", "backup", root, base / "backup")
+        assert done.code == 0, done.output
+        for at in points(len(done.calls)):
+            target = base / f"backup-{at}"
+            assert stage.run("-q", "frontier", "backup", root, target, at=at).killed
+            if not (target / "manifest.json").exists():
+                assert stage.run("-q", "frontier", "backup", root, target).code == 0
+        shutil.rmtree(base / "backup")
+        (base / f"backup-{at}").rename(base / "backup")  # the manifest of this one was there when it was killed
+        whole = stage.run("-q", "frontier", "restore", base / "backup", base / "again")
+        assert whole.code == 0, whole.output
+        assert contents(base / "again") == expected
+        for at in points(len(whole.calls)):
+            again = base / f"again-{at}"
+            assert stage.run("-q", "frontier", "restore", base / "backup", again, at=at).killed
+            if not (again / "frontier").exists():
+                assert stage.run("-q", "frontier", "restore", base / "backup", again).code == 0
+            assert contents(again) == expected
+            assert not list(again.glob(".webmill-draft*"))
+
+
+def points(calls: int) -> list[int]:
+    """Some of them, the last ones among them: that is where it begins to count."""
+    return sorted({*range(1, calls, max(1, calls // POINTS)), *range(calls - 3, calls)})
+
+
+def filled(root: Path) -> Path:
+    """Two shards with something in each place, and a letter on its way."""
+    place = place_of(root, crawl_backends(), frontier_tools(), name=root.name)
+    atomic.make_folder(place.folder)
+    settle_layout(place.options, 2)
+    atomic.write_bytes(place.options.seeds, b"http://www.d0.test/\n")
+    links = [Link(f"http://www.d{number % 20}.test/{number}", depth=number % 3) for number in range(100)]
+    giving.add(place, links)
+    giving.exclude(place, ["d7.test"])
+    with place.frontiers() as shards:
+        for frontier in shards:
+            for turn in frontier.claim(5, urls=2, now=4e9, lease=9.0, hold=0.0):
+                done = Done(Visit(url=turn.items[0].url, time=4e9, status=200))
+                frontier.commit(Step(settled=[Settled(turn.token, [done], next=4e9)]), now=4e9)
+    with place.box(1) as box:
+        post(box, [Link("http://www.mail.test/")])
+    return root
+
+
+def contents(root: Path) -> dict[str, object]:
+    place = place_of(root, crawl_backends(), frontier_tools(), name=root.name)
+    with frontiers(root) as shards:
+        return {
+            "waiting": sorted(link.url for one in shards for link in one.waiting()),
+            "visited": sorted(visit.url for one in shards for visit in one.visits()),
+            "excluded": sorted(name for one in shards for name in one.excluded()),
+            "letters": [list(place.tools.letters(place.options.box(shard))) for shard in range(2)],
+            "seeds": place.options.seeds.read_bytes(),
+        }
+
+
+def bucket_of(s3_url: str, name: str) -> str:
+    parts = urlsplit(s3_url)
+    return parts._replace(path=f"{parts.path.rstrip('/')}/{name}-{uuid.uuid4().hex[:8]}").geturl()
 
 
 @pytest.mark.soak

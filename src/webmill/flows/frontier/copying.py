@@ -124,7 +124,7 @@ def wait_for_copies(place: Place, folder: Path, holding: Holding) -> None:
 
 
 def is_running(place: Place) -> bool:
-    with place.alone_if_possible(doing="looking") as is_alone:
+    with place.alone_if_possible(doing="looking", patience=0.0) as is_alone:
         return not is_alone
 
 

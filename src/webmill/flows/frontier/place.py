@@ -19,7 +19,7 @@ from webmill.flows.frontier.tools import Tools
 from webmill.infra.clock import Anchor, SteadyClock
 from webmill.infra.lock import exclusive
 
-PATIENCE = 1.0  # for one who only looks whether a crawl runs
+PATIENCE = 0.3  # for one who only looks whether a crawl runs
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -44,11 +44,11 @@ class Place(msgspec.Struct, frozen=True):
             raise Misconfigured(f"{path}: {error}: put the file back as it was") from error
 
     @contextmanager
-    def alone_if_possible(self, *, doing: str) -> Iterator[bool]:
+    def alone_if_possible(self, *, doing: str, patience: float = PATIENCE) -> Iterator[bool]:
         """Holds the crawl's lock; False when a crawl runs, which has it."""
         with ExitStack() as held:
             try:
-                held.enter_context(exclusive(self.folder, "crawl", doing=doing, patience=PATIENCE))
+                held.enter_context(exclusive(self.folder, "crawl", doing=doing, patience=patience))
             except Conflict:
                 yield False
             else:
