@@ -34,6 +34,7 @@ from webmill.infra.clock import SteadyClock
 HALF = frozenset({"truncated", "corrupt", "decode_limit", "bad_chunk"})  # flaws of a payload that is not whole
 GONE = frozenset({404, 410})
 UNCHANGED = 304
+ROBOTS_AGAIN = 600.0  # seconds after which one that cannot be had is asked for again, at the latest
 
 
 class Got(Struct, frozen=True):
@@ -68,7 +69,7 @@ class Web:
             max_crawl_delay=manners.max_crawl_delay,
             window=limits.deadline + 20.0,  # until an answer is there nobody else on this machine may ask
         )
-        policy = Policy(agent=AGENT, max_delay=manners.max_crawl_delay)
+        policy = Policy(agent=AGENT, max_delay=manners.max_crawl_delay, longest_retry=ROBOTS_AGAIN)
         # Of a frontier it asks for nothing but robots.txt files, which the cache has.
         keeper = RobotsKeeper(cast("Frontier", cache), policy, clock=clock)
         self._asker = Asker(fetcher, told, booker, clock=clock)
@@ -130,9 +131,11 @@ class Web:
                     return late
         if learned.entry:
             await asyncio.to_thread(self._cache.keep_robots, learned.entry)
+            if learned.until is not None:  # it may ask for a longer delay than it was asked with
+                self._asker.hold(url, learned.until)
         if learned.verdict.state == "unreachable":
             why = f": {learned.failed.reason}" if learned.failed else ""
-            return Refusal(f"its robots.txt cannot be had{why}", is_retryable=True)
+            return Refusal(f"its robots.txt cannot be had{why}", is_retryable=True, wait=ROBOTS_AGAIN)
         if not learned.verdict.allows(path_of(url)):
             return Refusal("forbidden by robots.txt")
         return learned.verdict
