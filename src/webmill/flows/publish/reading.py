@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Mapping
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self
 from zoneinfo import ZoneInfo
 
 from webmill.crawl.fetch import Fetcher, Resolver, Vetting
@@ -34,7 +34,6 @@ from webmill.publish.nouns import Problem
 __all__ = ["BoardReader", "Known", "Limits", "Manners", "Notice", "Options", "Reading"]
 
 NOTHING: Mapping[str, Known] = {}
-T = TypeVar("T")
 
 
 class BoardReader:
@@ -70,22 +69,29 @@ class BoardReader:
         parts.callback(running.join)
         parts.callback(self._loop.call_soon_threadsafe, self._loop.stop)
         self._booker = GateBooker(gates, thread, clock=clock)
-        self._fetcher = self._run(make_fetcher(options))
+        self._fetcher = asyncio.run_coroutine_threadsafe(make_fetcher(options), self._loop).result()
         web = Web(self._fetcher, self._booker, cache, options, clock=clock)
         self._tools = Tools(web, parsers, cache, options, zone, clock)
-        self._readings: set[asyncio.Task[Reading]] = set()
-        self._is_closed = False
+        self._readings: set[asyncio.Task[object]] = set()
+        self._is_closed, self._door = False, threading.Lock()
 
     def read(self, board: Board, *, known: Mapping[str, Known] = NOTHING) -> Reading:
-        if self._is_closed:
-            return ended(board, "the reader is closed")
-        return self._run(self._read(board, known))
+        with self._door:  # whoever is in before it closes is told so
+            if self._is_closed:
+                return ended(board, "the reader is closed")
+            future = asyncio.run_coroutine_threadsafe(self._read(board, known), self._loop)
+        try:
+            return future.result()
+        except BaseException:  # Ctrl-C
+            future.cancel()
+            raise
 
     async def _read(self, board: Board, known: Mapping[str, Known]) -> Reading:
-        task = asyncio.ensure_future(BoardReading(board, known, self._tools).read())
+        task = asyncio.current_task()
+        assert task is not None
         self._readings.add(task)
         try:
-            return await task
+            return await BoardReading(board, known, self._tools).read()
         except asyncio.CancelledError:
             return ended(board, "the reader was closed")
         except Unavailable as error:  # our own files, not the web
@@ -95,10 +101,12 @@ class BoardReader:
 
     def close(self) -> None:
         """Readings under way end as failed."""
-        if not self._is_closed:
+        with self._door:
+            if self._is_closed:
+                return
             self._is_closed = True
-            self._run(self._end())
-            self._parts.close()
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
+        self._parts.close()
 
     async def _end(self) -> None:
         for task in self._readings:
@@ -108,16 +116,6 @@ class BoardReader:
         await self._booker.settle()
         await self._fetcher.close()
         await self._loop.shutdown_default_executor()
-
-    def _run(self, work: Coroutine[object, object, T]) -> T:
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result()
-        except CancelledError:
-            raise Unavailable("the reader was closed") from None
-        except BaseException:  # Ctrl-C in the caller
-            future.cancel()
-            raise
 
     def __enter__(self) -> Self:
         return self

@@ -54,7 +54,7 @@ class BoardReading:
         self._counts: Counter[str] = Counter()
         self._kept: list[str] = []
         self._bodiless: list[Row] = []
-        self._looks = msgspec.msgpack.encode((VERSION, board.selectors, board.cms, tools.options.zone))
+        self._looks = msgspec.msgpack.encode((VERSION, board.source, board.selectors, board.cms, tools.options.zone))
 
     async def read(self) -> Reading:
         listings, refusal = await self._listings()
