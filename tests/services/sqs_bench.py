@@ -66,6 +66,23 @@ def client_of(endpoint: str) -> Any:
     return boto3.session.Session().client("sqs", endpoint_url=endpoint, config=Config(proxies={}), **keys)
 
 
+def event_of(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The records of an event, as Lambda spells what it received."""
+    return [
+        {
+            "messageId": message["MessageId"],
+            "receiptHandle": message["ReceiptHandle"],
+            "body": message["Body"],
+            "attributes": message["Attributes"],
+            "messageAttributes": {
+                name: {"stringValue": value["StringValue"], "dataType": value["DataType"]}
+                for name, value in message.get("MessageAttributes", {}).items()
+            },
+        }
+        for message in messages
+    ]
+
+
 class Refuses:
     """A front that answers some calls itself: the first `times` of an operation."""
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.services.aws_front import Forward, Front, Request, fronting
-from tests.services.sqs_bench import Place, Refuses, client_of
+from tests.services.sqs_bench import Place, Refuses, client_of, event_of
 from webmill.config import Queue as QueueSettings
 from webmill.errors import BadInput, Conflict, Misconfigured, Unavailable
 from webmill.infra.queue.base import Message
@@ -307,23 +307,6 @@ def test_what_sqs_itself_gave_up_is_listed_with_a_reason_and_requeued(place: Pla
 
 
 # --- the records of a Lambda event ------------------------------------------------------------------------------------
-
-
-def event_of(messages: list[dict[str, object]]) -> list[dict[str, object]]:
-    """As Lambda spells what it received."""
-    return [
-        {
-            "messageId": message["MessageId"],
-            "receiptHandle": message["ReceiptHandle"],
-            "body": message["Body"],
-            "attributes": message["Attributes"],
-            "messageAttributes": {
-                name: {"stringValue": value["StringValue"], "dataType": value["DataType"]}
-                for name, value in message.get("MessageAttributes", {}).items()  # type: ignore[attr-defined]
-            },
-        }
-        for message in messages
-    ]
 
 
 def test_the_records_of_an_event_are_deliveries(place: Place) -> None:

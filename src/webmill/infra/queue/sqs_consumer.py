@@ -101,6 +101,8 @@ class SqsConsumer:
     def receive(self, *, timeout: float) -> SqsDelivery | None:
         deadline = time.monotonic() + timeout
         while (delivery := self._next()) is None:
+            if not self._prefetch:
+                return None
             left = deadline - time.monotonic()
             wait = min(self._longest_poll, max(0, int(left)))
             pause = self._fetch(wait, is_last=left <= 0)
@@ -157,8 +159,6 @@ class SqsConsumer:
 
     def _fetch(self, wait: int, *, is_last: bool) -> float:
         """Ask once; how long to wait before the next time."""
-        if not self._prefetch:
-            return GLANCE
         asked = self.office.clock()
         try:
             copies = self.office.work.receive(count=self._prefetch, wait=wait, lease=self.office.lease)

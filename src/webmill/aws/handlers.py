@@ -1,0 +1,155 @@
+"""The three functions of a publisher on Lambda, as deploy/aws/template.yaml calls them.
+
+    schedule ─▶ orchestrate ─▶ SQS ─▶ work ─▶ fragments in S3 ─▶ aggregate ◀─ every minute
+
+Boards of one host are one group of the queue, so that two environments never read one host at the same time: between
+requests to a host there is its delay, here by the gates in /tmp, and from one environment to the next by a pause.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, cast
+
+import msgspec
+
+from webmill.aws import settings as environment
+from webmill.aws.event import EventQueue
+from webmill.errors import BadInput, Conflict, NotFound
+from webmill.extract.board import complaint_about
+from webmill.flows.crawl.options import Reach
+from webmill.flows.publish.aggregator import aggregate as put_together
+from webmill.flows.publish.jobs import job_of
+from webmill.flows.publish.orchestrator import Planning
+from webmill.flows.publish.orchestrator import orchestrate as begin
+from webmill.flows.publish.reading import BoardReader, Limits, Manners
+from webmill.flows.publish.reading import Options as ReadingOptions
+from webmill.flows.publish.workers import Labour, Workers
+from webmill.formats.site_map import SiteMap, read_site_map
+from webmill.formats.urls import host_of
+from webmill.infra import log as logs
+from webmill.infra.queue.base import Message, Queue
+from webmill.infra.queue.sqs import SqsQueue
+from webmill.infra.storage.base import Storage
+from webmill.publish.fragments import open_runs
+from webmill.publish.snapshot import Options
+from webmill.wiring import open_versions, user_agent
+
+log = logging.getLogger(__name__)
+
+Event = Mapping[str, Any]
+Answer = dict[str, Any]
+LAST_SECONDS = 30.0  # of an invocation, to settle what is at hand
+
+
+class Context(Protocol):
+    """What Lambda tells of an invocation; we ask for nothing else."""
+
+    def get_remaining_time_in_millis(self) -> int: ...
+
+
+class Parts(NamedTuple):
+    """What an environment keeps between invocations."""
+
+    around: environment.Surroundings
+    storage: Storage
+    queue: SqsQueue
+
+
+@cache
+def parts() -> Parts:
+    logs.configure(verbosity=1, form="json")
+    around = environment.read(os.environ)
+    queue = SqsQueue(
+        around.queue.url, max_attempts=around.queue.attempts, lease=around.queue.lease, group_of=host_of_job
+    )
+    return Parts(around, open_versions(around.settings.storage), queue)
+
+
+def host_of_job(message: Message) -> str:
+    return host_of(job_of(message.body).board.url)
+
+
+def orchestrate(event: Event, context: Context) -> Answer:  # noqa: ARG001
+    """Begins a run. `{"force": true}` publishes also what a run that was left behind lost."""
+    around, storage, queue = parts()
+    found = site_map(around, storage)
+    for complaint in found.problems:
+        log.warning("the site map", extra={"path": complaint.path, "why": complaint.message})
+    planning = Planning(deadline=timedelta(seconds=around.settings.deadline), publish=publishing(around, found, event))
+    try:
+        plan = begin(storage, queue, found.boards, planning=planning)
+    except Conflict as error:
+        log.info("no run is begun", extra={"why": str(error)})
+        return {"run": None, "why": str(error)}
+    return {"run": plan.run, "jobs": len(plan.jobs), "left_out": sum(one.is_dropped for one in found.problems)}
+
+
+def work(event: Event, context: Context) -> Answer:
+    """Reads the boards of these messages. What is not settled is named, and comes again."""
+    around, storage, queue = parts()
+    records: Sequence[Event] = event["Records"]
+    handed = EventQueue(queue, records)
+    beat = min(15.0, around.queue.lease / 4)
+    labour = Labour(threads=len(records), attempts=around.queue.attempts, beat=beat)
+    time.sleep(around.settings.delay)  # another environment may have asked these hosts a moment ago
+    with BoardReader(reading(around, seconds=context.get_remaining_time_in_millis() / 1000)) as reader:
+        workers = Workers(storage, cast("Queue", handed), reader, labour)  # which only consume
+        results = workers.run(stop=threading.Event(), is_over=lambda: True)
+    log.info("boards were read", extra=dict(results))
+    return {"batchItemFailures": [{"itemIdentifier": id_} for id_ in handed.unsettled()]}
+
+
+def aggregate(event: Event, context: Context) -> Answer:  # noqa: ARG001
+    """Publishes the runs that are complete or late. `{"force": true}`: also what lost too much to be believed."""
+    around, storage, queue = parts()
+    ended: list[Any] = []
+    waiting: list[str] = []
+    runs = open_runs(storage)
+    options = publishing(around, site_map(around, storage), event) if runs else Options()
+    for run in runs:
+        try:
+            outcome = put_together(storage, queue, run, options=options)
+        except NotFound:
+            continue  # another invocation was first
+        except BadInput as error:
+            log.error("a run cannot be read", extra={"run": run, "why": str(error)})
+            continue
+        if outcome is None:
+            waiting.append(run)
+        else:
+            ended.append(msgspec.json.decode(msgspec.json.encode(outcome)))
+            log.info("a run has ended", extra={"run": run, "version": outcome.version, "refused": outcome.refused})
+    return {"ended": ended, "waiting": waiting}
+
+
+def site_map(around: environment.Surroundings, storage: Storage) -> SiteMap:
+    key = around.settings.site_map
+    return read_site_map(storage.read(key), source=key, complaint_about=complaint_about)
+
+
+def publishing(around: environment.Surroundings, found: SiteMap, event: Event) -> Options:
+    """Indexed by all that boards have in common; there are too many boards to be worth a file each."""
+    facets = {facet for board in found.boards for facet in board.facets} - {"board"}
+    return Options(facets=tuple(sorted(facets)), force=event.get("force") is True, most_lost=around.settings.most_lost)
+
+
+def reading(around: environment.Surroundings, *, seconds: float) -> ReadingOptions:
+    settings = around.settings
+    scratch = Path(settings.scratch)
+    scratch.mkdir(parents=True, exist_ok=True)
+    return ReadingOptions(
+        manners=Manners(user_agent=user_agent(around.contact), delay=settings.delay),
+        gates=scratch / "gates.sqlite",
+        cache=scratch / "cache.sqlite",
+        limits=Limits(pages=settings.pages, board_seconds=max(1.0, min(300.0, seconds - LAST_SECONDS))),
+        reach=Reach(allow_private=settings.allow_private),
+        zone=settings.zone,
+    )

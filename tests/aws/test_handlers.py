@@ -1,0 +1,236 @@
+"""The functions of Lambda on a server of S3 and SQS: cycles from site map to version, and what may go wrong."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from tests.aws.site import Site, serving
+from tests.services.sqs_bench import event_of
+from webmill.aws import handlers, settings
+from webmill.errors import Misconfigured
+
+pytestmark = [pytest.mark.server("aws"), pytest.mark.xdist_group("aws")]
+
+LONG = 60.0
+
+
+class Minutes:
+    """A context with this much time left."""
+
+    def get_remaining_time_in_millis(self) -> int:
+        return 300_000
+
+
+class Amazon:
+    """A bucket and the part of Lambda that moves messages between a queue and a function."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.name = f"t{secrets.token_hex(6)}"
+        options: dict[str, Any] = {"endpoint_url": endpoint, "config": Config(proxies={}), "region_name": "us-east-1"}
+        self.s3: Any = boto3.session.Session().client("s3", **options)
+        self.sqs: Any = boto3.session.Session().client("sqs", **options)
+        self.s3.create_bucket(Bucket=self.name)
+
+    def put(self, key: str, data: bytes) -> None:
+        self.s3.put_object(Bucket=self.name, Key=key, Body=data)
+
+    def get(self, key: str) -> Any:
+        return json.loads(self.s3.get_object(Bucket=self.name, Key=key)["Body"].read())
+
+    def keys(self, prefix: str = "") -> list[str]:
+        pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.name, Prefix=prefix)
+        return [one["Key"] for page in pages for one in page.get("Contents", [])]
+
+    def deliver(self) -> list[str]:
+        """Hand a batch to `work`, delete what it does not name; ids of what it does."""
+        url = self.sqs.get_queue_url(QueueName=f"{self.name}.fifo")["QueueUrl"]
+        wanted = {"MessageAttributeNames": ["All"], "MessageSystemAttributeNames": ["All"]}
+        answer = self.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, VisibilityTimeout=600, **wanted)
+        messages = answer.get("Messages", [])
+        if not messages:
+            return []
+        told = handlers.work({"Records": event_of(messages)}, Minutes())
+        kept = {failure["itemIdentifier"] for failure in told["batchItemFailures"]}
+        for message in messages:
+            if message["MessageId"] not in kept:
+                self.sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+        return sorted(kept)
+
+    def cycle(self) -> dict[str, Any]:
+        """One run, from the schedule to the version."""
+        assert handlers.orchestrate({}, Minutes())["run"]
+        deadline = time.monotonic() + LONG
+        while True:
+            self.deliver()
+            told = handlers.aggregate({}, Minutes())
+            if told["ended"]:
+                (outcome,) = told["ended"]
+                return dict(outcome)
+            assert time.monotonic() < deadline
+
+    def index(self) -> dict[str, Any]:
+        pointer = self.get("latest.json")
+        return dict(self.get(f"snapshots/{pointer['version']}/index/all.json"))
+
+    def close(self) -> None:
+        self.s3.close()
+        self.sqs.close()
+
+
+@pytest.fixture
+def amazon(aws_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Amazon]:
+    keys = {"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s", "AWS_REGION": "us-east-1"}
+    for name, value in keys.items():
+        monkeypatch.setenv(name, value)
+    amazon = Amazon(aws_url)
+    ours = {
+        "AWS_ENDPOINT_URL": aws_url,
+        "WEBMILL_QUEUE_URL": f"sqs://{amazon.name}.fifo?region=us-east-1",
+        "WEBMILL_QUEUE_ATTEMPTS": "2",
+        "WEBMILL_HTTP_CONTACT": "test@example.org",
+        "WEBMILL_AWS_STORAGE": f"s3://{amazon.name}?region=us-east-1",
+        "WEBMILL_AWS_DELAY": "0.01",
+        "WEBMILL_AWS_ALLOW_PRIVATE": "1",
+        "WEBMILL_AWS_SCRATCH": str(tmp_path),
+    }
+    for name, value in ours.items():
+        monkeypatch.setenv(name, value)
+    handlers.parts.cache_clear()
+    yield amazon
+    if handlers.parts.cache_info().currsize:
+        handlers.parts().queue.close()
+    handlers.parts.cache_clear()
+    amazon.close()
+
+
+@pytest.fixture
+def site(amazon: Amazon) -> Iterator[Site]:
+    with serving() as site:
+        site.boards = {f"{campus}-board": {at: f"{campus} {at}" for at in range(1, 6)} for campus in "abc"}
+        amazon.put("config/siteMap.json", site.site_map())
+        yield site
+
+
+def test_a_cycle_ends_in_a_version_that_readers_find(amazon: Amazon, site: Site) -> None:
+    outcome = amazon.cycle()
+    assert (outcome["planned"], outcome["missing"], outcome["failed"]) == (3, 0, [])
+    pointer = amazon.get("latest.json")
+    assert (pointer["version"], pointer["count"]) == (outcome["version"], 15)
+    titles = {item["metadata"]["title"] for item in amazon.index()["items"]}
+    assert titles == {f"{campus} {at}" for campus in "abc" for at in range(1, 6)}
+    assert f"snapshots/{pointer['version']}/index/campus/a.json" in amazon.keys("snapshots/")
+    assert len(amazon.keys("blobs/")) == 15
+    assert not amazon.keys("snapshots/_runs/")
+
+
+def test_what_did_not_change_is_not_written_and_a_broken_board_keeps_what_it_had(amazon: Amazon, site: Site) -> None:
+    amazon.cycle()
+    site.boards["a-board"][6] = "a new one"
+    site.broken.add("b-board")
+    outcome = amazon.cycle()
+    assert outcome["failed"] == ["b-board"]
+    assert (outcome["counts"]["added"], outcome["counts"]["removed"], outcome["counts"]["stale"]) == (1, 0, 5)
+    assert outcome["counts"]["blobs_written"] == 1
+    queue = handlers.parts().queue
+    (buried,) = queue.buried()
+    assert json.loads(buried.body)["board"]["source"] == "b-board"
+    assert (buried.attempts, "503" in buried.reason) == (2, True)
+
+
+def test_one_run_at_a_time(amazon: Amazon, site: Site) -> None:
+    assert handlers.orchestrate({}, Minutes())["jobs"] == 3
+    second = handlers.orchestrate({}, Minutes())
+    assert second["run"] is None
+    assert "under way" in second["why"]
+    assert handlers.aggregate({}, Minutes())["ended"] == []
+
+
+def test_jobs_of_one_host_are_one_group(amazon: Amazon, site: Site) -> None:
+    handlers.orchestrate({}, Minutes())
+    url = amazon.sqs.get_queue_url(QueueName=f"{amazon.name}.fifo")["QueueUrl"]
+    answer = amazon.sqs.receive_message(
+        QueueUrl=url, MaxNumberOfMessages=10, MessageSystemAttributeNames=["MessageGroupId"]
+    )
+    assert len({message["Attributes"]["MessageGroupId"] for message in answer["Messages"]}) == 1
+
+
+def test_a_message_that_is_no_job_is_buried_and_its_neighbours_are_worked(amazon: Amazon, site: Site) -> None:
+    handlers.orchestrate({}, Minutes())
+    url = amazon.sqs.get_queue_url(QueueName=f"{amazon.name}.fifo")["QueueUrl"]
+    amazon.sqs.send_message(QueueUrl=url, MessageBody="hello", MessageGroupId="g", MessageDeduplicationId="d")
+    deadline = time.monotonic() + LONG
+    while not (told := handlers.aggregate({}, Minutes()))["ended"]:
+        amazon.deliver()
+        assert time.monotonic() < deadline
+    assert told["ended"][0]["failed"] == []
+    assert [buried.body for buried in handlers.parts().queue.buried()] == [b"hello"]
+
+
+def test_a_message_that_came_before_its_time_is_left_alone(amazon: Amazon, site: Site) -> None:
+    """A board that could not be read goes back with a delay: Lambda gets it at once, and must not delete it."""
+    site.boards = {"a-board": {1: "a"}}
+    amazon.put("config/siteMap.json", site.site_map())
+    site.broken.add("a-board")
+    handlers.orchestrate({}, Minutes())
+    assert amazon.deliver() == []  # sent anew
+    (early,) = amazon.deliver()
+    assert early
+    assert handlers.parts().queue.stats().delayed == 1
+
+
+def test_a_drop_is_refused_unless_it_is_forced(amazon: Amazon, site: Site) -> None:
+    amazon.cycle()
+    site.boards = {"a-board": site.boards["a-board"]}
+    amazon.put("config/siteMap.json", site.site_map())
+    outcome = amazon.cycle()
+    assert (outcome["version"], bool(outcome["refused"])) == (None, True)
+    handlers.orchestrate({}, Minutes())
+    deadline = time.monotonic() + LONG
+    while not (told := handlers.aggregate({"force": True}, Minutes()))["ended"]:
+        amazon.deliver()
+        assert time.monotonic() < deadline
+    assert amazon.get("latest.json")["version"] == told["ended"][0]["version"]
+    assert amazon.get("latest.json")["count"] == 5
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"WEBMILL_AWS_STORAGE": ""}, "storage"),
+        ({"WEBMILL_AWS_DEADLINE": "soon"}, "deadline"),
+        ({"WEBMILL_AWS_TYPO": "1"}, "typo"),
+        ({"WEBMILL_QUEUE_URL": "amqp://x/"}, "WEBMILL_QUEUE_URL"),
+        ({"WEBMILL_HTTP_CONTACT": ""}, "WEBMILL_HTTP_CONTACT"),
+    ],
+)
+def test_an_environment_that_cannot_work_is_refused(wrong: dict[str, str], told: str) -> None:
+    right = {
+        "WEBMILL_QUEUE_URL": "sqs://a.fifo",
+        "WEBMILL_HTTP_CONTACT": "me@example.org",
+        "WEBMILL_AWS_STORAGE": "s3://b",
+    }
+    assert settings.read(right).settings.storage == "s3://b"
+    with pytest.raises(Misconfigured, match=told):
+        settings.read({**right, **wrong})
+
+
+def test_another_endpoint_is_for_both_unless_they_name_their_own() -> None:
+    around = settings.read(
+        {
+            "AWS_ENDPOINT_URL": "http://127.0.0.1:4566",
+            "WEBMILL_QUEUE_URL": "sqs://a.fifo?region=x",
+            "WEBMILL_HTTP_CONTACT": "me@example.org",
+            "WEBMILL_AWS_STORAGE": "s3://b?endpoint=http://other:1",
+        }
+    )
+    assert around.queue.url == "sqs://a.fifo?region=x&endpoint=http://127.0.0.1:4566"
+    assert around.settings.storage == "s3://b?endpoint=http://other:1"
