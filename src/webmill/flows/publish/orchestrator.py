@@ -50,12 +50,12 @@ def orchestrate(
     up. Killed anywhere, the next call does the same with this one.
     """
     planning = planning or Planning()
-    check_kind(storage, KIND, force=planning.publish.force)
     began = now()
     run = run_name(KIND, began)
     lasts = planning.turn_lasts or planning.deadline + MARGIN
     turn.take(storage, run, at=began, lasts=lasts, holder=planning.holder)
     try:
+        check_kind(storage, KIND, force=planning.publish.force)
         for left in open_runs(storage):
             settle_leftover(storage, queue, left, options=planning.publish, now=now)
         leases.take(storage, run, holder=planning.holder)
