@@ -33,7 +33,7 @@ import requests
 from tests.services.nginx import nginx_serving
 
 from benchmarks.frame import Contestant, race
-from webmill.cli.cc.batch import Beside
+from webmill.cli.cc.wanted import Beside
 from webmill.commoncrawl.selection import Selection
 from webmill.flows.dispatch.batcher import Options, Source, Surroundings, dispatch
 from webmill.flows.dispatch.metrics import ALL

@@ -46,7 +46,7 @@ def test_poison_is_listed_shown_queued_again_and_dropped(crawl: tuple[Path, list
     assert json.loads(receipt.read_bytes())["missing"] == [2]
 
     listed = cc("dead", "list", "--queue", url)
-    assert listed.stdout.startswith(f"{messages[1].id}\t1 attempts\t")
+    assert listed.stdout.startswith(f"{messages[1].id}\t1 attempt\t")
     assert "bad_batch" in listed.stdout
     assert "\x1b" not in listed.stdout
     assert json.loads(cc("dead", "list", "--queue", url, "--json").stdout)["bytes"] == len(b"poison\x1b[2J")
@@ -67,6 +67,7 @@ def test_poison_is_listed_shown_queued_again_and_dropped(crawl: tuple[Path, list
 def test_wrong_settings_are_told_before_any_work(crawl: tuple[Path, list[Page]], tmp_path: Path) -> None:
     root, _ = crawl
     out = tmp_path / "out"
+    SqliteQueue(tmp_path / "q.sqlite").close()
     flags = ("--queue", f"sqlite:{tmp_path}/q.sqlite", "--base-url", root, "--until-empty", "--no-metrics")
     assert cc("work", *flags, "--out", out, "--extractor", "none").returncode == 0
     changed = cc("work", *flags, "--out", out, "--extractor", "trafilatura")

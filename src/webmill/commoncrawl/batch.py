@@ -24,6 +24,7 @@ from webmill.formats.timestamps import is_timestamp
 QUEUE = "batches"  # what the queue is called at a broker, as in the reference
 
 _ID = re.compile(r"([0-9a-f]{12})-([0-9]{8,18})")
+ENTRY = b'{"surt_url": "%b", "timestamp": "%b", "metadata": %b}'
 # What stands in JSON as it is; keys of Common Crawl are nothing else.
 _PLAIN = bytes(byte for byte in range(0x21, 0x7F) if byte not in b'"\\')
 _NUMBER = re.compile(r"[0-9]{1,18}")
@@ -98,9 +99,14 @@ def encode_item(line: bytes) -> bytes:
 
 def splice(surt: bytes, timestamp: bytes, data: bytes) -> bytes:
     """An entry of parts that are known to be right."""
-    if surt.translate(None, _PLAIN):
+    if not are_plain([surt]):
         surt = quoted(surt.decode("utf-8", "replace")).encode()[1:-1]
-    return b'{"surt_url": "%b", "timestamp": "%b", "metadata": %b}' % (surt, timestamp, data)
+    return ENTRY % (surt, timestamp, data)
+
+
+def are_plain(surts: Iterable[bytes]) -> bool:
+    """Whether all of them stand in JSON as they are."""
+    return not b"".join(surts).translate(None, _PLAIN)
 
 
 def join_items(items: Iterable[bytes]) -> bytes:

@@ -2,25 +2,31 @@
 
 Millions of lines a minute go through `sift`, so each is cut and decoded once, and only as far as the filters look. What
 is kept leaves as an entry of a message, its JSON copied from the line. Only the first filter that says no is counted.
+
+Blocks of ordinary lines take the short way; a block with any other line is sifted line by line, which tells what is
+wrong with each. Both give the same wherever the short way gives anything.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
+from io import BytesIO
 from typing import Any, NamedTuple
 
 import msgspec
 import re2
 
-from webmill.commoncrawl.batch import splice
+from webmill.commoncrawl.batch import ENTRY, are_plain, splice
 from webmill.errors import BadInput
 from webmill.formats.cdx_query import KeyRange
 from webmill.formats.cdxj import MAX_LINE, parse
 from webmill.formats.patterns import compile_pattern
 from webmill.formats.surt import without_surrogates
+from webmill.formats.timestamps import is_timestamp
+from webmill.formats.zipnum import split_lines
 
 FILTERS = ("blank", "status", "language", "mime", "mime_detected", "charset", "date", "url", "sample")
 FIELDS = {"mime_detected": "mime-detected"}
@@ -92,13 +98,52 @@ def within(lines: list[bytes], ranges: Sequence[KeyRange]) -> list[bytes]:
 
 def sift(text: bytes, wanted: Selection) -> Sifted:
     """The lines of one block that are wanted."""
-    lines = within(text.removesuffix(b"\n").split(b"\n") if text else [], wanted.ranges)
     sieve = sieve_for(wanted)
-    memo, statuses, others = sieve.memo, sieve.statuses, sieve.others
     decode = sieve.decode if text.isascii() else sieve.decode_text
-    sifted = Sifted(len(lines), [], [], dict.fromkeys(FILTERS, 0), [])
-    filtered, keep = sifted.filtered, sifted.items.append
+    if wanted.ranges:
+        text = b"\n".join([*within(split_lines(text), wanted.ranges), b""])
+    return sift_ordinary(text, sieve, decode) or sift_each(split_lines(text), sieve, decode)
+
+
+def sift_ordinary(text: bytes, sieve: Sieve, decode: Decode) -> Sifted | None:
+    """All lines, if each is as nearly all are; None: one is not.
+
+    Nothing but what is kept lives longer than its line: what is sifted stays in the processor's cache.
+    """
+    memo, statuses, others = sieve.memo, sieve.statuses, sieve.others
+    sifted = Sifted(0, [], [], dict.fromkeys(FILTERS, 0), [])
+    filtered, keep, surts = sifted.filtered, sifted.items.append, list[bytes]()
     by_status = by_language = 0
+    try:
+        for line in BytesIO(text if text.endswith(b"\n") else text + b"\n" * bool(text)):
+            surt, timestamp, data = line.split(b" ", 2)
+            fields = decode(data)
+            if statuses and fields.status not in statuses:
+                by_status += 1
+            elif memo is not None and not memo[fields.languages]:
+                by_language += 1
+            elif others and (why := refusal(others, Parts(line[:-1], timestamp, fields))):
+                filtered[why] += 1
+            elif len(timestamp) != 14 or not timestamp.isdigit() or not surt or len(line) > MAX_LINE:
+                return None
+            else:
+                surts.append(surt)
+                keep(ENTRY % (surt, timestamp, data[:-1]))
+                if sieve.digests:
+                    sifted.digests.append(fields.digest)
+    except (ValueError, msgspec.DecodeError, RecursionError):
+        return None
+    if not are_plain(surts):
+        return None
+    filtered["status"], filtered["language"] = by_status, by_language
+    sifted.lines = len(surts) + sum(filtered.values())
+    return sifted
+
+
+def sift_each(lines: Sequence[bytes], sieve: Sieve, decode: Decode) -> Sifted:
+    """One after the other, each with all it may have: this decides what is right."""
+    sifted = Sifted(len(lines), [], [], dict.fromkeys(FILTERS, 0), [])
+    checks = [*sieve.checks()]
     for number, line in enumerate(lines):
         try:
             surt, timestamp, data = line.split(b" ", 2)
@@ -109,19 +154,14 @@ def sift(text: bytes, wanted: Selection) -> Sifted:
             if fields is None:
                 continue
             surt, timestamp, data = line.split(b" ", 2)
-        if statuses and fields.status not in statuses:
-            by_status += 1
-        elif memo is not None and not memo[fields.languages]:
-            by_language += 1
-        elif others and (why := refusal(others, Parts(line, timestamp, fields))):
-            filtered[why] += 1
-        elif len(timestamp) != 14 or not timestamp.isdigit() or not surt or len(line) > MAX_LINE:
+        if why := refusal(checks, Parts(line, timestamp, fields)):
+            sifted.filtered[why] += 1
+        elif len(line) > MAX_LINE or not surt or not is_timestamp(timestamp):
             reread(line, sieve, number, sifted)  # says what is wrong with it
         else:
-            keep(splice(surt, timestamp, data))
-            if wanted.digests:
+            sifted.items.append(splice(surt, timestamp, data))
+            if sieve.digests:
                 sifted.digests.append(fields.digest)
-    filtered["status"], filtered["language"] = by_status, by_language
     return sifted
 
 
@@ -135,6 +175,7 @@ class Parts(NamedTuple):
 
 
 Check = Callable[[Parts], bool]
+Decode = Callable[[bytes], Any]
 
 
 class Languages(dict[str, bool]):
@@ -153,11 +194,21 @@ class Languages(dict[str, bool]):
 
 class Sieve(NamedTuple):
     fields: type[msgspec.Struct]
-    decode: Callable[[bytes], Any]  # of ASCII: what is not looked at is skipped without a look at its encoding
-    decode_text: Callable[[bytes], Any]
+    decode: Decode  # of ASCII: what is not looked at is skipped without a look at its encoding
+    decode_text: Decode
     statuses: frozenset[str]
     memo: Languages | None
-    others: tuple[tuple[str, Check], ...]
+    others: tuple[tuple[str, Check], ...]  # beside these two
+    digests: bool
+
+    def checks(self) -> Iterator[tuple[str, Check]]:
+        """All of them, in the order in which they are counted."""
+        statuses, memo = self.statuses, self.memo
+        if statuses:
+            yield "status", lambda parts: parts.fields.status in statuses
+        if memo is not None:
+            yield "language", lambda parts: memo[parts.fields.languages]
+        yield from self.others
 
 
 @lru_cache(maxsize=16)
@@ -176,6 +227,7 @@ def sieve_for(wanted: Selection) -> Sieve:
         frozenset(wanted.statuses),
         Languages(wanted.languages, primary=wanted.primary) if wanted.languages else None,
         (*(_one_of(name, accepted) for name, accepted in values.items() if accepted), *_others(wanted)),
+        wanted.digests,
     )
 
 

@@ -51,11 +51,16 @@ def test_help_fits_80_columns(command: tuple[str, ...]) -> None:
         (("--crawl", "a", "--sample", "0"), "above 0"),
         (("--crawl", "a", "--from", "yesterday"), "not a date"),
         (("--crawl", "a", "--batch-size", "0"), "0 is too small"),
+        (("--crawl", "a/b"), "no name of a crawl"),
+        (("--crawl", "a", "--base-url", "gopher://x"), "use a path, http(s)"),
+        (("--crawl", "a", "--url-regex", "("), "not a regular expression of RE2"),
+        (("--crawl", "a", "--from", "2024", "--to", "2023"), "--from 2024 is later than --to 2023"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
-def test_wrong_use_is_a_sentence_and_code_2(arguments: tuple[str, ...], message: str, here: Path) -> None:
-    done = batch(*arguments)
+@pytest.mark.parametrize("command", ["batch", "run"])
+def test_wrong_use_is_a_sentence_and_code_2(command: str, arguments: tuple[str, ...], message: str, here: Path) -> None:
+    done = webmill("cc", command, *arguments, *(("--out", "out") if command == "run" else ()))
     assert (done.code, done.out) == (2, b"")
     assert message in done.err
     assert list(here.iterdir()) == []
@@ -64,21 +69,47 @@ def test_wrong_use_is_a_sentence_and_code_2(arguments: tuple[str, ...], message:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("batch", "--crawl", "none", "--base-url", "."), "`webmill cc crawls` lists the crawls"),
-        (("batch", "--crawl", "a/b", "--base-url", "."), "no name of a crawl"),
-        (("batch", "--cluster-idx", "x.idx", "--queue", "memory:"), "use sqlite:FILE or amqp"),
-        (("batch", "--cluster-idx", "x.idx", "--url-regex", "("), "not a regular expression of RE2"),
-        (("paths", "none", "--base-url", "."), "`webmill index` makes the lists"),
-        (("paths", "latest", "--base-url", "."), "there is no crawl here"),
-        (("crawls", "--base-url", "nowhere"), "check --base-url"),
+        (("batch", "--crawl", "a", "--queue", "memory:"), "use sqlite:FILE or amqp"),
+        (("work", "--out", "out", "--queue", "redis://x"), "use sqlite:FILE or amqp"),
+        (("work", "--out", "out", "--language", "english"), "three letters of ISO 639-3"),
+        (("work", "--out", "out", "--min-text", "5", "--extractor", "none"), "need text"),
+        (("work", "--out", "out", "--min-text", "5", "--max-text", "4"), "no page can be kept"),
+        (("run", "--crawl", "a", "--out", "out", "--detected-language", "english"), "three letters of ISO 639-3"),
+        (("run", "--crawl", "a", "--out", "s3://bucket/x"), "need --queue"),
+        (("dead", "list", "--queue", "memory:"), "use sqlite:FILE or amqp"),
         (("crawls", "--base-url", "gopher://x"), "use a path, http(s)"),
+        (("paths", "a/b"), "no name of a crawl"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
-def test_what_cannot_be_done_names_the_repair(arguments: tuple[str, ...], message: str) -> None:
+def test_a_wrong_value_is_wrong_use_in_every_command(arguments: tuple[str, ...], message: str, here: Path) -> None:
+    done = webmill("cc", *arguments)
+    assert (done.code, done.out) == (2, b"")
+    assert message in " ".join(done.err.split())
+    assert list(here.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("batch", "--crawl", "none", "--base-url", "."), "`webmill cc crawls` lists the crawls"),
+        (
+            ("work", "--out", "out", "--queue", "sqlite:none.sqlite", "--until-empty"),
+            "the one that `webmill cc batch` fills",
+        ),
+        (("seal", "out", "--queue", "sqlite:none.sqlite"), "is no output of `webmill cc`"),
+        (("dead", "list", "--queue", "sqlite:none.sqlite"), "the one that `webmill cc batch` fills"),
+        (("paths", "none", "--base-url", "."), "`webmill index` makes the lists"),
+        (("paths", "latest", "--base-url", "."), "there is no crawl here"),
+        (("crawls", "--base-url", "nowhere"), "check --base-url"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_what_cannot_be_done_names_the_repair(arguments: tuple[str, ...], message: str, here: Path) -> None:
     done = webmill("cc", *arguments)
     assert done.code == 1
     assert message in done.err
+    assert not (here / "none.sqlite").exists()
 
 
 def test_crawls_of_a_server_are_listed_newest_first() -> None:
@@ -134,6 +165,13 @@ def test_the_paths_of_a_crawl(here: Path, kind: str, name: str) -> None:
     (folder / f"{name}.paths.gz").write_bytes(gzip.compress(text))
     assert webmill("cc", "paths", "latest", "--base-url", ".", "--kind", kind).out == text
     assert len(webmill("cc", "paths", "NEWS", "--base-url", ".", "--kind", kind, "--limit", "2").lines) == 2
+
+
+def test_paths_move_no_cursor(here: Path) -> None:
+    key = here / "crawl-data" / "A" / "warc.paths.gz"
+    key.parent.mkdir(parents=True)
+    key.write_bytes(gzip.compress(b"a/\x1b[2J\rb.warc.gz\n\xc3\xa4/c.warc.gz\n"))
+    assert webmill("cc", "paths", "A", "--base-url", ".").out == b"a/\\x1b[2J\\x0db.warc.gz\n\xc3\xa4/c.warc.gz\n"
 
 
 def test_a_list_of_paths_that_was_cut_is_not_taken_as_whole(here: Path) -> None:

@@ -8,14 +8,25 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.flows.dispatch_samples import capture, captures
-from webmill.commoncrawl.selection import FILTERS, Selection, merged, sift, within
+from webmill.commoncrawl.selection import (
+    FILTERS,
+    Selection,
+    merged,
+    sieve_for,
+    sift,
+    sift_each,
+    sift_ordinary,
+    within,
+)
 from webmill.errors import BadInput
 from webmill.formats.cdx_query import KeyRange, key_range
+from webmill.formats.zipnum import split_lines
 
 LINES = captures(400)
 TEXT = b"".join(line + b"\n" for line in LINES)
@@ -184,3 +195,57 @@ def test_any_bytes_are_sifted(text: bytes) -> None:
 def test_a_line_cut_anywhere_is_bad_or_blank(at: int) -> None:
     sifted = sift(LINES[0][:at], Selection())
     assert len(sifted.items) == (at == len(LINES[0]))
+
+
+# --- the short way and the long way -----------------------------------------------------------------------------------
+
+SPOILS = [
+    b" ",
+    b"{",
+    b"}",
+    b'"',
+    b"\\",
+    b"\\u0065",
+    b",",
+    b":",
+    b"[",
+    b"]",
+    b"\n",
+    b"\r",
+    b"\t",
+    b"\x00",
+    b"\xff",
+    b"\xc3\xa4",
+]
+SPOILS += [b"", b"eng", b'"status": "200", ', b'"languages": "eng"', b"200", b"{}", b"1" * 14, b'"status": 200, ']
+
+
+@st.composite
+def spoiled_lines(draw: st.DrawFn) -> bytes:
+    """A line, or one with pieces put in or taken away anywhere."""
+    line = draw(st.sampled_from(LINES[:60]))
+    for _ in range(draw(st.integers(0, 2))):
+        at = draw(st.integers(0, len(line)))
+        line = line[:at] + draw(st.sampled_from(SPOILS)) + line[at + draw(st.integers(0, 20)) :]
+    return line
+
+
+@settings(deadline=None, max_examples=400)
+@given(
+    st.lists(spoiled_lines(), max_size=5), st.sampled_from(sorted(CASES)), st.booleans(), st.sampled_from([b"", b"\n"])
+)
+def test_the_short_way_gives_what_the_long_way_gives(lines: list[bytes], case: str, digests: bool, end: bytes) -> None:
+    wanted = msgspec.structs.replace(CASES[case][0], ranges=(), digests=digests)
+    text, sieve = b"\n".join(lines) + end * bool(lines), sieve_for(wanted)
+    decode = sieve.decode if text.isascii() else sieve.decode_text
+    expected = sift_each(split_lines(text), sieve, decode)
+    assert sift_ordinary(text, sieve, decode) in (None, expected)
+    assert sift(text, wanted) == expected
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_ordinary_lines_take_the_short_way(case: str) -> None:
+    sieve = sieve_for(CASES[case][0])
+    found = sift_ordinary(TEXT, sieve, sieve.decode)
+    assert found
+    assert found == sift_each(LINES, sieve, sieve.decode)

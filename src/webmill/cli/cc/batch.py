@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
-from webmill.cli.cc.filters import filter_options, selection_of
-from webmill.cli.cc.source import base_of, base_url_option, open_base, resolve
+from webmill.cli.cc.queues import opened_queue, queue_option, with_queue
+from webmill.cli.cc.wanted import Wanted, opened_executor, wanted_options
 from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.counts import AT_LEAST_ONE
-from webmill.commoncrawl.batch import QUEUE
-from webmill.commoncrawl.catalog import cluster_key
 from webmill.commoncrawl.selection import Selection
-from webmill.config import Queue as QueueSettings
 from webmill.config import Settings
 from webmill.errors import Misconfigured, NotFound, Unavailable
-from webmill.flows.dispatch.batcher import BATCH_SIZE, MAX_QUEUED, Options, Report, Source, Surroundings, dispatch
+from webmill.flows.dispatch.batcher import MAX_QUEUED, Options, Report, Source, Surroundings, dispatch
 from webmill.flows.dispatch.metrics import ALL, PORT
-from webmill.index.shards import Shards
 from webmill.infra.metrics import Metrics
-from webmill.infra.storage.base import Readable
-from webmill.wiring import locate_crawl_file, open_executor, open_queue, scheme_of
+from webmill.wiring import scheme_of
 
 AGAIN = "what was published is kept; run the same command again to go on"
 
@@ -47,19 +41,13 @@ is published twice; RabbitMQ may get the last 256 batches again, under the same 
 
 Exit code 3: done, but lines or blocks of the index were damaged; the message says where they are listed."""
 )
-@click.option("--crawl", metavar="NAME", help="Whose index to read: CC-MAIN-2024-30, latest.")
-@click.option("--cluster-idx", metavar="FILE|URL", help="Or: the summary of any ZipNum index, its blocks beside it.")
-@base_url_option
-@filter_options
-@click.option("--dedup", type=click.Choice(["digest"]), help="Of captures with the same content only the first.")
-@click.option("--limit", type=AT_LEAST_ONE, help="Captures at most  [default: all]")
-@click.option("--queue", metavar="URL", help="sqlite:FILE or amqp://…  [default: as the settings say, queue.sqlite]")
-@click.option("--batch-size", type=AT_LEAST_ONE, default=BATCH_SIZE, show_default=True, help="Captures in a message.")
+@wanted_options
+@queue_option
 @click.option(
     "--max-queued", type=AT_LEAST_ONE, default=MAX_QUEUED, show_default=True, help="Wait for workers above it."
 )
 @click.option("--concurrency", type=AT_LEAST_ONE, default=4, show_default=True, help="Requests at once.")
-@click.option("--jobs", type=AT_LEAST_ONE, help="Processes that look through blocks  [default: one per core]")
+@click.option("--jobs", type=AT_LEAST_ONE, help="Processes that look through blocks  [default: this one]")
 @click.option(
     "--state",
     type=click.Path(path_type=Path, file_okay=False),
@@ -76,13 +64,7 @@ def batch(
     context: Context,
     /,
     *,
-    crawl: str | None,
-    cluster_idx: str | None,
-    base_url: str | None,
-    dedup: str | None,
-    limit: int | None,
     queue: str | None,
-    batch_size: int,
     max_queued: int,
     concurrency: int,
     jobs: int | None,
@@ -91,38 +73,30 @@ def batch(
     metrics_port: int,
     no_metrics: bool,
     as_json: bool,
-    **filters: Any,
+    **flags: Any,
 ) -> None:
     """Choose captures from the index of a crawl and put them into a queue, in batches.
 
     Without filters that is every capture. Several values of one flag: one must hold. All flags: each must hold.
     """
-    if bool(crawl) == bool(cluster_idx):
-        raise click.UsageError("give either --crawl NAME or --cluster-idx FILE|URL")
-    wanted = selection_of(**filters)
-    settings = context.settings()
+    wanted = Wanted.from_flags(flags)
+    settings = with_queue(context.settings(), queue)
     if jobs:
         settings = msgspec.structs.replace(settings, executor=msgspec.structs.replace(settings.executor, jobs=jobs))
-    queue_settings = msgspec.structs.replace(settings.queue, url=queue or settings.queue.url)
-    options = Options(
-        batch_size=batch_size, dedup=bool(dedup), limit=limit, max_queued=max_queued, concurrency=concurrency
-    )
-    source = source_of(crawl, cluster_idx, base_url, settings)
+    source = wanted.source(settings)
     with ExitStack() as stack:
         metrics = Metrics(ALL)
         if not no_metrics:
             stack.enter_context(served(metrics, port=metrics_port))
         progress = stack.enter_context(context.progress("blocks", unit="blocks"))
+        around = Surroundings(metrics, total=lambda total: setattr(progress, "total", total), advance=progress.advance)
         report = run(
             source,
-            wanted,
-            queue_settings,
+            wanted.selection,
             settings,
-            root=state or state_beside(queue_settings.url),
-            options=options,
-            around=Surroundings(
-                metrics, total=lambda total: setattr(progress, "total", total), advance=progress.advance
-            ),
+            root=state or state_beside(settings.queue.url),
+            options=wanted.options(max_queued=max_queued, concurrency=concurrency),
+            around=around,
             restart=restart,
         )
     tell(report, as_json=as_json)
@@ -131,7 +105,6 @@ def batch(
 def run(
     source: Source,
     wanted: Selection,
-    queue_settings: QueueSettings,
     settings: Settings,
     *,
     root: Path,
@@ -139,13 +112,8 @@ def run(
     around: Surroundings,
     restart: bool,
 ) -> Report:
-    if scheme_of(queue_settings.url)[0] == "memory":
-        raise Misconfigured("a queue in memory ends with this command: use sqlite:FILE or amqp://…")
     try:
-        with (
-            closing(open_queue(queue_settings, name=QUEUE, folder=Path())) as queue,
-            closing(open_executor(settings.executor)) as executor,
-        ):
+        with opened_queue(settings) as queue, opened_executor(settings) as executor:
             return dispatch(
                 source, wanted, queue, root=root, executor=executor, options=options, around=around, restart=restart
             )
@@ -153,37 +121,6 @@ def run(
         raise NotFound(f"{error}: no such index; `webmill cc crawls` lists the crawls") from error
     except Unavailable as error:
         raise Unavailable(f"{error}: {AGAIN}") from error
-
-
-class Beside:
-    """Blocks in the folder of the summary and nowhere else: no question for a list of other places."""
-
-    def __init__(self, storage: Readable, summary: str) -> None:
-        self._storage = storage
-        self._folder = posixpath.dirname(summary)
-
-    def read(self, name: str, *, start: int, length: int) -> bytes:
-        return self._storage.read(posixpath.join(self._folder, name), start=start, length=length)
-
-
-def source_of(crawl: str | None, cluster_idx: str | None, base_url: str | None, settings: Settings) -> Source:
-    if cluster_idx:
-        if scheme_of(cluster_idx)[0] == "file" and Path(scheme_of(cluster_idx)[1]).is_dir():
-            cluster_idx = str(Path(scheme_of(cluster_idx)[1]) / "cluster.idx")
-        storage, key = locate_crawl_file(cluster_idx, http=settings.http, commoncrawl=settings.commoncrawl)
-        # A list of other places is for archives on disks; Common Crawl has none, and may answer 403 when asked for it.
-        is_web = scheme_of(cluster_idx)[0] in ("http", "https")
-        shards = Beside(storage, key) if is_web else Shards(storage, key, elsewhere={})
-        return Source(absolute(cluster_idx), storage, key, shards)
-    base = base_of(settings, base_url)
-    key = cluster_key(resolve(crawl or "", base, settings))
-    storage = open_base(base, settings)
-    return Source(f"{absolute(base)}/{key}", storage, key, Beside(storage, key))
-
-
-def absolute(place: str) -> str:
-    scheme, rest = scheme_of(place)
-    return str(Path(rest).resolve()) if scheme == "file" else place
 
 
 def state_beside(queue_url: str) -> Path:

@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import TypeVar
 
 import click
 import msgspec
 
-from webmill.cli.cc.workers import opened_queue
+from webmill.cli.cc.queues import opened_queue, queue_option, require_queue, with_queue
+from webmill.cli.cc.words import counted, printable
 from webmill.cli.context import Context, note, pass_context
 from webmill.errors import NotFound
 from webmill.infra.queue.base import Buried, Queue
-from webmill.wiring import scheme_of
-
-F = TypeVar("F", bound=Callable[..., object])
-
-
-def queue_option(command: F) -> F:
-    return click.option("--queue", metavar="URL", help="sqlite:FILE or amqp://…  [default: as the settings say]")(
-        command
-    )
 
 
 @contextmanager
 def queue_at(context: Context, url: str | None) -> Iterator[Queue]:
-    settings = context.settings()
-    chosen = msgspec.structs.replace(settings.queue, url=url or settings.queue.url)
-    scheme, file = scheme_of(chosen.url)
-    if scheme == "sqlite" and not Path(file).exists():
-        raise NotFound(f"no queue {file}: name the one that the batcher and the workers have")
-    with opened_queue(msgspec.structs.replace(settings, queue=chosen)) as queue:
+    settings = with_queue(context.settings(), url)
+    require_queue(settings)
+    with opened_queue(settings) as queue:
         yield queue
 
 
@@ -112,14 +99,11 @@ def check(ids: tuple[str, ...], *, everything: bool) -> None:
 def as_line(letter: Buried) -> str:
     when = datetime.fromtimestamp(letter.when, UTC).strftime("%Y-%m-%d %H:%M:%S")
     reason = printable(letter.reason)[:300]
-    return f"{printable(letter.id)}\t{letter.attempts} attempts\t{len(letter.body):,} bytes\t{when}\t{reason}"
+    return (
+        f"{printable(letter.id)}\t{counted(letter.attempts, 'attempt')}\t{len(letter.body):,} bytes\t{when}\t{reason}"
+    )
 
 
 def as_object(letter: Buried) -> bytes:
     known = {name: getattr(letter, name) for name in ("id", "reason", "attempts", "first_error", "last_error", "when")}
     return msgspec.json.encode(known | {"bytes": len(letter.body)})
-
-
-def printable(text: str) -> str:
-    """What a stranger's message says moves no cursor and makes no line."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from webmill.commoncrawl.selection import Selection, merged
+from webmill.commoncrawl.selection import Selection, merged, sieve_for
 from webmill.errors import BadInput
 from webmill.formats.cdx_query import KeyRange, key_range, read_pattern
 from webmill.formats.timestamps import earliest, latest
@@ -29,11 +29,22 @@ class Share(click.ParamType[float]):
         return share
 
 
+def checked_languages(_context: click.Context, _option: click.Parameter, languages: tuple[str, ...]) -> tuple[str, ...]:
+    for language in languages:
+        if not re.fullmatch("[a-z]{3}", language):
+            raise click.BadParameter(f"{language!r}: use three letters of ISO 639-3, such as eng")
+    return tuple(sorted({*languages}))
+
+
+def language_option(*names: str, help_: str) -> Callable[[F], F]:
+    return click.option(*names, multiple=True, metavar="CODE", callback=checked_languages, help=help_)
+
+
 _OPTIONS = (
     click.option("--url", "urls", multiple=True, metavar="PATTERN", help="A URL, URL*, or *.HOST. Repeatable."),
     click.option("--domain", "domains", multiple=True, metavar="HOST", help="A host and all below it. Repeatable."),
     click.option("--prefix", "prefixes", multiple=True, metavar="URL", help="URLs that begin so. Repeatable."),
-    click.option("--language", "languages", multiple=True, metavar="CODE", help="ISO 639-3: eng, fra. Repeatable."),
+    language_option("--language", "languages", help_="ISO 639-3: eng, fra. Repeatable."),
     click.option("--primary-language", "primary", is_flag=True, help="Only a page's first language counts."),
     click.option("--status", "statuses", multiple=True, metavar="CODE", help="HTTP status: 200. Repeatable."),
     click.option("--mime", "mimes", multiple=True, metavar="TYPE", help="What the server said it is. Repeatable."),
@@ -60,16 +71,10 @@ def selection_of(
     prefixes: Iterable[str],
     start: str | None,
     end: str | None,
-    languages: tuple[str, ...],
     statuses: tuple[str, ...],
     **others: Any,
 ) -> Selection:
     """A flag that means nothing is refused here, with what would be right."""
-    for language in languages:
-        if not re.fullmatch("[a-z]{3}", language):
-            raise click.BadParameter(
-                f"{language!r}: use three letters of ISO 639-3, such as eng", param_hint="--language"
-            )
     for status in statuses:
         if not re.fullmatch("[0-9]{3}", status):
             raise click.BadParameter(f"{status!r}: use three digits, such as 200", param_hint="--status")
@@ -77,16 +82,19 @@ def selection_of(
         name: tuple(sorted({*value})) if isinstance(value, tuple) else value for name, value in others.items()
     }
     try:
-        return Selection(
+        selection = Selection(
             ranges=merged(ranges_of(urls, domains, prefixes)),
             start=earliest(start) if start else "",
             end=latest(end) if end else "",
-            languages=tuple(sorted({*languages})),
             statuses=tuple(sorted({*statuses})),
             **values,
         )
+        sieve_for(selection)  # reads the regular expression
     except BadInput as error:
         raise click.UsageError(str(error)) from error
+    if start and end and selection.start > selection.end:
+        raise click.UsageError(f"--from {start} is later than --to {end}: nothing can be wanted")
+    return selection
 
 
 def ranges_of(urls: Iterable[str], domains: Iterable[str], prefixes: Iterable[str]) -> Iterator[KeyRange]:

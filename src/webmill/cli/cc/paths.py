@@ -7,7 +7,8 @@ from typing import get_args
 
 import click
 
-from webmill.cli.cc.source import base_of, base_url_option, open_base, resolve
+from webmill.cli.cc.source import base_of, base_url_option, checked_crawl, open_base, resolve
+from webmill.cli.cc.words import escaped
 from webmill.cli.context import Context, pass_context
 from webmill.commoncrawl.catalog import Kind, paths_key
 from webmill.errors import NotFound
@@ -34,6 +35,7 @@ Examples:
 @pass_context
 def paths(context: Context, /, *, crawl: str, kind: Kind, base_url: str | None, limit: int | None) -> None:
     """List the files of CRAWL, below the base URL; `latest` is the newest crawl."""
+    checked_crawl(crawl)
     settings = context.settings()
     base = base_of(settings, base_url)
     key = paths_key(resolve(crawl, base, settings), kind)
@@ -46,4 +48,4 @@ def paths(context: Context, /, *, crawl: str, kind: Kind, base_url: str | None, 
         ) from error
     with stream:
         for line in islice(read_lines(stream, name=key), limit):
-            click.echo(line, nl=False)
+            click.echo(escaped(line.removesuffix(b"\n")))

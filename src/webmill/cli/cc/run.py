@@ -5,42 +5,43 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
-from webmill.cli.cc.batch import AGAIN, served, source_of, state_beside
-from webmill.cli.cc.filters import filter_options, selection_of
-from webmill.cli.cc.source import base_of, base_url_option
+from webmill.cli.cc.batch import AGAIN, served, state_beside
+from webmill.cli.cc.filters import language_option
+from webmill.cli.cc.queues import opened_queue, with_queue
+from webmill.cli.cc.source import base_of
+from webmill.cli.cc.wanted import Wanted, opened_executor, wanted_options
+from webmill.cli.cc.words import counted
 from webmill.cli.cc.workers import (
     Choice,
     ask_for_contact,
     details,
     fetching,
     open_output,
-    opened_queue,
     options_of,
     stopping,
     worker_options,
 )
 from webmill.cli.context import Context, finish, note, pass_context
-from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.main import INTERRUPTED
 from webmill.commoncrawl.selection import Selection
 from webmill.config import Settings
-from webmill.errors import Misconfigured, Unavailable
+from webmill.errors import Unavailable
 from webmill.flows.dispatch import metrics as dispatch_metrics
-from webmill.flows.dispatch.batcher import BATCH_SIZE, Options, Report, Source, Surroundings, dispatch
+from webmill.flows.dispatch.batcher import Options, Report, Source, Surroundings, dispatch
 from webmill.flows.extract import metrics as extract_metrics
 from webmill.flows.extract.output import PRIVATE, Output
 from webmill.flows.extract.run import Dispatch, Summary, run_all
 from webmill.flows.extract.workers import Workers
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Queue
-from webmill.wiring import open_executor, scheme_of
+from webmill.wiring import scheme_of
 
 
 @click.command(
@@ -54,48 +55,25 @@ Stopped or killed at any moment, the same command goes on. Other workers may
 join: `webmill cc work` with the same --queue and --out.
 Exit code 3: done, but batches were buried or parts of the index are damaged."""
 )
-@click.option("--crawl", metavar="NAME", help="Whose index to read: CC-MAIN-2024-30, latest.")
-@click.option("--cluster-idx", metavar="FILE|URL", help="Or: the summary of any ZipNum index, its blocks beside it.")
-@base_url_option
-@filter_options
-@click.option("--dedup", type=click.Choice(["digest"]), help="Of captures with the same content only the first.")
-@click.option("--limit", type=AT_LEAST_ONE, help="Captures at most  [default: all]")
-@click.option("--batch-size", type=AT_LEAST_ONE, default=BATCH_SIZE, show_default=True, help="Captures in a batch.")
+@wanted_options
 @worker_options
-@click.option(
-    "--detected-language", "detected", multiple=True, metavar="CODE", help="Keep pages found to be in it. Repeatable."
-)
+@language_option("--detected-language", "detected", help_="Keep pages found to be in it. Repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON on stdout.")
 @pass_context
-def run(
-    context: Context,
-    /,
-    *,
-    crawl: str | None,
-    cluster_idx: str | None,
-    base_url: str | None,
-    dedup: str | None,
-    limit: int | None,
-    batch_size: int,
-    detected: tuple[str, ...],
-    as_json: bool,
-    **flags: Any,
-) -> None:
+def run(context: Context, /, *, detected: tuple[str, ...], as_json: bool, **flags: Any) -> None:
     """Choose captures from the index of a crawl, fetch them, extract their text, and keep it: all in one.
 
     It ends when every capture is in a file.
     """
-    if bool(crawl) == bool(cluster_idx):
-        raise click.UsageError("give either --crawl NAME or --cluster-idx FILE|URL")
     mine = {name: flags.pop(name) for name in Choice.__struct_fields__ if name != "languages"}
     choice = Choice(**mine, languages=detected)
-    wanted = selection_of(**flags)
+    wanted = Wanted.from_flags(flags)
     shape = choice.shape()
-    settings = with_queue(choice.over(context.settings()), choice)
-    base = base_of(settings, base_url)
+    settings = with_own_queue(choice.over(context.settings()), choice)
+    base = base_of(settings, wanted.base_url)
     ask_for_contact(base, settings)
-    source = source_of(crawl, cluster_idx, base_url, settings)
-    options = Options(batch_size=batch_size, dedup=bool(dedup), limit=limit, concurrency=choice.concurrency)
+    source = wanted.source(settings)
+    options = wanted.options(concurrency=choice.concurrency)
     with ExitStack() as stack:
         stop = stack.enter_context(stopping())
         output = open_output(choice.out, shape)
@@ -112,7 +90,9 @@ def run(
 
         def batch(check: Callable[[], None]) -> Report:
             around = surroundings(batcher_metrics, check, stop)
-            report = dispatched(source, wanted, queue, settings, options, around, root=root_of(settings, output))
+            report = dispatched(
+                source, wanted.selection, queue, settings, options, around, root=root_of(settings, output)
+            )
             progress.total = report.counts.accepted
             return report
 
@@ -124,18 +104,16 @@ def run(
     tell(summary, choice, settings, as_json=as_json)
 
 
-def with_queue(settings: Settings, choice: Choice) -> Settings:
+def with_own_queue(settings: Settings, choice: Choice) -> Settings:
     """By default a queue of its own, in the output."""
     if choice.queue:
         return settings
     scheme, rest = scheme_of(choice.out)
     if scheme != "file":
-        raise Misconfigured("documents that go to an object store need --queue sqlite:FILE or amqp://…")
+        raise click.UsageError("documents that go to an object store need --queue sqlite:FILE or amqp://…")
     folder = Path(rest) / PRIVATE
     folder.mkdir(parents=True, exist_ok=True)
-    return msgspec.structs.replace(
-        settings, queue=msgspec.structs.replace(settings.queue, url=f"sqlite:{folder / 'queue.sqlite'}")
-    )
+    return with_queue(settings, f"sqlite:{folder / 'queue.sqlite'}")
 
 
 def root_of(settings: Settings, output: Output) -> Path:
@@ -161,7 +139,7 @@ def dispatched(
     *,
     root: Path,
 ) -> Report:
-    with closing(open_executor(settings.executor)) as executor:
+    with opened_executor(settings) as executor:
         return dispatch(source, wanted, queue, root=root, executor=executor, options=options, around=around)
 
 
@@ -177,14 +155,14 @@ def summarised(
 def tell(summary: Summary, choice: Choice, settings: Settings, *, as_json: bool) -> None:
     if as_json:
         click.echo(msgspec.json.encode(summary))
-    note(
-        f"{summary.batches:,} batches, {summary.captures:,} captures: {summary.rows:,} rows in {summary.parts:,} files "
-        f"of {choice.out.rstrip('/')}/{summary.run}{details(summary)}"
-    )
+    done = f"{counted(summary.batches, 'batch')}, {counted(summary.captures, 'capture')}"
+    kept = f"{counted(summary.rows, 'row')} in {counted(summary.parts, 'file')}"
+    note(f"{done}: {kept} of {choice.out.rstrip('/')}/{summary.run}{details(summary)}")
     if summary.missing:
-        note(f"{summary.missing:,} batches are in nobody's hands we know of: run the same command again")
+        note(f"in nobody's hands we know of: {counted(summary.missing, 'batch')}; run the same command again")
     if summary.buried:
-        note(f"{summary.buried:,} batches were buried; `webmill cc dead list --queue {settings.queue.url}` says why")
+        why = f"`webmill cc dead list --queue {settings.queue.url}` says why"
+        note(f"buried: {counted(summary.buried, 'batch')}; {why}")
     if summary.rejected:
-        note(f"{summary.rejected:,} parts of the index were damaged; see {summary.rejected_file}")
+        note(f"damaged: {counted(summary.rejected, 'part')} of the index; see {summary.rejected_file}")
     finish(rejected=summary.buried + summary.missing + summary.rejected, where="as told above")

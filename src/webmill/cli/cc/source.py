@@ -20,17 +20,24 @@ from webmill.commoncrawl.catalog import (
     newest,
 )
 from webmill.config import Settings
-from webmill.errors import NotFound
+from webmill.errors import Misconfigured, NotFound
 from webmill.infra.storage.base import Readable
 from webmill.wiring import open_crawls, open_storage, scheme_of
 
 F = TypeVar("F", bound=Callable[..., object])
 
 
+def _checked_base(_context: click.Context, _option: click.Parameter, base: str | None) -> str | None:
+    if base and scheme_of(base)[0] not in ("file", "http", "https", "s3"):
+        raise click.BadParameter(f"{base!r}: use a path, http(s)://… or s3://BUCKET/PREFIX")
+    return base
+
+
 def base_url_option(command: F) -> F:
     return click.option(
         "--base-url",
         metavar="URL|DIR",
+        callback=_checked_base,
         help=f"Where the crawls are: https://…, s3://commoncrawl/, a folder  [default: {COMMON_CRAWL}]",
     )(command)
 
@@ -54,6 +61,14 @@ def list_crawls(base: str, settings: Settings) -> list[Crawl]:
     if scheme_of(base)[0] == "file" and not Path(scheme_of(base)[1]).is_dir():
         raise NotFound(f"no folder {base}: check --base-url")
     return crawls_in_folders(open_storage(base))
+
+
+def checked_crawl(crawl: str) -> str:
+    """What a person wrote; other wrong names come from servers."""
+    try:
+        return crawl if crawl == LATEST else checked_name(crawl)
+    except Misconfigured as error:
+        raise click.UsageError(str(error)) from error
 
 
 def resolve(crawl: str, base: str, settings: Settings) -> str:

@@ -9,13 +9,15 @@ from typing import Any
 import click
 
 from webmill.cli.cc.batch import served
+from webmill.cli.cc.filters import language_option
+from webmill.cli.cc.queues import opened_queue, queue_option, require_queue, with_queue
 from webmill.cli.cc.source import base_of, base_url_option
+from webmill.cli.cc.words import counted
 from webmill.cli.cc.workers import (
     Choice,
     ask_for_contact,
     fetching,
     open_output,
-    opened_queue,
     options_of,
     stopping,
     tell,
@@ -48,14 +50,7 @@ Exit code 3: done, but batches were buried; `webmill cc dead list` says why."""
 )
 @worker_options
 @base_url_option
-@click.option(
-    "--language",
-    "--detected-language",
-    "languages",
-    multiple=True,
-    metavar="CODE",
-    help="Keep pages in it; repeatable.",
-)
+@language_option("--language", "--detected-language", "languages", help_="Keep pages in it; repeatable.")
 @click.option("--until-empty", is_flag=True, help="End when the queue is empty, and seal what is there.")
 @click.option("--metrics-port", type=click.IntRange(0, 65535), default=PORT, show_default=True, metavar="N")
 @pass_context
@@ -72,6 +67,8 @@ def work(context: Context, /, *, base_url: str | None, until_empty: bool, metric
     metrics = Metrics(ALL)
     with ExitStack() as stack:
         stop = stack.enter_context(stopping())
+        if until_empty:
+            require_queue(settings)
         queue = stack.enter_context(opened_queue(settings))
         output = open_output(choice.out, shape)
         fetcher = stack.enter_context(fetching(base, settings, choice, output, metrics))
@@ -97,7 +94,7 @@ Examples:
   webmill cc seal s3://bucket/documents --over-holes"""
 )
 @click.argument("out", metavar="DIR|URL")
-@click.option("--queue", metavar="URL", help="Where buried batches are: they are sealed over.")
+@queue_option
 @click.option("--over-holes", is_flag=True, help="Seal over every batch that is not there; it becomes a file later.")
 @pass_context
 def seal(context: Context, /, *, out: str, queue: str | None, over_holes: bool) -> None:
@@ -118,11 +115,9 @@ def seal(context: Context, /, *, out: str, queue: str | None, over_holes: bool) 
     with ExitStack() as stack:
         letters = None
         if queue:
-            import msgspec
-
-            settings = context.settings()
-            chosen = msgspec.structs.replace(settings.queue, url=queue)
-            letters = stack.enter_context(opened_queue(msgspec.structs.replace(settings, queue=chosen)))
+            settings = with_queue(context.settings(), queue)
+            require_queue(settings)
+            letters = stack.enter_context(opened_queue(settings))
         seal_all(output, letters)
 
 
@@ -132,6 +127,9 @@ def seal_all(output: Output, queue: Queue | None) -> None:
 
 
 def tell_sealed(output: Output, made: list[Receipt]) -> None:
-    note(f"{len(made):,} files sealed with {sum(receipt.rows for receipt in made):,} rows")
+    note(f"sealed: {counted(len(made), 'file')}, {counted(sum(receipt.rows for receipt in made), 'row')}")
     if left := output.unsealed():
-        note(f"{left:,} batches wait in the spool for others before them: `webmill cc seal OUT` later, or --over-holes")
+        note(
+            f"in the spool, waiting for others before them: {counted(left, 'batch')}; `webmill cc seal OUT` later, or "
+            "--over-holes"
+        )

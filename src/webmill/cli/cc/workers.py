@@ -7,7 +7,7 @@ import signal
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -15,35 +15,33 @@ from urllib.parse import urlsplit
 import click
 import msgspec
 
+from webmill.cli.cc.queues import queue_option, with_queue
 from webmill.cli.cc.source import open_base
+from webmill.cli.cc.words import counted
 from webmill.cli.context import note
 from webmill.cli.counts import ANY_COUNT, AT_LEAST_ONE
 from webmill.cli.main import INTERRUPTED
-from webmill.commoncrawl.batch import QUEUE
 from webmill.commoncrawl.captures import Fetcher, WholeRule
 from webmill.commoncrawl.ranges import RangeLimits
 from webmill.commoncrawl.whole_files import WholeFiles
 from webmill.config import Settings
-from webmill.errors import Misconfigured
 from webmill.extract.main_text import MainText
 from webmill.flows.extract import metrics as counters
 from webmill.flows.extract.output import Output, Shape
 from webmill.flows.extract.page import can_detect
 from webmill.flows.extract.rows import Keep
 from webmill.flows.extract.sealing import FILE_SIZE, Format
-from webmill.flows.extract.workers import BROKER, Options, Report
+from webmill.flows.extract.workers import Options, Report
 from webmill.infra.executor.pool import available_cores
 from webmill.infra.metrics import Metrics
-from webmill.infra.queue.base import Queue
-from webmill.infra.retry import retrying
-from webmill.wiring import open_queue, open_storage, scheme_of
+from webmill.wiring import open_storage, scheme_of
 
 F = TypeVar("F", bound=Callable[..., object])
 MIB = 1 << 20
 
 _OPTIONS = (
     click.option("--out", required=True, metavar="DIR|URL", help="Where documents go: a folder or s3://BUCKET/PREFIX."),
-    click.option("--queue", metavar="URL", help="sqlite:FILE or amqp://…  [default: as the settings say]"),
+    queue_option,
     click.option(
         "--extractor",
         type=click.Choice(["resiliparse", "trafilatura", "none"]),
@@ -108,10 +106,14 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         shape = Shape(
             extractor=self.extractor,
             detect=can_detect(),
-            keep=Keep(min_text=self.min_text, max_text=self.max_text, languages=tuple(sorted({*self.languages}))),
+            keep=Keep(min_text=self.min_text, max_text=self.max_text, languages=self.languages),
             format=self.form,
             file_size=self.file_size * MIB,
         )
+        if self.extractor == "none" and (self.min_text is not None or self.max_text is not None):
+            raise click.UsageError("--min-text and --max-text need text: choose an --extractor")
+        if self.min_text is not None and self.max_text is not None and self.min_text > self.max_text:
+            raise click.UsageError("--min-text is more than --max-text: no page can be kept")
         shape.check()
         return shape
 
@@ -120,10 +122,9 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         replace = msgspec.structs.replace
         rate = settings.commoncrawl.rate if self.rate is None else self.rate
         return replace(
-            settings,
+            with_queue(settings, self.queue),
             http=replace(settings.http, contact=self.contact or settings.http.contact),
             commoncrawl=replace(settings.commoncrawl, rate=rate),
-            queue=replace(settings.queue, url=self.queue or settings.queue.url),
         )
 
 
@@ -132,14 +133,6 @@ def open_output(place: str, shape: Shape) -> Output:
     output = Output(open_storage(place), folder=Path(rest) if scheme == "file" else None, shape=shape)
     output.prepare()
     return output
-
-
-@contextmanager
-def opened_queue(settings: Settings) -> Iterator[Queue]:
-    if scheme_of(settings.queue.url)[0] == "memory":
-        raise Misconfigured("a queue in memory ends with this command: use sqlite:FILE or amqp://…")
-    with closing(retrying(lambda: open_queue(settings.queue, name=QUEUE, folder=Path()), policy=BROKER)) as queue:
-        yield queue
 
 
 @contextmanager
@@ -199,9 +192,10 @@ def stopping() -> Iterator[threading.Event]:
 
 
 def tell(report: Report) -> None:
-    note(f"{report.batches:,} batches, {report.items:,} captures: {report.rows:,} rows{details(report)}")
+    done = f"{counted(report.batches, 'batch')}, {counted(report.items, 'capture')}: {counted(report.rows, 'row')}"
+    note(f"{done}{details(report)}")
     if report.given_back or report.buried:
-        note(f"{report.given_back:,} times a batch went back, {report.buried:,} were buried")
+        note(f"batches given back: {report.given_back:,}, buried: {report.buried:,}")
 
 
 def details(counted: Any) -> str:

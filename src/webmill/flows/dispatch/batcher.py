@@ -46,7 +46,6 @@ from webmill.flows.dispatch.metrics import count_answer, count_published, count_
 from webmill.flows.dispatch.state import Checkpoint, Counts, Digests, Place, Rejects, State
 from webmill.index.sorted_file import Pages
 from webmill.infra.executor.base import Executor, Failed
-from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.lock import exclusive
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Message, Queue
@@ -61,6 +60,7 @@ MAX_BATCH_BYTES = 8 << 20  # a batch is closed early when its captures are that 
 WINDOW = 256  # batches that are published together
 SAVE_EVERY = 64  # groups without a batch
 FEW_BLOCKS = 64  # are looked through here: starting processes would take longer
+LOOKING = 2  # pieces looked through here at once: one inflates while another is sifted
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -115,12 +115,15 @@ def dispatch(
     queue: Queue,
     *,
     root: Path,
-    executor: Executor,
+    executor: Executor | None,
     options: Options,
     around: Surroundings,
     restart: bool = False,
 ) -> Report:
-    """`root` is where checkpoints are. Conflict: the index is another by now, or another process does the same."""
+    """`root` is where checkpoints are. Without an executor blocks are looked through here, in threads.
+
+    Conflict: the index is another by now, or another process does the same.
+    """
     wanted = msgspec.structs.replace(wanted, digests=options.dedup)
     sieve_for(wanted)  # a wrong regular expression is told before anything is asked for
     run = fingerprint(source, wanted, options)
@@ -154,7 +157,7 @@ class _Batcher:
         self._unsaved = 0  # groups
         self._publishing: Future[None] | None = None
 
-    def work(self, executor: Executor, *, restart: bool) -> Report:
+    def work(self, executor: Executor | None, *, restart: bool) -> Report:
         stat = self._source.storage.stat(self._source.summary)
         place = None if restart else self._checkpoint.load()
         resumed = place is not None
@@ -196,15 +199,17 @@ class _Batcher:
 
     # --- from the index ---
 
-    def _answers(self, executor: Executor, stat: Stat) -> Generator[Answer, None, None]:
+    def _answers(self, executor: Executor | None, stat: Stat) -> Generator[Answer, None, None]:
         storage, ranges = self._source.storage, self._wanted.ranges
         pages = Pages(storage, stat)
         extents = extents_of(pages, ranges)
         self._measure(pages, extents)
         needed = groups(rows(storage, stat, extents, start=self._place.at), ranges)
         fetched = ahead(partial(fetch, shards=self._source.shards), needed, at_once=self._options.concurrency)
-        chosen = InlineExecutor() if self._blocks <= FEW_BLOCKS else executor
-        return in_order(chosen, self._wanted, in_pieces(fetched, blocks=BLOCKS_IN_A_PIECE))
+        pieces = in_pieces(fetched, blocks=BLOCKS_IN_A_PIECE)
+        if executor is None or self._blocks <= FEW_BLOCKS:
+            return ahead(partial(look_through, self._wanted), pieces, at_once=LOOKING)
+        return in_order(executor, self._wanted, pieces)
 
     def _measure(self, pages: Pages, extents: Sequence[Extent]) -> None:
         self._extents = extents
@@ -218,7 +223,7 @@ class _Batcher:
     def _settle(self, answer: Answer) -> None:
         """Publish what a group filled, and move the place behind the group."""
         self._rejects.add(answer.rejects)
-        found = answer.items.split(b"\n") if answer.items else []
+        found = answer.items
         fresh = self._digests.fresh(found, answer.digests, place=answer.start) if self._digests else found
         items = fresh[: self._wanted_yet()]
         counts = added(self._place.counts, answer, accepted=len(items), duplicates=len(found) - len(fresh))
@@ -336,7 +341,7 @@ def given_up(failed: Failed[Fetched]) -> Answer:
         raise failed.error
     group = failed.item.group
     rejects = [Reject("block", "look_failed", failed.reason, block.shard, block.offset) for block in group.blocks]
-    return Answer(group.start, group.end, 0, 0, b"", [], {}, [*group.rejects, *failed.item.rejects, *rejects])
+    return Answer(group.start, group.end, 0, 0, [], [], {}, [*group.rejects, *failed.item.rejects, *rejects])
 
 
 def added(counts: Counts, answer: Answer, *, accepted: int, duplicates: int) -> Counts:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from itertools import islice
 from typing import Protocol, TypeVar
@@ -93,7 +93,7 @@ class Answer(msgspec.Struct, frozen=True):
     end: int
     blocks: int
     lines: int
-    items: bytes  # a line each: one value travels between processes faster than thousands
+    items: list[bytes]
     digests: list[str]
     filtered: dict[str, int]
     rejects: list[Reject]
@@ -264,9 +264,8 @@ def in_pieces(fetched: Iterable[Fetched], *, blocks: int) -> Iterator[Fetched]:
 def look_through(wanted: Selection, fetched: Fetched) -> Answer:
     """Inflate and sift the blocks of a group. A pure function of its arguments: it may run in another process."""
     group = fetched.group
-    answer = Answer(group.start, group.end, 0, 0, b"", [], {}, [*group.rejects, *fetched.rejects])
+    answer = Answer(group.start, group.end, 0, 0, [], [], {}, [*group.rejects, *fetched.rejects])
     blocks = lines = 0
-    items: list[bytes] = []
     for block, data in zip(group.blocks, fetched.data, strict=True):
         if data is None:
             continue
@@ -276,7 +275,7 @@ def look_through(wanted: Selection, fetched: Fetched) -> Answer:
             answer.rejects.append(_rejected("block", block, error))
             continue
         blocks, lines = blocks + 1, lines + sifted.lines
-        items += sifted.items
+        answer.items.extend(sifted.items)
         answer.digests.extend(sifted.digests)
         for name, count in sifted.filtered.items():
             answer.filtered[name] = answer.filtered.get(name, 0) + count
@@ -284,7 +283,7 @@ def look_through(wanted: Selection, fetched: Fetched) -> Answer:
             Reject("line", bad.reason, bad.message, block.shard, block.offset, bad.number + 1, _printable(bad.raw))
             for bad in sifted.bad
         )
-    return msgspec.structs.replace(answer, blocks=blocks, lines=lines, items=b"\n".join(items))
+    return msgspec.structs.replace(answer, blocks=blocks, lines=lines)
 
 
 def _rejected(kind: str, block: Block, error: BadInput | NotFound) -> Reject:
@@ -296,17 +295,29 @@ def _printable(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
 
-def ahead(function: Callable[[T], U], items: Iterable[T], *, at_once: int) -> Iterator[U]:
-    """The results in order, up to `at_once` of them in the making. Threads are left alone when nobody waits for them:
-    one that sleeps before its next try must not hold up the end of the program.
+def ahead(function: Callable[[T], U], items: Iterable[T], *, at_once: int) -> Generator[U, None, None]:
+    """The results in order, up to `at_once` of them in the making. When there are no more items because of an error,
+    it is raised behind the results of those there were.
+
+    Threads are left alone when nobody waits for them: one that sleeps before its next try must not hold up the end of
+    the program.
     """
     source, running = iter(items), deque[Future[U]]()
+    failure: Exception | None = None
     while True:
-        while len(running) < at_once and (item := next(source, None)) is not None:
-            running.append(started(function, item))
-        if not running:
+        while len(running) < at_once and not failure:
+            try:
+                running.append(started(function, next(source)))
+            except StopIteration:
+                break
+            except Exception as error:  # noqa: BLE001 - raised below
+                failure = error
+        if running:
+            yield running.popleft().result()
+        elif failure:
+            raise failure
+        else:
             return
-        yield running.popleft().result()
 
 
 def started(function: Callable[[T], U], item: T) -> Future[U]:

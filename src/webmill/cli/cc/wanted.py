@@ -1,0 +1,111 @@
+"""What `webmill cc batch` and `webmill cc run` are asked: which captures of which index, in batches of which size."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing, nullcontext
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from webmill.cli.cc.filters import filter_options, selection_of
+from webmill.cli.cc.source import base_of, base_url_option, checked_crawl, open_base, resolve
+from webmill.cli.counts import AT_LEAST_ONE
+from webmill.commoncrawl.catalog import cluster_key
+from webmill.commoncrawl.selection import Selection
+from webmill.config import Executor as ExecutorSettings
+from webmill.config import Settings
+from webmill.flows.dispatch.batcher import BATCH_SIZE, Options, Source
+from webmill.index.shards import Shards
+from webmill.infra.executor.base import Executor
+from webmill.infra.storage.base import Readable
+from webmill.wiring import locate_crawl_file, open_executor, scheme_of
+
+F = TypeVar("F", bound=Callable[..., object])
+
+_OPTIONS = (
+    click.option("--crawl", metavar="NAME", help="Whose index to read: CC-MAIN-2024-30, latest."),
+    click.option(
+        "--cluster-idx", metavar="FILE|URL", help="Or: the summary of any ZipNum index, its blocks beside it."
+    ),
+    base_url_option,
+    filter_options,
+    click.option("--dedup", type=click.Choice(["digest"]), help="Of captures with the same content only the first."),
+    click.option("--limit", type=AT_LEAST_ONE, help="Captures at most  [default: all]"),
+    click.option("--batch-size", type=AT_LEAST_ONE, default=BATCH_SIZE, show_default=True, help="Captures in a batch."),
+)
+
+
+def wanted_options(command: F) -> F:
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """The flags of `wanted_options`."""
+
+    crawl: str | None
+    cluster_idx: str | None
+    base_url: str | None
+    dedup: str | None
+    limit: int | None
+    batch_size: int
+    selection: Selection
+
+    @classmethod
+    def from_flags(cls, flags: dict[str, Any]) -> Wanted:
+        """A wrong use is told here. `flags` are those of `wanted_options` and no others."""
+        own = {name: flags.pop(name) for name in cls.__struct_fields__ if name in flags}
+        if bool(own["crawl"]) == bool(own["cluster_idx"]):
+            raise click.UsageError("give either --crawl NAME or --cluster-idx FILE|URL")
+        if own["crawl"]:
+            checked_crawl(own["crawl"])
+        return cls(**own, selection=selection_of(**flags))
+
+    def options(self, **others: int) -> Options:
+        return Options(batch_size=self.batch_size, dedup=bool(self.dedup), limit=self.limit, **others)
+
+    def source(self, settings: Settings) -> Source:
+        if self.cluster_idx:
+            return source_at(self.cluster_idx, settings)
+        base = base_of(settings, self.base_url)
+        key = cluster_key(resolve(self.crawl or "", base, settings))
+        storage = open_base(base, settings)
+        return Source(f"{absolute(base)}/{key}", storage, key, Beside(storage, key))
+
+
+class Beside:
+    """Blocks in the folder of the summary and nowhere else: no question for a list of other places."""
+
+    def __init__(self, storage: Readable, summary: str) -> None:
+        self._storage = storage
+        self._folder = posixpath.dirname(summary)
+
+    def read(self, name: str, *, start: int, length: int) -> bytes:
+        return self._storage.read(posixpath.join(self._folder, name), start=start, length=length)
+
+
+def source_at(cluster_idx: str, settings: Settings) -> Source:
+    if scheme_of(cluster_idx)[0] == "file" and Path(scheme_of(cluster_idx)[1]).is_dir():
+        cluster_idx = str(Path(scheme_of(cluster_idx)[1]) / "cluster.idx")
+    storage, key = locate_crawl_file(cluster_idx, http=settings.http, commoncrawl=settings.commoncrawl)
+    # A list of other places is for archives on disks; Common Crawl has none, and may answer 403 when asked for it.
+    is_web = scheme_of(cluster_idx)[0] in ("http", "https")
+    shards = Beside(storage, key) if is_web else Shards(storage, key, elsewhere={})
+    return Source(absolute(cluster_idx), storage, key, shards)
+
+
+def absolute(place: str) -> str:
+    scheme, rest = scheme_of(place)
+    return str(Path(rest).resolve()) if scheme == "file" else place
+
+
+def opened_executor(settings: Settings) -> AbstractContextManager[Executor | None]:
+    """Only when one is asked for: a single process looks through more than a polite rate of requests brings."""
+    if settings.executor == ExecutorSettings():
+        return nullcontext()
+    return closing(open_executor(settings.executor))

@@ -1,0 +1,23 @@
+"""How the commands of `webmill cc` speak."""
+
+from __future__ import annotations
+
+import re
+
+_UNPRINTABLE = re.compile(rb"[\x00-\x1f\x7f]")
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 file`, `2 files`, `3 batches`."""
+    plural = "" if count == 1 else "es" if noun.endswith("ch") else "s"
+    return f"{count:,} {noun}{plural}"
+
+
+def printable(text: str) -> str:
+    """What a stranger's message says moves no cursor and makes no line."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def escaped(line: bytes) -> bytes:
+    r"""The same for bytes of which nothing may be lost: `\x1b`."""
+    return _UNPRINTABLE.sub(lambda found: b"\\x%02x" % found[0][0], line)
