@@ -1,0 +1,129 @@
+"""The seam of every search engine: documents go in under a cursor, requests get answers.
+
+What every backend promises (`tests/contracts/test_search.py`)
+- Documents are found by their id: adding one that is there replaces it, removing one that is not does nothing. So a
+  change that is applied twice, or late, leaves what applying it once leaves.
+- The cursor says up to which version everything was applied. It is durable only together with all that was applied
+  before it: killed at any moment, the index is one that some cursor led to, or is on the way from it to the next.
+- `ids` tells what is in the index, so that a reconciliation can find what notifications have lost.
+- A search has no way to fail because of what a stranger typed: `query.parse` makes a query of any text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, Protocol
+
+import msgspec
+
+from webmill.search.query import Query
+
+PAGE = 10
+MOST_HITS = 100  # in one answer
+DEEPEST = 10_000  # hits that can be paged through
+FACET_VALUES = 20  # told for each facet
+TEXT_KEPT = 100_000  # characters of a text that snippets are cut from
+TEXT_INDEXED = 1_000_000
+
+
+class Place(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where the capture is: the page as it was archived."""
+
+    url: str = ""
+    timestamp: str = ""  # 14 digits
+    file: str = ""
+    offset: int = 0
+    length: int = 0
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`id`, `hash` and `version` are those of the published item: its name, its blob, the version that brought it."""
+
+    id: str
+    hash: str
+    version: str
+    title: str = ""
+    text: str = ""
+    url: str = ""
+    language: str = ""  # a code, as the documents have it: eng, kor
+    date: int = 0  # seconds since 1970; 0: not known
+    facets: dict[str, str] = {}
+    capture: Place | None = None
+
+
+class Filters(msgspec.Struct, frozen=True, kw_only=True):
+    """All must hold; of the values of one name any."""
+
+    languages: Sequence[str] = ()
+    sites: Sequence[str] = ()  # a host, or a domain with all its hosts
+    facets: dict[str, Sequence[str]] = {}
+    since: int | None = None  # `date`, seconds since 1970
+    until: int | None = None  # not included
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    query: Query
+    filters: Filters = Filters()
+    sort: Literal["relevance", "newest", "oldest"] = "relevance"
+    limit: int = PAGE
+    offset: int = 0
+    facets: Sequence[str] = ()  # to count: language, site, or one of the documents' own
+
+
+class Marked(msgspec.Struct, frozen=True):
+    """Plain text, to be escaped by whoever shows it, and where in it the words are that were asked for."""
+
+    text: str
+    marks: Sequence[tuple[int, int]] = ()
+
+
+class Hit(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    hash: str
+    version: str
+    score: float
+    title: Marked
+    snippet: Marked
+    url: str
+    language: str
+    date: int
+    facets: dict[str, str]
+    capture: Place | None
+
+
+class Count(msgspec.Struct, frozen=True):
+    value: str
+    count: int
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """`suggestion`: nothing was found by these words, but by similar ones; the hits are theirs."""
+
+    total: int
+    hits: list[Hit]
+    facets: dict[str, list[Count]] = {}
+    suggestion: str = ""
+
+
+class Engine(Protocol):
+    def apply(self, changed: Iterable[Document], removed: Iterable[str], *, cursor: str | None) -> None:
+        """Durably, when it returns. With a cursor: all of it, and all before it, is up to there."""
+        ...
+
+    def cursor(self) -> str | None:
+        """None: nothing was applied whole yet."""
+        ...
+
+    def ids(self) -> Iterator[tuple[str, str]]:
+        """Id and hash of every document, in the order of their ids."""
+        ...
+
+    def count(self) -> int: ...
+
+    def search(self, request: Request) -> Answer: ...
+
+    def clear(self) -> None:
+        """Of documents and cursor."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,173 @@
+"""The engine that comes along: tantivy, in this process, in one folder. One process writes at a time, any number read.
+
+The cursor is a document of its own, so that it changes in the same commit as the documents it speaks of. Other forms
+of a word (reports, reported) are looked up in the index's own dictionary when it is asked for, by the stems of its
+languages: nothing is stored for it, and a phrase stays the phrase.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from re import Pattern
+from typing import Any
+
+import msgspec
+import tantivy
+
+from webmill.errors import BadInput, Conflict, Unavailable
+from webmill.infra import atomic
+from webmill.search.base import DEEPEST, FACET_VALUES, MOST_HITS, Answer, Count, Document, Hit, Request
+from webmill.search.query import Query, text_of
+from webmill.search.snippets import mark, pattern_of, snippet
+from webmill.search.tantivy_query import Translator
+from webmill.search.tantivy_schema import BUCKETS, entry, register_analyzers, schema, stored
+
+FORMAT = 1  # of the schema: an index of another one is built anew
+HEAP = 128 << 20  # bytes that wait to be written, all threads together
+CURSOR = "\x00cursor"  # the id of the document that holds it
+LANGUAGES = 100  # whose forms of words are known
+FACETS_AT_ONCE = 10_000  # values that are counted
+COUNTED = {"language": "language", "site": "domain"}  # what every document has, and its field
+
+
+class EmbeddedEngine:
+    def __init__(self, folder: Path, *, threads: int = 1, heap: int = HEAP) -> None:
+        self._folder, self._threads, self._heap = folder, threads, heap
+        self._schema = schema()
+        self._writer: tantivy.IndexWriter | None = None
+        atomic.make_folder(folder)
+        try:
+            self._index = tantivy.Index(self._schema, path=str(folder))
+            register_analyzers(self._index)
+            self.cursor()
+        except (ValueError, msgspec.MsgspecError) as error:
+            raise BadInput(f"{folder}: {error}: `webmill search rebuild`", reason="bad_search_index") from error
+
+    # --- changes ---
+
+    def apply(self, changed: Iterable[Document], removed: Iterable[str], *, cursor: str | None) -> None:
+        writer = self._begin()
+        try:
+            for id_ in removed:
+                writer.delete_documents_by_term("id", id_)
+            for document in changed:
+                writer.delete_documents_by_term("id", document.id)
+                writer.add_document(entry(document))
+            if cursor is not None:
+                writer.delete_documents_by_term("id", CURSOR)
+                note = msgspec.msgpack.encode((FORMAT, cursor))
+                writer.add_document(tantivy.Document(id=[CURSOR], stored=[note]))
+            writer.commit()
+        except ValueError as error:  # a full disk, for one
+            self._writer = None
+            raise Unavailable(f"the search index in {self._folder} takes nothing: {error}") from error
+        self._index.reload()
+
+    def clear(self) -> None:
+        self._begin().delete_all_documents()
+        self.apply((), (), cursor=None)
+
+    def _begin(self) -> tantivy.IndexWriter:
+        if self._writer is None:
+            try:
+                self._writer = self._index.writer(heap_size=self._heap, num_threads=self._threads)
+            except ValueError as error:
+                raise Conflict(f"another process writes to the search index in {self._folder}") from error
+        return self._writer
+
+    def close(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer:
+            writer.wait_merging_threads()
+
+    # --- what is there ---
+
+    def cursor(self) -> str | None:
+        searcher = self._index.searcher()
+        found = searcher.search(self._term("id", CURSOR), limit=1).hits
+        if not found:
+            return None
+        format_, cursor = msgspec.msgpack.decode(searcher.doc(found[0][1])["stored"][0], type=tuple[int, str])
+        if format_ != FORMAT:
+            raise BadInput(f"{self._folder} is of another webmill: `webmill search rebuild`", reason="bad_search_index")
+        return cursor
+
+    def count(self) -> int:
+        return _total(self._index.searcher().search(self._term("is_document", True), limit=1))
+
+    def ids(self) -> Iterator[tuple[str, str]]:
+        """Memory: the names of a bucket."""
+        searcher = self._index.searcher()
+        for bucket in range(BUCKETS):
+            some = searcher.search(self._term("bucket", bucket), limit=max(1, searcher.num_docs), order_by_field="name")
+            for name, _ in some.hits:
+                id_, _, hash_ = name.partition("\x00")
+                yield id_, hash_
+
+    def _term(self, field: str, value: object) -> tantivy.Query:
+        return tantivy.Query.term_query(self._schema, field, value)
+
+    # --- search ---
+
+    def search(self, request: Request) -> Answer:
+        searcher = self._index.searcher()
+        languages = [language for language, _ in searcher.terms_with_prefix("language", "", limit=LANGUAGES)]
+        translator = Translator(self._schema, searcher, languages=languages)
+        answer = _answer(searcher, translator, request, request.query)
+        if answer.total == 0 and (meant := translator.corrected(request.query)):
+            other = _answer(searcher, translator, request, meant)
+            if other.total:
+                return msgspec.structs.replace(other, suggestion=text_of(meant))
+        return answer
+
+
+def _answer(searcher: tantivy.Searcher, translator: Translator, request: Request, query: Query) -> Answer:
+    wanted = translator.whole(query, request.filters)
+    limit, offset = max(1, min(request.limit, MOST_HITS)), max(0, min(request.offset, DEEPEST))
+    order: dict[str, Any] = {}
+    if request.sort != "relevance":
+        order = {"order_by_field": "date"}
+        order["order"] = tantivy.Order.Asc if request.sort == "oldest" else tantivy.Order.Desc
+    found = searcher.search(wanted, limit=limit, offset=offset, **order)
+    pattern = pattern_of(query.terms, also=translator.forms)
+    hits = [
+        _hit(stored(searcher, address), score=0.0 if order else score, pattern=pattern) for score, address in found.hits
+    ]
+    return Answer(total=_total(found), hits=hits, facets=_counts(searcher, wanted, request.facets))
+
+
+def _total(found: tantivy.SearchResult) -> int:
+    return int(found.count)  # type: ignore[attr-defined]  # it is there, but not in the stubs
+
+
+def _hit(document: Document, *, score: float, pattern: Pattern[str] | None) -> Hit:
+    return Hit(
+        id=document.id,
+        hash=document.hash,
+        version=document.version,
+        score=score,
+        title=mark(document.title, pattern),
+        snippet=snippet(document.text, pattern),
+        url=document.url,
+        language=document.language,
+        date=document.date,
+        facets=document.facets,
+        capture=document.capture,
+    )
+
+
+def _counts(searcher: tantivy.Searcher, wanted: tantivy.Query, names: Sequence[str]) -> dict[str, list[Count]]:
+    fields = {COUNTED.get(name, "facet") for name in names}
+    asked = {
+        field: {"terms": {"field": field, "size": FACETS_AT_ONCE if field == "facet" else FACET_VALUES}}
+        for field in fields
+    }
+    found = searcher.aggregate(wanted, asked) if asked else {}
+    counts = {}
+    for name in names:
+        field, start = COUNTED.get(name, "facet"), "" if name in COUNTED else f"{name}="
+        values = (value for value in found[field]["buckets"] if value["key"].startswith(start))
+        counts[name] = [Count(value["key"][len(start) :], value["doc_count"]) for value in islice(values, FACET_VALUES)]
+    return counts

@@ -1,0 +1,60 @@
+"""Other forms of a word that are in an index: those with the same stem in one of its languages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+
+import tantivy
+
+# Codes of languages, of two letters and of three, by the name of their stemmer.
+STEMMERS = {
+    code: name
+    for codes, name in (
+        (("ar", "ara"), "arabic"),
+        (("da", "dan"), "danish"),
+        (("nl", "nld", "dut"), "dutch"),
+        (("en", "eng"), "english"),
+        (("fi", "fin"), "finnish"),
+        (("fr", "fra", "fre"), "french"),
+        (("de", "deu", "ger"), "german"),
+        (("el", "ell", "gre"), "greek"),
+        (("hu", "hun"), "hungarian"),
+        (("it", "ita"), "italian"),
+        (("no", "nor", "nb", "nob", "nn", "nno"), "norwegian"),
+        (("pt", "por"), "portuguese"),
+        (("ro", "ron", "rum"), "romanian"),
+        (("ru", "rus"), "russian"),
+        (("es", "spa"), "spanish"),
+        (("sv", "swe"), "swedish"),
+        (("ta", "tam"), "tamil"),
+        (("tr", "tur"), "turkish"),
+    )
+    for code in codes
+}
+SHORTEST = 3  # letters that a word and its forms begin with
+
+
+@lru_cache
+def _stemmer(name: str) -> tantivy.TextAnalyzer:
+    return tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.raw()).filter(tantivy.Filter.stemmer(name)).build()
+
+
+def stem(word: str, language: str) -> str:
+    return str(_stemmer(language).analyze(word)[0])
+
+
+def forms_of(word: str, dictionary: Callable[[str], Iterable[str]], *, languages: Iterable[str]) -> set[str]:
+    """`dictionary` gives the words of the index that begin with some letters. The word itself is left out."""
+    stems = {name: stem(word, name) for name in {STEMMERS[code] for code in languages if code in STEMMERS}}
+    starts = {_common(word, each) for each in stems.values()}
+    starts = {start for start in starts if len(start) >= SHORTEST}
+    found = {other for start in starts for other in dictionary(start)}
+    found.discard(word)
+    return {other for other in found if any(stem(other, name) == each for name, each in stems.items())}
+
+
+def _common(word: str, stem: str) -> str:
+    """What all forms begin with: the stem without its last letter, which may change (happy, happiness)."""
+    length = next((at for at, (a, b) in enumerate(zip(word, stem, strict=False)) if a != b), min(len(word), len(stem)))
+    return word[: min(length, max(SHORTEST, len(stem) - 1))]

@@ -1,0 +1,111 @@
+"""The query language: words, "phrases", -not, OR, field:value, prefix*. Any text is a query; none is an error.
+
+annual report -draft            all words, without another
+"annual report" OR budget       a phrase or a word; OR holds closer than a space
+title:budget site:example.org lang:kor report*
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import msgspec
+
+LONGEST = 2_000  # characters that are looked at
+MOST_TERMS = 64
+FIELDS = ("title", "url", "site", "lang")
+
+_TOKEN = re.compile(
+    r"""(?P<not>-)?
+        (?:(?P<field>title|url|site|lang):)?
+        (?: ["“„](?P<phrase>[^"“”]*)["”]? | (?P<word>[^\s"“”„()]+) )""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_HAS_WORD = re.compile(r"[^\W_]")
+
+
+class Term(msgspec.Struct, frozen=True, tag=True):
+    """One word as it was typed, or several that follow on one another (`is_phrase`). `field`: "" is title and text."""
+
+    text: str
+    field: str = ""
+    is_phrase: bool = False
+    is_prefix: bool = False
+
+
+class Not(msgspec.Struct, frozen=True, tag=True):
+    term: Term
+
+
+class AnyOf(msgspec.Struct, frozen=True, tag=True):
+    terms: Sequence[Term]
+
+
+Part: TypeAlias = Term | Not | AnyOf
+
+
+class Query(msgspec.Struct, frozen=True):
+    """All parts must hold; no part: everything is found. `was_cut`: it was longer than is looked at."""
+
+    parts: Sequence[Part] = ()
+    was_cut: bool = False
+
+    @property
+    def terms(self) -> list[Term]:
+        """What is to be found, so what is to be marked."""
+        found: list[Term] = []
+        for part in self.parts:
+            found += [part] if isinstance(part, Term) else part.terms if isinstance(part, AnyOf) else ()
+        return found
+
+
+def parse(text: str) -> Query:
+    parts: list[Part] = []
+    joins = False  # the last token was OR
+    count = 0
+    for match in _TOKEN.finditer(text[:LONGEST]):
+        if match[0] == "OR":
+            joins = bool(parts)
+            continue
+        term = _term(match)
+        if term is None:
+            continue
+        if count == MOST_TERMS:
+            return Query(parts, was_cut=True)
+        count += 1
+        if match["not"]:
+            parts.append(Not(term))
+        elif joins and not isinstance(parts[-1], Not):
+            last = parts.pop()
+            parts.append(AnyOf((*(last.terms if isinstance(last, AnyOf) else (last,)), term)))
+        else:
+            parts.append(term)
+        joins = False
+    return Query(parts, was_cut=len(text) > LONGEST)
+
+
+def _term(match: re.Match[str]) -> Term | None:
+    field = (match["field"] or "").lower()
+    if match["phrase"] is not None:
+        text = match["phrase"].strip()
+        return Term(text, field, is_phrase=True) if _HAS_WORD.search(text) else None
+    word = match["word"]
+    is_prefix = word.endswith("*")
+    text = word.rstrip("*")
+    return Term(text, field, is_prefix=is_prefix) if _HAS_WORD.search(text) else None
+
+
+def text_of(query: Query) -> str:
+    """As somebody would type it."""
+    return " ".join(_typed(part) for part in query.parts)
+
+
+def _typed(part: Part) -> str:
+    if isinstance(part, Not):
+        return f"-{_typed(part.term)}"
+    if isinstance(part, AnyOf):
+        return " OR ".join(map(_typed, part.terms))
+    text = f'"{part.text}"' if part.is_phrase else part.text + "*" * part.is_prefix
+    return f"{part.field}:{text}" if part.field else text

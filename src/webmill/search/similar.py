@@ -1,0 +1,37 @@
+"""Which of some words was meant by one that is not there: few letters wrong, and the one that is used most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+SHORTEST = 4  # letters; a shorter word is similar to everything
+
+
+def letters_wrong(word: str) -> int:
+    """How many a word may have."""
+    return 0 if len(word) < SHORTEST else 1 if len(word) < 2 * SHORTEST else 2
+
+
+def meant(word: str, others: Iterable[str], *, uses: Callable[[str], int]) -> str:
+    """Empty: none of them."""
+    most = letters_wrong(word)
+    near = {other: distance(word, other, most=most) for other in others if abs(len(other) - len(word)) <= most}
+    good = [other for other, wrong in near.items() if 0 < wrong <= most]
+    return min(good, key=lambda other: (near[other], -uses(other), other), default="")
+
+
+def distance(one: str, two: str, *, most: int) -> int:
+    """Letters put in, left out, replaced, or swapped with the next; more than `most` when it is more."""
+    before: list[int] = []
+    last = list(range(len(two) + 1))
+    for i, a in enumerate(one, 1):
+        row = [i]
+        for j, b in enumerate(two, 1):
+            cost = min(row[-1] + 1, last[j] + 1, last[j - 1] + (a != b))
+            if i > 1 and j > 1 and a == two[j - 2] and one[i - 2] == b:
+                cost = min(cost, before[j - 2] + 1)
+            row.append(cost)
+        if min(row) > most:
+            return most + 1
+        before, last = last, row
+    return last[-1]

@@ -1,0 +1,167 @@
+"""Queries of ours as tantivy's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+
+import tantivy
+
+from webmill.search.base import Filters
+from webmill.search.forms import forms_of
+from webmill.search.query import AnyOf, Not, Part, Query, Term
+from webmill.search.similar import letters_wrong, meant
+from webmill.search.tantivy_schema import host_of, stored, words
+from webmill.search.words import normalised, pairs, pieces, without_runs, words_of
+
+TITLE, URL, TOGETHER, FORM = 3.0, 0.5, 2.0, 0.8  # what a find there counts for; in the text: 1
+FORMS_AT_ONCE = 1000  # words with the same beginning that are looked at
+LOOKED_AT = 20  # documents, for words that were meant
+FAR = 1 << 40  # seconds since 1970
+
+Must, Should, MustNot = tantivy.Occur.Must, tantivy.Occur.Should, tantivy.Occur.MustNot
+Clause = tuple[tantivy.Occur, tantivy.Query]
+
+
+class Translator:
+    """`forms`: the words that were asked for beside those that were typed."""
+
+    def __init__(self, schema: tantivy.Schema, searcher: tantivy.Searcher, *, languages: Sequence[str]) -> None:
+        self._schema, self._searcher, self._languages = schema, searcher, languages
+        self.forms: set[str] = set()
+
+    def whole(self, query: Query, filters: Filters) -> tantivy.Query:
+        clauses: list[Clause] = [(Must, _silent(self._exact("is_document", True)))]
+        for part in query.parts:
+            if isinstance(part, Not):
+                clauses.append((MustNot, self._one(part.term)))
+            elif isinstance(part, AnyOf):
+                clauses.append((Must, _any(self._one(term) for term in part.terms)))
+            else:
+                clauses.append((Must, self._one(part)))
+        if together := self._together(query):
+            clauses.append((Should, together))
+        clauses += ((Must, _silent(each)) for each in self._filtered(filters))
+        return tantivy.Query.boolean_query(clauses)
+
+    def _one(self, term: Term) -> tantivy.Query:
+        if term.field == "site":
+            return self._exact("site", host_of(term.text))
+        if term.field == "lang":
+            return self._exact("language", term.text.lower())
+        if term.field:
+            return self._in(term.field, term)
+        in_title = tantivy.Query.boost_query(self._in("title", term), TITLE)
+        in_url = tantivy.Query.boost_query(self._in("url", term), URL)
+        return tantivy.Query.disjunction_max_query([self._in("text", term), in_title, in_url], tie_breaker=0.2)
+
+    def _in(self, field: str, term: Term) -> tantivy.Query:
+        """What a word or a phrase consists of: runs in pairs of characters, words one after the other."""
+        found: list[str] = []
+        clauses: list[Clause] = []
+        for in_pairs, piece in pieces(term.text):
+            if not in_pairs:
+                found += words().analyze(piece)
+            elif field != "url":
+                clauses.append((Must, self._run(f"{field}_pairs", piece)))
+        if len(found) > 1:
+            clauses.append((Must, self._phrase(field, found)))
+        elif found:
+            clauses.append((Must, self._word(field, found[0], term)))
+        return tantivy.Query.boolean_query(clauses) if clauses else tantivy.Query.empty_query()
+
+    def _run(self, field: str, run: str) -> tantivy.Query:
+        if len(run) == 1:
+            return tantivy.Query.regex_query(self._schema, field, f"{re.escape(run)}.?")
+        two = pairs(run).split()[:-1]
+        return self._exact(field, two[0]) if len(two) == 1 else self._phrase(field, two)
+
+    def _word(self, field: str, word: str, term: Term) -> tantivy.Query:
+        if term.is_prefix:
+            return tantivy.Query.regex_query(self._schema, field, f"{re.escape(word)}.*")
+        own = self._exact(field, word)
+        if term.is_phrase or field == "url":
+            return own
+        forms = forms_of(word, self._words_with(field), languages=self._languages)
+        if not forms:
+            return own
+        self.forms |= forms
+        others = _any(self._exact(field, form) for form in sorted(forms))
+        return tantivy.Query.disjunction_max_query([own, tantivy.Query.boost_query(others, FORM)])
+
+    def _words_with(self, field: str) -> Callable[[str], list[str]]:
+        return lambda start: [word for word, _ in self._searcher.terms_with_prefix(field, start, limit=FORMS_AT_ONCE)]
+
+    def _exact(self, field: str, value: object) -> tantivy.Query:
+        return tantivy.Query.term_query(self._schema, field, value)
+
+    def _phrase(self, field: str, following: Sequence[str]) -> tantivy.Query:
+        return tantivy.Query.phrase_query(self._schema, field, [*following])
+
+    def _together(self, query: Query) -> tantivy.Query | None:
+        """Words that were typed one after the other count for more where they stand so."""
+        plain = [part.text for part in query.parts if isinstance(part, Term) and not (part.field or part.is_prefix)]
+        found = [word for text in plain for word in words().analyze(without_runs(normalised(text)))]
+        if len(found) <= 1:
+            return None
+        text, title = (self._phrase(field, found) for field in ("text", "title"))
+        return _any((tantivy.Query.boost_query(text, TOGETHER), tantivy.Query.boost_query(title, TOGETHER * TITLE)))
+
+    def _filtered(self, filters: Filters) -> Iterator[tantivy.Query]:
+        wanted = {
+            "language": [each.lower() for each in filters.languages],
+            "site": [host_of(site) for site in filters.sites],
+        }
+        for field, values in wanted.items():
+            if values:
+                yield tantivy.Query.term_set_query(self._schema, field, values)
+        for name, chosen in filters.facets.items():
+            yield tantivy.Query.term_set_query(self._schema, "facet", [f"{name}={value}" for value in chosen])
+        if filters.since is not None or filters.until is not None:
+            since = 1 if filters.since is None else filters.since  # 0 is no date
+            until = FAR if filters.until is None else filters.until
+            yield tantivy.Query.range_query(
+                self._schema, "date", tantivy.FieldType.Integer, since, until, include_upper=False
+            )
+
+    # --- what was meant ---
+
+    def corrected(self, query: Query) -> Query | None:
+        """With words that are in the index instead of those that are not; None: there are no similar ones."""
+        parts: list[Part] = [self._corrected(part) if isinstance(part, Term) else part for part in query.parts]
+        return Query(parts) if parts != list(query.parts) else None
+
+    def _corrected(self, term: Term) -> Term:
+        found = words().analyze(without_runs(normalised(term.text)))
+        if term.field not in ("", "title") or len(found) != 1 or self._uses(found[0]):
+            return term
+        other = meant(found[0], self._near(found[0]), uses=self._uses)
+        return Term(other, term.field, is_prefix=term.is_prefix) if other else term
+
+    def _uses(self, word: str) -> int:
+        return self._searcher.doc_freq("text", word) + self._searcher.doc_freq("title", word)
+
+    def _near(self, word: str) -> set[str]:
+        """Words of documents that have one like it."""
+        most = letters_wrong(word)
+        if not most:
+            return set()
+        like = _any(
+            tantivy.Query.fuzzy_term_query(self._schema, field, word, distance=most) for field in ("title", "text")
+        )
+        hits = self._searcher.search(like, limit=LOOKED_AT, count=False).hits
+        near: set[str] = set()
+        for _, address in islice(hits, LOOKED_AT):
+            document = stored(self._searcher, address)
+            near.update(words_of(f"{document.title} {document.text}"))
+        return near
+
+
+def _any(queries: Iterable[tantivy.Query]) -> tantivy.Query:
+    return tantivy.Query.boolean_query([(Should, each) for each in queries])
+
+
+def _silent(query: tantivy.Query) -> tantivy.Query:
+    """It counts for nothing."""
+    return tantivy.Query.const_score_query(query, 0.0)

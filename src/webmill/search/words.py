@@ -1,0 +1,46 @@
+"""Words of a text. Scripts that put no spaces between words, and Korean, whose words carry their particles, are cut
+into pairs of characters: whatever part of a sentence is asked for is found."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from operator import add
+
+# Thai, Lao, Myanmar, Khmer; Hangul; kana, bopomofo, ideographs and their marks.
+PAIRED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"
+    "\u3005-\u3007\u3031-\u3035\u3040-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f"
+    "\U0001b000-\U0001b16f\U00020000-\U0003347f"
+)
+WORD_CHARACTER = rf"[^\W_{PAIRED}]"
+_RUN = re.compile(f"[{PAIRED}]+")
+_WORD = re.compile(f"{WORD_CHARACTER}+")
+_PIECE = re.compile(f"(?P<run>[{PAIRED}]+)|{WORD_CHARACTER}+")
+
+
+def normalised(text: str) -> str:
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def pairs(text: str) -> str:
+    """`서울은 東京` as `서울 울은 은 東京 京`: overlapping pairs, and the last character, to be asked for alone."""
+    runs = _RUN.findall(text)
+    return " ".join(" ".join((*map(add, run, run[1:]), run[-1])) for run in runs)
+
+
+def without_runs(text: str) -> str:
+    return text if text.isascii() else _RUN.sub(" ", text)
+
+
+def pieces(text: str) -> list[tuple[bool, str]]:
+    """What a query's word consists of, lower-cased: whether each is to be asked for in pairs, and the piece."""
+    return [(match["run"] is not None, match[0].lower()) for match in _PIECE.finditer(normalised(text))]
+
+
+def is_paired(character: str) -> bool:
+    return _RUN.match(character) is not None
+
+
+def words_of(text: str) -> list[str]:
+    return [word.lower() for word in _WORD.findall(text)]
