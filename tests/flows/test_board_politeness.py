@@ -29,7 +29,7 @@ DELAY = 0.2
 
 
 def slow(page: Reply) -> Script:
-    return Script(steps=(Wait(6), head_of(page, close=True) + page.body))
+    return Script(steps=(Wait(20), head_of(page, close=True) + page.body))
 
 
 def read_by(readers: list[BoardReader], names: list[str]) -> list[Reading]:
