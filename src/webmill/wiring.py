@@ -202,14 +202,15 @@ def open_executor(settings: ExecutorSettings) -> Executor:
 
 
 def crawl_backends(frontier: str | None = None, *, name: str = "", strict: bool = False) -> Backends:
-    """What the processes of a crawl open for themselves: on one machine, or where `frontier` is a Redis on many nodes."""
+    """What the processes of a crawl open for themselves: on one machine, or on nodes whose `frontier` is a Redis."""
     if frontier is None:
         return Backends(frontier=open_local_frontier, box=open_letter_box, gates=open_gates, quota=open_quota)
     from webmill.flows.crawl.redis_parts import RedisParts
+    from webmill.flows.frontier.held import HeldBoxes
 
     check_redis(frontier)
     parts = RedisParts(frontier, name, strict=strict)
-    return Backends(frontier=parts.frontier, box=parts.box, gates=parts.gates, quota=parts.quota)
+    return Backends(frontier=parts.frontier, box=HeldBoxes(parts.box), gates=parts.gates, quota=parts.quota)
 
 
 def open_meeting(url: str, *, name: str) -> Meeting:
@@ -248,11 +249,15 @@ def open_quota(file: Path, limit: int | None) -> Quota:
     return SqliteQuota(file, limit=limit)
 
 
-def frontier_tools() -> Tools:
-    """What `webmill frontier` needs for the frontier of a crawl on one machine."""
-    from webmill.flows.frontier.local import tools
+def frontier_tools(frontier: str | None = None, *, name: str = "") -> Tools:
+    """What `webmill frontier` needs for a crawl: on one machine, or where `frontier` is a Redis on many nodes."""
+    if frontier is None:
+        from webmill.flows.frontier.local import LocalTools
 
-    return tools()
+        return LocalTools()
+    from webmill.flows.frontier.redis import RedisTools
+
+    return RedisTools(frontier, open_meeting(frontier, name=name))
 
 
 def scheme_of(url: str) -> tuple[str, str]:

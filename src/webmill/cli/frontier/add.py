@@ -9,7 +9,8 @@ import click
 
 from webmill.cli.context import finish, note
 from webmill.cli.counts import Count
-from webmill.cli.frontier.crawls import crawl_argument, crawl_in
+from webmill.cli.frontier.crawls import crawl_argument, crawl_in, frontier_option
+from webmill.cli.index import counted
 from webmill.crawl.frontier.base import MOST_DEPTH, PRIORITIES
 from webmill.crawl.seeds import Rejected, read_seeds
 from webmill.flows.frontier import giving
@@ -28,6 +29,7 @@ Which of the links on these pages are followed is still decided by the crawl's s
 )
 @crawl_argument
 @click.argument("urls", nargs=-1, metavar="[URL]...")
+@frontier_option
 @click.option(
     "--file",
     "files",
@@ -43,7 +45,15 @@ Which of the links on these pages are followed is still decided by the crawl's s
     help="0 is asked first; seeds have 3, links 5.",
 )
 @click.option("--depth", type=Count(least=0), default=0, show_default=True, help="Links from a seed.")
-def add(*, collection: Path, urls: tuple[str, ...], files: tuple[Path, ...], priority: int, depth: int) -> None:
+def add(
+    *,
+    collection: Path,
+    urls: tuple[str, ...],
+    frontier: str | None,
+    files: tuple[Path, ...],
+    priority: int,
+    depth: int,
+) -> None:
     """Give the crawl in DIR more URLs, while it runs or not. Those that it knows already do no harm."""
     if not (urls or files):
         raise click.UsageError("name a URL, or --file FILE")
@@ -61,12 +71,13 @@ def add(*, collection: Path, urls: tuple[str, ...], files: tuple[Path, ...], pri
             else:
                 yield Link(seed, depth=depth, priority=priority)
 
-    given = giving.add(crawl_in(collection), links())
+    with crawl_in(collection, frontier) as place:
+        given = giving.add(place, links())
     if given.sent:
-        note(f"{given.sent:,} URLs are on their way to the crawl that runs")
+        note(f"{counted(given.sent, 'URL')} in the letter boxes of the crawl, which takes them while it runs")
     else:
         excluded = f", {given.excluded:,} of excluded domains" if given.excluded else ""
-        note(f"{given.added:,} URLs added, {given.known:,} known already{excluded}")
+        note(f"{counted(given.added, 'URL')} added, {given.known:,} known already{excluded}")
     finish(
         rejected=count,
         where="; ".join(f"{one.source} line {one.line}: {one.text!r} [{one.reason}]" for one in rejected),

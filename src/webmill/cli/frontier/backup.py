@@ -10,7 +10,7 @@ import click
 
 from webmill.cli.context import Context, note, pass_context
 from webmill.cli.crawl_view import amount
-from webmill.cli.frontier.crawls import crawl_argument, crawl_in
+from webmill.cli.frontier.crawls import crawl_argument, crawl_in, frontier_option
 from webmill.flows.frontier import backup as backups
 from webmill.wiring import open_storage
 
@@ -25,14 +25,16 @@ WARC files are not part of it: they do not change, copy them as they are."""
 )
 @crawl_argument
 @click.argument("target", metavar="TARGET")
+@frontier_option
 @pass_context
-def backup(context: Context, /, *, collection: Path, target: str) -> None:
+def backup(context: Context, /, *, collection: Path, target: str, frontier: str | None) -> None:
     """Copy the frontier of DIR to a folder or to S3, while the crawl runs or not.
 
     All shards as of one moment, with what was on its way between them, times of hosts, exclusions and flags. A
     backup is there when its manifest is: one that was broken off counts for nothing.
     """
-    size = show(context, "backup", backups.back_up(crawl_in(collection), open_storage(target), now=time.time()))
+    with crawl_in(collection, frontier) as place:
+        size = show(context, "backup", backups.back_up(place, open_storage(target), now=time.time()))
     note(f"{amount(size)} in {target}")
 
 
@@ -44,13 +46,18 @@ Example:
 )
 @click.argument("source", metavar="TARGET")
 @click.argument("collection", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
+@click.option("--frontier", metavar="redis://…", help="The Redis to restore a crawl of many machines to.")
+@click.option("--name", help="Another name for the crawl.")
 @pass_context
-def restore(context: Context, /, *, source: str, collection: Path) -> None:
+def restore(context: Context, /, *, source: str, collection: Path, frontier: str | None, name: str | None) -> None:
     """Make a crawl in DIR of a backup in TARGET; `webmill crawl DIR` goes on from there.
 
     Every file is checked before any of it counts. DIR must have no frontier.
     """
-    size = show(context, "restore", backups.restore(crawl_in(collection), open_storage(source)))
+    storage = open_storage(source)
+    called = name or backups.read_manifest(storage).layout.name
+    with crawl_in(collection, frontier, name=called) as place:
+        size = show(context, "restore", backups.restore(place, storage, frontier=frontier))
     note(f"{amount(size)} restored; next: webmill crawl {collection}")
 
 

@@ -7,15 +7,15 @@ from pathlib import Path
 import click
 
 from webmill.cli.context import note
-from webmill.cli.frontier.crawls import crawl_argument, crawl_in
+from webmill.cli.frontier.crawls import crawl_argument, crawl_in, frontier_option
 from webmill.flows.frontier import giving
 
 
 @click.command(epilog="Example: webmill frontier compact news/")
 @crawl_argument
-def compact(*, collection: Path) -> None:
+@frontier_option
+def compact(*, collection: Path, frontier: str | None) -> None:
     """Free the room of URLs that were taken out of their files, while the crawl runs or not."""
-    if giving.compact(crawl_in(collection)):
-        note("done")
-    else:
-        note("the crawl that runs will do it with its next step")
+    with crawl_in(collection, frontier) as place:
+        is_done = giving.compact(place)
+    note("done" if is_done else "the crawl does it with its next step")

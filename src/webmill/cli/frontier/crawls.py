@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
+from webmill.cli.crawl_flags import FILE, read
 from webmill.cli.index import crawl_name
 from webmill.flows.frontier.place import Place, place_of
 from webmill.wiring import crawl_backends, frontier_tools
 
-crawl_argument: Callable[[Callable[..., None]], Callable[..., None]] = click.argument(
+Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+
+crawl_argument: Decorator = click.argument(
     "collection", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR"
 )
+frontier_option: Decorator = click.option(
+    "--frontier", metavar="redis://…", help="Of a crawl on many machines  [default: as the crawl in DIR was told]"
+)
+name_option: Decorator = click.option("--name", help="Name of the crawl  [default: as it is called, or that of DIR]")
 
 
-def crawl_in(collection: Path) -> Place:
+@contextmanager
+def crawl_in(collection: Path, frontier: str | None, *, name: str | None = None) -> Iterator[Place]:
     root = collection.resolve()
-    return place_of(root, crawl_backends(), frontier_tools(), name=crawl_name(root))
+    flags = read(root / "frontier" / FILE)
+    redis = frontier or flags.get("frontier")
+    called = name or flags.get("name") or crawl_name(root)
+    tools = frontier_tools(redis, name=called)
+    try:
+        yield place_of(root, crawl_backends(redis, name=called), tools, name=called)
+    finally:
+        tools.close()

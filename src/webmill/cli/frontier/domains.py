@@ -9,11 +9,11 @@ import click
 
 from webmill.cli.context import note
 from webmill.cli.crawl_flags import excluded
-from webmill.cli.frontier.crawls import crawl_argument, crawl_in
+from webmill.cli.frontier.crawls import crawl_argument, crawl_in, frontier_option
+from webmill.cli.index import counted
 from webmill.crawl.seeds import excluded_domain
 from webmill.errors import BadInput
 from webmill.flows.frontier import giving
-from webmill.flows.frontier.place import Place
 
 domain_arguments: Callable[[Callable[..., None]], Callable[..., None]] = click.argument(
     "domains", nargs=-1, metavar="[DOMAIN]..."
@@ -27,21 +27,27 @@ file_option: Callable[[Callable[..., None]], Callable[..., None]] = click.option
 @crawl_argument
 @domain_arguments
 @file_option
-def exclude(*, collection: Path, domains: tuple[str, ...], file: Path | None) -> None:
+@frontier_option
+def exclude(*, collection: Path, domains: tuple[str, ...], file: Path | None, frontier: str | None) -> None:
     """Leave domains alone from now on, in later runs too. What waits of them is kept, and not asked."""
-    tell(giving.exclude, crawl_in(collection), chosen(domains, file), "excluded")
+    wanted = chosen(domains, file)
+    with crawl_in(collection, frontier) as place:
+        tell(wanted, "excluded", is_done=giving.exclude(place, wanted))
 
 
 @click.command(epilog="Example: webmill frontier include news/ example.net")
 @crawl_argument
 @domain_arguments
 @file_option
-def include(*, collection: Path, domains: tuple[str, ...], file: Path | None) -> None:
+@frontier_option
+def include(*, collection: Path, domains: tuple[str, ...], file: Path | None, frontier: str | None) -> None:
     """Let excluded domains be asked again: what waits of them, and new links.
 
     Those in the crawl's own --exclude-domains file are excluded again when it starts: take them out there, too.
     """
-    tell(giving.include, crawl_in(collection), chosen(domains, file), "included")
+    wanted = chosen(domains, file)
+    with crawl_in(collection, frontier) as place:
+        tell(wanted, "included", is_done=giving.include(place, wanted))
 
 
 def chosen(domains: tuple[str, ...], file: Path | None) -> list[str]:
@@ -54,8 +60,6 @@ def chosen(domains: tuple[str, ...], file: Path | None) -> list[str]:
         raise click.UsageError(f"{error.message} [{error.reason}]") from error
 
 
-def tell(change: Callable[[Place, list[str]], bool], place: Place, domains: list[str], word: str) -> None:
-    if change(place, domains):
-        note(f"{len(domains):,} domains {word}")
-    else:
-        note(f"{len(domains):,} domains will be {word} by the crawl that runs, with its next step")
+def tell(domains: list[str], word: str, *, is_done: bool) -> None:
+    count = counted(len(domains), "domain")
+    note(f"{count} {word}" if is_done else f"{count} to be {word}: the crawl does it with its next step")

@@ -11,7 +11,8 @@ import click
 import msgspec
 
 from webmill.cli.context import Context, note, pass_context
-from webmill.cli.frontier.crawls import crawl_argument, crawl_in
+from webmill.cli.frontier.crawls import crawl_argument, crawl_in, frontier_option
+from webmill.cli.index import counted
 from webmill.crawl.frontier.base import Visit
 from webmill.flows.frontier import exporting
 from webmill.infra import atomic
@@ -27,6 +28,7 @@ Examples:
 While the crawl runs, a copy is made first and read: as much room again is needed."""
 )
 @crawl_argument
+@frontier_option
 @click.option("--waiting", "what", flag_value="waiting", default=True, help="What waits or is in hand  [default]")
 @click.option("--visited", "what", flag_value="visited", help="What was visited, with status, time and record.")
 @click.option(
@@ -39,16 +41,18 @@ While the crawl runs, a copy is made first and read: as much room again is neede
 )
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="FILE  [default: stdout]")
 @pass_context
-def export(context: Context, /, *, collection: Path, what: str, form: str, output: Path | None) -> None:
+def export(
+    context: Context, /, *, collection: Path, frontier: str | None, what: str, form: str, output: Path | None
+) -> None:
     """Write the URLs of the crawl in DIR, one per line, in bounded memory."""
-    place = crawl_in(collection)
-    rows = exporting.visited(place) if what == "visited" else exporting.waiting(place)
-    if output is None:
-        written(rows, sys.stdout.buffer, form, context)
-        return
-    with atomic.writing(output) as file:
-        count = written(rows, file, form, context)
-    note(f"{count:,} URLs in {output}")
+    with crawl_in(collection, frontier) as place:
+        rows = exporting.visited(place) if what == "visited" else exporting.waiting(place)
+        if output is None:
+            written(rows, sys.stdout.buffer, form, context)
+            return
+        with atomic.writing(output) as file:
+            count = written(rows, file, form, context)
+        note(f"{counted(count, 'URL')} in {output}")
 
 
 def written(rows: Iterator[Link] | Iterator[Visit], file: BinaryIO, form: str, context: Context) -> int:

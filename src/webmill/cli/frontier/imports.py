@@ -9,7 +9,7 @@ import msgspec
 
 from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.counts import AT_LEAST_ONE
-from webmill.cli.frontier.crawls import crawl_in
+from webmill.cli.frontier.crawls import crawl_in, frontier_option, name_option
 from webmill.crawl.frontier.base import PRIORITIES
 from webmill.flows.frontier.importing import BATCH, Import, importing
 from webmill.flows.frontier.marks import Counts
@@ -26,6 +26,8 @@ Killed or cut off, run it again: it goes on where it was."""
 )
 @click.argument("collection", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
 @click.option("--url", required=True, metavar="postgresql://…", help="The database. PGPASSWORD and ~/.pgpass work too.")
+@frontier_option
+@name_option
 @click.option("--batch", type=AT_LEAST_ONE, default=BATCH, show_default=True, help="Rows in one step.")
 @click.option(
     "--priority",
@@ -34,7 +36,7 @@ Killed or cut off, run it again: it goes on where it was."""
     show_default=True,
     help="Of what waits: 0 is asked first.",
 )
-@click.option("--processes", type=AT_LEAST_ONE, help="Of the crawl, when it is new  [default: 1]")
+@click.option("--processes", type=AT_LEAST_ONE, help="Processes (shards) of the crawl, when it is new.")
 @click.option("--again", is_flag=True, help="From the beginning: what is there already counts as known.")
 @click.option("--json", "as_json", is_flag=True, help="The counts as JSON on stdout.")
 @pass_context
@@ -44,6 +46,8 @@ def import_postgres(
     *,
     collection: Path,
     url: str,
+    frontier: str | None,
+    name: str | None,
     batch: int,
     priority: int,
     processes: int | None,
@@ -55,8 +59,7 @@ def import_postgres(
     DIR is a collection; it is made when it is not there. The tables are visited_urls, frontier and domain_metadata.
     Every row is imported, known already, or rejected with a reason; the counts are checked against the database.
     """
-    place = crawl_in(collection)
-    with Snapshot(url) as database:
+    with Snapshot(url) as database, crawl_in(collection, frontier, name=name) as place:
         with importing(place, database, processes=processes, priority=priority, again=again) as tables:
             for table in tables:
                 run(table, context, batch=batch)

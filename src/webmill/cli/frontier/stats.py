@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from webmill.cli.crawl_view import age, amount
-from webmill.cli.frontier.crawls import crawl_argument, crawl_in
+from webmill.cli.frontier.crawls import crawl_argument, crawl_in, frontier_option
 from webmill.flows.frontier.figures import Figures, figures, total
 
 WIDEST = 4  # shards that fit beside each other in 80 columns
@@ -17,10 +17,12 @@ WIDEST = 4  # shards that fit beside each other in 80 columns
 
 @click.command(epilog="Example: webmill frontier stats news/ --json")
 @crawl_argument
+@frontier_option
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
-def stats(*, collection: Path, as_json: bool) -> None:
+def stats(*, collection: Path, frontier: str | None, as_json: bool) -> None:
     """What waits and what was visited, in each shard (process) and in all; while the crawl runs or not."""
-    each = list(figures(crawl_in(collection), now=time.time()))
+    with crawl_in(collection, frontier) as place:
+        each = list(figures(place, now=time.time()))
     if as_json:
         click.echo(msgspec.json.encode({"total": total(each), "shards": each}))
         return

@@ -18,7 +18,7 @@ from webmill.crawl.frontier.backup import Stored, appearing, stored
 from webmill.crawl.frontier.frames import read_frames
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
 from webmill.flows.crawl.start import Layout
-from webmill.flows.frontier.copying import QUOTA, SMALL, copied, letters_file, part, remove
+from webmill.flows.frontier.copying import SMALL, copied, letters_file, part, remove
 from webmill.flows.frontier.place import Place
 from webmill.infra import atomic
 from webmill.infra.storage.base import CHUNK, Storage, chunks_of
@@ -68,9 +68,13 @@ def refuse_used(target: Storage) -> None:
     raise Conflict("there is a backup already: name another target, or remove that one")
 
 
-def restore(place: Place, source: Storage) -> Iterator[Progress]:
-    """Everything is fetched and found to be what was written before anything of it counts."""
+def restore(place: Place, source: Storage, *, frontier: str | None = None) -> Iterator[Progress]:
+    """Everything is fetched and found to be what was written before anything of it counts.
+
+    `frontier`: where that of the crawl is from now on, if not in its folder.
+    """
     manifest = read_manifest(source)
+    check_kind(manifest.layout, place)
     if place.folder.exists():
         raise Conflict(f"{place.root} has a frontier already: name another DIR")
     atomic.make_folder(place.root)
@@ -82,8 +86,9 @@ def restore(place: Place, source: Storage) -> Iterator[Progress]:
             fetch(source, name, file, fetched / name)
             done += file.size
             yield Progress(done, manifest.size)
-        with appearing(place.folder) as draft:
+        with place.tools.restoring(place.options), appearing(place.folder) as draft:
             put_together(place, manifest.layout, fetched, draft)
+            rename(draft, manifest.layout, name=place.options.collection.name, frontier=frontier)
     finally:
         remove(fetched)
 
@@ -103,6 +108,13 @@ def read_manifest(source: Storage) -> Manifest:
     return manifest
 
 
+def check_kind(layout: Layout, place: Place) -> None:
+    if layout.on_nodes and not place.tools.is_shared:
+        raise Misconfigured("the backup is of a frontier in Redis: give --frontier redis://… to restore it to")
+    if place.tools.is_shared and not layout.on_nodes:
+        raise Misconfigured("the backup is of a frontier on disk: leave --frontier out")
+
+
 def fetch(source: Storage, name: str, expected: Stored, path: Path) -> None:
     atomic.make_folder(path.parent)
     digest, size = hashlib.sha256(), 0
@@ -118,25 +130,23 @@ def fetch(source: Storage, name: str, expected: Stored, path: Path) -> None:
 def put_together(place: Place, layout: Layout, fetched: Path, draft: Path) -> None:
     options = place.options
     for shard in range(layout.shards):
-        folder = draft / options.shard_folder(shard).name
-        place.tools.restore(part(fetched, shard), folder)
-        quota = fetched / f"quota-{shard:02d}.sqlite"
-        if quota.exists():
-            shutil.copyfile(quota, folder / QUOTA)
+        place.tools.restore(part(fetched, shard), draft / options.shard_folder(shard).name)
         letters = letters_file(fetched, shard)
         if letters.exists():
             box = options.backends.box(draft / options.box(shard).name)
             for letter in read_frames(letters):
                 box.post([letter])
             box.close()
-    for name in (options.gates.name, *SMALL):
+    place.tools.load(options, layout.shards, saved=fetched, draft=draft)
+    for name in SMALL:
         if (fetched / name).exists():
             shutil.copyfile(fetched / name, draft / name)
-    keep_name(draft / "flags.json", layout.name)
 
 
-def keep_name(flags: Path, name: str) -> None:
-    """The crawl is called what it was, whatever its folder is called now."""
-    if name:
-        kept = msgspec.json.decode(flags.read_bytes(), type=dict[str, object]) if flags.exists() else {}
-        flags.write_bytes(msgspec.json.format(msgspec.json.encode({**kept, "name": name})))
+def rename(draft: Path, layout: Layout, *, name: str, frontier: str | None) -> None:
+    """The crawl goes by this name, whatever its folder is called, and finds its frontier without being told."""
+    flags = draft / "flags.json"
+    kept = msgspec.json.decode(flags.read_bytes(), type=dict[str, object]) if flags.exists() else {}
+    kept = {**kept, "name": name} | ({"frontier": frontier} if frontier else {})
+    flags.write_bytes(msgspec.json.format(msgspec.json.encode(kept)))
+    (draft / "crawl.json").write_bytes(msgspec.json.encode(msgspec.structs.replace(layout, name=name)) + b"\n")

@@ -4,7 +4,8 @@
       hold               while it is fresh, a shard that has made its copy takes no letters
       shard-NN/          the shard's copy, made by its owner between two steps
       mail-NN.letters    what lay in its box (`crawl/frontier/frames.py`)
-      quota-NN.sqlite  gates.sqlite  crawl.json  flags.json  seeds.txt
+      …                  what else a kind of frontier has to be copied
+      crawl.json  flags.json  seeds.txt
 
 Links between shards are the difficulty: one that was sent before its sender made its copy, and is taken after its
 receiver made his, would be in neither. So whoever has made his copy leaves his letters in the box until all have, and
@@ -18,10 +19,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from webmill.crawl.frontier.frames import write_frames
 from webmill.errors import Conflict, Unavailable, WebmillError
-from webmill.flows.crawl import gates, quota
 from webmill.flows.crawl.mail import post_order
 from webmill.flows.crawl.orders import BackUp
 from webmill.flows.crawl.status import read_status
@@ -29,11 +32,9 @@ from webmill.flows.frontier.held import FOLDER, FRESH, HOLD
 from webmill.flows.frontier.place import Place
 from webmill.infra import atomic
 from webmill.infra.lock import exclusive
-from webmill.infra.sqlite import Database, Schema
 
 LOOK = 0.2
 SILENCE = 600.0  # for a shard to make its copy
-QUOTA = "quota.sqlite"
 SMALL = ("crawl.json", "flags.json", "seeds.txt")
 
 
@@ -148,19 +149,19 @@ def copy_letters(place: Place, folder: Path, shard: int) -> None:
 
 
 def copy_rest(place: Place, folder: Path) -> None:
-    """After the shards: what their pages have taken of quotas, and the times of hosts, may be newer, never older."""
-    for shard in range(place.shards()):
-        copy_database(place.options.shard_folder(shard) / QUOTA, folder / f"quota-{shard:02d}.sqlite", quota.SCHEMA)
-    copy_database(place.options.gates, folder / place.options.gates.name, gates.SCHEMA)
+    place.tools.save(place.options, place.shards(), folder)
     for name in SMALL:
         if (place.folder / name).exists():
             atomic.write_bytes(folder / name, (place.folder / name).read_bytes())
+    forget_redis(folder / "flags.json")
 
 
-def copy_database(source: Path, target: Path, schema: Schema) -> None:
-    if source.exists():
-        with Database(source, schema=schema) as database:
-            database.copy_to(target)
+def forget_redis(flags: Path) -> None:
+    """Its URL may have a password, and a restored crawl has another one."""
+    if flags.exists():
+        kept = msgspec.json.decode(flags.read_bytes(), type=dict[str, Any])
+        kept.pop("frontier", None)
+        atomic.write_bytes(flags, msgspec.json.format(msgspec.json.encode(kept)))
 
 
 def remove(folder: Path) -> None:

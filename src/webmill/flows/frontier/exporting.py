@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from webmill.crawl.frontier.base import Frontier, Visit
+from webmill.errors import Conflict
 from webmill.flows.frontier.copying import copied, part
 from webmill.flows.frontier.place import Place
 from webmill.model import Link
@@ -31,6 +32,9 @@ def _each(place: Place, read: Callable[[Frontier], Iterator[Row]]) -> Iterator[R
                 with place.frontier(shard) as frontier:
                     yield from read(frontier)
             return
+    if place.tools.is_shared:
+        message = f"nodes are crawling {place.options.collection.name}: stop them all, or export from a restored backup"
+        raise Conflict(message)
     with copied(place, is_for_good=False) as folder:
         for shard in shards:
             opened = folder / f"open-{shard:02d}"

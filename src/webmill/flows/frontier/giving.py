@@ -1,6 +1,7 @@
 """What a person gives to a frontier: URLs, domains to leave alone, an order to tidy up.
 
-Into the shards' letter boxes while a crawl runs; else at once, and then it is known what was new.
+Into the shards' letter boxes while a crawl runs, and always where nodes share it; else at once, and then it is known
+what was new.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Given(msgspec.Struct, kw_only=True):
 def add(place: Place, links: Iterable[Link]) -> Given:
     shards = place.shards()
     with place.alone_if_possible(doing="adding URLs") as is_alone:
-        if is_alone:
+        if is_alone and not place.tools.is_shared:
             with place.frontiers() as frontiers, place.gates() as gates:
                 clock = clock_of(gates, frontiers)
                 return _committed(links, frontiers, clock)
@@ -72,6 +73,7 @@ def compact(place: Place) -> bool:
 
 def _order(place: Place, orders: dict[int, Order]) -> bool:
     with place.alone_if_possible(doing="changing its frontier") as is_alone:
+        is_alone = is_alone and not place.tools.is_shared
         for shard, order in orders.items():
             if is_alone:
                 with place.frontier(shard) as frontier:

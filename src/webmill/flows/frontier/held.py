@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from webmill.flows.crawl.mail import Box, Letter
@@ -40,3 +40,13 @@ class HeldBox:
             return self._copy.exists() and time.time() - self._hold.stat().st_mtime < FRESH
         except OSError:
             return False
+
+
+class HeldBoxes:
+    """What opens boxes, and holds them. It travels to the processes of a crawl."""
+
+    def __init__(self, open_box: Callable[[Path], Box]) -> None:
+        self._open = open_box
+
+    def __call__(self, file: Path) -> Box:
+        return HeldBox(self._open(file), file)

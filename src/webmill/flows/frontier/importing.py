@@ -21,7 +21,6 @@ import msgspec
 from webmill.crawl.frontier.base import Frontier
 from webmill.errors import BadInput, Conflict
 from webmill.flows.crawl.desk import shard_of
-from webmill.flows.crawl.start import settle_layout
 from webmill.flows.frontier.marks import (
     Counts,
     Key,
@@ -55,7 +54,7 @@ def importing(
     options = place.options
     atomic.make_folder(options.folder)
     with place.alone(doing="importing"):
-        settle_layout(options, processes)
+        place.tools.settle(options, processes)
         with place.frontiers() as frontiers, place.gates() as gates:
             clock = clock_of(gates, frontiers)
             waiting = WaitingRows(priority=priority, clock=clock)

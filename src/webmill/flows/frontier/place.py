@@ -37,22 +37,25 @@ class Place(msgspec.Struct, frozen=True):
     def shards(self) -> int:
         path = self.folder / "crawl.json"
         try:
-            return msgspec.json.decode(path.read_bytes(), type=Layout).shards
+            layout = msgspec.json.decode(path.read_bytes(), type=Layout)
         except FileNotFoundError:
             raise NotFound(f"no crawl in {self.root}: begin one with `webmill crawl {self.root} URL`") from None
         except msgspec.MsgspecError as error:
             raise Misconfigured(f"{path}: {error}: put the file back as it was") from error
+        if layout.on_nodes and not self.tools.is_shared:
+            raise Misconfigured(f"the crawl in {self.root} keeps its frontier in Redis: give --frontier redis://…")
+        return layout.shards
 
     @contextmanager
     def alone_if_possible(self, *, doing: str, patience: float = PATIENCE) -> Iterator[bool]:
-        """Holds the crawl's lock; False when a crawl runs, which has it."""
+        """Holds the crawl's lock; False when a crawl runs, which has it, here or elsewhere."""
         with ExitStack() as held:
             try:
                 held.enter_context(exclusive(self.folder, "crawl", doing=doing, patience=patience))
+                is_alone = not self.tools.is_used_elsewhere()
             except Conflict:
-                yield False
-            else:
-                yield True
+                is_alone = False
+            yield is_alone
 
     @contextmanager
     def alone(self, *, doing: str) -> Iterator[None]:
