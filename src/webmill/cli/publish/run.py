@@ -70,7 +70,7 @@ Exit code 3: published, but boards failed. 1: refused, nothing was published."""
 )
 @click.option("--every", type=DURATION, metavar="TIME", help="Again and again: 10m, 1h  [default: once]")
 @click.option("--deadline", type=DURATION, default="8m", show_default=True, help="Publish then, whatever is missing.")
-@click.option("--workers", type=ANY_COUNT, default=8, show_default=True, help="Boards at once; 0: others do it.")
+@click.option("--workers", type=ANY_COUNT, default=32, show_default=True, help="Boards at once; 0: others do it.")
 @queue_option
 @storage_option
 @click.option("--facet", "facets", multiple=True, metavar="NAME", help="Index by it  [default: all of the site map]")
@@ -122,18 +122,16 @@ def run(
         queue = stack.enter_context(opened_queue(settings))
         if metrics_port is not None:
             note(f"metrics: {stack.enter_context(metrics.serve(port=metrics_port))}")
-        crew = None
-        if workers:
-            options = reading.options(place, user_agent=user_agent(contact))
-            order = Order(storage=storage or str(place.root), queue=settings, reading=options, threads=workers)
-            crew = stack.enter_context(closing(Hands(order)))
+        options = reading.options(place, user_agent=user_agent(contact))
+        order = Order(storage=storage or str(place.root), queue=settings, reading=options, threads=workers)
         runs = Runs(
             context,
             versions,
             queue,
             site_map,
             first,
-            around=Surroundings(stop=stop, crew=crew, now=steady_now()),
+            order,
+            around=Surroundings(stop=stop, now=steady_now()),
             deadline=timedelta(seconds=deadline),
             publishing=lambda found: Options(facets=facets or facets_of(found), force=force, most_lost=most_lost),
             metrics=metrics,
@@ -156,6 +154,7 @@ class Runs:
         queue: Queue,
         site_map: Path,
         first: SiteMap,
+        order: Order,
         *,
         around: Surroundings,
         deadline: timedelta,
@@ -165,6 +164,7 @@ class Runs:
     ) -> None:
         self.around = around
         self._context, self._storage, self._queue, self._site_map = context, storage, queue, site_map
+        self._order = order
         self._deadline, self._publishing, self._metrics, self._as_json = deadline, publishing, metrics, as_json
         tell_complaints(first)
 
@@ -174,14 +174,14 @@ class Runs:
     def once(self, found: SiteMap) -> Outcome:
         started = time.monotonic()
         try:
-            with self._watching(len(found.boards)) as watch:
+            with self._watching(len(found.boards)) as watch, self._hired() as crew:
                 outcome = run_once(
                     self._storage,
                     self._queue,
                     found.boards,
                     deadline=self._deadline,
                     options=self._publishing(found),
-                    around=msgspec.structs.replace(self.around, watch=watch),
+                    around=msgspec.structs.replace(self.around, watch=watch, crew=crew),
                 )
         except Stopped:
             note("stopped: this run is given up, and nothing of it was published")
@@ -194,6 +194,15 @@ class Runs:
             click.echo(msgspec.json.encode(outcome))
         tell(outcome, seconds=time.monotonic() - started)
         return outcome
+
+    @contextmanager
+    def _hired(self) -> Iterator[Hands | None]:
+        """For one run: between runs nobody waits for work."""
+        if not self._order.threads:
+            yield None
+            return
+        with closing(Hands(self._order)) as hands:
+            yield hands
 
     @contextmanager
     def _watching(self, boards: int) -> Iterator[Callable[[Progress], None]]:

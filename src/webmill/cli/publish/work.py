@@ -44,7 +44,7 @@ are handed out again. Each machine keeps --delay by itself: with many, make
 it longer."""
 )
 @root_argument
-@click.option("--workers", type=AT_LEAST_ONE, default=8, show_default=True, help="Boards at once.")
+@click.option("--workers", type=AT_LEAST_ONE, default=32, show_default=True, help="Boards at once.")
 @queue_option
 @storage_option
 @reading_options

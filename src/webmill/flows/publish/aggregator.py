@@ -112,6 +112,7 @@ def publish_run(storage: Storage, plan: Plan, *, options: Options, now: Callable
         gleaned = assemble(storage, plan, publication)
         publication.blobs.tally.add(gleaned.blobs)
         publication.counts.update(gleaned.counts)
+        publication.counts["content_blobs_written"] = gleaned.blobs.written  # the rest are shards of indexes
         publication.attach(NOTES, encode(notes(storage, gleaned)))
         published, refused = None, ""
         try:

@@ -31,10 +31,11 @@ log = logging.getLogger(__name__)
 
 
 class Labour(msgspec.Struct, frozen=True, kw_only=True):
-    """Times in seconds. `attempts` is what the queue gives a job."""
+    """Times in seconds. `attempts` is what the queue gives a job, also one that kills its workers."""
 
-    threads: int = 8
+    threads: int = 32  # most of them wait for the turn of some host
     attempts: int = MAX_ATTEMPTS
+    tries: int = 3  # of a board that fails; its server is asked a few times each time
     beat: float = 15.0  # between two extensions of the leases at hand; a lease must be longer
     first_delay: float = 2.0  # of a job that goes back; doubled each time
     longest_delay: float = 60.0
@@ -140,7 +141,8 @@ class Workers:
 
     def _do(self, held: Held, job: BoardJob) -> None:
         delivery, delay = held.delivery, self._delay(held.delivery)
-        is_last = delivery.attempts >= self._labour.attempts or self._now() + timedelta(seconds=delay) >= job.deadline
+        tries = min(self._labour.attempts, self._labour.tries)
+        is_last = delivery.attempts >= tries or self._now() + timedelta(seconds=delay) >= job.deadline
         try:
             worked = work_one(
                 self._storage,
