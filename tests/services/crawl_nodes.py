@@ -16,17 +16,49 @@ from typing import Any
 import msgspec
 import redis
 
-from tests.flows.crawling import NAME, Setup
+from tests.flows.crawling import NAME, Seen, Setup, seen_by
+from tests.services.nginx import Nginx
 from webmill.crawl.frontier.base import Visit
 from webmill.crawl.frontier.redis import RedisFrontier
 from webmill.errors import WebmillError
 from webmill.flows.crawl.crew import Crew
 from webmill.flows.crawl.joining import Terms, crawl_as_node
 from webmill.flows.crawl.meeting import Meeting, Picture
-from webmill.flows.crawl.options import Options
+from webmill.flows.crawl.options import Options, Rules
 from webmill.wiring import crawl_backends
 
 PATIENCE = 240.0
+
+
+class Site:
+    """Many small hosts, each with an address and a domain of its own; pages lead to each other and to the next host."""
+
+    def __init__(self, nginx: Callable[..., Nginx], folder: Path, *, hosts: int, pages: int) -> None:
+        names = [f"www.d{number}.test" for number in range(hosts)]
+        self.urls: set[str] = set()
+        for number, name in enumerate(names):
+            (folder / name).mkdir(parents=True)
+            for page in range(pages):
+                links = [f"/{(page + step) % pages}.html" for step in (1, 3)]
+                links.append(f"http://{names[(number + 1) % hosts]}/{page}.html")
+                text = "".join(f'<a href="{link}">{link}</a>' for link in links)
+                (folder / name / f"{page}.html").write_text(f"<html><body>{name} {page}{text}</body></html>")
+                self.urls.add(f"http://{name}/{page}.html")
+        addresses = {name: f"127.1.{number // 250}.{number % 250 + 1}" for number, name in enumerate(names)}
+        self.server = nginx(hosts={name: folder / name for name in names}, addresses=addresses)
+        self.seeds = tuple(f"http://{name}/0.html" for name in names[:: max(1, hosts // 10)])
+        self.resolve = {name: (address, self.server.port) for name, address in addresses.items()}
+
+    def asked(self) -> list[Seen]:
+        return seen_by(self.server.log())
+
+    def requests(self) -> int:
+        return (self.server.folder / "access.log").read_bytes().count(b"\n")
+
+    def crawl(self, **changes: Any) -> Setup:
+        rules = Rules(scope="any", sitemaps=False)
+        usual = {"seeds": self.seeds, "resolve": self.resolve, "rules": rules, "window": 3.0}
+        return Setup(**{**usual, **changes})
 
 
 class NodeSetup(msgspec.Struct, frozen=True, kw_only=True):

@@ -38,7 +38,6 @@ for other, beat in pairs(beats) do
 end
 local function change(shard, owner)
   if owner then redis.call('HSET', prefix .. 'owners', shard, owner) else redis.call('HDEL', prefix .. 'owners', shard) end
-  redis.call('HDEL', prefix .. 'records', shard)
   owners[shard] = owner
 end
 for _, shard in ipairs(told.drop) do

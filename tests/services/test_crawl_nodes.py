@@ -1,0 +1,163 @@
+"""One crawl on several nodes, each a program with its processes; by the log of a server that knows nothing of it.
+
+Nodes are killed with -9, paused, told a wrong time; Redis is killed. What a crawl on one machine would have fetched is
+fetched once, no domain before its time.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.faults import COMPILER
+from tests.flows.crawling import captures, counts, most_at_once, smallest_gaps
+from tests.services.crawl_nodes import NodeProgram, NodeSetup, Site, look, nodes, visits, wait_for
+from tests.services.nginx import Nginx
+from tests.services.redis_kinds import private_redis
+from webmill.flows.crawl.options import Limits
+
+DELAY = 0.5
+SHORTEST = 0.6 * DELAY  # that a gap may look like to a server on a busy machine
+pytestmark = [pytest.mark.server("nginx"), pytest.mark.server("redis"), pytest.mark.timeout(900)]
+Start = Callable[..., Nginx]
+
+
+@pytest.fixture
+def base() -> Iterator[Path]:
+    memory = Path("/dev/shm")
+    base = Path(tempfile.mkdtemp(prefix="webmill-test-", dir=memory if memory.is_dir() else None))
+    yield base
+    shutil.rmtree(base)
+
+
+@pytest.fixture
+def root(base: Path) -> Path:
+    return base / "collection"
+
+
+def check_manners(site: Site, *, delay: float = DELAY) -> None:
+    seen = site.asked()
+    gaps = smallest_gaps(seen, by="domain")
+    assert min(gaps.values()) >= 0.6 * delay, list(gaps.items())[:5]
+    assert most_at_once(seen) == 1
+
+
+def check_everything_is_there(site: Site, url: str, *roots: Path) -> None:
+    """Each page is visited, and has one record or, where a kill came between, one more."""
+    found = visits(url, *roots)
+    assert {url for url, visit in found.items() if visit.status == 200} == site.urls
+    records = {url for root in roots for _, url, _ in captures(root)}
+    assert site.urls <= records
+
+
+def asked_more_than_once(site: Site) -> dict[str, int]:
+    pages = counts(one for one in site.asked() if not one.is_robots)
+    return {url: count for url, count in pages.items() if count > 1}
+
+
+@pytest.mark.soak
+def test_hundreds_of_workers_on_three_nodes_ask_each_url_once_and_no_domain_before_its_time(
+    nginx: Start, base: Path, root: Path
+) -> None:
+    site = Site(nginx, base / "site", hosts=300, pages=6)
+    with private_redis() as redis:
+        setup = NodeSetup(url=redis.url, crawl=site.crawl(delay=DELAY, concurrency=84), shards=6)  # 504 in all
+        with nodes(*(lambda n=n: NodeProgram(root, setup, name=f"{n}") for n in range(3))) as started:
+            said = [one.ended() for one in started]
+        assert [(one["end"], one["pages"]) for one in said] == [("finished", len(site.urls))] * 3
+        check_everything_is_there(site, redis.url, root)
+    assert not asked_more_than_once(site)
+    check_manners(site)
+
+
+@pytest.mark.soak
+def test_what_a_killed_node_had_is_finished_by_the_others_within_the_limit(
+    nginx: Start, base: Path, root: Path
+) -> None:
+    site = Site(nginx, base / "site", hosts=60, pages=8)
+    limit = 400
+    with private_redis() as redis:
+        limits = Limits(retry_wait=0.2, pages=limit)
+        setup = NodeSetup(url=redis.url, crawl=site.crawl(delay=DELAY, limits=limits), shards=6)
+        with nodes(*(lambda n=n: NodeProgram(root, setup, name=f"{n}") for n in range(3))) as started:
+            wait_for(
+                lambda: site.requests() > 150 and spread(redis.url, 3), what="work on three nodes", programs=started
+            )
+            started[0].kill()
+            said = [one.ended() for one in started[1:]]
+        assert [(one["end"], one["pages"]) for one in said] == [("pages", limit)] * 2
+        found = visits(redis.url, root)
+        assert sum(visit.status == 200 for visit in found.values()) == limit
+    check_manners(site)
+
+
+@pytest.mark.soak
+def test_redis_may_be_killed_and_come_back(nginx: Start, base: Path, root: Path) -> None:
+    site = Site(nginx, base / "site", hosts=60, pages=8)
+    with private_redis() as redis:
+        setup = NodeSetup(url=redis.url, crawl=site.crawl(delay=DELAY), shards=4)
+        with nodes(*(lambda n=n: NodeProgram(root, setup, name=f"{n}") for n in range(2))) as started:
+            for asked in (100, 250):
+                wait_for(lambda asked=asked: site.requests() > asked, what="requests", programs=started)
+                redis.kill()
+                redis.start()
+            said = [one.ended() for one in started]
+        assert [(one["end"], one["pages"]) for one in said] == [("finished", len(site.urls))] * 2
+        check_everything_is_there(site, redis.url, root)
+    check_manners(site)
+
+
+@pytest.mark.soak
+def test_a_node_that_was_paused_for_longer_than_its_life_changes_nothing(nginx: Start, base: Path, root: Path) -> None:
+    site = Site(nginx, base / "site", hosts=60, pages=10)
+    with private_redis() as redis:
+        setup = NodeSetup(url=redis.url, crawl=site.crawl(delay=DELAY), shards=4, life=3.0)
+        with nodes(*(lambda n=n: NodeProgram(root, setup, name=f"{n}") for n in range(2))) as started:
+            wait_for(lambda: site.requests() > 100 and spread(redis.url, 2), what="work on two nodes", programs=started)
+            started[0].signal(signal.SIGSTOP)
+            wait_for(lambda: lives(redis.url) == 1, what="death", programs=started)
+            started[0].signal(signal.SIGCONT)
+            said = [one.ended() for one in started]
+        assert [(one["end"], one["pages"]) for one in said] == [("finished", len(site.urls))] * 2
+        check_everything_is_there(site, redis.url, root)
+    check_manners(site)
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(COMPILER is None, reason="no C compiler")
+def test_a_node_may_join_late_with_a_clock_that_is_an_hour_off(nginx: Start, base: Path, root: Path) -> None:
+    site = Site(nginx, base / "site", hosts=60, pages=10)
+    library = base / "wall_clock.so"
+    source = Path(__file__).parent.parent / "faults" / "wall_clock.c"
+    subprocess.run([str(COMPILER), "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"], check=True)
+    with private_redis() as redis:
+        setup = NodeSetup(url=redis.url, crawl=site.crawl(delay=DELAY), shards=4)
+        off = {"LD_PRELOAD": str(library), "WALL_CLOCK_SHIFT": "3600"}
+        with nodes(lambda: NodeProgram(root, setup, name="0")) as started:
+            wait_for(lambda: site.requests() > 60, what="requests", programs=started)
+            late = msgspec.structs.replace(setup, crawl=msgspec.structs.replace(setup.crawl, seeds=()))
+            with nodes(lambda: NodeProgram(root, late, name="1", environment=off)) as joined:
+                wait_for(lambda: spread(redis.url, 2), what="work on two nodes", programs=started)
+                said = [one.ended() for one in (*started, *joined)]
+        assert [(one["end"], one["pages"]) for one in said] == [("finished", len(site.urls))] * 2
+        check_everything_is_there(site, redis.url, root)
+    assert not asked_more_than_once(site)
+    check_manners(site)
+
+
+def spread(url: str, count: int) -> bool:
+    """So many nodes have shards."""
+    picture = look(url)
+    return bool(picture) and len({record.node for record in picture.records.values()}) == count
+
+
+def lives(url: str) -> int:
+    picture = look(url)
+    return len(picture.living) if picture else 0
