@@ -1,4 +1,4 @@
-"""Crawls to be judged: `crawl(root, seeds, …)` runs one from here, `python -m tests.flows.crawling` one to be killed.
+"""Crawls to be judged: `crawl(root, setup)` runs one from here, `start(root, setup)` one to be killed.
 
 What a crawl has in hand is read from its frontiers, what it archived from its WARC files, what it asked from the log of
 the server. The three must agree.
@@ -7,8 +7,6 @@ the server. The three must agree.
 from __future__ import annotations
 
 import gzip
-import json
-import signal
 import subprocess
 import sys
 import threading
@@ -170,6 +168,22 @@ class Linked:
         yield from ()
 
 
+class Growing(Linked):
+    """A host that has always two more pages, until it is told not to grow: no crawl of it ends before that."""
+
+    grows = True
+
+    def __init__(self, **replies: Answer) -> None:
+        super().__init__(0, **replies)
+
+    def answer(self, request: Request) -> Answer:
+        last = request.path.strip("/") or "0"
+        if request.path in self.replies or not last.isdecimal() or not self.grows:
+            return super().answer(request)
+        links = "".join(f'<a href="/{int(last) + step}">on</a>' for step in (1, 2))
+        return Reply(body=f"<html><body>{request.host}{request.path}{links}</body></html>".encode())
+
+
 def moved_to(place: str, status: int = 302) -> Reply:
     return Reply(status=status, headers=(("Location", place),))
 
@@ -181,7 +195,7 @@ def start(root: Path, setup: Setup, *, environment: Mapping[str, str] | None = N
     """In a session of its own. What it says goes to files beside the collection: no pipe waits for its children."""
     with (root.parent / "out").open("wb") as out, (root.parent / "err").open("ab") as err:
         return subprocess.Popen(
-            [sys.executable, "-m", "tests.flows.crawling", str(root), msgspec.json.encode(setup).decode()],
+            [sys.executable, "-m", "tests.flows.crawl_program", str(root), msgspec.json.encode(setup).decode()],
             stdout=out,
             stderr=err,
             start_new_session=True,
@@ -203,19 +217,6 @@ def _command(process: int) -> bytes:
         return Path(f"/proc/{process}/cmdline").read_bytes()
     except OSError:
         return b""
-
-
-def main() -> None:
-    crews: list[Crew] = []
-
-    def stop(*_: object) -> None:
-        for crew in crews:
-            crew.stop()
-
-    signal.signal(signal.SIGTERM, stop)
-    root, setup = Path(sys.argv[1]), msgspec.json.decode(sys.argv[2], type=Setup)
-    report = crawl_here(root, setup) if "here" in sys.argv[3:] else crawl(root, setup, hired=crews.append)
-    print(json.dumps({"end": report.end, "pages": report.total.pages, "errors": report.total.errors}))
 
 
 # --- what it left behind ---
@@ -331,7 +332,3 @@ def most_at_once(seen: Iterable[Seen]) -> int:
 def path_of(url: str) -> str:
     parts = urlsplit(url)
     return parts.path + (f"?{parts.query}" if parts.query else "")
-
-
-if __name__ == "__main__":
-    main()

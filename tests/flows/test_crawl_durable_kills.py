@@ -85,7 +85,7 @@ class Scene:
 def staged(base: Path, *, pages: int | None) -> Iterator[tuple[Scene, Stage, Ended]]:
     with (
         TestWeb(hosts=0, sites={host: Linked(PAGES) for host in HOSTS}) as web,
-        Stage("tests.flows.crawling", under=base / "collection") as stage,
+        Stage("tests.flows.crawl_program", under=base / "collection") as stage,
     ):
         scene = Scene(web, base, pages=pages)
         scene.begin()
