@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
+from weakref import WeakValueDictionary
 from zoneinfo import ZoneInfo
 
 from webmill.crawl.fetch import Fetcher, Resolver, Vetting
@@ -29,6 +30,7 @@ from webmill.flows.publish.reading_nouns import Known, Limits, Manners, Notice, 
 from webmill.flows.publish.reading_pages import Parsers
 from webmill.flows.publish.reading_web import Web
 from webmill.formats.site_map import Board
+from webmill.formats.urls import host_of
 from webmill.publish.nouns import Problem
 
 __all__ = ["BoardReader", "Known", "Limits", "Manners", "Notice", "Options", "Reading"]
@@ -73,6 +75,7 @@ class BoardReader:
         web = Web(self._fetcher, self._booker, cache, options, clock=clock)
         self._tools = Tools(web, parsers, cache, options, zone, clock)
         self._readings: set[asyncio.Task[object]] = set()
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by host
         self._is_closed, self._door = False, threading.Lock()
 
     def read(self, board: Board, *, known: Mapping[str, Known] = NOTHING) -> Reading:
@@ -91,7 +94,9 @@ class BoardReader:
         assert task is not None
         self._readings.add(task)
         try:
-            return await BoardReading(board, known, self._tools).read()
+            # A host is asked one thing at a time anyway: board after board, each is done before its time is over.
+            async with self._turns.setdefault(host_of(board.url), asyncio.Lock()):
+                return await BoardReading(board, known, self._tools).read()
         except asyncio.CancelledError:
             return ended(board, "the reader was closed")
         except Unavailable as error:  # our own files, not the web

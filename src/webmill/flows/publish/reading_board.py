@@ -1,7 +1,7 @@
 """One board: the pages of its listing, then the bodies that have to be asked for.
 
-When is a body asked for? When its row is new or other than last time, or when it was last asked for longer than
-`Limits.body_age` ago; then only "if it has changed", where the server gave a validator. All others are taken from the
+When is a body asked for? When its row is new or other than last time; and when it was last asked for longer than
+`Limits.body_age` ago, then only "if it has changed", where the server gave a validator. All others are taken from the
 cache, or left to what the last version has of them (`known`).
 """
 
@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from webmill.errors import BadInput
+from webmill.errors import BadInput, Unavailable
 from webmill.extract.board import Body, Listing, Row
 from webmill.flows.publish.reading_cache import Cache, Cached, Refused
 from webmill.flows.publish.reading_nouns import Known, Notice, Options, Reading
@@ -54,6 +54,7 @@ class BoardReading:
         self._counts: Counter[str] = Counter()
         self._kept: list[str] = []
         self._bodiless: list[Row] = []
+        self._has_more = False  # pages of the listing
         self._looks = msgspec.msgpack.encode((VERSION, board.source, board.selectors, board.cms, tools.options.zone))
 
     async def read(self) -> Reading:
@@ -89,7 +90,10 @@ class BoardReading:
         """Page by page; and why it ended before its end, if it did."""
         url, seen = self._board.url, {""}
         listings: list[Listing] = []
-        while url not in seen and len(listings) < self._limits.pages:
+        while url not in seen:
+            if len(listings) == self._limits.pages:
+                self._has_more = True
+                break
             seen.add(url)
             listing = await self._listing(url)
             if isinstance(listing, Refusal):
@@ -103,8 +107,9 @@ class BoardReading:
 
     async def _listing(self, url: str) -> Listing | Refusal:
         key = self._key("listing", url)
-        cached = await self._recall(key)
-        got = await self._get(url, cached)
+        cached, now = await self._recall(key), self._tools.clock()
+        is_old = cached is not None and now - cached.read >= self._limits.body_age
+        got = await self._get(url, None if is_old else cached)
         if isinstance(got, Refusal):
             return got
         now = self._tools.clock()
@@ -121,7 +126,9 @@ class BoardReading:
         except BadInput as error:
             return Refusal(f"{error.message} [{error.reason}]")
         if got.etag or got.modified:
-            await self._remember(key, Cached(value=listing, checked=now, etag=got.etag, modified=got.modified))
+            await self._remember(
+                key, Cached(value=listing, checked=now, read=now, etag=got.etag, modified=got.modified)
+            )
         return listing
 
     def _note_rows(self, listing: Listing, url: str) -> None:
@@ -155,7 +162,8 @@ class BoardReading:
         if self._counts["bodies_asked"] >= self._limits.bodies:
             self._stay(id_, row, f"more than {self._limits.bodies} bodies to ask for; the rest comes later")
             return None
-        read = await self._body(row, board, cached)
+        is_same = cached is not None and cached.row == digest
+        read = await self._body(row, board, cached if is_same else None)
         if isinstance(read, Refusal):
             self._stay(id_, row, read.message, is_gone=read.is_gone)
             return None
@@ -241,7 +249,7 @@ class BoardReading:
         """Those that are further down than we have read. What would stand higher up and does not was removed."""
         last = listings[-1]
         rows = [row for row in last.rows if not row.is_pinned]
-        if not last.next_url or not rows:
+        if not self._has_more or not rows:
             return []
         date = min((row.date for row in rows if row.date), default="")
         number = min((int(row.id) for row in rows if row.id.isdigit()), default=None)
@@ -258,10 +266,17 @@ class BoardReading:
         return got
 
     async def _recall(self, key: str) -> Cached | None:
-        return await asyncio.to_thread(self._tools.cache.find, key)
+        try:
+            return await asyncio.to_thread(self._tools.cache.find, key)
+        except Unavailable:  # we can do without
+            self._counts["cache_unavailable"] += 1
+            return None
 
     async def _remember(self, key: str, cached: Cached) -> None:
-        await asyncio.to_thread(self._tools.cache.put, key, cached)
+        try:
+            await asyncio.to_thread(self._tools.cache.put, key, cached)
+        except Unavailable:
+            self._counts["cache_unavailable"] += 1
 
     def _id(self, row: Row) -> str:
         return f"{self._board.source}/{row.id}"

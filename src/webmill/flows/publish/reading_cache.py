@@ -35,10 +35,11 @@ class Refused(Struct, frozen=True, tag="refused"):
 
 
 class Cached(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`checked` is when it was last asked for. Of a body: the `row` and the `date` that its listing then had."""
+    """`checked` is when it was last asked for, `read` when it came. Of a body: `row` and `date` of its listing."""
 
     value: Listing | Body | Refused
     checked: float
+    read: float = 0.0
     etag: str = ""
     modified: str = ""
     row: str = ""

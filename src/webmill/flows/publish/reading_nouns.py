@@ -31,11 +31,12 @@ class Limits(Struct, frozen=True, kw_only=True):
     bodies: int = 200  # asked for in one reading
     body: int = 4 * MIB  # bytes of one answer
     deadline: float = 30.0  # seconds for one answer
-    board_seconds: float = 300.0  # for one board; the waiting for its host's turn counts
+    board_seconds: float = 300.0  # for one board, from when those of its host before it are done
     attempts: int = 2
     retry_wait: float = 2.0
     redirects: int = 5
-    body_age: float = 86400.0  # after so many seconds a body is asked for again, though its row is the same
+    body_age: float = 86400.0  # after so many seconds a body is asked for again, though its row is the same;
+    # and a listing without a condition: there are servers that never tell of a change
     child: ChildLimits = ChildLimits(cpu=5, wall=30, memory=512 * MIB, output=16 * MIB, written=MIB, may_fork=False)
 
 

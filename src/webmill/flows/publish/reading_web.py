@@ -9,7 +9,6 @@ import asyncio
 from random import Random
 from typing import cast
 from urllib.parse import urlsplit
-from weakref import WeakValueDictionary
 
 from msgspec import Struct
 
@@ -28,7 +27,7 @@ from webmill.flows.crawl.visitor import path_of
 from webmill.flows.publish.reading_cache import Cache
 from webmill.flows.publish.reading_nouns import Options
 from webmill.flows.publish.reading_pages import Source
-from webmill.formats.urls import host_of, join
+from webmill.formats.urls import join
 from webmill.infra.clock import SteadyClock
 
 HALF = frozenset({"truncated", "corrupt", "decode_limit", "bad_chunk"})  # flaws of a payload that is not whole
@@ -75,7 +74,6 @@ class Web:
         self._asker = Asker(fetcher, told, booker, clock=clock)
         self._robots = RobotsAsking(self._asker, keeper, policy, clock=clock)
         self._patience = Patience(attempts=limits.attempts, first_wait=limits.retry_wait)
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # of hosts
         self._random = Random().random  # noqa: S311 - it spreads waits
 
     @property
@@ -122,13 +120,12 @@ class Web:
             return Verdict()
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}"
-        async with self._turn(host_of(url)):
-            while True:
-                learned = await self._robots.learn(origin, delay=self._options.manners.delay)
-                if learned.verdict is not None:
-                    break
-                if (late := await self._sleep_until(learned.until or 0.0, until)) is not None:
-                    return late
+        while True:
+            learned = await self._robots.learn(origin, delay=self._options.manners.delay)
+            if learned.verdict is not None:
+                break
+            if (late := await self._sleep_until(learned.until or 0.0, until)) is not None:
+                return late
         if learned.entry:
             await asyncio.to_thread(self._cache.keep_robots, learned.entry)
             if learned.until is not None:  # it may ask for a longer delay than it was asked with
@@ -140,25 +137,19 @@ class Web:
             return Refusal("forbidden by robots.txt")
         return learned.verdict
 
-    # --- the turn of a host ---
-
-    def _turn(self, host: str) -> asyncio.Lock:
-        """Boards of one host take turns here: the gates would have them all come again and again."""
-        return self._turns.setdefault(host, asyncio.Lock())
+    # --- the time of a host ---
 
     async def _patiently(
         self, url: str, headers: tuple[tuple[str, str], ...], delay: float, until: float
     ) -> Asked | Refusal:
-        async with self._turn(host_of(url)):
-            while True:
-                if self._clock() > until:
-                    return _late()
-                asked = await self._asker.ask(url, headers=headers, delay=delay)
-                if isinstance(asked, Asked):
-                    return asked
-                assert isinstance(asked, Busy)
-                if (late := await self._sleep_until(asked.until, until)) is not None:
-                    return late
+        while self._clock() <= until:
+            asked = await self._asker.ask(url, headers=headers, delay=delay)
+            if isinstance(asked, Asked):
+                return asked
+            assert isinstance(asked, Busy)
+            if (late := await self._sleep_until(asked.until, until)) is not None:
+                return late
+        return _late()
 
     async def _sleep_until(self, time: float, until: float) -> Refusal | None:
         if time > until:
