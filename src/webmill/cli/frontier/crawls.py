@@ -29,7 +29,7 @@ def crawl_in(collection: Path, frontier: str | None, *, name: str | None = None)
     root = collection.resolve()
     flags = read(root / "frontier" / FILE)
     redis = frontier or flags.get("frontier")
-    called = name or flags.get("name") or crawl_name(root)
+    called = name or flags.get("name") or read(root / "frontier" / "crawl.json").get("name") or crawl_name(root)
     tools = frontier_tools(redis, name=called)
     try:
         yield place_of(root, crawl_backends(redis, name=called), tools, name=called)

@@ -9,10 +9,12 @@ import msgspec
 
 from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.counts import AT_LEAST_ONE
+from webmill.cli.crawl_flags import FILE, keep, read
 from webmill.cli.frontier.crawls import crawl_in, frontier_option, name_option
 from webmill.crawl.frontier.base import PRIORITIES
 from webmill.flows.frontier.importing import BATCH, Import, importing
 from webmill.flows.frontier.marks import Counts
+from webmill.flows.frontier.place import Place
 from webmill.infra.postgres import Snapshot
 
 
@@ -61,6 +63,7 @@ def import_postgres(
     """
     with Snapshot(url) as database, crawl_in(collection, frontier, name=name) as place:
         with importing(place, database, processes=processes, priority=priority, again=again) as tables:
+            remember(place, frontier)
             for table in tables:
                 run(table, context, batch=batch)
         counts = {table.table.name: table.counts() for table in tables}
@@ -72,6 +75,12 @@ def import_postgres(
         note(f"next: webmill crawl {collection} --scope any --contact …")
     files = [str(table.rejects.path) for table in tables if table.rejects.size]
     finish(rejected=sum(sum(each.rejected.values()) for each in counts.values()), where=", ".join(files))
+
+
+def remember(place: Place, frontier: str | None) -> None:
+    """So that the crawl goes by its name, and finds its frontier, without being told."""
+    kept = {**read(place.folder / FILE), "name": place.options.collection.name}
+    keep(kept | ({"frontier": frontier} if frontier else {}), place.folder)
 
 
 def run(table: Import, context: Context, *, batch: int) -> None:
