@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tests.contracts.frontier_benches import TINY
 from webmill.crawl.frontier.base import Done, Later, Outcome, Robots, Settled, Step, Turn, Unused, Visit
-from webmill.crawl.frontier.local import LocalFrontier
+from webmill.crawl.frontier.local import LocalFrontier, restore
 from webmill.crawl.frontier.memory import MemoryFrontier
 from webmill.model import Link
 
@@ -152,6 +152,22 @@ class FrontierMachine(RuleBasedStateMachine):
         self.local.close()
         shutil.rmtree(before)
         self.restart()
+
+    @rule()
+    def go_on_from_a_backup(self) -> None:
+        before = self.place()
+        backup = before.with_name(f"{self.generation}-backup")
+        self.local.back_up(backup)
+        self.local.commit(Step(links=[Link(f"https://d0.com/after/{self.generation}")]), now=self.now)
+        self.local.close()
+        self.generation += 1
+        self.restore(backup)
+        shutil.rmtree(before)
+        shutil.rmtree(backup)
+        self.restart()
+
+    def restore(self, backup: Path) -> None:
+        restore(backup, self.place(), limits=TINY)
 
     def restart(self) -> None:
         self.local = self.open()

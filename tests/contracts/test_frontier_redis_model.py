@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -20,6 +21,7 @@ from tests.contracts.frontier_redis_bench import forget, new_prefix
 from tests.contracts.test_frontier_model import FrontierMachine
 from tests.services.redis_proxy import Proxy, proxied
 from webmill.crawl.frontier.redis import RedisFrontier
+from webmill.crawl.frontier.redis_backup import restore
 from webmill.crawl.frontier.redis_server import source
 from webmill.errors import Unavailable
 
@@ -35,6 +37,11 @@ class RedisMachine(FrontierMachine):
 
     def open(self) -> RedisFrontier:
         return RedisFrontier(self.proxy.url, self.place(), prefix=self.prefix, limits=TINY, strict=True)
+
+    def restore(self, backup: Path) -> None:
+        forget(self.proxy.url, self.prefix)
+        self.prefix = new_prefix()
+        restore(self.proxy.url, backup, self.place(), prefix=self.prefix, limits=TINY)
 
     def teardown(self) -> None:
         super().teardown()

@@ -16,9 +16,8 @@ class Proxy:
         self._server = (str(parts.hostname), int(parts.port or 6379))
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"redis://127.0.0.1:{self._listening.getsockname()[1]}{parts.path}"
-        self.lose = 0  # so many answers, of requests with the mark
+        self.spare, self.lose = 0, 0  # after so many answers so many are lost, of requests with the mark
         self.mark = b""
-        self.trips = 0
         self._threads: list[threading.Thread] = []
         self._over = threading.Event()
 
@@ -63,13 +62,14 @@ class Proxy:
                     return
                 if source is client:
                     asked = (b"" if not was_asking else asked) + data
-                    self.trips += not was_asking
                     was_asking = True
                     server.sendall(data)
                     continue
                 if was_asking and self.lose and self.mark in asked:
-                    self.lose -= 1
-                    return
+                    if not self.spare:
+                        self.lose -= 1
+                        return
+                    self.spare -= 1
                 was_asking = False
                 client.sendall(data)
 

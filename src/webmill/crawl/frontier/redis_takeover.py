@@ -60,7 +60,7 @@ _moved = msgspec.msgpack.Decoder(Moved)
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """URLs that wait or will be offered again, and those that are lost."""
+    """Of the URLs that waited: how many wait still, how many are lost. Those that were in hand come back, too."""
 
     kept: int
     lost: int
