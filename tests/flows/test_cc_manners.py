@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.flows.cc_pages import Page, batches, rows, write_crawl
 from webmill.infra.queue.sqlite import SqliteQueue
 
 RATE = 40.0
+CONCURRENCY = 8  # downloads at once
 TROUBLES = (("429", "503"), ("reset", "200"), ("short", "slow"))  # of each file; the limiter halves its rate for some
 
 
@@ -82,7 +84,7 @@ def server() -> Iterator[RangeServer]:
 def work_flags(tmp_path: Path, server: RangeServer, *more: str) -> tuple[str | Path, ...]:
     queue = f"sqlite:{tmp_path}/work.sqlite"
     flags = ("--queue", queue, "--out", tmp_path / "out", "--base-url", server.url, "--no-metrics", "--cache-size", "0")
-    return (*flags, "--processes", "2", *more)
+    return (*flags, "--processes", "2", "--concurrency", str(CONCURRENCY), *more)
 
 
 @pytest.mark.slow
@@ -102,14 +104,14 @@ def test_an_origin_in_trouble_is_asked_no_faster_than_the_limiter_says(
 
 
 def assert_paced(times: list[float]) -> None:
-    """In no interval more than a full bucket and what flowed in meanwhile.
+    """In no interval more than a full bucket, what flowed in meanwhile, and what was on its way when it began.
 
-    A request may be noted late, when this machine is busy, and so seem closer to the next: a quarter more is allowed.
+    That holds however late this server looks: a download has one turn at a time, and is noted before it is answered.
     """
     times = sorted(times)
-    for first in range(0, len(times), 5):
-        for last in range(first + 5, len(times), 5):
-            assert last - first <= 1.25 * (RATE + RATE * (times[last] - times[first])) + 2
+    for first, last in combinations(range(len(times)), 2):
+        most = CONCURRENCY + RATE + RATE * (times[last] - times[first])
+        assert last - first <= most, (first, last, times)
 
 
 def test_a_server_that_refuses_us_is_left_alone(tmp_path: Path, pages: list[Page], server: RangeServer) -> None:
@@ -118,8 +120,8 @@ def test_a_server_that_refuses_us_is_left_alone(tmp_path: Path, pages: list[Page
     queue.publish(batches(pages, size=2))
     with started("work", *work_flags(tmp_path, server, "--rate", "1000", "--until-empty")) as worker:
         wait_for(lambda: origin.times, process=worker)
-        time.sleep(1.5)  # in which it could ask a thousand times
-        assert len(origin.times) <= 16  # what was on its way when the first was refused
+        time.sleep(1.5)  # in which it could ask a thousand times; on a slow machine it is no test, but fails nobody
+        assert len(origin.times) <= CONCURRENCY  # what was on its way when the first was refused
         assert worker.poll() is None  # it waits
     stats = queue.stats()
     assert stats.buried == 0
