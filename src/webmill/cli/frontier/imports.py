@@ -21,7 +21,7 @@ from webmill.infra.postgres import Snapshot
 @click.command(
     epilog="""\b
 Examples:
-  webmill frontier import-postgres news/ --url postgresql://me@localhost/crawler
+  webmill frontier import-postgres news/ --url postgresql://me@host/crawler
   webmill crawl news/ --scope any --contact me@example.org
 
 Killed or cut off, run it again: it goes on where it was."""
