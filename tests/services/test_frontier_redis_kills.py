@@ -1,4 +1,8 @@
-"""Workers and Redis are killed at any moment: what was acknowledged is there, and the end is as if undisturbed."""
+"""Workers and Redis are killed at any moment: what was acknowledged is there, and the end is as if undisturbed.
+
+Q10 with `appendfsync always`, Q11 where an answer is lost with the server, Q12 where a worker dies with turns in hand.
+What weaker settings lose is in `test_frontier_redis_loss`.
+"""
 
 from __future__ import annotations
 
