@@ -79,6 +79,12 @@ def test_batcher_and_workers_have_their_28_numbers_and_all_are_shown() -> None:
     assert not counted - shown
 
 
+def test_all_numbers_of_a_crawl_are_shown() -> None:
+    shown = {name for query in queries("crawler") for name in names(query)}
+    counted = {name for name in served() if name.startswith("crawler_") and not name.endswith("_created")}
+    assert not counted - shown
+
+
 @pytest.mark.parametrize("board", BOARDS)
 def test_panels_have_numbers_and_places_of_their_own(board: str) -> None:
     cells = [
