@@ -131,3 +131,20 @@ def changes(storage: Readable, outcome: Outcome) -> dict[str, list[str]]:
     return {
         name: [one["id"] for one in diff[name]] for name in ("added", "changed", "removed", "relabelled") if diff[name]
     }
+
+
+def checked_items(storage: Readable) -> dict[str, Any]:
+    """Every item of the live version by id, each with content that hashes to its name; by keys and hashes alone."""
+    version = json.loads(storage.read("latest.json"))["version"]
+    index = json.loads(storage.read(f"snapshots/{version}/index/all.json"))
+    items = index.get("items") or [item for shard in index["shards"] for item in blob(storage, shard["hash"])]
+    assert len(items) == index["count"]
+    for item in items:
+        blob(storage, item["hash"])
+    return {item["id"]: item for item in items}
+
+
+def blob(storage: Readable, hash_: str) -> Any:
+    data = storage.read(f"blobs/sha256/{hash_}.json")
+    assert hashlib.sha256(data).hexdigest() == hash_
+    return json.loads(data)
