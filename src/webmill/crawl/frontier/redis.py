@@ -262,7 +262,7 @@ class RedisFrontier(LocalFrontier):
         with self._redis.write():
             self._redis.put("HSET", self._redis.key("tally"), "hashes", "0")
         hashes = iter(self._exact)
-        while page := list(islice(hashes, PAGE)):
+        while page := list(islice(hashes, 10 * PAGE)):
             self._filter.maybe(page)
             with self._redis.write():
                 for command in self._filter.put(page):
@@ -295,7 +295,7 @@ class RedisFrontier(LocalFrontier):
             return
         for name in self._redis.names():
             with self._lock:
-                domain = self._redis.named([name])[name]
+                domain = self._redis.fresh(name)
                 for priority, (read, end) in domain.lanes.items():
                     self._compact_lane(Lane(domain.hash, priority), read=read, end=end)
 

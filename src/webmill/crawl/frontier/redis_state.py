@@ -312,8 +312,12 @@ class RedisState(State):
                 yield from (domain_of_row(name, row) for name, row in self.rows(names) if row)
 
     def reread(self, domain: Domain) -> Domain:
-        ((_, row),) = self.rows([domain.name])
-        return domain_of_row(domain.name, row)
+        return self.fresh(domain.name)
+
+    def fresh(self, name: str) -> Domain:
+        """A domain that exists, as it is now."""
+        ((_, row),) = self.rows([name])
+        return domain_of_row(name, row)
 
     def names(self) -> Iterator[str]:
         """Of all domains, some maybe twice."""
