@@ -6,8 +6,6 @@ Both shapes have `url`, `title`, `text` and `language`. What tells the capture i
 
 from __future__ import annotations
 
-import gzip
-import io
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,12 +14,12 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
-import zstandard
 
 from webmill.errors import BadInput, Misconfigured
+from webmill.formats.decompressors import ERRORS, Decompressor, Gzip, Zstd
 from webmill.formats.surt import surt
 from webmill.formats.timestamps import from_datetime, is_timestamp
-from webmill.infra.storage.base import Storage, chunks_of
+from webmill.infra.storage.base import RawStream, Storage, buffered, chunks_of
 
 ENDINGS = (".parquet", ".jsonl", ".jsonl.gz", ".jsonl.zst")
 NOT_OURS = frozenset({"spool", "receipts", "errors", ".webmill"})  # folders of those who write documents
@@ -60,6 +58,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.text or self.text_length else "no_text"
 
 
+DAMAGE: tuple[type[Exception], ...] = (EOFError, *ERRORS)
 HEAD = ("url", "surt", "timestamp", "date", "status")  # enough to choose by
 _line = msgspec.json.Decoder(Page)
 
@@ -88,7 +87,7 @@ class Documents:
             try:
                 while line := lines.readline(LONGEST):
                     yield read_line(line, key)
-            except (OSError, EOFError, zstandard.ZstdError) as error:
+            except DAMAGE as error:
                 raise BadInput(f"not whole: {error}", reason="bad_documents", source=key) from error
 
     def _parquet(self, key: str, *, heads: bool) -> Iterator[Page | BadInput]:
@@ -123,16 +122,32 @@ def is_documents(key: str) -> bool:
     return key.endswith(ENDINGS) and not NOT_OURS & set(folders)
 
 
-@contextmanager
-def unpacked(raw: BinaryIO, key: str) -> Iterator[BinaryIO]:
+class Unpacked(RawStream):
+    """What a compressed stream holds, in bounded pieces. `EOFError` when it ends too early."""
+
+    def __init__(self, packed: BinaryIO, decompressor: Decompressor) -> None:
+        self._packed, self._decompressor = packed, decompressor
+        self._pieces: Iterator[bytes] = iter(())
+        self._rest = b""
+
+    def _next(self, most: int) -> bytes:
+        while not self._rest:
+            self._rest = next(self._pieces, b"")
+            if not self._rest:
+                data = self._packed.read(1 << 16)
+                if not data:
+                    if not self._decompressor.ended:
+                        raise EOFError("it ends too early")
+                    return b""
+                self._pieces = filter(None, self._decompressor.feed(data))
+        taken, self._rest = self._rest[:most], self._rest[most:]
+        return taken
+
+
+def unpacked(raw: BinaryIO, key: str) -> BinaryIO:
     if key.endswith(".zst"):
-        with zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True, closefd=False) as stream:
-            yield io.BufferedReader(stream)
-    elif key.endswith(".gz"):
-        with gzip.GzipFile(fileobj=raw) as file:
-            yield file  # type: ignore[misc]
-    else:
-        yield raw
+        return buffered(Unpacked(raw, Zstd()))
+    return buffered(Unpacked(raw, Gzip())) if key.endswith(".gz") else raw
 
 
 def read_line(line: bytes, key: str) -> Page | BadInput:

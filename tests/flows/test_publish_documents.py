@@ -1,0 +1,215 @@
+"""Documents of a collection as versions: the newest capture of each URL, and no write for what is the same."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from collections.abc import Iterable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+from click.testing import CliRunner
+
+from tests.flows.publishing import blob, checked_items
+from webmill.cli.main import webmill
+from webmill.errors import Misconfigured, NotFound
+from webmill.flows.extract.rows import Row
+from webmill.flows.extract.sealing import write_json_lines, write_parquet
+from webmill.flows.publish.documents import Bits, Found, publish_documents
+from webmill.flows.publish.pages import Documents, is_documents
+from webmill.infra.storage.local import LocalStorage
+from webmill.infra.storage.memory import MemoryStorage
+from webmill.publish.guard import Shrunk
+from webmill.publish.snapshot import Options, Published
+from webmill.publish.verify import verify
+
+
+def row(url: str, text: str | None, **fields: Any) -> dict[str, Any]:
+    """As `webmill cc work` writes it."""
+    path = url.removeprefix("http://example.com")
+    known = {"url": url, "surt": f"com,example){path}", "timestamp": "20240101000000", "title": "T", "text": text}
+    known |= {"text_length": len(text or ""), "language": "eng", "status": 200, "extractor": "resiliparse"}
+    known |= {"extraction": "ok" if text else "empty", "batch": "0"} | fields
+    return dict.fromkeys(Row.__struct_fields__) | known
+
+
+def page(number: int) -> str:
+    return f"http://example.com/{number}"
+
+
+def lines(rows: Iterable[dict[str, Any]]) -> bytes:
+    return b"".join(json.dumps(one).encode() + b"\n" for one in rows)
+
+
+def as_parquet(rows: Iterable[dict[str, Any]]) -> bytes:
+    out = io.BytesIO()
+    write_parquet(out, lines(rows).splitlines(keepends=True))
+    return out.getvalue()
+
+
+def as_zstd(rows: Iterable[dict[str, Any]]) -> bytes:
+    out = io.BytesIO()
+    write_json_lines(out, lines(rows).splitlines(keepends=True))
+    return out.getvalue()
+
+
+FORMS = {
+    "a.jsonl": lines,
+    "a.jsonl.gz": lambda rows: gzip.compress(lines(rows)),
+    "run/part-1.jsonl.zst": as_zstd,
+    "run/part-1.parquet": as_parquet,
+}
+
+
+def published(
+    storage: Any, files: dict[str, bytes], *, folder: Path | None = None, **options: Any
+) -> tuple[Published, Found]:
+    place: Any = LocalStorage(folder) if folder else MemoryStorage()
+    for key, data in files.items():
+        place.write(key, data)
+    documents = Documents(place, folder=folder)
+    with nullcontext(Silent()) as bar:
+        return publish_documents(storage, documents, options=Options(**{"facets": ("language",)} | options), bar=bar)
+
+
+class Silent:
+    def advance(self, count: int = 1) -> None: ...
+
+
+@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("local", [True, False])
+def test_documents_are_read_in_every_form_they_are_written(name: str, local: bool, tmp_path: Path) -> None:
+    storage = MemoryStorage()
+    rows = [row(page(1), "one"), row(page(2), None), row(page(3), "three", language="deu", title=None)]
+    done, found = published(storage, {name: FORMS[name](rows)}, folder=tmp_path if local else None)
+    items = checked_items(storage)
+    assert {id_: blob(storage, item["hash"]) for id_, item in items.items()} == {
+        "com,example)/1": {"text": "one", "title": "T", "language": "eng"},
+        "com,example)/3": {"text": "three", "title": None, "language": "deu"},
+    }
+    assert items["com,example)/1"]["facets"] == {"language": "eng"}
+    assert items["com,example)/1"]["metadata"] == {"title": "T", "url": page(1)}
+    assert found.rows == {"published": 2, "no_text": 1, "older": 0}
+    assert done.counts.counts["rows_no_text"] == 1
+
+
+def test_the_newest_capture_wins_wherever_it_lies() -> None:
+    storage = MemoryStorage()
+    old = [row(page(n), f"old {n}", timestamp="20230101000000") for n in range(5)]
+    new = [row(page(n), f"new {n}", timestamp="20240101000000") for n in range(3)]
+    gone = [
+        row(page(0), "gone", timestamp="20250101000000", status=404),
+        row(page(1), None, timestamp="20250101000000"),
+    ]
+    dated = [{"id": "x", "url": "http://www.example.com/2", "date": "2024-06-01T00:00:00Z", "text": "newest 2"}]
+    files = {"a.jsonl": lines([*new, *gone]), "b.parquet": as_parquet(old), "c.jsonl": lines(dated)}
+    _, found = published(storage, files)
+    texts = {id_: blob(storage, item["hash"])["text"] for id_, item in checked_items(storage).items()}
+    assert texts == {
+        "com,example)/0": "new 0",
+        "com,example)/1": "new 1",
+        "com,example)/2": "newest 2",
+        "com,example)/3": "old 3",
+        "com,example)/4": "old 4",
+    }
+    assert found.rows == {"published": 5, "older": 4, "no_text": 1, "not_ok": 1}
+    assert len([*storage.list("blobs/")]) == 5  # nothing is written of what is not published
+
+
+def test_pages_that_are_the_same_cost_no_write() -> None:
+    storage = MemoryStorage()
+    pages = [row(page(n), f"text {n}") for n in range(100)]
+    published(storage, {"a.jsonl": lines(pages)})
+    again = [row(page(n), f"text {n}", timestamp="20250101000000", digest="another") for n in range(100)]
+    again[7]["text"] = "changed"
+    done, _ = published(storage, {"b.parquet": as_parquet(again)})
+    counts = done.counts
+    assert (counts.changed, counts.relabelled, counts.added, counts.removed) == (1, 0, 0, 0)
+    assert (counts.blobs_written, counts.blobs_present) == (1, 99)
+    assert verify(storage, read_data=True).findings == ()
+
+
+def test_what_cannot_be_read_is_told_and_what_was_there_before_stays() -> None:
+    storage = MemoryStorage()
+    first = {"a.parquet": as_parquet([row(page(1), "one")]), "b.jsonl": lines([row(page(2), "two")])}
+    published(storage, first)
+    bad = {"a.parquet": first["a.parquet"][:-20], "b.jsonl": first["b.jsonl"] + b'not JSON\n{"url": 7}\n'}
+    bad["c.jsonl.gz"] = gzip.compress(lines([row(page(3), "three")]))[:-9]
+    bad["d.jsonl.zst"] = zstandard.ZstdCompressor().compress(lines([row(page(4), "four")]))[:-9]
+    done, found = published(storage, bad)
+    assert found.damaged == ["a.parquet", "c.jsonl.gz", "d.jsonl.zst"]
+    assert (found.rows["bad_row"], found.rows["bad_documents"]) == (2, 3)
+    items = checked_items(storage)
+    assert "stale_since" in items["com,example)/1"]
+    assert "stale_since" not in items["com,example)/2"]
+    errors = json.loads(storage.read(f"snapshots/{done.version.version}/aux/errors.json"))
+    assert {one["url"] for one in errors} == {"a.parquet", "b.jsonl#1", "b.jsonl#2", "c.jsonl.gz", "d.jsonl.zst"}
+
+
+def test_too_few_documents_are_refused() -> None:
+    storage = MemoryStorage()
+    published(storage, {"a.jsonl": lines(row(page(n), "text") for n in range(20))})
+    with pytest.raises(Shrunk):
+        published(storage, {"a.jsonl": lines(row(page(n), "text") for n in range(10))})
+    with pytest.raises(NotFound):
+        published(storage, {"readme.txt": b"nothing"})
+    assert len(checked_items(storage)) == 20
+    published(storage, {"a.jsonl": lines(row(page(n), "text") for n in range(10))}, force=True)
+    assert len(checked_items(storage)) == 10
+
+
+def test_facets_are_those_that_were_asked_for() -> None:
+    storage = MemoryStorage()
+    pages = [row(page(1), "x"), row("http://news.example.co.uk/a", "y", surt=None, language=None)]
+    published(storage, {"a.jsonl": lines(pages)}, facets=("language", "domain"))
+    items = checked_items(storage)
+    assert items["com,example)/1"]["facets"] == {"domain": "example.com", "language": "eng"}
+    assert items["uk,co,example,news)/a"]["facets"] == {"domain": "example.co.uk"}
+
+
+@pytest.mark.parametrize(
+    ("key", "ours"),
+    [
+        ("a.parquet", True),
+        ("0123/part-00000001-00000004.jsonl.zst", True),
+        ("spool/0123-00000001.jsonl.zst", False),
+        ("0123/receipts/part-1.json", False),
+        ("errors/a.jsonl", False),
+        ("a.json", False),
+    ],
+)
+def test_only_documents_are_taken_for_documents(key: str, ours: bool) -> None:
+    assert is_documents(key) == ours
+
+
+def test_a_set_of_row_numbers_takes_a_bit_each() -> None:
+    bits = Bits()
+    for number in (0, 7, 8, 1_000_000):
+        bits.add(number)
+    assert [number for number in (0, 1, 7, 8, 9, 999_999, 1_000_000, 1_000_001, 10**9) if number in bits] == [
+        0,
+        7,
+        8,
+        1_000_000,
+    ]
+
+
+def test_the_command_publishes_the_documents_of_a_collection(tmp_path: Path) -> None:
+    place = LocalStorage(tmp_path / "documents")
+    place.write("run/part-1.parquet", as_parquet([row(page(1), "one"), row(page(2), "two")]))
+    done = CliRunner().invoke(webmill, ["-q", "publish", "documents", str(tmp_path), "--json", "--facet", "domain"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert told["published"]["counts"]["items"] == 2
+    assert told["read"]["rows"]["published"] == 2
+    assert set(checked_items(LocalStorage(tmp_path))) == {"com,example)/1", "com,example)/2"}
+    place.write("run/part-2.jsonl", b"broken\n")
+    assert CliRunner().invoke(webmill, ["-q", "publish", "documents", str(tmp_path)]).exit_code == 3
+    empty = CliRunner().invoke(webmill, ["-q", "publish", "documents", str(tmp_path), "--from", str(tmp_path / "no")])
+    assert isinstance(empty.exception, NotFound)
+    wrong = CliRunner().invoke(webmill, ["-q", "publish", "documents", str(tmp_path), "--storage", "memoryless:x"])
+    assert isinstance(wrong.exception, Misconfigured)
