@@ -1,0 +1,127 @@
+"""What the template promises, read from the template itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cfnlint.decode import cfn_yaml
+
+from webmill.aws import handlers, settings
+
+TEMPLATE = Path(__file__).parent.parent.parent / "deploy" / "aws" / "template.yaml"
+
+
+@pytest.fixture(scope="module")
+def template() -> dict[str, Any]:
+    return dict(cfn_yaml.load(str(TEMPLATE)))
+
+
+def of_kind(template: dict[str, Any], kind: str) -> dict[str, dict[str, Any]]:
+    found = {name: one["Properties"] for name, one in template["Resources"].items() if one["Type"] == kind}
+    assert found
+    return found
+
+
+def test_cfn_lint_finds_nothing() -> None:
+    program = Path(sys.executable).parent / "cfn-lint"
+    done = subprocess.run([program, TEMPLATE], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_nobody_reads_the_bucket_but_through_cloudfront_and_nothing_but_versions(template: dict[str, Any]) -> None:
+    (bucket,) = of_kind(template, "AWS::S3::Bucket").values()
+    assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
+    (policy,) = of_kind(template, "AWS::S3::BucketPolicy").values()
+    statements = {one["Sid"]: one for one in policy["PolicyDocument"]["Statement"]}
+    assert statements["OnlyEncrypted"]["Effect"] == "Deny"
+    readers = statements["ReadersThroughCloudFront"]
+    assert (readers["Action"], readers["Principal"]) == ("s3:GetObject", {"Service": "cloudfront.amazonaws.com"})
+    assert "AWS:SourceArn" in readers["Condition"]["StringEquals"]
+    patterns = [one["Fn::Sub"].removeprefix("${Data.Arn}/") for one in readers["Resource"]]
+
+    def readable(key: str) -> bool:
+        return any(fnmatchcase(key, pattern) for pattern in patterns)
+
+    for key in ("latest.json", f"blobs/sha256/{'a' * 64}.json", "snapshots/00000001-0d7d53e7/index/all.json"):
+        assert readable(key)
+    private = ["_runs/boards-20260101T000000Z-0a1b2c3d/plan.json", "_leases/turn.json", "_history/000000000001.json"]
+    private += ["_trash/" + "a" * 64 + ".json", "_leases/run-boards-20260101T000000Z-0a1b2c3d.json"]
+    for key in ("config/siteMap.json", ".webmill-probe/1", *(f"snapshots/{name}" for name in private)):
+        assert not readable(key)
+
+
+def test_readers_get_the_headers_of_the_reference(template: dict[str, Any]) -> None:
+    headers = {
+        name: policy["ResponseHeadersPolicyConfig"]
+        for name, policy in of_kind(template, "AWS::CloudFront::ResponseHeadersPolicy").items()
+    }
+    told = {name: one["CustomHeadersConfig"]["Items"][0]["Value"] for name, one in headers.items()}
+    assert told == {
+        "PointerHeaders": "public, max-age=10",
+        "ChangesHeaders": "public, max-age=60",
+        "ImmutableHeaders": "public, max-age=31536000, immutable",
+    }
+    for policy in headers.values():
+        assert policy["CorsConfig"]["AccessControlAllowOrigins"]["Items"] == {"Ref": "AllowedOrigins"}
+        assert policy["CorsConfig"]["AccessControlAllowCredentials"] is False
+        assert policy["SecurityHeadersConfig"]["ContentTypeOptions"]["Override"] is True
+    (config,) = (one["DistributionConfig"] for one in of_kind(template, "AWS::CloudFront::Distribution").values())
+    paths = {one["PathPattern"]: one["ResponseHeadersPolicyId"]["Ref"] for one in config["CacheBehaviors"]}
+    assert paths == {"/latest.json": "PointerHeaders", "/snapshots/*/aux/*": "ChangesHeaders"}
+    assert config["DefaultCacheBehavior"]["ResponseHeadersPolicyId"] == {"Ref": "ImmutableHeaders"}
+    for behaviour in (config["DefaultCacheBehavior"], *config["CacheBehaviors"]):
+        assert behaviour["ViewerProtocolPolicy"] == "https-only"
+    assert all("OriginAccessControlId" in origin for origin in config["Origins"])
+
+
+def test_tls_is_1_2_at_least_and_who_asks_too_fast_is_refused(template: dict[str, Any]) -> None:
+    allowed = template["Parameters"]["TlsPolicy"]["AllowedValues"]
+    assert all(policy.startswith(("TLSv1.2_2021", "TLSv1.2_2025", "TLSv1.3")) for policy in allowed)
+    (acl,) = of_kind(template, "AWS::WAFv2::WebACL").values()
+    (rule,) = acl["Rules"]
+    assert rule["Statement"]["RateBasedStatement"]["Limit"] == {"Ref": "RequestsPerFiveMinutes"}
+    assert "Block" in rule["Action"]
+
+
+def test_no_role_may_do_everything_or_touch_everything(template: dict[str, Any]) -> None:
+    for role in of_kind(template, "AWS::IAM::Role").values():
+        for policy in role.get("Policies", []):
+            for statement in policy["PolicyDocument"]["Statement"]:
+                actions, resources = statement["Action"], statement["Resource"]
+                assert not any("*" in action for action in ([actions] if isinstance(actions, str) else actions))
+                assert "*" not in ([resources] if not isinstance(resources, list) else resources)
+
+
+def test_jobs_have_a_dead_letter_queue_and_an_alarm(template: dict[str, Any]) -> None:
+    queues = of_kind(template, "AWS::SQS::Queue")
+    assert all(queue["FifoQueue"] is True for queue in queues.values())
+    assert all(queue["MessageRetentionPeriod"] == 14 * 24 * 3600 for queue in queues.values())
+    redrive = queues["Jobs"]["RedrivePolicy"]
+    assert redrive["deadLetterTargetArn"] == {"Fn::GetAtt": ["Buried", "Arn"]}
+    assert redrive["maxReceiveCount"] >= template["Parameters"]["Attempts"]["MaxValue"] + 2
+    timeout = of_kind(template, "AWS::Lambda::Function")["Worker"]["Timeout"]
+    assert queues["Jobs"]["VisibilityTimeout"] >= 6 * timeout
+    alarm = of_kind(template, "AWS::CloudWatch::Alarm")["BuriedAlarm"]
+    assert alarm["Dimensions"] == [{"Name": "QueueName", "Value": {"Fn::GetAtt": ["Buried", "QueueName"]}}]
+    (source,) = of_kind(template, "AWS::Lambda::EventSourceMapping").values()
+    assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+
+
+def test_the_functions_are_there_and_understand_their_environment(template: dict[str, Any]) -> None:
+    values = {
+        "WEBMILL_QUEUE_URL": "sqs://a.fifo",
+        "WEBMILL_HTTP_CONTACT": "me@example.org",
+        "WEBMILL_AWS_STORAGE": "s3://b",
+    }
+    for function in of_kind(template, "AWS::Lambda::Function").values():
+        module, _, name = function["Handler"].rpartition(".")
+        assert module == handlers.__name__
+        assert callable(getattr(handlers, name))
+        variables = function["Environment"]["Variables"]
+        around = settings.read({variable: values.get(variable, "3") for variable in variables})
+        assert around.queue.attempts == 3
