@@ -17,10 +17,11 @@ import psycopg
 import pytest
 
 from tests.faults import killer, needs_killer
-from tests.flows.crawling import frontiers
+from tests.flows.crawling import Linked, frontiers, seen_by
 from tests.services.crawler_database import EXPIRES, ODD_WAITING, crawler_database
 from tests.unit.cli.command import Ended, webmill
 from webmill.flows.crawl.gates import Booking
+from webmill.testing import TestWeb
 from webmill.wiring import open_gates
 
 pytestmark = [pytest.mark.server("postgres"), pytest.mark.xdist_group("postgres-import")]
@@ -199,6 +200,35 @@ def test_a_missing_driver_is_named_with_its_extra(tmp_path: Path, monkeypatch: p
     ended = imported(tmp_path / "c", "postgresql://127.0.0.1/none")
     assert ended.code == 1
     assert "webmill[postgres]" in ended.err
+
+
+def test_the_crawl_goes_on_with_what_was_imported(tmp_path: Path, make: Make) -> None:
+    """What waits is asked once; what was visited, is excluded, or robots.txt forbids is not asked at all."""
+    url = make(waiting=0, visited=0)
+    sites = {name: Linked(0) for name in ("www.a.test", "www.b.test", "c.test")}
+    with TestWeb(hosts=0, sites=sites) as web:
+        with psycopg.connect(url, autocommit=True) as database:
+            database.execute("TRUNCATE frontier, visited_urls, domain_metadata")
+            for number in range(10):
+                for name in sites:
+                    row = (f"http://{name}/{number}", name.removeprefix("www."))
+                    database.execute(
+                        "INSERT INTO frontier (url, domain, depth, added_timestamp) VALUES (%s, %s, 0, 0)", row
+                    )
+            database.execute("INSERT INTO frontier (url, domain) VALUES ('http://c.test/no/1', 'c.test')")
+            database.execute("INSERT INTO visited_urls VALUES ('x', 'http://www.a.test/3', 'a.test', 1, 200)")
+            robots = "User-agent: *\nDisallow: /no"
+            sql = "INSERT INTO domain_metadata VALUES ('b.test', 0, '', 0, 1), ('c.test', 0, %s, %s, 0)"
+            database.execute(sql, (robots, EXPIRES))
+        assert imported(tmp_path / "c", url, "--processes", "2").code == 0
+        resolve = [part for name, (ip, port) in web.resolve.items() for part in ("--resolve", f"{name}={ip}:{port}")]
+        flags = ("--scope", "any", "--contact", "me@example.org", "--delay", "0s", "--address-delay", "0s")
+        ended = webmill("-q", "crawl", tmp_path / "c", *flags, "--allow-private", *resolve)
+        assert ended.code == 0, ended.err
+        web.log.settle()
+        asked = sorted(one.url for one in seen_by(web.log.visits()))
+    pages = [f"http://www.a.test/{n}" for n in range(10) if n != 3] + [f"http://c.test/{n}" for n in range(10)]
+    assert asked == sorted([*pages, "http://www.a.test/robots.txt"])
 
 
 # --- kills ---

@@ -46,20 +46,20 @@ class Snapshot:
     def columns(self, table: str) -> Mapping[str, str]:
         """The types of a table's columns by their names. Misconfigured when there is no such table."""
         with self._translated(), self._connection.cursor() as cursor:
-            cursor.execute(_quoted(f'SELECT * FROM "{table}" LIMIT 0'))  # noqa: S608  our own names
+            cursor.execute(_sql(f'SELECT * FROM "{table}" LIMIT 0'))  # noqa: S608  our own names
             types = self._psycopg.adapters.types
             described = cursor.description or []
             return {column.name: found.name if (found := types.get(column.type_code)) else "" for column in described}
 
     def count(self, table: str) -> int:
         with self._translated(), self._connection.cursor() as cursor:
-            row = cursor.execute(_quoted(f'SELECT count(*) FROM "{table}"')).fetchone()  # noqa: S608
+            row = cursor.execute(_sql(f'SELECT count(*) FROM "{table}"')).fetchone()  # noqa: S608
             return int(row[0]) if row else 0
 
     def stream(self, sql: str, values: Sequence[object], *, batch: int) -> Iterator[list[Row]]:
         """The rows in lists of up to `batch`; no more than that is in memory here, and nothing of it at the server."""
         with self._translated(), self._connection.cursor(name="webmill") as cursor:
-            cursor.execute(_quoted(sql), values)
+            cursor.execute(_sql(sql), values)
             while rows := cursor.fetchmany(batch):
                 yield rows
 
@@ -98,6 +98,6 @@ def _first_line(error: BaseException) -> str:
     return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
-def _quoted(sql: str) -> Any:
+def _sql(sql: str) -> Any:
     """psycopg's types want literal strings; ours are put together of our own names."""
     return sql

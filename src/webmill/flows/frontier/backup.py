@@ -47,7 +47,7 @@ class Progress(msgspec.Struct, frozen=True):
 def back_up(place: Place, target: Storage, *, now: float) -> Iterator[Progress]:
     """Ends when the backup is there, whole. `Conflict` when the target has one."""
     refuse_used(target)
-    with copied(place, is_for_good=True) as folder:
+    with copied(place) as folder:
         paths = sorted(path for path in folder.rglob("*") if path.is_file())
         files = {path.relative_to(folder).as_posix(): stored(path) for path in paths}
         layout = msgspec.json.decode((folder / "crawl.json").read_bytes(), type=Layout)

@@ -26,21 +26,22 @@ import msgspec
 from webmill.crawl.frontier.frames import write_frames
 from webmill.errors import Conflict, Unavailable, WebmillError
 from webmill.flows.crawl.mail import post_order
-from webmill.flows.crawl.orders import BackUp
-from webmill.flows.crawl.status import read_status
+from webmill.flows.crawl.orders import BackUp, Order
+from webmill.flows.crawl.status import read_status, seats
 from webmill.flows.frontier.held import FOLDER, FRESH, HOLD
 from webmill.flows.frontier.place import Place
 from webmill.infra import atomic
 from webmill.infra.lock import exclusive
 
 LOOK = 0.2
-SILENCE = 600.0  # for a shard to make its copy
+SILENCE = 300.0  # for a shard to begin with its copy
 SMALL = ("crawl.json", "flags.json", "seeds.txt")
+_letter = msgspec.msgpack.Decoder(list[msgspec.Raw] | Order)
 
 
 @contextmanager
-def copied(place: Place, *, is_for_good: bool) -> Iterator[Path]:
-    """The folder, until the block ends. `is_for_good`: with all that a crawl needs to go on from it."""
+def copied(place: Place) -> Iterator[Path]:
+    """The folder, until the block ends."""
     place.shards()  # or there is no crawl
     folder = place.folder / FOLDER
     with exclusive(place.folder, "backup", doing="copying the frontier"):
@@ -48,8 +49,7 @@ def copied(place: Place, *, is_for_good: bool) -> Iterator[Path]:
         atomic.make_folder(folder)
         try:
             copy_shards(place, folder)
-            if is_for_good:
-                copy_rest(place, folder)
+            copy_rest(place, folder)
             yield folder
         finally:
             remove(folder)
@@ -87,21 +87,24 @@ def copy_running(place: Place, folder: Path) -> None:
             post_order(box, BackUp(str(part(folder, shard))))
     wait_for_copies(place, folder, holding)
     for shard in range(place.shards()):
-        copy_letters(place, folder, shard)
-        holding.go_on()
+        copy_letters(place, folder, shard, on_each=holding.go_on)
     holding.end()
 
 
 class Holding:
     """The sign that letters are held, given anew all the time. Late once, and the copy is worth nothing."""
 
-    def __init__(self, path: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._path, self._clock, self._last = path, clock, clock()
+    def __init__(
+        self, path: Path, *, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time
+    ) -> None:
+        """Shards see the sign's age by the wall clock, which somebody may set."""
+        self._path, self._clocks = path, (clock, wall)
+        self._last = clock(), wall()
         path.touch()
 
     def go_on(self) -> None:
-        now = self._clock()
-        if now - self._last > FRESH / 2:
+        now = self._clocks[0](), self._clocks[1]()
+        if max(abs(now[0] - self._last[0]), abs(now[1] - self._last[1])) > FRESH / 2:
             raise Unavailable("copying was held up for so long that the crawl went on without it: run it again")
         self._path.touch()
         self._last = now
@@ -115,6 +118,8 @@ def wait_for_copies(place: Place, folder: Path, holding: Holding) -> None:
     before = complaint(place)
     while missing := [shard for shard in range(place.shards()) if not part(folder, shard).exists()]:
         holding.go_on()
+        if any(draft_of(part(folder, shard)).exists() for shard in missing):  # it is large
+            deadline = time.monotonic() + SILENCE
         if not is_running(place):
             raise Ended("the crawl ended meanwhile")
         if (now := complaint(place)) not in (before, ""):
@@ -130,10 +135,19 @@ def is_running(place: Place) -> bool:
 
 
 def complaint(place: Place) -> str:
-    try:
-        return read_status(place.folder).total.complaint
-    except WebmillError:  # there is none yet
-        return ""
+    """Of this machine's processes."""
+    found = []
+    for seat in seats(place.folder):
+        try:
+            found.append(read_status(place.folder, seat=seat).total.complaint)
+        except WebmillError:  # there is none yet
+            pass
+    return "; ".join(filter(None, found))
+
+
+def draft_of(copy: Path) -> Path:
+    """While it is made."""
+    return copy.parent / f"{atomic.RESERVED}draft-{copy.name}"
 
 
 def part(folder: Path, shard: int) -> Path:
@@ -144,8 +158,17 @@ def letters_file(folder: Path, shard: int) -> Path:
     return folder / f"mail-{shard:02d}.letters"
 
 
-def copy_letters(place: Place, folder: Path, shard: int) -> None:
-    write_frames(letters_file(folder, shard), place.tools.letters(place.options.box(shard)))
+def copy_letters(place: Place, folder: Path, shard: int, *, on_each: Callable[[], None] = lambda: None) -> None:
+    """But for orders to make a copy: they are this crawl's alone, and ours may still lie there."""
+
+    def letters() -> Iterator[bytes]:
+        for letter in place.tools.letters(place.options.box(shard)):
+            on_each()
+            if not isinstance(_letter.decode(letter), BackUp):
+                yield letter
+        on_each()
+
+    write_frames(letters_file(folder, shard), letters())
 
 
 def copy_rest(place: Place, folder: Path) -> None:

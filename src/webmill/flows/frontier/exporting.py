@@ -35,7 +35,7 @@ def _each(place: Place, read: Callable[[Frontier], Iterator[Row]]) -> Iterator[R
     if place.tools.is_shared:
         message = f"nodes are crawling {place.options.collection.name}: stop them all, or export from a restored backup"
         raise Conflict(message)
-    with copied(place, is_for_good=False) as folder:
+    with copied(place) as folder:
         for shard in shards:
             opened = folder / f"open-{shard:02d}"
             place.tools.restore(part(folder, shard), opened)
