@@ -154,7 +154,8 @@ class Web:
     async def _sleep_until(self, time: float, until: float) -> Refusal | None:
         if time > until:
             return _late()
-        await asyncio.sleep(max(0.001, time - self._clock()))
+        while (left := time - self._clock()) > 0:  # whoever comes a millisecond early waits a whole delay more
+            await asyncio.sleep(left)
         return None
 
     # --- answers ---
