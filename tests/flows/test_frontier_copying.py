@@ -22,6 +22,7 @@ from webmill.flows.crawl.orders import BackUp, Order
 from webmill.flows.crawl.snapshot import Snapshot
 from webmill.flows.crawl.start import settle_layout
 from webmill.flows.crawl.status import StatusFile
+from webmill.flows.frontier import exporting
 from webmill.flows.frontier.copying import FRESH, HOLD, Holding, copied, letters_file, part
 from webmill.flows.frontier.place import Place, place_of
 from webmill.infra import atomic
@@ -209,3 +210,19 @@ def test_one_who_was_held_up_himself_knows_that_his_copy_is_worth_nothing(tmp_pa
         now[0] += FRESH
         with pytest.raises(Unavailable, match="run it again"):
             holding.go_on()
+
+
+def test_what_waits_is_exported_while_the_crawl_runs(place: Place, players: list[Player]) -> None:
+    urls = [url_in(0, "a"), url_in(1, "b")]
+    for player, url in zip(players, urls, strict=True):
+        player.frontier.commit(Step(links=[Link(url)]), now=NOW)
+    found: list[str] = []
+    reader = threading.Thread(target=lambda: found.extend(link.url for link in exporting.waiting(place)), daemon=True)
+    reader.start()
+    for player in players:
+        obeying(player)
+    players[0].frontier.commit(Step(links=[Link(url_in(0, "later"))]), now=NOW)
+    reader.join(PATIENCE)
+    assert found == urls
+    assert not (place.folder / "backup").exists()
+    assert players[0].frontier.stats().waiting == 2  # it is not disturbed
