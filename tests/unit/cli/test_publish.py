@@ -1,0 +1,226 @@
+"""`webmill publish`: what the commands say, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.flows.publishing import Town, boards, cycle
+from tests.unit.cli.command import Ended, commands_of, started, webmill
+from tests.unit.infra.test_storage_s3 import CarelessStore, careless  # noqa: F401  a fixture
+from tests.unit.publish.shelf import closure
+from webmill.flows.publish.orchestrator import orchestrate
+from webmill.infra.queue.sqlite import SqliteQueue
+from webmill.infra.storage.local import LocalStorage
+from webmill.publish.snapshot import Options
+
+SITE_MAP = b'{"sources": [{"source": "a", "url": "http://closed.test/list", "facets": {"team": "x"}}]}'
+CONTACT = "--contact=me@example.org"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A collection with three versions: one notice edited, one gone; then a board fails."""
+    root = tmp_path_factory.mktemp("made") / "notices"
+    storage, queue, town = LocalStorage(root), open_queue(root), Town(boards(4))
+    cycle(storage, queue, town)
+    town.texts["Seoul/d001/notice"]["0"] = "edited"
+    del town.texts["Seoul/d002/notice"]["1"]
+    cycle(storage, queue, town)
+    town.failing = {"Seoul/d000/notice": True}
+    cycle(storage, queue, town, options=Options(facets=("campus",)))
+    queue.close()
+    return root
+
+
+@pytest.fixture
+def place(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "notices"))
+
+
+def open_queue(root: Path) -> SqliteQueue:
+    (root / "publish").mkdir(parents=True, exist_ok=True)
+    return SqliteQueue(root / "publish" / "queue.sqlite", max_attempts=3)
+
+
+def publish(*arguments: str | Path) -> Ended:
+    return webmill("publish", *arguments)
+
+
+def objects(ended: Ended) -> list[dict[str, object]]:
+    return [json.loads(line) for line in ended.lines]
+
+
+@pytest.mark.parametrize("command", commands_of("publish"), ids="-".join)
+def test_help_fits_80_columns_and_has_an_example(command: tuple[str, ...]) -> None:
+    ended = webmill(*command, "--help")
+    lines = ended.out.decode().splitlines()
+    assert max(map(len, lines)) <= 80, max(lines, key=len)
+    assert "Example" in ended.out.decode() or command[:2] == ("publish", "dead")
+
+
+def test_versions_are_listed_shown_and_compared(place: Path) -> None:
+    listed = publish("list", place)
+    assert [line.split()[0][:8] for line in listed.out.decode().splitlines()] == ["00000001", "00000002", "00000003"]
+    assert listed.out.decode().splitlines()[-1].endswith("live")
+    assert [version["count"] for version in objects(publish("list", place, "--json"))] == [12, 11, 11]
+    assert b"11: 8 fresh, 3 stale" in publish("show", place).out
+    shown = objects(publish("show", place, "2", "--json"))[0]
+    assert (shown["changed"], shown["removed"]) == (1, 1)
+    errors = objects(publish("show", place, "--errors", "--json"))
+    assert {error["source"] for error in errors} == {"Seoul/d000/notice"}
+    assert b"stale         3  Seoul/d000/notice  3 stale for " in publish("show", place, "--sources").out
+    assert publish("show", place, "--item", "Seoul/d001/notice/0").out == b'{"text":"edited"}\n'
+    assert len(publish("show", place, "previous", "--items").lines) == 11
+    told = publish("diff", place, "1", "live")
+    assert [line[:2].decode() + line.split()[1].decode() for line in told.lines] == [
+        "~ Seoul/d001/notice/0",
+        "- Seoul/d002/notice/1",
+    ]
+    assert told.err == "0 added, 1 changed, 0 relabelled, 1 removed\n"
+    changes = objects(publish("diff", place, "1", "live", "--json"))
+    assert [change["change"] for change in changes] == ["changed", "removed"]
+
+
+def test_what_is_not_there_is_a_sentence(place: Path, tmp_path: Path) -> None:
+    for arguments in (
+        ("show", place, "99"),
+        ("diff", place, "1", "nonsense"),
+        ("rollback", place, "00000009-00000000"),
+        ("show", place, "--item", "../../etc/passwd"),
+        ("list", tmp_path / "nowhere"),
+        ("gc", tmp_path / "nowhere"),
+        ("dead", "list", tmp_path),
+        ("run", place, "--site-map", tmp_path / "none.json", CONTACT),
+        ("work", place),
+    ):
+        ended = publish(*arguments)
+        assert ended.code in (1, 2), arguments
+        assert "Traceback" not in ended.err
+        assert not (tmp_path / "nowhere").exists()
+
+
+def test_rollback_gc_and_verify_do_what_they_say(place: Path) -> None:
+    storage = LocalStorage(place)
+    before = closure(storage)
+    assert publish("rollback", place, "1").code == 0
+    assert len(closure(storage)) == 12
+    assert "is live already" in publish("rollback", place, "1").err
+    assert publish("rollback", place, "3", "--json").code == 0
+    assert closure(storage) == before
+    dry = publish("gc", place, "--keep", "1", "--grace", "0s", "--dry-run", "--json")
+    would = objects(dry)[0]
+    assert (len(would["kept"]), len(would["retired"]), would["trashed"]) == (1, 2, 2)  # type: ignore[arg-type]
+    assert len(publish("list", place).lines) == 3
+    assert objects(publish("gc", place, "--keep", "1", "--grace", "0s", "--json"))[0]["trashed"] == 2
+    assert len(publish("list", place).lines) == 1
+    assert closure(storage) == before
+    assert publish("verify", place, "--read-data").code == 0
+
+
+def test_verify_names_a_damaged_blob_and_repairs_it_from_a_copy_c05(place: Path, tmp_path: Path) -> None:
+    storage, copy = LocalStorage(place), LocalStorage(tmp_path / "copy")
+    for stat in storage.list("blobs/"):
+        copy.write(stat.key, storage.read(stat.key))
+    key = next(iter(storage.list("blobs/"))).key
+    data = (place / key).read_bytes()
+    (place / key).write_bytes(data[:-1] + b"?")  # the same length: nothing but its hash tells
+    assert publish("verify", place).code == 0
+    found = publish("verify", place, "--read-data")
+    assert found.code == 1
+    assert key.encode() in found.out
+    assert b"index/all.json Seoul/" in found.out
+    assert publish("verify", place, "--read-data", "--repair").code == 1  # nobody has it
+    mended = publish("verify", place, "--read-data", "--repair", "--from", tmp_path / "copy", "--json")
+    assert mended.code == 0
+    assert objects(mended)[0]["repaired"] == [key]
+    assert publish("verify", place, "--read-data").code == 0
+
+
+def test_dead_jobs_are_listed_requeued_and_dropped(place: Path) -> None:
+    (letter,) = objects(publish("dead", "list", place, "--json"))
+    assert letter["reason"] == "HTTP 500"
+    assert b"Seoul/d000/notice" in publish("dead", "list", place).out
+    assert publish("dead", "requeue", place).code == 2
+    assert publish("dead", "requeue", place, str(letter["id"])).err == "1 queued again\n"
+    assert publish("dead", "list", place).err == "none are buried\n"
+    queue = open_queue(place)
+    with queue.consume() as consumer:
+        delivery = consumer.receive(timeout=60)
+        assert delivery
+        delivery.bury("again")
+    queue.close()
+    assert publish("dead", "drop", place, "--all").err == "1 dropped\n"
+
+
+def test_a_store_that_ignores_conditions_is_refused_q14(
+    careless: CarelessStore,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "map.json").write_bytes(SITE_MAP)
+    for command in (("run", tmp_path, "--site-map", tmp_path / "map.json"), ("work", tmp_path)):
+        ended = publish(*command, CONTACT, "--storage", careless.url)
+        assert ended.code == 1
+        assert "If-None-Match" in ended.err
+    assert [key for key in careless.values if "snapshots" in key] == []
+
+
+def test_somebody_must_be_named_who_can_be_asked(tmp_path: Path) -> None:
+    (tmp_path / "map.json").write_bytes(SITE_MAP)
+    ended = publish("run", tmp_path / "d", "--site-map", tmp_path / "map.json")
+    assert ended.code == 1
+    assert "--contact" in ended.err
+
+
+def test_a_run_waits_for_no_other_one(tmp_path: Path) -> None:
+    """Another machine's run is under way: this one says so and leaves."""
+    (tmp_path / "map.json").write_bytes(SITE_MAP)
+    root = tmp_path / "d"
+    queue = open_queue(root)
+    plan = orchestrate(LocalStorage(root), queue, boards(1))
+    queue.close()
+    ended = publish("run", root, "--site-map", tmp_path / "map.json", CONTACT, "--workers", "0")
+    assert ended.code == 1
+    assert plan.run in ended.err
+
+
+def wait_for(condition: Callable[[], object], process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+def test_runs_on_a_schedule_end_when_told_and_workers_of_others_do_their_jobs(tmp_path: Path) -> None:
+    """A board at a closed port: published is nothing, and the command goes on to the next tick."""
+    (tmp_path / "map.json").write_bytes(SITE_MAP)
+    root = tmp_path / "d"
+    flags = (CONTACT, "--allow-private", "--resolve", "closed.test=127.0.0.1:1", "--delay", "0.01s")
+    queue = open_queue(root)
+    command = ("publish", "run", root, "--site-map", tmp_path / "map.json", "--every", "1s", "--workers", "0", *flags)
+    scheduler = started("-q", *command, "--json", env=None)
+    worker = started("-q", "publish", "work", root, *flags)
+    try:
+        assert scheduler.stdout
+        refused = [json.loads(scheduler.stdout.readline()) for _ in range(2)]
+        assert all("no items at all" in outcome["refused"] for outcome in refused)
+        assert refused[0]["run"] != refused[1]["run"]
+        assert all(outcome["failed"] == ["a"] for outcome in refused)
+        wait_for(lambda: len([*queue.buried()]) == 1, scheduler)
+        for process in (scheduler, worker):
+            process.send_signal(signal.SIGTERM)
+        assert [process.wait(timeout=120) for process in (scheduler, worker)] == [130, 130]
+    finally:
+        for process in (scheduler, worker):
+            process.kill()
+            process.communicate()
+        queue.close()
