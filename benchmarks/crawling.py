@@ -4,10 +4,15 @@ Each crawler is a process of its own; the rivals live in .venv-rivals (`make ben
 is not there. Pages are counted in nginx's log. CPU time is that of the crawler and its children, without nginx's. What
 a crawl from one seed to one page takes, which is nearly all start and end, is taken off, from all alike. The rivals
 stop after STOP pages; we see the whole site, which is more to remember.
+
+Processes are compared on a longer crawl, in its steady state: from a fifth of its pages to four fifths, by nginx's log.
+nginx lives on the same cores: so it is also said what they could do at most, by the CPU that we and nginx need for a
+page.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import resource
 import subprocess
@@ -24,6 +29,7 @@ from tests.services.nginx import Nginx, nginx_serving
 
 HOSTS, PAGES, STOP = 100, 30, 500
 OWN_LINKS, OTHER_LINKS, PARAGRAPHS = 40, 10, 20
+LONG = 120  # pages of a host, where processes are compared
 ROUNDS = 2
 DEADLINE = 300  # seconds, for one crawl
 ROBOTS = "User-agent: *\nDisallow: /private/\nDisallow: /cgi-bin/\n"
@@ -86,7 +92,7 @@ def address(host: int) -> str:
 
 
 @contextmanager
-def site() -> Iterator[Site]:
+def site(pages: int = PAGES) -> Iterator[Site]:
     """By address, so that nobody needs a DNS; the links carry the port, so the pages are made when nginx has one."""
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
@@ -96,8 +102,8 @@ def site() -> Iterator[Site]:
             for host, folder in enumerate(hosts.values()):
                 folder.mkdir()
                 (folder / "robots.txt").write_text(ROBOTS)
-                for page in range(PAGES):
-                    (folder / name_of(page)).write_text(html(host, page, nginx.port, chance))
+                for page in range(pages):
+                    (folder / name_of(page)).write_text(html(host, page, nginx.port, chance, pages=pages))
             urls = [f"http://{host}:{nginx.port}/\n" for host in hosts]
             seeds, one_seed = root / "seeds.txt", root / "one_seed.txt"
             seeds.write_text("".join(urls))
@@ -113,13 +119,13 @@ def path_of(page: int) -> str:
     return f"/page{page}.html" if page else "/"
 
 
-def html(host: int, page: int, port: int, chance: random.Random) -> str:
+def html(host: int, page: int, port: int, chance: random.Random, *, pages: int) -> str:
     own = "".join(
-        f'<li><a href="{path_of((page * 3 + link) % PAGES)}">{chance.choice(WORDS)} {link}</a></li>\n'
+        f'<li><a href="{path_of((page * 3 + link) % pages)}">{chance.choice(WORDS)} {link}</a></li>\n'
         for link in range(OWN_LINKS)
     )
     others = "".join(
-        f'<a href="http://{address(chance.randrange(HOSTS))}:{port}{path_of(chance.randrange(PAGES))}">'
+        f'<a href="http://{address(chance.randrange(HOSTS))}:{port}{path_of(chance.randrange(pages))}">'
         f"{chance.choice(WORDS)}</a>\n"
         for _ in range(OTHER_LINKS)
     )
@@ -155,6 +161,63 @@ def rival(site: Site, program: str, *options: str) -> Crawled:
     return whole.beyond(run(site.one_seed, 1))
 
 
+# --- one process and two ---
+
+
+@dataclass(frozen=True)
+class Steady:
+    """The middle of a crawl: pages in a second; the CPU of a page, ours with start and end, and nginx's, in ms."""
+
+    rate: float
+    ours: float
+    servers: float
+
+    @property
+    def most(self) -> float:
+        """What all cores could do at this price."""
+        return (os.cpu_count() or 1) * 1000 / (self.ours + self.servers)
+
+
+def steady(site: Site, *options: str) -> Steady:
+    asked, nginx, before = len(site.nginx.log()), cpu_of(site.nginx), cpu_of_children()
+    with tempfile.TemporaryDirectory() as name:
+        command = [sys.executable, "-m", "webmill", "crawl", f"{name}/bench", f"--seeds={site.seeds}", *OURS.split()]
+        subprocess.run([*command, *options], check=True, capture_output=True, timeout=DEADLINE)
+    ours, servers = cpu_of_children() - before, cpu_of(site.nginx) - nginx
+    moments = sorted(one.ended for one in site.nginx.log()[asked:] if one.path != "/robots.txt")
+    fifth = len(moments) // 5
+    rate = 3 * fifth / (moments[4 * fifth] - moments[fifth])
+    return Steady(rate, 1000 * ours / len(moments), 1000 * servers / len(moments))
+
+
+def cpu_of(nginx: Nginx) -> float:
+    """Linux."""
+    assert nginx.running.process
+    fields = Path(f"/proc/{nginx.running.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def scaling(site: Site) -> dict[str, Steady]:
+    """Of each the fastest round, the rounds in turn."""
+    ways = {"one process": "--processes=1", "two processes": "--processes=2"}
+    rounds = [{name: steady(site, way, "--no-languages") for name, way in ways.items()} for _ in range(ROUNDS)]
+    return {name: max((one[name] for one in rounds), key=lambda found: found.rate) for name in ways}
+
+
+def scaling_table(rows: dict[str, Steady]) -> None:
+    one = next(iter(rows.values()))
+    print("\n## webmill crawl, one process and two, in the steady state\n")
+    print("| | pages/s | times one | CPU ms/page | nginx's | these cores at most, pages/s | of that |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
+    for name, row in rows.items():
+        print(
+            f"| {name} | {row.rate:,.0f} | {row.rate / one.rate:.2f} | {row.ours:.2f} | {row.servers:.2f} "
+            f"| {row.most:,.0f} | {row.rate / row.most:.0%} |"
+        )
+    print(f"\nTwo processes can be {rows['two processes'].most / one.rate:.2f} times one here.")
+    sys.stdout.flush()
+
+
 def best(crawls: dict[str, Callable[[], Crawled]]) -> dict[str, Crawled]:
     """Of each the round with the least CPU per page, the rounds in turn."""
     rounds = [{name: crawl() for name, crawl in crawls.items()} for _ in range(ROUNDS)]
@@ -184,10 +247,11 @@ def main() -> None:
         table("crawl, one process", best(crawls))
         crawls = {
             "one process": partial(webmill, there, "--processes=1", "--no-languages"),
-            "two processes": partial(webmill, there, "--processes=2", "--no-languages"),
             "one process, with languages": partial(webmill, there, "--processes=1", "--languages"),
         }
         table("webmill crawl, in other ways", best(crawls))
+    with site(LONG) as there:
+        scaling_table(scaling(there))
 
 
 if __name__ == "__main__":
