@@ -77,7 +77,7 @@ def test_the_second_publication_writes_what_changed_and_says_so(storage: Storage
     assert difference["relabelled"] == []
 
 
-def test_a_failed_source_keeps_its_items_marked_stale_with_their_time(storage: Storage) -> None:
+def test_a_failed_source_keeps_its_items_marked_stale_with_their_time_c09(storage: Storage) -> None:
     clock = Clock()
     texts = {**TEXTS, "other/1": "of another source", "other/2": "and one more"}
     publish(storage, texts, clock=clock)
@@ -113,7 +113,7 @@ def test_a_single_item_that_failed_is_kept_without_its_whole_source(storage: Sto
 
 
 @pytest.mark.parametrize("left", [0, 15])
-def test_too_little_to_be_believed_is_refused_and_changes_nothing(storage: Storage, left: int) -> None:
+def test_too_little_to_be_believed_is_refused_and_changes_nothing_c08(storage: Storage, left: int) -> None:
     publish(storage, TEXTS)
     fewer = dict([*TEXTS.items()][:left])
     before = storage.read("latest.json")
@@ -130,7 +130,7 @@ def test_a_run_in_which_everything_failed_is_refused(storage: Storage) -> None:
         publish(storage, {}, failed=["board"])
 
 
-def test_the_loser_of_a_race_gets_a_conflict_and_rebases(storage: Storage) -> None:
+def test_the_loser_of_a_race_gets_a_conflict_and_rebases_c03(storage: Storage) -> None:
     publish(storage, TEXTS)
     with Publication.begin(storage) as slow:
         for id_, text in TEXTS.items():
@@ -227,7 +227,7 @@ def test_gc_keeps_what_it_should_and_removes_the_rest_in_two_steps(storage: Stor
     assert {stat.key.split("/")[1] for stat in storage.list("snapshots/0")} == {versions[0], versions[3]}
 
 
-def test_gc_waits_for_publishers_and_publishers_for_gc(storage: Storage) -> None:
+def test_gc_waits_for_publishers_and_publishers_for_gc_c04(storage: Storage) -> None:
     publish(storage, TEXTS)
     with Publication.begin(storage) as publication:
         added = item(publication, "board/new", "a text that only this run has")
@@ -263,7 +263,7 @@ def test_gc_removes_nothing_when_it_cannot_read_what_is_kept(storage: Storage) -
     assert blobs_in(storage) == before
 
 
-def test_a_damaged_blob_is_put_right_when_its_content_comes_again(storage: Storage) -> None:
+def test_a_damaged_blob_is_put_right_when_its_content_comes_again_c02(storage: Storage) -> None:
     publish(storage, TEXTS)
     hashes = {found["id"]: found["hash"] for found in aux(storage, "index/all.json")["items"]}
     short, rotten = (f"blobs/sha256/{hashes[id_]}.json" for id_ in ("board/01", "board/02"))
@@ -274,7 +274,7 @@ def test_a_damaged_blob_is_put_right_when_its_content_comes_again(storage: Stora
     assert closure(storage) == TEXTS
 
 
-def test_verify_names_what_is_damaged_and_who_refers_to_it(storage: Storage) -> None:
+def test_verify_names_what_is_damaged_and_who_refers_to_it_c05(storage: Storage) -> None:
     options = Options(inline=5)  # so that there are shards
     versions = [publish(storage, texts, options=options).version.version for texts in (TEXTS, {**TEXTS, "new/1": "x"})]
     healthy = verify(storage, read_data=True)

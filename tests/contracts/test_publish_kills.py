@@ -59,7 +59,7 @@ def check_at_rest(root: Path) -> None:
 @needs_killer
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["publish", "gc"])
-def test_killed_before_any_durable_call_nothing_is_lost_and_nothing_dangles(root: Path, command: str) -> None:
+def test_killed_before_any_durable_call_nothing_is_lost_and_nothing_dangles_c01(root: Path, command: str) -> None:
     template, storage = root.with_name("template"), LocalStorage(root)
     work = ("publish", root, "new") if command == "publish" else ("gc", root)
     kills = acknowledged = 0
@@ -86,7 +86,7 @@ def test_killed_before_any_durable_call_nothing_is_lost_and_nothing_dangles(root
     assert kills > 50
 
 
-def test_a_stopped_publisher_is_waited_for_whatever_the_clock_says(root: Path) -> None:
+def test_a_stopped_publisher_is_waited_for_whatever_the_clock_says_c04(root: Path) -> None:
     storage = LocalStorage(root)
     assert hand("publish", root, "live").communicate()[0].startswith("put\npublished")
     publisher = hand("wait", root, stdin=subprocess.PIPE)

@@ -47,7 +47,7 @@ D = "Seoul/d{:03d}/notice".format
         "local-sqlite",
         pytest.param("s3-sqlite", marks=S3),
         pytest.param("memory-amqp", marks=pytest.mark.server("rabbitmq")),
-        pytest.param("memory-sqs", marks=pytest.mark.server("aws")),
+        pytest.param("memory-sqs", marks=[pytest.mark.server("aws"), pytest.mark.soak]),
     ]
 )
 def kinds(request: pytest.FixtureRequest) -> tuple[str, str]:
@@ -73,11 +73,7 @@ def queue(kinds: tuple[str, str], request: pytest.FixtureRequest, tmp_path: Path
     elif kinds[1] == "sqlite":
         opened = SqliteQueue(tmp_path / "queue.sqlite", max_attempts=ATTEMPTS)
     elif kinds[1] == "sqs":
-        from webmill.infra.queue.sqs import SqsQueue
-
-        name, endpoint = f"publish-{secrets.token_hex(6)}.fifo", request.getfixturevalue("aws_url")
-        url = f"sqs://KEY:SECRET@{name}?region=us-east-1&endpoint={endpoint}"
-        opened = SqsQueue(url, max_attempts=ATTEMPTS)
+        opened = sqs_queue(request.getfixturevalue("aws_url"))
     else:
         from webmill.infra.queue.rabbitmq import RabbitQueue
 
@@ -85,6 +81,13 @@ def queue(kinds: tuple[str, str], request: pytest.FixtureRequest, tmp_path: Path
         opened = RabbitQueue(url, name=f"publish-{secrets.token_hex(6)}", max_attempts=ATTEMPTS, newborn=0)
     yield opened
     opened.close()
+
+
+def sqs_queue(endpoint: str, **options: Any) -> Queue:
+    from webmill.infra.queue.sqs import SqsQueue
+
+    address = f"sqs://KEY:SECRET@publish-{secrets.token_hex(6)}.fifo?region=us-east-1&endpoint={endpoint}"
+    return SqsQueue(address, max_attempts=ATTEMPTS, **options)
 
 
 @pytest.fixture
@@ -186,7 +189,7 @@ def test_an_empty_queue_is_no_end_a_job_in_slow_hands_is_waited_for_c07(
     assert closure(storage) == town.content()
 
 
-def test_a_second_delivery_a_paused_worker_and_a_late_one_have_no_effect(
+def test_a_second_delivery_a_paused_worker_and_a_late_one_have_no_effect_q13(
     storage: Storage, queue: Queue, take: Take
 ) -> None:
     town = Town(boards(3))
@@ -215,6 +218,28 @@ def test_a_second_delivery_a_paused_worker_and_a_late_one_have_no_effect(
     assert [*storage.list("snapshots/_runs/")] == []
     with pytest.raises(NotFound):
         aggregate(storage, queue, plan.run)
+
+
+@pytest.mark.server("aws")
+def test_a_job_of_sqs_that_comes_again_after_its_lease_is_done_once_q13(aws_url: str) -> None:
+    storage, queue, town = MemoryStorage(), sqs_queue(aws_url, lease=1.0), Town(boards(1))
+    plan, previous = orchestrate(storage, queue, town.boards), Previous(storage)
+    before = town.content()
+    with queue.consume() as paused, queue.consume() as other:
+        first = paused.receive(timeout=60)
+        second = other.receive(timeout=60)  # when the first one's lease is over
+        assert first
+        assert second
+        assert second.attempts == 2
+        assert work_one(storage, job_of(second.body), reader=town, previous=previous).result == "done"
+        town.texts[D(0)]["0"] = "seen by the one that slept"
+        with pytest.raises(Conflict):
+            work_one(storage, job_of(first.body), reader=town, previous=previous, confirm=first.extend)
+        with pytest.raises(Conflict):
+            first.ack()
+    assert aggregate(storage, queue, plan.run)
+    assert closure(storage) == before
+    queue.close()
 
 
 def test_at_the_deadline_what_is_there_is_published_and_the_rest_is_told(

@@ -81,7 +81,7 @@ BAD_HASHES = [
 
 
 @pytest.mark.parametrize("hash_", BAD_HASHES, ids=range(len(BAD_HASHES)))
-def test_what_is_no_hash_never_becomes_a_key(hash_: str) -> None:
+def test_what_is_no_hash_never_becomes_a_key_c06(hash_: str) -> None:
     blobs = Blobs(MemoryStorage())
     for call in (blob_key, blobs.get, blobs.is_there, lambda text: restore(MemoryStorage(), text)):
         with pytest.raises(BadInput, match="bad_hash"):
