@@ -105,9 +105,10 @@ class DomainRows:
     def read(self, row: Row) -> Domain:
         name, robots, expires, excluded, last = row
         domain = excluded_domain(name)
-        latest = self._clock() + DAY  # later times are what a wrong clock leaves behind, to the crawl as well
+        latest = self._clock() + DAY  # nothing is kept for longer; later times are what a wrong clock leaves behind
         next_ = min(number(last) + DELAY, latest) if number(last) else 0.0
-        return Domain(domain, robots_of(domain, robots, number(expires)), bool(number(excluded)), next_)
+        kept = robots_of(domain, robots, min(number(expires), latest))
+        return Domain(domain, kept, bool(number(excluded)), next_)
 
     def url(self, thing: Domain) -> str:
         return f"http://{thing.name}/"
