@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -34,6 +35,7 @@ from webmill.infra.retry import Policy
 from webmill.infra.sinks.base import Sink
 from webmill.infra.storage.base import Readable, Storage
 from webmill.infra.storage.retrying import Retrying, RetryingReads
+from webmill.search.base import Engine
 
 PATIENCE = 900.0  # seconds to wait for a turn: the pauses that a server asks for are minutes
 PATIENT = Policy(attempts=7, first_wait=1.0, deadline=PATIENCE)  # for work of hours: about a minute of failures
@@ -64,6 +66,16 @@ def open_versions(url: str) -> Storage:
 
         S3Storage(S3Options.from_url(url)).probe_conditional_writes()
     return open_storage(url)
+
+
+def open_search(url: str) -> Engine:
+    """A folder, or a server."""
+    scheme, rest = scheme_of(url)
+    if scheme == "file":
+        from webmill.search.embedded import EmbeddedEngine
+
+        return EmbeddedEngine(Path(rest))
+    raise Misconfigured(f"no search engine at {url}: use a folder")
 
 
 def open_readable(url: str, *, http: HttpSettings) -> Readable:
@@ -201,15 +213,26 @@ def open_executor(settings: ExecutorSettings) -> Executor:
     raise Misconfigured(f"unknown executor {settings.url}: use pool, inline, ray:auto or ray://HOST:PORT")
 
 
-def crawl_backends(frontier: str | None = None, *, name: str = "", strict: bool = False) -> Backends:
-    """What the processes of a crawl open for themselves: on one machine, or on nodes whose `frontier` is a Redis."""
+def crawl_backends(
+    frontier: str | None = None,
+    *,
+    name: str = "",
+    strict: bool = False,
+    rebuild: bool = False,
+    backup: str | None = None,
+) -> Backends:
+    """What the processes of a crawl open for themselves: on one machine, or on nodes whose `frontier` is a Redis.
+
+    `rebuild`: there, shards whose files are lost, from Redis and a `backup`.
+    """
     if frontier is None:
         return Backends(frontier=open_local_frontier, box=open_letter_box, gates=open_gates, quota=open_quota)
     from webmill.flows.crawl.redis_parts import RedisParts
     from webmill.flows.frontier.held import HeldBoxes
 
     check_redis(frontier)
-    parts = RedisParts(frontier, name, strict=strict)
+    open_backup = partial(open_storage, backup) if backup else None
+    parts = RedisParts(frontier, name, strict=strict, rebuild=rebuild, open_backup=open_backup)
     return Backends(frontier=parts.frontier, box=HeldBoxes(parts.box), gates=parts.gates, quota=parts.quota)
 
 

@@ -17,10 +17,12 @@ import msgspec
 import pytest
 
 from tests.faults import COMPILER
-from tests.flows.crawling import captures, counts, most_at_once, smallest_gaps
-from tests.services.crawl_nodes import NodeProgram, NodeSetup, Site, look, nodes, visits, wait_for
+from tests.flows.crawling import NAME, captures, counts, most_at_once, smallest_gaps
+from tests.services.crawl_nodes import PATIENCE, NodeProgram, NodeSetup, Site, look, nodes, visits, wait_for
 from tests.services.nginx import Nginx
 from tests.services.redis_kinds import private_redis
+from webmill.archive.recovery import recover
+from webmill.collection import Collection
 from webmill.flows.crawl.options import Limits
 
 DELAY = 0.5
@@ -50,16 +52,30 @@ def check_manners(site: Site, *, delay: float = DELAY) -> None:
 
 
 def check_everything_is_there(site: Site, url: str, *roots: Path) -> None:
-    """Each page is visited, and has one record or, where a kill came between, one more."""
+    """Each page is visited, and has its record."""
     found = visits(url, *roots)
     assert {url for url, visit in found.items() if visit.status == 200} == site.urls
-    records = {url for root in roots for _, url, _ in captures(root)}
-    assert site.urls <= records
+    assert site.urls <= {url for root in roots for _, url, _ in captures(root)}
 
 
 def asked_more_than_once(site: Site) -> dict[str, int]:
     pages = counts(one for one in site.asked() if not one.is_robots)
     return {url: count for url, count in pages.items() if count > 1}
+
+
+def test_nodes_share_a_crawl_and_one_that_is_killed_is_replaced(nginx: Start, base: Path, root: Path) -> None:
+    site = Site(nginx, base / "site", hosts=30, pages=6)
+    limit = 150
+    with private_redis() as redis:
+        limits = Limits(retry_wait=0.2, pages=limit)
+        setup = NodeSetup(url=redis.url, crawl=site.crawl(delay=DELAY, limits=limits), shards=2, life=5.0, begin_with=2)
+        with nodes(*(lambda n=n: NodeProgram(root, setup, name=f"{n}") for n in range(2))) as started:
+            wait_for(lambda: site.requests() > 40 and spread(redis.url, 2), what="work on two nodes", programs=started)
+            started[0].kill()
+            said = started[1].ended()
+        assert (said["end"], said["pages"]) == ("pages", limit)
+        assert sum(visit.status == 200 for visit in visits(redis.url, root).values()) == limit
+    check_manners(site)
 
 
 @pytest.mark.soak
@@ -68,7 +84,9 @@ def test_hundreds_of_workers_on_three_nodes_ask_each_url_once_and_no_domain_befo
 ) -> None:
     site = Site(nginx, base / "site", hosts=300, pages=6)
     with private_redis() as redis:
-        setup = NodeSetup(url=redis.url, crawl=site.crawl(delay=DELAY, concurrency=84), shards=6)  # 504 in all
+        setup = NodeSetup(
+            url=redis.url, crawl=site.crawl(delay=DELAY, concurrency=84), shards=6, begin_with=3
+        )  # 504 in all
         with nodes(*(lambda n=n: NodeProgram(root, setup, name=f"{n}") for n in range(3))) as started:
             said = [one.ended() for one in started]
         assert [(one["end"], one["pages"]) for one in said] == [("finished", len(site.urls))] * 3
@@ -85,7 +103,7 @@ def test_what_a_killed_node_had_is_finished_by_the_others_within_the_limit(
     limit = 400
     with private_redis() as redis:
         limits = Limits(retry_wait=0.2, pages=limit)
-        setup = NodeSetup(url=redis.url, crawl=site.crawl(delay=DELAY, limits=limits), shards=6)
+        setup = NodeSetup(url=redis.url, crawl=site.crawl(delay=DELAY, limits=limits), shards=6, begin_with=3)
         with nodes(*(lambda n=n: NodeProgram(root, setup, name=f"{n}") for n in range(3))) as started:
             wait_for(
                 lambda: site.requests() > 150 and spread(redis.url, 3), what="work on three nodes", programs=started
@@ -102,7 +120,7 @@ def test_what_a_killed_node_had_is_finished_by_the_others_within_the_limit(
 def test_redis_may_be_killed_and_come_back(nginx: Start, base: Path, root: Path) -> None:
     site = Site(nginx, base / "site", hosts=60, pages=8)
     with private_redis() as redis:
-        setup = NodeSetup(url=redis.url, crawl=site.crawl(delay=DELAY), shards=4)
+        setup = NodeSetup(url=redis.url, crawl=site.crawl(delay=DELAY), shards=4, begin_with=2)
         with nodes(*(lambda n=n: NodeProgram(root, setup, name=f"{n}") for n in range(2))) as started:
             for asked in (100, 250):
                 wait_for(lambda asked=asked: site.requests() > asked, what="requests", programs=started)
@@ -118,7 +136,7 @@ def test_redis_may_be_killed_and_come_back(nginx: Start, base: Path, root: Path)
 def test_a_node_that_was_paused_for_longer_than_its_life_changes_nothing(nginx: Start, base: Path, root: Path) -> None:
     site = Site(nginx, base / "site", hosts=60, pages=10)
     with private_redis() as redis:
-        setup = NodeSetup(url=redis.url, crawl=site.crawl(delay=DELAY), shards=4, life=3.0)
+        setup = NodeSetup(url=redis.url, crawl=site.crawl(delay=DELAY), shards=4, life=3.0, begin_with=2)
         with nodes(*(lambda n=n: NodeProgram(root, setup, name=f"{n}") for n in range(2))) as started:
             wait_for(lambda: site.requests() > 100 and spread(redis.url, 2), what="work on two nodes", programs=started)
             started[0].signal(signal.SIGSTOP)
@@ -149,6 +167,45 @@ def test_a_node_may_join_late_with_a_clock_that_is_an_hour_off(nginx: Start, bas
         assert [(one["end"], one["pages"]) for one in said] == [("finished", len(site.urls))] * 2
         check_everything_is_there(site, redis.url, root)
     assert not asked_more_than_once(site)
+    check_manners(site)
+
+
+@pytest.mark.soak
+def test_shards_of_a_folder_that_is_gone_are_rebuilt_by_those_who_were_told_to(nginx: Start, base: Path) -> None:
+    site = Site(nginx, base / "site", hosts=40, pages=8)
+    roots = [base / "one" / "collection", base / "two" / "collection"]
+    for root in roots:
+        root.parent.mkdir()
+    with private_redis() as redis:
+        setup = NodeSetup(url=redis.url, crawl=site.crawl(delay=DELAY), shards=4, life=3.0, rebuilds=True, begin_with=2)
+        with nodes(*(lambda root=root: NodeProgram(root, setup) for root in roots)) as started:
+            wait_for(lambda: site.requests() > 100 and spread(redis.url, 2), what="work on two nodes", programs=started)
+            started[0].kill()
+            shutil.rmtree(roots[0] / "frontier")
+            said = started[1].ended()
+        assert (said["end"], said["pages"]) == ("finished", len(site.urls))
+        recover(Collection(roots[0].resolve(), NAME))  # the WARC files that it was writing
+        check_everything_is_there(site, redis.url, *roots)
+    check_manners(site)
+
+
+@pytest.mark.soak
+def test_shards_of_a_folder_that_is_gone_are_not_touched_unless_somebody_says_so(nginx: Start, base: Path) -> None:
+    site = Site(nginx, base / "site", hosts=20, pages=4)
+    roots = [base / "one" / "collection", base / "two" / "collection"]
+    for root in roots:
+        root.parent.mkdir()
+    with private_redis() as redis:
+        setup = NodeSetup(url=redis.url, crawl=site.crawl(delay=DELAY), shards=4, life=3.0, begin_with=2)
+        with nodes(*(lambda root=root: NodeProgram(root, setup) for root in roots)) as started:
+            wait_for(lambda: site.requests() > 20 and spread(redis.url, 2), what="work on two nodes", programs=started)
+            started[0].kill()
+            assert started[1].process.wait(PATIENCE) != 0
+            assert "--lost-files rebuild" in started[1].err.read_text()
+        with nodes(*(lambda root=root: NodeProgram(root, setup) for root in roots)) as started:  # both are back
+            said = [one.ended() for one in started]
+        assert [(one["end"], one["pages"]) for one in said] == [("finished", len(site.urls))] * 2
+        check_everything_is_there(site, redis.url, *roots)
     check_manners(site)
 
 

@@ -177,7 +177,9 @@ def on_nodes(
         flags = agreement.flags
         promise = meeting.promise(strict=flags.strict)
         note(f"Redis at {meeting.server.place}, if it dies: {promise}")
-        options = options_of(flags, showing.context, root, crawl_backends(redis, name=name, strict=flags.strict))
+        rebuild = flags.lost_files == "rebuild"
+        backends = crawl_backends(redis, name=name, strict=flags.strict, rebuild=rebuild, backup=flags.backup)
+        options = options_of(flags, showing.context, root, backends)
         if not seeds.are_given and not any(meeting.seeds()):
             raise click.UsageError(
                 f"there is no crawl {name} in this Redis yet: name a URL to begin with, or --seeds FILE"
@@ -187,7 +189,7 @@ def on_nodes(
             limits=agreement.run,
             shards=shards,
             begin_with=nodes,
-            rebuilds=flags.lost_files == "rebuild",
+            rebuilds=rebuild,
         )
         kept = {**agreement.node, "frontier": redis, "name": name}
         with showing.shown(options, begin=partial(keep, kept, folder)) as (watch, hired):

@@ -167,7 +167,9 @@ OPTIONS = (
         show_default=True,
         help="Take over shards of a dead machine without its files, from Redis and --backup.",
     ),
-    click.option("--backup", metavar="DIR", help="Where backups of the frontier are, for --lost-files rebuild."),
+    click.option(
+        "--backup", metavar="URL", help="Of the frontier, for --lost-files rebuild: the last one."
+    ),
 )
 
 

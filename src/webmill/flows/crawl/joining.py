@@ -58,10 +58,11 @@ def crawl_as_node(
     started = time.monotonic()
     atomic.make_folder(options.folder)
     with shared(options.folder, "crawl", doing="crawling", patience=1.0), sitting(options) as seat:
+        place = place_of(options)
         node = Attendee(
             id=secrets.token_hex(4),
-            place=place_of(options),
-            seat=seat,
+            place=place,
+            seat=f"{place}/{seat}",
             host=socket.gethostname(),
             pid=os.getpid(),
             rebuilds=terms.rebuilds,

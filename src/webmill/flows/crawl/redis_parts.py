@@ -12,6 +12,7 @@ from webmill.crawl.frontier.base import Frontier
 from webmill.crawl.frontier.redis import RedisFrontier
 from webmill.crawl.frontier.redis_server import Server
 from webmill.flows.crawl.gates import GateBook
+from webmill.flows.crawl.lost_files import OpenBackup, regain
 from webmill.flows.crawl.mail import Box
 from webmill.flows.crawl.quota import Quota
 from webmill.flows.crawl.redis_box import RedisBox
@@ -23,8 +24,12 @@ from webmill.flows.crawl.redis_scripts import Scripts
 class RedisParts:
     """Travels to the processes without its connection: each makes its own, one for all but the frontier."""
 
-    def __init__(self, url: str, name: str, *, strict: bool) -> None:
+    def __init__(
+        self, url: str, name: str, *, strict: bool, rebuild: bool = False, open_backup: OpenBackup | None = None
+    ) -> None:
+        """`rebuild`: shards whose files are elsewhere, from Redis and a backup."""
         self._url, self._name, self._strict = url, name, strict
+        self._rebuild, self._open_backup = rebuild, open_backup
         self._server: Server | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -36,7 +41,10 @@ class RedisParts:
         return self._server
 
     def frontier(self, folder: Path) -> Frontier:
-        return RedisFrontier(self._url, folder, prefix=f"{self._name}:{folder.name}", strict=self._strict)
+        prefix = f"{self._name}:{folder.name}"
+        if self._rebuild:
+            regain(self._url, folder, prefix=prefix, open_backup=self._open_backup)
+        return RedisFrontier(self._url, folder, prefix=prefix, strict=self._strict)
 
     def box(self, file: Path) -> Box:
         return RedisBox(self.server(), f"{{{self._name}}}:{file.stem}")
