@@ -5,8 +5,9 @@
     starts     for each bucket of 32 filter words: the number of its first hash; one more for the end (uint32)
     filter     64-bit words; a hash sets four bits in the word that its first 32 bits choose (a blocked Bloom filter)
 
-The first 32 bits of a hash, scaled, choose its word, and so its bucket: words, buckets and hashes have one order. That
-lets a run be written in one pass, slice by slice, whatever its size, and a hash be found with one read.
+The first bits of a hash choose its word, and so its bucket: words, buckets and hashes have one order. That lets a run
+be written in one pass, slice by slice, whatever its size, and a hash be found with one read. The number of words is a
+power of two, for a shift is what Python does fastest; runs of an earlier webmill had any number.
 Numbers are in the byte order of the machine, since the filter is used where it lies (mmap).
 docs/reference/frontier.md has the format in full.
 """
@@ -19,6 +20,7 @@ import struct
 from array import array
 from bisect import bisect_left
 from collections.abc import Generator, Iterator, Sequence
+from math import log2
 from pathlib import Path
 from typing import Protocol
 
@@ -39,6 +41,12 @@ PAIRS = [1 << (value & 63) | 1 << (value >> 6) for value in range(4096)]
 
 
 Steps = Generator[int, None, None]
+
+
+def described(hashes: Sequence[bytes]) -> tuple[list[int], list[int]]:
+    """For filters: the first 32 bits of each, and the mask of its bits."""
+    both = list(_all_heads.iter_unpack(b"".join(hashes)))
+    return [head for head, _ in both], [PAIRS[rest & 4095] | PAIRS[rest >> 12 & 4095] for _, rest in both]
 
 
 class Source(Protocol):
@@ -82,6 +90,7 @@ class Run:
         except BaseException:
             os.close(self._fd)
             raise
+        self._shift = shift_of(self.word_count)
         view = memoryview(self._map)
         self._starts = view[starts : starts + 4 * (self.word_count // BUCKET + 1)].cast("I")
         self.words = view[filter_:].cast("Q")
@@ -93,9 +102,17 @@ class Run:
             raise BadInput("not a run, or cut short", reason="corrupt", source=str(self.path))
         return count, words
 
-    def holds(self, hash_: bytes, word: int) -> bool:
-        """Exactly. `word` is that of the hash in this run."""
-        block = self._bucket(word // BUCKET)
+    def maybe(self, heads: Sequence[int], masks: Sequence[int]) -> list[int]:
+        """By the filter: the places of those that it may hold. Most questions end here, so it is all one expression."""
+        words, shift, count = self.words, self._shift, self.word_count
+        both = enumerate(zip(heads, masks, strict=True))
+        if shift is None:
+            return [at for at, (head, mask) in both if words[head * count >> 32] & mask == mask]
+        return [at for at, (head, mask) in both if words[head >> shift] & mask == mask]
+
+    def holds(self, hash_: bytes, head: int) -> bool:
+        """Exactly."""
+        block = self._bucket((head * self.word_count >> 32) // BUCKET)
         at = block.find(hash_)
         while at > 0 and at % HASH:  # across two hashes
             at = block.find(hash_, at + 1)
@@ -157,7 +174,7 @@ def write_run(path: Path, sources: Sequence[Source], *, hashes_per_word: int = H
     not driven to its end leaves nothing.
     """
     count = sum(source.count for source in sources)
-    buckets = max(1, -(-count // (hashes_per_word * BUCKET)))
+    buckets = 1 << max(0, round(log2(max(1, count) / (hashes_per_word * BUCKET))))
     words = buckets * BUCKET
     at_once = max(1, SLICE * buckets // max(count, 1))
     starts, filter_ = offsets(count, words)
@@ -183,15 +200,20 @@ def write_run(path: Path, sources: Sequence[Source], *, hashes_per_word: int = H
 
 def describe(block: bytes, words: int, bucket: int, last: int) -> tuple[list[int], bytes]:
     """Of a slice: the number of the first hash of each bucket and of the end, and the words of the filter."""
-    base = bucket * BUCKET
+    base, shift = bucket * BUCKET, shift_of(words)
+    assert shift is not None
     filter_ = array("Q", bytes(8 * BUCKET * (last - bucket)))
-    chosen = []
-    for head, rest in _all_heads.iter_unpack(block):
-        word = (head * words >> 32) - base
-        filter_[word] |= PAIRS[rest & 4095] | PAIRS[rest >> 12 & 4095]
-        chosen.append(word)
-    firsts = [bisect_left(chosen, edge * BUCKET) for edge in range(last - bucket + 1)]
+    both = list(_all_heads.iter_unpack(block))
+    for head, rest in both:
+        filter_[(head >> shift) - base] |= PAIRS[rest & 4095] | PAIRS[rest >> 12 & 4095]
+    edges = range(base, last * BUCKET + 1, BUCKET)
+    firsts = [bisect_left(both, (edge << shift,)) for edge in edges]
     return firsts, filter_.tobytes()
+
+
+def shift_of(words: int) -> int | None:
+    """By which the first 32 bits of a hash are shifted to choose its word; None where that cannot be."""
+    return 33 - words.bit_length() if words & (words - 1) == 0 else None
 
 
 def write_at(fd: int, data: bytes, offset: int) -> None:

@@ -14,17 +14,18 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
-from itertools import groupby
+from itertools import compress, groupby
 from pathlib import Path
 
 import msgspec
 
-from webmill.crawl.frontier.run import HASH, HASHES_PER_WORD, PAIRS, Run, Steps, Table, heads, write_run
+from webmill.crawl.frontier.run import HASH, HASHES_PER_WORD, Run, Steps, Table, described, write_run
 from webmill.infra import atomic, sqlite
 
 log = logging.getLogger(__name__)
 
 FAN = 8  # runs of a level that are merged into one
+MANY = 16  # one in so many
 
 
 def hash_of(url: bytes) -> bytes:
@@ -48,7 +49,7 @@ class Seen:
         self._runs: dict[int, Run] = {}
         self._levels: dict[int, int] = {}
         self._merges: dict[int, Merge] = {}
-        self._ordered: list[tuple[memoryview, int, Run]] = []
+        self._ordered: list[Run] = []
         self._last = 0
         try:
             self._open()
@@ -72,21 +73,17 @@ class Seen:
 
     def unknown(self, hashes: Sequence[bytes]) -> list[bool]:
         """For each, whether it is new. Of equal ones among them all are."""
-        newest, runs = self._newest, self._ordered
-        answers = []
-        for hash_ in hashes:
-            if hash_ in newest:
-                answers.append(False)
-                continue
-            head, rest = heads.unpack_from(hash_)
-            mask = PAIRS[rest & 4095] | PAIRS[rest >> 12 & 4095]
-            for words, count, run in runs:
-                word = head * count >> 32
-                if words[word] & mask == mask and run.holds(hash_, word):
-                    answers.append(False)
-                    break
-            else:
-                answers.append(True)
+        newest = self._newest
+        answers = [hash_ not in newest for hash_ in hashes]
+        places = [at for at, is_new in enumerate(answers) if is_new]
+        heads, masks = described([hashes[at] for at in places])
+        for run in self._ordered:
+            held = [at for at in run.maybe(heads, masks) if run.holds(hashes[places[at]], heads[at])]
+            for at in held:
+                answers[places[at]] = False
+            if len(held) * MANY > len(places):  # else it costs less to ask for them again
+                rest = [answers[at] for at in places]
+                places, heads, masks = (list(compress(each, rest)) for each in (places, heads, masks))
         return answers
 
     def add(self, hashes: Iterable[bytes]) -> None:
@@ -110,7 +107,7 @@ class Seen:
         self._start_merges()
         for level, merge in list(self._merges.items()):
             try:
-                self._step(level, merge, hashes=2 * hashes)
+                self._step(level, merge, hashes=hashes + hashes // 4)
             except BaseException:
                 del self._merges[level]  # begun anew the next time
                 raise
@@ -163,8 +160,7 @@ class Seen:
 
     def _order(self) -> None:
         """Large runs first: most answers are there."""
-        runs = sorted(self._runs.values(), key=lambda run: -run.count)
-        self._ordered = [(run.words, run.word_count, run) for run in runs]
+        self._ordered = sorted(self._runs.values(), key=lambda run: -run.count)
 
     def _next_number(self) -> int:
         self._last += 1

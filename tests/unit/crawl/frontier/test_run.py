@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import struct
 from hashlib import blake2b
 from pathlib import Path
 
 import pytest
 
-from webmill.crawl.frontier.run import PAIRS, Run, Table, heads, write_run
+from webmill.crawl.frontier.run import Run, Table, described, write_run
 from webmill.errors import BadInput, NotFound
 
 
@@ -23,9 +24,8 @@ def write(path: Path, hashes: set[bytes], **options: int) -> Run:
 
 def holds(run: Run, hash_: bytes) -> tuple[bool, bool]:
     """What the filter says, and what is true."""
-    head, rest = heads.unpack_from(hash_)
-    word, mask = head * run.word_count >> 32, PAIRS[rest & 4095] | PAIRS[rest >> 12 & 4095]
-    return run.words[word] & mask == mask, run.holds(hash_, word)
+    heads, masks = described([hash_])
+    return bool(run.maybe(heads, masks)), run.holds(hash_, heads[0])
 
 
 @pytest.mark.parametrize("count", [0, 1, 127, 128, 129, 5000, 40_000])
@@ -80,6 +80,30 @@ def test_hashes_with_equal_heads_and_hashes_across_two_others_are_told_apart(tmp
     assert across not in hashes
     assert not run.holds(across, 0)
     run.close()
+
+
+def test_a_run_with_any_number_of_words_is_read_as_earlier_ones_were(tmp_path: Path) -> None:
+    """Written by docs/reference/frontier.md."""
+    hashes, words = sorted(hash_of(number) for number in range(1000)), 3 * 32
+    filter_, chosen = [0] * words, []
+    for hash_ in hashes:
+        chosen.append(int.from_bytes(hash_[:4]) * words >> 32)
+        bits = int.from_bytes(hash_[4:8])
+        for shift in (0, 6, 12, 18):
+            filter_[chosen[-1]] |= 1 << (bits >> shift) % 64
+    starts = [sum(word < 32 * bucket for word in chosen) for bucket in range(4)]
+    parts = [b"wmrun\0\0\1", struct.pack("=QQ8x", 1000, words), *hashes, struct.pack("=4I", *starts)]
+    (tmp_path / "1.run").write_bytes(b"".join(parts) + struct.pack(f"={words}Q", *filter_))
+    run = Run(tmp_path / "1.run")
+    assert all(holds(run, hash_) == (True, True) for hash_ in hashes)
+    assert not any(holds(run, hash_of(number))[1] for number in range(1000, 3000))
+    for _ in write_run(tmp_path / "2.run", [run]):
+        pass
+    merged = Run(tmp_path / "2.run")
+    assert list(merged) == hashes
+    assert all(holds(merged, hash_) == (True, True) for hash_ in hashes)
+    run.close()
+    merged.close()
 
 
 @pytest.mark.parametrize("harm", ["cut", "longer", "magic", "empty"])
