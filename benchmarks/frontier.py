@@ -144,7 +144,7 @@ def print_start(folder: Path) -> None:
 def print_sizes(folder: Path, stats: Stats, *, own: int) -> None:
     """Of SQLite by table: a page that is free is nobody's."""
     print("\n| what | MiB | bytes for each |\n|---|---:|---:|")
-    tables = ["domain", "turn", "retry", "visit", "gate", "robots", "note", "tally", "run", "journal"]
+    tables = ["domain", "turn", "retry", "visit", "robots", "note", "tally", "run", "journal"]
     database = Database(folder / "state.sqlite", schema=SCHEMA)
     sizes = {
         table: database.read(
