@@ -88,6 +88,11 @@ class Publishing(msgspec.Struct, frozen=True):
         return self.root / "publish"
 
     @property
+    def search(self) -> Path:
+        """The embedded engine's index."""
+        return self.root / "search"
+
+    @property
     def queue(self) -> Path:
         return self.folder / "queue.sqlite"
 

@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "frontier": ("webmill.cli.frontier:frontier", "What a crawl will fetch: look, add, exclude, back up, import."),
     "index": ("webmill.cli.index:index", "Index a collection of WARC files, as far as it changed."),
     "publish": ("webmill.cli.publish:publish", "Versions of a data set, from boards or documents."),
+    "search": ("webmill.cli.search:search", "Search what is published, by its words."),
     "status": ("webmill.cli.status:status", "How the crawl in a collection stands."),
     "surt": ("webmill.cli.surt:surt", "Print the index key (SURT) of URLs."),
     "warc": ("webmill.cli.warc:warc", "Check and list WARC and ARC files."),

@@ -29,12 +29,19 @@ class Difference(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 def diff_indexes(storage: Readable, old: Index | None, new: Index) -> Iterator[Difference]:
     """In the order of ids."""
+    return diff_items(*unshared(storage, old, new))
+
+
+def unshared(storage: Readable, old: Index | None, new: Index) -> tuple[Iterator[Item], Iterator[Item]]:
+    """The items of shards that only one of them has.
+
+    A shard that both have holds the same items in both, and an id is in one shard only: without it the rest is still
+    sorted and still pairs up.
+    """
     if old is None:
-        return diff_items((), items_of(storage, new))
-    # A shard that both have holds the same items in both, and an id is in one shard only: without it the rest is
-    # still sorted and still pairs up.
+        return iter(()), items_of(storage, new)
     shared = {shard.hash for shard in old.shards or ()} & {shard.hash for shard in new.shards or ()}
-    return diff_items(items_of(storage, _without(old, shared)), items_of(storage, _without(new, shared)))
+    return items_of(storage, _without(old, shared)), items_of(storage, _without(new, shared))
 
 
 def _without(index: Index, shared: set[str]) -> Index:
@@ -44,20 +51,23 @@ def _without(index: Index, shared: set[str]) -> Index:
 
 
 def diff_items(old: Iterable[Item], new: Iterable[Item]) -> Iterator[Difference]:
+    for was, now in pair_up(old, new):
+        if now is None:
+            assert was
+            yield Difference("removed", was.id, old=was.hash)
+        elif was is None:
+            yield Difference("added", now.id, new=now.hash)
+        else:
+            yield from _changes(was, now)
+
+
+def pair_up(old: Iterable[Item], new: Iterable[Item]) -> Iterator[tuple[Item | None, Item | None]]:
+    """Both sorted by id; what only one of them has is alone."""
     olds, news = iter(old), iter(new)
     was, now = next(olds, None), next(news, None)
     while was or now:
         order = _compare(was, now)
-        if order < 0:
-            assert was
-            yield Difference("removed", was.id, old=was.hash)
-        elif order > 0:
-            assert now
-            yield Difference("added", now.id, new=now.hash)
-        else:
-            assert was
-            assert now
-            yield from _changes(was, now)
+        yield was if order <= 0 else None, now if order >= 0 else None
         if order <= 0:
             was = next(olds, None)
         if order >= 0:

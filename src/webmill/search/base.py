@@ -11,7 +11,7 @@ What every backend promises (`tests/contracts/test_search.py`)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, Protocol
 
 import msgspec
@@ -42,6 +42,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: str
     hash: str
     version: str
+    label: str = ""  # changes with what the item says beside its content: facets, metadata
     title: str = ""
     text: str = ""
     url: str = ""
@@ -50,13 +51,18 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     facets: dict[str, str] = {}
     capture: Place | None = None
 
+    @property
+    def mark(self) -> str:
+        """Changes with whatever can be found or shown, but not with the version."""
+        return f"{self.hash}.{self.label}"
+
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True):
     """All must hold; of the values of one name any."""
 
     languages: Sequence[str] = ()
     sites: Sequence[str] = ()  # a host, or a domain with all its hosts
-    facets: dict[str, Sequence[str]] = {}
+    facets: Mapping[str, Sequence[str]] = {}
     since: int | None = None  # `date`, seconds since 1970
     until: int | None = None  # not included
 
@@ -115,7 +121,7 @@ class Engine(Protocol):
         ...
 
     def ids(self) -> Iterator[tuple[str, str]]:
-        """Id and hash of every document, in the order of their ids."""
+        """Id and `mark` of every document, in any order."""
         ...
 
     def count(self) -> int: ...

@@ -75,6 +75,7 @@ class EmbeddedEngine:
                 self._writer = self._index.writer(heap_size=self._heap, num_threads=self._threads)
             except ValueError as error:
                 raise Conflict(f"another process writes to the search index in {self._folder}") from error
+            self._writer.garbage_collect_files()  # of one that was killed: their names would be given again
         return self._writer
 
     def close(self) -> None:
@@ -103,8 +104,8 @@ class EmbeddedEngine:
         for bucket in range(BUCKETS):
             some = searcher.search(self._term("bucket", bucket), limit=max(1, searcher.num_docs), order_by_field="name")
             for name, _ in some.hits:
-                id_, _, hash_ = name.partition("\x00")
-                yield id_, hash_
+                id_, _, mark_ = name.partition("\x00")
+                yield id_, mark_
 
     def _term(self, field: str, value: object) -> tantivy.Query:
         return tantivy.Query.term_query(self._schema, field, value)

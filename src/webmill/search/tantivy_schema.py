@@ -3,7 +3,7 @@
 title, text, url           words, lower-cased and without accents; runs of paired scripts are left out (`words`)
 title_pairs, text_pairs    those runs, as overlapping pairs of characters
 id, site, domain, language, facet, date, bucket, is_document    as they are
-name                       id and hash, which can be read without what is stored
+name                       id and mark, which can be read without what is stored
 stored                     the document, for hits
 """
 
@@ -62,7 +62,7 @@ def entry(document: Document) -> tantivy.Document:
     title, text = normalised(document.title), normalised(document.text[:TEXT_INDEXED])
     fields: dict[str, Any] = {
         "id": [document.id],
-        "name": [f"{document.id}\x00{document.hash}"],
+        "name": [f"{document.id}\x00{document.mark}"],
         "title": [without_runs(title)],
         "text": [without_runs(text)],
         "url": [document.url],

@@ -1,0 +1,40 @@
+"""`webmill search`: what is published, by its words."""
+
+from __future__ import annotations
+
+import click
+
+from webmill.cli.lazy import LazyGroup
+
+COMMANDS = {
+    "find": ("webmill.cli.search.find:find", "Search; `webmill search DIR WORDS` is the same."),
+    "update": ("webmill.cli.search.feed:update", "Bring the index up to the live version."),
+    "rebuild": ("webmill.cli.search.feed:rebuild", "Make the index anew."),
+    "check": ("webmill.cli.search.feed:check", "Compare the index with the live version; mend it."),
+}
+
+
+class SearchGroup(LazyGroup):
+    """What names no command is what to search."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        return super().resolve_command(ctx, args if args[0] in self.commands_at else ["find", *args])
+
+
+@click.group(
+    cls=SearchGroup,
+    commands_at=COMMANDS,
+    epilog="""\b
+Examples:
+  webmill search update news/
+  webmill search news/ annual report
+  webmill search news/ '"annual report" OR budget -draft site:example.org'
+  webmill search news/ 서울시 예산 --language kor --sort newest --json""",
+)
+def search() -> None:
+    """Search what is published in DIR.
+
+    The index is in DIR/search, or in a server (--engine). It holds what the live version holds, once it is updated.
+    """

@@ -1,0 +1,144 @@
+"""`webmill search DIR WORDS`."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections import defaultdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+import click
+import msgspec
+
+from webmill.cli.context import note
+from webmill.cli.counts import ANY_COUNT, AT_LEAST_ONE
+from webmill.cli.publish.places import json_option, root_argument
+from webmill.cli.search.places import engine_option, opened_to_read
+from webmill.search.base import DEEPEST, MOST_HITS, PAGE, Answer, Filters, Hit, Marked, Request
+from webmill.search.query import parse
+
+DAY = click.DateTime(["%Y-%m-%d"])
+
+
+_WORD = "\x00"  # no argument begins with it: one that does is a word that begins with a dash
+
+
+class WordsCommand(click.Command):
+    """`-word` is a word to leave out, where it is no option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        known = {name for parameter in self.get_params(ctx) for name in parameter.opts}
+        return super().parse_args(ctx, [_WORD + arg if _is_word(arg) and arg not in known else arg for arg in args])
+
+
+def _is_word(argument: str) -> bool:
+    return argument.startswith("-") and not argument.startswith("--") and len(argument) > 1
+
+
+@click.command(
+    cls=WordsCommand,
+    epilog="""\b
+All words are looked for. "…" is a phrase, -word leaves out, a OR b takes
+either, word* begins with it; title: url: site: lang: look there.
+\b
+Examples:
+  webmill search news/ annual report
+  webmill search news/ '"annual report" OR budget -draft site:example.org'
+  webmill search news/ report --since 2026-01-01 --sort newest --count language
+  webmill search news/ report --json | jq -r '.hits[].url'""",
+)
+@root_argument
+@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+@engine_option
+@click.option("--language", "languages", multiple=True, metavar="CODE", help="Only this language; again for more.")
+@click.option("--site", "sites", multiple=True, metavar="HOST", help="Only this host or domain; again for more.")
+@click.option("--facet", "facets", multiple=True, metavar="NAME=VALUE", help="Only this value; again for more.")
+@click.option("--since", type=DAY, metavar="DAY", help="Not older than this day, like 2026-01-31.")
+@click.option("--until", type=DAY, metavar="DAY", help="Older than this day.")
+@click.option("--sort", type=click.Choice(["relevance", "newest", "oldest"]), default="relevance", show_default=True)
+@click.option("--limit", type=AT_LEAST_ONE, default=PAGE, show_default=True, help=f"Hits, at most {MOST_HITS}.")
+@click.option("--offset", type=ANY_COUNT, default=0, metavar="N", help=f"Hits to pass over, at most {DEEPEST:,}.")
+@click.option("--count", "counted", multiple=True, metavar="NAME", help="How many by language, site, or a facet.")
+@json_option
+def find(
+    *,
+    root: Path,
+    words: tuple[str, ...],
+    engine_url: str | None,
+    languages: tuple[str, ...],
+    sites: tuple[str, ...],
+    facets: tuple[str, ...],
+    since: datetime | None,
+    until: datetime | None,
+    sort: Literal["relevance", "newest", "oldest"],
+    limit: int,
+    offset: int,
+    counted: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Search for WORDS in what is published in DIR. No WORDS: everything."""
+    request = Request(
+        query=parse(" ".join(word.removeprefix(_WORD) for word in words)),
+        filters=Filters(
+            languages=languages,
+            sites=sites,
+            facets=named_values(facets),
+            since=_seconds(since),
+            until=_seconds(until),
+        ),
+        sort=sort,
+        limit=limit,
+        offset=offset,
+        facets=counted,
+    )
+    with opened_to_read(root, engine_url=engine_url) as engine:
+        answer = engine.search(request)
+    if as_json:
+        click.echo(msgspec.json.encode(answer))
+    else:
+        show(answer, offset=offset)
+
+
+def named_values(given: tuple[str, ...]) -> dict[str, list[str]]:
+    values: defaultdict[str, list[str]] = defaultdict(list)
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"--facet {each}: write NAME=VALUE")
+        values[name].append(value)
+    return dict(values)
+
+
+def _seconds(day: datetime | None) -> int | None:
+    return int(day.replace(tzinfo=UTC).timestamp()) if day else None
+
+
+def show(answer: Answer, *, offset: int) -> None:
+    if answer.suggestion:
+        note(f"nothing found; instead: {answer.suggestion}")
+    for number, hit in enumerate(answer.hits, offset + 1):
+        click.echo(block(number, hit))
+    for name, counts in answer.facets.items():
+        click.echo(f"{name}: " + ", ".join(f"{each.value} {each.count:,}" for each in counts))
+    note(f"{answer.total:,} found")
+
+
+def block(number: int, hit: Hit) -> str:
+    """Title, address, and the part of the text that answers; at most as wide as the terminal."""
+    width = min(100, shutil.get_terminal_size((80, 24)).columns)
+    day = f"{datetime.fromtimestamp(hit.date, UTC):%Y-%m-%d}  " if hit.date else ""
+    title = f"{number}. {emphasised(hit.title) or hit.id}"
+    text = textwrap.indent(textwrap.fill(emphasised(hit.snippet), width - 4), "    ") if hit.snippet.text else ""
+    lines = [title, f"    {day}{hit.url or hit.id}", text]
+    return "\n".join(line for line in lines if line) + "\n"
+
+
+def emphasised(marked: Marked) -> str:
+    """Bold on a terminal; click leaves it out elsewhere."""
+    parts, last = [], 0
+    for start, end in marked.marks:
+        parts += [marked.text[last:start], click.style(marked.text[start:end], bold=True)]
+        last = end
+    return "".join([*parts, marked.text[last:]])

@@ -1,0 +1,1 @@
+"""Keep a search index equal to what is published."""

@@ -1,0 +1,58 @@
+"""A published item, with its blob, as a document that can be searched. Of notices and of web pages alike."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+from zlib import crc32
+
+import msgspec
+
+from webmill.errors import BadInput
+from webmill.infra.storage.base import Readable
+from webmill.publish.blobs import read_blob
+from webmill.publish.nouns import Item
+from webmill.search.base import Document
+
+
+def document_of(storage: Readable, item: Item, *, version: str) -> Document:
+    """`BadInput` when its blob is damaged, or gone."""
+    try:
+        content = msgspec.json.decode(read_blob(storage, item.hash), type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise BadInput(str(error), reason="bad_blob", source=item.hash) from error
+    return Document(
+        id=item.id,
+        hash=item.hash,
+        version=version,
+        label=label_of(item),
+        title=_text(content, "title") or _text(item.metadata, "title"),
+        text=_text(content, "text"),
+        url=_text(item.metadata, "url") or _text(content, "url"),
+        language=_text(content, "language") or item.facets.get("language", ""),
+        date=_seconds(_text(item.metadata, "date") or _text(content, "date")),
+        facets=dict(item.facets),
+    )
+
+
+def mark_of(item: Item) -> str:
+    """As its document's, without reading the blob."""
+    return Document(id=item.id, hash=item.hash, version="", label=label_of(item)).mark
+
+
+def label_of(item: Item) -> str:
+    said = (item.source, sorted(item.facets.items()), sorted(item.metadata.items()))
+    return f"{crc32(msgspec.msgpack.encode(said)):08x}"
+
+
+def _text(values: Any, name: str) -> str:
+    value = values.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _seconds(date: str) -> int:
+    try:
+        moment = datetime.fromisoformat(date)
+    except ValueError:
+        return 0
+    return max(0, int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()))

@@ -1,0 +1,282 @@
+"""What every search engine promises: documents by their ids, a cursor that is never ahead, answers that make sense."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from webmill.search.base import MOST_HITS, Answer, Document, Engine, Filters, Place, Request
+from webmill.search.embedded import EmbeddedEngine
+from webmill.search.query import parse
+
+DAY = 86_400
+WEST = {"campus": "west"}
+
+
+def document(id_: str, text: str = "", *, title: str = "", **more: object) -> Document:
+    values = {"hash": f"h{id_}", "version": "1", "url": f"https://www.{id_}.example.org/{id_}", **more}
+    return Document(id=id_, text=text, title=title, **values)  # type: ignore[arg-type]
+
+
+@pytest.fixture(params=["embedded"])
+def open_engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Engine]]:
+    """The same index each time."""
+    opened: list[Engine] = []
+
+    def open_() -> Engine:
+        while opened:
+            opened.pop().close()
+        opened.append(EmbeddedEngine(tmp_path / "search"))
+        return opened[-1]
+
+    yield open_
+    while opened:
+        opened.pop().close()
+
+
+@pytest.fixture
+def engine(open_engine: Callable[[], Engine]) -> Engine:
+    return open_engine()
+
+
+def find(engine: Engine, text: str, **more: object) -> Answer:
+    return engine.search(Request(query=parse(text), **more))  # type: ignore[arg-type]
+
+
+def ids(engine: Engine, text: str, **more: object) -> list[str]:
+    return [hit.id for hit in find(engine, text, **more).hits]
+
+
+# --- changes ---
+
+
+def test_an_empty_index_finds_nothing_and_has_no_cursor(engine: Engine) -> None:
+    assert engine.cursor() is None
+    assert engine.count() == 0
+    assert list(engine.ids()) == []
+    assert find(engine, "anything").total == 0
+
+
+def test_what_is_applied_is_there_when_it_is_opened_again(open_engine: Callable[[], Engine]) -> None:
+    engine = open_engine()
+    engine.apply([document("a", "one"), document("b", "two")], [], cursor="v1")
+    engine = open_engine()
+    assert engine.cursor() == "v1"
+    assert dict(engine.ids()) == {"a": "ha.", "b": "hb."}
+    assert engine.count() == 2
+    assert ids(engine, "two") == ["b"]
+
+
+def test_a_document_that_comes_again_replaces_itself(engine: Engine) -> None:
+    engine.apply([document("a", "one"), document("b", "two")], [], cursor="v1")
+    engine.apply([document("a", "three", hash="new", label="l")], ["b", "never"], cursor="v2")
+    engine.apply([document("a", "three", hash="new", label="l")], ["b", "never"], cursor="v2")  # late, or twice
+    assert dict(engine.ids()) == {"a": "new.l"}
+    assert (ids(engine, "one"), ids(engine, "two"), ids(engine, "three")) == ([], [], ["a"])
+    assert engine.cursor() == "v2"
+
+
+def test_changes_without_a_cursor_leave_the_cursor(open_engine: Callable[[], Engine]) -> None:
+    engine = open_engine()
+    engine.apply([document("a", "one")], [], cursor="v1")
+    engine.apply([document("b", "two")], [], cursor=None)
+    engine = open_engine()
+    assert engine.cursor() == "v1"
+    assert engine.count() == 2
+
+
+def test_the_same_id_twice_in_one_change_is_one_document(engine: Engine) -> None:
+    engine.apply([document("a", "one"), document("a", "two")], [], cursor="v1")
+    assert engine.count() == 1
+    assert (ids(engine, "one"), ids(engine, "two")) == ([], ["a"])
+
+
+def test_cleared_it_is_as_new(engine: Engine) -> None:
+    engine.apply([document("a", "one")], [], cursor="v1")
+    engine.clear()
+    assert engine.cursor() is None
+    assert engine.count() == 0
+    engine.apply([document("b", "two")], [], cursor="v2")
+    assert dict(engine.ids()) == {"b": "hb."}
+
+
+@pytest.mark.parametrize("id_", ["com,example)/a?b=c&d=%20", "한국/공지 1", "a\tb", "-x:y*", "q" * 2000, '"', "a\\b"])
+def test_any_id_is_an_id(engine: Engine, id_: str) -> None:
+    engine.apply([document("other", "one"), document(id_, "two", url="")], [], cursor="v1")
+    assert dict(engine.ids()).keys() == {"other", id_}
+    engine.apply([], [id_], cursor="v2")
+    assert dict(engine.ids()).keys() == {"other"}
+
+
+# --- queries ---
+
+
+@pytest.fixture
+def library(engine: Engine) -> Engine:
+    place = Place("https://www.a.example.org/a", "20260102030405", "crawl-data/x.warc.gz", 12, 345)
+    engine.apply(
+        [
+            document("a", "The annual report of the city", title="City report", language="eng", capture=place),
+            document("b", "Reports were written annually; the report is long", title="Other", language="eng", date=DAY),
+            document("c", "서울특별시청은 예산을 발표했습니다", title="서울시 공지", language="kor", date=2 * DAY),
+            document("d", "東京都庁の年次報告書です", title="東京都", language="jpn", facets={"campus": "east"}),
+            document(
+                "e", "北京市政府发布年度报告", title="北京", language="zho", facets={"campus": "west"}, date=3 * DAY
+            ),
+            document("f", "Über die Straße ins Café", title="Naïve", language="deu", facets={"campus": "east"}),
+        ],
+        [],
+        cursor="v1",
+    )
+    return engine
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("annual report", {"a", "b"}),
+        ("annual city", {"a"}),
+        ('"annual report"', {"a"}),
+        ('"report annual"', set()),
+        ("report -city", {"b"}),
+        ("city OR 北京", {"a", "e"}),
+        ("title:report", {"a"}),
+        ("annual*", {"a", "b"}),
+        ("cafe", {"f"}),
+        ("CAFÉ", {"f"}),
+        ("서울", {"c"}),
+        ("특별시", {"c"}),
+        ("산을", {"c"}),
+        ("시청은 예산", {"c"}),
+        ("年次報告書", {"d"}),
+        ("京", {"d", "e"}),
+        ("報告", {"d"}),
+        ("报告", {"e"}),
+        ("site:example.org 京", {"d", "e"}),
+        ("site:www.a.example.org", {"a"}),
+        ("site:org", set()),
+        ("lang:kor", {"c"}),
+        ("-lang:eng -lang:kor", {"d", "e", "f"}),
+        ("", {"a", "b", "c", "d", "e", "f"}),
+        ("nothingatall", set()),
+    ],
+)
+def test_a_query_finds_what_it_says(library: Engine, query: str, found: set[str]) -> None:
+    answer = find(library, query)
+    assert {hit.id for hit in answer.hits} == found
+    assert answer.total == len(found)
+    assert answer.suggestion == ""
+
+
+def test_other_forms_of_a_word_are_found_but_the_phrase_stays_the_phrase(library: Engine) -> None:
+    assert set(ids(library, "reporting")) == {"a", "b"}
+    assert ids(library, '"reporting"') == []
+
+
+def test_a_word_with_wrong_letters_is_told_and_found(library: Engine) -> None:
+    answer = find(library, "anual reprot")
+    assert answer.suggestion == "annual report"
+    assert {hit.id for hit in answer.hits} == {"a", "b"}
+    assert find(library, "xqzvkw").suggestion == ""
+
+
+def test_filters_narrow_what_is_found(library: Engine) -> None:
+    assert set(ids(library, "", filters=Filters(languages=["kor", "ZHO"]))) == {"c", "e"}
+    assert set(ids(library, "", filters=Filters(facets={"campus": ["east"]}))) == {"d", "f"}
+    assert set(ids(library, "", filters=Filters(facets={"campus": ["east", "west"]}, languages=["jpn"]))) == {"d"}
+    assert set(ids(library, "", filters=Filters(sites=["www.a.example.org"]))) == {"a"}
+    assert set(ids(library, "", filters=Filters(since=DAY, until=3 * DAY))) == {"b", "c"}
+    assert set(ids(library, "", filters=Filters(until=DAY + 1))) == {"b"}  # one without a date is at no time
+
+
+def test_dates_sort_and_facets_count(library: Engine) -> None:
+    assert ids(library, "", sort="newest")[:3] == ["e", "c", "b"]
+    assert ids(library, "", sort="oldest", filters=Filters(since=1)) == ["b", "c", "e"]
+    facets = find(library, "", facets=["language", "campus", "site", "none"]).facets
+    assert {each.value: each.count for each in facets["campus"]} == {"east": 2, "west": 1}
+    assert facets["campus"][0].value == "east"
+    assert {each.value: each.count for each in facets["language"]} == {"eng": 2, "kor": 1, "jpn": 1, "zho": 1, "deu": 1}
+    assert [(each.value, each.count) for each in facets["site"]] == [("example.org", 6)]
+    assert facets["none"] == []
+
+
+def test_hits_lead_to_what_they_were_made_of(library: Engine) -> None:
+    hit = find(library, "annual city").hits[0]
+    assert (hit.id, hit.hash, hit.version, hit.url) == ("a", "ha", "1", "https://www.a.example.org/a")
+    assert hit.capture == Place("https://www.a.example.org/a", "20260102030405", "crawl-data/x.warc.gz", 12, 345)
+    assert [hit.snippet.text[start:end] for start, end in hit.snippet.marks] == ["annual", "city"]
+    assert [hit.title.text[start:end] for start, end in hit.title.marks] == ["City"]
+
+
+def test_pages_follow_one_another(engine: Engine) -> None:
+    engine.apply([document(f"{number:03}", "same words") for number in range(150)], [], cursor="v1")
+    pages = [ids(engine, "words", limit=40, offset=start) for start in range(0, 160, 40)]
+    assert [len(page) for page in pages] == [40, 40, 40, 30]
+    assert len({id_ for page in pages for id_ in page}) == 150
+    assert find(engine, "words", offset=1 << 60).hits == []
+    assert len(ids(engine, "words", limit=10**9)) == MOST_HITS
+
+
+# --- sense ---
+
+
+def test_a_word_in_the_title_counts_for_more_than_one_in_the_text(engine: Engine) -> None:
+    body = "some other words that make a text of about the same length "
+    engine.apply([document("text", body + "budget"), document("title", body, title="budget")], [], cursor="v1")
+    assert ids(engine, "budget") == ["title", "text"]
+
+
+def test_words_that_stand_together_count_for_more_than_scattered_ones(engine: Engine) -> None:
+    together = "in this text the water tower stands among many other things of the town"
+    scattered = "the tower stands in this town, and many other things; far from it is water"
+    engine.apply([document("scattered", scattered), document("together", together)], [], cursor="v1")
+    assert ids(engine, "water tower") == ["together", "scattered"]
+
+
+def test_a_rare_word_counts_for_more_than_a_common_one(engine: Engine) -> None:
+    common = [document(f"c{number}", "common word here") for number in range(50)]
+    engine.apply([*common, document("rare", "rare thing here")], [], cursor="v1")
+    assert ids(engine, "common OR rare")[0] == "rare"
+
+
+# --- strangers ---
+
+
+HOSTILE = [
+    '"',
+    "\\",
+    "a:b:c",
+    "[1 TO",
+    "*" * 50,
+    "/.*/",
+    "a^9",
+    "~",
+    "(((",
+    "\x00",
+    "\ud7ff",
+    "OR " * 2000,
+    "x " * 5000,
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_whatever_is_typed_is_answered(library: Engine, text: str) -> None:
+    assert find(library, text, facets=["language"]).total >= 0
+
+
+@given(text=st.text(max_size=60), more=st.text(max_size=10))
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_text_is_answered_and_any_filter(library: Engine, text: str, more: str) -> None:
+    filters = Filters(languages=[more], sites=[more], facets={more: [more]})
+    assert find(library, text).total >= 0
+    assert find(library, text, filters=filters).total >= 0
+
+
+def test_a_hit_survives_being_written_down(library: Engine) -> None:
+    answer = find(library, "annual city")
+    assert msgspec.json.decode(msgspec.json.encode(answer), type=Answer).hits[0].capture == answer.hits[0].capture
