@@ -165,6 +165,7 @@ def requests(web: TestWeb) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_250_boards_are_read_as_they_are_and_a_second_time_only_what_has_changed() -> None:
     boards = university_boards()
     assert len(boards) == 250

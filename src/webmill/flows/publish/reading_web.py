@@ -76,10 +76,6 @@ class Web:
         self._patience = Patience(attempts=limits.attempts, first_wait=limits.retry_wait)
         self._random = Random().random  # noqa: S311 - it spreads waits
 
-    @property
-    def asked(self) -> int:
-        return self._asker.fetched
-
     async def get(self, url: str, *, etag: str = "", modified: str = "", until: float) -> Got | Refusal:
         """`until` is when it is too late to send a request. Raises what the gates raise."""
         attempt = 1
