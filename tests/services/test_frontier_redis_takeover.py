@@ -188,10 +188,11 @@ def test_what_cannot_be_taken_over_is_refused(redis_url: str, prefix: str, tmp_p
     other.step(start=0)
     other.frontier.back_up(tmp_path / "of another")
     crawl.frontier.back_up(tmp_path / "old backup")
-    crawl.die()
     with pytest.raises(Misconfigured, match="no backup of this frontier"):
         crawl.take_over(source=tmp_path / "of another")
     assert not (tmp_path / "new").exists()
+    crawl.frontier.commit(Step(notes={"a": "b"}), now=NOW)  # who lives is not disturbed by what is refused
+    crawl.die()
     with pytest.raises(NotFound):
         take_over(redis_url, tmp_path / "new", prefix=prefix + "none")
     (tmp_path / "used").mkdir()

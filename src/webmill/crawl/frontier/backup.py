@@ -48,9 +48,7 @@ _manifest = msgspec.json.Decoder(Manifest)
 @contextmanager
 def appearing(folder: Path) -> Iterator[Path]:
     """A folder under another name that takes its own when the block ends well, durably. Absent or empty before."""
-    with atomic.os_errors(str(folder)):
-        if folder.is_symlink() or folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
-            raise Conflict(f"{folder} is in use: name a folder that does not exist")
+    must_be_free(folder)
     atomic.make_folder(folder.parent)
     draft = folder.parent / f"{atomic.RESERVED}draft-{folder.name}"
     with atomic.os_errors(str(folder)):
@@ -65,6 +63,12 @@ def appearing(folder: Path) -> Iterator[Path]:
             raise
         with atomic.open_folder(folder.parent) as parent:
             atomic.sync_folder(parent)
+
+
+def must_be_free(folder: Path) -> None:
+    with atomic.os_errors(str(folder)):
+        if folder.is_symlink() or folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
+            raise Conflict(f"{folder} is in use: name a folder that does not exist")
 
 
 def link_or_copy(source: Path, target: Path) -> None:

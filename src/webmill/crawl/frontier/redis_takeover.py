@@ -32,6 +32,7 @@ from webmill.crawl.frontier.lanes import Lane, Lanes
 from webmill.crawl.frontier.local import LANES, Limits
 from webmill.crawl.frontier.pack import PACK, unpack
 from webmill.crawl.frontier.redis_backup import BACKEND
+from webmill.crawl.frontier.redis_changes import number_of
 from webmill.crawl.frontier.redis_files import RedisJournal
 from webmill.crawl.frontier.redis_owner import (
     REBUILD,
@@ -79,31 +80,49 @@ def take_over(
     nothing. `RedisFrontier` can open it then. Its former owner must be dead: what it does from now on is refused."""
     at = braced(prefix)
     with closing(Server(url, timeout=timeout)) as server:
-        meta = read_meta(server, at)
-        if not meta or RESTORING in meta:
-            raise NotFound(f"there is no whole frontier {prefix} in Redis at {server.place}")
-        if int(meta.get("version", VERSION)) > VERSION:
-            raise Misconfigured(f"the frontier {prefix} is of a newer webmill: use that one")
+        meta = must_be_whole(server, at)
         if (folder / PLAN).is_file() and id_of(folder) != meta["folder"]:
             shutil.rmtree(folder)  # it was filled, and Redis was not told
-        state = own(server, at)
-        if not (folder / PLAN).is_file():
+        is_filled = (folder / PLAN).is_file()
+        if not is_filled:
+            backup.must_be_free(folder)
+            if source:
+                must_fit(source, meta)
+        state = own(server, at)  # from here on nobody else changes it
+        if read_meta(server, at)["folder"] != meta["folder"]:
+            raise Conflict(f"another has just taken over the frontier {prefix}: it goes on there")
+        if not is_filled:
             with backup.appearing(folder) as draft:
-                prepare(draft, state=state, server=server, source=source, folder_id=meta["folder"], limits=limits)
+                prepare(draft, state=state, server=server, source=source, limits=limits)
         taken = carry_out(folder, state=state, meta=meta)
     log.warning("frontier_taken_over", extra={"prefix": prefix, "kept": taken.kept, "lost": taken.lost})
     return taken
 
 
+def must_be_whole(server: Server, prefix: str) -> dict[str, str]:
+    meta = read_meta(server, prefix)
+    if not meta or RESTORING in meta:
+        raise NotFound(f"there is no whole frontier {prefix} in Redis at {server.place}")
+    if int(meta.get("version", VERSION)) > VERSION:
+        raise Misconfigured(f"the frontier {prefix} is of a newer webmill: use that one")
+    return meta
+
+
+def must_fit(source: Path, meta: dict[str, str]) -> None:
+    """Positions in its files must be those that Redis speaks of."""
+    manifest = backup.read_manifest(source, backend=BACKEND, version=VERSION)
+    if manifest.facts["folder"] != meta["folder"]:
+        raise Misconfigured(f"{source} is no backup of this frontier, or of one before it was taken over: name another")
+    if int(manifest.facts["change"]) > number_of(meta.get("change", "0")):
+        raise Conflict(f"Redis has gone back to before {source}: restore that backup instead")
+
+
 # The new folder
 
 
-def prepare(
-    draft: Path, *, state: RedisState, server: Server, source: Path | None, folder_id: str, limits: Limits | None
-) -> None:
+def prepare(draft: Path, *, state: RedisState, server: Server, source: Path | None, limits: Limits | None) -> None:
     size = (limits or Limits()).file
     if source:
-        must_fit(source, state, folder_id=folder_id)
         unpack(source / PACK, draft / "old", size=size)
     with ExitStack() as stack:
         old, new = Lanes(draft / "old", size=size), Lanes(draft / LANES, size=size)
@@ -115,15 +134,6 @@ def prepare(
     lost = state.tallied().get("waiting", 0) - mover.kept
     facts = {"id": secrets.token_hex(16), "joined": "1", "kept": str(mover.kept), "lost": str(lost), REBUILD: "1"}
     note_facts(draft, **facts)
-
-
-def must_fit(source: Path, state: RedisState, *, folder_id: str) -> None:
-    """Positions in its files must be those that Redis speaks of."""
-    manifest = backup.read_manifest(source, backend=BACKEND, version=VERSION)
-    if manifest.facts["folder"] != folder_id:
-        raise Misconfigured(f"{source} is no backup of this frontier, or of one before it was taken over: name another")
-    if int(manifest.facts["change"]) > state.changes.number:
-        raise Conflict(f"Redis has gone back to before {source}: restore that backup instead")
 
 
 class Mover:
