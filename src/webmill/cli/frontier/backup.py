@@ -34,6 +34,7 @@ def backup(context: Context, /, *, collection: Path, target: str, frontier: str 
     backup is there when its manifest is: one that was broken off counts for nothing.
     """
     with crawl_in(collection, frontier) as place:
+        note("making the copy …")
         size = show(context, "backup", backups.back_up(place, open_storage(target), now=time.time()))
     note(f"{amount(size)} in {target}")
 

@@ -56,13 +56,11 @@ def total(each: Sequence[Figures]) -> Figures:
 
 def size_of(folder: Path) -> int:
     """In blocks of the disk: a file may have holes. What goes away meanwhile is not counted."""
-    size = 0
+    return sum(512 * _blocks(Path(path, name)) for path, _, names in os.walk(folder) for name in names)
+
+
+def _blocks(path: Path) -> int:
     try:
-        for entry in os.scandir(folder):
-            if entry.is_dir(follow_symlinks=False):
-                size += size_of(Path(entry.path))
-            else:
-                size += 512 * entry.stat(follow_symlinks=False).st_blocks
+        return path.lstat().st_blocks
     except FileNotFoundError:
-        pass
-    return size
+        return 0

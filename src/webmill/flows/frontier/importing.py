@@ -90,6 +90,7 @@ class Import:
         self.table = reading.table
         self._note = f"import {database.place} {self.table.name}"
         self._marks = [Mark() if again else read_mark(frontier, self._note) for frontier in frontiers]
+        self._is_again = again
         self._resumed = [(mark.key, mark.same) for mark in self._marks]
         source = blake2b(database.place.encode(), digest_size=4).hexdigest()
         path = rejected / f"import-{source}-{self.table.name}.jsonl"
@@ -103,6 +104,9 @@ class Import:
 
     def run(self, *, batch: int = BATCH) -> Iterator[int]:
         """How many rows are done, again and again. Conflict when they are not all that the table has in the end."""
+        if self._is_again:
+            for shard in range(len(self._frontiers)):  # or a kill would leave marks of two runs
+                self._put(shard, Mark(), [])
         if not all(mark.is_done for mark in self._marks):
             start = unlatin(min(mark.key for mark in self._marks))  # the others pass over what they have
             sql = query(self.table, self._database, start=start)
@@ -110,8 +114,8 @@ class Import:
                 for shard, parcel in self._sorted(rows).items():
                     self._take(shard, parcel)
                 yield self.counts().rows
-            for shard in range(len(self._frontiers)):
-                self._put(shard, msgspec.structs.replace(self._marks[shard], is_done=True), [])
+            for shard, mark in enumerate(self._marks):
+                self._put(shard, msgspec.structs.replace(mark, is_done=True), [])
         self._verify()
 
     def _sorted(self, rows: Sequence[Row]) -> dict[int, Parcel]:
