@@ -15,7 +15,7 @@ import pytest
 from tests.flows.publishing import LONG, QUICK, Town, boards, changes, cycle, file_of, working
 from tests.unit.publish.shelf import closure
 from webmill.errors import Conflict, Misconfigured, NotFound
-from webmill.flows.publish.aggregator import aggregate, look
+from webmill.flows.publish.aggregator import aggregate, end_run, look
 from webmill.flows.publish.cycle import Surroundings, run_every, run_once
 from webmill.flows.publish.jobs import job_of
 from webmill.flows.publish.orchestrator import Planning, orchestrate
@@ -456,3 +456,28 @@ def test_runs_on_a_schedule_keep_one_schedule_for_all_machines_and_do_not_double
     assert minutes == [0, 10, 35, 45, 55]
     assert turn.due_in(storage, timedelta(minutes=10), now=clock[0]) == timedelta(minutes=9)  # another machine waits
     assert turn.due_in(storage, timedelta(minutes=10), now=START - timedelta(days=1)) == timedelta(minutes=10)
+
+
+def test_an_aggregator_whose_run_ends_while_it_reads_publishes_nothing(take: Take) -> None:
+    queue, town = MemoryQueue(), Town(boards(3))
+
+    class Ending(MemoryStorage):
+        """Another aggregator ends the run when this one has read its first fragment."""
+
+        run = ""
+
+        def read(self, key: str, **options: Any) -> bytes:
+            data = super().read(key, **options)
+            if self.run and "/fragments/" in key:
+                run, self.run = self.run, ""
+                end_run(self, run)
+            return data
+
+    storage = Ending()
+    plan = orchestrate(storage, queue, town.boards)
+    for delivery in take(queue, 3):
+        work_one(storage, job_of(delivery.body), reader=town, previous=Previous(storage))
+    storage.run = plan.run
+    with pytest.raises(NotFound):
+        aggregate(storage, queue, plan.run)
+    assert history.every_version(storage) == []

@@ -36,6 +36,7 @@ from webmill.publish.holder import this_process
 from webmill.publish.manifest import index_of, read_file
 from webmill.publish.nouns import Item, Problem, Version, decode, encode
 from webmill.publish.places import check_hash
+from webmill.publish.putting import Putting
 from webmill.publish.rows import SortedRows
 from webmill.publish.shards import INLINE, items_of
 from webmill.publish.version import STATS, Counts, write_version
@@ -49,6 +50,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     force: bool = False  # publish also what the guard would refuse
     most_lost: float = guard.MOST_LOST
     inline: int = INLINE  # items that an index file holds itself
+    writers: int = 1  # shards on their way at once
     sample: float = SAMPLE  # part of the known blobs that is read and checked
     policy: Policy = Policy()  # of blobs that the store does not take at once
     ttl: timedelta = leases.TTL
@@ -180,23 +182,24 @@ class Publication:
             before = previous.count if previous else 0
             most = self._options.most_lost
             guard.check_size(before=before, now=gathered.count, fresh=gathered.fresh, most_lost=most)
-        return write_version(
-            self._storage,
-            gathered,
-            previous=previous,
-            problems=[*self._problems, *gathered.problems],
-            attached=self._attached,
-            counted=self.counts,
-            failed=self._keep.sources,
-            put=self._put_shard,
-            blobs=self.blobs.tally,
-            folder=self._folder,
-            inline=self._options.inline,
-            run=self.run,
-            sequence=last.commit.sequence + 1 if last else 1,
-            started_at=self._started,
-            at=self._now(),
-        )
+        with Putting(self._put_shard, writers=self._options.writers) as shards:
+            return write_version(
+                self._storage,
+                gathered,
+                previous=previous,
+                problems=[*self._problems, *gathered.problems],
+                attached=self._attached,
+                counted=self.counts,
+                failed=self._keep.sources,
+                shards=shards,
+                blobs=self.blobs.tally,
+                folder=self._folder,
+                inline=self._options.inline,
+                run=self.run,
+                sequence=last.commit.sequence + 1 if last else 1,
+                started_at=self._started,
+                at=self._now(),
+            )
 
     def close(self) -> None:
         """Without a commit, what was put is left to gc."""

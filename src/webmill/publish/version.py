@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ from webmill.publish.gather import Gathered
 from webmill.publish.manifest import ALL, VersionFiles, index_of
 from webmill.publish.nouns import Problem, Version, encode
 from webmill.publish.places import version_name
+from webmill.publish.putting import Putting
 from webmill.publish.shards import read_index, write_index
 
 STATS = "aux/stats.json"
@@ -57,7 +58,7 @@ def write_version(
     attached: Mapping[str, bytes | Path],
     counted: Mapping[str, int],
     failed: set[str],
-    put: Callable[[bytes], str],
+    shards: Putting,
     blobs: Tally,
     folder: Path,
     inline: int,
@@ -67,11 +68,12 @@ def write_version(
     at: datetime,
 ) -> tuple[Version, Counts]:
     files = VersionFiles(storage, version_name(sequence, secrets.token_hex(4)))
-    everything = write_index(gathered.rows(), put=put, inline=inline)
+    everything = write_index(gathered.rows(), put=shards.put, inline=inline)
     files.write(ALL, everything)
     values = values_of(gathered.facets)
-    for key, data in write_facets(gathered.rows(), values, put=put, folder=folder, inline=inline):
+    for key, data in write_facets(gathered.rows(), values, put=shards.put, folder=folder, inline=inline):
         files.write(key, data)
+    shards.flush()  # before they are read, and long before a record makes them matter
     sources = gathered.sources(failed)
     files.write("meta/facets.json", encode(values))
     files.write("meta/sources.json", _lines(sources))

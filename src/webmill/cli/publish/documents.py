@@ -13,7 +13,7 @@ from webmill.cli.crawl_view import age
 from webmill.cli.index import counted
 from webmill.cli.publish.places import json_option, publishing_in, root_argument, storage_for_writing, storage_option
 from webmill.errors import NotFound
-from webmill.flows.publish.documents import FACETS, Found, publish_documents
+from webmill.flows.publish.documents import FACETS, WRITERS, Found, publish_documents
 from webmill.flows.publish.pages import Documents
 from webmill.publish.guard import MOST_LOST
 from webmill.publish.snapshot import Options, Published
@@ -73,7 +73,7 @@ def documents(
     started = time.monotonic()
     found = open_documents(origin or str(place.documents))
     versions = storage_for_writing(place, storage)
-    options = Options(facets=facets, force=force, most_lost=most_lost)
+    options = Options(facets=facets, force=force, most_lost=most_lost, writers=WRITERS)
     with context.progress("pages", unit="pages") as bar:
         published, read = publish_documents(versions, found, options=options, bar=bar)
     if as_json:

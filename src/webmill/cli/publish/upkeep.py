@@ -20,6 +20,7 @@ from webmill.cli.publish.places import (
     storage_option,
     storage_with_versions,
 )
+from webmill.infra.storage.local import LocalStorage
 from webmill.publish.gc import Report, collect, preview
 from webmill.publish.verify import Verdict, repair
 from webmill.publish.verify import verify as check
@@ -48,6 +49,8 @@ def gc(*, root: Path, keep: int, grace: float, dry_run: bool, storage: str | Non
     place = storage_with_versions(publishing_in(root), storage)
     now, time = datetime.now(UTC), timedelta(seconds=grace)
     report = (preview if dry_run else collect)(place, keep=keep, grace=time, now=now)
+    if isinstance(place, LocalStorage) and not dry_run:
+        place.sweep()  # what killed writers have left half written
     if as_json:
         click.echo(msgspec.json.encode(report))
     tell(report, dry_run=dry_run)

@@ -110,6 +110,7 @@ def failure(job: BoardJob, reason: str, *, attempts: int, problems: tuple[Proble
 def publish_run(storage: Storage, plan: Plan, *, options: Options, now: Callable[[], datetime]) -> Outcome:
     with Publication.join(storage, plan.run, options=options, now=now, started=plan.planned_at) as publication:
         gleaned = assemble(storage, plan, publication)
+        read_plan(storage, plan.run)  # NotFound: another aggregator has ended it, and fragments went while we read them
         publication.blobs.tally.add(gleaned.blobs)
         publication.counts.update(gleaned.counts)
         publication.counts["content_blobs_written"] = gleaned.blobs.written  # the rest are shards of indexes

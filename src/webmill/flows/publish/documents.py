@@ -12,9 +12,9 @@ from __future__ import annotations
 import logging
 import struct
 import tempfile
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
@@ -39,8 +39,8 @@ log = logging.getLogger(__name__)
 KIND = "documents"
 SOURCE = "documents"
 FACETS = ("language", "domain")
-WRITERS = 8  # blobs on their way at once: a disk syncs many files in the time of a few
-CHUNK = 4 << 20  # characters of text on their way at once
+WRITERS = 8  # blobs on their way at once
+MANY, MUCH = 512, 4 << 20  # pages, characters of text on their way at once
 TITLE = 300  # characters of a title in the index; the whole is in the content
 _TOLD = 1000  # rows that are told one by one in errors.json
 _ORDINAL = struct.Struct(">Q")
@@ -165,8 +165,16 @@ def made(
             return error
 
     with ThreadPoolExecutor(WRITERS, thread_name_prefix="webmill-blobs") as writers:
-        for pages in chunks(chosen_pages(documents, files, newest)):
-            yield from zip(pages, writers.map(put, pages), strict=True)
+        on_the_way: deque[tuple[Page, Future[Item | BadInput]]] = deque()
+        size = 0
+        for page in chosen_pages(documents, files, newest):
+            on_the_way.append((page, writers.submit(put, page)))
+            size += len(page.text or "")
+            while size > MUCH or len(on_the_way) > MANY:
+                first, item = on_the_way.popleft()
+                size -= len(first.text or "")
+                yield first, item.result()
+        yield from ((page, item.result()) for page, item in on_the_way)
 
 
 def add(publication: Publication, page: Page, item: Item | BadInput, found: Found) -> None:
@@ -184,19 +192,6 @@ def chosen_pages(documents: Documents, files: Iterable[str], newest: Bits) -> It
     for ordinal, (_, page) in enumerate(every(documents, files)):
         if ordinal in newest and isinstance(page, Page):
             yield page
-
-
-def chunks(pages: Iterable[Page]) -> Iterator[list[Page]]:
-    chunk: list[Page] = []
-    size = 0
-    for page in pages:
-        chunk.append(page)
-        size += len(page.text or "")
-        if size >= CHUNK or len(chunk) >= 1024:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
 
 
 def content_of(page: Page) -> dict[str, str | None]:
