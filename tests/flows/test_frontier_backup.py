@@ -119,6 +119,7 @@ def finish_elsewhere(root: Path, web: TestWeb, setup: Setup, target: str) -> Non
     """What the backup knew as visited is not asked again; all the rest is found."""
     assert webmill("-q", "frontier", "restore", target, root).code == 0
     before = {url for url, visit in visits(root).items() if visit.status == 200}
+    web.log.settle()  # what the first crawl had asked last
     asked_before = len(web.log)
     assert crawl_here(root, setup).end == "finished"
     web.log.settle()

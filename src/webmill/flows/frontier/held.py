@@ -9,7 +9,7 @@ from pathlib import Path
 from webmill.flows.crawl.mail import Box, Letter
 
 FOLDER, HOLD = "backup", "hold"
-FRESH = 60.0  # seconds for which letters are held after the last sign of life
+FRESH = 180.0  # seconds for which letters are held after the last sign of life
 
 
 class HeldBox:
