@@ -1,6 +1,6 @@
 """Boards: a listing page to rows, and the page of a notice to its text. Hostile: call it in a sandbox.
 
-Needs selectolax (`webmill[boards]`). Selectors are the board's own or those of its content management system.
+Selectors are the board's own or those of its content management system.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 from hashlib import sha256
-from importlib.util import find_spec
 from typing import Any, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
+from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
-from webmill.errors import BadInput, Misconfigured
+from webmill.errors import BadInput
 from webmill.extract.board_links import id_of, try_link
 from webmill.extract.board_patterns import patterns_for, selectors_of
 from webmill.formats.charset import decode_page
@@ -80,17 +80,11 @@ class Body(Struct, frozen=True, tag="body"):
     attachments: tuple[Attachment, ...] = ()
 
 
-def require() -> None:
-    """Misconfigured, before any work is begun."""
-    if find_spec("selectolax") is None:
-        raise Misconfigured("boards are read with selectolax, which is not installed: pip install 'webmill[boards]'")
-
-
 def complaint_about(css: str) -> str:
     """What is wrong with a selector, or nothing. For `read_site_map`."""
     try:
         for one in css.split("\n"):
-            _find_all(_parse(""), one)
+            _matches(_parse(""), one)
     except BadInput as error:
         return error.message
     return ""
@@ -263,15 +257,19 @@ def _attachments(tree: Node, url: str, selectors: Selectors) -> Iterator[Attachm
 
 
 def _parse(text: str) -> Node:
-    from selectolax.lexbor import LexborHTMLParser
-
     return LexborHTMLParser(text)
 
 
 def _find_all(node: Node, css: str) -> list[Node]:
-    from selectolax.lexbor import SelectolaxError
+    """Of the first line that finds something: a comma would find what comes first on the page."""
+    for one in css.split("\n"):
+        if found := _matches(node, one):
+            return found
+    return []
 
-    if not css:
+
+def _matches(node: Node, css: str) -> list[Node]:
+    if not css.strip():
         return []
     try:
         found = node.css(css)  # an element comes once for each selector of the list that it matches
@@ -281,11 +279,7 @@ def _find_all(node: Node, css: str) -> list[Node]:
 
 
 def _first(node: Node, css: str) -> Node | None:
-    """Lines are tried in turn: a comma would find what comes first on the page."""
-    for one in css.split("\n"):
-        if found := _find_all(node, one):
-            return found[0]
-    return None
+    return next(iter(_find_all(node, css)), None)
 
 
 def _words(node: Node | None, most: int) -> str:

@@ -82,7 +82,7 @@ def test_own_selectors_come_before_those_of_a_system() -> None:
 
 def test_lines_of_a_selector_are_tried_in_turn() -> None:
     html = "<li class=r><a href=/c>분류</a><a class=t href=/notice/3>제목</a></li>"
-    assert [row.id for row in listing(html, own=Selectors(item=".r", title=".none\n.t")).rows] == ["3"]
+    assert [row.id for row in listing(html, own=Selectors(item="tr\n.r", title=".none\n.t")).rows] == ["3"]
 
 
 def test_a_notice_that_is_pinned_and_listed_is_one() -> None:

@@ -21,7 +21,6 @@ from zoneinfo import ZoneInfo
 from webmill.crawl.fetch import Fetcher, Resolver, Vetting
 from webmill.crawl.fetch import Limits as FetchLimits
 from webmill.errors import Misconfigured, Unavailable
-from webmill.extract.board import require
 from webmill.flows.crawl.gates import Gates
 from webmill.flows.publish.reading_board import LISTING, BoardReading, Tools
 from webmill.flows.publish.reading_cache import Cache
@@ -45,7 +44,6 @@ class BoardReader:
     """
 
     def __init__(self, options: Options) -> None:
-        require()
         self._options = options
         zone = zone_of(options.zone)
         with ExitStack() as parts:
