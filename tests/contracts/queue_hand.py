@@ -1,4 +1,6 @@
-"""A process that works on a SQLite queue and may be killed at any moment. It says what it did, one line at a time.
+"""A process that works on a queue (a SQLite file, an address of SQS) and may be killed at any moment.
+
+It says what it did, one line at a time.
 
 `work PATH LOG`: `got ID` before the ack, `acked ID` after it, until the queue is empty.
 `fill PATH LOG FIRST`: publish ten at a time for ever; `published ID` for each after `publish` returned.
@@ -11,13 +13,18 @@ import sys
 from pathlib import Path
 
 from webmill.errors import Conflict
-from webmill.infra.queue.base import Message
+from webmill.infra.queue.base import Message, Queue
 from webmill.infra.queue.sqlite import SqliteQueue
 
 LEASE = 1.0
+SQS_LEASE = 15.0  # moto lets one settle after it, so none may end but by a kill
 
 
-def open_queue(path: str) -> SqliteQueue:
+def open_queue(path: str) -> Queue:
+    if path.startswith("sqs:"):
+        from webmill.infra.queue.sqs import SqsQueue
+
+        return SqsQueue(path, lease=SQS_LEASE, max_attempts=900, look=0)
     return SqliteQueue(Path(path), lease=LEASE, max_attempts=1000)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import secrets
 import subprocess
 import sys
 import time
@@ -35,20 +36,30 @@ def wait_for_lines(log: Path, count: int, process: subprocess.Popen[bytes]) -> N
 
 @pytest.mark.slow
 def test_workers_killed_at_random_lose_nothing_and_ack_nothing_twice(tmp_path: Path) -> None:
-    path, log, chance = tmp_path / "queue.sqlite", tmp_path / "log", random.Random(SEED)
-    ids = {str(number) for number in range(1500)}
-    queue = queue_hand.open_queue(str(path))
+    kill_workers(tmp_path / "queue.sqlite", tmp_path / "log", count=1500, kills=8)
+
+
+@pytest.mark.soak
+@pytest.mark.server("aws")
+def test_workers_on_sqs_killed_at_random_lose_nothing_and_ack_nothing_twice(tmp_path: Path, aws_url: str) -> None:
+    address = f"sqs://KEY:SECRET@kills-{secrets.token_hex(6)}.fifo?region=us-east-1&endpoint={aws_url}"
+    kill_workers(address, tmp_path / "log", count=300, kills=8)
+
+
+def kill_workers(place: Path | str, log: Path, *, count: int, kills: int) -> None:
+    chance, step = random.Random(SEED), 2 * count // (kills + 2)
+    ids = {str(number) for number in range(count)}
+    queue = queue_hand.open_queue(str(place))
     assert queue.publish(Message(id_, b"x" * 500) for id_ in ids) == len(ids)
 
-    workers = [hand("work", path, log) for _ in range(3)]
-    kills = 8
+    workers = [hand("work", place, log) for _ in range(3)]
     for kill in range(1, kills + 1):
         victim = chance.randrange(3)
-        wait_for_lines(log, kill * 200 + chance.randrange(100), workers[victim])
+        wait_for_lines(log, kill * step - step // 2 + chance.randrange(step // 2), workers[victim])
         workers[victim].kill()
         workers[victim].wait()
-        workers[victim] = hand("work", path, log)
-    assert [worker.wait(60) for worker in workers] == [0, 0, 0]
+        workers[victim] = hand("work", place, log)
+    assert [worker.wait(120) for worker in workers] == [0, 0, 0]
 
     said = [line.split(" ") for line in lines(log)]
     acked = Counter(id_ for verb, id_ in said if verb == "acked")

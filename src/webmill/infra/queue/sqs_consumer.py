@@ -34,8 +34,11 @@ class Office:
 
 
 class SqsDelivery:
-    def __init__(self, consumer: SqsConsumer, copy: Copy, *, until: float) -> None:
+    """`claim` is all that came with it, and is extended with it."""
+
+    def __init__(self, consumer: SqsConsumer, copy: Copy, *, until: float, claim: list[SqsDelivery]) -> None:
         self.copy = copy
+        self.claim = claim
         self.id = copy.id
         self.body = copy.body
         self.attempts = copy.carried + copy.lost + 1
@@ -64,7 +67,7 @@ class SqsDelivery:
 
     def extend(self) -> None:
         self.check()
-        self._consumer.extend()
+        self._consumer.extend(self.claim)
         self.check()
 
     def give_back(self) -> None:
@@ -114,8 +117,10 @@ class SqsConsumer:
 
     def take(self, copies: Iterable[Copy], *, since: float) -> None:
         """Make deliveries of what has come; put off what came too early, bury what came too often."""
+        claim: list[SqsDelivery] = []
         for copy in copies:
-            delivery = SqsDelivery(self, copy, until=since + self.office.lease)
+            delivery = SqsDelivery(self, copy, until=since + self.office.lease, claim=claim)
+            claim.append(delivery)
             self.held.add(delivery)
             if copy.is_early:
                 self._postpone(delivery)
@@ -124,10 +129,10 @@ class SqsConsumer:
             else:
                 self._ahead.append(delivery)
 
-    def extend(self) -> None:
-        """All that is held, so that what was fetched ahead does not run out behind what is worked on."""
+    def extend(self, claim: Iterable[SqsDelivery]) -> None:
+        """All of it that is held, so that what was fetched ahead does not run out behind what is worked on."""
         asked = self.office.clock()
-        deliveries = list(self.held)
+        deliveries = [delivery for delivery in claim if delivery in self.held]
         still = self.office.work.hold([delivery.copy for delivery in deliveries], self.office.lease)
         for delivery in deliveries:
             if delivery.copy.receipt in still:
@@ -160,6 +165,7 @@ class SqsConsumer:
     def _fetch(self, wait: int, *, is_last: bool) -> float:
         """Ask once; how long to wait before the next time."""
         asked = self.office.clock()
+        self.held -= {delivery for delivery in list(self.held) if delivery.until <= asked}  # nobody settled them
         try:
             copies = self.office.work.receive(count=self._prefetch, wait=wait, lease=self.office.lease)
             self.take(copies, since=asked)
