@@ -27,7 +27,7 @@ def named(id_: str, body: bytes) -> tuple[str, int]:
 
 
 class BatchReader:
-    """Has a sandbox: one thread at a time. `checkpoint` is called between pages and may raise to give up."""
+    """`checkpoint` is called between pages and may raise to give up."""
 
     def __init__(self, fetcher: Fetcher, sandbox: Sandbox[Reading], shape: Shape, metrics: Metrics) -> None:
         self._fetcher = fetcher

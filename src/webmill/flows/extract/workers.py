@@ -2,7 +2,8 @@
 
     receive ─▶ fetch ─▶ read in a sandbox ─▶ spool, durable ─▶ ack        (and now and then: seal parts)
 
-Several batches are worked at once, each by a thread with a sandboxed process of its own; downloads share their threads.
+Several batches are worked at once, each by a thread; two of them share a sandboxed process, so that it reads pages of
+the one while the other is received, fetched or stored. Downloads share their threads.
 Killed anywhere, a batch is handed out again, and its rows are there once: the spool has one place for them.
 
 A batch that cannot be worked now goes back with a growing delay; one that never can is buried with the reason. What
@@ -46,6 +47,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Times in seconds."""
 
     processes: int = 1
+    hands: int = 2  # batches at once for each process
     prefetch: int = 1
     beat: float = 15.0  # between two extensions of the leases at hand; a lease must be longer
     seal_every: float = 5.0
@@ -91,9 +93,13 @@ class Workers:
 
     def run(self, *, stop: threading.Event, is_over: Callable[[], bool]) -> Report:
         """Until `stop` is set (batches at hand are finished), or the queue gives nothing and `is_over` says so."""
+        options = self._options
+        sandboxes = [Sandbox(FUNCTION, returns=Reading, limits=options.limits) for _ in range(options.processes)]
         hands = [
-            threading.Thread(target=self._work, args=(stop, is_over), name=f"webmill-hand-{number}", daemon=True)
-            for number in range(self._options.processes)
+            threading.Thread(
+                target=self._work, args=(sandbox, stop, is_over), name=f"webmill-hand-{number}", daemon=True
+            )
+            for number, sandbox in enumerate(sandboxes * options.hands)
         ]
         idle = threading.Event()
         keeper = threading.Thread(target=self._keep, args=(idle,), name="webmill-keeper", daemon=True)
@@ -107,6 +113,8 @@ class Workers:
         finally:
             for hand in hands:
                 hand.join()
+            for sandbox in sandboxes:
+                sandbox.close()
             idle.set()
             keeper.join()
         if self._failure:
@@ -127,12 +135,9 @@ class Workers:
             for held in list(self._held):
                 held.extend()
 
-    def _work(self, stop: threading.Event, is_over: Callable[[], bool]) -> None:
+    def _work(self, sandbox: Sandbox[Reading], stop: threading.Event, is_over: Callable[[], bool]) -> None:
         try:
-            with (
-                Sandbox(FUNCTION, returns=Reading, limits=self._options.limits) as sandbox,
-                self._queue.consume(prefetch=self._options.prefetch) as consumer,
-            ):
+            with self._queue.consume(prefetch=self._options.prefetch) as consumer:
                 reader = BatchReader(self._fetcher, sandbox, self._output.shape, self._metrics)
                 for delivery in self._deliveries(consumer, stop=stop, is_over=is_over):
                     with self._holding(delivery) as held:
