@@ -40,7 +40,7 @@ KIND = "documents"
 SOURCE = "documents"
 FACETS = ("language", "domain")
 WRITERS = 8  # blobs on their way at once
-MANY, MUCH = 512, 4 << 20  # pages, characters of text on their way at once
+MANY, MUCH = 16, 1 << 18  # pages, characters of text that one writer takes at once
 TITLE = 300  # characters of a title in the index; the whole is in the content
 _TOLD = 1000  # rows that are told one by one in errors.json
 _ORDINAL = struct.Struct(">Q")
@@ -158,23 +158,38 @@ class Bits:
 def made(
     documents: Documents, files: Iterable[str], newest: Bits, publication: Publication, *, facets: tuple[str, ...]
 ) -> Iterator[tuple[Page, Item | BadInput]]:
-    def put(page: Page) -> Item | BadInput:
-        try:
-            return item_of(page, publication.put(content_of(page)), facets=facets)
-        except BadInput as error:
-            return error
+    def put(pages: list[Page]) -> list[Item | BadInput]:
+        return [put_page(page, publication, facets=facets) for page in pages]
 
     with ThreadPoolExecutor(WRITERS, thread_name_prefix="webmill-blobs") as writers:
-        on_the_way: deque[tuple[Page, Future[Item | BadInput]]] = deque()
-        size = 0
-        for page in chosen_pages(documents, files, newest):
-            on_the_way.append((page, writers.submit(put, page)))
-            size += len(page.text or "")
-            while size > MUCH or len(on_the_way) > MANY:
-                first, item = on_the_way.popleft()
-                size -= len(first.text or "")
-                yield first, item.result()
-        yield from ((page, item.result()) for page, item in on_the_way)
+        on_the_way: deque[tuple[list[Page], Future[list[Item | BadInput]]]] = deque()
+        for pages in chunks(chosen_pages(documents, files, newest)):
+            on_the_way.append((pages, writers.submit(put, pages)))
+            if len(on_the_way) > 4 * WRITERS:
+                first, items = on_the_way.popleft()
+                yield from zip(first, items.result(), strict=True)
+        for pages, items in on_the_way:
+            yield from zip(pages, items.result(), strict=True)
+
+
+def put_page(page: Page, publication: Publication, *, facets: tuple[str, ...]) -> Item | BadInput:
+    try:
+        return item_of(page, publication.put(content_of(page)), facets=facets)
+    except BadInput as error:
+        return error
+
+
+def chunks(pages: Iterable[Page]) -> Iterator[list[Page]]:
+    chunk: list[Page] = []
+    size = 0
+    for page in pages:
+        chunk.append(page)
+        size += len(page.text or "")
+        if size >= MUCH or len(chunk) == MANY:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
 def add(publication: Publication, page: Page, item: Item | BadInput, found: Found) -> None:
