@@ -125,8 +125,8 @@ def is_documents(key: str) -> bool:
 
 
 class Frames:
-    """Zstandard for files that our own commands wrote, in larger slices than a stranger's answer gets: it is faster, and
-    a slice may become 128 MB at most.
+    """Zstandard for files that our own commands wrote, in larger slices than a stranger's answer gets: faster, and a
+    slice may become 128 MB at most.
     """
 
     def __init__(self) -> None:
