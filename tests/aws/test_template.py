@@ -9,16 +9,31 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cfnlint.decode import cfn_yaml
+import yaml
 
 from webmill.aws import handlers, settings
 
 TEMPLATE = Path(__file__).parent.parent.parent / "deploy" / "aws" / "template.yaml"
 
 
+class Loader(yaml.SafeLoader):
+    """With `!Ref` and its kin in their long form."""
+
+
+def long_form(loader: Loader, suffix: str, node: yaml.Node) -> dict[str, Any]:
+    kinds = {yaml.ScalarNode: loader.construct_scalar, yaml.SequenceNode: loader.construct_sequence}
+    value: Any = kinds[type(node)](node)  # type: ignore[index]
+    if suffix == "GetAtt":
+        value = value.split(".", 1)
+    return {suffix if suffix == "Ref" else f"Fn::{suffix}": value}
+
+
+Loader.add_multi_constructor("!", long_form)
+
+
 @pytest.fixture(scope="module")
 def template() -> dict[str, Any]:
-    return dict(cfn_yaml.load(str(TEMPLATE)))
+    return dict(yaml.load(TEMPLATE.read_text(), Loader))
 
 
 def of_kind(template: dict[str, Any], kind: str) -> dict[str, dict[str, Any]]:

@@ -229,6 +229,18 @@ def test_who_has_lost_a_message_buries_nothing(place: Place, front: Front) -> No
         assert queue.stats().buried == 0
 
 
+def test_what_nobody_settled_runs_out_though_its_consumer_extends_other_leases(place: Place, front: Front) -> None:
+    with place.open(front) as queue:
+        queue.publish(messages(2))
+        with queue.consume() as consumer:
+            forgotten, current = (consumer.receive(timeout=60) for _ in range(2))
+            assert forgotten is not None
+            assert current is not None
+            current.extend()
+        (request,) = front.of("ChangeMessageVisibilityBatch")
+        assert [entry["ReceiptHandle"] for entry in request["Entries"]] == [current.copy.receipt]
+
+
 # --- what is too large, and what is somebody else's -------------------------------------------------------------------
 
 
