@@ -35,7 +35,7 @@ from tests.flows.crawling import (
 from tests.services.nginx import Nginx
 from webmill.flows.crawl.options import Limits, Rules
 
-KILLS = int(os.environ.get("WEBMILL_TEST_KILLS", "3"))
+KILLS = int(os.environ.get("WEBMILL_TEST_KILLS", "2"))
 SEED = int(os.environ.get("WEBMILL_TEST_SEED", "11"))
 DELAY = 0.3
 HOSTS, PAGES = (24, 10) if KILLS > 10 else (8, 6)
