@@ -25,7 +25,7 @@ from webmill.collection import Collection
 from webmill.crawl.seeds import Rejected, read_seeds
 from webmill.errors import Misconfigured
 from webmill.flows.crawl.crew import Crew
-from webmill.flows.crawl.joining import Terms, crawl_as_node
+from webmill.flows.crawl.joining import Terms, crawl_as_node, gone_from
 from webmill.flows.crawl.metrics import CrawlMetrics
 from webmill.flows.crawl.options import Backends, Options
 from webmill.flows.crawl.snapshot import Snapshot
@@ -173,7 +173,8 @@ def on_nodes(
     folder = root / "frontier"
     name = given["name"] or read(folder / FILE).get("name") or crawl_name(root)
     with closing(open_meeting(redis, name=name)) as meeting:
-        agreement = agreed(click_context, given, folder, stored=meeting.flags(), running=meeting.limits())
+        running = meeting.limits(is_gone=gone_from(folder))
+        agreement = agreed(click_context, given, folder, stored=meeting.flags(), running=running)
         flags = agreement.flags
         promise = meeting.promise(strict=flags.strict)
         note(f"Redis at {meeting.server.place}, if it dies: {promise}")

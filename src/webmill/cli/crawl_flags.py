@@ -167,9 +167,7 @@ OPTIONS = (
         show_default=True,
         help="Take over shards of a dead machine without its files, from Redis and --backup.",
     ),
-    click.option(
-        "--backup", metavar="URL", help="Of the frontier, for --lost-files rebuild: the last one."
-    ),
+    click.option("--backup", metavar="URL", help="Of the frontier, for --lost-files rebuild: the last one."),
 )
 
 
@@ -222,7 +220,7 @@ def agreed(
     running: Mapping[str, Any] | None,
 ) -> Agreed:
     """`stored` is what the crawl was told before, `running` the limits of the run under way: they cannot be changed."""
-    values, chosen = chosen_of(context, given)
+    _, chosen = chosen_of(context, given)
     node = {name: value for name, value in {**read(folder / FILE), **chosen}.items() if name in OF_ONE_NODE}
     of_crawl = {name: value for name, value in chosen.items() if name not in OF_ONE_NODE | OF_ONE_RUN}
     of_run = {name: value for name, value in chosen.items() if name in OF_ONE_RUN}
@@ -230,7 +228,7 @@ def agreed(
         crawl, run = {**stored, **of_crawl}, of_run
     else:
         crawl, run = dict(stored), dict(running)
-    flags = flags_of({**values, **node, **crawl, **run}, source="the flags that the crawl has in Redis")
+    flags = flags_of({**defaults(context), **node, **crawl, **run}, source="the flags that the crawl has in Redis")
     if running is not None:
         wanted = flags_of({**msgspec.to_builtins(flags), **of_crawl, **of_run}, source="the flags")
         differing = [
@@ -243,6 +241,14 @@ def agreed(
                 f"other nodes crawl with other values of {', '.join(differing)}: stop them, or leave it out"
             )
     return Agreed(flags, _plain(crawl), _plain(run), node)
+
+
+def defaults(context: click.Context) -> dict[str, Any]:
+    """Of all flags, as if none were given."""
+    command = context.command
+    bare = command.make_context(command.name, ["."], parent=context.parent).params
+    values = {name: value for name, value in bare.items() if name in Flags.__struct_fields__}
+    return {**values, "resolve": {}, "exclude_domains": ()}
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:

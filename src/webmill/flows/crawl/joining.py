@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -71,7 +72,7 @@ def crawl_as_node(
         repairs = recover(options.collection)
         given = hand_out(options, meeting, seeds, shards)
         count = write_seeds(options, meeting)
-        run = meeting.join(node, flags=terms.flags, limits=terms.limits)
+        run = meeting.join(node, flags=terms.flags, limits=terms.limits, is_gone=gone_from(options.folder, own=seat))
         status = StatusFile(
             options.folder, name=options.collection.name, started=time.time(), clock=time.time, seat=seat
         )
@@ -115,6 +116,23 @@ def sitting(options: Options) -> Iterator[str]:
             yield seat
             return
     raise Misconfigured(f"{SEATS} nodes crawl in {options.folder} already")
+
+
+def gone_from(folder: Path, *, own: str = "") -> Callable[[Attendee], bool]:
+    """Of nodes of this machine with this folder we know: who is dead has no lock any more, or we have it (`own`)."""
+
+    def is_gone(node: Attendee) -> bool:
+        place, _, seat = node.seat.partition("/")
+        file = folder / "place"
+        if node.host != socket.gethostname() or not file.exists() or place != file.read_text().strip():
+            return False
+        try:
+            with exclusive(folder, f"node-{seat}", doing="crawling"):
+                return True
+        except Conflict:
+            return seat == own
+
+    return is_gone
 
 
 def place_of(options: Options) -> str:

@@ -7,7 +7,7 @@ by itself (`node`), by the same rules (`shares`).
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -92,6 +92,13 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
         return found if found in self.living else None
 
 
+IsGone = Callable[[Attendee], bool]
+
+
+def never(node: Attendee) -> bool:  # noqa: ARG001 - who is elsewhere cannot be known to be dead
+    return False
+
+
 class Meeting:
     def __init__(self, url: str, name: str, *, life: float = LIFE, timeout: float = TIMEOUT) -> None:
         self.server = Server(url, timeout=timeout)
@@ -127,12 +134,13 @@ class Meeting:
         blob = self.server.ask("GET", self._prefix + "flags")
         return msgspec.json.decode(blob, type=dict[str, Any]) if blob else {}
 
-    def limits(self) -> dict[str, Any] | None:
-        """Of the run that is under way; None when there is none."""
-        run = _run(self.server.ask("HGETALL", self._prefix + "run"))
-        if run is None or run.end or not self.someone_lives():
+    def limits(self, *, is_gone: IsGone = never) -> dict[str, Any] | None:
+        """Of the run that is under way; None when there is none. `is_gone`: of a node that is dead, beyond doubt."""
+        picture = self.look()
+        living = [node for id_, node in picture.nodes.items() if id_ in picture.living and not is_gone(node)]
+        if picture.run is None or picture.run.end or not living:
             return None
-        return msgspec.json.decode(run.limits, type=dict[str, Any])
+        return msgspec.json.decode(picture.run.limits, type=dict[str, Any])
 
     def someone_lives(self) -> bool:
         now = float(self._scripts.run("time", 0))
@@ -158,13 +166,16 @@ class Meeting:
 
     # --- a node's life ---
 
-    def join(self, node: Attendee, *, flags: Mapping[str, Any], limits: Mapping[str, Any]) -> Run:
+    def join(
+        self, node: Attendee, *, flags: Mapping[str, Any], limits: Mapping[str, Any], is_gone: IsGone = never
+    ) -> Run:
         """The run under way; where there is none one begins, after nodes that did not leave had a life to come back."""
-        told = [_json(node), repr(self.life)], [_json(flags), _json(limits)]
+        gone = [id_ for id_, other in self.look().nodes.items() if is_gone(other)]
+        told = [_json(node), repr(self.life)], [_json(flags), _json(limits), _json(gone)]
         deadline = time.monotonic() + self.life
         while True:
             is_late = "1" if time.monotonic() >= deadline else "0"
-            state, run = self._scripts.run("join", node.id, node.place, node.seat, *told[0], is_late, *told[1])
+            state, run = self._scripts.run("join", node.id, node.place, *told[0], is_late, *told[1])
             if state != b"wait":
                 break
             time.sleep(POLL)
@@ -178,7 +189,7 @@ class Meeting:
 
     def meet(self, node: Attendee, report: Report) -> Picture:
         assert self._clock
-        told = [node.place, "1" if node.rebuilds else "0", _json(report), _json(node), node.seat]
+        told = [node.place, "1" if node.rebuilds else "0", _json(report), _json(node)]
         picture = _picture(self._scripts.run("meet", node.id, repr(self._clock()), repr(self.life), *told))
         self._clock.catch_up(picture.now)
         return picture
@@ -194,7 +205,7 @@ class Meeting:
 
     def look(self) -> Picture:
         """Without taking part."""
-        return _picture(self._scripts.run("meet", "", 0, repr(self.life), "", "0", _json(Report()), "", ""))
+        return _picture(self._scripts.run("meet", "", 0, repr(self.life), "", "0", _json(Report()), ""))
 
 
 def _picture(answer: list[Any]) -> Picture:

@@ -176,8 +176,8 @@ class Node(Crew):
         member = Member(self._options, shard, self._shards)
         member.starts = self._starts[shard]
         self._published.pop(shard, None)
-        self._members.append(member)
         member.start()
+        self._members.append(member)
 
     def _replace(self, member: Member) -> None:
         shard = member.shard

@@ -4,5 +4,5 @@ local owners = redis.call('HGETALL', prefix .. 'owners')
 for at = 1, #owners, 2 do
   if owners[at + 1] == node then redis.call('HDEL', prefix .. 'owners', owners[at]) end
 end
-for _, key in ipairs({'beats', 'nodes', 'places', 'seats'}) do redis.call('HDEL', prefix .. key, node) end
+for _, key in ipairs({'beats', 'nodes', 'places'}) do redis.call('HDEL', prefix .. key, node) end
 return 1

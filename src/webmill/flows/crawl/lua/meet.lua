@@ -23,7 +23,6 @@ else
   redis.call('HSET', prefix .. 'beats', node, beats[node])
   redis.call('HSET', prefix .. 'places', node, place)
   redis.call('HSETNX', prefix .. 'nodes', node, ARGV[8])
-  redis.call('HSETNX', prefix .. 'seats', node, ARGV[9])
   redis.call('HSET', prefix .. 'bytes', node, string.format('%d', told.bytes))
 end
 local living, living_places = {}, {}
@@ -33,7 +32,7 @@ for other, beat in pairs(beats) do
     living[other] = true
     living_places[places[other] or ''] = true
   elseif node ~= '' and silent > 20 * life then
-    for _, key in ipairs({'beats', 'nodes', 'places', 'seats'}) do redis.call('HDEL', prefix .. key, other) end
+    for _, key in ipairs({'beats', 'nodes', 'places'}) do redis.call('HDEL', prefix .. key, other) end
   end
 end
 local function change(shard, owner)
