@@ -6,7 +6,7 @@ any more, so that it can be found again.
 
     1. whoever owned the frontier is shut out; the new folder is filled, with a plan of what changes in Redis
     2. Redis is told of the folder, and the plan carried out
-    3. whoever opens the frontier then makes the exact set and the filter anew
+    3. whoever opens the frontier then makes the exact set anew; the filter says "maybe" to what is lost, which is right
 
 A kill in 1 changes nothing, one in 2 is made good by the next call: a plan can be carried out twice. An owner who was
 not dead after all and opens the frontier before 2 has it, and the one who takes over is told `Conflict`.
@@ -36,7 +36,6 @@ from webmill.crawl.frontier.redis_changes import number_of
 from webmill.crawl.frontier.redis_files import RedisJournal
 from webmill.crawl.frontier.redis_owner import (
     REBUILD,
-    REFILL,
     RESTORING,
     TAKING,
     braced,
@@ -198,7 +197,6 @@ def carry_out(folder: Path, *, state: RedisState, meta: dict[str, str]) -> Taken
         with state.write():
             state.put("HSET", state.key("tally"), "waiting", facts["kept"])
             state.put("DEL", state.key("journal"))
-            state.put("HSET", key, REFILL, "1")
             state.put("HDEL", key, TAKING)
     (folder / PLAN).unlink()
     return Taken(kept=int(facts["kept"]), lost=int(facts["lost"]))
