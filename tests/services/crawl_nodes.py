@@ -31,9 +31,12 @@ PATIENCE = 240.0
 
 
 class Site:
-    """Many small hosts, each with an address and a domain of its own; pages lead to each other and to the next host."""
+    """Many small hosts, each with a domain of its own, and an address of its own unless one is given.
 
-    def __init__(self, nginx: Callable[..., Nginx], folder: Path, *, hosts: int, pages: int) -> None:
+    Pages lead to each other and to the next host.
+    """
+
+    def __init__(self, nginx: Callable[..., Nginx], folder: Path, *, hosts: int, pages: int, address: str = "") -> None:
         names = [f"www.d{number}.test" for number in range(hosts)]
         self.urls: set[str] = set()
         for number, name in enumerate(names):
@@ -44,7 +47,8 @@ class Site:
                 text = "".join(f'<a href="{link}">{link}</a>' for link in links)
                 (folder / name / f"{page}.html").write_text(f"<html><body>{name} {page}{text}</body></html>")
                 self.urls.add(f"http://{name}/{page}.html")
-        addresses = {name: f"127.1.{number // 250}.{number % 250 + 1}" for number, name in enumerate(names)}
+        own = (address or f"127.1.{number // 250}.{number % 250 + 1}" for number in range(hosts))
+        addresses = dict(zip(names, own, strict=True))
         self.server = nginx(hosts={name: folder / name for name in names}, addresses=addresses)
         self.seeds = tuple(f"http://{name}/0.html" for name in names[:: max(1, hosts // 10)])
         self.resolve = {name: (address, self.server.port) for name, address in addresses.items()}

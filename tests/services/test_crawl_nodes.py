@@ -151,15 +151,17 @@ def test_a_node_that_was_paused_for_longer_than_its_life_changes_nothing(nginx: 
 @pytest.mark.soak
 @pytest.mark.skipif(COMPILER is None, reason="no C compiler")
 def test_a_node_may_join_late_with_a_clock_that_is_an_hour_off(nginx: Start, base: Path, root: Path) -> None:
-    site = Site(nginx, base / "site", hosts=60, pages=10)
+    """All hosts have one address: the nodes must agree on the time to ask it in turn."""
+    site = Site(nginx, base / "site", hosts=30, pages=6, address="127.1.0.1")
+    pace = 0.2
     library = base / "wall_clock.so"
     source = Path(__file__).parent.parent / "faults" / "wall_clock.c"
     subprocess.run([str(COMPILER), "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"], check=True)
     with private_redis() as redis:
-        setup = NodeSetup(url=redis.url, crawl=site.crawl(delay=DELAY), shards=4)
+        setup = NodeSetup(url=redis.url, crawl=site.crawl(delay=DELAY, address_delay=pace), shards=4)
         off = {"LD_PRELOAD": str(library), "WALL_CLOCK_SHIFT": "3600"}
         with nodes(lambda: NodeProgram(root, setup, name="0")) as started:
-            wait_for(lambda: site.requests() > 60, what="requests", programs=started)
+            wait_for(lambda: site.requests() > 30, what="requests", programs=started)
             late = msgspec.structs.replace(setup, crawl=msgspec.structs.replace(setup.crawl, seeds=()))
             with nodes(lambda: NodeProgram(root, late, name="1", environment=off)) as joined:
                 wait_for(lambda: spread(redis.url, 2), what="work on two nodes", programs=started)
@@ -167,6 +169,7 @@ def test_a_node_may_join_late_with_a_clock_that_is_an_hour_off(nginx: Start, bas
         assert [(one["end"], one["pages"]) for one in said] == [("finished", len(site.urls))] * 2
         check_everything_is_there(site, redis.url, root)
     assert not asked_more_than_once(site)
+    assert min(smallest_gaps(site.asked(), by="address").values()) >= 0.6 * pace
     check_manners(site)
 
 
