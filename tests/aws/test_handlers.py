@@ -58,9 +58,10 @@ class Amazon:
             return []
         told = handlers.work({"Records": event_of(messages)}, Minutes())
         kept = {failure["itemIdentifier"] for failure in told["batchItemFailures"]}
-        for message in messages:
-            if message["MessageId"] not in kept:
-                self.sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+        done = [message for message in messages if message["MessageId"] not in kept]
+        entries = [{"Id": f"{at}", "ReceiptHandle": one["ReceiptHandle"]} for at, one in enumerate(done)]
+        if entries:  # `work` has deleted them; who does it again may be told so
+            self.sqs.delete_message_batch(QueueUrl=url, Entries=entries)
         return sorted(kept)
 
     def cycle(self) -> dict[str, Any]:
