@@ -59,7 +59,19 @@ def check_at_rest(root: Path) -> None:
 @needs_killer
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["publish", "gc"])
+def test_killed_before_some_durable_calls_nothing_is_lost_and_nothing_dangles_c01(root: Path, command: str) -> None:
+    assert killed(root, command, step=5) > 10
+
+
+@needs_killer
+@pytest.mark.soak
+@pytest.mark.parametrize("command", ["publish", "gc"])
 def test_killed_before_any_durable_call_nothing_is_lost_and_nothing_dangles_c01(root: Path, command: str) -> None:
+    assert killed(root, command, step=1) > 50
+
+
+def killed(root: Path, command: str, *, step: int) -> int:
+    """How often it was killed: before the first durable call, and each `step` calls later, to its end."""
     template, storage = root.with_name("template"), LocalStorage(root)
     work = ("publish", root, "new") if command == "publish" else ("gc", root)
     kills = acknowledged = 0
@@ -67,7 +79,7 @@ def test_killed_before_any_durable_call_nothing_is_lost_and_nothing_dangles_c01(
         for which in ("old", "live"):
             assert stage.warm_up("publish", root, which).code == 0
         shutil.copytree(root, template, copy_function=os.link)
-        for at in range(1, 2000):
+        for at in range(1, 2000, step):
             shutil.rmtree(root)
             shutil.copytree(template, root, copy_function=os.link)  # values are replaced, never changed
             ended = stage.run(*work, at=at)
@@ -83,7 +95,7 @@ def test_killed_before_any_durable_call_nothing_is_lost_and_nothing_dangles_c01(
             assert [run.code for run in again] == [0, 0, 0], again
             check_at_rest(root)
     print(f"{command}: {kills} kills, {acknowledged} after the acknowledgement")
-    assert kills > 50
+    return kills
 
 
 def test_a_stopped_publisher_is_waited_for_whatever_the_clock_says_c04(root: Path) -> None:
