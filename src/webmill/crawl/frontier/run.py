@@ -76,7 +76,7 @@ def _number(hash_: bytes) -> int:
 
 
 class Run:
-    """Open for reading. The filter and the starts are mapped, hashes are read; no byte of it is kept on the heap."""
+    """Open for reading, where it lies (mmap); slices for a merge are read. No byte of it is kept on the heap."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -111,11 +111,12 @@ class Run:
         return [at for at, (head, mask) in both if words[head >> shift] & mask == mask]
 
     def holds(self, hash_: bytes, head: int) -> bool:
-        """Exactly."""
-        block = self._bucket((head * self.word_count >> 32) // BUCKET)
-        at = block.find(hash_)
-        while at > 0 and at % HASH:  # across two hashes
-            at = block.find(hash_, at + 1)
+        """Exactly. It is searched for where it lies: a call to read would cost ten times as much."""
+        bucket = (head * self.word_count >> 32) // BUCKET
+        start, end = (HEADER.size + HASH * first for first in self._starts[bucket : bucket + 2])
+        at = self._map.find(hash_, start, end)
+        while at > 0 and (at - start) % HASH:  # across two hashes
+            at = self._map.find(hash_, at + 1, end)
         return at >= 0
 
     def between(self, low: int, high: int) -> list[bytes]:

@@ -75,7 +75,8 @@ class Seen:
         """For each, whether it is new. Of equal ones among them all are."""
         newest = self._newest
         answers = [hash_ not in newest for hash_ in hashes]
-        places = [at for at, is_new in enumerate(answers) if is_new]
+        # In the order of the hashes, which is that of all runs: neighbours lie in the same pages of memory.
+        places = sorted((at for at, is_new in enumerate(answers) if is_new), key=hashes.__getitem__)
         heads, masks = described([hashes[at] for at in places])
         for run in self._ordered:
             held = [at for at in run.maybe(heads, masks) if run.holds(hashes[places[at]], heads[at])]
