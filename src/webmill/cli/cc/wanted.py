@@ -105,7 +105,7 @@ def absolute(place: str) -> str:
 
 
 def opened_executor(settings: Settings) -> AbstractContextManager[Executor | None]:
-    """Only when one is asked for: a single process looks through more than a polite rate of requests brings."""
+    """Only when one is asked for: blocks that travel between processes cost a third more CPU time."""
     if settings.executor == ExecutorSettings():
         return nullcontext()
     return closing(open_executor(settings.executor))
