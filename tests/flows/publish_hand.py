@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
+
 from tests.flows.publishing import QUICK, Town, boards
 from webmill.errors import Conflict, NotFound, Unavailable
 from webmill.flows.publish.aggregator import aggregate
@@ -28,6 +30,8 @@ from webmill.publish.holder import this_process
 from webmill.publish.snapshot import Options
 
 OPTIONS = Options(inline=4, force=True, facets=("campus",))
+LEASE = 4.0  # seconds that a killed worker's job is lost; many beats of a living one
+LABOUR = msgspec.structs.replace(QUICK, beat=0.2)
 POISON = "kills whoever reads it"
 
 
@@ -48,7 +52,7 @@ class FileTown(Town):
 def main() -> None:
     command, root = sys.argv[1], Path(sys.argv[2])
     storage = LocalStorage(root / "store")
-    queue = SqliteQueue(root / "queue.sqlite", max_attempts=QUICK.attempts, lease=1.0)
+    queue = SqliteQueue(root / "queue.sqlite", max_attempts=QUICK.attempts, lease=LEASE)
     town = FileTown(root)
     match command:
         case "whole":
@@ -56,7 +60,7 @@ def main() -> None:
         case "run":
             run_on(storage, queue, town)
         case "work":
-            Workers(storage, queue, town, QUICK).run(stop=threading.Event())
+            Workers(storage, queue, town, LABOUR).run(stop=threading.Event())
         case "aggregate":
             aggregate_on(storage, queue)
     queue.close()
@@ -87,7 +91,7 @@ def run_on(storage: LocalStorage, queue: SqliteQueue, town: FileTown) -> None:
     around = Surroundings(stop=threading.Event(), glance=0.02)
     while True:
         try:
-            deadline = timedelta(seconds=20)
+            deadline = timedelta(minutes=10)
             outcome = run_once(storage, queue, town.boards, deadline=deadline, options=OPTIONS, around=around)
             say(f"published {outcome.version} {outcome.refused}")
         except (Conflict, Unavailable) as error:

@@ -180,6 +180,7 @@ def check_politeness(publisher: Publisher) -> None:
     check_manners(publisher.root, seen, host=DELAY)
 
 
+@pytest.mark.timeout(600)
 def test_a_part_of_the_university_is_published_as_it_changes_and_asked_politely(web: TestWeb) -> None:
     with scratch() as root:
         publisher = Publisher(root, web, FEW)
@@ -188,6 +189,7 @@ def test_a_part_of_the_university_is_published_as_it_changes_and_asked_politely(
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(1800)
 def test_the_whole_university_is_published_as_it_changes() -> None:
     with scratch() as root, TestWeb(hosts=0) as own:
         publisher = Publisher(root, own, ALL)
