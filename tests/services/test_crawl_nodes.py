@@ -149,6 +149,23 @@ def test_a_node_that_was_paused_for_longer_than_its_life_changes_nothing(nginx: 
 
 
 @pytest.mark.soak
+def test_a_node_that_is_told_to_stop_hands_its_shards_to_the_others_and_nothing_is_asked_twice(
+    nginx: Start, base: Path, root: Path
+) -> None:
+    site = Site(nginx, base / "site", hosts=60, pages=8)
+    with private_redis() as redis:
+        setup = NodeSetup(url=redis.url, crawl=site.crawl(delay=DELAY), shards=4, life=600.0, begin_with=2)
+        with nodes(*(lambda n=n: NodeProgram(root, setup, name=f"{n}") for n in range(2))) as started:
+            wait_for(lambda: site.requests() > 100 and spread(redis.url, 2), what="work on two nodes", programs=started)
+            started[0].stop()
+            assert started[0].ended()["end"] in ("stopped", "finished")
+            assert started[1].ended()["end"] == "finished"
+        check_everything_is_there(site, redis.url, root)
+    assert not asked_more_than_once(site)
+    check_manners(site)
+
+
+@pytest.mark.soak
 @pytest.mark.skipif(COMPILER is None, reason="no C compiler")
 def test_a_node_may_join_late_with_a_clock_that_is_an_hour_off(nginx: Start, base: Path, root: Path) -> None:
     """All hosts have one address: the nodes must agree on the time to ask it in turn."""
