@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import secrets
 from collections.abc import Iterable
 from contextlib import nullcontext
 from pathlib import Path
@@ -23,6 +24,7 @@ from webmill.flows.publish.documents import Bits, Found, publish_documents
 from webmill.flows.publish.pages import Documents, is_documents
 from webmill.infra.storage.local import LocalStorage
 from webmill.infra.storage.memory import MemoryStorage
+from webmill.infra.storage.s3 import S3Options, S3Storage
 from webmill.publish.guard import Shrunk
 from webmill.publish.snapshot import Options, Published
 from webmill.publish.verify import verify
@@ -213,3 +215,27 @@ def test_the_command_publishes_the_documents_of_a_collection(tmp_path: Path) -> 
     assert isinstance(empty.exception, NotFound)
     wrong = CliRunner().invoke(webmill, ["-q", "publish", "documents", str(tmp_path), "--storage", "memoryless:x"])
     assert isinstance(wrong.exception, Misconfigured)
+
+
+@pytest.mark.server("s3")
+def test_the_commands_work_on_a_bucket_as_on_a_folder(s3_url: str, tmp_path: Path) -> None:
+    bucket, question, options = s3_url.partition("?")
+    prefix = f"{bucket}/{secrets.token_hex(6)}"
+    source, target = (f"{prefix}/{name}{question}{options}" for name in ("documents", "versions"))
+    place = S3Storage(S3Options.from_url(source))
+
+    def command(*arguments: str) -> list[str]:
+        line = ["-q", "publish", arguments[0], str(tmp_path), *arguments[1:], "--storage", target]
+        done = CliRunner().invoke(webmill, line, catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        return done.stdout.splitlines()
+
+    for text in ("one", "another"):
+        place.write("part-1.parquet", as_parquet([row(page(1), text), row(page(2), "two")]))
+        command("documents", "--from", source)
+    assert len(command("list")) == 2
+    assert [line[:2] for line in command("diff", "previous", "live")] == ["~ "]
+    command("gc", "--keep", "1", "--grace", "0s")
+    assert len(command("list")) == 1
+    assert command("verify", "--read-data") == []
+    assert command("show", "--item", "com,example)/1") == ['{"language":"eng","text":"another","title":"T"}']
