@@ -182,6 +182,7 @@ def test_a_message_that_came_before_its_time_is_left_alone(amazon: Amazon, site:
     assert handlers.parts().queue.stats().delayed == 1
 
 
+@pytest.mark.soak
 def test_a_drop_is_refused_unless_it_is_forced(amazon: Amazon, site: Site) -> None:
     amazon.cycle()
     site.boards = {"a-board": site.boards["a-board"]}
