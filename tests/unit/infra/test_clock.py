@@ -57,3 +57,14 @@ def test_where_boots_cannot_be_told_apart_the_wall_clock_counts() -> None:
 def test_the_machines_own_clocks_are_close_to_the_truth() -> None:
     before = time.time()
     assert before - 1 <= SteadyClock()() <= time.time() + 1
+
+
+def test_it_catches_up_with_others_and_never_goes_back() -> None:
+    machine = Machine(wall=1000.0, since_boot=500.0)
+    clock = machine.clock()
+    clock.catch_up(1010.0)
+    assert clock() == 1010.0
+    clock.catch_up(900.0)
+    machine.since_boot += 5.0
+    assert clock() == 1015.0
+    assert clock.anchor().now == 1015.0
