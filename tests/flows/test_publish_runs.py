@@ -14,7 +14,7 @@ import pytest
 
 from tests.flows.publishing import LONG, QUICK, Town, boards, changes, cycle, file_of, working
 from tests.unit.publish.shelf import closure
-from webmill.errors import Conflict, Misconfigured, NotFound
+from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
 from webmill.flows.publish.aggregator import aggregate, end_run, look
 from webmill.flows.publish.cycle import Surroundings, run_every, run_once
 from webmill.flows.publish.jobs import job_of
@@ -481,3 +481,36 @@ def test_an_aggregator_whose_run_ends_while_it_reads_publishes_nothing(take: Tak
     with pytest.raises(NotFound):
         aggregate(storage, queue, plan.run)
     assert history.every_version(storage) == []
+
+
+def test_a_run_that_failed_does_not_keep_the_next_one_of_its_process_away() -> None:
+    queue, town = MemoryQueue(), Town(boards(2))
+
+    class Failing(MemoryStorage):
+        """Out of reach when the version is written, and for a while after."""
+
+        fails = False
+
+        def write(self, key: str, data: Any, *, condition: Any = None) -> Any:
+            if self.fails and ("/_manifest" in key or "turn.json" in key):
+                raise BadInput("broken", reason="too_large")
+            return super().write(key, data, condition=condition)
+
+    storage = Failing()
+    storage.fails = False
+    around = Surroundings(stop=threading.Event(), glance=0.02)
+    with working(storage, queue, town):
+
+        def once() -> str | None:
+            return run_once(storage, queue, town.boards, deadline=LONG, options=Options(), around=around).version
+
+        def break_it(_: Any) -> None:
+            storage.fails = True
+
+        breaking = Surroundings(stop=threading.Event(), glance=0.02, watch=break_it)
+        with pytest.raises(BadInput):
+            run_once(storage, queue, town.boards, deadline=LONG, options=Options(), around=breaking)
+        storage.fails = False
+        assert once()
+    assert len(history.every_version(storage)) == 2  # the first run was complete: the second one has published it, too
+    assert closure(storage) == town.content()

@@ -120,6 +120,15 @@ def read_plan(storage: Readable, run: str) -> Plan:
     return decode(storage.read(key), Plan, source=key)
 
 
+def is_open(storage: Readable, run: str) -> bool:
+    """A run is over when its plan is removed."""
+    try:
+        storage.stat(_plan_key(run))
+    except NotFound:
+        return False
+    return True
+
+
 def hand_in(storage: Storage, run: str, fragment: Fragment) -> bool:
     """Whether it counts: not when another one of this job was first. Its blobs have been put (and settled)."""
     try:

@@ -32,10 +32,10 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def take(storage: Storage, run: str, *, at: datetime, lasts: timedelta, holder: Holder | None = None) -> Turn:
-    """`Conflict` while another run is under way."""
+    """`Conflict` while another run is under way. A process has one run at a time: what it held before is over."""
     turn = Turn(run=check_run(run), began=at, seconds=lasts.total_seconds(), holder=holder)
     found = _look(storage)
-    if found and _is_held(*found, now=time_of_store(storage)):
+    if found and not _is_ours(found[0], holder) and _is_held(*found, now=time_of_store(storage)):
         raise Conflict(f"run {found[0].run} is under way here since {found[0].began:%Y-%m-%d %H:%M:%S}: wait for it")
     try:
         storage.write(_KEY, encode(turn), condition=Matches(found[1].etag) if found else Absent())
@@ -74,6 +74,10 @@ def _rewrite(storage: Storage, run: str, *, released: bool) -> None:
         raise Conflict(f"run {run} has lost its turn: it was not heard of for too long")
     turn = msgspec.structs.replace(found[0], released=released)
     storage.write(_KEY, encode(turn), condition=Matches(found[1].etag))
+
+
+def _is_ours(turn: Turn, holder: Holder | None) -> bool:
+    return holder is not None and turn.holder == holder
 
 
 def _is_held(turn: Turn, stat: Stat, *, now: datetime) -> bool:

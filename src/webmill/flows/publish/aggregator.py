@@ -28,6 +28,7 @@ from webmill.publish.fragments import (
     Progress,
     assemble,
     give_up,
+    is_open,
     progress,
     read_plan,
     remove_run,
@@ -81,10 +82,18 @@ def aggregate(
 
 
 def look(storage: Storage, queue: Queue | None, plan: Plan) -> Progress:
-    """How far the run is."""
+    """How far the run is. `NotFound` when another aggregator has ended it."""
     if queue and queue.stats().buried:
         give_up_buried(storage, queue.buried(), plan=plan)
-    return progress(storage, plan)
+    seen = progress(storage, plan)
+    if not seen.is_complete:
+        check_open(storage, plan.run)
+    return seen
+
+
+def check_open(storage: Readable, run: str) -> None:
+    if not is_open(storage, run):
+        raise NotFound(f"run {run} is over: another aggregator has ended it")
 
 
 def give_up_buried(storage: Storage, letters: Iterable[Buried], *, plan: Plan | None = None) -> int:
@@ -110,7 +119,7 @@ def failure(job: BoardJob, reason: str, *, attempts: int, problems: tuple[Proble
 def publish_run(storage: Storage, plan: Plan, *, options: Options, now: Callable[[], datetime]) -> Outcome:
     with Publication.join(storage, plan.run, options=options, now=now, started=plan.planned_at) as publication:
         gleaned = assemble(storage, plan, publication)
-        read_plan(storage, plan.run)  # NotFound: another aggregator has ended it, and fragments went while we read them
+        check_open(storage, plan.run)  # or fragments went while we read them
         publication.blobs.tally.add(gleaned.blobs)
         publication.counts.update(gleaned.counts)
         publication.counts["content_blobs_written"] = gleaned.blobs.written  # the rest are shards of indexes

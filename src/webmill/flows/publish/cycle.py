@@ -63,13 +63,20 @@ def run_once(
     """`Conflict` while another run is under way. `Stopped`: it is given up, and the next one begins anew."""
     planning = Planning(deadline=deadline, turn_lasts=TURN_LASTS, holder=this_process(), publish=options)
     plan = orchestrate(storage, queue, boards, planning=planning, now=around.now)
-    with renewing(storage, plan.run) as check:
-        try:
+    try:
+        with renewing(storage, plan.run) as check:
             wait(storage, queue, plan, around=around, check=check)
-        except Stopped:
-            end_run(storage, plan.run)
-            raise
-        return finished(storage, queue, plan, options=options, now=around.now)
+            outcome = aggregate(storage, queue, plan.run, options=options, now=around.now)
+    except NotFound as error:
+        raise Conflict(f"run {plan.run} was ended by somebody else: see `webmill publish list`") from error
+    except Stopped:
+        end_run(storage, plan.run)
+        raise
+    except WebmillError:
+        release(storage, plan.run)  # what there is of it is the next run's to publish or to give up
+        raise
+    assert outcome, "it was complete, or late"
+    return outcome
 
 
 def wait(storage: Storage, queue: Queue, plan: Plan, *, around: Surroundings, check: Callable[[], None]) -> None:
@@ -91,13 +98,11 @@ def wait(storage: Storage, queue: Queue, plan: Plan, *, around: Surroundings, ch
             raise Stopped
 
 
-def finished(storage: Storage, queue: Queue, plan: Plan, *, options: Options, now: Callable[[], datetime]) -> Outcome:
+def release(storage: Storage, run: str) -> None:
     try:
-        outcome = aggregate(storage, queue, plan.run, options=options, now=now)
-    except NotFound as error:
-        raise Conflict(f"run {plan.run} was ended by somebody else: see `webmill publish list`") from error
-    assert outcome, "it was complete, or late"
-    return outcome
+        turn.release(storage, run)
+    except WebmillError as error:
+        log.warning("a run keeps its turn", extra={"run": run, "why": str(error)})
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from webmill.errors import BadInput, NotFound, WebmillError
+from webmill.errors import BadInput, Conflict, NotFound, WebmillError
 from webmill.flows.publish.aggregator import aggregate, end_run
 from webmill.flows.publish.jobs import KIND, check_kind, job_of, messages_of, plan_of, run_name
 from webmill.formats.site_map import Board
@@ -74,8 +74,8 @@ def settle_leftover(storage: Storage, queue: Queue, run: str, *, options: Option
         outcome = aggregate(storage, queue, run, options=options, now=now)
     except NotFound:
         return
-    except BadInput as error:
-        log.warning("a run that was left behind cannot be read", extra={"run": run, "why": str(error)})
+    except (BadInput, Conflict) as error:
+        log.warning("a run that was left behind cannot be published", extra={"run": run, "why": str(error)})
         outcome = None
     if outcome is None:
         log.warning("a run that was left behind is given up: this one reads its boards again", extra={"run": run})

@@ -23,7 +23,7 @@ from webmill.formats.site_map import Board
 from webmill.infra.storage.base import Readable, Storage
 from webmill.publish import history, leases
 from webmill.publish.blobs import SAMPLE, Blobs, Tally
-from webmill.publish.fragments import Fragment, Note, give_up, hand_in, read_plan
+from webmill.publish.fragments import Fragment, Note, give_up, hand_in, is_open
 from webmill.publish.manifest import index_of
 from webmill.publish.nouns import Item, Version
 from webmill.publish.shards import items_of
@@ -118,15 +118,6 @@ def work_one(
     counts = is_open(storage, job.run) and hand_in(storage, job.run, fragment)
     result: Literal["done", "failed", "over"] = "over" if not counts else "failed" if reading.failed else "done"
     return Worked(source=source, result=result, items=len(fragment.items), blobs=blobs.tally)
-
-
-def is_open(storage: Readable, run: str) -> bool:
-    """A run ends when its plan is removed."""
-    try:
-        read_plan(storage, run)
-    except NotFound:
-        return False
-    return True
 
 
 def known_of(past: Past, blobs: Blobs) -> dict[str, Known]:
