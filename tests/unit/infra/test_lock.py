@@ -75,9 +75,16 @@ def test_a_folder_that_is_missing_is_named(tmp_path: Path) -> None:
 
 
 def test_many_share_it_and_nobody_has_it_alone_meanwhile(tmp_path: Path) -> None:
-    with lock.shared(tmp_path, "x", doing="testing"), lock.shared(tmp_path, "x", doing="testing"):
-        with pytest.raises(Conflict), lock.exclusive(tmp_path, "x", doing="testing"):
-            pass
-    with lock.exclusive(tmp_path, "x", doing="testing"):
-        with pytest.raises(Conflict), lock.shared(tmp_path, "x", doing="testing"):
-            pass
+    with (
+        lock.shared(tmp_path, "x", doing="testing"),
+        lock.shared(tmp_path, "x", doing="testing"),
+        pytest.raises(Conflict),
+        lock.exclusive(tmp_path, "x", doing="testing"),
+    ):
+        pass
+    with (
+        lock.exclusive(tmp_path, "x", doing="testing"),
+        pytest.raises(Conflict),
+        lock.shared(tmp_path, "x", doing="testing"),
+    ):
+        pass
