@@ -34,6 +34,12 @@ $(VENV)-judges/.ready: $(VENV)/.uv requirements/judges.txt
 	$(BIN)/uv pip install --quiet --python $(VENV)-judges/bin/python --require-hashes -r requirements/judges.txt
 	@touch $@
 
+# an AWS to deploy to; it wants other versions of boto3 than we
+$(VENV)-ministack/.ready: $(VENV)/.uv requirements/ministack.txt
+	test -x $(VENV)-ministack/bin/python || $(PYTHON) -m venv $(VENV)-ministack
+	$(BIN)/uv pip install --quiet --python $(VENV)-ministack/bin/python --require-hashes -r requirements/ministack.txt
+	@touch $@
+
 # whole crawlers, to race against; only `make bench` needs them
 $(VENV)-rivals/.ready: $(VENV)/.uv requirements/rivals.txt
 	test -x $(VENV)-rivals/bin/python || $(PYTHON) -m venv $(VENV)-rivals
@@ -48,7 +54,7 @@ demo: $(VENV)/.run   ## run the whole product on a small web of our own (NO_SERV
 # what fails twice is. Both runs are printed.
 AGAIN := --last-failed --last-failed-no-failures none
 
-test: lint types layers $(VENV)-judges/.ready ## everything, with real servers (SERVICES=0 leaves those out)
+test: lint types layers $(VENV)-judges/.ready $(VENV)-ministack/.ready ## everything, with real servers (SERVICES=0 leaves those out)
 ifeq ($(SERVICES),0)
 	$(ALL) -m "not server and not soak" || { test $$? = 1 && $(PYTEST) $(AGAIN) -m "not server and not soak"; }
 else
@@ -58,7 +64,7 @@ endif
 coverage: $(VENV)/.dev $(VENV)-judges/.ready ## which lines the tests without servers reach
 	$(ALL) -m "not server and not soak" --cov --cov-report=term
 
-soak: $(VENV)/.dev $(VENV)-judges/.ready ## crash tests at length: 50 kills each, every durable call (an hour)
+soak: $(VENV)/.dev $(VENV)-judges/.ready $(VENV)-ministack/.ready ## crash tests at length: 50 kills each, every durable call (an hour)
 	WEBMILL_TEST_KILLS=50 $(BIN)/python -m tests.services run -- $(PYTEST) -m "soak or slow"
 
 check: lint types layers unit ## fast: no servers, no slow tests
@@ -87,4 +93,4 @@ lock: $(VENV)/.uv    ## compile requirements/*.txt anew (names, versions, hashes
 	$(BIN)/python requirements/compile.py
 
 clean:               ## remove what make made
-	rm -rf $(VENV) $(VENV)-judges $(VENV)-rivals build dist .cache .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(VENV)-judges $(VENV)-ministack $(VENV)-rivals build dist .cache .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -47,6 +47,8 @@ def main() -> None:
     extras = [f"--extra={extra}" for extra in EXTRAS]
     # Judges of our formats that cannot share our environment: pywb pins a redis client of 2016 and needs pkg_resources.
     compile_set("judges", "-", stdin="\n".join(JUDGES) + "\n")
+    # An AWS on this machine, which runs our handlers in its own environment and wants other versions of boto3.
+    compile_set("ministack", "pyproject.toml", "-", "--extra=s3", "--extra=sqs", stdin="ministack==1.5.33\n")
     # Whole crawlers to race against, with whatever they bring along.
     compile_set("rivals", "-", stdin="\n".join(RIVALS) + "\n")
     compile_set("dev", "pyproject.toml", "--group=dev", *extras)

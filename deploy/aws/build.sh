@@ -26,7 +26,7 @@ done
 # shellcheck disable=SC2086  # words
 "$python" -m pip install --quiet --disable-pip-version-check --target "$work/code" --only-binary=:all: \
     --implementation cp --python-version 3.13 $platforms \
-    "$(echo "$work"/wheel/webmill-*.whl)[boards,s3,sqs]"
+    "$(echo "$work"/wheel/webmill-*.whl)[s3,sqs]"
 find "$work/code" -name __pycache__ -type d -prune -exec rm -rf {} +
 rm -rf "$work/code/bin"
 rm -f "$out"

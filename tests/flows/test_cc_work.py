@@ -130,7 +130,7 @@ def test_a_worker_that_was_stopped_past_its_lease_adds_nothing(crawl: tuple[Path
     flags = ("--queue", f"sqlite:{tmp_path}/work.sqlite", "--out", out, "--base-url", root, "--until-empty")
     flags = (*flags, "--no-metrics", "--format", "jsonl", "--processes", "1", "--extractor", "trafilatura")
     with started("work", *flags, WEBMILL_QUEUE_LEASE="1") as sleeper:
-        wait_for(lambda: queue.stats().leased >= 1, process=sleeper)
+        wait_for(lambda: queue.stats().leased == 1, process=sleeper)
         sleeper.send_signal(signal.SIGSTOP)
         other = cc("work", *flags)
         assert other.returncode == 0, other.stderr

@@ -47,7 +47,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Times in seconds."""
 
     processes: int = 1
-    hands: int = 2  # batches at once for each process
+    hands: int = 1  # batches at once for each process: a second is fetched while the first is read
     prefetch: int = 1
     beat: float = 15.0  # between two extensions of the leases at hand; a lease must be longer
     seal_every: float = 5.0
