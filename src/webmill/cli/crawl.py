@@ -16,11 +16,12 @@ from typing import Any
 import click
 import msgspec
 
+from webmill.cli.collections import crawl_name
 from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.crawl_flags import FILE, Flags, agreed, combined, keep, read, with_flags
 from webmill.cli.crawl_view import View, age, amount, kinds
-from webmill.cli.index import counted, crawl_name
+from webmill.cli.words import counted
 from webmill.collection import Collection
 from webmill.crawl.seeds import Rejected, read_seeds
 from webmill.errors import Misconfigured
@@ -50,7 +51,7 @@ Examples:
   webmill crawl news/ --seeds sites.txt --scope domain --max-pages 10000
   webmill crawl news/                # go on, with the same flags
   webmill crawl news/ --refresh      # visit pages again, for ever
-  webmill crawl news/ --frontier redis://10.0.0.1/0     # on many machines; the first names seeds and flags
+  webmill crawl news/ --frontier redis://10.0.0.1/0   # join a shared crawl
 
 Stop it with Ctrl-C, or kill it: run it again to go on. Then: webmill index news/"""
 )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
-from webmill.cli.index import counted
+from webmill.cli.words import counted
 from webmill.flows.crawl.snapshot import Nodes, Snapshot
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import msgspec
 
 from webmill.archive.derive import KINDS
 from webmill.cli.context import Context, finish, note, pass_context, warn
-from webmill.cli.warc import printable
+from webmill.cli.words import shown
 from webmill.errors import BadInput
 from webmill.flows.derive import Options, Report, derive_all
 from webmill.formats.timestamps import earliest, to_datetime
@@ -86,7 +86,7 @@ def moment(date: str) -> datetime:
 def tell(report: Report) -> None:
     for reject in report.rejects:
         place = "" if reject.offset is None else f"bytes {reject.offset}-{reject.end}: "
-        warn(printable(f"{reject.file}: {place}{reject.reason}: {reject.message}"))
+        warn(shown(f"{reject.file}: {place}{reject.reason}: {reject.message}"))
     note(
         f"{report.derived:,} of {report.warcs:,} WARC files: {report.records:,} records, {report.pages:,} pages, "
         f"{report.texts:,} texts"

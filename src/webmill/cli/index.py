@@ -8,8 +8,10 @@ from pathlib import Path
 import click
 import msgspec
 
+from webmill.cli.collections import crawl_name
 from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.counts import ANY_COUNT, AT_LEAST_ONE
+from webmill.cli.words import counted
 from webmill.collection import Collection
 from webmill.flows.index import Options, Report, index_collection
 from webmill.formats.zipnum import LINES_PER_BLOCK
@@ -111,14 +113,6 @@ def index(
     finish(rejected=len(report.rejects), where=f"{where.rejected / 'index.jsonl'} has files, byte ranges and reasons")
 
 
-def crawl_name(root: Path) -> str:
-    """The one crawl below crawl-data/; else the folder's own name."""
-    crawls = [path.name for path in (root / "crawl-data").glob("[!.]*") if path.is_dir()]
-    if len(crawls) > 1:
-        raise click.UsageError(f"{root} has several crawls: choose with --name {' | '.join(sorted(crawls))}")
-    return crawls[0] if crawls else root.name
-
-
 def tell(collection: Collection, report: Report) -> None:
     done = f"{report.indexed:,} indexed, {report.kept:,} as before, {report.removed:,} gone"
     note(f"{counted(report.warcs, 'archive')} ({done}): {counted(report.captures, 'capture')}")
@@ -128,7 +122,3 @@ def tell(collection: Collection, report: Report) -> None:
     note(f"{collection.zipnum}: {', '.join(made)}" + ", nothing changed" * (not report.published))
     for reason, count in report.not_in_tables.items():
         warn(f"{counted(count, 'line')} not in Parquet, but in the shards: {reason}")
-
-
-def counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + "s" * (count != 1)

@@ -11,6 +11,7 @@ import msgspec
 
 from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.progress import Progress
+from webmill.cli.words import shown
 from webmill.formats.warc import read_records
 from webmill.formats.warc.scan import bad_digests
 from webmill.model import Damage, Record
@@ -74,7 +75,7 @@ def list_records(context: Context, /, *, files: tuple[Path, ...], as_json: bool)
                 click.echo(msgspec.json.encode(row_of(file, item)))
             else:
                 row = row_of(file, item)
-                columns = (row.offset, row.length, row.type or "-", row.date or "-", printable(row.url or "-"))
+                columns = (row.offset, row.length, row.type or "-", row.date or "-", shown(row.url or "-"))
                 click.echo("\t".join(map(str, columns)))
     finish(rejected=damaged, where="run `webmill warc check` on these files")
 
@@ -125,9 +126,4 @@ def report(file: Path, damage: Damage, *, as_json: bool, err: bool = False) -> N
         click.echo(msgspec.json.encode({"file": str(file), **msgspec.to_builtins(damage)}))
     else:
         line = f"{file}: bytes {damage.offset}-{damage.end}: {damage.reason}: {damage.message}"
-        click.echo(printable(line), err=err)
-
-
-def printable(text: str) -> str:
-    """A URL from an archive cannot move the cursor."""
-    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text)
+        click.echo(shown(line), err=err)

@@ -10,8 +10,8 @@ import click
 import msgspec
 
 from webmill.cli.cc.queues import opened_queue, queue_option, require_queue, with_queue
-from webmill.cli.cc.words import counted, printable
 from webmill.cli.context import Context, note, pass_context
+from webmill.cli.words import counted, printable
 from webmill.errors import NotFound
 from webmill.infra.queue.base import Buried, Queue
 

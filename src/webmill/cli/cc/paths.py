@@ -8,8 +8,8 @@ from typing import get_args
 import click
 
 from webmill.cli.cc.source import base_of, base_url_option, checked_crawl, open_base, resolve
-from webmill.cli.cc.words import escaped
 from webmill.cli.context import Context, pass_context
+from webmill.cli.words import escaped
 from webmill.commoncrawl.catalog import Kind, paths_key
 from webmill.errors import NotFound
 from webmill.index.lines import read_lines

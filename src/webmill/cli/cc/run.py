@@ -17,7 +17,6 @@ from webmill.cli.cc.filters import language_option
 from webmill.cli.cc.queues import opened_queue, with_queue
 from webmill.cli.cc.source import base_of
 from webmill.cli.cc.wanted import Wanted, opened_executor, wanted_options
-from webmill.cli.cc.words import counted
 from webmill.cli.cc.workers import (
     Choice,
     ask_for_contact,
@@ -30,6 +29,7 @@ from webmill.cli.cc.workers import (
 )
 from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.main import INTERRUPTED
+from webmill.cli.words import counted
 from webmill.commoncrawl.selection import Selection
 from webmill.config import Settings
 from webmill.errors import Unavailable

@@ -12,7 +12,6 @@ from webmill.cli.cc.batch import served
 from webmill.cli.cc.filters import language_option
 from webmill.cli.cc.queues import opened_queue, queue_option, require_queue, with_queue
 from webmill.cli.cc.source import base_of, base_url_option
-from webmill.cli.cc.words import counted
 from webmill.cli.cc.workers import (
     Choice,
     ask_for_contact,
@@ -25,6 +24,7 @@ from webmill.cli.cc.workers import (
 )
 from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.main import INTERRUPTED
+from webmill.cli.words import counted
 from webmill.errors import NotFound
 from webmill.flows.extract.metrics import ALL, PORT
 from webmill.flows.extract.output import Output, read_shape

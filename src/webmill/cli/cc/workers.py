@@ -17,10 +17,10 @@ import msgspec
 
 from webmill.cli.cc.queues import queue_option, with_queue
 from webmill.cli.cc.source import open_base
-from webmill.cli.cc.words import counted
 from webmill.cli.context import note
 from webmill.cli.counts import ANY_COUNT, AT_LEAST_ONE
 from webmill.cli.main import INTERRUPTED
+from webmill.cli.words import counted
 from webmill.commoncrawl.captures import Fetcher, WholeRule
 from webmill.commoncrawl.ranges import RangeLimits
 from webmill.commoncrawl.whole_files import WholeFiles

@@ -11,7 +11,7 @@ import click
 from webmill.cli.cdxj.streams import OUTPUT, output_to
 from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.progress import Progress
-from webmill.cli.warc import printable
+from webmill.cli.words import shown
 from webmill.config import Http
 from webmill.index.build import FIELDS, PROFILES, Archive, Options, Scan, build
 from webmill.index.lines import write_batches
@@ -65,7 +65,7 @@ def index(
     def report(file: str, damage: Damage) -> None:
         nonlocal damaged
         damaged += 1
-        note(printable(f"{file}: bytes {damage.offset}-{damage.end}: {damage.reason}: {damage.message}"))
+        note(shown(f"{file}: bytes {damage.offset}-{damage.end}: {damage.reason}: {damage.message}"))
 
     with context.progress("Indexing", total=len(warcs), unit="files") as bar, output_to(output) as out:
         archives = archives_at(warcs, http, bar, full_paths=full_paths)

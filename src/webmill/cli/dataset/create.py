@@ -9,7 +9,8 @@ import click
 import msgspec
 
 from webmill.cli.context import Context, note, pass_context
-from webmill.cli.dataset.places import counted, folder_of, in_option
+from webmill.cli.dataset.places import folder_of, in_option
+from webmill.cli.words import counted
 from webmill.config import Http
 from webmill.flows.dataset import folder as dataset_folder
 from webmill.flows.dataset.config import load

@@ -33,10 +33,6 @@ def folder_of(name: str, root: Path) -> Path:
     return path.resolve() if (path / FILE_NAME).is_file() else (root / name).resolve()
 
 
-def counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + "s" * (count != 1)
-
-
 def doors(http: Http) -> Doors:
     return Doors(
         storage=open_storage,

@@ -11,7 +11,8 @@ import click
 import msgspec
 
 from webmill.cli.context import Context, finish, note, pass_context, warn
-from webmill.cli.dataset.places import counted, doors, folder_of, in_option
+from webmill.cli.dataset.places import doors, folder_of, in_option
+from webmill.cli.words import counted
 from webmill.config import Executor as ExecutorSettings
 from webmill.errors import Unavailable
 from webmill.flows.dataset.config import Compute

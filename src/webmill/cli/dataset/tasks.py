@@ -9,7 +9,8 @@ import click
 import msgspec
 
 from webmill.cli.context import Context, note, pass_context
-from webmill.cli.dataset.places import counted, doors, folder_of, in_option
+from webmill.cli.dataset.places import doors, folder_of, in_option
+from webmill.cli.words import counted
 from webmill.flows.dataset import views as dataset_views
 from webmill.flows.dataset.folder import open_folder
 from webmill.formats.typed_records import FileType

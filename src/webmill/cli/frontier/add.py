@@ -10,7 +10,7 @@ import click
 from webmill.cli.context import finish, note
 from webmill.cli.counts import Count
 from webmill.cli.frontier.crawls import crawl_argument, crawl_in, frontier_option
-from webmill.cli.index import counted
+from webmill.cli.words import counted
 from webmill.crawl.frontier.base import MOST_DEPTH, PRIORITIES
 from webmill.crawl.seeds import Rejected, read_seeds
 from webmill.flows.frontier import giving

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
+from webmill.cli.collections import crawl_name
 from webmill.cli.crawl_flags import FILE, read
-from webmill.cli.index import crawl_name
 from webmill.flows.frontier.place import Place, place_of
 from webmill.wiring import crawl_backends, frontier_tools
 

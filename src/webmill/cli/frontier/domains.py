@@ -10,7 +10,7 @@ import click
 from webmill.cli.context import note
 from webmill.cli.crawl_flags import excluded
 from webmill.cli.frontier.crawls import crawl_argument, crawl_in, frontier_option
-from webmill.cli.index import counted
+from webmill.cli.words import counted
 from webmill.crawl.seeds import excluded_domain
 from webmill.errors import BadInput
 from webmill.flows.frontier import giving

@@ -12,7 +12,7 @@ import msgspec
 
 from webmill.cli.context import Context, note, pass_context
 from webmill.cli.frontier.crawls import crawl_argument, crawl_in, frontier_option
-from webmill.cli.index import counted
+from webmill.cli.words import counted
 from webmill.crawl.frontier.base import Visit
 from webmill.flows.frontier import exporting
 from webmill.infra import atomic

@@ -10,8 +10,8 @@ import msgspec
 
 from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.crawl_view import age
-from webmill.cli.index import counted
 from webmill.cli.publish.places import json_option, publishing_in, root_argument, storage_for_writing, storage_option
+from webmill.cli.words import counted
 from webmill.errors import NotFound
 from webmill.flows.publish.documents import FACETS, WRITERS, Found, publish_documents
 from webmill.flows.publish.pages import Documents

@@ -17,7 +17,6 @@ from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.counts import ANY_COUNT
 from webmill.cli.crawl_view import age
 from webmill.cli.durations import DURATION
-from webmill.cli.index import counted
 from webmill.cli.main import FAILED, INTERRUPTED
 from webmill.cli.progress import Progress as Bar
 from webmill.cli.publish.boards import Hands, Order, Reading, contact_of, reading_options
@@ -31,6 +30,7 @@ from webmill.cli.publish.places import (
     storage_for_writing,
     storage_option,
 )
+from webmill.cli.words import counted
 from webmill.errors import NotFound
 from webmill.extract.board import complaint_about
 from webmill.flows.publish import metrics as counters

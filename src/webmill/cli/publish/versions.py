@@ -19,6 +19,7 @@ from webmill.cli.publish.places import (
     storage_option,
     storage_with_versions,
 )
+from webmill.cli.words import printable
 from webmill.errors import NotFound
 from webmill.infra.storage.base import Storage
 from webmill.publish import history
@@ -107,7 +108,7 @@ def show_errors(storage: Storage, version: Version, *, as_json: bool) -> None:
             click.echo(msgspec.json.encode(problem))
         else:
             where = problem.item or problem.source or ""
-            click.echo(f"{where}\t{problem.stage}\t{printable(problem.message)}\t{problem.url or ''}")
+            click.echo(f"{where}\t{problem.stage}\t{printable(problem.message)[:300]}\t{problem.url or ''}")
 
 
 def show_sources(storage: Storage, version: Version, *, as_json: bool) -> None:
@@ -126,7 +127,7 @@ def show_items(storage: Storage, version: Version, *, as_json: bool) -> None:
         if as_json:
             click.echo(msgspec.json.encode(item))
         else:
-            click.echo(f"{item.id}\t{item.hash[:12]}\t{printable(str(item.metadata.get('title') or ''))}")
+            click.echo(f"{item.id}\t{item.hash[:12]}\t{printable(str(item.metadata.get('title') or ''))[:300]}")
 
 
 @click.command(
@@ -195,7 +196,3 @@ def age(now: datetime, since: datetime) -> str:
         if seconds >= 2 * size:
             return f"{seconds // size} {unit}"
     return f"{seconds} s"
-
-
-def printable(text: str) -> str:
-    return "".join(letter if letter.isprintable() else " " for letter in text)[:300]

@@ -186,8 +186,10 @@ class Desk:
             return capture
         response = capture.exchange.response
         payload = memoryview(response)[end_of_head(response) or len(response) :]
-        original = self.payloads.find(digest.compute(payload)) if len(payload) >= LEAST else None
-        return msgspec.structs.replace(capture, kind="identical", original=original) if original else capture
+        found = digest.compute(payload)
+        original = self.payloads.find(found) if len(payload) >= LEAST else None
+        kind = "identical" if original else capture.kind
+        return msgspec.structs.replace(capture, kind=kind, original=original, digest=found)
 
     def _count_pages(self, results: list[Result]) -> None:
         pages = Counter(

@@ -81,7 +81,8 @@ class Reader:
         content_type = fetched.head.headers.get("Content-Type")
         if not is_html(content_type, fetched.payload):
             return Page("page", [], Counter())
-        page = read_links(fetched.payload, url=item.url, content_type=content_type)
+        link_field = ", ".join(fetched.head.headers.get_all("Link")) or None
+        page = read_links(fetched.payload, url=item.url, content_type=content_type, link_field=link_field)
         if self._manners.obey_nofollow and self._forbids(fetched, page):
             return Page("page", [], Counter(nofollow=len(page.links)))
         links = page.links

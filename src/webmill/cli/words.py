@@ -1,4 +1,4 @@
-"""How the commands of `webmill cc` speak."""
+"""How the commands speak of numbers, and of what strangers wrote."""
 
 from __future__ import annotations
 
@@ -21,3 +21,8 @@ def printable(text: str) -> str:
 def escaped(line: bytes) -> bytes:
     r"""The same for bytes of which nothing may be lost: `\x1b`."""
     return _UNPRINTABLE.sub(lambda found: b"\\x%02x" % found[0][0], line)
+
+
+def shown(text: str) -> str:
+    r"""The same for text: a URL from an archive cannot move the cursor, and still says what it is."""
+    return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in text)
