@@ -315,3 +315,16 @@ def test_a_damaged_index_is_a_sentence_and_is_made_anew(tmp_path: Path) -> None:
     assert "webmill search rebuild" in damaged.err
     assert webmill("search", "rebuild", root).code == 0
     assert "1 found" in webmill("search", root, "report").err
+
+
+def test_an_index_that_is_there_follows_what_is_published(tmp_path: Path) -> None:
+    root, row = tmp_path / "c", '{{"url":"https://a.test/{0}","timestamp":"20260101000000","text":"{1}","title":"T"}}\n'
+    (root / "documents").mkdir(parents=True)
+    (root / "documents" / "part.jsonl").write_text(row.format("a", "one"))
+    first = webmill("publish", "documents", root)
+    assert first.code == 0, first.err
+    assert not (root / "search").exists()
+    webmill("search", "update", root)
+    (root / "documents" / "part.jsonl").write_text(row.format("a", "one") + row.format("b", "two"))
+    assert "search: 1 put in, 0 taken out" in webmill("publish", "documents", root).err
+    assert "1 found" in webmill("search", root, "two").err

@@ -11,6 +11,7 @@ import msgspec
 from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.crawl_view import age
 from webmill.cli.publish.places import json_option, publishing_in, root_argument, storage_for_writing, storage_option
+from webmill.cli.search.feed import follow
 from webmill.cli.words import counted
 from webmill.errors import NotFound
 from webmill.flows.publish.documents import FACETS, WRITERS, Found, publish_documents
@@ -79,6 +80,7 @@ def documents(
     if as_json:
         click.echo(msgspec.json.encode({"published": published, "read": read}))
     tell(published, read, seconds=time.monotonic() - started)
+    follow(context, root, storage=storage)
     bad = read.rows["bad_row"] + read.rows["bad_documents"]
     finish(rejected=bad, where=f"rows or files of documents; `webmill publish show {root} --errors` says why")
 

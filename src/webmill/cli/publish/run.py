@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import click
 import msgspec
 
 from webmill.cli.cc.workers import stopping
-from webmill.cli.context import Context, finish, note, pass_context
+from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.counts import ANY_COUNT
 from webmill.cli.crawl_view import age
 from webmill.cli.durations import DURATION
@@ -30,6 +31,7 @@ from webmill.cli.publish.places import (
     storage_for_writing,
     storage_option,
 )
+from webmill.cli.search.feed import follow
 from webmill.cli.words import counted
 from webmill.errors import NotFound
 from webmill.extract.board import complaint_about
@@ -136,6 +138,7 @@ def run(
             publishing=lambda found: Options(facets=facets or facets_of(found), force=force, most_lost=most_lost),
             metrics=metrics,
             as_json=as_json,
+            follow=partial(follow, context, root, storage=storage),
         )
         if every:
             run_every(runs.again, versions, every=timedelta(seconds=every), stop=stop, now=runs.around.now)
@@ -161,8 +164,9 @@ class Runs:
         publishing: Callable[[SiteMap], Options],
         metrics: Metrics,
         as_json: bool,
+        follow: Callable[[], None],
     ) -> None:
-        self.around = around
+        self.around, self._follow = around, follow
         self._context, self._storage, self._queue, self._site_map = context, storage, queue, site_map
         self._order = order
         self._deadline, self._publishing, self._metrics, self._as_json = deadline, publishing, metrics, as_json
@@ -193,6 +197,8 @@ class Runs:
         if self._as_json:
             click.echo(msgspec.json.encode(outcome))
         tell(outcome, seconds=time.monotonic() - started)
+        if outcome.version:
+            self._follow()
         return outcome
 
     @contextmanager
@@ -237,9 +243,9 @@ def read_boards(path: Path) -> SiteMap:
 def tell_complaints(found: SiteMap) -> None:
     for complaint in found.problems[:10]:
         left = "left out" if complaint.is_dropped else "note"
-        note(f"site map: {left}: {complaint.path}: {complaint.message} [{complaint.reason}]")
+        warn(f"site map: {left}: {complaint.path}: {complaint.message} [{complaint.reason}]")
     if len(found.problems) > 10:
-        note(f"site map: {len(found.problems) - 10:,} more")
+        warn(f"site map: {len(found.problems) - 10:,} more")
 
 
 def facets_of(found: SiteMap) -> tuple[str, ...]:
@@ -249,9 +255,9 @@ def facets_of(found: SiteMap) -> tuple[str, ...]:
 
 def tell(outcome: Outcome, *, seconds: float) -> None:
     for problem in outcome.problems[:5]:
-        note(f"{problem.source}: {problem.stage}: {problem.message}"[:300])
+        warn(f"{problem.source}: {problem.stage}: {problem.message}"[:300])
     if outcome.refused:
-        note(f"refused after {age(seconds)}: {outcome.refused}")
+        warn(f"refused after {age(seconds)}: {outcome.refused}")
         return
     counts = outcome.counts
     assert counts

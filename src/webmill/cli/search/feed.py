@@ -9,10 +9,10 @@ from pathlib import Path
 import click
 import msgspec
 
-from webmill.cli.context import Context, finish, note, pass_context
+from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.publish.places import json_option, publishing_in, root_argument, storage_option
 from webmill.cli.search.places import engine_option, opened
-from webmill.errors import BadInput
+from webmill.errors import BadInput, WebmillError
 from webmill.flows.search import feed
 from webmill.flows.search.feed import Fed
 
@@ -54,6 +54,18 @@ def rebuild(context: Context, *, root: Path, storage: str | None, engine_url: st
             raise
         shutil.rmtree(publishing_in(root).search)  # it holds nothing that is not elsewhere
         _run(context, feed.rebuild, root=root, storage=storage, engine_url=engine_url, as_json=as_json)
+
+
+def follow(context: Context, root: Path, *, storage: str | None) -> None:
+    """After a publication: an index that is there is brought up to it. What fails is told; the version stays."""
+    if not publishing_in(root).search.is_dir():
+        return
+    try:
+        with opened(root, storage=storage, engine_url=None) as (versions, engine):
+            fed = feed.update(versions, engine, watch=context.progress)
+        note(f"search: {fed.changed:,} put in, {fed.removed:,} taken out")
+    except WebmillError as error:
+        warn(f"the search index is not up to date: {error}; then: webmill search update {root}")
 
 
 def _run(
