@@ -68,13 +68,13 @@ def open_versions(url: str) -> Storage:
     return open_storage(url)
 
 
-def open_search(url: str) -> Engine:
-    """A folder, or a server."""
+def open_search(url: str, *, create: bool = True) -> Engine:
+    """A folder. `create`: also where there is no index yet."""
     scheme, rest = scheme_of(url)
     if scheme == "file":
         from webmill.search.embedded import EmbeddedEngine
 
-        return EmbeddedEngine(Path(rest))
+        return EmbeddedEngine(Path(rest), create=create)
     raise Misconfigured(f"no search engine at {url}: use a folder")
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from webmill.search.base import MOST_HITS, Answer, Document, Engine, Filters, Place, Request
+from webmill.search.base import MOST_HITS, Answer, Document, Engine, Filters, Place, Request, key_of
 from webmill.search.embedded import EmbeddedEngine
 from webmill.search.query import parse
 
@@ -58,7 +58,7 @@ def ids(engine: Engine, text: str, **more: object) -> list[str]:
 def test_an_empty_index_finds_nothing_and_has_no_cursor(engine: Engine) -> None:
     assert engine.cursor() is None
     assert engine.count() == 0
-    assert list(engine.ids()) == []
+    assert list(engine.keys()) == []
     assert find(engine, "anything").total == 0
 
 
@@ -67,7 +67,7 @@ def test_what_is_applied_is_there_when_it_is_opened_again(open_engine: Callable[
     engine.apply([document("a", "one"), document("b", "two")], [], cursor="v1")
     engine = open_engine()
     assert engine.cursor() == "v1"
-    assert dict(engine.ids()) == {"a": "ha.", "b": "hb."}
+    assert dict(engine.keys()) == {"a": "ha.", "b": "hb."}
     assert engine.count() == 2
     assert ids(engine, "two") == ["b"]
 
@@ -76,7 +76,7 @@ def test_a_document_that_comes_again_replaces_itself(engine: Engine) -> None:
     engine.apply([document("a", "one"), document("b", "two")], [], cursor="v1")
     engine.apply([document("a", "three", hash="new", label="l")], ["b", "never"], cursor="v2")
     engine.apply([document("a", "three", hash="new", label="l")], ["b", "never"], cursor="v2")  # late, or twice
-    assert dict(engine.ids()) == {"a": "new.l"}
+    assert dict(engine.keys()) == {"a": "new.l"}
     assert (ids(engine, "one"), ids(engine, "two"), ids(engine, "three")) == ([], [], ["a"])
     assert engine.cursor() == "v2"
 
@@ -102,15 +102,33 @@ def test_cleared_it_is_as_new(engine: Engine) -> None:
     assert engine.cursor() is None
     assert engine.count() == 0
     engine.apply([document("b", "two")], [], cursor="v2")
-    assert dict(engine.ids()) == {"b": "hb."}
+    assert dict(engine.keys()) == {"b": "hb."}
 
 
-@pytest.mark.parametrize("id_", ["com,example)/a?b=c&d=%20", "한국/공지 1", "a\tb", "-x:y*", "q" * 2000, '"', "a\\b"])
+IDS = [
+    "com,example)/a?b=c&d=%20",
+    "한국/공지 1",
+    "a\tb",
+    "-x:y*",
+    "q" * 2000,
+    "q" * 70_000,
+    '"',
+    "a\\b",
+    "\x00cursor",
+    "a\x00",
+    "#a",
+]
+
+
+@pytest.mark.parametrize("id_", IDS, ids=range(len(IDS)))
 def test_any_id_is_an_id(engine: Engine, id_: str) -> None:
-    engine.apply([document("other", "one"), document(id_, "two", url="")], [], cursor="v1")
-    assert dict(engine.ids()).keys() == {"other", id_}
-    engine.apply([], [id_], cursor="v2")
-    assert dict(engine.ids()).keys() == {"other"}
+    for version in ("v1", "v2"):  # the second time it replaces itself
+        engine.apply([document("other", "one"), document(id_, "two", url="")], [], cursor=version)
+        assert dict(engine.keys()).keys() == {"other", key_of(id_)}
+        assert ids(engine, "two") == [id_]
+        assert engine.cursor() == version
+    engine.apply([], [key_of(id_)], cursor="v3")
+    assert dict(engine.keys()).keys() == {"other"}
 
 
 # --- queries ---
@@ -161,6 +179,10 @@ def library(engine: Engine) -> Engine:
         ("site:www.a.example.org", {"a"}),
         ("site:org", set()),
         ("lang:kor", {"c"}),
+        ("lang:ko", {"c"}),
+        ("site:*.a.example.org", {"a"}),
+        ('"예산을 발표"', {"c"}),
+        ('"발표 예산"', set()),
         ("-lang:eng -lang:kor", {"d", "e", "f"}),
         ("", {"a", "b", "c", "d", "e", "f"}),
         ("nothingatall", set()),
@@ -176,6 +198,30 @@ def test_a_query_finds_what_it_says(library: Engine, query: str, found: set[str]
 def test_other_forms_of_a_word_are_found_but_the_phrase_stays_the_phrase(library: Engine) -> None:
     assert set(ids(library, "reporting")) == {"a", "b"}
     assert ids(library, '"reporting"') == []
+
+
+def test_a_word_that_is_left_out_is_that_word(library: Engine) -> None:
+    assert set(ids(library, "annually -reports")) == {"a"}
+    assert set(ids(library, "annual -reported")) == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    "word", ["हिन्दी", "தமிழ்", "বাংলা", "الكِتَابُ", "שָׁלוֹם", "İstanbul", "ΑΘΉΝΑ", "ﬁne", "Ǆ", "naïve", "don't"]
+)
+def test_a_word_is_found_as_it_is_written_and_marked(engine: Engine, word: str) -> None:
+    engine.apply([document("it", f"before {word} after"), document("other", "before after")], [], cursor="v1")
+    assert ids(engine, word) == ["it"]
+    assert ids(engine, f'"before {word} after"') == ["it"]
+
+
+def test_a_phrase_does_not_reach_over_what_stands_between(engine: Engine) -> None:
+    engine.apply(
+        [document("it", "7 東京都 text 예산 서울"), document("other", "7 text 서울 예산 東京都")], [], cursor="v1"
+    )
+    assert ids(engine, '"7 text"') == ["other"]
+    assert ids(engine, '"7 東京都 text"') == ["it"]
+    assert ids(engine, '"예산 서울"') == ["it"]
+    assert ids(engine, '"서울 예산"') == ["other"]
 
 
 def test_a_word_with_wrong_letters_is_told_and_found(library: Engine) -> None:

@@ -22,7 +22,7 @@ from tests.unit.cli.command import webmill
 from webmill.cli.progress import Progress
 from webmill.errors import Conflict, NotFound
 from webmill.flows.search.documents import mark_of
-from webmill.flows.search.feed import Fed, rebuild, reconcile, update
+from webmill.flows.search.feed import Fed, reconcile, update
 from webmill.infra.storage.base import Storage
 from webmill.infra.storage.local import LocalStorage
 from webmill.infra.storage.memory import MemoryStorage
@@ -59,7 +59,7 @@ def check(storage: Storage, engine: Engine) -> None:
     """By what the index says of itself, and by searching."""
     live = history.live(storage)
     items = list(items_of(storage, index_of(storage, live)))
-    assert dict(engine.ids()) == {item.id: mark_of(item) for item in items}
+    assert dict(engine.keys()) == {item.id: mark_of(item) for item in items}
     assert engine.cursor() == live.version
     assert engine.search(Request(query=parse(""))).total == len(items)
 
@@ -162,16 +162,15 @@ def test_made_anew_it_gives_the_same_answers(storage: Storage, engine: Engine) -
     update(storage, engine, watch=watch)
     publish(storage, {f"d{number}": f"number {number} of some" for number in range(10, 60)})
     update(storage, engine, watch=watch)
-    before = {text: [hit.id for hit in found(engine, text)] for text in ("number", "some", "7", "many")}
-    rebuild(storage, engine, watch=watch)
+    before = {text: sorted(found(engine, text)) for text in ("number", "some", "7", "many")}
+    engine.clear()
+    update(storage, engine, watch=watch)
     check(storage, engine)
-    assert {text: sorted(hit.id for hit in found(engine, text)) for text in before} == {
-        text: sorted(ids) for text, ids in before.items()
-    }
+    assert {text: sorted(found(engine, text)) for text in before} == before
 
 
-def found(engine: Engine, text: str) -> Iterable[object]:
-    return engine.search(Request(query=parse(text), limit=100)).hits
+def found(engine: Engine, text: str) -> list[str]:
+    return [hit.id for hit in engine.search(Request(query=parse(text), limit=100)).hits]
 
 
 # --- any order of things ---
@@ -305,16 +304,35 @@ def test_the_command_updates_searches_and_says_what_is_missing(tmp_path: Path) -
     assert "nothing found; instead: annual" in webmill("search", root, "anual").err
 
 
-def test_a_damaged_index_is_a_sentence_and_is_made_anew(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["meta.json", ".store", ".term"])
+def test_a_damaged_index_is_a_sentence_and_is_made_anew(tmp_path: Path, kind: str) -> None:
     root = tmp_path / "c"
     publish(LocalStorage(root), {"a": "annual report"})
     webmill("search", "update", root)
-    (root / "search" / "meta.json").write_bytes(b"rubbish")
+    for file in (root / "search").glob(f"*{kind}"):
+        file.write_bytes(b"rubbish" + file.read_bytes()[7:30])
     damaged = webmill("search", root, "report")
     assert damaged.code == 1
     assert "webmill search rebuild" in damaged.err
     assert webmill("search", "rebuild", root).code == 0
     assert "1 found" in webmill("search", root, "report").err
+
+
+def test_looking_makes_nothing_and_says_what_is_behind(tmp_path: Path) -> None:
+    root = tmp_path / "c"
+    root.mkdir()
+    nothing = webmill("search", "update", root)
+    assert nothing.code == 1
+    assert "nothing has been published" in nothing.err
+    assert list(root.iterdir()) == []
+    publish(LocalStorage(root), {"a": "one\x1b]0;title\x07", "b\x1b[31m": "one"})
+    webmill("search", "update", root)
+    shown = webmill("search", root, "one")
+    assert "\x1b" not in shown.out.decode() + shown.err
+    assert "is live" not in shown.err
+    publish(LocalStorage(root), {"a": "two"})
+    assert f"is live: webmill search update {root}" in webmill("search", root, "one").err
+    assert webmill("search", root, "x", "--limit", "101").code == 2
 
 
 def test_an_index_that_is_there_follows_what_is_published(tmp_path: Path) -> None:

@@ -5,13 +5,15 @@ What every backend promises (`tests/contracts/test_search.py`)
   change that is applied twice, or late, leaves what applying it once leaves.
 - The cursor says up to which version everything was applied. It is durable only together with all that was applied
   before it: killed at any moment, the index is one that some cursor led to, or is on the way from it to the next.
-- `ids` tells what is in the index, so that a reconciliation can find what notifications have lost.
+- `keys` tells what is in the index, so that a reconciliation can find what notifications have lost.
 - A search has no way to fail because of what a stranger typed: `query.parse` makes a query of any text.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from typing import Literal, Protocol
 
 import msgspec
@@ -24,6 +26,8 @@ DEEPEST = 10_000  # hits that can be paged through
 FACET_VALUES = 20  # told for each facet
 TEXT_KEPT = 100_000  # characters of a text that snippets are cut from
 TEXT_INDEXED = 1_000_000
+LONGEST_KEY = 1000
+_PLAIN = re.compile("[^#\x00-\x1f][^\x00-\x1f]*|#[0-9a-f]{32}")
 
 
 class Place(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -52,9 +56,20 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     capture: Place | None = None
 
     @property
+    def key(self) -> str:
+        return key_of(self.id)
+
+    @property
     def mark(self) -> str:
         """Changes with whatever can be found or shown, but not with the version."""
         return f"{self.hash}.{self.label}"
+
+
+def key_of(id_: str) -> str:
+    """The id, where an engine can have it as a key; else its hash. A key is its own key."""
+    if len(id_) <= LONGEST_KEY and _PLAIN.fullmatch(id_):
+        return id_
+    return f"#{blake2b(id_.encode(errors='surrogatepass'), digest_size=16).hexdigest()}"
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,15 +128,15 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 class Engine(Protocol):
     def apply(self, changed: Iterable[Document], removed: Iterable[str], *, cursor: str | None) -> None:
-        """Durably, when it returns. With a cursor: all of it, and all before it, is up to there."""
+        """`removed`: ids or keys. Durable when it returns. With a cursor: all of it and before it is up to there."""
         ...
 
     def cursor(self) -> str | None:
         """None: nothing was applied whole yet."""
         ...
 
-    def ids(self) -> Iterator[tuple[str, str]]:
-        """Id and `mark` of every document, in any order."""
+    def keys(self) -> Iterator[tuple[str, str]]:
+        """`key` and `mark` of every document, in any order."""
         ...
 
     def count(self) -> int: ...

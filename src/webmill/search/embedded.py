@@ -8,6 +8,7 @@ languages: nothing is stored for it, and a phrase stays the phrase.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from re import Pattern
@@ -16,34 +17,55 @@ from typing import Any
 import msgspec
 import tantivy
 
-from webmill.errors import BadInput, Conflict, Unavailable
+from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable
 from webmill.infra import atomic
-from webmill.search.base import DEEPEST, FACET_VALUES, MOST_HITS, Answer, Count, Document, Hit, Request
+from webmill.search.base import DEEPEST, FACET_VALUES, MOST_HITS, Answer, Count, Document, Hit, Request, key_of
 from webmill.search.query import Query, text_of
 from webmill.search.snippets import mark, pattern_of, snippet
 from webmill.search.tantivy_query import Translator
 from webmill.search.tantivy_schema import BUCKETS, entry, register_analyzers, schema, stored
 
-FORMAT = 1  # of the schema: an index of another one is built anew
+FORMAT = 2  # of the schema: an index of another one is built anew
 HEAP = 128 << 20  # bytes that wait to be written, all threads together
-CURSOR = "\x00cursor"  # the id of the document that holds it
+CURSOR = "\x00cursor"  # of the document that holds it; no key has a NUL
 LANGUAGES = 100  # whose forms of words are known
 FACETS_AT_ONCE = 10_000  # values that are counted
 COUNTED = {"language": "language", "site": "domain"}  # what every document has, and its field
 
 
 class EmbeddedEngine:
-    def __init__(self, folder: Path, *, threads: int = 1, heap: int = HEAP) -> None:
+    """`create`: make the index where there is none; else `NotFound`."""
+
+    def __init__(self, folder: Path, *, create: bool = True, threads: int = 1, heap: int = HEAP) -> None:
         self._folder, self._threads, self._heap = folder, threads, heap
         self._schema = schema()
         self._writer: tantivy.IndexWriter | None = None
-        atomic.make_folder(folder)
-        try:
+        if create:
+            atomic.make_folder(folder)
+        elif not (folder / "meta.json").is_file():
+            raise NotFound(f"no search index in {folder}")
+        with self._guarded():
             self._index = tantivy.Index(self._schema, path=str(folder))
             register_analyzers(self._index)
-            self.cursor()
-        except (ValueError, msgspec.MsgspecError) as error:
-            raise BadInput(f"{folder}: {error}: `webmill search rebuild`", reason="bad_search_index") from error
+        self.cursor()
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """What tantivy finds wrong with its files, which it may tell by a panic, as an error with the repair."""
+        try:
+            yield
+        except (ValueError, OSError, KeyError, msgspec.MsgspecError) as error:
+            if "PermissionDenied" in str(error):
+                message = f"{self._folder}: searching takes a lock there: allow it to write, or search a copy"
+                raise Misconfigured(message) from error
+            raise self._damaged(error) from error
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":
+                raise
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: BaseException) -> BadInput:
+        return BadInput(f"{self._folder} is damaged ({error}): `webmill search rebuild`", reason="bad_search_index")
 
     # --- changes ---
 
@@ -51,14 +73,14 @@ class EmbeddedEngine:
         writer = self._begin()
         try:
             for id_ in removed:
-                writer.delete_documents_by_term("id", id_)
+                writer.delete_documents_by_term("key", key_of(id_))
             for document in changed:
-                writer.delete_documents_by_term("id", document.id)
+                writer.delete_documents_by_term("key", document.key)
                 writer.add_document(entry(document))
             if cursor is not None:
-                writer.delete_documents_by_term("id", CURSOR)
+                writer.delete_documents_by_term("key", CURSOR)
                 note = msgspec.msgpack.encode((FORMAT, cursor))
-                writer.add_document(tantivy.Document(id=[CURSOR], stored=[note]))
+                writer.add_document(tantivy.Document(key=[CURSOR], stored=[note]))
             writer.commit()
         except ValueError as error:  # a full disk, for one
             self._writer = None
@@ -74,6 +96,8 @@ class EmbeddedEngine:
             try:
                 self._writer = self._index.writer(heap_size=self._heap, num_threads=self._threads)
             except ValueError as error:
+                if "LockBusy" not in str(error):
+                    raise Unavailable(f"the search index in {self._folder} takes nothing: {error}") from error
                 raise Conflict(f"another process writes to the search index in {self._folder}") from error
             self._writer.garbage_collect_files()  # of one that was killed: their names would be given again
         return self._writer
@@ -86,26 +110,30 @@ class EmbeddedEngine:
     # --- what is there ---
 
     def cursor(self) -> str | None:
-        searcher = self._index.searcher()
-        found = searcher.search(self._term("id", CURSOR), limit=1).hits
-        if not found:
-            return None
-        format_, cursor = msgspec.msgpack.decode(searcher.doc(found[0][1])["stored"][0], type=tuple[int, str])
+        with self._guarded():
+            searcher = self._index.searcher()
+            found = searcher.search(self._term("key", CURSOR), limit=1).hits
+            if not found:
+                return None
+            format_, cursor = msgspec.msgpack.decode(searcher.doc(found[0][1])["stored"][0], type=tuple[int, str])
         if format_ != FORMAT:
             raise BadInput(f"{self._folder} is of another webmill: `webmill search rebuild`", reason="bad_search_index")
         return cursor
 
     def count(self) -> int:
-        return _total(self._index.searcher().search(self._term("is_document", True), limit=1))
+        with self._guarded():
+            return _total(self._index.searcher().search(self._term("is_document", True), limit=1))
 
-    def ids(self) -> Iterator[tuple[str, str]]:
+    def keys(self) -> Iterator[tuple[str, str]]:
         """Memory: the names of a bucket."""
         searcher = self._index.searcher()
+        most = max(1, searcher.num_docs)
         for bucket in range(BUCKETS):
-            some = searcher.search(self._term("bucket", bucket), limit=max(1, searcher.num_docs), order_by_field="name")
-            for name, _ in some.hits:
-                id_, _, mark_ = name.partition("\x00")
-                yield id_, mark_
+            with self._guarded():
+                some = searcher.search(self._term("bucket", bucket), limit=most, order_by_field="name").hits
+            for name, _ in some:
+                key, _, mark_ = name.partition("\x00")
+                yield key, mark_
 
     def _term(self, field: str, value: object) -> tantivy.Query:
         return tantivy.Query.term_query(self._schema, field, value)
@@ -113,15 +141,16 @@ class EmbeddedEngine:
     # --- search ---
 
     def search(self, request: Request) -> Answer:
-        searcher = self._index.searcher()
-        languages = [language for language, _ in searcher.terms_with_prefix("language", "", limit=LANGUAGES)]
-        translator = Translator(self._schema, searcher, languages=languages)
-        answer = _answer(searcher, translator, request, request.query)
-        if answer.total == 0 and (meant := translator.corrected(request.query)):
-            other = _answer(searcher, translator, request, meant)
-            if other.total:
-                return msgspec.structs.replace(other, suggestion=text_of(meant))
-        return answer
+        with self._guarded():
+            searcher = self._index.searcher()
+            languages = [language for language, _ in searcher.terms_with_prefix("language", "", limit=LANGUAGES)]
+            translator = Translator(self._schema, searcher, languages=languages)
+            answer = _answer(searcher, translator, request, request.query)
+            if answer.total == 0 and (meant := translator.corrected(request.query)):
+                other = _answer(searcher, translator, request, meant)
+                if other.total:
+                    return msgspec.structs.replace(other, suggestion=text_of(meant))
+            return answer
 
 
 def _answer(searcher: tantivy.Searcher, translator: Translator, request: Request, query: Query) -> Answer:

@@ -7,31 +7,8 @@ from functools import lru_cache
 
 import tantivy
 
-# Codes of languages, of two letters and of three, by the name of their stemmer.
-STEMMERS = {
-    code: name
-    for codes, name in (
-        (("ar", "ara"), "arabic"),
-        (("da", "dan"), "danish"),
-        (("nl", "nld", "dut"), "dutch"),
-        (("en", "eng"), "english"),
-        (("fi", "fin"), "finnish"),
-        (("fr", "fra", "fre"), "french"),
-        (("de", "deu", "ger"), "german"),
-        (("el", "ell", "gre"), "greek"),
-        (("hu", "hun"), "hungarian"),
-        (("it", "ita"), "italian"),
-        (("no", "nor", "nb", "nob", "nn", "nno"), "norwegian"),
-        (("pt", "por"), "portuguese"),
-        (("ro", "ron", "rum"), "romanian"),
-        (("ru", "rus"), "russian"),
-        (("es", "spa"), "spanish"),
-        (("sv", "swe"), "swedish"),
-        (("ta", "tam"), "tamil"),
-        (("tr", "tur"), "turkish"),
-    )
-    for code in codes
-}
+from webmill.search.languages import STEMMERS
+
 SHORTEST = 3  # letters that a word and its forms begin with
 
 

@@ -33,6 +33,7 @@ class Term(msgspec.Struct, frozen=True, tag=True):
     field: str = ""
     is_phrase: bool = False
     is_prefix: bool = False
+    is_exact: bool = False  # without its other forms
 
 
 class Not(msgspec.Struct, frozen=True, tag=True):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from webmill.search.base import Marked
 from webmill.search.query import Term
-from webmill.search.words import WORD_CHARACTER, is_paired, pieces
+from webmill.search.words import WORD_CHARACTER, is_paired, pieces, words_of
 
 LENGTH = 240  # characters of a snippet
 BEFORE = 60  # of them before the first mark
@@ -43,8 +43,9 @@ def pattern_of(terms: Iterable[Term], *, also: Iterable[str] = ()) -> re.Pattern
         if term.field not in ("", "title"):
             continue
         for in_pairs, piece in pieces(term.text):
-            text = re.escape(fold(piece))
-            found[text if in_pairs else _word(text, is_open=term.is_prefix)] = None
+            for each in (piece,) if in_pairs else words_of(piece):
+                text = re.escape(fold(each))
+                found[text if in_pairs else _word(text, is_open=term.is_prefix)] = None
     for word in also:
         found[_word(re.escape(fold(word)))] = None
     return re.compile("|".join(sorted(found, key=len, reverse=True))) if found else None

@@ -6,14 +6,16 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
+import msgspec
 import tantivy
 
 from webmill.search.base import Filters
 from webmill.search.forms import forms_of
+from webmill.search.languages import codes_of
 from webmill.search.query import AnyOf, Not, Part, Query, Term
 from webmill.search.similar import letters_wrong, meant
 from webmill.search.tantivy_schema import host_of, stored, words
-from webmill.search.words import normalised, pairs, pieces, without_runs, words_of
+from webmill.search.words import HOLE, normalised, pairs, pieces, without_runs, words_of
 
 TITLE, URL, TOGETHER, FORM = 3.0, 0.5, 2.0, 0.8  # what a find there counts for; in the text: 1
 FORMS_AT_ONCE = 1000  # words with the same beginning that are looked at
@@ -35,7 +37,7 @@ class Translator:
         clauses: list[Clause] = [(Must, _silent(self._exact("is_document", True)))]
         for part in query.parts:
             if isinstance(part, Not):
-                clauses.append((MustNot, self._one(part.term)))
+                clauses.append((MustNot, self._one(msgspec.structs.replace(part.term, is_exact=True))))
             elif isinstance(part, AnyOf):
                 clauses.append((Must, _any(self._one(term) for term in part.terms)))
             else:
@@ -49,7 +51,7 @@ class Translator:
         if term.field == "site":
             return self._exact("site", host_of(term.text))
         if term.field == "lang":
-            return self._exact("language", term.text.lower())
+            return tantivy.Query.term_set_query(self._schema, "language", codes_of(term.text))
         if term.field:
             return self._in(term.field, term)
         in_title = tantivy.Query.boost_query(self._in("title", term), TITLE)
@@ -57,14 +59,20 @@ class Translator:
         return tantivy.Query.disjunction_max_query([self._in("text", term), in_title, in_url], tie_breaker=0.2)
 
     def _in(self, field: str, term: Term) -> tantivy.Query:
-        """What a word or a phrase consists of: runs in pairs of characters, words one after the other."""
+        """Words one after the other, and runs in pairs of characters; of a phrase, runs one after the other too."""
         found: list[str] = []
-        clauses: list[Clause] = []
+        runs: list[str] = []
         for in_pairs, piece in pieces(term.text):
             if not in_pairs:
                 found += words().analyze(piece)
             elif field != "url":
-                clauses.append((Must, self._run(f"{field}_pairs", piece)))
+                runs.append(piece)
+                found += [HOLE] if term.is_phrase else []
+        clauses: list[Clause] = [(Must, self._run(f"{field}_pairs", run)) for run in runs]
+        if term.is_phrase and len(runs) > 1:
+            clauses.append((Must, self._phrase(f"{field}_pairs", pairs(" ".join(runs)).split()[:-1])))
+        if len(found) == 1 and runs:
+            found = [word for word in found if word != HOLE]
         if len(found) > 1:
             clauses.append((Must, self._phrase(field, found)))
         elif found:
@@ -81,7 +89,7 @@ class Translator:
         if term.is_prefix:
             return tantivy.Query.regex_query(self._schema, field, f"{re.escape(word)}.*")
         own = self._exact(field, word)
-        if term.is_phrase or field == "url":
+        if term.is_phrase or term.is_exact or field == "url":
             return own
         forms = forms_of(word, self._words_with(field), languages=self._languages)
         if not forms:
@@ -102,7 +110,7 @@ class Translator:
     def _together(self, query: Query) -> tantivy.Query | None:
         """Words that were typed one after the other count for more where they stand so."""
         plain = [part.text for part in query.parts if isinstance(part, Term) and not (part.field or part.is_prefix)]
-        found = [word for text in plain for word in words().analyze(without_runs(normalised(text)))]
+        found = [word for text in plain for word in words().analyze(without_runs(normalised(text))) if word != HOLE]
         if len(found) <= 1:
             return None
         text, title = (self._phrase(field, found) for field in ("text", "title"))
@@ -110,7 +118,7 @@ class Translator:
 
     def _filtered(self, filters: Filters) -> Iterator[tantivy.Query]:
         wanted = {
-            "language": [each.lower() for each in filters.languages],
+            "language": [code for each in filters.languages for code in codes_of(each)],
             "site": [host_of(site) for site in filters.sites],
         }
         for field, values in wanted.items():

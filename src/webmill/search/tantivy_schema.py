@@ -2,8 +2,8 @@
 
 title, text, url           words, lower-cased and without accents; runs of paired scripts are left out (`words`)
 title_pairs, text_pairs    those runs, as overlapping pairs of characters
-id, site, domain, language, facet, date, bucket, is_document    as they are
-name                       id and mark, which can be read without what is stored
+key, site, domain, language, facet, date, bucket, is_document    as they are
+name                       key and mark, which can be read without what is stored
 stored                     the document, for hits
 """
 
@@ -21,7 +21,7 @@ from webmill.formats.domains import registered_domain
 from webmill.search.base import TEXT_INDEXED, TEXT_KEPT, Document
 from webmill.search.words import normalised, pairs, without_runs
 
-BUCKETS = 64  # of ids, to go through them in parts
+BUCKETS = 64  # of keys, to go through them in parts
 LONGEST_WORD = 80
 
 _decode = msgspec.msgpack.Decoder(Document).decode
@@ -33,7 +33,7 @@ def schema() -> tantivy.Schema:
         builder.add_text_field(name, tokenizer_name="words", index_option="position")
     for name in ("title_pairs", "text_pairs"):
         builder.add_text_field(name, tokenizer_name="pairs", index_option="position")
-    builder.add_text_field("id", tokenizer_name="raw", index_option="basic")
+    builder.add_text_field("key", tokenizer_name="raw", index_option="basic")
     builder.add_text_field("name", tokenizer_name="raw", index_option="basic", fast=True)
     builder.add_text_field("site", tokenizer_name="raw", index_option="basic")
     for name in ("domain", "language", "facet"):
@@ -61,8 +61,8 @@ def entry(document: Document) -> tantivy.Document:
     name = host_of(document.url)
     title, text = normalised(document.title), normalised(document.text[:TEXT_INDEXED])
     fields: dict[str, Any] = {
-        "id": [document.id],
-        "name": [f"{document.id}\x00{document.mark}"],
+        "key": [document.key],
+        "name": [f"{document.key}\x00{document.mark}"],
         "title": [without_runs(title)],
         "text": [without_runs(text)],
         "url": [document.url],
@@ -71,7 +71,7 @@ def entry(document: Document) -> tantivy.Document:
         "language": [document.language.lower()] if document.language else [],
         "facet": [f"{name}={value}" for name, value in document.facets.items()],
         "date": [document.date],
-        "bucket": [crc32(document.id.encode()) % BUCKETS],
+        "bucket": [crc32(document.key.encode()) % BUCKETS],
         "is_document": [True],
         "stored": [msgspec.msgpack.encode(msgspec.structs.replace(document, title=title, text=text[:TEXT_KEPT]))],
     }
@@ -87,6 +87,7 @@ def stored(searcher: tantivy.Searcher, address: tantivy.DocAddress) -> Document:
 
 def host_of(text: str) -> str:
     """Of a URL, or of what was typed for one; empty when it has none."""
+    text = text.removeprefix("*.")
     try:
         return (urlsplit(text if "://" in text else f"//{text}").hostname or "").strip(".")
     except ValueError:

@@ -13,10 +13,12 @@ PAIRED = (
     "\u3005-\u3007\u3031-\u3035\u3040-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f"
     "\U0001b000-\U0001b16f\U00020000-\U0003347f"
 )
-WORD_CHARACTER = rf"[^\W_{PAIRED}]"
+# All but spaces and punctuation: the vowel signs of India and the points of Hebrew belong to their words.
+WORD_CHARACTER = rf"[^\s\x00-/:-@\[-`{{-\xa9\xab-\xb4\xb6-\xb9\xbb-\xbf\u2000-\u206f\u3000-\u303f{PAIRED}]"
+HOLE = "\ua78f"  # a letter that nobody writes: it keeps the place of a run among words
 _RUN = re.compile(f"[{PAIRED}]+")
 _WORD = re.compile(f"{WORD_CHARACTER}+")
-_PIECE = re.compile(f"(?P<run>[{PAIRED}]+)|{WORD_CHARACTER}+")
+_PIECE = re.compile(f"(?P<run>[{PAIRED}]+)|[^{PAIRED}]+")
 
 
 def normalised(text: str) -> str:
@@ -30,12 +32,12 @@ def pairs(text: str) -> str:
 
 
 def without_runs(text: str) -> str:
-    return text if text.isascii() else _RUN.sub(" ", text)
+    return text if text.isascii() else _RUN.sub(f" {HOLE} ", text)
 
 
 def pieces(text: str) -> list[tuple[bool, str]]:
-    """What a query's word consists of, lower-cased: whether each is to be asked for in pairs, and the piece."""
-    return [(match["run"] is not None, match[0].lower()) for match in _PIECE.finditer(normalised(text))]
+    """Runs that are to be asked for in pairs (True), and what stands between them."""
+    return [(match["run"] is not None, match[0]) for match in _PIECE.finditer(normalised(text))]
 
 
 def is_paired(character: str) -> bool:
@@ -43,4 +45,5 @@ def is_paired(character: str) -> bool:
 
 
 def words_of(text: str) -> list[str]:
+    """As they are written, lower-cased."""
     return [word.lower() for word in _WORD.findall(text)]

@@ -36,5 +36,5 @@ Examples:
 def search() -> None:
     """Search what is published in DIR.
 
-    The index is in DIR/search, or in a server (--engine). It holds what the live version holds, once it is updated.
+    The index is in DIR/search. It holds what the live version holds, once it is updated.
     """

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -11,10 +10,13 @@ import msgspec
 
 from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.publish.places import json_option, publishing_in, root_argument, storage_option
-from webmill.cli.search.places import engine_option, opened
-from webmill.errors import BadInput, WebmillError
+from webmill.cli.search.places import engine_option, index_of, published
+from webmill.errors import WebmillError
 from webmill.flows.search import feed
 from webmill.flows.search.feed import Fed
+from webmill.infra.lock import exclusive
+from webmill.infra.swap import replacing
+from webmill.wiring import open_search
 
 
 @click.command(epilog="Example: webmill search update news/")
@@ -23,9 +25,12 @@ from webmill.flows.search.feed import Fed
 @engine_option
 @json_option
 @pass_context
-def update(context: Context, *, root: Path, storage: str | None, engine_url: str | None, as_json: bool) -> None:
+def update(context: Context, *, root: Path, storage: str | None, index: Path | None, as_json: bool) -> None:
     """Bring the index up to the live version: only what changed is read."""
-    _run(context, feed.update, root=root, storage=storage, engine_url=engine_url, as_json=as_json)
+    versions = published(root, storage)
+    with closing(open_search(str(index_of(root, index)))) as engine:
+        fed = feed.update(versions, engine, watch=context.progress)
+        tell(fed, engine.count(), as_json=as_json)
 
 
 @click.command(epilog="Example: webmill search check news/")
@@ -34,9 +39,12 @@ def update(context: Context, *, root: Path, storage: str | None, engine_url: str
 @engine_option
 @json_option
 @pass_context
-def check(context: Context, *, root: Path, storage: str | None, engine_url: str | None, as_json: bool) -> None:
+def check(context: Context, *, root: Path, storage: str | None, index: Path | None, as_json: bool) -> None:
     """Compare the index with all of the live version, and mend what is missing, doubled or left over."""
-    _run(context, feed.reconcile, root=root, storage=storage, engine_url=engine_url, as_json=as_json)
+    versions = published(root, storage)
+    with closing(open_search(str(index_of(root, index)))) as engine:
+        fed = feed.reconcile(versions, engine, watch=context.progress)
+        tell(fed, engine.count(), as_json=as_json)
 
 
 @click.command(epilog="Example: webmill search rebuild news/")
@@ -45,15 +53,17 @@ def check(context: Context, *, root: Path, storage: str | None, engine_url: str 
 @engine_option
 @json_option
 @pass_context
-def rebuild(context: Context, *, root: Path, storage: str | None, engine_url: str | None, as_json: bool) -> None:
-    """Make the index anew. Until it ends, searches find what is there already."""
-    try:
-        _run(context, feed.rebuild, root=root, storage=storage, engine_url=engine_url, as_json=as_json)
-    except BadInput as error:
-        if engine_url or error.reason != "bad_search_index":
-            raise
-        shutil.rmtree(publishing_in(root).search)  # it holds nothing that is not elsewhere
-        _run(context, feed.rebuild, root=root, storage=storage, engine_url=engine_url, as_json=as_json)
+def rebuild(context: Context, *, root: Path, storage: str | None, index: Path | None, as_json: bool) -> None:
+    """Make the index anew, beside the old one, whose place it takes when it is whole."""
+    versions, place = published(root, storage), index_of(root, index)
+    with (
+        exclusive(place.parent, "search-rebuild", doing="making a search index"),
+        replacing(place, beside=place.parent / ".search-aside") as fresh,
+        closing(open_search(str(fresh))) as engine,
+    ):
+        fed = feed.update(versions, engine, watch=context.progress)
+        count = engine.count()
+    tell(fed, count, as_json=as_json)
 
 
 def follow(context: Context, root: Path, *, storage: str | None) -> None:
@@ -61,29 +71,18 @@ def follow(context: Context, root: Path, *, storage: str | None) -> None:
     if not publishing_in(root).search.is_dir():
         return
     try:
-        with opened(root, storage=storage, engine_url=None) as (versions, engine):
-            fed = feed.update(versions, engine, watch=context.progress)
+        with closing(open_search(str(index_of(root, None)), create=False)) as engine:
+            fed = feed.update(published(root, storage), engine, watch=context.progress)
         note(f"search: {fed.changed:,} put in, {fed.removed:,} taken out")
     except WebmillError as error:
         warn(f"the search index is not up to date: {error}; then: webmill search update {root}")
 
 
-def _run(
-    context: Context,
-    work: Callable[..., Fed],
-    *,
-    root: Path,
-    storage: str | None,
-    engine_url: str | None,
-    as_json: bool,
-) -> None:
-    with opened(root, storage=storage, engine_url=engine_url) as (versions, engine):
-        fed = work(versions, engine, watch=context.progress)
-        count = engine.count()
+def tell(fed: Fed, count: int, *, as_json: bool) -> None:
     if as_json:
         click.echo(msgspec.json.encode(fed))
     note(
         f"version {fed.version}: {count:,} documents; {fed.changed:,} put in, {fed.removed:,} taken out"
         + ", compared with all of the version" * fed.compared
     )
-    finish(rejected=len(fed.skipped), where="their blobs cannot be read: `webmill publish verify`")
+    finish(rejected=len(fed.skipped), where="their blobs cannot be read: `webmill publish verify --read-data`")

@@ -12,10 +12,12 @@ from typing import Literal
 import click
 import msgspec
 
-from webmill.cli.context import note
-from webmill.cli.counts import ANY_COUNT, AT_LEAST_ONE
-from webmill.cli.publish.places import json_option, root_argument
+from webmill.cli.context import note, warn
+from webmill.cli.publish.places import json_option, publishing_in, root_argument, storage_for_reading
 from webmill.cli.search.places import engine_option, opened_to_read
+from webmill.cli.words import shown
+from webmill.errors import WebmillError
+from webmill.publish import history
 from webmill.search.base import DEEPEST, MOST_HITS, PAGE, Answer, Filters, Hit, Marked, Request
 from webmill.search.query import parse
 
@@ -46,7 +48,8 @@ either, word* begins with it; title: url: site: lang: look there.
 Examples:
   webmill search news/ annual report
   webmill search news/ '"annual report" OR budget -draft site:example.org'
-  webmill search news/ report --since 2026-01-01 --sort newest --count language
+  webmill search news/ report --since 2026-01-01 --sort newest
+  webmill search news/ report --language kor --count site
   webmill search news/ report --json | jq -r '.hits[].url'""",
 )
 @root_argument
@@ -58,15 +61,15 @@ Examples:
 @click.option("--since", type=DAY, metavar="DAY", help="Not older than this day, like 2026-01-31.")
 @click.option("--until", type=DAY, metavar="DAY", help="Older than this day.")
 @click.option("--sort", type=click.Choice(["relevance", "newest", "oldest"]), default="relevance", show_default=True)
-@click.option("--limit", type=AT_LEAST_ONE, default=PAGE, show_default=True, help=f"Hits, at most {MOST_HITS}.")
-@click.option("--offset", type=ANY_COUNT, default=0, metavar="N", help=f"Hits to pass over, at most {DEEPEST:,}.")
+@click.option("--limit", type=click.IntRange(1, MOST_HITS), default=PAGE, show_default=True, metavar="N", help="Hits.")
+@click.option("--offset", type=click.IntRange(0, DEEPEST), default=0, metavar="N", help="Hits to pass over.")
 @click.option("--count", "counted", multiple=True, metavar="NAME", help="How many by language, site, or a facet.")
 @json_option
 def find(
     *,
     root: Path,
     words: tuple[str, ...],
-    engine_url: str | None,
+    index: Path | None,
     languages: tuple[str, ...],
     sites: tuple[str, ...],
     facets: tuple[str, ...],
@@ -93,12 +96,30 @@ def find(
         offset=offset,
         facets=counted,
     )
-    with opened_to_read(root, engine_url=engine_url) as engine:
+    if words and not request.query.parts:
+        warn("these are no words: everything is found")
+    if request.query.was_cut:
+        warn("only the first 2,000 characters and 64 terms are looked at")
+    with opened_to_read(root, index) as engine:
         answer = engine.search(request)
+        told = behind(root, engine.cursor())
+    if told:
+        warn(f"the index is {told}: webmill search update {root}")
     if as_json:
         click.echo(msgspec.json.encode(answer))
     else:
         show(answer, offset=offset)
+
+
+def behind(root: Path, cursor: str | None) -> str:
+    """What the index lacks of the version that is live in DIR, if there is one."""
+    if cursor is None or ">" in cursor:
+        return "not whole"
+    try:
+        live = history.live(storage_for_reading(publishing_in(root), None)).version
+    except WebmillError:  # versions are elsewhere, or cannot be read: the index can
+        return ""
+    return f"of version {cursor}, and {live} is live" if live != cursor else ""
 
 
 def named_values(given: tuple[str, ...]) -> dict[str, list[str]]:
@@ -117,11 +138,11 @@ def _seconds(day: datetime | None) -> int | None:
 
 def show(answer: Answer, *, offset: int) -> None:
     if answer.suggestion:
-        note(f"nothing found; instead: {answer.suggestion}")
+        note(f"nothing found; instead: {shown(answer.suggestion)}")
     for number, hit in enumerate(answer.hits, offset + 1):
         click.echo(block(number, hit))
     for name, counts in answer.facets.items():
-        click.echo(f"{name}: " + ", ".join(f"{each.value} {each.count:,}" for each in counts))
+        click.echo(f"{name}: " + ", ".join(f"{shown(each.value)} {each.count:,}" for each in counts))
     note(f"{answer.total:,} found")
 
 
@@ -129,9 +150,9 @@ def block(number: int, hit: Hit) -> str:
     """Title, address, and the part of the text that answers; at most as wide as the terminal."""
     width = min(100, shutil.get_terminal_size((80, 24)).columns)
     day = f"{datetime.fromtimestamp(hit.date, UTC):%Y-%m-%d}  " if hit.date else ""
-    title = f"{number}. {emphasised(hit.title) or hit.id}"
+    title = f"{number}. {emphasised(hit.title) or shown(hit.id)}"
     text = textwrap.indent(textwrap.fill(emphasised(hit.snippet), width - 4), "    ") if hit.snippet.text else ""
-    lines = [title, f"    {day}{hit.url or hit.id}", text]
+    lines = [title, f"    {day}{shown(hit.url or hit.id)}", text]
     return "\n".join(line for line in lines if line) + "\n"
 
 

@@ -24,7 +24,7 @@ from webmill.publish.diff import pair_up, unshared
 from webmill.publish.manifest import index_of
 from webmill.publish.nouns import Item, Version
 from webmill.publish.shards import items_of
-from webmill.search.base import Document, Engine
+from webmill.search.base import Document, Engine, key_of
 
 log = logging.getLogger(__name__)
 
@@ -56,12 +56,6 @@ def update(storage: Storage, engine: Engine, *, watch: Watch) -> Fed:
     return fed
 
 
-def rebuild(storage: Storage, engine: Engine, *, watch: Watch) -> Fed:
-    """From nothing; until it ends, searches find what is there already."""
-    engine.clear()
-    return update(storage, engine, watch=watch)
-
-
 def reconcile(storage: Storage, engine: Engine, *, watch: Watch) -> Fed:
     """Compare with all of the live version: what was lost, doubled or left over on the way is mended."""
     live = history.live(storage)
@@ -80,17 +74,17 @@ def _go(storage: Storage, engine: Engine, here: str, way: str, fed: Fed, *, watc
 
 
 def _compare(storage: Storage, engine: Engine, live: Version, fed: Fed, *, watch: Watch) -> None:
-    """Memory: id and mark of everything in the index."""
+    """Memory: key and mark of everything in the index."""
     fed.compared = True
     engine.apply((), (), cursor=f"{LOST}>{live.version}")
-    there = dict(engine.ids())
+    there = dict(engine.keys())
 
     def changes() -> Iterator[tuple[Item | None, Item | None]]:
         for item in items_of(storage, index_of(storage, live)):
-            if there.pop(item.id, None) != mark_of(item):
+            if there.pop(key_of(item.id), None) != mark_of(item):
                 yield None, item
-        for id_ in there:
-            yield Item(id_, "", ""), None
+        for key in there:
+            yield Item(key, "", ""), None
 
     _apply(storage, engine, changes(), live.version, fed, watch=watch)
 
