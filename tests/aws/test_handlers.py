@@ -136,9 +136,14 @@ def test_a_cycle_ends_in_a_version_and_the_next_writes_what_changed(amazon: Amaz
 
     site.boards["a-board"][6] = "a new one"
     site.broken.add("b-board")
+    mistaken = json.loads(site.site_map())
+    mistaken["sources"][2]["selectors"] = {"item": "tr[["}
+    amazon.put("config/siteMap.json", json.dumps(mistaken).encode())
     outcome = amazon.cycle()
-    assert outcome["failed"] == ["b-board"]  # it keeps what it had
-    assert (outcome["counts"]["added"], outcome["counts"]["removed"], outcome["counts"]["stale"]) == (1, 0, 5)
+    assert sorted(outcome["failed"]) == ["b-board", "c-board"]  # both keep what they had
+    assert (outcome["counts"]["added"], outcome["counts"]["removed"], outcome["counts"]["stale"]) == (1, 0, 10)
+    errors = amazon.get(f"snapshots/{outcome['version']}/aux/errors.json")
+    assert {one["stage"] for one in errors if one["source"] == "c-board"} == {"site_map"}
     assert outcome["counts"]["blobs_written"] == 1
     (buried,) = handlers.parts().queue.buried()
     assert json.loads(buried.body)["board"]["source"] == "b-board"

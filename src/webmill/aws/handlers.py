@@ -26,7 +26,7 @@ from webmill.errors import BadInput, Conflict, NotFound
 from webmill.extract.board import complaint_about
 from webmill.flows.crawl.options import Reach
 from webmill.flows.publish.aggregator import aggregate as put_together
-from webmill.flows.publish.jobs import job_of
+from webmill.flows.publish.jobs import broken_entries, job_of
 from webmill.flows.publish.orchestrator import Planning
 from webmill.flows.publish.orchestrator import orchestrate as begin
 from webmill.flows.publish.reading import BoardReader, Limits, Manners
@@ -85,7 +85,7 @@ def orchestrate(event: Event, context: Context) -> Answer:  # noqa: ARG001
         log.warning("the site map", extra={"path": complaint.path, "why": complaint.message})
     planning = Planning(deadline=timedelta(seconds=around.settings.deadline), publish=publishing(around, found, event))
     try:
-        plan = begin(storage, queue, found.boards, planning=planning)
+        plan = begin(storage, queue, found.boards, broken=broken_entries(found), planning=planning)
     except Conflict as error:
         log.info("no run is begun", extra={"why": str(error)})
         return {"run": None, "why": str(error)}

@@ -57,11 +57,14 @@ class Note(msgspec.Struct, frozen=True, omit_defaults=True):
     checked: float = 0.0
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`broken`: why something is no job that should be one. Its source, where that is known, keeps what it had."""
+
     run: str
     jobs: tuple[Job, ...]
     planned_at: datetime
     deadline: datetime
+    broken: tuple[Problem, ...] = ()
 
 
 class Fragment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -172,8 +175,14 @@ def _read(storage: Readable, run: str, job: Job) -> Fragment | None:
 
 def assemble(storage: Readable, plan: Plan, publication: Publication) -> Gleaned:
     """Adds what all jobs have found. A job without a fragment is a problem like any other, and keeps its source."""
-    gleaned = Gleaned()
+    gleaned = Gleaned(failed=[problem.source for problem in plan.broken if problem.source])
+    gleaned.problems += plan.broken[:_FEW]
+    for problem in plan.broken:
+        publication.report(problem)
+    for source in gleaned.failed:
+        publication.keep_source(source)
     for job, fragment in read_fragments(storage, plan):
+        publication.expect(job.source)
         if fragment is None:
             gleaned.missing.append(job.source)
             message = f"job {job.id} was not done before the deadline"

@@ -23,7 +23,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A line of `meta/sources.json`. `since` is when its stale items were last seen."""
 
     source: str
-    status: str  # fresh, stale (some items are kept from before), missing (failed, and nothing was there)
+    status: str  # fresh (maybe of nothing), stale (items are kept from before), missing (failed, and nothing was there)
     items: int
     stale: int = 0
     since: datetime | None = None
@@ -64,8 +64,8 @@ class Gathered:
     def fill(self, fresh: Iterable[Row], kept: Iterable[Item]) -> None:
         write_rows(self._path, self._chosen(fresh, kept))
 
-    def sources(self, failed: set[str]) -> list[Source]:
-        return [self._source(name, failed) for name in sorted(self._items.keys() | failed)]
+    def sources(self, failed: set[str], *, expected: set[str]) -> list[Source]:
+        return [self._source(name, failed) for name in sorted(self._items.keys() | failed | expected)]
 
     def _chosen(self, fresh: Iterable[Row], kept: Iterable[Item]) -> Iterator[Row]:
         """Of one id a fresh item before a kept one; of several fresh ones the first in the order of their bytes."""

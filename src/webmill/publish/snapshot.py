@@ -89,6 +89,7 @@ class Publication:
         self._items = SortedRows(self._folder, "items")
         self._problems: list[Problem] = []
         self._keep = Keep(set(), set())
+        self._expected: set[str] = set()
         self._attached: dict[str, bytes | Path] = {}
 
     @classmethod
@@ -137,6 +138,10 @@ class Publication:
             raise BadInput(f"an item without an id, or of {len(line)} bytes", reason="bad_item", source=item.source)
         self._renew()
         self._items.add(item.id.encode(), line)
+
+    def expect(self, source: str) -> None:
+        """It is listed among the sources also when nothing is found there."""
+        self._expected.add(source)
 
     def report(self, problem: Problem) -> None:
         self._problems.append(problem)
@@ -191,6 +196,7 @@ class Publication:
                 attached=self._attached,
                 counted=self.counts,
                 failed=self._keep.sources,
+                expected=self._expected,
                 shards=shards,
                 blobs=self.blobs.tally,
                 folder=self._folder,

@@ -58,6 +58,7 @@ def write_version(
     attached: Mapping[str, bytes | Path],
     counted: Mapping[str, int],
     failed: set[str],
+    expected: set[str],
     shards: Putting,
     blobs: Tally,
     folder: Path,
@@ -74,7 +75,7 @@ def write_version(
     for key, data in write_facets(gathered.rows(), values, put=shards.put, folder=folder, inline=inline):
         files.write(key, data)
     shards.flush()  # before they are read, and long before a record makes them matter
-    sources = gathered.sources(failed)
+    sources = gathered.sources(failed, expected=expected)
     files.write("meta/facets.json", encode(values))
     files.write("meta/sources.json", _lines(sources))
     files.write("aux/errors.json", _lines(problems))

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.flows.publishing import Town, boards, cycle
+from tests.flows.publishing import Town, boards, cycle, working
 from tests.unit.cli.command import Ended, commands_of, started, webmill
 from tests.unit.infra.test_storage_s3 import CarelessStore, careless  # noqa: F401  a fixture
 from tests.unit.publish.shelf import closure
 from webmill.flows.publish.orchestrator import orchestrate
+from webmill.formats.site_map import Board
 from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.infra.storage.local import LocalStorage
 from webmill.publish.snapshot import Options
@@ -189,6 +190,64 @@ def test_a_run_waits_for_no_other_one(tmp_path: Path) -> None:
     ended = publish("run", root, "--site-map", tmp_path / "map.json", CONTACT, "--workers", "0")
     assert ended.code == 1
     assert plan.run in ended.err
+
+
+def run_with(town: Town, root: Path, site_map: bytes, *flags: str) -> Ended:
+    """`publish run`, with the town's boards read by workers beside it."""
+    (root.parent / "map.json").write_bytes(site_map)
+    queue = open_queue(root)
+    try:
+        with working(LocalStorage(root), queue, town):
+            return publish("run", root, "--site-map", root.parent / "map.json", CONTACT, "--workers", "0", *flags)
+    finally:
+        queue.close()
+
+
+def site_map_of(*sources: str, **broken: dict[str, object]) -> bytes:
+    """These and `broken`: more keys of an entry, by source."""
+    entries = [{"source": name, "url": f"http://{name}.test/"} for name in sources]
+    return json.dumps({"sources": [one | broken.get(one["source"], {}) for one in entries]}).encode()
+
+
+def town_of(*sources: str) -> Town:
+    return Town([Board(source=name, board=name, url=f"http://{name}.test/") for name in sources])
+
+
+def test_a_mistake_in_the_site_map_removes_nothing_and_is_told(tmp_path: Path) -> None:
+    root, town = tmp_path / "d", town_of("a", "b", "c", "d", "e", "f")
+    assert run_with(town, root, site_map_of(*town.texts)).code == 0
+    items = closure(LocalStorage(root))
+    ended = run_with(town, root, site_map_of(*town.texts, b={"selectors": {"item": "tr[["}}))
+    assert ended.code == 3
+    assert "$.sources[1].selectors.item" in ended.err
+    assert closure(LocalStorage(root)) == items
+    (error,) = objects(publish("show", root, "--errors", "--json"))
+    assert (error["source"], error["stage"], "tr[[" in str(error["message"])) == ("b", "site_map", True)
+    sources = {one["source"]: one for one in objects(publish("show", root, "--sources", "--json"))}
+    assert (sources["b"]["status"], sources["b"]["stale"]) == ("stale", 3)
+    assert run_with(town, root, site_map_of(*town.texts)).code == 0
+    removed_on_purpose = run_with(town, root, site_map_of("a", "c", "d", "e", "f"))
+    assert removed_on_purpose.code == 0
+    assert len(closure(LocalStorage(root))) == 15
+
+
+def test_an_entry_that_does_not_say_what_it_was_is_told_too(tmp_path: Path) -> None:
+    root, town = tmp_path / "d", town_of("a")
+    ended = run_with(town, root, b'{"sources": [{"source": "a", "url": "http://a.test/"}, {"url": "http://b.test/"}]}')
+    assert ended.code == 3
+    (error,) = objects(publish("show", root, "--errors", "--json"))
+    assert (error["stage"], error["source"]) == ("site_map", None)
+
+
+def test_every_board_is_among_the_sources_also_one_on_which_nothing_was_found(tmp_path: Path) -> None:
+    root, town = tmp_path / "d", town_of("a", "b", "c")
+    town.texts["b"] = {}
+    town.failing = {"c": False}
+    assert run_with(town, root, site_map_of("a", "b", "c")).code == 3
+    sources = [
+        (one["source"], one["status"], one["items"]) for one in objects(publish("show", root, "--sources", "--json"))
+    ]
+    assert sources == [("a", "fresh", 3), ("b", "fresh", 0), ("c", "missing", 0)]
 
 
 def wait_for(condition: Callable[[], object], process: subprocess.Popen[bytes]) -> None:

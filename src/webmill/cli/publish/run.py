@@ -32,13 +32,14 @@ from webmill.cli.publish.places import (
     storage_option,
 )
 from webmill.cli.search.feed import follow
-from webmill.cli.words import counted
+from webmill.cli.words import counted, shown
 from webmill.errors import NotFound
 from webmill.extract.board import complaint_about
 from webmill.flows.publish import metrics as counters
 from webmill.flows.publish.aggregator import Outcome
 from webmill.flows.publish.cycle import Stopped, Surroundings, run_every, run_once
-from webmill.formats.site_map import SiteMap, read_site_map
+from webmill.flows.publish.jobs import broken_entries
+from webmill.formats.site_map import Complaint, SiteMap, read_site_map
 from webmill.infra.clock import SteadyClock
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Queue
@@ -131,7 +132,6 @@ def run(
             versions,
             queue,
             site_map,
-            first,
             order,
             around=Surroundings(stop=stop, now=steady_now()),
             deadline=timedelta(seconds=deadline),
@@ -156,7 +156,6 @@ class Runs:
         storage: Storage,
         queue: Queue,
         site_map: Path,
-        first: SiteMap,
         order: Order,
         *,
         around: Surroundings,
@@ -170,12 +169,15 @@ class Runs:
         self._context, self._storage, self._queue, self._site_map = context, storage, queue, site_map
         self._order = order
         self._deadline, self._publishing, self._metrics, self._as_json = deadline, publishing, metrics, as_json
-        tell_complaints(first)
+        self._told: tuple[Complaint, ...] = ()
 
     def again(self) -> None:
         self.once(read_boards(self._site_map))
 
     def once(self, found: SiteMap) -> Outcome:
+        if found.problems != self._told:  # once for each edit, not for each run
+            tell_complaints(found)
+            self._told = found.problems
         started = time.monotonic()
         try:
             with self._watching(len(found.boards)) as watch, self._hired() as crew:
@@ -183,6 +185,7 @@ class Runs:
                     self._storage,
                     self._queue,
                     found.boards,
+                    broken=broken_entries(found),
                     deadline=self._deadline,
                     options=self._publishing(found),
                     around=msgspec.structs.replace(self.around, watch=watch, crew=crew),
@@ -243,7 +246,7 @@ def read_boards(path: Path) -> SiteMap:
 def tell_complaints(found: SiteMap) -> None:
     for complaint in found.problems[:10]:
         left = "left out" if complaint.is_dropped else "note"
-        warn(f"site map: {left}: {complaint.path}: {complaint.message} [{complaint.reason}]")
+        warn(f"site map: {left}: {shown(complaint.path)}: {shown(complaint.message)} [{complaint.reason}]")
     if len(found.problems) > 10:
         warn(f"site map: {len(found.problems) - 10:,} more")
 
@@ -254,8 +257,9 @@ def facets_of(found: SiteMap) -> tuple[str, ...]:
 
 
 def tell(outcome: Outcome, *, seconds: float) -> None:
-    for problem in outcome.problems[:5]:
-        warn(f"{problem.source}: {problem.stage}: {problem.message}"[:300])
+    told_before = "site_map"
+    for problem in [one for one in outcome.problems if one.stage != told_before][:5]:
+        warn(shown(f"{problem.source}: {problem.stage}: {problem.message}")[:300])
     if outcome.refused:
         warn(f"refused after {age(seconds)}: {outcome.refused}")
         return
@@ -272,5 +276,5 @@ def tell(outcome: Outcome, *, seconds: float) -> None:
 def leave(outcome: Outcome, root: Path) -> None:
     if outcome.refused:
         raise click.exceptions.Exit(FAILED)
-    failed = len(outcome.failed) + outcome.missing
+    failed = len(outcome.failed) + outcome.missing + outcome.left_out
     finish(rejected=failed, where=f"boards that keep what they had; `webmill publish show {root} --errors` says why")

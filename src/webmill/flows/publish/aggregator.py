@@ -57,6 +57,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     planned: int = 0
     missing: int = 0  # jobs that were not done before the deadline
     failed: tuple[str, ...] = ()  # sources
+    left_out: int = 0  # entries of the site map of which nobody can tell what they were
     problems: tuple[Problem, ...] = ()  # the first few
 
 
@@ -134,9 +135,10 @@ def publish_run(storage: Storage, plan: Plan, *, options: Options, now: Callable
         version=published.version.version if published else None,
         counts=published.counts if published else None,
         refused=refused,
-        planned=len(plan.jobs),
+        planned=len({job.source for job in plan.jobs} | {one.source for one in plan.broken if one.source}),
         missing=len(gleaned.missing),
-        failed=tuple(gleaned.failed),
+        failed=tuple(dict.fromkeys(gleaned.failed)),
+        left_out=sum(not one.source for one in plan.broken),
         problems=tuple(gleaned.problems),
     )
 

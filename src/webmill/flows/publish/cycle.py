@@ -23,6 +23,7 @@ from webmill.infra.storage.base import Storage
 from webmill.publish import leases, turn
 from webmill.publish.fragments import Plan, Progress
 from webmill.publish.holder import this_process
+from webmill.publish.nouns import Problem
 from webmill.publish.snapshot import Options, utc_now
 
 log = logging.getLogger(__name__)
@@ -56,13 +57,17 @@ def run_once(
     queue: Queue,
     boards: Sequence[Board],
     *,
+    broken: Sequence[Problem] = (),
     deadline: timedelta,
     options: Options,
     around: Surroundings,
 ) -> Outcome:
-    """`Conflict` while another run is under way. `Stopped`: it is given up, and the next one begins anew."""
+    """`Conflict` while another run is under way. `Stopped`: it is given up, and the next one begins anew.
+
+    `broken`: see `Plan`.
+    """
     planning = Planning(deadline=deadline, turn_lasts=TURN_LASTS, holder=this_process(), publish=options)
-    plan = orchestrate(storage, queue, boards, planning=planning, now=around.now)
+    plan = orchestrate(storage, queue, boards, broken=broken, planning=planning, now=around.now)
     try:
         with renewing(storage, plan.run) as check:
             wait(storage, queue, plan, around=around, check=check)

@@ -9,12 +9,12 @@ from datetime import datetime, timedelta
 import msgspec
 
 from webmill.errors import BadInput, Misconfigured
-from webmill.formats.site_map import Board
+from webmill.formats.site_map import Board, SiteMap
 from webmill.infra.queue.base import Message
 from webmill.infra.storage.base import Storage
 from webmill.publish import history
 from webmill.publish.fragments import Job, Plan
-from webmill.publish.nouns import decode, encode
+from webmill.publish.nouns import Problem, decode, encode
 from webmill.publish.places import check_run, sha256
 
 QUEUE = "webmill-publish"  # its name where a broker has many
@@ -43,9 +43,23 @@ def check_kind(storage: Storage, kind: str, *, force: bool) -> None:
         raise Misconfigured(f"the live version here is of {live}: publish {kind} somewhere else, or use force")
 
 
-def plan_of(run: str, boards: Iterable[Board], *, at: datetime, deadline: timedelta) -> Plan:
+def plan_of(
+    run: str, boards: Iterable[Board], *, at: datetime, deadline: timedelta, broken: Iterable[Problem] = ()
+) -> Plan:
     jobs = tuple(Job(board.source, board.source) for board in boards)
-    return Plan(run=run, jobs=jobs, planned_at=at, deadline=at + deadline)
+    return Plan(run=run, jobs=jobs, planned_at=at, deadline=at + deadline, broken=tuple(broken))
+
+
+def broken_entries(found: SiteMap) -> list[Problem]:
+    """Boards that a mistake in the site map has left out: nobody meant to remove what they hold.
+
+    Not a board that is there twice: nothing of it is lost.
+    """
+    return [
+        Problem(stage="site_map", source=one.source or None, message=f"{one.path}: {one.message}")
+        for one in found.problems
+        if one.is_dropped and one.reason != "duplicate"
+    ]
 
 
 def messages_of(plan: Plan, boards: Iterable[Board]) -> Iterator[Message]:

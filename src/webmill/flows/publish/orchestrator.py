@@ -18,6 +18,7 @@ from webmill.infra.storage.base import Storage
 from webmill.publish import leases, turn
 from webmill.publish.fragments import Plan, open_runs, write_plan
 from webmill.publish.holder import Holder
+from webmill.publish.nouns import Problem
 from webmill.publish.snapshot import Options, utc_now
 
 log = logging.getLogger(__name__)
@@ -41,10 +42,11 @@ def orchestrate(
     queue: Queue,
     boards: Sequence[Board],
     *,
+    broken: Sequence[Problem] = (),
     planning: Planning | None = None,
     now: Callable[[], datetime] = utc_now,
 ) -> Plan:
-    """Begins a run. `Conflict` while another one is under way, on whichever machine.
+    """Begins a run. `Conflict` while another one is under way, on whichever machine. `broken`: see `Plan`.
 
     A run that was left behind is brought to its end first: published when its time is over or all is done, else given
     up. Killed anywhere, the next call does the same with this one.
@@ -59,7 +61,7 @@ def orchestrate(
         for left in open_runs(storage):
             settle_leftover(storage, queue, left, options=planning.publish, now=now)
         leases.take(storage, run, holder=planning.holder)
-        plan = plan_of(run, boards, at=began, deadline=planning.deadline)
+        plan = plan_of(run, boards, at=began, deadline=planning.deadline, broken=broken)
         write_plan(storage, plan)
         drop_outdated(queue, plan)
         retrying(lambda: queue.publish(messages_of(plan, boards)), policy=planning.policy)
