@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -205,6 +206,40 @@ def test_shards_of_a_folder_that_is_gone_are_rebuilt_by_those_who_were_told_to(n
             said = started[1].ended()
         assert (said["end"], said["pages"]) == ("finished", len(site.urls))
         recover(Collection(roots[0].resolve(), NAME))  # the WARC files that it was writing
+        check_everything_is_there(site, redis.url, *roots)
+    check_manners(site)
+
+
+@pytest.mark.soak
+def test_shards_of_a_folder_that_is_gone_are_rebuilt_from_a_backup_made_while_it_ran(nginx: Start, base: Path) -> None:
+    site = Site(nginx, base / "site", hosts=40, pages=12)
+    roots = [base / "one" / "collection", base / "two" / "collection"]
+    for root in roots:
+        root.parent.mkdir()
+    backup = base / "backup"
+    with private_redis() as redis:
+        setup = NodeSetup(
+            url=redis.url,
+            crawl=site.crawl(delay=DELAY),
+            shards=4,
+            life=3.0,
+            rebuilds=True,
+            backup=str(backup),
+            begin_with=2,
+        )
+        with nodes(*(lambda root=root: NodeProgram(root, setup) for root in roots)) as started:
+            wait_for(lambda: site.requests() > 80 and spread(redis.url, 2), what="work on two nodes", programs=started)
+            command = [sys.executable, "-m", "webmill", "frontier", "backup", str(roots[1]), str(backup)]
+            done = subprocess.run([*command, "--frontier", redis.url], capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+            started[0].kill()
+            shutil.rmtree(roots[0] / "frontier")
+            said = started[1].ended()
+            taken = [line for line in started[1].err.read_text().splitlines() if "frontier_taken_over" in line]
+            assert taken
+            assert any("kept=0" not in line for line in taken), taken  # what waited is there, from the backup
+        assert (said["end"], said["pages"]) == ("finished", len(site.urls))
+        recover(Collection(roots[0].resolve(), NAME))
         check_everything_is_there(site, redis.url, *roots)
     check_manners(site)
 
