@@ -144,6 +144,8 @@ def test_what_waits_and_what_was_visited_is_exported(place: Place, tmp_path: Pat
     assert msgspec.json.decode(frontier("export", place.root).out, type=Link) == Link("http://a.test/2", depth=1)
     file = tmp_path / "visited.jsonl"
     assert "1 URL in" in frontier("export", place.root, "--visited", "-o", file).err
+    assert frontier("export", place.root, "--waiting").out == frontier("export", place.root).out
+    assert frontier("export", place.root, "--waiting", "--visited").code == 2
     assert msgspec.json.decode(file.read_bytes())["status"] == 200
 
 

@@ -29,8 +29,8 @@ While the crawl runs, a copy is made first and read: as much room again is neede
 )
 @crawl_argument
 @frontier_option
-@click.option("--waiting", "what", flag_value="waiting", default=True, help="What waits or is in hand  [default]")
-@click.option("--visited", "what", flag_value="visited", help="What was visited, with status, time and record.")
+@click.option("--waiting", is_flag=True, help="What waits or is in hand  [default]")
+@click.option("--visited", is_flag=True, help="What was visited, with status, time and record.")
 @click.option(
     "--format",
     "form",
@@ -42,11 +42,21 @@ While the crawl runs, a copy is made first and read: as much room again is neede
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="FILE  [default: stdout]")
 @pass_context
 def export(
-    context: Context, /, *, collection: Path, frontier: str | None, what: str, form: str, output: Path | None
+    context: Context,
+    /,
+    *,
+    collection: Path,
+    frontier: str | None,
+    waiting: bool,
+    visited: bool,
+    form: str,
+    output: Path | None,
 ) -> None:
     """Write the URLs of the crawl in DIR, one per line, in bounded memory."""
+    if waiting and visited:
+        raise click.UsageError("--waiting or --visited, not both")
     with crawl_in(collection, frontier) as place:
-        rows = exporting.visited(place) if what == "visited" else exporting.waiting(place)
+        rows = exporting.visited(place) if visited else exporting.waiting(place)
         if output is None:
             written(rows, sys.stdout.buffer, form, context)
             return
