@@ -15,10 +15,10 @@ class Shrunk(Misconfigured):
 def check_size(*, before: int, now: int, fresh: int, most_lost: float = MOST_LOST) -> None:
     """`fresh`: items that this run has seen itself; the others were taken over from the version before."""
     if not fresh:
-        raise Shrunk("this run has found no items at all: nothing is published; use force to publish it nevertheless")
+        raise Shrunk("this run has found no items at all: nothing is published; --force publishes it nevertheless")
     if before >= FEW and now < before * (1 - most_lost):
         lost = (before - now) / before
         raise Shrunk(
             f"{now} items after {before}: a loss of {lost:.0%} is more than {most_lost:.0%}; nothing is published; "
-            "use force to publish it nevertheless"
+            "--force publishes it nevertheless"
         )

@@ -150,6 +150,10 @@ def test_dead_jobs_are_listed_requeued_and_dropped(place: Path) -> None:
     assert letter["reason"] == "HTTP 500"
     assert b"Seoul/d000/notice" in publish("dead", "list", place).out
     assert publish("dead", "requeue", place).code == 2
+    for command in ("drop", "requeue"):
+        unknown = publish("dead", command, place, "nosuch\x1b[2Jid")
+        assert (unknown.code, "\x1b" in unknown.err) == (1, False)
+        assert "no buried job nosuch" in unknown.err
     assert publish("dead", "requeue", place, str(letter["id"])).err == "1 queued again\n"
     assert publish("dead", "list", place).err == "none are buried\n"
     queue = open_queue(place)
@@ -248,6 +252,47 @@ def test_every_board_is_among_the_sources_also_one_on_which_nothing_was_found(tm
         (one["source"], one["status"], one["items"]) for one in objects(publish("show", root, "--sources", "--json"))
     ]
     assert sources == [("a", "fresh", 3), ("b", "fresh", 0), ("c", "missing", 0)]
+
+
+HOSTILE = "\x1b]0;owned\x07\x9b2J\x7f"
+
+
+def test_what_strangers_wrote_cannot_command_a_terminal(tmp_path: Path) -> None:
+    root, name = tmp_path / "d", f"b{HOSTILE}"
+    town = town_of("a", name)
+    town.texts["a"] = {f"row{HOSTILE}": f"text{HOSTILE}"}
+    entries = [{"source": source, "url": "http://a.test/"} for source in town.texts]
+    broken = {"source": f"c{HOSTILE}", "url": "http://c.test/", "selectors": {"item": f"tr[[{HOSTILE}"}}
+    ended = [run_with(town, root, json.dumps({"sources": [*entries, broken]}).encode(), "--json")]
+    town.failing = {name: False}
+    ended.append(run_with(town, root, json.dumps({"sources": entries}).encode()))
+    cases = ["show --errors", "show --sources", "show --items", "show 1 --errors", "diff 1 2", "diff 2 1", "show"]
+    for case in cases:
+        command, *arguments = case.split()
+        ended += [publish(command, root, *arguments, *form) for form in ((), ("--json",))]
+    ended.append(publish("show", root, "--item", f"a/row{HOSTILE}"))
+    assert json.loads(ended[-1].out) == {"text": f"text{HOSTILE}"}
+    for stat in LocalStorage(root).list("blobs/"):
+        (root / stat.key).unlink()
+    ended.append(publish("verify", root))
+    assert b"a/row\\x1b" in ended[-1].out
+    for one in ended:
+        assert not set("\x1b\x07\x9b\x7f") & set(one.out.decode() + one.err), one
+
+
+def test_a_refusal_names_the_flag_and_is_no_failure_to_start(tmp_path: Path) -> None:
+    root = tmp_path / "d"
+    for pages in (20, 10):
+        file = root / "documents" / "pages.jsonl"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(
+            "".join(json.dumps({"url": f"http://a.test/{n}", "text": f"page {n}"}) + "\n" for n in range(pages))
+        )
+        ended = publish("documents", root)
+    assert ended.code == 1
+    assert ended.err.startswith("refused: 10 items after 20")
+    assert "--force" in ended.err
+    assert publish("documents", root, "--force").code == 0
 
 
 def wait_for(condition: Callable[[], object], process: subprocess.Popen[bytes]) -> None:

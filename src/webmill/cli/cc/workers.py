@@ -173,15 +173,15 @@ def is_loopback(base: str) -> bool:
 
 
 @contextmanager
-def stopping() -> Iterator[threading.Event]:
-    """SIGINT or SIGTERM: end after the batches at hand. Once more: at once; they will be handed out again."""
+def stopping(what: str = "batches") -> Iterator[threading.Event]:
+    """SIGINT or SIGTERM: end after what is at hand. Once more: at once; they will be handed out again."""
     stop = threading.Event()
 
     def stop_or_leave(_number: int, _frame: Any) -> None:
         if stop.is_set():
             os._exit(INTERRUPTED)
         stop.set()
-        os.write(2, b"webmill: finishing the batches at hand; once more to end at once\n")
+        os.write(2, f"webmill: finishing the {what} at hand; once more to end at once\n".encode())
 
     before = {number: signal.signal(number, stop_or_leave) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 
 import click
 
-from webmill.cli.cc.dead import as_line, as_object, check
+from webmill.cli.cc.dead import as_line, as_object
 from webmill.cli.context import Context, note, pass_context
 from webmill.cli.publish.places import (
+    echo_json,
     opened_queue,
     publishing_in,
     queue_option,
@@ -19,6 +20,7 @@ from webmill.cli.publish.places import (
     root_argument,
     together,
 )
+from webmill.cli.words import shown
 from webmill.errors import BadInput, NotFound
 from webmill.flows.publish.jobs import job_of
 from webmill.infra.queue.base import Buried, Queue
@@ -69,7 +71,10 @@ def list_(context: Context, /, *, root: Path, queue_url: str | None, as_json: bo
     with queue_at(context, root, queue_url) as queue:
         for letter in queue.buried():
             count += 1
-            click.echo(as_object(letter) if as_json else f"{as_line(letter)}\t{board_of(letter)}")
+            if as_json:
+                echo_json(as_object(letter))
+            else:
+                click.echo(f"{as_line(letter)}\t{shown(board_of(letter))}")
     if not count:
         note("none are buried")
 
@@ -79,9 +84,10 @@ def list_(context: Context, /, *, root: Path, queue_url: str | None, as_json: bo
 @pass_context
 def requeue(context: Context, /, *, root: Path, ids: tuple[str, ...], everything: bool, queue_url: str | None) -> None:
     """Give jobs fresh attempts."""
-    check(ids, everything=everything)
     with queue_at(context, root, queue_url) as queue:
-        note(f"{queue.requeue(None if everything else ids):,} queued again")
+        chosen, unknown = choose(queue, ids, everything=everything)
+        note(f"{queue.requeue(chosen):,} queued again")
+    tell_unknown(unknown)
 
 
 @dead.command()
@@ -89,10 +95,26 @@ def requeue(context: Context, /, *, root: Path, ids: tuple[str, ...], everything
 @pass_context
 def drop(context: Context, /, *, root: Path, ids: tuple[str, ...], everything: bool, queue_url: str | None) -> None:
     """Forget jobs for good."""
-    check(ids, everything=everything)
     with queue_at(context, root, queue_url) as queue:
-        chosen = [letter.id for letter in queue.buried()] if everything else ids
+        chosen, unknown = choose(queue, ids, everything=everything)
         note(f"{queue.drop(chosen):,} dropped")
+    tell_unknown(unknown)
+
+
+def choose(queue: Queue, ids: tuple[str, ...], *, everything: bool) -> tuple[list[str], list[str]]:
+    """Those that are buried, and those that are not."""
+    if bool(ids) == everything:
+        raise click.UsageError("name some jobs, or give --all")
+    buried = [letter.id for letter in queue.buried()]
+    if everything:
+        return buried, []
+    there = set(buried)
+    return [id_ for id_ in ids if id_ in there], [id_ for id_ in ids if id_ not in there]
+
+
+def tell_unknown(ids: list[str]) -> None:
+    if ids:
+        raise NotFound(f"no buried job {shown(', '.join(ids))}: `webmill publish dead list` names them")
 
 
 def board_of(letter: Buried) -> str:

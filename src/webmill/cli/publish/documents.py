@@ -6,17 +6,24 @@ import time
 from pathlib import Path
 
 import click
-import msgspec
 
-from webmill.cli.context import Context, finish, note, pass_context
+from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.crawl_view import age
-from webmill.cli.publish.places import json_option, publishing_in, root_argument, storage_for_writing, storage_option
+from webmill.cli.main import FAILED
+from webmill.cli.publish.places import (
+    echo_json,
+    json_option,
+    publishing_in,
+    root_argument,
+    storage_for_writing,
+    storage_option,
+)
 from webmill.cli.search.feed import follow
 from webmill.cli.words import counted
 from webmill.errors import NotFound
 from webmill.flows.publish.documents import FACETS, WRITERS, Found, publish_documents
 from webmill.flows.publish.pages import Documents
-from webmill.publish.guard import MOST_LOST
+from webmill.publish.guard import MOST_LOST, Shrunk
 from webmill.publish.snapshot import Options, Published
 from webmill.wiring import open_storage, scheme_of
 
@@ -76,9 +83,13 @@ def documents(
     versions = storage_for_writing(place, storage)
     options = Options(facets=facets, force=force, most_lost=most_lost, writers=WRITERS)
     with context.progress("pages", unit="pages") as bar:
-        published, read = publish_documents(versions, found, options=options, bar=bar)
+        try:
+            published, read = publish_documents(versions, found, options=options, bar=bar)
+        except Shrunk as error:
+            warn(f"refused: {error}")
+            raise click.exceptions.Exit(FAILED) from None
     if as_json:
-        click.echo(msgspec.json.encode({"published": published, "read": read}))
+        echo_json({"published": published, "read": read})
     tell(published, read, seconds=time.monotonic() - started)
     follow(context, root, storage=storage)
     bad = read.rows["bad_row"] + read.rows["bad_documents"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import reduce
@@ -33,6 +34,15 @@ queue_option = click.option(
     "--queue", "queue_url", metavar="URL", help="sqlite:FILE, amqp://… or sqs://…  [default: in DIR]"
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="As JSON on stdout.")
+
+
+_UNSEEN = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
+
+def echo_json(value: bytes | object) -> None:
+    """JSON, encoded or not, on stdout. By itself it escapes what is below U+0020; some terminals obey U+009B, too."""
+    text = (value if isinstance(value, bytes) else msgspec.json.encode(value)).decode(errors="replace")
+    click.echo(_UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode())
 
 
 def together(*options: Callable[[F], F]) -> Callable[[F], F]:

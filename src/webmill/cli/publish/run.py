@@ -22,6 +22,7 @@ from webmill.cli.main import FAILED, INTERRUPTED
 from webmill.cli.progress import Progress as Bar
 from webmill.cli.publish.boards import Hands, Order, Reading, contact_of, reading_options
 from webmill.cli.publish.places import (
+    echo_json,
     json_option,
     opened_queue,
     publishing_in,
@@ -121,7 +122,7 @@ def run(
     versions = storage_for_writing(place, storage)
     metrics = Metrics(counters.OF_RUNS)
     with ExitStack() as stack:
-        stop = stack.enter_context(stopping())
+        stop = stack.enter_context(stopping("boards"))
         queue = stack.enter_context(opened_queue(settings))
         if metrics_port is not None:
             note(f"metrics: {stack.enter_context(metrics.serve(port=metrics_port))}")
@@ -198,7 +199,7 @@ class Runs:
             raise
         self._count(outcome)
         if self._as_json:
-            click.echo(msgspec.json.encode(outcome))
+            echo_json(outcome)
         tell(outcome, seconds=time.monotonic() - started)
         if outcome.version:
             self._follow()

@@ -13,6 +13,7 @@ from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.durations import DURATION
 from webmill.cli.main import FAILED
 from webmill.cli.publish.places import (
+    echo_json,
     json_option,
     publishing_in,
     root_argument,
@@ -20,6 +21,7 @@ from webmill.cli.publish.places import (
     storage_option,
     storage_with_versions,
 )
+from webmill.cli.words import shown
 from webmill.infra.storage.local import LocalStorage
 from webmill.publish.gc import Report, collect, preview
 from webmill.publish.verify import Verdict, repair
@@ -52,7 +54,7 @@ def gc(*, root: Path, keep: int, grace: float, dry_run: bool, storage: str | Non
     if isinstance(place, LocalStorage) and not dry_run:
         place.sweep()  # what killed writers have left half written
     if as_json:
-        click.echo(msgspec.json.encode(report))
+        echo_json(report)
     tell(report, dry_run=dry_run)
 
 
@@ -66,7 +68,7 @@ def tell(report: Report, *, dry_run: bool) -> None:
             f"{report.purged:,} left the trash for good, {report.restored:,} came back, {report.files:,} files removed"
         )
     if report.waiting_for:
-        note(f"it gave way to {', '.join(report.waiting_for)}: run it again when that is over")
+        note(f"it gave way to {shown(', '.join(report.waiting_for))}: run it again when that is over")
     if report.unknown:
         note(f"{report.unknown:,} files among the blobs are not ours and stay")
 
@@ -112,7 +114,7 @@ def verify(
         http = context.settings().http
         repaired = repair(place, verdict, mirrors=[open_readable(url, http=http) for url in mirrors])
     if as_json:
-        click.echo(msgspec.json.encode({**msgspec.to_builtins(verdict), "repaired": repaired}))
+        echo_json({**msgspec.to_builtins(verdict), "repaired": repaired})
     else:
         tell_findings(verdict, repaired)
     note(
@@ -131,6 +133,6 @@ def damage(verdict: Verdict, repaired: list[str]) -> str:
 def tell_findings(verdict: Verdict, repaired: list[str]) -> None:
     for finding in verdict.findings:
         state = "\trepaired" if finding.key in repaired else ""
-        click.echo(f"{finding.key}\t{finding.reason}\t{finding.message}{state}")
+        click.echo(f"{shown(finding.key)}\t{finding.reason}\t{shown(finding.message)}{state}")
         for referrer in finding.referrers[:20]:
-            click.echo(f"  in {referrer}")
+            click.echo(f"  in {shown(referrer)}")

@@ -11,6 +11,7 @@ import msgspec
 
 from webmill.cli.context import note
 from webmill.cli.publish.places import (
+    echo_json,
     find_version,
     json_option,
     publishing_in,
@@ -19,7 +20,7 @@ from webmill.cli.publish.places import (
     storage_option,
     storage_with_versions,
 )
-from webmill.cli.words import printable
+from webmill.cli.words import printable, shown
 from webmill.errors import NotFound
 from webmill.infra.storage.base import Storage
 from webmill.publish import history
@@ -43,10 +44,10 @@ def list_(*, root: Path, storage: str | None, as_json: bool) -> None:
     versions = history.every_version(storage_for_reading(publishing_in(root), storage))
     for version in versions:
         if as_json:
-            click.echo(msgspec.json.encode(version))
+            echo_json(version)
         else:
             until = f"until {moment(version.until)}" if version.until else "live"
-            click.echo(f"{version.version}  {moment(version.published_at)}  {version.count:>9,}  {until}")
+            click.echo(f"{shown(version.version)}  {moment(version.published_at)}  {version.count:>9,}  {until}")
     if not versions:
         note("nothing has been published here")
 
@@ -77,8 +78,8 @@ def show(*, root: Path, name: str, storage: str | None, what: str | None, id_: s
     if id_ is not None:
         item = find_item(place, index_of(place, version), id_)
         if not item:
-            raise NotFound(f"{version.version} has no item {id_!r}")
-        click.echo(read_blob(place, item.hash))
+            raise NotFound(f"{shown(version.version)} has no item {id_!r}")
+        echo_json(read_blob(place, item.hash))
         return
     view = {"errors": show_errors, "sources": show_sources, "items": show_items}.get(what or "", show_counts)
     view(place, version, as_json=as_json)
@@ -88,27 +89,30 @@ def show_counts(storage: Storage, version: Version, *, as_json: bool) -> None:
     data = read_file(storage, version, STATS)
     counts = decode(data, Counts, source=STATS)
     if as_json:
-        click.echo(msgspec.json.encode({"version": version.version, **msgspec.to_builtins(counts)}))
+        echo_json({"version": version.version, **msgspec.to_builtins(counts)})
         return
-    click.echo(f"version   {version.version}, {'until ' + moment(version.until) if version.until else 'live'}")
-    click.echo(f"made      {moment(counts.started_at)} to {moment(counts.finished_at)}, run {version.run}")
+    click.echo(f"version   {shown(version.version)}, {'until ' + moment(version.until) if version.until else 'live'}")
+    click.echo(f"made      {moment(counts.started_at)} to {moment(counts.finished_at)}, run {shown(version.run)}")
     click.echo(f"items     {counts.items:,}: {counts.fresh:,} fresh, {counts.stale:,} stale")
     click.echo(f"changes   {counts.added:,} added, {counts.changed:,} changed, {counts.removed:,} removed")
     click.echo(f"sources   {counts.sources:,}, {counts.failed_sources:,} failed; {counts.errors:,} errors")
     blobs = f"{counts.blobs_written:,} written, {counts.blobs_present:,} there, {counts.blobs_repaired:,} repaired"
     click.echo(f"blobs     {blobs}")
     if counts.counts:
-        click.echo("counted   " + ", ".join(f"{count:,} {name}" for name, count in sorted(counts.counts.items())))
+        click.echo(
+            "counted   " + ", ".join(f"{count:,} {shown(name)}" for name, count in sorted(counts.counts.items()))
+        )
 
 
 def show_errors(storage: Storage, version: Version, *, as_json: bool) -> None:
     key = "aux/errors.json"
     for problem in decode(read_file(storage, version, key), list[Problem], source=key):
         if as_json:
-            click.echo(msgspec.json.encode(problem))
+            echo_json(problem)
         else:
             where = problem.item or problem.source or ""
-            click.echo(f"{where}\t{problem.stage}\t{printable(problem.message)[:300]}\t{problem.url or ''}")
+            fields = (where, problem.stage, printable(problem.message)[:300], problem.url or "")
+            click.echo("\t".join(map(shown, fields)))
 
 
 def show_sources(storage: Storage, version: Version, *, as_json: bool) -> None:
@@ -116,18 +120,18 @@ def show_sources(storage: Storage, version: Version, *, as_json: bool) -> None:
     now = datetime.now(UTC)
     for source in decode(read_file(storage, version, key), list[Source], source=key):
         if as_json:
-            click.echo(msgspec.json.encode(source))
+            echo_json(source)
         else:
             stale = f"{source.stale:,} stale for {age(now, source.since)}" if source.since else ""
-            click.echo(f"{source.status:<8}{source.items:>7,}  {source.source}  {stale}".rstrip())
+            click.echo(f"{shown(source.status):<8}{source.items:>7,}  {shown(source.source)}  {stale}".rstrip())
 
 
 def show_items(storage: Storage, version: Version, *, as_json: bool) -> None:
     for item in items_of(storage, index_of(storage, version)):
         if as_json:
-            click.echo(msgspec.json.encode(item))
+            echo_json(item)
         else:
-            click.echo(f"{item.id}\t{item.hash[:12]}\t{printable(str(item.metadata.get('title') or ''))[:300]}")
+            click.echo(f"{shown(item.id)}\t{item.hash[:12]}\t{printable(str(item.metadata.get('title') or ''))[:300]}")
 
 
 @click.command(
@@ -154,13 +158,16 @@ def diff(*, root: Path, old: str, new: str, storage: str | None, as_json: bool) 
     counts: Counter[str] = Counter()
     for difference in diff_indexes(place, index_of(place, before), index_of(place, after)):
         counts[difference.change] += 1
-        click.echo(msgspec.json.encode(difference) if as_json else line_of(difference))
+        if as_json:
+            echo_json(difference)
+        else:
+            click.echo(line_of(difference))
     note(", ".join(f"{counts[change]:,} {change}" for change in CHANGES))
 
 
 def line_of(difference: Difference) -> str:
     hashes = [hash_[:12] for hash_ in (difference.old, difference.new) if hash_]
-    return f"{MARKS[difference.change]} {difference.id}\t{' '.join(dict.fromkeys(hashes))}"
+    return f"{MARKS[difference.change]} {shown(difference.id)}\t{' '.join(dict.fromkeys(hashes))}"
 
 
 @click.command(
@@ -178,12 +185,12 @@ def rollback(*, root: Path, name: str, storage: str | None, as_json: bool) -> No
     place = storage_with_versions(publishing_in(root), storage)
     version = find_version(place, name)
     if version.until is None:
-        note(f"{version.version} is live already")
+        note(f"{shown(version.version)} is live already")
         return
     record = history.roll_back(place, version.version, at=datetime.now(UTC))
     if as_json:
-        click.echo(msgspec.json.encode(record.commit))
-    note(f"live is {record.commit.live.version} with {record.commit.live.count:,} items")
+        echo_json(record.commit)
+    note(f"live is {shown(record.commit.live.version)} with {record.commit.live.count:,} items")
 
 
 def moment(when: datetime) -> str:

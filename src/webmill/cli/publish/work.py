@@ -76,7 +76,7 @@ def work(
     versions = storage_for_writing(place, storage)
     metrics = Metrics(counters.OF_WORKERS)
     with ExitStack() as stack:
-        stop = stack.enter_context(stopping())
+        stop = stack.enter_context(stopping("boards"))
         queue = stack.enter_context(opened_queue(settings))
         reader = stack.enter_context(closing(BoardReader(options)))
         if metrics_port is not None:

@@ -40,7 +40,7 @@ def check_kind(storage: Storage, kind: str, *, force: bool) -> None:
     last = history.head(storage)
     live = last.commit.live.run.partition("-")[0] if last else kind
     if live in KINDS and live != kind and not force:
-        raise Misconfigured(f"the live version here is of {live}: publish {kind} somewhere else, or use force")
+        raise Misconfigured(f"the live version here is of {live}: publish {kind} somewhere else, or use --force")
 
 
 def plan_of(
