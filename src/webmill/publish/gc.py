@@ -150,7 +150,7 @@ def _check_history(storage: Storage) -> None:
     if not history.head(storage) and any(storage.list(BLOBS)):
         raise Misconfigured(
             "there are blobs but no version: is this the right place, may it be listed, was a first publication broken "
-            "off? Nothing is removed; publish first"
+            "off? Nothing is removed; publish first, or put snapshots/ and latest.json back from a copy"
         )
 
 

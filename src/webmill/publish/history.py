@@ -14,11 +14,11 @@ from datetime import datetime
 
 import msgspec
 
-from webmill.errors import BadInput, Conflict, NotFound, Unavailable
+from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable, WebmillError
 from webmill.infra.storage.base import Absent, Readable, Storage
 from webmill.publish import pointer
 from webmill.publish.nouns import Commit, Kind, Version, decode, encode
-from webmill.publish.places import HISTORY, LATEST, check_version, record_key, sha256
+from webmill.publish.places import BEGUN, BLOBS, HISTORY, LATEST, check_version, record_key, sha256
 
 log = logging.getLogger(__name__)
 
@@ -30,14 +30,44 @@ class Record(msgspec.Struct, frozen=True):
 
 def head(storage: Storage) -> Record | None:
     """The last record; None before the first publication. Heals `latest.json` when its writer died too early."""
-    last = _pointed(storage)
-    behind = last is None
-    last = last or _listed(storage)
-    while last and (following := _read(storage, last.commit.sequence + 1)):
-        last, behind = following, True
-    if last and behind:
+    pointed = _pointed(storage)
+    last = _following(storage, pointed or _listed(storage))
+    if last and last != pointed:
         pointer.advance(storage, last.commit)
     return last
+
+
+def last_record(storage: Storage) -> Record | None:
+    """The same by reading alone."""
+    return _following(storage, _pointed(storage) or _listed(storage))
+
+
+def begin(storage: Storage, *, force: bool) -> None:
+    """Before the first blob of a first publication. `Misconfigured` where the history was lost, unless by `force`.
+
+    Blobs without a history are either what a first publication has left that did not come to its end, or all that is
+    left of many: which of them, tells a mark that is there from the beginning to the first commit.
+    """
+    if head(storage):
+        return
+    if force or not has_lost_history(storage):
+        storage.write(BEGUN, b"{}")
+    elif not head(storage):  # or another first publication has ended while we looked
+        raise Misconfigured(
+            "there are blobs but no history: is this the right place, may it be listed? Put snapshots/ and latest.json "
+            "back from a copy; or begin anew, at version 1, with --force"
+        )
+
+
+def has_lost_history(storage: Storage) -> bool:
+    """To be asked where there is none."""
+    if not any(storage.list(BLOBS)):
+        return False
+    try:
+        storage.stat(BEGUN)
+    except NotFound:
+        return True
+    return False
 
 
 def live(storage: Readable) -> Version:
@@ -66,7 +96,16 @@ def append(
         pointer.advance(storage, commit)
     except Unavailable as error:  # it is committed: whoever comes next moves the pointer on
         log.warning("%s is behind the history: %s", LATEST, error)
+    if not before:
+        _forget_beginning(storage)
     return Record(commit, sha256(data))
+
+
+def _forget_beginning(storage: Storage) -> None:
+    try:
+        storage.delete(BEGUN)
+    except WebmillError as error:  # it is committed; the mark says less than it could, and does no harm
+        log.warning("%s stays behind: %s", BEGUN, error)
 
 
 def records(storage: Readable, last: Record) -> Iterator[Record]:
@@ -138,6 +177,12 @@ def _read(storage: Readable, sequence: int) -> Record | None:
     except NotFound:
         return None
     return Record(decode(data, Commit, source=key), sha256(data))
+
+
+def _following(storage: Readable, last: Record | None) -> Record | None:
+    while last and (following := _read(storage, last.commit.sequence + 1)):
+        last = following
+    return last
 
 
 def _pointed(storage: Readable) -> Record | None:

@@ -20,6 +20,7 @@ HISTORY = "snapshots/_history/"
 LEASES = "snapshots/_leases/"
 TRASH = "snapshots/_trash/"
 RUNS = "snapshots/_runs/"
+BEGUN = f"{LEASES}begun.json"  # there until the first commit
 LATEST = "latest.json"
 MANIFEST = "_manifest.json"
 

@@ -29,6 +29,16 @@ def advance(storage: Storage, commit: Commit) -> None:
     raise Unavailable(f"{LATEST} changes faster than it can be written")
 
 
+def rewrite(storage: Storage, commit: Commit) -> None:
+    """The same whatever a damaged one says. `Conflict` when it was written meanwhile."""
+    etag = _look(storage)[1]
+    storage.write(LATEST, encode(_pointer_to(commit)), condition=Matches(etag) if etag else Absent())
+
+
+def points_to(pointer: Pointer, commit: Commit) -> bool:
+    return pointer == _pointer_to(commit)
+
+
 def _look(storage: Storage) -> tuple[Pointer | None, str | None]:
     """A damaged pointer is none, but has an etag: it is replaced."""
     try:

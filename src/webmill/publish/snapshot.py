@@ -101,8 +101,12 @@ class Publication:
         now: Callable[[], datetime] = utc_now,
         run: str | None = None,
     ) -> Publication:
-        """For one process that puts, adds and commits. `run`: a name that no other publication has."""
+        """For one process that puts, adds and commits. `run`: a name that no other publication has.
+
+        `Misconfigured` where there are blobs but no history, unless forced.
+        """
         options = options or Options()
+        history.begin(storage, force=options.force)
         run = run or secrets.token_hex(8)
         lease = leases.take(storage, run, holder=this_process(), ttl=options.ttl, patience=options.patience)
         return cls(storage, lease, options=options, now=now)

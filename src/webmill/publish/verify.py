@@ -13,50 +13,84 @@ from webmill.publish import history, pointer
 from webmill.publish.blobs import restore
 from webmill.publish.manifest import read_entry, read_manifest
 from webmill.publish.nouns import Commit, Entry, Index, Version
-from webmill.publish.places import BLOBS, LATEST, blob_key, hash_of_key, record_key, version_folder
+from webmill.publish.places import BLOBS, HISTORY, LATEST, blob_key, hash_of_key, record_key, version_folder
 from webmill.publish.shards import read_index, read_shard
 
 _MOST_REFERRERS = 100  # named of one blob
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """`referrers`: "VERSION FILE ITEM" of what refers to a blob; at most a hundred of them."""
+    """`referrers`: "VERSION FILE ITEM" of what refers to a blob; at most a hundred of them.
+
+    `version`: whose file it is. `sha256`: of what should be there.
+    """
 
     key: str
     reason: str
     message: str
     referrers: tuple[str, ...] = ()
+    version: str = ""
+    sha256: str = ""
 
 
 class Verdict(msgspec.Struct, frozen=True):
+    """`whole`: versions of which nothing that was looked at is damaged, the oldest first. `live` may be one of them."""
+
     versions: int
     files: int
     blobs: int
     findings: tuple[Finding, ...]
+    whole: tuple[str, ...] = ()
+    live: str = ""
 
 
 def verify(storage: Storage, *, read_data: bool = False) -> Verdict:
     """Checks history, manifests, every file of every version, every shard, and that every blob is there.
 
     `read_data` reads and hashes every blob too: rot and cut files are found by nothing else. Others may publish
-    meanwhile. `Conflict` when gc has run meanwhile and what was looked for may be rightly gone: verify again.
+    meanwhile. Nothing is written. `Conflict` when gc has run meanwhile and what was looked for may be rightly gone:
+    verify again.
     """
     check = _Check(storage)
-    last = history.head(storage)
-    for version in check.history(last) if last else ():
+    last = check.last_record()
+    for version in check.past(last) if last else ():
         check.version(version)
     check.blobs()
     if read_data:
         check.data()
     if last and any(commit.kind == "retire" for commit in _since(storage, last)):
         raise Conflict("gc has run meanwhile: verify again")
-    return Verdict(check.versions, check.files, len(check.wanted), tuple(check.findings()))
+    findings = tuple(check.findings())
+    live = last.commit.live.version if last else ""
+    return Verdict(check.versions, check.files, len(check.wanted), findings, check.whole(findings), live)
 
 
 def repair(storage: Storage, verdict: Verdict, *, mirrors: Sequence[Readable] = ()) -> list[str]:
-    """Puts damaged blobs back, from the trash or from a storage that has them too; the keys of those it could."""
-    hashes = [(finding.key, hash_of_key(finding.key)) for finding in verdict.findings if finding.key.startswith(BLOBS)]
-    return [key for key, hash_ in hashes if hash_ and restore(storage, hash_, mirrors=mirrors)]
+    """Puts back damaged blobs, from the trash or from a storage that has them too; files of versions, from such a
+    storage; `latest.json`, from the history. The keys of those it could.
+    """
+    return [finding.key for finding in verdict.findings if _repaired(storage, finding, mirrors)]
+
+
+def _repaired(storage: Storage, finding: Finding, mirrors: Sequence[Readable]) -> bool:
+    hash_ = hash_of_key(finding.key)
+    if finding.key.startswith(BLOBS) and hash_:
+        return restore(storage, hash_, mirrors=mirrors)
+    if finding.key == LATEST:
+        last = history.last_record(storage)
+        if last:
+            pointer.rewrite(storage, last.commit)
+        return last is not None
+    return bool(finding.sha256) and _copied(storage, finding, mirrors)
+
+
+def _copied(storage: Storage, finding: Finding, mirrors: Sequence[Readable]) -> bool:
+    for mirror in mirrors:
+        if _hash_of(mirror, finding.key) == finding.sha256:
+            with mirror.open(finding.key) as file:
+                storage.write(finding.key, file)
+            return _hash_of(storage, finding.key) == finding.sha256
+    return False
 
 
 class _Check:
@@ -74,7 +108,26 @@ class _Check:
         for key, finding in sorted(self._bad.items()):
             yield msgspec.structs.replace(finding, referrers=tuple(referrers.get(key, ())))
 
-    def history(self, last: history.Record) -> Iterator[Version]:
+    def whole(self, findings: Iterable[Finding]) -> tuple[str, ...]:
+        """A finding names its version, or as a blob those that refer to it; where those were too many, any may."""
+        damaged = {finding.version for finding in findings}
+        for finding in findings:
+            damaged.update(referrer.partition(" ")[0] for referrer in finding.referrers)
+            if len(finding.referrers) == _MOST_REFERRERS:
+                return ()
+        return tuple(version.version for version in self._seen if version.version not in damaged)
+
+    def last_record(self) -> history.Record | None:
+        try:
+            last = history.last_record(self._storage)
+        except BadInput as error:
+            self._note(error.source or HISTORY, error)
+            return None
+        if not last and history.has_lost_history(self._storage) and not history.last_record(self._storage):
+            self._add(HISTORY, "broken_history", "there are blobs but no history")
+        return last
+
+    def past(self, last: history.Record) -> Iterator[Version]:
         """Each record must be the one that its successor names."""
         following: Commit | None = None
         for record in _back_to_the_first(self._storage, last):
@@ -84,14 +137,27 @@ class _Check:
             if following and following.parent != record.hash:
                 self._add(record_key(record.commit.sequence), "broken_history", "not what the next record was built on")
             following = record.commit
-        now = pointer.read_pointer(self._storage)
-        if now.sequence <= last.commit.sequence and now.version != last.commit.live.version:
-            self._add(LATEST, "bad_pointer", f"does not point to {last.commit.live.version}")
+        self._pointer(last)
         try:
             yield from history.versions(self._storage, last)
         except BadInput as error:
             self._note(error.source or "", error)
             yield last.commit.live
+
+    def _pointer(self, last: history.Record) -> None:
+        """One that is behind is no damage: who moves it may be on the way, and whoever comes next will."""
+        try:
+            now = pointer.read_pointer(self._storage)
+            if now.sequence > last.commit.sequence:
+                return  # others publish meanwhile
+            named = history.read_record(self._storage, now.sequence)
+        except NotFound:
+            self._add(LATEST, "bad_pointer", "not there")
+        except BadInput as error:
+            self._add(LATEST, "bad_pointer", error.message)
+        else:
+            if not pointer.points_to(now, named.commit):
+                self._add(LATEST, "bad_pointer", f"not what record {now.sequence} says")
 
     def version(self, version: Version) -> None:
         self.versions += 1
@@ -99,7 +165,8 @@ class _Check:
         try:
             manifest = read_manifest(self._storage, version)
         except BadInput as error:
-            self._note(error.source or version.version, error)
+            key = error.source or version.version
+            self._add(key, error.reason, error.message, version=version.version, sha256=version.manifest_sha256)
             return
         for entry in manifest.files:
             self.files += 1
@@ -107,15 +174,17 @@ class _Check:
 
     def _entry(self, version: Version, entry: Entry) -> None:
         key = version_folder(version.version) + entry.key
+        whose = {"version": version.version, "sha256": entry.sha256}
         if not entry.key.startswith("index/"):
             found = _hash_of(self._storage, key)
             if found != entry.sha256:
-                self._add(key, "corrupt_file" if found else "missing_file", "not the file that the manifest names")
+                reason = "corrupt_file" if found else "missing_file"
+                self._add(key, reason, "not the file that the manifest names", **whose)
             return
         try:
             self._index(read_index(read_entry(self._storage, version, entry), source=key))
         except BadInput as error:
-            self._note(key, error)
+            self._add(key, error.reason, error.message, **whose)
 
     def _index(self, index: Index) -> None:
         self.wanted.update(bytes.fromhex(item.hash) for item in index.items or ())
@@ -162,12 +231,13 @@ class _Check:
     def _note(self, key: str, error: BadInput) -> None:
         self._add(key, error.reason, error.message)
 
-    def _add(self, key: str, reason: str, message: str) -> None:
-        self._bad.setdefault(key, Finding(key=key, reason=reason, message=message))
+    def _add(self, key: str, reason: str, message: str, *, version: str = "", sha256: str = "") -> None:
+        found = Finding(key=key, reason=reason, message=message, version=version, sha256=sha256)
+        self._bad.setdefault(key, found)
 
 
 def _since(storage: Storage, last: history.Record) -> Iterator[Commit]:
-    return history.since(storage, history.head(storage), floor=last.commit.sequence)
+    return history.since(storage, history.last_record(storage), floor=last.commit.sequence)
 
 
 def _back_to_the_first(storage: Readable, last: history.Record) -> Iterator[history.Record | BadInput]:

@@ -145,6 +145,63 @@ def test_verify_names_a_damaged_blob_and_repairs_it_from_a_copy_c05(place: Path,
     assert publish("verify", place, "--read-data").code == 0
 
 
+def test_a_damaged_pointer_is_told_and_written_anew_only_when_asked(place: Path) -> None:
+    before = (place / "latest.json").read_bytes()
+    for damage in (b"{x", before.replace(b"00000003", b"00000002"), None):
+        (place / "latest.json").unlink()
+        if damage is not None:
+            (place / "latest.json").write_bytes(damage)
+        found = publish("verify", place)
+        assert (found.code, found.out.split(b"\t")[:2]) == (1, [b"latest.json", b"bad_pointer"])
+        assert (place / "latest.json").exists() == (damage is not None)
+        assert publish("verify", place, "--repair").code == 0
+        assert (place / "latest.json").read_bytes() == before
+
+
+def test_a_lost_history_is_told_and_nothing_is_published_over_it_unasked(tmp_path: Path) -> None:
+    root, site_map, town = tmp_path / "d", site_map_of("a", "b"), town_of("a", "b")
+    assert run_with(town, root, site_map).code == 0
+    shutil.rmtree(root / "snapshots")
+    lost = publish("verify", root)  # the pointer is there, and what it names is not
+    assert (lost.code, b"broken_history" in lost.out) == (1, True)
+    (root / "latest.json").unlink()
+    lost = publish("verify", root)
+    assert (lost.code, b"broken_history" in lost.out) == (1, True)
+    assert "from a copy" in lost.err
+    (root / "documents").mkdir()
+    (root / "documents" / "a.jsonl").write_text('{"url": "http://a.test/", "text": "a"}\n')
+    for _ in range(2):  # a refusal leaves nothing by which the next one is deceived
+        for refused in (run_with(town, root, site_map), publish("documents", root), publish("gc", root)):
+            assert (refused.code, "from a copy" in refused.err) == (1, True)
+    assert not (root / "latest.json").exists()
+    assert run_with(town, root, site_map, "--force").code == 0
+    assert len(closure(LocalStorage(root))) == 6
+    assert publish("verify", root, "--read-data").code == 0
+
+
+def test_a_damaged_index_comes_back_from_a_copy_or_by_the_way_that_is_named(place: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(place, tmp_path / "copy"))
+    live = json.loads((place / "latest.json").read_bytes())["version"]
+    index = place / "snapshots" / live / "index" / "all.json"
+    index.write_bytes(b"{}")
+    told = publish("verify", place, "--repair")
+    assert told.code == 1
+    assert publish("verify", place, "--repair", "--from", copy).code == 0
+    assert publish("verify", place).code == 0
+    index.unlink()
+    told = publish("verify", place, "--repair")
+    assert told.code == 1
+    (line,) = [line for line in told.err.splitlines() if "rollback" in line]
+    command = line.partition("`webmill ")[2].partition("`")[0].split()
+    assert webmill(*command).code == 0
+    town = Town(boards(4))
+    queue = open_queue(place)
+    cycle(LocalStorage(place), queue, town)
+    queue.close()
+    assert closure(LocalStorage(place)) == town.content()
+    assert "the live one has all of its own" in publish("verify", place).err
+
+
 def test_dead_jobs_are_listed_requeued_and_dropped(place: Path) -> None:
     (letter,) = objects(publish("dead", "list", place, "--json"))
     assert letter["reason"] == "HTTP 500"

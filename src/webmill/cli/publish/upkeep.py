@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import click
 import msgspec
 
-from webmill.cli.context import Context, note, pass_context
+from webmill.cli.context import Context, note, pass_context, warn
 from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.durations import DURATION
 from webmill.cli.main import FAILED
@@ -24,7 +25,7 @@ from webmill.cli.publish.places import (
 from webmill.cli.words import shown
 from webmill.infra.storage.local import LocalStorage
 from webmill.publish.gc import Report, collect, preview
-from webmill.publish.verify import Verdict, repair
+from webmill.publish.verify import Finding, Verdict, repair
 from webmill.publish.verify import verify as check
 from webmill.wiring import open_readable
 
@@ -85,7 +86,7 @@ Exit code 1: something is damaged that was not repaired."""
 )
 @root_argument
 @click.option("--read-data", is_flag=True, help="Read and hash every blob, too.")
-@click.option("--repair", "repairing", is_flag=True, help="Put damaged blobs back, from the trash or --from.")
+@click.option("--repair", "repairing", is_flag=True, help="Put back what the trash or --from has.")
 @click.option("--from", "mirrors", multiple=True, metavar="URL", help="A copy: a folder, s3://… or http(s)://…")
 @storage_option
 @json_option
@@ -120,8 +121,27 @@ def verify(
     note(
         f"{verdict.versions:,} versions, {verdict.files:,} files, {verdict.blobs:,} blobs: {damage(verdict, repaired)}"
     )
-    if len(repaired) < len(verdict.findings):
+    left = [finding for finding in verdict.findings if finding.key not in repaired]
+    if left:
+        for advice in ways_out(verdict, left, root):
+            warn(advice)
         raise click.exceptions.Exit(FAILED)
+
+
+def ways_out(verdict: Verdict, left: list[Finding], root: Path) -> Iterator[str]:
+    """What to do about that which no trash and no copy had."""
+    if any(finding.reason == "broken_history" for finding in left):
+        yield "the history: put snapshots/ and latest.json back from a copy; or remove both, and publish with --force"
+    damaged = {finding.version for finding in left} - {""}
+    whole = [version for version in verdict.whole if version not in damaged]
+    if not damaged:
+        return
+    if verdict.live not in damaged:
+        yield "files of old versions: the live one has all of its own; gc removes the others when they are not kept"
+    elif whole:
+        yield f"files of the live version: `webmill publish rollback {root} {shown(whole[-1])}`, then publish again"
+    else:
+        yield "files of the live version, and no other is whole: put them back from a copy (--repair --from)"
 
 
 def damage(verdict: Verdict, repaired: list[str]) -> str:

@@ -36,7 +36,10 @@ def run_name(kind: str, at: datetime) -> str:
 
 
 def check_kind(storage: Storage, kind: str, *, force: bool) -> None:
-    """A version holds everything: boards published over documents would remove them."""
+    """A version holds everything: boards published over documents would remove them. Nor is a lost history passed
+    over (`history.begin`).
+    """
+    history.begin(storage, force=force)
     last = history.head(storage)
     live = last.commit.live.run.partition("-")[0] if last else kind
     if live in KINDS and live != kind and not force:
