@@ -26,7 +26,7 @@ class CarelessStore(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.values: dict[str, bytes] = {}
-        self.put_status = 200
+        self.put_status = self.post_status = 200
         self.cut = False
         self.requests: list[str] = []
 
@@ -63,7 +63,7 @@ class _Handler(BaseHTTPRequestHandler):
         for key in keys:
             self.server.values.pop(f"/bucket/{key}", None)
         deleted = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in keys)
-        self.answer(200, f"<DeleteResult>{deleted}</DeleteResult>".encode())
+        self.answer(self.server.post_status, f"<DeleteResult>{deleted}</DeleteResult>".encode())
 
     def answer(self, status: int, body: bytes = b"") -> None:
         self.server.requests.append(self.command)
@@ -104,6 +104,16 @@ def test_a_store_that_ignores_conditions_is_refused(careless: CarelessStore, sto
     with pytest.raises(Misconfigured, match="If-None-Match"):
         storage.probe_conditional_writes()
     assert not any("probe" in path for path in careless.values)
+
+
+def test_a_probe_that_may_not_write_says_so_also_when_it_may_not_delete_either(
+    careless: CarelessStore, storage: S3Storage
+) -> None:
+    careless.put_status, careless.post_status = 403, 501
+    with pytest.raises(Misconfigured, match="403") as caught:
+        storage.probe_conditional_writes()
+    assert "PUT" in str(caught.value)
+    assert "POST" in careless.requests
 
 
 @pytest.mark.server("s3")

@@ -13,7 +13,7 @@ import re
 import secrets
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from itertools import chain
 from typing import Any, BinaryIO, Self
@@ -135,9 +135,12 @@ class S3Storage:
                 created = sum(threads.map(lambda _: self._wins(key, Absent()), range(8)))
             first = Matches(self._stat(key, etag=None).etag)
             updated = [self._wins(key, first), self._wins(key, first)]
-        finally:
-            with _errors(key):
+        except WebmillError:
+            with suppress(WebmillError), _errors(key):  # what went wrong first is what the operator must know
                 self._store.delete(key)
+            raise
+        with _errors(key):
+            self._store.delete(key)
         if created != 1 or updated != [True, False]:
             raise Misconfigured(
                 f"{self._where}: this store does not honour If-None-Match and If-Match, so two writers would overwrite "
