@@ -253,6 +253,23 @@ def test_gc_refuses_where_there_are_blobs_but_no_history(storage: Storage) -> No
     assert blobs_in(storage)
 
 
+def test_a_first_publication_that_broke_off_is_begun_again_and_a_lost_history_is_not(storage: Storage) -> None:
+    with Publication.begin(storage) as broken_off:
+        broken_off.put({"text": "notice 1"})
+    assert not verify(storage).findings
+    publish(storage, TEXTS)
+    for prefix in ("snapshots/", "latest.json"):
+        for stat in [*storage.list(prefix)]:
+            storage.delete(stat.key)
+    assert [finding.reason for finding in verify(storage).findings] == ["broken_history"]
+    before = blobs_in(storage)
+    with pytest.raises(Misconfigured, match="--force"):
+        publish(storage, TEXTS)
+    assert (blobs_in(storage), [*storage.list("snapshots/")]) == (before, [])
+    assert publish(storage, TEXTS, options=Options(force=True)).version.sequence == 1
+    assert closure(storage) == TEXTS
+
+
 def test_gc_removes_nothing_when_it_cannot_read_what_is_kept(storage: Storage) -> None:
     version = publish(storage, TEXTS).version.version
     Blobs(storage).put({"text": "never published"})

@@ -66,7 +66,7 @@ def take(
         lease = Lease(run=run, floor=floor, holder=holder)
         storage.write(key_of(run), encode(lease))
     except WebmillError:
-        _drop_if_possible(storage, run)  # or gc would wait for it as long as this process lives
+        drop_if_possible(storage, run)  # or gc would wait for it as long as this process lives
         raise
     return lease
 
@@ -87,7 +87,7 @@ def _floor(storage: Storage, lease: Lease, *, ttl: timedelta, patience: float, s
         waited += _POLL
 
 
-def _drop_if_possible(storage: Storage, run: str) -> None:
+def drop_if_possible(storage: Storage, run: str) -> None:
     try:
         drop(storage, run)
     except WebmillError as error:

@@ -25,7 +25,7 @@ from typing import Self
 
 import msgspec
 
-from webmill.errors import BadInput, Conflict, NotFound
+from webmill.errors import BadInput, Conflict, NotFound, WebmillError
 from webmill.infra.retry import Policy
 from webmill.infra.storage.base import Storage
 from webmill.publish import guard, history, leases
@@ -106,9 +106,13 @@ class Publication:
         `Misconfigured` where there are blobs but no history, unless forced.
         """
         options = options or Options()
-        history.begin(storage, force=options.force)
         run = run or secrets.token_hex(8)
         lease = leases.take(storage, run, holder=this_process(), ttl=options.ttl, patience=options.patience)
+        try:
+            history.begin(storage, force=options.force)
+        except WebmillError:
+            leases.drop_if_possible(storage, run)
+            raise
         return cls(storage, lease, options=options, now=now)
 
     @classmethod
