@@ -15,6 +15,7 @@ import click
 
 from webmill import __version__
 from webmill.cli.lazy import LazyGroup
+from webmill.cli.words import shown
 from webmill.errors import Conflict, Misconfigured, NotFound, Unavailable, WebmillError
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
@@ -111,7 +112,8 @@ def heading(error: WebmillError) -> str:
 
 
 def say(message: str) -> None:
-    click.echo(f"webmill: {message}", err=True)
+    """Also of strangers' words: they move no cursor."""
+    click.echo("webmill: " + "\n".join(map(shown, message.splitlines())), err=True)
 
 
 def leave(code: int | None) -> NoReturn:
