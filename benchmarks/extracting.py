@@ -37,7 +37,8 @@ from webmill.extract.main_text import MainText
 from webmill.flows.extract.metrics import ALL
 from webmill.flows.extract.output import Output, Shape
 from webmill.flows.extract.page import can_detect
-from webmill.flows.extract.workers import Options, Workers, is_drained
+from webmill.flows.extract.workers import Options, Workers
+from webmill.flows.hands import is_drained
 from webmill.formats.http_records import read_response
 from webmill.formats.surt import surt
 from webmill.formats.warc import read_records

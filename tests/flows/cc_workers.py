@@ -12,7 +12,8 @@ from webmill.commoncrawl.captures import Fetcher
 from webmill.commoncrawl.ranges import RangeLimits
 from webmill.flows.extract.metrics import ALL
 from webmill.flows.extract.output import Output, Shape
-from webmill.flows.extract.workers import Options, Report, Workers, is_drained
+from webmill.flows.extract.workers import Options, Report, Workers
+from webmill.flows.hands import is_drained
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Queue
 from webmill.infra.queue.memory import MemoryQueue

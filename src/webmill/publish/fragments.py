@@ -24,9 +24,10 @@ from datetime import datetime
 
 import msgspec
 
-from webmill.errors import BadInput, Conflict, NotFound, Unavailable
-from webmill.infra.storage.base import Absent, Readable, Storage
+from webmill.errors import BadInput, Conflict, NotFound
+from webmill.infra.storage.base import Readable, Storage
 from webmill.publish.blobs import Tally
+from webmill.publish.creating import create
 from webmill.publish.nouns import Item, Problem, decode, encode
 from webmill.publish.places import RUNS, check_run, sha256
 from webmill.publish.snapshot import Publication
@@ -115,7 +116,7 @@ def write_plan(storage: Storage, plan: Plan) -> None:
     """`Conflict` when the run has a plan already. The same plan again is fine."""
     if len({job.id for job in plan.jobs}) != len(plan.jobs):
         raise BadInput("two jobs of one id", reason="bad_plan", source=plan.run)
-    _create(storage, _plan_key(plan.run), encode(plan))
+    create(storage, _plan_key(plan.run), encode(plan))
 
 
 def read_plan(storage: Readable, run: str) -> Plan:
@@ -135,7 +136,7 @@ def is_open(storage: Readable, run: str) -> bool:
 def hand_in(storage: Storage, run: str, fragment: Fragment) -> bool:
     """Whether it counts: not when another one of this job was first. Its blobs have been put (and settled)."""
     try:
-        _create(storage, _key(run, _FRAGMENTS, fragment.job), encode(fragment))
+        create(storage, _key(run, _FRAGMENTS, fragment.job), encode(fragment))
     except Conflict:
         return False
     return True
@@ -144,7 +145,7 @@ def hand_in(storage: Storage, run: str, fragment: Fragment) -> bool:
 def give_up(storage: Storage, run: str, fragment: Fragment) -> None:
     """Nobody waits for this job any longer. The first reason stays."""
     try:
-        _create(storage, _key(run, _GIVEN_UP, fragment.job), encode(fragment))
+        create(storage, _key(run, _GIVEN_UP, fragment.job), encode(fragment))
     except Conflict:
         pass
 
@@ -214,19 +215,6 @@ def open_runs(storage: Storage) -> list[str]:
     return [
         stat.key.removeprefix(RUNS).removesuffix(ending) for stat in storage.list(RUNS) if stat.key.endswith(ending)
     ]
-
-
-def _create(storage: Storage, key: str, data: bytes) -> None:
-    """`Conflict` when something else is there. An answer that was lost, and a call that is repeated, meet their own."""
-    try:
-        storage.write(key, data, condition=Absent())
-    except (Conflict, Unavailable) as error:
-        try:
-            there = storage.read(key)
-        except NotFound:
-            raise error from None
-        if there != data:
-            raise Conflict(f"{key}: there is another one already") from error
 
 
 def _plan_key(run: str) -> str:

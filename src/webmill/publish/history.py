@@ -14,9 +14,10 @@ from datetime import datetime
 
 import msgspec
 
-from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable, WebmillError
-from webmill.infra.storage.base import Absent, Readable, Storage
+from webmill.errors import BadInput, Misconfigured, NotFound, Unavailable, WebmillError
+from webmill.infra.storage.base import Readable, Storage
 from webmill.publish import pointer
+from webmill.publish.creating import create
 from webmill.publish.nouns import Commit, Kind, Version, decode, encode
 from webmill.publish.places import BEGUN, BLOBS, HISTORY, LATEST, check_version, record_key, sha256
 
@@ -91,7 +92,7 @@ def append(
         kept=kept if kind == "retire" else None,
     )
     data = encode(commit)
-    _create(storage, record_key(commit.sequence), data)
+    create(storage, record_key(commit.sequence), data, taken="somebody else has committed since you looked")
     try:
         pointer.advance(storage, commit)
     except Unavailable as error:  # it is committed: whoever comes next moves the pointer on
@@ -203,16 +204,3 @@ def _sequence_of(key: str) -> int:
     if not name.isdecimal() or record_key(int(name)) != key:
         raise BadInput("not a record of the history", reason="broken_history", source=key)
     return int(name)
-
-
-def _create(storage: Storage, key: str, data: bytes) -> None:
-    """After `Unavailable` the write may have happened, and after a retry below us `Conflict` may mean ourselves."""
-    try:
-        storage.write(key, data, condition=Absent())
-    except (Conflict, Unavailable) as error:
-        try:
-            there = storage.read(key)
-        except NotFound:
-            raise error from None
-        if there != data:
-            raise Conflict(f"{key}: somebody else has committed since you looked") from error

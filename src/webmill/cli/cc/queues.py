@@ -13,7 +13,7 @@ import msgspec
 from webmill.commoncrawl.batch import QUEUE
 from webmill.config import Settings
 from webmill.errors import Misconfigured, NotFound
-from webmill.flows.extract.workers import BROKER
+from webmill.flows.hands import BROKER
 from webmill.infra.queue.base import Queue
 from webmill.infra.retry import retrying
 from webmill.wiring import open_queue, scheme_of

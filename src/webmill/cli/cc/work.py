@@ -29,7 +29,8 @@ from webmill.errors import NotFound
 from webmill.flows.extract.metrics import ALL, PORT
 from webmill.flows.extract.output import Output, read_shape
 from webmill.flows.extract.sealing import Receipt
-from webmill.flows.extract.workers import Workers, is_drained
+from webmill.flows.extract.workers import Workers
+from webmill.flows.hands import is_drained
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Queue
 from webmill.wiring import open_storage, scheme_of

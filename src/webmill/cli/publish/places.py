@@ -16,7 +16,7 @@ from webmill.cli.context import Context
 from webmill.collection import Publishing
 from webmill.config import Queue as QueueSettings
 from webmill.errors import Misconfigured, NotFound
-from webmill.flows.extract.workers import BROKER
+from webmill.flows.hands import BROKER
 from webmill.flows.publish.jobs import QUEUE
 from webmill.infra import atomic
 from webmill.infra.queue.base import Queue

@@ -22,7 +22,7 @@ from webmill.cli.publish.places import (
     storage_for_writing,
     storage_option,
 )
-from webmill.flows.extract.workers import is_drained
+from webmill.flows.hands import is_drained
 from webmill.flows.publish import metrics as counters
 from webmill.flows.publish.reading import BoardReader
 from webmill.flows.publish.workers import Workers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -27,10 +28,7 @@ from webmill.wiring import open_search
 @pass_context
 def update(context: Context, *, root: Path, storage: str | None, index: Path | None, as_json: bool) -> None:
     """Bring the index up to the live version: only what changed is read."""
-    versions = published(root, storage)
-    with closing(open_search(str(index_of(root, index)))) as engine:
-        fed = feed.update(versions, engine, watch=context.progress)
-        tell(fed, engine.count(), as_json=as_json)
+    bring(context, feed.update, root=root, storage=storage, index=index, as_json=as_json)
 
 
 @click.command(epilog="Example: webmill search check news/")
@@ -41,10 +39,7 @@ def update(context: Context, *, root: Path, storage: str | None, index: Path | N
 @pass_context
 def check(context: Context, *, root: Path, storage: str | None, index: Path | None, as_json: bool) -> None:
     """Compare the index with all of the live version, and mend what is missing, doubled or left over."""
-    versions = published(root, storage)
-    with closing(open_search(str(index_of(root, index)))) as engine:
-        fed = feed.reconcile(versions, engine, watch=context.progress)
-        tell(fed, engine.count(), as_json=as_json)
+    bring(context, feed.reconcile, root=root, storage=storage, index=index, as_json=as_json)
 
 
 @click.command(epilog="Example: webmill search rebuild news/")
@@ -64,6 +59,21 @@ def rebuild(context: Context, *, root: Path, storage: str | None, index: Path | 
         fed = feed.update(versions, engine, watch=context.progress)
         count = engine.count()
     tell(fed, count, as_json=as_json)
+
+
+def bring(
+    context: Context,
+    work: Callable[..., Fed],
+    *,
+    root: Path,
+    storage: str | None,
+    index: Path | None,
+    as_json: bool,
+) -> None:
+    versions = published(root, storage)
+    with closing(open_search(str(index_of(root, index)))) as engine:
+        fed = work(versions, engine, watch=context.progress)
+        tell(fed, engine.count(), as_json=as_json)
 
 
 def follow(context: Context, root: Path, *, storage: str | None) -> None:

@@ -15,16 +15,15 @@ from typing import Any
 import msgspec
 
 from webmill.archive.recovery import recover
-from webmill.archive.segment import write_paths
 from webmill.errors import Conflict, Misconfigured
-from webmill.flows.crawl.crew import Crew, End
+from webmill.flows.crawl.crew import Crew
 from webmill.flows.crawl.desk import shard_of
 from webmill.flows.crawl.mail import post
 from webmill.flows.crawl.meeting import Attendee, Meeting
 from webmill.flows.crawl.node import Node
 from webmill.flows.crawl.options import Options
 from webmill.flows.crawl.snapshot import Snapshot
-from webmill.flows.crawl.start import AT_ONCE, SHARDS, Layout, NoSeeds, Report, read_layout
+from webmill.flows.crawl.start import AT_ONCE, SHARDS, Layout, NoSeeds, Report, conducted, read_layout, shown_to
 from webmill.flows.crawl.status import StatusFile
 from webmill.infra import atomic
 from webmill.infra.lock import exclusive, shared
@@ -76,30 +75,19 @@ def crawl_as_node(
         status = StatusFile(
             options.folder, name=options.collection.name, started=time.time(), clock=time.time, seat=seat
         )
-
-        def show(seen: Snapshot) -> None:
-            status.show(seen)
-            watch(seen)
-
         crew = Node(
             msgspec.structs.replace(options, node=node.id),
             shards,
             meeting=meeting,
             attendee=node,
             run=run,
-            watch=show,
+            watch=shown_to(status, watch),
             seeds=count,
             renew_seeds=lambda: write_seeds(options, meeting),
             begin_with=terms.begin_with,
         )
         hired(crew)
-        end: End = "stopped"
-        try:
-            end = crew.run()
-        finally:
-            status.write(crew.total(), end=end)
-            repairs += recover(options.collection)  # files of processes that died on the way
-            write_paths(options.collection)
+        end = conducted(crew, options, status, repairs)
         return Report(end=end, total=crew.total(), seconds=time.monotonic() - started, seeds=given, repairs=repairs)
 
 

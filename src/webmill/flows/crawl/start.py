@@ -65,21 +65,30 @@ def crawl(
         if not options.seeds.exists():
             raise NoSeeds("no seed is a URL that can be fetched")
         status = StatusFile(options.folder, name=options.collection.name, started=time.time(), clock=time.time)
-
-        def show(seen: Snapshot) -> None:
-            status.show(seen)
-            watch(seen)
-
-        crew = Crew(options, shards, watch=show)
+        crew = Crew(options, shards, watch=shown_to(status, watch))
         hired(crew)
-        end: End = "stopped"
-        try:
-            end = crew.run()
-        finally:
-            status.write(crew.total(), end=end)
-            repairs += recover(options.collection)  # files of processes that died on the way
-            write_paths(options.collection)
+        end = conducted(crew, options, status, repairs)
         return Report(end=end, total=crew.total(), seconds=time.monotonic() - started, seeds=given, repairs=repairs)
+
+
+def shown_to(status: StatusFile, watch: Callable[[Snapshot], None]) -> Callable[[Snapshot], None]:
+    def show(seen: Snapshot) -> None:
+        status.show(seen)
+        watch(seen)
+
+    return show
+
+
+def conducted(crew: Crew, options: Options, status: StatusFile, repairs: list[Repair]) -> End:
+    """To its end; whatever that was, the files that it leaves are whole. `repairs` is added to."""
+    end: End = "stopped"
+    try:
+        end = crew.run()
+    finally:
+        status.write(crew.total(), end=end)
+        repairs += recover(options.collection)  # files of processes that died on the way
+        write_paths(options.collection)
+    return end
 
 
 def settle_layout(options: Options, processes: int | None) -> int:

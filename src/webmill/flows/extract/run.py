@@ -18,7 +18,8 @@ from webmill.flows.dispatch.batcher import Report as Dispatched
 from webmill.flows.extract.output import Output
 from webmill.flows.extract.sealing import total
 from webmill.flows.extract.spool import spooled
-from webmill.flows.extract.workers import Workers, is_drained
+from webmill.flows.extract.workers import Workers
+from webmill.flows.hands import is_drained
 from webmill.infra.queue.base import Queue
 
 PATIENCE = 60.0  # seconds that an empty queue may hide a batch which another worker holds

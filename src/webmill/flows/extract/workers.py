@@ -2,8 +2,7 @@
 
     receive ─▶ fetch ─▶ read in a sandbox ─▶ spool, durable ─▶ ack        (and now and then: seal parts)
 
-Several batches are worked at once, each by a thread; two of them share a sandboxed process, so that it reads pages of
-the one while the other is received, fetched or stored. Downloads share their threads.
+Several batches are worked at once, each by a thread with a sandboxed process of its own; downloads share their threads.
 Killed anywhere, a batch is handed out again, and its rows are there once: the spool has one place for them.
 
 A batch that cannot be worked now goes back with a growing delay; one that never can is buried with the reason. What
@@ -17,8 +16,8 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
@@ -30,24 +29,21 @@ from webmill.flows.extract.batch import BatchReader, named
 from webmill.flows.extract.output import Output
 from webmill.flows.extract.page import CHILD, FUNCTION, Reading
 from webmill.flows.extract.spool import Spooled, is_spooled, key_of
+from webmill.flows.hands import BROKER, Hands, Held, settle
 from webmill.infra.child import Limits
 from webmill.infra.metrics import Metrics
 from webmill.infra.origin import Refused
-from webmill.infra.queue.base import Consumer, Delivery, Queue
-from webmill.infra.retry import Policy, retrying
+from webmill.infra.queue.base import Delivery, Queue
+from webmill.infra.retry import retrying
 from webmill.infra.sandbox import Sandbox
 
 log = logging.getLogger(__name__)
-
-GLANCE = 0.5  # seconds between two looks whether to stop
-BROKER = Policy(attempts=6, first_wait=0.5, longest_wait=15.0)
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Times in seconds."""
 
     processes: int = 1
-    hands: int = 1  # batches at once for each process: a second is fetched while the first is read
     prefetch: int = 1
     beat: float = 15.0  # between two extensions of the leases at hand; a lease must be longer
     seal_every: float = 5.0
@@ -86,92 +82,32 @@ class Workers:
         self._options = options
         self._metrics = metrics
         self._advance = advance
-        self._held: set[Held] = set()
+        self._hands = Hands(beat=options.beat)
         self._mutex = threading.Lock()
-        self._failure: BaseException | None = None
+        self._sealed = 0.0
         self.report = Report()
 
     def run(self, *, stop: threading.Event, is_over: Callable[[], bool]) -> Report:
         """Until `stop` is set (batches at hand are finished), or the queue gives nothing and `is_over` says so."""
-        options = self._options
-        sandboxes = [Sandbox(FUNCTION, returns=Reading, limits=options.limits) for _ in range(options.processes)]
-        hands = [
-            threading.Thread(
-                target=self._work, args=(sandbox, stop, is_over), name=f"webmill-hand-{number}", daemon=True
-            )
-            for number, sandbox in enumerate(sandboxes * options.hands)
-        ]
-        idle = threading.Event()
-        keeper = threading.Thread(target=self._keep, args=(idle,), name="webmill-keeper", daemon=True)
-        for thread in (*hands, keeper):
-            thread.start()
-        try:
-            self._oversee(hands)
-        except BaseException as error:
-            self._failure = self._failure or error
-            raise
-        finally:
-            for hand in hands:
-                hand.join()
-            for sandbox in sandboxes:
-                sandbox.close()
-            idle.set()
-            keeper.join()
-        if self._failure:
-            raise self._failure
+        self._sealed = time.monotonic()
+        work = partial(self._work, stop=stop, is_over=is_over)
+        self._hands.run([work] * self._options.processes, glance=self._seal_now_and_then)
         return self.report
 
-    def _oversee(self, hands: list[threading.Thread]) -> None:
-        sealed = time.monotonic()
-        while alive := [hand for hand in hands if hand.is_alive()]:
-            alive[0].join(GLANCE)
-            if self._output.folder and time.monotonic() - sealed >= self._options.seal_every:
-                self._output.seal()
-                sealed = time.monotonic()
+    def _seal_now_and_then(self) -> None:
+        if self._output.folder and time.monotonic() - self._sealed >= self._options.seal_every:
+            self._output.seal()
+            self._sealed = time.monotonic()
 
-    def _keep(self, idle: threading.Event) -> None:
-        """Batches take long when the archive is slow or the rate is low: their leases must not run out."""
-        while not idle.wait(self._options.beat):
-            for held in list(self._held):
-                held.extend()
-
-    def _work(self, sandbox: Sandbox[Reading], stop: threading.Event, is_over: Callable[[], bool]) -> None:
-        try:
-            with self._queue.consume(prefetch=self._options.prefetch) as consumer:
-                reader = BatchReader(self._fetcher, sandbox, self._output.shape, self._metrics)
-                for delivery in self._deliveries(consumer, stop=stop, is_over=is_over):
-                    with self._holding(delivery) as held:
-                        self._handle(held, reader)
-        except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits for us
-            self._failure = self._failure or error  # and the other hands end after their batches
-
-    def _deliveries(
-        self, consumer: Consumer, *, stop: threading.Event, is_over: Callable[[], bool]
-    ) -> Iterator[Delivery]:
-        failures = 0
-        while not stop.is_set() and not self._failure:
-            try:
-                delivery = consumer.receive(timeout=GLANCE)
-                over = delivery is None and is_over()
-                failures = 0
-            except Unavailable as error:
-                failures += 1
-                log.warning("the queue is out of reach", extra={"why": str(error), "failures": failures})
-                stop.wait(BROKER.wait(failures, retry_after=error.retry_after, random=1.0))
-                continue
-            if delivery:
-                yield delivery
-            elif over:
-                return
-
-    @contextmanager
-    def _holding(self, delivery: Delivery) -> Iterator[Held]:
-        held = Held(delivery)
-        self._held.add(held)
-        try:
-            yield held
-        finally:
-            self._held.discard(held)
+    def _work(self, *, stop: threading.Event, is_over: Callable[[], bool]) -> None:
+        with (
+            Sandbox(FUNCTION, returns=Reading, limits=self._options.limits) as sandbox,
+            self._queue.consume(prefetch=self._options.prefetch) as consumer,
+        ):
+            reader = BatchReader(self._fetcher, sandbox, self._output.shape, self._metrics)
+            for delivery in self._hands.deliveries(consumer, stop=stop, is_over=is_over):
+                with self._hands.holding(delivery) as held:
+                    self._handle(held, reader)
 
     def _handle(self, held: Held, reader: BatchReader) -> None:
         delivery = held.delivery
@@ -248,43 +184,3 @@ class OutputFailed(Exception):
     def __init__(self, error: WebmillError) -> None:
         super().__init__(str(error))
         self.error = error
-
-
-class Held:
-    """A batch in our hands, as long as its lease lasts."""
-
-    def __init__(self, delivery: Delivery) -> None:
-        self.delivery = delivery
-        self._lost: Conflict | None = None
-
-    def extend(self) -> None:
-        try:
-            self.delivery.extend()
-        except Conflict as error:
-            self._lost = error
-        except Unavailable:
-            pass  # the next beat, or the confirmation, will tell
-
-    def check(self) -> None:
-        """Conflict: stop, somebody else has it."""
-        if self._lost:
-            raise self._lost
-
-    def confirm(self) -> None:
-        """Asks the queue itself: a process that was stopped for an hour does not know it."""
-        self.check()
-        retrying(self.delivery.extend, policy=BROKER)
-
-
-def settle(action: Callable[[], None]) -> None:
-    """Where it does not arrive, the lease runs out and the batch is handed out again: that changes nothing."""
-    try:
-        retrying(action, policy=BROKER)
-    except (Conflict, Unavailable) as error:
-        log.warning("a batch was not settled", extra={"why": str(error)})
-
-
-def is_drained(queue: Queue) -> bool:
-    """Nothing to hand out, now or later; a broker does not tell what other workers hold."""
-    stats = queue.stats()
-    return not (stats.ready or stats.leased or stats.delayed)

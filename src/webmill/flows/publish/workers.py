@@ -14,16 +14,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import partial
 
 import msgspec
 
 from webmill.errors import BadInput, Conflict, Misconfigured, Unavailable
-from webmill.flows.extract.workers import BROKER, GLANCE, Held, settle
+from webmill.flows.hands import Hands, Held, settle
 from webmill.flows.publish import metrics as counters
 from webmill.flows.publish.jobs import BoardJob, job_of
 from webmill.flows.publish.worker import Previous, Reader, Worked, work_one
 from webmill.infra.metrics import Metrics
-from webmill.infra.queue.base import MAX_ATTEMPTS, Consumer, Delivery, Queue
+from webmill.infra.queue.base import MAX_ATTEMPTS, Delivery, Queue
 from webmill.infra.storage.base import Storage
 from webmill.publish.snapshot import utc_now
 
@@ -57,69 +58,21 @@ class Workers:
         self._metrics = metrics or Metrics(counters.OF_WORKERS)
         self._ended = ended
         self._previous = Previous(storage)
-        self._held: set[Held] = set()
+        self._hands = Hands(beat=labour.beat)
         self._room = Room()
         self._mutex = threading.Lock()
-        self._failure: BaseException | None = None
         self.results: Counter[str] = Counter()
 
     def run(self, *, stop: threading.Event, is_over: Callable[[], bool] = lambda: False) -> Counter[str]:
         """Until `stop` is set (boards at hand are finished), or the queue gives nothing and `is_over` says so."""
-        idle = threading.Event()
-        keeper = threading.Thread(target=self._keep, args=(idle,), name="webmill-keeper", daemon=True)
-        hands = [
-            threading.Thread(target=self._work, args=(stop, is_over), name=f"webmill-hand-{number}", daemon=True)
-            for number in range(self._labour.threads)
-        ]
-        for thread in (keeper, *hands):
-            thread.start()
-        try:
-            while alive := [hand for hand in hands if hand.is_alive()]:
-                alive[0].join(GLANCE)
-        except BaseException as error:
-            self._failure = self._failure or error
-            raise
-        finally:
-            for hand in hands:
-                hand.join()
-            idle.set()
-            keeper.join()
-        if self._failure:
-            raise self._failure
+        work = partial(self._work, stop=stop, is_over=is_over)
+        self._hands.run([work] * self._labour.threads)
         return self.results
 
-    def _keep(self, idle: threading.Event) -> None:
-        """A slow board, or one that waits for its host's turn, takes longer than a lease."""
-        while not idle.wait(self._labour.beat):
-            for held in list(self._held):
-                held.extend()
-
-    def _work(self, stop: threading.Event, is_over: Callable[[], bool]) -> None:
-        try:
-            with self._queue.consume() as consumer:
-                for delivery in self._deliveries(consumer, stop=stop, is_over=is_over):
-                    self._handle(delivery)
-        except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits for us
-            self._failure = self._failure or error  # and the other hands end after their boards
-
-    def _deliveries(
-        self, consumer: Consumer, *, stop: threading.Event, is_over: Callable[[], bool]
-    ) -> Iterator[Delivery]:
-        failures = 0
-        while not stop.is_set() and not self._failure:
-            try:
-                delivery = consumer.receive(timeout=GLANCE)
-                over = delivery is None and is_over()
-                failures = 0
-            except Unavailable as error:
-                failures += 1
-                log.warning("the queue is out of reach", extra={"why": str(error), "failures": failures})
-                stop.wait(BROKER.wait(failures, retry_after=error.retry_after, random=1.0))
-                continue
-            if delivery:
-                yield delivery
-            elif over:
-                return
+    def _work(self, *, stop: threading.Event, is_over: Callable[[], bool]) -> None:
+        with self._queue.consume() as consumer:
+            for delivery in self._hands.deliveries(consumer, stop=stop, is_over=is_over):
+                self._handle(delivery)
 
     def _handle(self, delivery: Delivery) -> None:
         try:
@@ -128,13 +81,9 @@ class Workers:
             reason = str(error)
             settle(lambda: delivery.bury(reason))
             return
-        held = Held(delivery)
-        self._held.add(held)
-        try:
-            with self._room.alone() if self._is_dangerous(delivery) else self._room.shared():
-                self._do(held, job)
-        finally:
-            self._held.discard(held)
+        room = self._room.alone if self._is_dangerous(delivery) else self._room.shared
+        with self._hands.holding(delivery) as held, room():
+            self._do(held, job)
 
     def _is_dangerous(self, delivery: Delivery) -> bool:
         return delivery.attempts > max(1, self._labour.attempts - 2)
