@@ -27,7 +27,7 @@ from webmill.extract.board import complaint_about
 from webmill.flows.crawl.options import Reach
 from webmill.flows.publish.aggregator import aggregate as put_together
 from webmill.flows.publish.jobs import broken_entries, job_of
-from webmill.flows.publish.orchestrator import Planning
+from webmill.flows.publish.orchestrator import Planning, facets_of
 from webmill.flows.publish.orchestrator import orchestrate as begin
 from webmill.flows.publish.reading import BoardReader, Limits, Manners
 from webmill.flows.publish.reading import Options as ReadingOptions
@@ -137,8 +137,7 @@ def site_map(around: environment.Surroundings, storage: Storage) -> SiteMap:
 
 def publishing(around: environment.Surroundings, found: SiteMap, event: Event) -> Options:
     """Indexed by all that boards have in common; there are too many boards to be worth a file each."""
-    facets = {facet for board in found.boards for facet in board.facets} - {"board"}
-    return Options(facets=tuple(sorted(facets)), force=event.get("force") is True, most_lost=around.settings.most_lost)
+    return Options(facets=facets_of(found), force=event.get("force") is True, most_lost=around.settings.most_lost)
 
 
 def reading(around: environment.Surroundings, *, seconds: float) -> ReadingOptions:

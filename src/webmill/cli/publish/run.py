@@ -40,6 +40,7 @@ from webmill.flows.publish import metrics as counters
 from webmill.flows.publish.aggregator import Outcome
 from webmill.flows.publish.cycle import Stopped, Surroundings, run_every, run_once
 from webmill.flows.publish.jobs import broken_entries
+from webmill.flows.publish.orchestrator import facets_of
 from webmill.formats.site_map import Complaint, SiteMap, read_site_map
 from webmill.infra.clock import SteadyClock
 from webmill.infra.metrics import Metrics
@@ -250,11 +251,6 @@ def tell_complaints(found: SiteMap) -> None:
         warn(f"site map: {left}: {shown(complaint.path)}: {shown(complaint.message)} [{complaint.reason}]")
     if len(found.problems) > 10:
         warn(f"site map: {len(found.problems) - 10:,} more")
-
-
-def facets_of(found: SiteMap) -> tuple[str, ...]:
-    """All but the boards themselves, of which there are too many to be worth a file each."""
-    return tuple(sorted({facet for board in found.boards for facet in board.facets} - {"board"}))
 
 
 def tell(outcome: Outcome, *, seconds: float) -> None:

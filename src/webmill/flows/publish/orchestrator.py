@@ -11,7 +11,7 @@ import msgspec
 from webmill.errors import BadInput, Conflict, NotFound, WebmillError
 from webmill.flows.publish.aggregator import aggregate, end_run
 from webmill.flows.publish.jobs import KIND, check_kind, job_of, messages_of, plan_of, run_name
-from webmill.formats.site_map import Board
+from webmill.formats.site_map import Board, SiteMap
 from webmill.infra.queue.base import Queue
 from webmill.infra.retry import Policy, retrying
 from webmill.infra.storage.base import Storage
@@ -97,3 +97,8 @@ def _source(body: bytes) -> str | None:
         return job_of(body).board.source
     except BadInput:
         return None
+
+
+def facets_of(found: SiteMap) -> tuple[str, ...]:
+    """All but the boards themselves, of which there are too many to be worth a file each."""
+    return tuple(sorted({facet for board in found.boards for facet in board.facets} - {"board"}))
