@@ -53,12 +53,31 @@ class CommonCrawl(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rate: float = 5.0  # requests a second; 0: no limit, for a server of your own
 
 
+class Serve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where `webmill serve` listens, for whom, and what one client may cost. Lists are separated by commas."""
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+    replay_port: int = 0  # archived pages get an origin of their own; 0: the port after `port`
+    address: str = ""  # the origin that clients see, when a proxy is in front: https://archive.example.org
+    replay_address: str = ""
+    processes: int = 1
+    hosts: str = ""  # names that clients may call us by, besides the address
+    origins: str = ""  # sites whose scripts may read (CORS), or *
+    proxies: str = ""  # addresses whose X-Forwarded-For is believed
+    rate: float = 50.0  # requests a second of one client; 0: no limit
+    certificate: str = ""  # PEM files, for https
+    key: str = ""
+    token: str = ""  # bearer of control requests
+
+
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log: Log = Log()
     queue: Queue = Queue()
     executor: Executor = Executor()
     http: Http = Http()
     commoncrawl: CommonCrawl = CommonCrawl()
+    serve: Serve = Serve()
 
 
 SECTIONS: dict[str, type[msgspec.Struct]] = {field.name: field.type for field in msgspec.structs.fields(Settings)}

@@ -10,19 +10,25 @@ executor   pool · inline · ray:auto · ray://HOST:PORT
 from __future__ import annotations
 
 import os
+import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import msgspec
+
 from webmill import __version__
+from webmill.collection import Publishing
 from webmill.config import CommonCrawl as CommonCrawlSettings
 from webmill.config import Executor as ExecutorSettings
 from webmill.config import Http as HttpSettings
 from webmill.config import Queue as QueueSettings
+from webmill.config import Settings
 from webmill.crawl.frontier.base import Frontier
-from webmill.errors import Misconfigured
+from webmill.errors import Misconfigured, NotFound
 from webmill.flows.crawl.gates import GateBook
 from webmill.flows.crawl.mail import Box
 from webmill.flows.crawl.meeting import Meeting
@@ -36,6 +42,7 @@ from webmill.infra.sinks.base import Sink
 from webmill.infra.storage.base import Readable, Storage
 from webmill.infra.storage.retrying import Retrying, RetryingReads
 from webmill.search.base import Engine
+from webmill.serve.site import Limits, Site
 
 PATIENCE = 900.0  # seconds to wait for a turn: the pauses that a server asks for are minutes
 PATIENT = Policy(attempts=7, first_wait=1.0, deadline=PATIENCE)  # for work of hours: about a minute of failures
@@ -289,3 +296,57 @@ def scheme_of(url: str) -> tuple[str, str]:
     if not colon or len(scheme) < 2 or "/" in scheme or "." in scheme:
         return "file", url
     return scheme.lower(), rest.removeprefix("//") if scheme.lower() == "file" else rest
+
+
+def open_site(root: Path, settings: Settings, *, address: str, replay_address: str, secret: bytes) -> Site:
+    """What `webmill serve` answers from. `secret` is the same in all processes of a server."""
+    from webmill.infra.metrics import Metrics
+    from webmill.serve.metrics import METRICS
+
+    serve = settings.serve
+    place = Publishing(root.resolve())
+    queues = {"publish": f"sqlite:{place.queue}"} | {"extract": f"sqlite:{place.root / 'queue.sqlite'}"}
+    return Site(
+        root=place.root,
+        address=address,
+        replay_address=replay_address,
+        hosts=listed(serve.hosts),
+        origins=listed(serve.origins),
+        proxies=listed(serve.proxies),
+        token=serve.token,
+        secret=secret,
+        limits=Limits(rate=serve.rate),
+        settings=shown_settings(settings),
+        versions=open_storage(str(place.root)),
+        open_engine=partial(open_search, str(place.search), create=False),
+        queues={name: partial(existing_queue, settings.queue, url) for name, url in queues.items()},
+        metrics=Metrics(METRICS),
+    )
+
+
+@contextmanager
+def existing_queue(settings: QueueSettings, url: str) -> Iterator[Queue]:
+    """`NotFound` when nobody has begun it: looking must not make one."""
+    scheme, file = scheme_of(url)
+    if scheme == "sqlite" and not Path(file).is_file():
+        raise NotFound(f"no queue {file}")
+    with closing(open_queue(msgspec.structs.replace(settings, url=url), name="", folder=Path())) as queue:
+        yield queue
+
+
+def listed(text: str) -> frozenset[str]:
+    return frozenset(word.strip() for word in text.split(",") if word.strip())
+
+
+def shown_settings(settings: Settings) -> dict[str, dict[str, str]]:
+    """As people may see them: passwords in addresses and tokens are not for pages."""
+    return {
+        section: {key: _without_secrets(key, str(value)) for key, value in values.items()}
+        for section, values in msgspec.to_builtins(settings).items()
+    }
+
+
+def _without_secrets(key: str, value: str) -> str:
+    if key in ("token", "key") and value:
+        return "(set)"
+    return re.sub(r"(?<=://)[^/@]*@", "…@", value)

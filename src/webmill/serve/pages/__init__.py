@@ -1,0 +1,1 @@
+"""The pages people look at: rendered here, readable without JavaScript."""

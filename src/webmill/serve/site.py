@@ -1,0 +1,115 @@
+"""What is served: one collection, its parts opened when they are asked for. One `Site` a process, for all threads."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from webmill.collection import Collection, Publishing
+from webmill.errors import NotFound
+from webmill.index.lookup import Index, MergedIndex, ZipNumIndex
+from webmill.infra.metrics import Metrics
+from webmill.infra.queue.base import Queue
+from webmill.infra.storage.base import Storage
+from webmill.infra.storage.local import LocalStorage
+from webmill.search.base import Engine
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What one client may cost."""
+
+    rate: float = 50.0  # requests a second of one address; 0: no limit
+    burst: int = 200
+    connections: int = 1000  # of all clients together
+    head_bytes: int = 32 << 10  # a request's line and headers
+    head_seconds: float = 10.0  # until they are whole
+    idle_seconds: float = 15.0  # between requests of one connection
+    send_seconds: float = 60.0  # without a client taking a byte
+    body_bytes: int = 64 << 10  # of a POST
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """`address` and `replay_address` are the origins that clients see: `http://127.0.0.1:8080`.
+
+    Archived pages live at an origin of their own: what they run must not reach this one.
+    """
+
+    root: Path
+    address: str
+    replay_address: str
+    hosts: frozenset[str] = frozenset()  # names that a Host header may say, besides those of the addresses
+    origins: frozenset[str] = frozenset()  # that may read by script (CORS); "*" is all
+    proxies: frozenset[str] = frozenset()  # whose X-Forwarded-For is believed
+    token: str = ""  # what a control request must bear; empty: only those that our own pages send
+    secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))  # shared by all processes of a server
+    limits: Limits = Limits()
+    settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # as shown to people: section, key, value
+    versions: Storage
+    open_engine: Callable[[], Engine]  # `NotFound`: nothing is indexed yet
+    queues: Mapping[str, Callable[[], AbstractContextManager[Queue]]] = field(default_factory=dict)  # by kind of work
+    metrics: Metrics
+
+    @cached_property
+    def files(self) -> LocalStorage:
+        """The collection's own folder."""
+        return LocalStorage(self.root)
+
+    @property
+    def publishing(self) -> Publishing:
+        return Publishing(self.root)
+
+    @property
+    def title(self) -> str:
+        return self.root.name or "collection"
+
+    def crawls(self) -> list[Collection]:
+        """Every crawl with an index or archives, by name. Looked up anew: a crawl may begin while we serve."""
+        found: set[str] = set()
+        for folder in (self.root / "crawl-data", self.root / "cc-index" / "collections"):
+            if folder.is_dir():
+                found.update(path.name for path in folder.iterdir() if path.is_dir() and path.name[0] != ".")
+        return [Collection(self.root, name) for name in sorted(found)]
+
+    def crawl(self, name: str) -> Collection:
+        for crawl in self.crawls():
+            if crawl.name == name:
+                return crawl
+        raise NotFound(f"no crawl {name}")
+
+    def index(self, name: str | None = None) -> Index:
+        """Of one crawl, or of all. `NotFound` when none is indexed. Indexes at hand are kept, with their blocks."""
+        chosen = [self.crawl(name)] if name is not None else self.crawls()
+        indexes = [self._index_of(crawl) for crawl in chosen if (crawl.zipnum / "cluster.idx").is_file()]
+        if not indexes:
+            raise NotFound("nothing is indexed here yet: `webmill index`")
+        return indexes[0] if len(indexes) == 1 else MergedIndex(indexes)
+
+    def _index_of(self, crawl: Collection) -> ZipNumIndex:
+        kept: dict[str, ZipNumIndex] = self._indexes
+        if crawl.name not in kept:
+            kept[crawl.name] = ZipNumIndex(LocalStorage(crawl.zipnum))
+        return kept[crawl.name]
+
+    @cached_property
+    def _indexes(self) -> dict[str, ZipNumIndex]:
+        return {}
+
+    def stamp(self, action: str) -> str:
+        """What a form of ours carries, so that no other site can send it (there are no cookies to ride on)."""
+        return hmac.new(self.secret, action.encode(), hashlib.sha256).hexdigest()
+
+    def is_stamped(self, action: str, stamp: str) -> bool:
+        return hmac.compare_digest(self.stamp(action), stamp)
+
+    @property
+    def known_hosts(self) -> frozenset[str]:
+        return self.hosts | {urlsplit(address).netloc for address in (self.address, self.replay_address)}

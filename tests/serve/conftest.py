@@ -1,0 +1,51 @@
+"""One archived town for all tests of the server, read-only, and ways to ask for what is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.serve import town as town_of_this
+from webmill.config import Settings
+from webmill.serve.app import application, replay_application
+from webmill.serve.site import Site
+from webmill.wiring import open_site
+
+ADDRESS, REPLAY = "http://127.0.0.1:8080", "http://127.0.0.1:8081"
+
+
+@pytest.fixture(scope="session")
+def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Not to be changed: copy it first."""
+    return town_of_this.build(tmp_path_factory.mktemp("town"))
+
+
+def site_of(root: Path, settings: Settings | None = None) -> Site:
+    return open_site(root, settings or Settings(), address=ADDRESS, replay_address=REPLAY, secret=b"secret")
+
+
+@pytest.fixture(scope="session")
+def site(town: Path) -> Site:
+    return site_of(town)
+
+
+@pytest.fixture
+def client(site: Site) -> Iterator[TestClient]:
+    """The application in this process, without a socket."""
+    with TestClient(application(site), base_url=ADDRESS) as client:
+        yield client
+
+
+@pytest.fixture
+def replay_client(site: Site) -> Iterator[TestClient]:
+    with TestClient(replay_application(site), base_url=REPLAY) as client:
+        yield client
+
+
+@pytest.fixture
+def client_of() -> Callable[[Path], TestClient]:
+    """For a collection of the test's own."""
+    return lambda root: TestClient(application(site_of(root)), base_url=ADDRESS)
