@@ -7,6 +7,7 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from webmill.errors import WebmillError
+from webmill.serve.pages import routes as pages
 from webmill.serve.replies import as_json
 from webmill.serve.site import Site
 
@@ -24,5 +25,4 @@ def replay_application(site: Site) -> ASGIApp:
 
 def _routes(site: Site) -> list[BaseRoute]:
     """The first that fits answers."""
-    del site
-    return []
+    return [*pages.routes(site)]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
+
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from webmill.serve.replies import NO_STORE
+from webmill.serve.pages.static_files import asset
+from webmill.serve.pages.words import FILTERS
 from webmill.serve.site import Site
 
 POLICY = (
@@ -31,10 +34,19 @@ environment = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+environment.filters.update(FILTERS)
+environment.globals.update(asset=asset, version=version("webmill"), navigation=NAVIGATION)
 
 
 def render(site: Site, request: Request, template: str, *, status: int = 200, **values: object) -> HTMLResponse:
     """`template` is a file of templates/ that extends base.html."""
-    text = environment.get_template(template).render(site=site, path=request.url.path, navigation=NAVIGATION, **values)
-    headers = {**NO_STORE, "Content-Security-Policy": POLICY.format(replay=site.replay_address)}
+    path = request.url.path
+    text = environment.get_template(template).render(site=site, path=path, section=section_of(path), **values)
+    headers = {"Cache-Control": "no-store", "Content-Security-Policy": POLICY.format(replay=site.replay_address)}
     return HTMLResponse(text, status_code=status, headers=headers)
+
+
+def section_of(path: str) -> str:
+    """The entry of the navigation that a page belongs to."""
+    first = "/" + path.split("/")[1]
+    return first if any(first == address for address, _ in NAVIGATION) else ""

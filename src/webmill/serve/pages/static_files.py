@@ -1,0 +1,64 @@
+"""/static/NAME-HASH.EXT: our own sheet and script. The address changes with the bytes, so they may be kept forever."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from importlib.resources import files
+
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from webmill.errors import NotFound
+
+TYPES = {  # and these files alone
+    "webmill.css": "text/css; charset=utf-8",
+    "webmill.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+FOREVER = {"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff"}
+
+
+class StaticFile(Struct, frozen=True):
+    name: str
+    type: str
+    body: bytes
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.body).hexdigest()[:16]
+
+    @property
+    def address(self) -> str:
+        stem, _, ending = self.name.rpartition(".")
+        return f"/static/{stem}-{self.digest}.{ending}"
+
+
+@cache
+def static_files() -> dict[str, StaticFile]:
+    """By address."""
+    folder = files("webmill.serve.pages") / "static"
+    found = (StaticFile(name, kind, (folder / name).read_bytes()) for name, kind in TYPES.items())
+    return {file.address: file for file in found}
+
+
+@cache
+def asset(name: str) -> str:
+    """The address of one of them, for templates."""
+    return next(file.address for file in static_files().values() if file.name == name)
+
+
+async def static_file(request: Request) -> Response:
+    file = static_files().get(request.url.path)
+    if file is None:
+        raise NotFound(f"no file {request.url.path}")
+    headers = {**FOREVER, "ETag": f'"{file.digest}"'}
+    if headers["ETag"] in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    return Response(file.body, media_type=file.type, headers=headers)
+
+
+def routes() -> list[BaseRoute]:
+    return [Route("/static/{name}", static_file)]

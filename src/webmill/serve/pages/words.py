@@ -1,0 +1,81 @@
+"""How the pages speak of numbers, times and strangers' addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from unicodedata import category
+from urllib.parse import urlsplit
+
+from webmill.errors import BadInput
+from webmill.formats.timestamps import to_datetime
+
+_HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+_JOINERS = "\n\t\u200c\u200d"  # the last two are letters' business in Persian, Hindi and emoji
+
+
+def count(number: float) -> str:
+    """12,345"""
+    return f"{number:,.0f}"
+
+
+def size(number: float) -> str:
+    """1.2 MB, in thousands as disks are sold."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if number < 999.5:
+            return f"{number:.0f} {unit}" if unit == "B" or number >= 100 else f"{number:.1f} {unit}"
+        number /= 1000
+    return f"{number:,.1f} TB"
+
+
+def moment(when: datetime | str | float) -> str:
+    """2024-04-01 10:00 UTC; digits that are no date stay as they are."""
+    try:
+        if isinstance(when, str):
+            found = to_datetime(when) if when.isdigit() else datetime.fromisoformat(when)
+        else:
+            found = when if isinstance(when, datetime) else datetime.fromtimestamp(when, UTC)
+    except (BadInput, ValueError, OverflowError, OSError):
+        return str(when)
+    aware = found if found.tzinfo else found.replace(tzinfo=UTC)
+    return aware.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def ago(seconds: float) -> str:
+    """3 minutes: the largest unit that fits."""
+    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= length:
+            return plural(int(seconds // length), unit)
+    return plural(max(0, int(seconds)), "second")
+
+
+def plural(number: int, noun: str) -> str:
+    """1 file, 2 files"""
+    return f"{number:,} {noun}{'' if number == 1 else 'es' if noun.endswith('ch') else 's'}"
+
+
+def web_link(url: str) -> str:
+    """The address when it may be linked; never `javascript:` and its kin."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
+    return url if parts.scheme in ("http", "https") and parts.netloc else ""
+
+
+def plain(text: str) -> str:
+    """A stranger's words without what turns or hides text: control and bidi characters."""
+    if text.isprintable():
+        return text
+    return "".join(letter for letter in text if letter in _JOINERS or category(letter) not in _HIDDEN)
+
+
+FILTERS: dict[str, Callable[..., str]] = {
+    "count": count,
+    "size": size,
+    "moment": moment,
+    "ago": ago,
+    "plural": plural,
+    "web_link": web_link,
+    "plain": plain,
+}
