@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "dataset": ("webmill.cli.dataset:dataset", "Documents from WARC, WAT and WET files, as tracked tasks."),
     "demo": ("webmill.cli.demo:demo", "See webmill work on a small web of its own."),
     "derive": ("webmill.cli.derive:derive", "Make WAT and WET files of WARC files."),
+    "doctor": ("webmill.cli.doctor:doctor", "What the machine and a collection can promise; repairs."),
     "dropin": ("webmill.cli.dropin:dropin", "The commands of replay-cdxj-indexing-tools, by their old names."),
     "frontier": ("webmill.cli.frontier:frontier", "What a crawl will fetch: look, add, exclude, back up, import."),
     "index": ("webmill.cli.index:index", "Index a collection of WARC files, as far as it changed."),

@@ -81,29 +81,50 @@ def remove_stale_temps_in(folder: int) -> int:
         return sum(_remove_if_stale(folder, name) for name in os.listdir(folder))
 
 
+def is_stale_temp(path: Path) -> bool:
+    """Whether this is a temporary file whose writer is gone."""
+    with open_folder(path.parent) as folder, _stale(folder, path.name) as stale:
+        return stale
+
+
 def _remove_if_stale(folder: int, name: str) -> bool:
-    """Two signs must agree that the owner is gone.
+    with _stale(folder, name) as stale:
+        if stale:
+            try:
+                os.unlink(name, dir_fd=folder)
+            except OSError:
+                return False  # gone meanwhile
+        return stale
+
+
+@contextmanager
+def _stale(folder: int, name: str) -> Iterator[bool]:
+    """Two signs must agree that the owner is gone; the lock is held as long as the block lasts.
 
     The process id alone is wrong for a folder shared between containers; the lock alone is taken a moment after the
     file is made.
     """
     match = _TEMP.fullmatch(name)
     if not match or _is_running(int(match[1])):
-        return False
+        yield False
+        return
     try:
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
     except OSError:
-        return False  # gone meanwhile, or no file of ours
+        yield False  # gone meanwhile, or no file of ours
+        return
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return False
-        os.unlink(name, dir_fd=folder)
-    except OSError:
-        return False  # locked by its owner; or gone meanwhile; or no locks here, then nothing can be known
+        yield _is_unlocked_file(fd)
     finally:
         os.close(fd)
-    return True
+
+
+def _is_unlocked_file(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return stat.S_ISREG(os.fstat(fd).st_mode)
+    except OSError:
+        return False  # locked by its owner; or no locks here, then nothing can be known
 
 
 def _is_running(pid: int) -> bool:

@@ -1,0 +1,95 @@
+"""`webmill doctor`: what the machine, a collection and its servers can promise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+import click
+import msgspec
+
+from webmill.cli.context import Context, note, pass_context
+from webmill.cli.words import counted, shown
+from webmill.flows import doctor as looks
+from webmill.flows.doctor import Finding
+from webmill.wiring import check_redis, open_queue, open_versions
+
+SIGNS = {"good": "ok  ", "doubt": "note", "bad": "BAD "}
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  webmill doctor                                  # this machine
+  webmill doctor news/                            # and a collection
+  webmill doctor news/ --read-data                # every byte of it
+  webmill doctor --frontier redis://localhost/0 --queue amqp://localhost/
+
+Exit code 1 when a promise cannot be kept."""
+)
+@click.argument("root", metavar="[DIR]", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--read-data", is_flag=True, help="Read every byte of archives, indexes and blobs.")
+@click.option("--frontier", metavar="URL", help="A Redis that crawls shall share.")
+@click.option("--queue", "queue_url", metavar="URL", help="amqp://…, sqs://… or sqlite:FILE")
+@click.option("--storage", metavar="URL", help="Where versions shall be: s3://BUCKET/PREFIX")
+@click.option("--sweep", is_flag=True, help="Remove what dead processes left in DIR, seal their WARC files.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per finding.")
+@pass_context
+def doctor(
+    context: Context,
+    /,
+    *,
+    root: Path | None,
+    read_data: bool,
+    frontier: str | None,
+    queue_url: str | None,
+    storage: str | None,
+    sweep: bool,
+    as_json: bool,
+) -> None:
+    """Check this machine, the collection in DIR, and servers: which promise each part can keep, and the repair."""
+    if sweep:
+        if root is None:
+            raise click.UsageError("--sweep needs DIR")
+        for done in looks.sweep(root):
+            note(shown(done))
+    found = list(
+        tell(
+            chain(
+                looks.machine(),
+                looks.collection_findings(root, read_data=read_data) if root else (),
+                servers(context, frontier, queue_url, storage),
+            ),
+            as_json=as_json,
+        )
+    )
+    bad = sum(finding.state == "bad" for finding in found)
+    if bad:
+        note(f"{counted(bad, 'promise')} cannot be kept")
+        raise click.exceptions.Exit(1)
+
+
+def servers(context: Context, frontier: str | None, queue_url: str | None, storage: str | None) -> Iterator[Finding]:
+    if frontier:
+        check_redis(frontier)
+        yield from looks.redis(frontier)
+    if queue_url:
+        settings = msgspec.structs.replace(context.settings().queue, url=queue_url)
+        yield from looks.queue(partial(open_queue, settings, name="webmill", folder=Path()))
+    if storage:
+        yield from looks.versions(partial(open_versions, storage))
+
+
+def tell(findings: Iterable[Finding], *, as_json: bool) -> Iterator[Finding]:
+    """Each as soon as it is known: reading every byte takes its time."""
+    for finding in findings:
+        if as_json:
+            click.echo(msgspec.json.encode(finding))
+        else:
+            click.echo(f"{SIGNS[finding.state]}  {finding.part}: {shown(finding.found)}")
+            for name, words in (("keeps", finding.promise), ("repair", finding.repair)):
+                if words:
+                    click.echo(f"      {name}: {shown(words)}")
+        yield finding
