@@ -7,7 +7,7 @@ SERVICES ?= 1
 PYTEST := $(BIN)/python -m pytest
 ALL    := $(PYTEST) -n 3 --dist loadgroup
 .DEFAULT_GOAL := help
-.PHONY: help demo soak test coverage check lint types layers unit bench services lock clean
+.PHONY: help demo soak test coverage crash-matrix check lint types layers unit bench services lock clean
 
 help:                ## this list
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+: +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -66,6 +66,12 @@ coverage: $(VENV)/.dev $(VENV)-judges/.ready ## which lines the tests without se
 
 soak: $(VENV)/.dev $(VENV)-judges/.ready $(VENV)-ministack/.ready ## crash tests at length: 50 kills each, every durable call (an hour)
 	WEBMILL_TEST_KILLS=50 $(BIN)/python -m tests.services run -- $(PYTEST) -m "soak or slow"
+
+SEED    ?= $(shell date +%j%H%M)
+MINUTES ?= 0
+crash-matrix: $(VENV)/.dev $(VENV)-judges/.ready $(VENV)-ministack/.ready ## every crash test with SEED=N, more rounds for MINUTES=N; the table goes into the docs
+	$(BIN)/python -m tests.services run -- $(BIN)/python -m tests.faults.matrix run --seed $(SEED) --minutes $(MINUTES)
+	$(BIN)/python -m tests.faults.matrix table .cache/crash-matrix.jsonl --about "seed $(SEED)" > docs/reference/crash-matrix.md
 
 check: lint types layers unit ## fast: no servers, no slow tests
 
