@@ -35,9 +35,9 @@ PAGE = """\
 
 Made by `make crash-matrix`, which prints its seed; `make crash-matrix SEED=N` plays a run again. A fault counts when it
 was seen to happen. *Acknowledged* is what a program promised before it died (a record, a message, a URL, a version),
-*lost* what of it was not there afterwards, *duplicated* what was there twice where once was promised, *quarantined* what
-was set aside with its reason. The checkers share no code with the product. What each row of the fault list is tested by:
-[faults](faults.md).
+*lost* what of it was not there afterwards, *duplicated* what was there twice where once was promised, *quarantined*
+what was set aside with its reason. The checkers share no code with the product. Which test stands for which row of the
+fault list: [faults](faults.md).
 
 {rows}
 
@@ -87,11 +87,7 @@ def run(out: Path, *, minutes: float, first: int, kills: int) -> int:
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text("")
     while not number or time.monotonic() < end:
-        environment = os.environ | {
-            FILE: str(out.resolve()),
-            SEED: str(first + number),
-            "WEBMILL_TEST_KILLS": str(kills),
-        }
+        given = {FILE: str(out.resolve()), SEED: str(first + number), "WEBMILL_TEST_KILLS": str(kills)}
         print(f"round {number + 1}: seed {first + number}", file=sys.stderr, flush=True)
         command = [sys.executable, "-m", "pytest", "-q", "-m", "crash", "-n", "2", "--dist", "loadgroup"]
         code = subprocess.run(command, env=os.environ | given, check=False).returncode
