@@ -9,6 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.serve import town as town_of_this
+from tests.serve.browser import chromium, new_tab, origins, trap  # noqa: F401  fixtures of those who need a browser
 from webmill.config import Settings
 from webmill.serve.app import application, replay_application
 from webmill.serve.site import Site
