@@ -10,7 +10,9 @@ import msgspec
 from webmill.errors import Misconfigured
 
 # What webmill itself puts into a collection beside WARC files.
-OURS = frozenset({"cdxj", "cc-index", "documents", "blobs", "snapshots", "search", "frontier", "rejected", "publish"})
+OURS = frozenset(
+    {"cdxj", "cc-index", "documents", "extract", "blobs", "snapshots", "search", "frontier", "rejected", "publish"}
+)
 
 _NAME = re.compile("[^./\x00-\x1f\x7f\ud800-\udfff][^/\x00-\x1f\x7f\ud800-\udfff]{0,99}")
 
@@ -81,6 +83,11 @@ class Publishing(msgspec.Struct, frozen=True):
     @property
     def documents(self) -> Path:
         return self.root / "documents"
+
+    @property
+    def extract(self) -> Path:
+        """Datasets of the collection's own archives: which were read, and how far."""
+        return self.root / "extract"
 
     @property
     def folder(self) -> Path:

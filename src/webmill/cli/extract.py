@@ -1,0 +1,90 @@
+"""`webmill extract`: documents of a collection's own archives."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import click
+import msgspec
+
+from webmill.cli.context import Context, finish, note, pass_context, warn
+from webmill.cli.dataset.places import doors
+from webmill.cli.dataset.run import emit, tell
+from webmill.cli.words import shown
+from webmill.collection import Collection, Publishing
+from webmill.config import Executor as ExecutorSettings
+from webmill.errors import NotFound
+from webmill.flows.dataset.config import Write
+from webmill.flows.dataset.own import datasets_due
+from webmill.flows.dataset.run import Report, Run, run_dataset
+from webmill.wiring import open_executor
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  webmill extract news/                 # new archives since the last time
+  webmill extract news/ --format parquet
+Then: webmill publish documents news/
+
+\b
+Killed at any moment, the next one goes on. Exit code 3: some pages gave
+errors; they are told, and kept in DIR/extract/*/errors."""
+)
+@click.argument("root", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--format", "form", type=click.Choice(["jsonl", "parquet"]), default="jsonl", show_default=True)
+@click.option("--jobs", type=click.IntRange(min=1), help="Archives at once  [default: one per core]")
+@click.option("--json", "as_json", is_flag=True, help="The report as JSON on stdout.")
+@pass_context
+def extract(context: Context, /, *, root: Path, form: str, jobs: int | None, as_json: bool) -> None:
+    """Text, title, language and links of the pages in DIR's WARC files, as documents in DIR/documents.
+
+    Only archives that were not read before. For other people's archives, or functions of your own: `webmill dataset`.
+    """
+    root = root.resolve()
+    settings = context.settings(root)
+    chosen = ExecutorSettings(url=settings.executor.url, jobs=jobs or settings.executor.jobs)
+    write = Write(to=str(Publishing(root).documents), format=form)  # type: ignore[arg-type]  # click has checked it
+    total = Report()
+    with closing(open_executor(chosen)) as crew:
+        work = Run(crew, doors(settings.http), context.progress, emit=emit, killable=chosen.url != "inline")
+        for folder in datasets_due(root, crawls_in(root), write=write, refuse=refused):
+            report = run_dataset(folder, work)
+            total = added(total, report)
+    if as_json:
+        click.echo(msgspec.json.encode(total))
+    elif total.tasks:
+        tell(total)
+    else:
+        note("no archives that were not read before")
+    where = f"`webmill dataset errors NAME --in {root}/extract` says why"
+    finish(rejected=total.failed + total.errors + total.left, where=where)
+
+
+def crawls_in(root: Path) -> list[Collection]:
+    """Archives may lie anywhere; a folder without crawls is one crawl by its own name."""
+    folder = root / "crawl-data"
+    names = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+    crawls = [Collection(root, name) for name in names if not name.startswith(".")]
+    if not root.name and not crawls:
+        raise NotFound(f"{root} is no collection")
+    return crawls or [Collection(root, root.name)]
+
+
+def refused(path: str, reason: str, message: str) -> None:
+    warn(f"{shown(path)}: {shown(message)} [{reason}]")
+
+
+def added(one: Report, other: Report) -> Report:
+    return Report(
+        tasks=one.tasks + other.tasks,
+        pages=one.pages + other.pages,
+        documents=one.documents + other.documents,
+        skipped=one.skipped + other.skipped,
+        errors=one.errors + other.errors,
+        failures=[*one.failures, *other.failures],
+        stopped=one.stopped or other.stopped,
+        failed=one.failed + other.failed,
+        left=one.left + other.left,
+    )

@@ -1,0 +1,102 @@
+"""A collection's own archives become documents once, whatever happens in between."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.faults import Stage, needs_killer
+from tests.serve.town import NAME, Visit, archive, page
+from tests.unit.cli.command import webmill
+
+FIRST = [Visit(f"https://a.example/{n}", f"202401010000{n:02d}", page(f"Page {n}", f"Words {n}")) for n in range(6)]
+SECOND = [Visit(f"https://b.example/{n}", f"202402010000{n:02d}", page(f"Page {n}", f"More {n}")) for n in range(3)]
+
+
+def urls(root: Path) -> Counter[str]:
+    files = (root / "documents").glob("*.jsonl.gz")
+    return Counter(
+        json.loads(line)["url"] for file in files for line in gzip.decompress(file.read_bytes()).splitlines()
+    )
+
+
+def wanted(*visits: Visit) -> Counter[str]:
+    return Counter(visit.url for visit in visits)
+
+
+def test_only_archives_that_are_new_are_read(tmp_path: Path) -> None:
+    archive(tmp_path, [*FIRST, Visit("https://a.example/gone", "20240101000100", b"gone", 404)])
+    ended = webmill("extract", tmp_path, "--json")
+    assert ended.code == 0, ended.err
+    assert json.loads(ended.out)["documents"] == 6, "what was not found is no page"
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "documents").glob("*.gz")}
+    assert webmill("extract", tmp_path).err == "no archives that were not read before\n"
+
+    archive(tmp_path, SECOND, name="OTHER")
+    assert json.loads(webmill("extract", tmp_path, "--json").out)["documents"] == 3
+    assert urls(tmp_path) == wanted(*FIRST, *SECOND)
+    assert before.items() <= {path: path.stat().st_mtime_ns for path in (tmp_path / "documents").glob("*.gz")}.items()
+    assert webmill("publish", "documents", tmp_path).code == 0
+    assert json.loads((tmp_path / "latest.json").read_bytes())
+
+
+def test_archives_without_a_crawl_around_them_are_read_too(tmp_path: Path) -> None:
+    archive(tmp_path / "made", FIRST)
+    (file,) = (tmp_path / "made").rglob("*.warc.gz")
+    (tmp_path / "mine").mkdir()
+    file.rename(tmp_path / "mine" / "by-hand.warc.gz")
+    assert webmill("extract", tmp_path / "mine").code == 0
+    assert urls(tmp_path / "mine") == wanted(*FIRST)
+
+
+def test_damage_is_told_and_the_rest_is_kept(tmp_path: Path) -> None:
+    archive(tmp_path, FIRST)
+    (file,) = (tmp_path / "crawl-data").rglob("*.warc.gz")
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2 : len(data) // 2 + 1000] = bytes(1000)
+    file.write_bytes(data)
+    ended = webmill("extract", tmp_path)
+    assert ended.code == 3
+    assert "webmill dataset errors" in ended.err
+    assert 0 < urls(tmp_path).total() < 6
+    assert webmill("extract", tmp_path).err == "no archives that were not read before\n"
+
+
+def test_what_another_version_began_is_begun_anew(tmp_path: Path) -> None:
+    archive(tmp_path, FIRST)
+    assert webmill("extract", tmp_path).code == 0
+    (sealed,) = (tmp_path / "extract").glob("*/dataset.json")
+    sealed.write_text(sealed.read_text().replace('"digest": "', '"digest": "0'))
+    assert webmill("extract", tmp_path).err == "no archives that were not read before\n", "done is done"
+    sealed.with_name("ledger.sqlite").unlink()
+    assert webmill("extract", tmp_path).code == 0
+    assert set(urls(tmp_path)) == {visit.url for visit in FIRST}
+
+
+@needs_killer
+@pytest.mark.slow
+def test_killed_anywhere_each_page_is_a_document_once(tmp_path: Path) -> None:
+    def scene(name: str) -> Path:
+        root = tmp_path / name
+        root.mkdir()
+        archive(root, FIRST)
+        return root
+
+    with Stage("webmill.cli.main", under=tmp_path) as stage:
+        command = ("-q", "extract")
+        whole = stage.warm_up(*command, scene("whole"))
+        assert whole.code == 0, whole.output
+        step = max(1, len(whole.calls) // 12)
+        for at in range(1, len(whole.calls) + 1, step):
+            root = scene(str(at))
+            dead = stage.run(*command, root, at=at)
+            assert dead.killed, dead.output
+            again = stage.run(*command, root)
+            assert again.code == 0, again.output
+            assert urls(root) == wanted(*FIRST), (at, dead.calls[-1])
+            assert json.loads(next((root / "extract").glob("*/dataset.json")).read_bytes())
+    assert NAME in str(next((tmp_path / "whole" / "crawl-data").iterdir()))
