@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -20,64 +20,116 @@ from webmill.errors import Misconfigured
 FILE_NAME = "webmill.toml"
 
 
+def _is(description: str) -> msgspec.Meta:
+    return msgspec.Meta(description=description)
+
+
 class Log(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    format: Literal["text", "json"] = "text"
+    """How log lines on stderr look."""
 
-
-class Queue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`sqlite:FILE` (in the collection when relative), `amqp://…`, or `memory:`."""
-
-    url: str = "sqlite:queue.sqlite"
-    attempts: int = 5
-    lease: float = 60.0
-
-
-class Executor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`pool` (processes on this machine), `inline`, `ray:auto`, or `ray://HOST:PORT`."""
-
-    url: str = "pool"
-    jobs: int = 0  # 0: one per core
+    format: Annotated[Literal["text", "json"], _is("text, or json for a collector of logs")] = "text"
 
 
 class Http(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Who we say we are when we ask other people's servers."""
 
-    contact: str = ""
-    timeout: float = 60.0
+    contact: Annotated[str, _is("your e-mail or page: every server is told whom to ask")] = ""
+    timeout: Annotated[float, _is("seconds for one answer")] = 60.0
+
+
+class Crawl(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What `webmill run` crawls."""
+
+    seeds: Annotated[str, _is("a file in the collection: URLs or domains, one per line")] = "seeds.txt"
+    scope: Annotated[Literal["host", "domain", "path", "any"], _is("how far from the seeds links are followed")] = (
+        "host"
+    )
+    delay: Annotated[str, _is("between two requests to a domain")] = "70s"
+    max_pages: Annotated[int, _is("in the whole crawl; 0: no limit")] = 0
+    max_time: Annotated[str, _is("of one run: 20m, 8h; empty: until all is visited (with refresh: 1h)")] = ""
+    refresh: Annotated[bool, _is("visit pages again, more often those that change")] = False
+    flags: Annotated[str, _is("more flags of `webmill crawl`, as you would type them")] = ""
+
+
+class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What `webmill run` does, in this order."""
+
+    stages: Annotated[str, _is("of crawl, index, extract, publish, search")] = "crawl, index, extract, publish, search"
+    facets: Annotated[str, _is("what versions are indexed by: language, domain")] = "language"
+
+
+class Queue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where work waits for workers."""
+
+    url: Annotated[str, _is("sqlite:FILE (in the collection when relative), amqp://…, sqs://NAME.fifo or memory:")] = (
+        "sqlite:queue.sqlite"
+    )
+    attempts: Annotated[int, _is("of a job before it is buried")] = 5
+    lease: Annotated[float, _is("seconds until a job of a worker that is silent is given to another")] = 60.0
+
+
+class Executor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What runs tasks in parallel."""
+
+    url: Annotated[str, _is("pool (processes on this machine), inline, ray:auto or ray://HOST:PORT")] = "pool"
+    jobs: Annotated[int, _is("at once; 0: one per core")] = 0
 
 
 class CommonCrawl(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whose crawls `webmill cc` reads, and how fast this machine asks for them, all its processes together."""
 
-    base_url: str = "https://data.commoncrawl.org"
-    rate: float = 5.0  # requests a second; 0: no limit, for a server of your own
+    base_url: Annotated[str, _is("an address, s3://…, a folder, or another webmill")] = "https://data.commoncrawl.org"
+    rate: Annotated[float, _is("requests a second; 0: no limit, for a server of your own")] = 5.0
 
 
 class Serve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where `webmill serve` listens, for whom, and what one client may cost. Lists are separated by commas."""
 
-    host: str = "127.0.0.1"
-    port: int = 8080
-    replay_port: int = 0  # archived pages get an origin of their own; 0: the port after `port`
-    address: str = ""  # the origin that clients see, when a proxy is in front: https://archive.example.org
-    replay_address: str = ""
-    processes: int = 1
-    hosts: str = ""  # names that clients may call us by, besides the address
-    origins: str = ""  # sites whose scripts may read (CORS), or *
-    proxies: str = ""  # addresses whose X-Forwarded-For is believed
-    rate: float = 50.0  # requests a second of one client; 0: no limit
-    certificate: str = ""  # PEM files, for https
-    key: str = ""
-    token: str = ""  # bearer of control requests
+    host: Annotated[str, _is("address to listen on")] = "127.0.0.1"
+    port: Annotated[int, _is("port to listen on")] = 8080
+    replay_port: Annotated[int, _is("archived pages get an origin of their own; 0: the port after `port`")] = 0
+    address: Annotated[str, _is("the origin that clients see, behind a proxy: https://archive.example.org")] = ""
+    replay_address: Annotated[str, _is("the same for archived pages: another name, never the same")] = ""
+    processes: Annotated[int, _is("that answer")] = 1
+    hosts: Annotated[str, _is("names that clients may call us by, besides the address")] = ""
+    origins: Annotated[str, _is("sites whose scripts may read (CORS), or *")] = ""
+    proxies: Annotated[str, _is("addresses whose X-Forwarded-For is believed")] = ""
+    rate: Annotated[float, _is("requests a second of one client; 0: no limit")] = 50.0
+    certificate: Annotated[str, _is("PEM file, for https")] = ""
+    key: Annotated[str, _is("PEM file of its private key")] = ""
+    token: Annotated[str, _is("what control requests must bear; empty: those of our own pages only")] = ""
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    log: Log = Log()
+    http: Http = Http()
+    crawl: Crawl = Crawl()
+    run: Run = Run()
+    serve: Serve = Serve()
     queue: Queue = Queue()
     executor: Executor = Executor()
-    http: Http = Http()
     commoncrawl: CommonCrawl = CommonCrawl()
-    serve: Serve = Serve()
+    log: Log = Log()
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """One of them, for people."""
+
+    section: str
+    key: str
+    default: object
+    description: str
+
+    @property
+    def variable(self) -> str:
+        return f"WEBMILL_{self.section}_{self.key}".upper()
+
+
+def every_setting() -> Iterator[Setting]:
+    """In the order of the file; what a section is about is the docstring of its class in `SECTIONS`."""
+    for section, kind in SECTIONS.items():
+        for field in msgspec.structs.fields(kind):
+            described = msgspec.json.schema(kind)["$defs"][kind.__name__]["properties"][field.encode_name]
+            yield Setting(section, field.name, field.default, described.get("description", ""))
 
 
 SECTIONS: dict[str, type[msgspec.Struct]] = {field.name: field.type for field in msgspec.structs.fields(Settings)}
@@ -125,7 +177,7 @@ def from_environment(environment: Mapping[str, str]) -> list[tuple[str, str, str
 
 
 def known_variables(wrong: str) -> str:
-    names = [f"WEBMILL_{section}_{key}".upper() for section, kind in SECTIONS.items() for key in kind.__struct_fields__]
+    names = [setting.variable for setting in every_setting()]
     near = get_close_matches(wrong, names, n=1)
     return f"did you mean {near[0]}?" if near else f"known are {', '.join(names)}"
 

@@ -27,7 +27,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-FILE, SEED = "WEBMILL_CRASH_MATRIX", "WEBMILL_TEST_SEED"
+FILE, SEED = "WEBMILL_TEST_CRASH_MATRIX", "WEBMILL_TEST_SEED"
 PAGE = """\
 # The crash matrix
 
