@@ -1,0 +1,154 @@
+"""What a query string asks of the search: read strictly for programs, leniently for people."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import UTC, date, datetime, time
+from typing import Literal, TypeAlias, get_args
+
+import msgspec
+from starlette.datastructures import QueryParams
+
+from webmill.errors import BadInput
+from webmill.search.base import DEEPEST, MOST_HITS, PAGE, Filters, Request
+from webmill.search.query import LONGEST, parse
+from webmill.serve.api.links import address
+
+MOST_VALUES = 20  # chosen of one kind
+LONGEST_VALUE = 300
+
+Sort: TypeAlias = Literal["relevance", "newest", "oldest"]
+SORTS: tuple[Sort, ...] = get_args(Sort)
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """`problems`: what was asked for and could not be understood; the rest is answered."""
+
+    q: str = ""
+    languages: tuple[str, ...] = ()
+    sites: tuple[str, ...] = ()
+    facets: tuple[str, ...] = ()  # NAME=VALUE
+    since: str = ""  # 2024-01-31
+    until: str = ""  # older than this day
+    sort: Sort = "relevance"
+    offset: int = 0
+    limit: int = PAGE
+    problems: tuple[str, ...] = ()
+
+    def request(self, *, count: tuple[str, ...]) -> Request:
+        chosen: defaultdict[str, list[str]] = defaultdict(list)
+        for each in self.facets:
+            name, _, value = each.partition("=")
+            chosen[name].append(value)
+        filters = Filters(
+            languages=self.languages,
+            sites=self.sites,
+            facets=dict(chosen),
+            since=_seconds(self.since),
+            until=_seconds(self.until),
+        )
+        return Request(
+            query=parse(self.q), filters=filters, sort=self.sort, limit=self.limit, offset=self.offset, facets=count
+        )
+
+    def values(self) -> list[tuple[str, str]]:
+        """As a query string has them, without the place in the answer."""
+        return [
+            ("q", self.q),
+            *(("language", value) for value in self.languages),
+            *(("site", value) for value in self.sites),
+            *(("facet", value) for value in self.facets),
+            ("since", self.since),
+            ("until", self.until),
+            ("sort", "" if self.sort == "relevance" else self.sort),
+        ]
+
+    def address(self, path: str = "/search", *, page: int = 1) -> str:
+        return address(path, [*self.values(), ("page", str(page) if page > 1 else "")])
+
+    def chosen(self) -> list[tuple[str, str]]:
+        """Filters by the name of their field: `language`, `site`, `facet`."""
+        return [(name, value) for name, value in self.values() if name in ("language", "site", "facet")]
+
+    def toggled(self, field: str, value: str) -> Asked:
+        """With this filter, or without it when it was chosen."""
+        name = {"language": "languages", "site": "sites", "facet": "facets"}[field]
+        before: tuple[str, ...] = getattr(self, name)
+        after = tuple(each for each in before if each != value) if value in before else (*before, value)
+        return msgspec.structs.replace(self, **{name: after})
+
+
+def read_asked(params: QueryParams) -> Asked:
+    problems: list[str] = []
+    since, until = (_day(params.get(name, ""), problems) for name in ("since", "until"))
+    limit = _number(params, "limit", problems, default=PAGE, low=1, high=MOST_HITS)
+    last = max(1, DEEPEST // limit)
+    page = _number(params, "page", problems, default=1, low=1, high=last)
+    offset = _number(params, "offset", problems, default=0, low=0, high=DEEPEST) or (page - 1) * limit
+    return Asked(
+        q=params.get("q", "")[: LONGEST + 1],
+        languages=_values(params, "language", problems),
+        sites=_values(params, "site", problems),
+        facets=tuple(value for value in _values(params, "facet", problems) if _is_named(value, problems)),
+        since=since,
+        until=until,
+        sort=_sort(params.get("sort", ""), problems),
+        offset=offset,
+        limit=limit,
+        problems=tuple(problems),
+    )
+
+
+def strictly(asked: Asked) -> Asked:
+    """`BadInput` for what was not understood."""
+    if asked.problems:
+        raise BadInput("; ".join(asked.problems), reason="bad_query")
+    return asked
+
+
+def _values(params: QueryParams, name: str, problems: list[str]) -> tuple[str, ...]:
+    found = dict.fromkeys(value for value in params.getlist(name) if value)
+    if len(found) > MOST_VALUES or any(len(value) > LONGEST_VALUE for value in found):
+        problems.append(f"{name}: at most {MOST_VALUES} values of {LONGEST_VALUE} characters")
+        return ()
+    return tuple(found)
+
+
+def _is_named(value: str, problems: list[str]) -> bool:
+    name, equals, _ = value.partition("=")
+    if not (name and equals):
+        problems.append("a facet is NAME=VALUE")
+    return bool(name and equals)
+
+
+def _sort(text: str, problems: list[str]) -> Sort:
+    for known in SORTS:
+        if text == known:
+            return known
+    if text:
+        problems.append(f"sort is one of {', '.join(SORTS)}")
+    return "relevance"
+
+
+def _number(params: QueryParams, name: str, problems: list[str], *, default: int, low: int, high: int) -> int:
+    text = params.get(name, "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit()) or len(text) > 9 or not low <= int(text) <= high:
+        problems.append(f"{name} is a number from {low:,} to {high:,}")
+        return default
+    return int(text)
+
+
+def _day(text: str, problems: list[str]) -> str:
+    if not text:
+        return ""
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError:
+        problems.append(f"not a day like 2024-01-31: {text[:40]}")
+        return ""
+
+
+def _seconds(day: str) -> int | None:
+    return int(datetime.combine(date.fromisoformat(day), time(), tzinfo=UTC).timestamp()) if day else None

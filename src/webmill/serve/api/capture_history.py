@@ -1,0 +1,91 @@
+"""The captures of an address over time. An index is sorted by address, then by time: they lie together."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+
+from webmill.errors import BadInput
+from webmill.formats.cdxj import parse
+from webmill.formats.timestamps import earliest, latest
+from webmill.index.lookup import Index
+from webmill.index.query import url_range
+
+MOST_LINES = 200_000  # that are looked through for one page
+PAGE = 100
+
+
+class Taken(msgspec.Struct, frozen=True, kw_only=True):
+    """A capture. `change` tells it from the one before: first, same, changed."""
+
+    url: str
+    timestamp: str
+    status: str = ""
+    mime: str = ""
+    size: int | None = None  # as archived
+    digest: str = ""
+    change: str = ""
+
+
+class History(msgspec.Struct, frozen=True, kw_only=True):
+    """`days` are of all time: captures by day, 20240131. `total` is of the period that was asked for."""
+
+    days: Counter[str]
+    captures: list[Taken]
+    total: int
+    is_cut: bool  # there are more than were looked through
+
+    @property
+    def years(self) -> dict[str, int]:
+        years: Counter[str] = Counter()
+        for day, count in self.days.items():
+            years[day[:4]] += count
+        return dict(sorted(years.items()))
+
+
+def read_history(index: Index, url: str, *, period: str = "", start: int = 0, count: int = PAGE) -> History:
+    """`period`: 2024, 202401, 20240131; empty is all time. `captures` begin with number `start` of it."""
+    first, last = (earliest(period).encode(), latest(period).encode()) if period else (b"", b"9" * 14)
+    days: Counter[str] = Counter()
+    captures: list[Taken] = []
+    total = 0
+    before = b""
+    for seen, line in enumerate(index.lines(url_range(url, "exact"))):
+        if seen == MOST_LINES:
+            return History(days=days, captures=captures, total=total, is_cut=True)
+        timestamp = line.split(b" ", 2)[1]
+        days[timestamp[:8].decode("ascii", "replace")] += 1
+        if first <= timestamp <= last:
+            if start <= total < start + count:
+                captures.append(_taken(line, before))
+            total += 1
+        before = line
+    return History(days=days, captures=captures, total=total, is_cut=False)
+
+
+def _taken(line: bytes, before: bytes) -> Taken:
+    try:
+        capture = parse(line)
+    except BadInput as error:
+        timestamp = line.split(b" ", 2)[1].decode("ascii", "replace")
+        return Taken(url="", timestamp=timestamp, mime=f"a damaged line: {error.reason}")
+    length = capture.text("length")
+    return Taken(
+        url=capture.text("url"),
+        timestamp=capture.timestamp,
+        status=capture.text("status"),
+        mime=capture.text("mime"),
+        size=int(length) if length.isascii() and length.isdigit() and len(length) < 19 else None,
+        digest=capture.text("digest"),
+        change=_change(capture.text("digest"), before),
+    )
+
+
+def _change(digest: str, before: bytes) -> str:
+    if not before:
+        return "first"
+    try:
+        return "same" if digest and parse(before).text("digest") == digest else "changed"
+    except BadInput:
+        return "changed"

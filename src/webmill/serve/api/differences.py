@@ -1,0 +1,104 @@
+"""What changed between any two versions, a page at a time. Shards that both have are not read."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator
+
+import msgspec
+
+from webmill.infra.storage.base import Readable
+from webmill.publish.diff import CHANGES, Change, diff_items, pair_up, unshared
+from webmill.publish.nouns import Index, Item, Version
+from webmill.publish.shards import find_item
+from webmill.serve.api.published import Published
+
+PAGE = 25
+LOOKED_AT = 20_000  # items that one page may cost
+
+
+class Pair(msgspec.Struct, frozen=True):
+    change: Change
+    old: Item | None
+    new: Item | None
+
+    @property
+    def item(self) -> Item:
+        item = self.new or self.old
+        assert item
+        return item
+
+
+class Differences(msgspec.Struct, frozen=True, kw_only=True):
+    """`after`: where the next page begins; None at the end. `counts`: of all changes; None when they are too many."""
+
+    old: Version
+    new: Version
+    pairs: list[Pair]
+    after: str | None
+    counts: dict[str, int] | None
+
+
+def find_differences(
+    published: Published, old: str, new: str, *, change: str = "", after: str = "", limit: int = PAGE
+) -> Differences:
+    """`change`: only those. A page that would take too long to fill is shorter, or empty, with a next one."""
+    before, now = published.find(old), published.find(new)
+    indexes = published.index(before), published.index(now)
+    pairs: list[Pair] = []
+    following: str | None = None
+    parts = [_from(index, after) for index in indexes]
+    for seen, (id_, pair) in enumerate(_pairs(published.storage, *parts, after=after), 1):
+        if pair and change in ("", pair.change):
+            pairs.append(pair)
+        if len(pairs) > limit:
+            pairs.pop()
+            following = pairs[-1].item.id
+            break
+        if seen == LOOKED_AT:
+            following = id_
+            break
+    counts = _counts(published, before, now, *indexes)
+    return Differences(old=before, new=now, pairs=pairs, after=following, counts=counts)
+
+
+def find_difference(published: Published, old: str, new: str, id_: str) -> Pair | None:
+    """Of one item; None when it is the same in both."""
+    was, now = (find_item(published.storage, published.index(published.find(name)), id_) for name in (old, new))
+    return _pair(was, now)
+
+
+def _pairs(storage: Readable, old: Index, new: Index, *, after: str) -> Iterator[tuple[str, Pair | None]]:
+    for was, now in pair_up(*unshared(storage, old, new)):
+        item = was or now
+        assert item
+        if not after or item.id > after:
+            yield item.id, _pair(was, now)
+
+
+def _pair(was: Item | None, now: Item | None) -> Pair | None:
+    found = next(diff_items([was] if was else [], [now] if now else []), None)
+    return Pair(found.change, was, now) if found else None
+
+
+def _from(index: Index, after: str) -> Index:
+    """Without the shards that lie before this id."""
+    if not after or not index.shards:
+        return index
+    at = bisect_right(index.shards, after, key=lambda shard: shard.first)
+    return Index(index.count, shards=index.shards[max(0, at - 1) :])
+
+
+def _counts(published: Published, before: Version, now: Version, old: Index, new: Index) -> dict[str, int] | None:
+    """Noted when a version was made, of the one before it; else counted, when they are not too many."""
+    if published.manifest(now).parent == before.version:
+        noted = published.counts(now)
+        return {change: getattr(noted, change) for change in CHANGES}
+    found: Counter[str] = Counter()
+    for seen, (_, pair) in enumerate(_pairs(published.storage, old, new, after=""), 1):
+        if seen > LOOKED_AT:
+            return None
+        if pair:
+            found[pair.change] += 1
+    return {change: found[change] for change in CHANGES}

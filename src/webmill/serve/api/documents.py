@@ -1,0 +1,162 @@
+"""The documents of a version: pages of their list, and one of them with all that is known of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from webmill.errors import BadInput, NotFound
+from webmill.publish.blobs import read_blob
+from webmill.publish.facets import Value
+from webmill.publish.manifest import ALL
+from webmill.publish.nouns import Item, Version
+from webmill.publish.places import blob_key
+from webmill.publish.shards import find_item
+from webmill.serve.api.items import Items, spans_of
+from webmill.serve.api.published import Published
+
+PAGE = 50
+LONGEST_ID = 4_000
+LOOKED_AT = 20  # versions, for those that changed an item
+LARGEST = 4 << 20  # bytes of content that a page takes
+
+
+class Listing(msgspec.Struct, frozen=True, kw_only=True):
+    """`total` is of all that was asked for; `number` is the place of the first item shown, from 0."""
+
+    version: Version
+    items: list[Item]
+    total: int
+    number: int
+    facets: dict[str, list[Value]]
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What a version did to an item."""
+
+    version: Version
+    what: str  # added, changed, relabelled, removed
+    hash: str = ""
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """`content` is what its blob holds: for documents title, text and language. None: more than a page can show."""
+
+    version: Version
+    item: Item
+    content: dict[str, Any] | None
+    changes: list[Change]  # the newest first
+    is_cut: bool  # there are older versions than were looked at
+
+    @property
+    def title(self) -> str:
+        return text_of(self.content or {}, "title") or text_of(self.item.metadata, "title")
+
+    @property
+    def text(self) -> str:
+        return text_of(self.content or {}, "text")
+
+    @property
+    def url(self) -> str:
+        return text_of(self.item.metadata, "url") or text_of(self.content or {}, "url")
+
+    @property
+    def language(self) -> str:
+        return text_of(self.content or {}, "language") or self.item.facets.get("language", "")
+
+
+def list_items(
+    published: Published, *, version: str = "", prefix: str = "", facet: str = "", start: int = 0, count: int = PAGE
+) -> Listing:
+    """`facet` is NAME=VALUE. `NotFound`: no such version; `BadInput`: no such facet."""
+    chosen = published.find(version)
+    facets = published.facets(chosen)
+    items = Items(published.storage, published.index(chosen, _key_of(facets, facet)))
+    first, last = _part(items, prefix)
+    start = min(start, max(0, last - first))
+    shown = items.read(first + start, min(count, last - first - start))
+    return Listing(version=chosen, items=shown, total=last - first, number=start, facets=facets)
+
+
+def _part(items: Items, prefix: str) -> tuple[int, int]:
+    """The first reading of what was typed that finds something."""
+    part = 0, 0
+    for span in spans_of(prefix):
+        part = items.within(span)
+        if part[0] < part[1]:
+            break
+    return part
+
+
+def _key_of(facets: dict[str, list[Value]], facet: str) -> str:
+    if not facet:
+        return ALL
+    name, _, value = facet.partition("=")
+    for known in facets.get(name, ()):
+        if known.value == value:
+            return known.key
+    raise NotFound(f"no documents with {facet[:200]} in this version")
+
+
+def find_entry(published: Published, id_: str, *, version: str = "") -> Entry:
+    """`NotFound` when the version has no such item."""
+    if len(id_) > LONGEST_ID:
+        raise BadInput(f"an id of {len(id_)} characters", reason="bad_id")
+    chosen = published.find(version)
+    item = find_item(published.storage, published.index(chosen), id_)
+    if not item:
+        raise NotFound(f"version {chosen.version} has no document {id_[:200]}")
+    versions = published.versions()
+    return Entry(
+        version=chosen,
+        item=item,
+        content=content_of(published, item),
+        changes=changes_of(published, id_, versions),
+        is_cut=len(versions) > LOOKED_AT,
+    )
+
+
+def content_of(published: Published, item: Item) -> dict[str, Any] | None:
+    """None: more than `LARGEST`. `NotFound` or `BadInput` when its blob is gone or damaged."""
+    if _size(published, item.hash) > LARGEST:
+        return None
+    try:
+        return msgspec.json.decode(read_blob(published.storage, item.hash), type=dict[str, Any])
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise BadInput(f"its content cannot be read: {error}", reason="bad_blob", source=item.hash) from error
+
+
+def _size(published: Published, hash_: str) -> int:
+    try:
+        return published.storage.stat(blob_key(hash_)).size
+    except NotFound:
+        return 0  # gc may have put it aside, where it can still be read
+
+
+def changes_of(published: Published, id_: str, versions: list[Version]) -> list[Change]:
+    """Of the newest versions; one shard of each is read."""
+    newest = versions[-LOOKED_AT - 1 :]
+    changes: list[Change] = []
+    was: Item | None = None
+    for number, version in enumerate(newest):
+        now = find_item(published.storage, published.index(version), id_)
+        is_known = number > 0 or len(versions) <= LOOKED_AT  # else nobody looked at the version before it
+        if is_known and (what := _what(was, now)):
+            changes.append(Change(version, what, now.hash if now else ""))
+        was = now
+    return changes[::-1]
+
+
+def _what(was: Item | None, now: Item | None) -> str:
+    if not was or not now:
+        return "added" if now else "removed" if was else ""
+    if was.hash != now.hash:
+        return "changed"
+    same = (was.source, was.facets, was.metadata) == (now.source, now.facets, now.metadata)
+    return "" if same else "relabelled"
+
+
+def text_of(values: Any, name: str) -> str:
+    value = values.get(name)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,77 @@
+"""The items of an index by their place in it: any page of millions costs a few shards."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from itertools import accumulate
+
+import msgspec
+
+from webmill.index.order import successor
+from webmill.index.query import url_range
+from webmill.infra.storage.base import Readable
+from webmill.publish.nouns import Index, Item
+from webmill.publish.shards import read_shard
+
+_ADDRESS = re.compile(r"https?://|\*\.|[^/\s,()]+\.[^/\s,()]", re.IGNORECASE)
+
+
+class Span(msgspec.Struct, frozen=True):
+    """Ids with `start <= id < end`, in the order of UTF-8; an empty `end` is none."""
+
+    start: bytes = b""
+    end: bytes = b""
+
+
+class Items:
+    def __init__(self, storage: Readable, index: Index) -> None:
+        self._storage = storage
+        self._items = index.items or ()
+        self._shards = index.shards or ()
+        self._ends = list(accumulate(shard.count for shard in self._shards))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else len(self._items)
+
+    def read(self, start: int, count: int) -> list[Item]:
+        """From this place on; fewer at the end."""
+        if not self._shards:
+            return list(self._items[start : start + count])
+        found: list[Item] = []
+        at = bisect_right(self._ends, start)
+        skip = start - (self._ends[at - 1] if at else 0)
+        while len(found) < skip + count and at < len(self._shards):
+            found += read_shard(self._storage, self._shards[at])
+            at += 1
+        return found[skip : skip + count]
+
+    def place_of(self, key: bytes) -> int:
+        """How many ids are below it."""
+        if not self._shards:
+            return bisect_left(self._items, key, key=_key)
+        at = bisect_right(self._shards, key, key=lambda shard: shard.first.encode()) - 1
+        if at < 0:
+            return 0
+        before = self._ends[at - 1] if at else 0
+        return before + bisect_left(read_shard(self._storage, self._shards[at]), key, key=_key)
+
+    def within(self, span: Span) -> tuple[int, int]:
+        """The places that the span begins and ends at."""
+        return self.place_of(span.start), self.place_of(span.end) if span.end else len(self)
+
+
+def spans_of(text: str) -> list[Span]:
+    """What a person may mean by the beginning of something: ids as they are, or addresses (`*.example.org` too)."""
+    if not text:
+        return [Span()]
+    raw = text.encode(errors="replace")
+    spans = [Span(raw, successor(raw) or b"")]
+    if _ADDRESS.match(text):
+        found = url_range(text if "*" in text else f"{text}*")
+        spans.append(Span(found.start, found.end))
+    return spans
+
+
+def _key(item: Item) -> bytes:
+    return item.id.encode()

@@ -1,0 +1,59 @@
+"""Where things are on this server."""
+
+from __future__ import annotations
+
+from urllib.parse import quote, unquote, urlencode
+
+_KEPT = "%/:?&=+,;@!$'()*[]~"  # an archived address stays readable in the path; what would end the path does not
+
+
+def replay(timestamp: str, url: str) -> str:
+    return f"/web/{timestamp}/{_archived(url)}"
+
+
+def raw(timestamp: str, url: str) -> str:
+    return f"/raw/{timestamp}/{_archived(url)}"
+
+
+def history(url: str) -> str:
+    return address("/history", [("url", url)])
+
+
+def document(id_: str, *, version: str = "") -> str:
+    return address("/documents/item", [("id", id_), ("version", version)])
+
+
+def blob(hash_: str) -> str:
+    return f"/blobs/sha256/{hash_}.json"
+
+
+def version(name: str) -> str:
+    return f"/versions/{name}"
+
+
+def address(path: str, values: list[tuple[str, str]]) -> str:
+    """Empty values are left out."""
+    asked = urlencode([(name, value) for name, value in values if value], errors="replace")
+    return f"{path}?{asked}" if asked else path
+
+
+def _archived(url: str) -> str:
+    return quote(url, safe=_KEPT, errors="replace")
+
+
+def readable(url: str) -> str:
+    """For eyes, not for a browser: names and paths in their own script."""
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return url
+    host, slash, path = rest.partition("/")
+    try:
+        host = host.encode("ascii").decode("idna")
+    except UnicodeError:
+        pass
+    try:
+        shown = unquote(path, errors="strict")
+        path = shown if shown.isprintable() and " " not in shown else path
+    except UnicodeDecodeError:
+        pass
+    return f"{scheme}://{host}{slash}{path}"

@@ -1,0 +1,94 @@
+"""What changed in one item, field by field."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from webmill.errors import BadInput, NotFound
+from webmill.publish.nouns import Item
+from webmill.serve.api.differences import Pair
+from webmill.serve.api.documents import content_of
+from webmill.serve.api.published import Published
+from webmill.serve.api.text_diff import Piece, compare
+
+ON_A_PAGE = 200_000  # characters that are compared for one page of many items
+SHOWN = 20_000  # characters of each of two texts that are too large to be compared
+BEGINNING = 400  # characters of what was added or removed
+
+
+class FieldDiff(msgspec.Struct, frozen=True, kw_only=True):
+    """`pieces` is None when both texts are too large to be compared: then `old` and `new` are their beginnings."""
+
+    name: str
+    pieces: list[Piece] | None
+    old: str = ""
+    new: str = ""
+
+
+class PairDiff(msgspec.Struct, frozen=True, kw_only=True):
+    """`problem`: why there is nothing to see."""
+
+    pair: Pair
+    fields: list[FieldDiff] = []
+    problem: str = ""
+
+
+class Comparing:
+    """Of the items of one page: `budget` is what all of them may cost together, in characters."""
+
+    def __init__(self, published: Published, *, budget: int) -> None:
+        self._published = published
+        self._budget = budget
+
+    def compare(self, pair: Pair) -> PairDiff:
+        if self._budget <= 0:
+            return PairDiff(pair=pair, problem="more on a page of its own")
+        try:
+            old, new = (self._values(item) for item in (pair.old, pair.new))
+        except (NotFound, BadInput) as error:
+            return PairDiff(pair=pair, problem=f"its content cannot be read: {error}")
+        if old is None or new is None:
+            return PairDiff(pair=pair, problem="too large to be compared")
+        if not (pair.old and pair.new):
+            old, new = _beginning(old), _beginning(new)
+        names = [name for name in _in_order(old, new) if old.get(name, "") != new.get(name, "")]
+        return PairDiff(pair=pair, fields=[self._field(name, old.get(name, ""), new.get(name, "")) for name in names])
+
+    def _field(self, name: str, old: str, new: str) -> FieldDiff:
+        is_affordable = len(old) + len(new) <= self._budget
+        self._budget -= len(old) + len(new)
+        pieces = compare(old, new) if is_affordable else None
+        if pieces is None:
+            return FieldDiff(name=name, pieces=None, old=old[:SHOWN], new=new[:SHOWN])
+        return FieldDiff(name=name, pieces=pieces)
+
+    def _values(self, item: Item | None) -> dict[str, str] | None:
+        """Content, facets and metadata by their names, as text. None: the content is too large."""
+        if item is None:
+            return {}
+        content = content_of(self._published, item)
+        if content is None:
+            return None
+        beside = {**item.metadata, **item.facets, "source": item.source}
+        return {name: _text(value) for name, value in {**beside, **content}.items()}
+
+
+def _beginning(values: dict[str, str]) -> dict[str, str]:
+    """Enough to know what was added or removed."""
+    text = values.get("text", "")
+    return {"text": text[:BEGINNING] + " …" * (len(text) > BEGINNING)} if text else {}
+
+
+def _in_order(old: dict[str, str], new: dict[str, str]) -> list[str]:
+    """What people look at first."""
+    first = {"title": 0, "text": 1}
+    return sorted(old.keys() | new.keys(), key=lambda name: (first.get(name, 2), name))
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True)

@@ -1,0 +1,31 @@
+"""Values of a query string, checked."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+
+from webmill.errors import BadInput
+
+
+def text(request: Request, name: str, *, longest: int = 4_000) -> str:
+    value = request.query_params.get(name, "")
+    if len(value) > longest:
+        raise BadInput(f"{name}: {len(value):,} characters, at most {longest:,}", reason="bad_query")
+    return value
+
+
+def number(request: Request, name: str, *, default: int, low: int, high: int) -> int:
+    value = request.query_params.get(name, "")
+    if not value:
+        return default
+    if not (value.isascii() and value.isdigit()) or len(value) > 12 or not low <= int(value) <= high:
+        raise BadInput(f"{name} is a number from {low:,} to {high:,}", reason="bad_query")
+    return int(value)
+
+
+def one_of(request: Request, name: str, known: tuple[str, ...]) -> str:
+    """Empty when it is not given."""
+    value = request.query_params.get(name, "")
+    if value and value not in known:
+        raise BadInput(f"{name} is one of {', '.join(known)}", reason="bad_query")
+    return value

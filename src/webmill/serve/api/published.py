@@ -1,0 +1,109 @@
+"""The versions of a site, read and never written. What a version holds does not change: a little of it is kept."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+from webmill.errors import NotFound
+from webmill.infra.storage.base import Storage
+from webmill.publish import history
+from webmill.publish.facets import Value
+from webmill.publish.gather import Source
+from webmill.publish.manifest import ALL, index_of, read_file, read_manifest
+from webmill.publish.nouns import Index, Manifest, Problem, Version, decode
+from webmill.publish.places import check_version
+from webmill.publish.version import STATS, Counts
+
+T = TypeVar("T")
+
+KEPT = 64  # files of versions, decoded
+KEPT_ROWS = 200_000  # items and shards in them
+
+
+class Published:
+    """May be used by many threads."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[str, str], tuple[object, int]] = OrderedDict()
+
+    # --- which there are ---
+
+    def versions(self) -> list[Version]:
+        """The oldest first; empty before the first publication."""
+        last = history.last_record(self.storage)
+        return history.versions(self.storage, last) if last else []
+
+    def live(self) -> Version:
+        """`NotFound` before the first publication."""
+        try:
+            return history.live(self.storage)
+        except NotFound:
+            raise NotFound("nothing is published here yet: `webmill publish documents`") from None
+
+    def find(self, name: str) -> Version:
+        """By its name; an empty one is the live version's."""
+        if not name:
+            return self.live()
+        check_version(name)
+        for version in self.versions():
+            if version.version == name:
+                return version
+        raise NotFound(f"no version {name}: there is none of this name, or it was removed")
+
+    # --- what is in one ---
+
+    def manifest(self, version: Version) -> Manifest:
+        return self._file(version, "", lambda: read_manifest(self.storage, version), rows=lambda one: len(one.files))
+
+    def index(self, version: Version, key: str = ALL) -> Index:
+        return self._file(version, key, lambda: index_of(self.storage, version, key), rows=_rows)
+
+    def counts(self, version: Version) -> Counts:
+        return self._decoded(version, STATS, Counts)
+
+    def facets(self, version: Version) -> dict[str, list[Value]]:
+        return self._decoded(version, "meta/facets.json", dict[str, list[Value]])
+
+    def sources(self, version: Version) -> list[Source]:
+        return self._decoded(version, "meta/sources.json", list[Source])
+
+    def problems(self, version: Version) -> list[Problem]:
+        return self._decoded(version, "aux/errors.json", list[Problem])
+
+    def _decoded(self, version: Version, key: str, type_: type[T]) -> T:
+        def read() -> T:
+            return decode(read_file(self.storage, version, key), type_, source=key)
+
+        return self._file(version, key, read, rows=_length)
+
+    def _file(self, version: Version, key: str, read: Callable[[], T], *, rows: Callable[[T], int]) -> T:
+        name = (version.version, key)
+        with self._lock:
+            if name in self._kept:
+                self._kept.move_to_end(name)
+                return cast("T", self._kept[name][0])
+        value = read()  # two threads may do so at once; the same comes of it
+        with self._lock:
+            self._kept[name] = value, rows(value)
+            while len(self._kept) > 1 and (len(self._kept) > KEPT or self._kept_rows() > KEPT_ROWS):
+                self._kept.popitem(last=False)
+        return value
+
+    def _kept_rows(self) -> int:
+        return sum(rows for _, rows in self._kept.values())
+
+
+def _rows(index: Index) -> int:
+    return len(index.items or ()) + len(index.shards or ())
+
+
+def _length(value: object) -> int:
+    """Of a listing; of facets, all their values."""
+    if isinstance(value, dict):
+        return sum(map(len, value.values()))
+    return len(value) if isinstance(value, list) else 1

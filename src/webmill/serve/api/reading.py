@@ -1,0 +1,34 @@
+"""What pages and JSON read from: opened once for a process."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from webmill.serve.api.engine import KeptEngine
+from webmill.serve.api.published import Published
+from webmill.serve.api.search import Searching
+from webmill.serve.api.threads import Threads
+from webmill.serve.site import Site
+
+
+class Reading:
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.published = Published(site.versions)
+        self._engine = KeptEngine(site.open_engine, site.publishing.search / "meta.json")
+        self.searching = Searching(site, self._engine, self.published)
+        self._threads = Threads()
+
+    def endpoint(self, answer: Callable[[Reading, Request], Response]) -> Callable[[Request], Awaitable[Response]]:
+        """In a thread: everything here waits for a disk, or computes."""
+
+        async def asked(request: Request) -> Response:
+            return await self._threads.run(lambda: answer(self, request))
+
+        return asked
+
+    def close(self) -> None:
+        self._engine.close()

@@ -1,0 +1,196 @@
+"""The JSON that programs get. These names are promised (docs/reference/serve-api.md): a field may come, none goes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import msgspec
+from starlette.responses import Response
+
+from webmill.publish.nouns import Item, Scalar, Version
+from webmill.search.base import Count, Hit, Marked
+from webmill.serve.api import links
+from webmill.serve.api.captures import Capture
+from webmill.serve.api.differences import Differences
+from webmill.serve.api.documents import Entry, Listing
+from webmill.serve.api.search import Found
+from webmill.serve.replies import NO_STORE
+
+
+class CaptureReply(msgspec.Struct, frozen=True):
+    url: str
+    timestamp: str
+    replay: str
+    raw: str
+
+
+class HitReply(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    version: str
+    hash: str
+    title: Marked
+    snippet: Marked
+    url: str
+    language: str
+    date: datetime | None
+    facets: dict[str, str]
+    score: float
+    capture: CaptureReply | None
+
+
+class SearchReply(msgspec.Struct, frozen=True, kw_only=True):
+    query: str
+    total: int
+    offset: int
+    limit: int
+    suggestion: str
+    hits: list[HitReply]
+    facets: dict[str, list[Count]]
+    behind: str
+
+
+class ItemReply(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    hash: str
+    source: str
+    facets: dict[str, str]
+    metadata: dict[str, Scalar]
+    stale_since: datetime | None
+
+
+class DocumentsReply(msgspec.Struct, frozen=True, kw_only=True):
+    version: str
+    total: int
+    offset: int
+    items: list[ItemReply]
+
+
+class ChangeReply(msgspec.Struct, frozen=True):
+    version: str
+    change: str
+    hash: str | None
+
+
+class DocumentReply(msgspec.Struct, frozen=True, kw_only=True):
+    version: str
+    item: ItemReply
+    content: dict[str, object] | None
+    changes: list[ChangeReply]
+
+
+class VersionReply(msgspec.Struct, frozen=True, kw_only=True):
+    version: str
+    sequence: int
+    published_at: datetime
+    until: datetime | None
+    live: bool
+    count: int
+
+
+class VersionsReply(msgspec.Struct, frozen=True):
+    versions: list[VersionReply]
+
+
+class DifferenceReply(msgspec.Struct, frozen=True, kw_only=True):
+    change: str
+    id: str
+    old: str | None
+    new: str | None
+
+
+class DiffReply(msgspec.Struct, frozen=True, kw_only=True, rename={"old": "from", "new": "to"}):
+    old: str
+    new: str
+    counts: dict[str, int] | None
+    differences: list[DifferenceReply]
+    after: str | None
+
+
+def reply(value: msgspec.Struct) -> Response:
+    return Response(msgspec.json.encode(value), media_type="application/json", headers=NO_STORE)
+
+
+def search_reply(found: Found) -> SearchReply:
+    return SearchReply(
+        query=found.asked.q,
+        total=found.answer.total,
+        offset=found.asked.offset,
+        limit=found.asked.limit,
+        suggestion=found.answer.suggestion,
+        hits=[_hit(hit, found.captures.get(hit.url)) for hit in found.answer.hits],
+        facets=found.answer.facets,
+        behind=found.behind,
+    )
+
+
+def _hit(hit: Hit, capture: Capture | None) -> HitReply:
+    return HitReply(
+        id=hit.id,
+        version=hit.version,
+        hash=hit.hash,
+        title=hit.title,
+        snippet=hit.snippet,
+        url=hit.url,
+        language=hit.language,
+        date=datetime.fromtimestamp(hit.date, UTC) if 0 < hit.date < 1 << 37 else None,
+        facets=hit.facets,
+        score=hit.score,
+        capture=_capture(capture) if capture else None,
+    )
+
+
+def _capture(capture: Capture) -> CaptureReply:
+    place = capture.timestamp, capture.url
+    return CaptureReply(capture.url, capture.timestamp, links.replay(*place), links.raw(*place))
+
+
+def documents_reply(listing: Listing) -> DocumentsReply:
+    items = [_item(item) for item in listing.items]
+    return DocumentsReply(version=listing.version.version, total=listing.total, offset=listing.number, items=items)
+
+
+def _item(item: Item) -> ItemReply:
+    return ItemReply(
+        id=item.id,
+        hash=item.hash,
+        source=item.source,
+        facets=item.facets,
+        metadata=item.metadata,
+        stale_since=item.stale_since,
+    )
+
+
+def document_reply(entry: Entry) -> DocumentReply:
+    changes = [ChangeReply(change.version.version, change.what, change.hash or None) for change in entry.changes]
+    return DocumentReply(version=entry.version.version, item=_item(entry.item), content=entry.content, changes=changes)
+
+
+def versions_reply(versions: Sequence[Version]) -> VersionsReply:
+    return VersionsReply([_version(version) for version in versions])
+
+
+def _version(version: Version) -> VersionReply:
+    return VersionReply(
+        version=version.version,
+        sequence=version.sequence,
+        published_at=version.published_at,
+        until=version.until,
+        live=version.until is None,
+        count=version.count,
+    )
+
+
+def diff_reply(found: Differences) -> DiffReply:
+    differences = [
+        DifferenceReply(
+            change=pair.change,
+            id=pair.item.id,
+            old=pair.old.hash if pair.old else None,
+            new=pair.new.hash if pair.new else None,
+        )
+        for pair in found.pairs
+    ]
+    return DiffReply(
+        old=found.old.version, new=found.new.version, counts=found.counts, differences=differences, after=found.after
+    )

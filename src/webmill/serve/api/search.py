@@ -1,0 +1,57 @@
+"""Searching: what is asked for, found, and where its capture is."""
+
+from __future__ import annotations
+
+import msgspec
+
+from webmill.errors import WebmillError
+from webmill.search.base import DEEPEST, Answer
+from webmill.serve.api.asked import Asked
+from webmill.serve.api.captures import Capture, newest
+from webmill.serve.api.engine import KeptEngine
+from webmill.serve.api.published import Published
+from webmill.serve.site import Site
+
+ALWAYS = ("language", "site")  # counted for every answer
+MOST_FACETS = 8
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """`behind`: the live version when the index is not up to it."""
+
+    asked: Asked
+    answer: Answer
+    captures: dict[str, Capture]  # by the hit's address
+    behind: str = ""
+
+    @property
+    def reachable(self) -> int:
+        """Hits that can be paged to."""
+        return min(self.answer.total, DEEPEST)
+
+
+class Searching:
+    def __init__(self, site: Site, engine: KeptEngine, published: Published) -> None:
+        self._site, self._engine, self._published = site, engine, published
+
+    def find(self, asked: Asked) -> Found:
+        """`NotFound`: nothing is indexed yet."""
+        answer, cursor = self._engine.search(asked.request(count=self.countable()))
+        captures = newest(self._site, (hit.url for hit in answer.hits))
+        return Found(asked=asked, answer=answer, captures=captures, behind=self._behind(cursor))
+
+    def countable(self) -> tuple[str, ...]:
+        """Language and site, and the facets that the live version was published with."""
+        try:
+            facets = self._published.facets(self._published.live())
+        except WebmillError:  # an index may be here without its versions
+            return ALWAYS
+        own = [name for name in facets if name not in ("language", "domain")]  # these are language and site
+        return (*ALWAYS, *own[:MOST_FACETS])
+
+    def _behind(self, cursor: str | None) -> str:
+        try:
+            live = self._published.live().version
+        except WebmillError:
+            return ""
+        return live if cursor != live else ""

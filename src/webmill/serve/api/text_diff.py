@@ -1,0 +1,114 @@
+"""What changed in a text, by words: bounded, since nobody knows how long two texts are and how alike.
+
+Lines are compared first, then the words of lines that were replaced. Scripts without spaces between words are compared
+by characters. `difflib` takes the square of what it compares: what is too long for it is shown as a whole, old and new.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from typing import Literal
+
+import msgspec
+
+from webmill.search.words import PAIRED
+
+LONGEST = 400_000  # characters of both texts together
+MOST_LINES = 1_500  # that differ, of each
+MOST_WORDS = 1_500  # in lines that were replaced, of each
+CONTEXT = 2  # lines around a change
+
+Kind = Literal["same", "gone", "new", "left out"]
+_WORD = re.compile(rf"(?:[{PAIRED}]|[^\W{PAIRED}]+|\S)\s*|\s+")  # with the space behind it
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """`left out`: lines that did not change; the text says how many."""
+
+    kind: Kind
+    text: str
+
+
+def compare(old: str, new: str) -> list[Piece] | None:
+    """None: too large to be compared."""
+    if len(old) + len(new) > LONGEST:
+        return None
+    was, now = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    head, tail = _common(was, now)
+    was_middle, now_middle = was[head : len(was) - tail], now[head : len(now) - tail]
+    if max(len(was_middle), len(now_middle)) > MOST_LINES:
+        return None
+    changed = _lines(was_middle, now_middle)
+    same_head, same_tail = Piece("same", "".join(was[:head])), Piece("same", "".join(was[len(was) - tail :]))
+    return shortened(joined([same_head, *changed, same_tail]))
+
+
+def _lines(old: Sequence[str], new: Sequence[str]) -> Iterator[Piece]:
+    for tag, a, b, c, d in SequenceMatcher(None, old, new).get_opcodes():
+        was, now = "".join(old[a:b]), "".join(new[c:d])
+        if tag == "equal":
+            yield Piece("same", was)
+        elif tag == "replace":
+            yield from _words(was, now)
+        else:
+            yield Piece("gone", was)
+            yield Piece("new", now)
+
+
+def _words(was: str, now: str) -> Iterator[Piece]:
+    old, new = _WORD.findall(was), _WORD.findall(now)
+    head, tail = _common(old, new)
+    yield Piece("same", "".join(old[:head]))
+    old_middle, new_middle = old[head : len(old) - tail], new[head : len(new) - tail]
+    if max(len(old_middle), len(new_middle)) > MOST_WORDS:
+        yield Piece("gone", "".join(old_middle))
+        yield Piece("new", "".join(new_middle))
+    else:
+        for tag, a, b, c, d in SequenceMatcher(None, old_middle, new_middle).get_opcodes():
+            if tag == "equal":
+                yield Piece("same", "".join(old_middle[a:b]))
+            else:
+                yield Piece("gone", "".join(old_middle[a:b]))
+                yield Piece("new", "".join(new_middle[c:d]))
+    yield Piece("same", "".join(old[len(old) - tail :]))
+
+
+def _common(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+    """How many are the same at the beginning, and at the end of what follows."""
+    most = min(len(old), len(new))
+    head = next((at for at in range(most) if old[at] != new[at]), most)
+    most -= head
+    tail = next((at for at in range(most) if old[-1 - at] != new[-1 - at]), most)
+    return head, tail
+
+
+def joined(pieces: Sequence[Piece]) -> list[Piece]:
+    """Without empty ones, and neighbours of one kind as one."""
+    found: list[Piece] = []
+    for piece in pieces:
+        if found and found[-1].kind == piece.kind:
+            found[-1] = Piece(piece.kind, found[-1].text + piece.text)
+        elif piece.text:
+            found.append(piece)
+    return found
+
+
+def shortened(pieces: Sequence[Piece]) -> list[Piece]:
+    """Of long stretches that are the same, only the lines next to a change."""
+    found: list[Piece] = []
+    for number, piece in enumerate(pieces):
+        lines = piece.text.splitlines(keepends=True)
+        before = CONTEXT if number else 0
+        after = CONTEXT if number < len(pieces) - 1 else 0
+        left_out = len(lines) - before - after
+        if piece.kind != "same" or left_out <= 2 * CONTEXT:
+            found.append(piece)
+            continue
+        if before:
+            found.append(Piece("same", "".join(lines[:before])))
+        found.append(Piece("left out", f"{left_out:,} lines without a change"))
+        if after:
+            found.append(Piece("same", "".join(lines[-after:])))
+    return found

@@ -1,0 +1,42 @@
+"""The pages of a listing, as links: the first, the last, and those around the one that is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+AROUND = 2
+
+
+class PageLink(msgspec.Struct, frozen=True):
+    """`number` 0 is a gap."""
+
+    number: int
+    address: str = ""
+    is_current: bool = False
+
+
+class Pager(msgspec.Struct, frozen=True):
+    links: list[PageLink]
+    before: str = ""
+    after: str = ""
+
+
+def pager(current: int, last: int, address_of: Callable[[int], str]) -> Pager:
+    """Numbered from 1. One page has no links."""
+    if last <= 1:
+        return Pager([])
+    wanted = sorted({1, last, *range(max(1, current - AROUND), min(last, current + AROUND) + 1)})
+    links: list[PageLink] = []
+    for number in wanted:
+        if links and number > links[-1].number + 1:
+            links.append(PageLink(0))
+        links.append(PageLink(number, address_of(number), number == current))
+    before = address_of(current - 1) if current > 1 else ""
+    after = address_of(current + 1) if current < last else ""
+    return Pager(links, before, after)
+
+
+def page_count(total: int, size: int) -> int:
+    return max(1, -(-total // size))

@@ -1,0 +1,137 @@
+"""/search: a form, what was found with its words marked, and counts to narrow it down by."""
+
+from __future__ import annotations
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from webmill.errors import NotFound
+from webmill.search.base import PAGE, Hit, Marked
+from webmill.serve.api import links
+from webmill.serve.api.asked import SORTS, Asked, read_asked
+from webmill.serve.api.captures import Capture
+from webmill.serve.api.reading import Reading
+from webmill.serve.api.search import Found
+from webmill.serve.pages.language import lang_of
+from webmill.serve.pages.paging import page_count, pager
+from webmill.serve.pages.render import render
+
+NAMES = {"language": "Language", "site": "Site"}
+
+
+class Run(msgspec.Struct, frozen=True):
+    text: str
+    is_marked: bool
+
+
+class HitView(msgspec.Struct, frozen=True, kw_only=True):
+    title: list[Run]
+    snippet: list[Run]
+    lang: str
+    language: str
+    date: int
+    url: str
+    shown_url: str
+    document: str
+    history: str
+    replay: str
+    captured: str
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """A filter that can be chosen, or taken away where it is."""
+
+    value: str
+    address: str
+    count: int = 0
+    is_chosen: bool = False
+    name: str = ""
+
+
+def routes(reading: Reading) -> list[BaseRoute]:
+    return [Route("/search", reading.endpoint(search))]
+
+
+def search(reading: Reading, request: Request) -> Response:
+    asked = msgspec.structs.replace(read_asked(request.query_params), limit=PAGE)
+    try:
+        found = reading.searching.find(asked)
+    except NotFound:
+        return render(reading.site, request, "search_none.html")
+    page = asked.offset // PAGE + 1
+    return render(
+        reading.site,
+        request,
+        "search.html",
+        asked=asked,
+        sorts=SORTS,
+        hits=[view_of(hit, found.captures.get(hit.url)) for hit in found.answer.hits],
+        total=found.answer.total,
+        reachable=found.reachable,
+        suggestion=found.answer.suggestion,
+        suggested=msgspec.structs.replace(asked, q=found.answer.suggestion, offset=0).address(),
+        facets=facets_of(found),
+        chips=chips_of(asked),
+        without_filters=Asked(q=asked.q, sort=asked.sort).address(),
+        was_cut=asked.request(count=()).query.was_cut,
+        behind=found.behind,
+        first=asked.offset + 1,
+        pager=pager(page, page_count(found.reachable, PAGE), lambda number: asked.address(page=number)),
+    )
+
+
+def view_of(hit: Hit, capture: Capture | None) -> HitView:
+    return HitView(
+        title=runs_of(hit.title) or [Run(links.readable(hit.url) or hit.id, False)],
+        snippet=runs_of(hit.snippet),
+        lang=lang_of(hit.language),
+        language=hit.language,
+        date=hit.date,
+        url=hit.url,
+        shown_url=links.readable(hit.url),
+        document=links.document(hit.id),
+        history=links.history(hit.url) if hit.url else "",
+        replay=links.replay(capture.timestamp, capture.url) if capture else "",
+        captured=capture.timestamp if capture else "",
+    )
+
+
+def runs_of(marked: Marked) -> list[Run]:
+    runs, last = [], 0
+    for start, end in marked.marks:
+        runs += [Run(marked.text[last:start], False), Run(marked.text[start:end], True)]
+        last = end
+    return [run for run in (*runs, Run(marked.text[last:], False)) if run.text]
+
+
+def facets_of(found: Found) -> list[tuple[str, list[Choice]]]:
+    """Of each name its values; those without any are left out."""
+    facets = []
+    for name, counts in found.answer.facets.items():
+        field = name if name in NAMES else "facet"
+        choices = [
+            _choice(found.asked, field, each.value if field == name else f"{name}={each.value}", count=each.count)
+            for each in counts
+        ]
+        if choices:
+            facets.append((NAMES.get(name, name), choices))
+    return facets
+
+
+def _choice(asked: Asked, field: str, value: str, *, count: int) -> Choice:
+    shown = value.partition("=")[2] if field == "facet" else value
+    is_chosen = (field, value) in asked.chosen()
+    return Choice(shown, asked.toggled(field, value).address(), count, is_chosen)
+
+
+def chips_of(asked: Asked) -> list[Choice]:
+    chips = []
+    for field, value in asked.chosen():
+        name, _, shown = value.partition("=") if field == "facet" else (NAMES[field], "", value)
+        chips.append(Choice(shown, asked.toggled(field, value).address(), name=name))
+    for name, label in (("since", "From"), ("until", "Before")):
+        if day := getattr(asked, name):
+            chips.append(Choice(day, msgspec.structs.replace(asked, **{name: ""}).address(), name=label))
+    return chips

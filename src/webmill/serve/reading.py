@@ -1,0 +1,15 @@
+"""Pages and JSON that read what is published, searchable and indexed."""
+
+from __future__ import annotations
+
+from starlette.routing import BaseRoute
+
+from webmill.serve.api import routes as api
+from webmill.serve.api.reading import Reading
+from webmill.serve.pages import search
+from webmill.serve.site import Site
+
+
+def routes(site: Site) -> list[BaseRoute]:
+    reading = Reading(site)
+    return [*search.routes(reading), *api.routes(reading)]
