@@ -98,6 +98,7 @@ class Serve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     certificate: Annotated[str, _is("PEM file, for https")] = ""
     key: Annotated[str, _is("PEM file of its private key")] = ""
     token: Annotated[str, _is("what control requests must bear; empty: those of our own pages only")] = ""
+    access_log: Annotated[str, _is("file for one JSON line a request; -: stderr")] = ""
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -42,6 +42,7 @@ from webmill.infra.sinks.base import Sink
 from webmill.infra.storage.base import Readable, Storage
 from webmill.infra.storage.retrying import Retrying, RetryingReads
 from webmill.search.base import Engine
+from webmill.serve.numbers import Numbers
 from webmill.serve.site import Limits, Site
 
 PATIENCE = 900.0  # seconds to wait for a turn: the pauses that a server asks for are minutes
@@ -298,11 +299,20 @@ def scheme_of(url: str) -> tuple[str, str]:
     return scheme.lower(), rest.removeprefix("//") if scheme.lower() == "file" else rest
 
 
-def open_site(root: Path, settings: Settings, *, address: str, replay_address: str, secret: bytes) -> Site:
-    """What `webmill serve` answers from. `secret` is the same in all processes of a server."""
-    from webmill.infra.metrics import Metrics
-    from webmill.serve.metrics import METRICS
+def open_site(
+    root: Path,
+    settings: Settings,
+    *,
+    address: str,
+    replay_address: str,
+    secret: bytes,
+    storage: str | None = None,
+    numbers: Numbers | None = None,
+) -> Site:
+    """What `webmill serve` answers from. `secret` is the same in all processes of a server.
 
+    `storage`: where versions are, when not in `root`. `numbers`: where the processes count together.
+    """
     serve = settings.serve
     place = Publishing(root.resolve())
     queues = {"publish": f"sqlite:{place.queue}"} | {"extract": f"sqlite:{place.root / 'queue.sqlite'}"}
@@ -315,12 +325,12 @@ def open_site(root: Path, settings: Settings, *, address: str, replay_address: s
         proxies=listed(serve.proxies),
         token=serve.token,
         secret=secret,
-        limits=Limits(rate=serve.rate),
+        limits=Limits(rate=serve.rate, burst=max(1, round(4 * serve.rate))),
         settings=shown_settings(settings),
-        versions=open_storage(str(place.root)),
+        versions=open_storage(storage or str(place.root)),
         open_engine=partial(open_search, str(place.search), create=False),
         queues={name: partial(existing_queue, settings.queue, url) for name, url in queues.items()},
-        metrics=Metrics(METRICS),
+        metrics=numbers or Numbers(),
     )
 
 

@@ -4,25 +4,51 @@ from __future__ import annotations
 
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from webmill.errors import WebmillError
+from webmill.serve import operations
+from webmill.serve.access_log import AccessLog
+from webmill.serve.gate import Gate
 from webmill.serve.pages import routes as pages
-from webmill.serve.replies import as_json
+from webmill.serve.replies import Sealed, error_answers, security
 from webmill.serve.site import Site
 
 
-def application(site: Site) -> ASGIApp:
+def application(site: Site, *, access: AccessLog | None = None) -> ASGIApp:
     """Everything but archived pages."""
-    return Starlette(routes=_routes(site), exception_handlers={WebmillError: as_json})
+    routed = Starlette(routes=_routes(site), exception_handlers=error_answers(site))
+    return Gate(Fork(_bare(site), Sealed(routed, security(site))), site, access=access)
 
 
-def replay_application(site: Site) -> ASGIApp:
+def replay_application(site: Site, *, access: AccessLog | None = None) -> ASGIApp:
     """Archived pages, and nothing that they could reach."""
-    del site  # its routes come here
-    return Starlette(routes=[], exception_handlers={WebmillError: as_json})
+    routed = Starlette(routes=_replay_routes(site), exception_handlers=error_answers(site))
+    return Gate(Sealed(routed, security(site, is_replay=True)), site, is_replay=True, access=access)
 
 
 def _routes(site: Site) -> list[BaseRoute]:
     """The first that fits answers."""
-    return [*pages.routes(site)]
+    return [
+        *operations.routes(site),
+        *pages.routes(site),
+    ]
+
+
+def _replay_routes(site: Site) -> list[BaseRoute]:
+    del site
+    return []
+
+
+def _bare(site: Site) -> dict[str, ASGIApp]:
+    """By the first word of the path: what is asked for so often that Starlette would be most of its cost."""
+    del site
+    return {}
+
+
+class Fork:
+    def __init__(self, bare: dict[str, ASGIApp], rest: ASGIApp) -> None:
+        self._bare, self._rest = bare, rest
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        first = scope["path"][1:].partition("/")[0] if scope["type"] == "http" else ""
+        await self._bare.get(first, self._rest)(scope, receive, send)

@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 from webmill.collection import Collection, Publishing
 from webmill.errors import NotFound
 from webmill.index.lookup import Index, MergedIndex, ZipNumIndex
-from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Queue
 from webmill.infra.storage.base import Storage
 from webmill.infra.storage.local import LocalStorage
 from webmill.search.base import Engine
+from webmill.serve.numbers import Numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +28,10 @@ class Limits:
 
     rate: float = 50.0  # requests a second of one address; 0: no limit
     burst: int = 200
-    connections: int = 1000  # of all clients together
+    connections: int = 1000  # of all clients together, in one process
+    connections_each: int = 128  # of one address
     head_bytes: int = 32 << 10  # a request's line and headers
-    head_seconds: float = 10.0  # until they are whole
+    head_seconds: float = 10.0  # until a request is whole
     idle_seconds: float = 15.0  # between requests of one connection
     send_seconds: float = 60.0  # without a client taking a byte
     body_bytes: int = 64 << 10  # of a POST
@@ -56,7 +57,7 @@ class Site:
     versions: Storage
     open_engine: Callable[[], Engine]  # `NotFound`: nothing is indexed yet
     queues: Mapping[str, Callable[[], AbstractContextManager[Queue]]] = field(default_factory=dict)  # by kind of work
-    metrics: Metrics
+    metrics: Numbers
 
     @cached_property
     def files(self) -> LocalStorage:
@@ -112,4 +113,6 @@ class Site:
 
     @property
     def known_hosts(self) -> frozenset[str]:
-        return self.hosts | {urlsplit(address).netloc for address in (self.address, self.replay_address)}
+        """Names, without ports."""
+        ours = (urlsplit(address).hostname or "" for address in (self.address, self.replay_address))
+        return frozenset(name.lower() for name in (*self.hosts, *ours) if name)

@@ -1,0 +1,129 @@
+"""`webmill serve`: a collection over HTTP."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import tempfile
+import webbrowser
+from pathlib import Path
+
+import click
+import msgspec
+
+from webmill.cli.context import Context, note, pass_context, warn
+from webmill.cli.counts import AT_LEAST_ONE
+from webmill.cli.publish.places import publishing_in, root_argument, storage_option
+from webmill.cli.serve_processes import Plan, feed, work
+from webmill.config import Serve
+from webmill.errors import Misconfigured, NotFound
+from webmill.serve import numbers
+from webmill.serve.address import is_loopback
+from webmill.serve.server import tls_context
+from webmill.serve.supervisor import Member, Supervisor, listen
+
+PORT = click.IntRange(0, 65535)
+EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - a person chose it
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  webmill serve news/ --open
+  webmill serve news/ --port 80 --host 0.0.0.0 --allow-host archive.example.org --token SECRET --processes 4
+  webmill serve news/ --certificate cert.pem --key key.pem
+
+Stop it with Ctrl-C: what is being sent is finished first. Behind nginx: docs/how-to/serve-behind-nginx.md"""
+)
+@root_argument
+@storage_option
+@click.option("--host", help="Address to listen on  [default: 127.0.0.1]")
+@click.option("--port", type=PORT, help="0 takes a free one  [default: 8080]")
+@click.option("--replay-port", type=PORT, help="Where archived pages live  [default: the port after --port]")
+@click.option("--address", metavar="URL", help="The origin that clients see, when a proxy is in front.")
+@click.option("--replay-address", metavar="URL", help="The same for archived pages.")
+@click.option("--processes", type=AT_LEAST_ONE, help="[default: 1]")
+@click.option("--certificate", metavar="FILE", help="PEM, for https.")
+@click.option("--key", metavar="FILE", help="PEM, when it is not in the certificate's file.")
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name that clients may call us by.")
+@click.option("--origin", "origins", multiple=True, metavar="URL", help="A site whose scripts may read, or *.")
+@click.option("--proxy", "proxies", multiple=True, metavar="ADDRESS", help="Whose X-Forwarded-For is believed.")
+@click.option("--token", metavar="SECRET", help="What a request that changes something must bear.")
+@click.option("--rate", type=click.FloatRange(min=0), help="Requests a second of one client; 0: any  [default: 50]")
+@click.option("--access-log", metavar="FILE", help="One JSON line a request; -: stderr.")
+@click.option("--feed/--no-feed", "is_fed", default=True, help="Keep the search index up to date.  [default: feed]")
+@click.option("--open", "is_opened", is_flag=True, help="Show it in the browser.")
+@pass_context
+def serve(context: Context, *, root: Path, storage: str | None, is_fed: bool, is_opened: bool, **given: object) -> None:
+    """Serve what is in DIR: versions, archives, index, captures, search, pages.
+
+    Every flag is also a setting of section [serve] in webmill.toml.
+    """
+    place = publishing_in(root)
+    if not place.root.is_dir():
+        raise NotFound(f"no folder {place.root}: give the collection's, or make one with `webmill crawl`")
+    settings = context.settings(place.root)
+    chosen = with_flags(settings.serve, given)
+    settings = msgspec.structs.replace(settings, serve=chosen)
+    tls_context(chosen.certificate, chosen.key)  # says what is wrong before anything starts
+    with (
+        tempfile.TemporaryDirectory(prefix="webmill-serve-") as folder,
+        listen(chosen.host, chosen.port, flag="--port") as own,
+        listen(chosen.host, replay_port(chosen), flag="--replay-port") as replay,
+    ):
+        address = chosen.address or address_of(chosen, own)
+        file = Path(folder) / "numbers"
+        numbers.create(file, rows=chosen.processes)
+        plan = Plan(
+            root=place.root,
+            settings=settings,
+            storage=storage,
+            address=address.rstrip("/"),
+            replay_address=(chosen.replay_address or address_of(chosen, replay)).rstrip("/"),
+            secret=secrets.token_bytes(32),
+            numbers=file,
+            verbosity=-1 if context.quiet else context.verbosity,
+        )
+        warn_of_strangers(chosen)
+        members = [Member(f"serve-{row}", work, plan, row, own, replay) for row in range(chosen.processes)]
+        if is_fed:
+            members.append(Member("feed", feed, plan))
+        Supervisor(members, ready=lambda: announce(plan, is_opened=is_opened)).run()
+    note("stopped")
+
+
+def with_flags(settings: Serve, given: dict[str, object]) -> Serve:
+    flags = {name: ",".join(value) if isinstance(value, tuple) else value for name, value in given.items() if value}
+    flags |= {name: value for name, value in given.items() if value == 0 and value is not None}
+    chosen = msgspec.structs.replace(settings, **flags)
+    for origin in filter(None, (chosen.address, chosen.replay_address)):
+        if not origin.startswith(("http://", "https://")):
+            raise Misconfigured(f"{origin} is no origin: write https://archive.example.org")
+    return chosen
+
+
+def replay_port(chosen: Serve) -> int:
+    if chosen.replay_port or not chosen.port:
+        return chosen.replay_port
+    return chosen.port + 1
+
+
+def address_of(chosen: Serve, listening: socket.socket) -> str:
+    """As clients of this machine, or of its network, would write it."""
+    host = socket.gethostname() if chosen.host in EVERYWHERE else chosen.host
+    scheme = "https" if chosen.certificate else "http"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
+
+
+def warn_of_strangers(chosen: Serve) -> None:
+    if not is_loopback(chosen.host) and not chosen.token:
+        warn(
+            f"everyone who reaches {chosen.host} can read this collection, and press its buttons: "
+            "give --token for those, or listen on 127.0.0.1"
+        )
+
+
+def announce(plan: Plan, *, is_opened: bool) -> None:
+    note(f"serving {plan.root} at {plan.address}/ (archived pages at {plan.replay_address}/; Ctrl-C stops)")
+    if is_opened:
+        webbrowser.open(plan.address)

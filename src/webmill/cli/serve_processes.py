@@ -1,0 +1,113 @@
+"""What the processes of `webmill serve` run: those that answer, and the one that feeds the search index."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import socket
+import sys
+import time
+from contextlib import closing
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import msgspec
+
+from webmill.cli.progress import Progress
+from webmill.config import Settings
+from webmill.errors import NotFound, WebmillError
+from webmill.flows.search.feed import update
+from webmill.infra.log import configure
+from webmill.publish.pointer import read_pointer
+from webmill.serve.access_log import AccessLog
+from webmill.serve.app import application, replay_application
+from webmill.serve.metrics import CONNECTIONS, REFUSED
+from webmill.serve.numbers import Numbers
+from webmill.serve.protocol import Door
+from webmill.serve.server import serve, tls_context
+from webmill.wiring import open_search, open_site, open_storage
+
+log = logging.getLogger(__name__)
+
+LOOK = 5.0  # seconds between two looks for a new version
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What all processes of one server know."""
+
+    root: Path
+    settings: Settings
+    storage: str | None
+    address: str
+    replay_address: str
+    secret: bytes
+    numbers: Path
+    verbosity: int
+
+
+def work(plan: Plan, row: int, own: socket.socket, replay: socket.socket, parent: Connection) -> None:
+    """Answer on both sockets until the parent hangs up."""
+    configure(verbosity=plan.verbosity, form=plan.settings.log.format)
+    chosen = plan.settings.serve
+    try:
+        site = open_site(
+            plan.root,
+            plan.settings,
+            address=plan.address,
+            replay_address=plan.replay_address,
+            secret=plan.secret,
+            storage=plan.storage,
+            numbers=Numbers(plan.numbers, row=row, rows=chosen.processes),
+        )
+        access = AccessLog(chosen.access_log) if chosen.access_log else None
+        tls = tls_context(chosen.certificate, chosen.key)
+    except WebmillError as error:
+        parent.send(str(error))
+        return
+    apps = {own: application(site, access=access), replay: replay_application(site, access=access)}
+    numbers, spared = site.metrics, site.proxies
+    door = Door(site.limits, spared=spared, refused=lambda reason: numbers.count(REFUSED, reason=reason))
+
+    def often() -> None:
+        numbers.set(CONNECTIONS, door.count)
+        if access:
+            access.flush()
+
+    try:
+        serve(apps, limits=site.limits, door=door, tls=tls, parent=parent, often=often)
+    finally:
+        often()
+
+
+def feed(plan: Plan, parent: Connection) -> None:
+    """Bring the search index up to each new version. What fails is told and tried again; nothing else waits for it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    configure(verbosity=plan.verbosity, form=plan.settings.log.format)
+    parent.send("ready")
+    fed = ""
+    pause = LOOK
+    while not parent.poll(pause):
+        try:
+            fed, pause = feed_once(plan, fed), LOOK
+        except WebmillError as error:
+            pause = min(2 * pause, 300.0)
+            log.warning("the search index is not up to date", extra={"why": str(error), "again_in": pause})
+
+
+def feed_once(plan: Plan, fed: str) -> str:
+    """The version that the index has now."""
+    versions = open_storage(plan.storage or str(plan.root))
+    try:
+        live = read_pointer(versions).version
+    except NotFound:
+        return fed
+    if live != fed:
+        with closing(open_search(str(plan.root / "search"))) as engine:
+            began = time.monotonic()
+            done = update(versions, engine, watch=_silently)
+        log.info("search is fed", extra={"version": done.version, "seconds": round(time.monotonic() - began, 1)})
+    return live
+
+
+def _silently(title: str, *, total: int | None = None, unit: str) -> Progress:
+    return Progress(title, total=total, unit=unit, quiet=True, stream=sys.stderr)

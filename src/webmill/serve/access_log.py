@@ -1,0 +1,69 @@
+"""One JSON object a line for each request. Nothing that a client sends can begin a line, or move a cursor."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from starlette.types import Scope
+
+from webmill.errors import Misconfigured
+
+MOST_BUFFERED = 32 << 10
+LONGEST = 1024  # characters of what a client says
+
+
+class AccessLog:
+    """To a file that many processes append to, or to stderr (`-`). Written in whole lines, some at a time."""
+
+    def __init__(self, place: str) -> None:
+        self._lines: list[str] = []
+        self._size = 0
+        if place == "-":
+            self._fd = os.dup(sys.stderr.fileno())
+            return
+        try:
+            self._fd = os.open(place, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        except OSError as error:
+            raise Misconfigured(f"cannot write the access log {Path(place)} ({error.strerror})") from error
+
+    def add(self, scope: Scope, *, address: str, status: int, kind: str, size: int, seconds: float) -> None:
+        said = {name: value for name, value in scope["headers"] if name in (b"host", b"user-agent", b"referer")}
+        query = scope["query_string"]
+        line = {
+            "time": round(time.time(), 3),
+            "address": address,
+            "method": scope["method"],
+            "path": _text(scope.get("raw_path") or b"") + ("?" + _text(query) if query else ""),
+            "host": _text(said.get(b"host", b"")),
+            "status": status,
+            "kind": kind,
+            "bytes": size,
+            "seconds": round(seconds, 6),
+            "agent": _text(said.get(b"user-agent", b"")),
+            "referer": _text(said.get(b"referer", b"")),
+        }
+        self._lines.append(json.dumps(line, separators=(",", ":")) + "\n")  # all but ASCII is escaped
+        self._size += len(self._lines[-1])
+        if self._size > MOST_BUFFERED:
+            self.flush()
+
+    def flush(self) -> None:
+        """A full disk loses lines, not requests."""
+        lines, self._lines, self._size = "".join(self._lines).encode(), [], 0
+        try:
+            if lines:
+                os.write(self._fd, lines)
+        except OSError:
+            pass
+
+    def close(self) -> None:
+        self.flush()
+        os.close(self._fd)
+
+
+def _text(data: bytes) -> str:
+    return data[:LONGEST].decode("utf-8", "backslashreplace").replace("\x7f", "\\x7f")

@@ -1,0 +1,245 @@
+"""What every request passes, on both origins: whose name it calls us by, how often it asks, what it may do. And what
+every answer carries, and is counted as."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+from ipaddress import ip_address, ip_network
+from urllib.parse import urlsplit
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from webmill.serve.access_log import AccessLog
+from webmill.serve.metrics import BYTES, KINDS, REFUSED, REQUESTS, SECONDS, STATUSES, status_class
+from webmill.serve.numbers import Numbers
+from webmill.serve.rate import Rate
+from webmill.serve.replies import Header, refusal
+from webmill.serve.site import Site
+
+log = logging.getLogger(__name__)
+
+KIND_OF: dict[str, str] = {
+    **dict.fromkeys(("latest.json", "snapshots", "blobs"), "delivery"),
+    **dict.fromkeys(("crawl-data", "cc-index"), "files"),
+    **dict.fromkeys(("collinfo.json", "cdx", "timemap", "timegate"), "cdx"),
+    **dict.fromkeys(("healthz", "readyz", "metrics", "version"), "operations"),
+    "raw": "capture",
+    "web": "replay",
+    "search": "search",
+    "api": "search",
+}
+MOST_HOSTS = 1024
+LOCAL = frozenset({"localhost"})
+EXPOSED = "Accept-Ranges, Content-Encoding, Content-Length, Content-Range, ETag, Link, Memento-Datetime, Retry-After"
+MEANT = "Accept, Accept-Datetime, If-Match, If-Modified-Since, If-None-Match, If-Range, Range"
+
+
+class Gate:
+    """Around an application of one origin."""
+
+    def __init__(self, app: ASGIApp, site: Site, *, is_replay: bool = False, access: AccessLog | None = None) -> None:
+        self._app, self._site, self._is_replay, self._access = app, site, is_replay, access
+        self._rate = Rate(site.limits.rate, site.limits.burst)
+        self._names = site.known_hosts | LOCAL
+        self._passed: set[tuple[bytes, str]] = set()  # hosts that were looked at and are ours
+        self._proxies = [ip_network(proxy, strict=False) for proxy in sorted(site.proxies)]
+        self._counts = Counts(site.metrics)
+        self._cors = Cors(site.origins)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = time.perf_counter()
+        kind = self._kind(scope)
+        headers: dict[bytes, bytes] = {}
+        hosts = 0
+        for name, value in scope["headers"]:
+            headers[name] = value
+            hosts += name == b"host"
+        address = self._client(scope, headers)
+        cors = () if self._is_replay else self._cors.headers(headers.get(b"origin"))
+        status = size = 0
+        is_complete = False
+
+        async def answer(message: Message) -> None:
+            nonlocal status, size, is_complete
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                if cors:
+                    message["headers"] = [*message["headers"], *cors]
+            elif message["type"] == "http.response.body":
+                size += len(message.get("body", b""))
+                is_complete = not message.get("more_body", False)
+            await send(message)
+
+        try:
+            if not await self._refused(scope, headers, hosts, address, answer):
+                await self._app(scope, receive, answer)
+        except Exception:
+            log.exception("an answer failed", extra={"path": scope["path"][:1000]})
+            if status and not is_complete:
+                raise  # half is sent: the connection must break, so that nobody takes it for the whole
+            if not status:
+                await refusal(answer, headers, 500, "something went wrong here; the server's log says what")
+        finally:
+            seconds = time.perf_counter() - began
+            size = 0 if scope["method"] == "HEAD" else size
+            self._counts.add(kind, status, size, seconds)
+            if self._access:
+                self._access.add(scope, address=address, status=status, kind=kind, size=size, seconds=seconds)
+
+    def _kind(self, scope: Scope) -> str:
+        if self._is_replay:
+            return "replay"
+        if scope["method"] == "POST":
+            return "control"
+        path: str = scope["path"]
+        kind = KIND_OF.get(path[1:].partition("/")[0])
+        if kind is None:
+            return "cdx" if path.endswith(("-index", "/cdx")) else "page"
+        return kind
+
+    async def _refused(self, scope: Scope, headers: dict[bytes, bytes], hosts: int, address: str, answer: Send) -> bool:
+        """The first thing that is wrong, told. A token bucket comes last: who is refused anyway has cost nothing."""
+        host, method = headers.get(b"host", b""), scope["method"]
+        local = scope.get("server") or ("", 0)
+        if hosts != 1:
+            return await self._refuse(answer, headers, 400, "host", "a request names one Host")
+        if (host, local[0]) not in self._passed and not self._is_ours(host, local[0]):
+            name = host[:200].decode("utf-8", "replace")
+            message = f"this server is not called {name}: name it with --allow-host, or setting serve.hosts"
+            return await self._refuse(answer, headers, 421, "host", message)
+        wait = self._rate.wait(address, time.monotonic())
+        if wait:
+            more = [(b"retry-after", str(int(wait) + 1).encode())]
+            return await self._refuse(answer, headers, 429, "rate", "too many requests: ask more slowly", more)
+        if method in ("GET", "HEAD"):
+            return False
+        if (
+            method == "OPTIONS"
+            and b"access-control-request-method" in headers
+            and self._cors.headers(headers.get(b"origin"))
+        ):
+            await self._cors.preflight(answer)
+            return True
+        if method != "POST" or self._is_replay:
+            more = [(b"allow", b"GET, HEAD")]
+            return await self._refuse(answer, headers, 405, "method", "this can only be read", more)
+        if not is_own(headers, host):
+            return await self._refuse(answer, headers, 403, "origin", "another site sent this, not a page of ours")
+        return False
+
+    async def _refuse(
+        self,
+        answer: Send,
+        headers: dict[bytes, bytes],
+        status: int,
+        reason: str,
+        message: str,
+        more: Iterable[Header] = (),
+    ) -> bool:
+        self._counts.refuse(reason)
+        await refusal(answer, headers, status, message, more)
+        return True
+
+    def _is_ours(self, host: bytes, local: str) -> bool:
+        """A name that we were told is ours, or the very address that was connected to: no name that somebody lets point
+        to us (DNS rebinding)."""
+        try:
+            name = (urlsplit(f"//{host.decode('ascii')}").hostname or "").lower()
+        except ValueError:
+            return False
+        if name not in self._names and not _same_address(name, local):
+            return False
+        if len(self._passed) >= MOST_HOSTS:
+            self._passed.clear()
+        self._passed.add((host, local))
+        return True
+
+    def _client(self, scope: Scope, headers: dict[bytes, bytes]) -> str:
+        """Who asks: behind proxies that we trust, the first address from the right that is none of theirs."""
+        address: str = scope["client"][0] if scope.get("client") else ""
+        if not self._proxies or not self._is_proxy(address):
+            return address if address != "testclient" else ""
+        for hop in reversed(headers.get(b"x-forwarded-for", b"").decode("latin-1").split(",")[-16:]):
+            if not _is_address(hop.strip()):
+                break
+            address = hop.strip()
+            if not self._is_proxy(address):
+                break
+        return address
+
+    def _is_proxy(self, address: str) -> bool:
+        return _is_address(address) and any(ip_address(address) in network for network in self._proxies)
+
+
+class Counts:
+    """Places in the shared memory, looked up once."""
+
+    def __init__(self, numbers: Numbers) -> None:
+        self._numbers = numbers
+        self._requests = {
+            (kind, status): numbers.place(REQUESTS, kind=kind, status=status) for kind in KINDS for status in STATUSES
+        }
+        self._bytes = {kind: numbers.place(BYTES, kind=kind) for kind in KINDS}
+        self._seconds = {kind: numbers.place(SECONDS, kind=kind) for kind in KINDS}
+
+    def add(self, kind: str, status: int, size: int, seconds: float) -> None:
+        """A status of 0: the client left before there was an answer, and is none of our doing."""
+        numbers = self._numbers
+        if status:
+            numbers.add(self._requests[kind, status_class(status)])
+        numbers.add(self._bytes[kind], size)
+        numbers.observe_at(self._seconds[kind], SECONDS.buckets, seconds)
+
+    def refuse(self, reason: str) -> None:
+        self._numbers.count(REFUSED, reason=reason)
+
+
+class Cors:
+    """Which sites' scripts may read. Credentials are never allowed, and there are none."""
+
+    def __init__(self, origins: frozenset[str]) -> None:
+        self._origins = frozenset(origin.rstrip("/").encode() for origin in origins)
+
+    def headers(self, origin: bytes | None) -> tuple[Header, ...]:
+        exposed = (b"access-control-expose-headers", EXPOSED.encode())
+        if not self._origins:
+            return ()
+        if b"*" in self._origins:
+            return (b"access-control-allow-origin", b"*"), exposed
+        if origin not in self._origins:
+            return ((b"vary", b"Origin"),)
+        return (b"access-control-allow-origin", origin), exposed, (b"vary", b"Origin")
+
+    async def preflight(self, answer: Send) -> None:
+        headers = [
+            (b"access-control-allow-methods", b"GET, HEAD"),
+            (b"access-control-allow-headers", MEANT.encode()),
+            (b"access-control-max-age", b"86400"),
+        ]
+        await answer({"type": "http.response.start", "status": 204, "headers": headers})
+        await answer({"type": "http.response.body"})
+
+
+def is_own(headers: dict[bytes, bytes], host: bytes) -> bool:
+    """Whether a page of ours, or no browser at all, sends this: browsers tell, and scripts cannot change it."""
+    if headers.get(b"sec-fetch-site", b"none") not in (b"same-origin", b"none"):
+        return False
+    origin = headers.get(b"origin")
+    return origin is None or origin.partition(b"://")[2].lower() == host.lower()
+
+
+def _same_address(name: str, local: str) -> bool:
+    return _is_address(name) and _is_address(local) and ip_address(name) == ip_address(local)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True

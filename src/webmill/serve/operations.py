@@ -1,0 +1,68 @@
+"""For those who run the server: is it there, can it answer, how much does it do."""
+
+from __future__ import annotations
+
+import logging
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from webmill import __version__
+from webmill.errors import NotFound, WebmillError
+from webmill.formats.cdx_query import key_range
+from webmill.infra.metrics import CONTENT_TYPE
+from webmill.publish.pointer import read_pointer
+from webmill.serve.replies import NO_STORE, message_of
+from webmill.serve.site import Site
+
+log = logging.getLogger(__name__)
+
+ABSENT = "nothing yet"
+ANY = key_range("example.com", "exact")
+
+
+def routes(site: Site) -> list[BaseRoute]:
+    def healthz(_: Request) -> Response:
+        return JSONResponse({"ok": True}, headers=NO_STORE)
+
+    def readyz(_: Request) -> Response:
+        parts = {"versions": _versions(site), "index": _index(site)}
+        wrong = {part: found for part, (is_well, found) in parts.items() if not is_well}
+        for part, found in wrong.items():
+            log.error("not ready", extra={"part": part, "why": found})
+        told = {"ready": not wrong, **{part: found for part, (_, found) in parts.items()}}
+        return JSONResponse(told, status_code=503 if wrong else 200, headers=NO_STORE)
+
+    def metrics(_: Request) -> Response:
+        return Response(site.metrics.render(), media_type=CONTENT_TYPE, headers=NO_STORE)
+
+    def version(_: Request) -> Response:
+        return JSONResponse({"webmill": __version__}, headers=NO_STORE)
+
+    return [Route(f"/{name.__name__}", name) for name in (healthz, readyz, metrics, version)]
+
+
+def _versions(site: Site) -> tuple[bool, str]:
+    """What is not there yet is no fault; what is there must be readable."""
+    try:
+        return True, read_pointer(site.versions).version
+    except NotFound:
+        return True, ABSENT
+    except WebmillError as error:
+        return False, f"latest.json: {message_of(error)}"
+
+
+def _index(site: Site) -> tuple[bool, str]:
+    if not site.root.is_dir():
+        return False, "the collection's folder is gone"
+    found = []
+    for crawl in site.crawls():
+        try:
+            next(site.index(crawl.name).lines(ANY), None)
+            found.append(crawl.name)
+        except NotFound:
+            continue
+        except WebmillError as error:
+            return False, f"{crawl.name}: {message_of(error)}"
+    return True, ", ".join(found) or ABSENT

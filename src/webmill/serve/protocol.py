@@ -1,0 +1,280 @@
+"""HTTP/1.1 on one connection, as uvicorn speaks it, with limits for clients that are slow, greedy or hostile.
+
+uvicorn waits for ever for the end of a head, lets a header grow without end, and never gives up on a client that does
+not read. Here
+
+- a request is whole within `head_seconds`, its head within `head_bytes`, its body within `body_bytes`;
+- a client that takes nothing for `send_seconds` is cut off;
+- of one address, and in all, so many connections are open: one too many takes the place of the one that has waited
+  longest for a request, so that clients who only hold connections lose them first;
+- what is no HTTP is answered once, and the connection closed.
+
+No timer per connection: all are looked at twice a second (`Door.sweep`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from webmill.serve.address import network_of
+from webmill.serve.site import Limits
+
+MOST_PIPELINED = 16
+LINGER = 2.0  # seconds to read on after a refusal: closed at once, the kernel would take the answer back
+REASONS = {
+    400: "this is no HTTP request",
+    408: "the request did not come to its end in time",
+    413: "the body is too large",
+    431: "the request's line and headers are too large",
+    503: "too many connections; try again later",
+}
+PHRASES = {
+    400: "Bad Request",
+    408: "Request Timeout",
+    413: "Content Too Large",
+    431: "Request Header Fields Too Large",
+    503: "Service Unavailable",
+}
+
+
+class Refusal(Exception):
+    """Raised in a callback of the parser: nothing more of this connection is read."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(REASONS[status])
+        self.status = status
+
+
+class Door:
+    """All connections of this process. `refused` is told why each was turned away."""
+
+    def __init__(self, limits: Limits, *, spared: frozenset[str], refused: Callable[[str], None]) -> None:
+        self.limits = limits
+        self.refused = refused
+        self._spared = spared  # addresses of proxies, which hold the connections of many
+        self._by_network: dict[str, dict[Connection, None]] = {}
+        self.count = 0
+        self._waiting: dict[Connection, None] = {}  # for a request, the longest wait first
+
+    def enter(self, one: Connection, address: str) -> bool:
+        """Whether there is room."""
+        here = self._by_network.setdefault(network_of(address), {})
+        here[one] = None
+        self.count += 1
+        self._waiting[one] = None
+        if len(here) > self.limits.connections_each and address not in self._spared:
+            return self._make_room(one, here, "too_many_of_one")
+        return self.count <= self.limits.connections or self._make_room(one, self._waiting, "too_many")
+
+    def _make_room(self, one: Connection, among: dict[Connection, None], reason: str) -> bool:
+        self.refused(reason)
+        for other in self._waiting:
+            if other is not one and other in among and not other.is_leaving:
+                other.drop()
+                return True
+        return False
+
+    def leave(self, one: Connection, address: str) -> None:
+        network = network_of(address)
+        here = self._by_network.get(network, {})
+        if one in here:
+            del here[one]
+            self.count -= 1
+            if not here:
+                del self._by_network[network]
+        self._waiting.pop(one, None)
+
+    def begin(self, one: Connection) -> None:
+        self._waiting.pop(one, None)
+
+    def wait(self, one: Connection) -> None:
+        self._waiting[one] = None
+
+    def sweep(self) -> None:
+        for connections in list(self._by_network.values()):
+            for one in list(connections):
+                one.look()
+
+
+class Connection(HttpToolsProtocol):
+    def __init__(self, *, door: Door, **uvicorns: Any) -> None:
+        super().__init__(**uvicorns)
+        self._door, self._limits = door, door.limits
+        self._address = ""
+        self._unparsed = 0  # bytes since the parser last told of something
+        self._head = self._body = 0
+        self._is_deaf = False  # nothing more is read
+        self._last_words = 0  # status to end with when the answers before it are out
+        self._is_whole = True  # no request is half here
+        now = self.loop.time()
+        self._since = now  # when the request that is half here began, or the connection
+        self._stuck: float | None = None  # since when the client takes nothing
+        self._gone_by: float | None = None
+        self.is_leaving = False
+
+    # --- from the transport
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._is_whole = False
+        self._address = self.client[0] if self.client else ""
+        if not self._door.enter(self, self._address):
+            self._end_with(503)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._door.leave(self, self._address)
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()  # uvicorn leaves it running after a reset
+        self.pipeline.clear()
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_deaf:
+            return
+        self._unset_keepalive_if_required()
+        if self._is_whole:
+            self._is_whole, self._since = False, self.loop.time()
+        self._unparsed += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:  # to what we do not speak: answered as if it were not said, then closed
+            self._is_deaf = self._is_whole = True
+            self.cycle.keep_alive = False
+        except httptools.HttpParserError as error:
+            cause = error.__context__
+            self._refuse(cause.status if isinstance(cause, Refusal) else 400)
+        else:
+            if self._unparsed > self._limits.head_bytes:
+                self._refuse(431)
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """A client that says no more may still want its answer."""
+        self._is_deaf = True
+        if not self._is_answering(self.cycle) or self.scheme == "https":
+            return False
+        self.cycle.keep_alive = False
+        return True
+
+    # --- from the parser
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._head = self._body = 0
+        if self._is_whole:  # the next one in the same piece of data
+            self._is_whole, self._since = False, self.loop.time()
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        self._count_head(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        super().on_header(name, value)
+        self._count_head(len(name) + len(value) + 4)
+
+    def on_headers_complete(self) -> None:
+        self._unparsed = 0
+        if len(self.pipeline) >= MOST_PIPELINED:
+            raise Refusal(503)
+        super().on_headers_complete()
+        self._door.begin(self)
+
+    def on_body(self, body: bytes) -> None:
+        self._unparsed = 0
+        self._body += len(body)
+        if self._body > self._limits.body_bytes:
+            raise Refusal(413)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._unparsed = 0
+        self._is_whole = True
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if not self.pipeline and not self.transport.is_closing():
+            if self._last_words:
+                self._end_with(self._last_words)
+            else:
+                self._door.wait(self)
+
+    def _count_head(self, size: int) -> None:
+        """Also the fields behind a body."""
+        self._unparsed = 0
+        self._head += size
+        if self._head > self._limits.head_bytes:
+            raise Refusal(431)
+
+    # --- ends
+
+    def look(self) -> None:
+        """Is this client too slow?"""
+        now = self.loop.time()
+        if self._gone_by is not None:
+            if now >= self._gone_by:
+                self.transport.abort()
+        elif self._takes_nothing(now):
+            self._door.refused("slow_reader")
+            self.transport.abort()
+        elif self.flow.read_paused:
+            self._since = now  # it is our turn
+        elif not self._is_whole and not self._is_deaf and now - self._since > self._limits.head_seconds:
+            self._refuse(408)
+
+    def _takes_nothing(self, now: float) -> bool:
+        if not (self.flow.write_paused or (self.transport.is_closing() and self.transport.get_write_buffer_size())):
+            self._stuck = None
+            return False
+        if self._stuck is None:
+            self._stuck = now
+        return now - self._stuck > self._limits.send_seconds
+
+    def drop(self) -> None:
+        """Make room."""
+        self.is_leaving = self._is_deaf = True
+        self.transport.close()
+
+    def _refuse(self, status: int) -> None:
+        """Once the answers that are due before it are out."""
+        self._is_deaf = True
+        self._door.refused(WHY[status])
+        if self._is_answering(self.cycle) and not (status in (408, 413) and self._withdraw()):
+            self._last_words = status
+        else:
+            self._end_with(status)
+
+    def _withdraw(self) -> bool:
+        """The request whose body did not come: nobody will answer it, unless its answer has begun."""
+        if self.pipeline or self.cycle.response_started:
+            return False
+        self.cycle.disconnected = True
+        self.cycle.message_event.set()
+        return True
+
+    @staticmethod
+    def _is_answering(cycle: RequestResponseCycle | None) -> bool:
+        return cycle is not None and not cycle.response_complete
+
+    def _end_with(self, status: int) -> None:
+        self.is_leaving = self._is_deaf = True
+        self._unset_keepalive_if_required()
+        text = REASONS[status].encode() + b"\n"
+        self.transport.write(
+            f"HTTP/1.1 {status} {PHRASES[status]}\r\nContent-Type: text/plain; charset=utf-8\r\n"
+            f"Content-Length: {len(text)}\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n"
+            "Connection: close\r\n\r\n".encode()
+            + text
+        )
+        if self.transport.can_write_eof():
+            self._gone_by = self.loop.time() + LINGER
+            self.transport.write_eof()
+        else:
+            self._gone_by = self.loop.time() + self._limits.send_seconds
+            self.transport.close()
+
+
+WHY = {400: "junk", 408: "slow_request", 413: "large_body", 431: "large_head", 503: "pipelined"}

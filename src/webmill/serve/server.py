@@ -1,0 +1,144 @@
+"""One process of a server: both origins, on sockets that its parent has opened."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection as Pipe
+from pathlib import Path
+
+import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from webmill.errors import Misconfigured
+from webmill.serve.protocol import Connection, Door
+from webmill.serve.site import Limits
+
+GRACE = 30  # seconds for answers that are on their way when the server is stopped
+SWEEP = 0.5  # seconds between two looks at slow clients
+BACKLOG = 2048
+
+
+class Origins:
+    """The application of the socket that a request came in by."""
+
+    def __init__(self, by_port: dict[int, ASGIApp]) -> None:
+        self._by_port = by_port
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._by_port[scope["server"][1]](scope, receive, send)
+
+
+class Server(uvicorn.Server):
+    """`parent` hangs up, or says anything, when we are to stop."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        limits: Limits,
+        door: Door,
+        tls: ssl.SSLContext | None,
+        parent: Pipe,
+        often: Callable[[], None],
+    ) -> None:
+        config = uvicorn.Config(
+            app,
+            http=Connection,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,  # the gate knows whom to believe
+            server_header=False,
+            timeout_keep_alive=int(limits.idle_seconds),
+            timeout_graceful_shutdown=GRACE,
+        )
+        super().__init__(config)
+        self._limits, self._door, self._tls, self._parent, self._often = limits, door, tls, parent, often
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Ctrl-C reaches the whole group, and the parent tells us what it means."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, lambda *_: self.stop())
+        yield
+
+    def stop(self) -> None:
+        self.should_exit = True
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn's, with a deadline for handshakes: a client in one is not yet a connection that we could count."""
+        await self.lifespan.startup()
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._parent.fileno(), self.stop)
+        self.servers = [
+            await loop.create_server(
+                self._connection,
+                sock=one,
+                ssl=self._tls,
+                backlog=BACKLOG,
+                ssl_handshake_timeout=self._limits.head_seconds if self._tls else None,
+            )
+            for one in sockets or []
+        ]
+        self._sweeping = loop.create_task(self._sweep())
+        self.started = True
+        with contextlib.suppress(OSError):  # a parent that is gone is noticed by the reader
+            self._parent.send("ready")
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        self._sweeping.cancel()
+
+    def _connection(self) -> Connection:
+        return Connection(config=self.config, server_state=self.server_state, app_state={}, door=self._door)
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP)
+            self._door.sweep()
+            self._often()
+
+
+def serve(
+    sockets: dict[socket.socket, ASGIApp],
+    *,
+    limits: Limits,
+    door: Door,
+    tls: ssl.SSLContext | None,
+    parent: Pipe,
+    often: Callable[[], None],
+) -> None:
+    """Until the parent hangs up; then what runs is finished, within `GRACE`. `often` is called twice a second."""
+    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # it has a line for every client's mistake
+    app = Origins({one.getsockname()[1]: app for one, app in sockets.items()})
+    server = Server(app, limits=limits, door=door, tls=tls, parent=parent, often=often)
+    server.run(sockets=list(sockets))
+
+
+def tls_context(certificate: str, key: str) -> ssl.SSLContext | None:
+    """For https, when there is a certificate. TLS 1.2 at least."""
+    if not certificate:
+        if key:
+            raise Misconfigured("a key without a certificate: give --certificate too")
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    for path in filter(None, (certificate, key)):
+        if not Path(path).is_file():
+            raise Misconfigured(f"no file {path}: --certificate and --key name PEM files")
+    try:
+        context.load_cert_chain(certificate, key or None)
+    except (ssl.SSLError, OSError) as error:
+        raise Misconfigured(
+            f"{certificate} and {key or 'its key'} are no certificate and key that fit ({error}): give PEM files"
+        ) from error
+    return context
