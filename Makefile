@@ -5,7 +5,11 @@ BIN    := $(VENV)/bin
 UV     := $(BIN)/uv pip install --quiet --python $(BIN)/python
 SERVICES ?= 1
 PYTEST := $(BIN)/python -m pytest
-ALL    := $(PYTEST) -n 3 --dist loadgroup
+# Many tests wait for others: more workers than cores. A file's tests share what they built, so they stay together;
+# the folders come in their order, which ends with the many small ones of tests/unit.
+ALL    := $(PYTEST) -n 4 --dist loadfile --no-loadscope-reorder
+# The tests start hundreds of processes, and uv compiles nothing: each module is compiled once, not in every process.
+unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help demo soak test coverage crash-matrix check lint types layers unit bench services lock clean
 
@@ -76,7 +80,7 @@ crash-matrix: $(VENV)/.dev $(VENV)-judges/.ready $(VENV)-ministack/.ready ## eve
 check: lint types layers unit ## fast: no servers, no slow tests
 
 unit: $(VENV)/.dev $(VENV)-judges/.ready
-	$(PYTEST) -q -n 2 --dist loadgroup -m "not server and not slow and not soak"
+	$(PYTEST) -q -n 2 --dist loadfile -m "not server and not slow and not soak"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
