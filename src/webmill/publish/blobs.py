@@ -20,6 +20,7 @@ from webmill.publish.places import blob_key, sha256, trash_key
 
 Json: TypeAlias = Mapping[str, "Json"] | Sequence["Json"] | str | int | float | bool | None
 
+_flat_text = msgspec.json.Encoder(order="sorted")
 SAMPLE = 0.01  # of the blobs that are there already, this part is read and hashed
 
 
@@ -38,10 +39,19 @@ class Tally(msgspec.Struct):
 
 def canonical(content: Json) -> bytes:
     try:
+        if _is_flat_text(content):
+            return _flat_text.encode(content)
         text = json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         return text.encode()
     except (TypeError, ValueError, RecursionError) as error:  # UnicodeEncodeError is a ValueError
         raise BadInput(f"no JSON can hold this: {error}", reason="bad_content") from error
+
+
+def _is_flat_text(content: Json) -> bool:
+    """Of these msgspec makes the same bytes, in a fifth of the time. Not of numbers, and it would write NaN as null."""
+    return type(content) is dict and all(
+        type(key) is str and (value is None or type(value) is str) for key, value in content.items()
+    )
 
 
 class Blobs:

@@ -44,6 +44,19 @@ def test_its_bytes_are_fixed_for_ever() -> None:
     )
 
 
+@given(st.dictionaries(st.text(), st.none() | st.text(), max_size=5).filter(without_surrogates))
+@settings(deadline=None)
+def test_texts_alone_have_the_bytes_that_they_have_beside_a_number(content: dict[str, str | None]) -> None:
+    """They are written by another encoder, which must be no other form."""
+    beside = json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    assert canonical(content) == beside.encode()
+
+
+def test_every_letter_has_the_same_bytes_from_both_encoders() -> None:
+    letters = "".join(chr(code) for code in range(0x110000) if not 0xD800 <= code <= 0xDFFF)
+    assert canonical({"text": letters}) == canonical({"text": letters, "z": 1})[: -len(b',"z":1}')] + b"}"
+
+
 def deep() -> object:
     value: object = []
     for _ in range(100_000):
@@ -55,6 +68,8 @@ NO_JSON = {
     "nan": float("nan"),
     "infinity": float("inf"),
     "surrogate": "\ud800",
+    "surrogate_in_a_text": {"text": "\ud800"},
+    "surrogate_in_a_key": {"\ud800": "text"},
     "set": {1},
     "key": {(1, 2): 3},
     "deep": deep(),
