@@ -1,0 +1,70 @@
+"""`webmill init`: a collection with a settings file that explains itself."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from pathlib import Path
+
+import click
+
+from webmill.cli.context import note
+from webmill.config import FILE_NAME, SECTIONS, Crawl, every_setting
+from webmill.errors import Conflict
+from webmill.infra import atomic
+
+HEAD = """\
+# Settings of this collection. Every one has a default; a line without # is set.
+# Each can also be given as a variable (http.contact: WEBMILL_HTTP_CONTACT) for one run.
+"""
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  webmill init news/ https://example.org/ --contact me@example.org
+  webmill run news/                   # crawl, index, extract, publish, search
+  webmill serve news/"""
+)
+@click.argument("root", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("seeds", metavar="[URL]...", nargs=-1)
+@click.option("--contact", default="", help="Your e-mail or page: every server is told whom to ask.")
+def init(*, root: Path, seeds: tuple[str, ...], contact: str) -> None:
+    """Make a collection in DIR: a webmill.toml with every setting explained, and a list of seeds.
+
+    Nothing that is there is changed.
+    """
+    root = root.resolve()
+    atomic.make_folder(root)
+    written = {FILE_NAME: settings_file(contact).encode(), Crawl().seeds: seeds_file(seeds).encode()}
+    there = [name for name in written if (root / name).exists()]
+    if there:
+        raise Conflict(f"{root} has a {' and a '.join(there)} already: edit what is there, or name another folder")
+    for name, data in written.items():
+        atomic.create_exclusive(root / name, data)
+        note(f"made {root / name}")
+    note(f"Next: webmill run {root}" if seeds and contact else f"Fill them in, then: webmill run {root}")
+
+
+def seeds_file(seeds: tuple[str, ...]) -> str:
+    return "".join(["# URLs or domains, one per line.\n", *(f"{seed}\n" for seed in seeds)])
+
+
+def settings_file(contact: str) -> str:
+    lines, given = [HEAD], {("http", "contact"): contact}
+    section = ""
+    for setting in every_setting():
+        if setting.section != section:
+            section = setting.section
+            lines.append(f"\n[{section}]\n" + wrapped(SECTIONS[section].__doc__ or ""))
+        value = given.get((section, setting.key)) or setting.default
+        sign = "" if given.get((section, setting.key)) else "# "
+        lines.append(f"{sign}{setting.key} = {json.dumps(value, ensure_ascii=False)}")
+        lines[-1] += f"  # {setting.description}\n" if len(lines[-1]) + len(setting.description) < 116 else "\n"
+        if not lines[-1].rstrip().endswith(setting.description):
+            lines.insert(-1, wrapped(setting.description))
+    return "".join(lines)
+
+
+def wrapped(text: str) -> str:
+    return "".join(f"# {line}\n" for line in textwrap.wrap(" ".join(text.split()), 100))

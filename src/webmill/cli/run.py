@@ -1,0 +1,145 @@
+"""`webmill run`: every stage of a collection that is due, by the commands that a person would type."""
+
+from __future__ import annotations
+
+import shlex
+import threading
+import time
+from pathlib import Path
+
+import click
+
+from webmill.cli.cc.workers import stopping
+from webmill.cli.context import REJECTED, Context, note, pass_context, warn
+from webmill.cli.crawl_view import age
+from webmill.cli.durations import DURATION
+from webmill.cli.extract import crawls_in
+from webmill.cli.main import FAILED, INTERRUPTED, heading, webmill
+from webmill.cli.words import shown
+from webmill.collection import Collection, Publishing
+from webmill.config import Crawl, Run, Settings
+from webmill.errors import Misconfigured, WebmillError
+from webmill.flows.publish.pages import is_documents
+from webmill.index.archives import find_archives
+from webmill.infra.lock import exclusive
+
+STAGES = ("crawl", "index", "extract", "publish", "search")
+ONE_REFRESH = "1h"
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  webmill init news/ https://example.org/ --contact me@example.org
+  webmill run news/
+  webmill run news/ --every 1d
+  webmill run news/ --stage publish --stage search
+
+\b
+The settings are in DIR/webmill.toml: [crawl] and [run].
+Killed at any moment, the next one goes on; nothing is done twice.
+Exit code 3: done, but some input was rejected."""
+)
+@click.argument("root", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--every", type=DURATION, metavar="TIME", help="Again and again: 6h, 1d  [default: once]")
+@click.option("--stage", "stages", multiple=True, type=click.Choice(STAGES), help="Only this one; repeatable.")
+@pass_context
+def run(context: Context, /, *, root: Path, every: float | None, stages: tuple[str, ...]) -> None:
+    """Crawl, index, extract, publish and search-index the collection in DIR, as far as each is due."""
+    root = root.resolve()
+    chosen = stages or stages_of(context.settings(root).run)
+    with exclusive(root, "run", doing="running all stages"), stopping("the stage at hand") as stop:
+        if every:
+            repeat(context, root, chosen, every=every, stop=stop)
+            raise click.exceptions.Exit(INTERRUPTED)
+        code = once(context, root, chosen, stop)
+    raise click.exceptions.Exit(code)
+
+
+def stages_of(settings: Run) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in settings.stages.split(",") if name.strip())
+    unknown = [name for name in names if name not in STAGES]
+    if unknown:
+        raise Misconfigured(f"run.stages: no stage {unknown[0]!r}: there are {', '.join(STAGES)}")
+    return tuple(stage for stage in STAGES if stage in names)
+
+
+def repeat(context: Context, root: Path, stages: tuple[str, ...], *, every: float, stop: threading.Event) -> None:
+    """A tick that was missed, because a run took longer, is made up for once."""
+    while not stop.is_set():
+        started = time.monotonic()
+        try:
+            once(context, root, stages, stop)
+        except WebmillError as error:
+            warn(f"{heading(error)}: {shown(str(error))}; tried again in its time")
+        stop.wait(max(0.0, every - (time.monotonic() - started)))
+
+
+def once(context: Context, root: Path, stages: tuple[str, ...], stop: threading.Event) -> int:
+    """The highest exit code of the stages. `WebmillError` ends it: what follows would be about less than it seems."""
+    worst = 0
+    for stage in stages:
+        commands = commands_of(stage, root, context.settings(root))
+        if isinstance(commands, str):
+            note(f"{stage}: {commands}")
+            continue
+        for command in commands:
+            note(f"{stage}: webmill {shlex.join(command)}")
+            started = time.monotonic()
+            code = webmill.main([*globals_of(context), *command], standalone_mode=False) or 0
+            if stop.is_set() or code == INTERRUPTED:
+                return INTERRUPTED
+            if code == FAILED:
+                note(f"{stage}: failed; the stages behind it were not begun")
+                return FAILED
+            note(f"{stage}: done in {age(time.monotonic() - started)}" + ", with rejects" * (code == REJECTED))
+            worst = max(worst, code)
+    return worst
+
+
+def commands_of(stage: str, root: Path, settings: Settings) -> list[list[str]] | str:
+    """What to type; or why there is nothing to do."""
+    match stage:
+        case "crawl":
+            return crawl_command(root, settings.crawl)
+        case "index":
+            return [["index", str(root), "--name", crawl.name] for crawl in archived(root)] or "nothing is archived yet"
+        case "extract":
+            return [["extract", str(root)]] if archived(root) else "nothing is archived yet"
+        case "publish":
+            return publish_command(root, settings.run)
+        case _:
+            return [["search", "update", str(root)]] if (root / "latest.json").exists() else "nothing is published yet"
+
+
+def archived(root: Path) -> list[Collection]:
+    return [crawl for crawl in crawls_in(root) if any(find_archives(crawl, refuse=lambda *_: None))]
+
+
+def publish_command(root: Path, settings: Run) -> list[list[str]] | str:
+    folder, latest = Publishing(root).documents, root / "latest.json"
+    files = [path for path in folder.rglob("*") if is_documents(path.relative_to(folder).as_posix())]
+    if not files:
+        return "there are no documents yet"
+    if latest.exists() and all(path.stat().st_mtime < latest.stat().st_mtime for path in files):
+        return "no documents since the live version"
+    facets = [name.strip() for name in settings.facets.split(",") if name.strip()]
+    return [["publish", "documents", str(root), *(word for facet in facets for word in ("--facet", facet))]]
+
+
+def crawl_command(root: Path, settings: Crawl) -> list[list[str]] | str:
+    seeds = root / settings.seeds
+    if not seeds.is_file():
+        return f"no {settings.seeds}: archives are taken as they are"
+    flags = ["--seeds", str(seeds), "--scope", settings.scope, "--delay", settings.delay]
+    flags += ["--max-pages", str(settings.max_pages)] * bool(settings.max_pages)
+    flags += ["--refresh"] * settings.refresh
+    limit = settings.max_time or (ONE_REFRESH if settings.refresh else "")
+    flags += ["--max-time", limit] * bool(limit)
+    return [["crawl", str(root), *flags, *shlex.split(settings.flags)]]
+
+
+def globals_of(context: Context) -> list[str]:
+    flags = ["-q"] * context.quiet + ["-v"] * context.verbosity
+    flags += ["--config", str(context.config)] if context.config else []
+    return flags + [word for name, value in context.flags.items() for word in (f"--{name.replace('.', '-')}", value)]

@@ -1,0 +1,131 @@
+"""`webmill init` and `webmill run`: from a URL to a search, and again as far as something is due."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.serve.town import Visit, archive, page
+from tests.unit.cli.command import started, webmill
+from webmill.config import load
+from webmill.testing import TestWeb
+
+PAGES = [Visit(f"https://a.example/{n}", f"202401010000{n:02d}", page(f"Page {n}", f"Ferry {n}")) for n in range(3)]
+
+
+def stages(err: str) -> dict[str, str]:
+    """The last line of each."""
+    return dict(re.findall(r"^(crawl|index|extract|publish|search): (.*)$", err, re.MULTILINE))
+
+
+def test_the_settings_file_says_what_every_default_is(tmp_path: Path) -> None:
+    ended = webmill("init", tmp_path / "news", "https://example.org/", "--contact", 'me "and" you@example.org')
+    assert ended.code == 0, ended.err
+    file = tmp_path / "news" / "webmill.toml"
+    lines = file.read_text().splitlines()
+    assert max(map(len, lines)) <= 120
+    before = load(file, collection=None, environment={}, flags={})
+    assert before.http.contact == 'me "and" you@example.org'
+    values = [line for line in lines if re.match(r"# \w+ = ", line)]
+    file.write_text("\n".join(line.removeprefix("# ") if re.match(r"# \w+ = ", line) else line for line in lines))
+    assert load(file, collection=None, environment={}, flags={}) == before, "every line may be uncommented"
+    assert len(values) > 25
+    assert (tmp_path / "news" / "seeds.txt").read_text().endswith("\nhttps://example.org/\n")
+
+
+def test_nothing_that_is_there_is_changed(tmp_path: Path) -> None:
+    (tmp_path / "webmill.toml").write_text("[http]\n")
+    ended = webmill("init", tmp_path)
+    assert ended.code == 1
+    assert "webmill.toml already" in ended.err
+    assert [path.name for path in tmp_path.iterdir()] == ["webmill.toml"]
+
+
+def test_stages_are_done_as_far_as_they_are_due(tmp_path: Path) -> None:
+    ended = webmill("run", tmp_path)
+    assert ended.code == 0, ended.err
+    assert stages(ended.err)["search"] == "nothing is published yet"
+    assert [path.name for path in tmp_path.iterdir()] == [".webmill-run-lock"], "there was nothing to do"
+
+    archive(tmp_path, PAGES, name="ONE")
+    archive(tmp_path, PAGES[:1], name="TWO")
+    ended = webmill("run", tmp_path)
+    assert ended.code == 0, ended.err
+    assert ended.err.count("index: done") == 2
+    assert stages(ended.err)["search"].startswith("done")
+    found = webmill("search", tmp_path, "ferry", "--json")
+    assert json.loads(found.out)["total"] == 3
+
+    ended = webmill("run", tmp_path)
+    assert stages(ended.err)["publish"] == "no documents since the live version"
+    assert len(list((tmp_path / "snapshots").glob("0*"))) == 1
+
+    only = webmill("run", tmp_path, "--stage", "search")
+    assert stages(only.err).keys() == {"search"}
+
+
+def test_a_stage_that_has_rejects_is_told_in_the_end(tmp_path: Path) -> None:
+    archive(tmp_path, PAGES)
+    (file,) = (tmp_path / "crawl-data").rglob("*.warc.gz")
+    file.write_bytes(file.read_bytes()[:-30])
+    ended = webmill("run", tmp_path)
+    assert ended.code == 3
+    assert "with rejects" in ended.err
+    assert stages(ended.err)["search"].startswith("done"), "the rest is done all the same"
+
+
+def test_wrong_settings_are_told_before_anything_is_done(tmp_path: Path) -> None:
+    (tmp_path / "webmill.toml").write_text('[run]\nstages = "index, polish"\n')
+    ended = webmill("run", tmp_path)
+    assert ended.code == 1
+    assert "no stage 'polish'" in ended.err
+
+
+def test_two_runs_do_not_meet(tmp_path: Path) -> None:
+    archive(tmp_path, PAGES)
+    first = started("run", tmp_path, "--every", "1h")
+    try:
+        assert first.stderr
+        while line := first.stderr.readline():
+            if line.startswith(b"search: done"):
+                break
+        second = webmill("run", tmp_path)
+        assert second.code == 1
+        assert "another process is running all stages" in second.err
+        first.send_signal(signal.SIGTERM)
+        first.communicate(timeout=120)
+        assert first.returncode == 130
+        assert webmill("run", tmp_path).code == 0
+    finally:
+        first.kill()
+        first.communicate()
+
+
+@pytest.mark.slow
+def test_a_web_is_crawled_indexed_published_and_found(tmp_path: Path) -> None:
+    with TestWeb() as web:
+        hosts = {page.url.split("/")[2].partition(":")[0] for page in web.pages()}
+        resolve = " ".join(f"--resolve {host}={web.resolve[host][0]}:{web.port}" for host in sorted(hosts))
+        assert webmill("init", tmp_path / "news", web.home, "--contact", "me@example.org").code == 0
+        file = tmp_path / "news" / "webmill.toml"
+        text = file.read_text()
+        for name, value in {
+            "max_pages": "5",
+            "scope": '"any"',
+            "delay": '"0s"',
+            "flags": json.dumps(f"--allow-private --address-delay 0s --processes 1 {resolve}"),
+        }.items():
+            text = re.sub(
+                rf"^# {name} = .*$", lambda _, n=name, v=value: f"{n} = {v}", text, count=1, flags=re.MULTILINE
+            )
+        file.write_text(text)
+        ended = webmill("run", tmp_path / "news")
+    assert ended.code == 0, ended.err
+    assert stages(ended.err)["crawl"].startswith("done")
+    assert stages(ended.err)["search"].startswith("done")
+    found = json.loads(webmill("search", tmp_path / "news", "mill", "--json").out)
+    assert found["total"] >= 1
