@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from starlette.routing import BaseRoute
 
-from webmill.serve.pages import static_files
+from webmill.serve.pages import crawl, overview, settings, static_files, tasks
 from webmill.serve.site import Site
 
 
 def routes(site: Site) -> list[BaseRoute]:
-    del site
-    return [*static_files.routes()]
+    return [
+        *static_files.routes(),
+        *overview.routes(site),
+        *crawl.routes(site),
+        *tasks.routes(site),
+        *settings.routes(site),
+    ]

@@ -1,13 +1,15 @@
 // Niceties only: every page works without this file.
 
-// A live part asks for itself again: <div data-live="/crawl/now" data-every="2">. It stops while nobody looks.
+// A live part asks for itself again: <div data-live="/crawl?past=…" data-every="2">. It stops while nobody looks, and
+// when its reader says so (what moves by itself can be held still).
+let isPaused = false;
+
 function keepLive(part) {
-  const pause = 1000 * Number(part.dataset.every || 2);
   async function turn() {
-    if (!document.hidden) await refresh(part);
-    setTimeout(turn, pause);
+    if (!document.hidden && !isPaused) await refresh(part);
+    if (part.dataset.live) setTimeout(turn, 1000 * Number(part.dataset.every || 2));
   }
-  setTimeout(turn, pause);
+  setTimeout(turn, 1000 * Number(part.dataset.every || 2));
 }
 
 async function refresh(part) {
@@ -16,9 +18,11 @@ async function refresh(part) {
   try {
     const answer = await fetch(part.dataset.live, { headers: { Accept: "text/html" } });
     if (!answer.ok) throw new Error(String(answer.status));
-    const next = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("[data-live]");
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const next = page.querySelector("[data-part]");
     part.replaceChildren(...next.childNodes);
-    part.dataset.live = next.dataset.live;
+    if (next.dataset.live) part.dataset.live = next.dataset.live;
+    else delete part.dataset.live; // it has ended
     part.querySelectorAll("details").forEach((details, place) => { details.open = open[place] || false; });
     part.classList.remove("stale");
   } catch {
@@ -26,7 +30,24 @@ async function refresh(part) {
   }
 }
 
+function offerPause(place) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.textContent = "Pause";
+  button.addEventListener("click", () => {
+    isPaused = !isPaused;
+    button.textContent = isPaused ? "Go on" : "Pause";
+  });
+  place.append(button);
+}
+
+if (document.querySelector("[data-live]")) document.querySelectorAll("[data-pause]").forEach(offerPause);
 document.querySelectorAll("[data-live]").forEach(keepLive);
+
+// A page that waits for something loads itself again.
+document.querySelectorAll("[data-reload]").forEach((part) => {
+  setTimeout(() => location.reload(), 1000 * Number(part.dataset.reload));
+});
 
 // "/" goes to the search field, as on many sites, unless somebody is writing.
 document.addEventListener("keydown", (event) => {

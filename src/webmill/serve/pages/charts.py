@@ -1,0 +1,197 @@
+"""Plots as the server draws them: shapes in SVG that stretch with the page, words beside them in HTML.
+
+Text inside a picture that scales would be too small on a phone. A picture is one image to a screen reader; the same
+numbers are in a table under it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from webmill.errors import BadInput
+from webmill.formats.timestamps import earliest, to_datetime
+from webmill.serve.pages.words import count
+
+WIDTH, HEIGHT = 1000.0, 100.0  # of a picture's own units
+FILL = 0.78  # of a column's place
+LONGEST = timedelta(days=366 * 150)  # shown of a time; what is older has a wrong date
+
+
+class Point(msgspec.Struct, frozen=True):
+    label: str
+    value: float
+
+
+class Column(msgspec.Struct, frozen=True):
+    x: float
+    y: float
+    width: float
+    height: float
+    label: str
+    value: str
+
+
+class Plot(msgspec.Struct, frozen=True, kw_only=True):
+    """Columns over time. `heights`: what the axis says, from the top down."""
+
+    title: str
+    summary: str
+    columns: list[Column]
+    heights: list[str]
+    places: list[str]
+
+
+class Bar(msgspec.Struct, frozen=True, kw_only=True):
+    label: str
+    value: int
+    share: float  # of all, 0 to 1
+    length: float  # of the longest, in percent
+    style: str = "series-1"
+    link: str = ""
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    title: str
+    summary: str
+    points: str
+    area: str
+    top: str
+
+
+def columns(title: str, points: Sequence[Point], *, spell: Callable[[float], str] = count) -> Plot:
+    top = nice(max((point.value for point in points), default=0.0))
+    step = WIDTH / max(1, len(points))
+    made = [
+        Column(
+            x=round(place * step + step * (1 - FILL) / 2, 2),
+            y=round(HEIGHT - HEIGHT * point.value / top, 2),
+            width=round(step * FILL, 2),
+            height=round(HEIGHT * point.value / top, 2),
+            label=point.label,
+            value=spell(point.value),
+        )
+        for place, point in enumerate(points)
+    ]
+    labels = [point.label for point in points]
+    return Plot(
+        title=title,
+        summary=_summary(points, spell),
+        columns=made,
+        heights=[spell(top), spell(top / 2), "0"],
+        places=labels if len(labels) < 3 else [labels[0], labels[len(labels) // 2], labels[-1]],
+    )
+
+
+def bars(
+    counts: Mapping[str, int],
+    *,
+    most: int,
+    style: Callable[[str], str] | None = None,
+    link: Callable[[str], str] | None = None,
+) -> list[Bar]:
+    """The most frequent, the rest as one."""
+    total = sum(counts.values()) or 1
+    ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    shown, rest = ranked[:most], sum(value for _, value in ranked[most:])
+    longest = max([rest, *(value for _, value in shown)], default=1) or 1
+    made = [
+        Bar(
+            label=name,
+            value=value,
+            share=value / total,
+            length=round(100 * value / longest, 2),
+            style=style(name) if style else "series-1",
+            link=link(name) if link else "",
+        )
+        for name, value in shown
+    ]
+    if rest:
+        made.append(
+            Bar(label="others", value=rest, share=rest / total, length=round(100 * rest / longest, 2), style="series-6")
+        )
+    return made
+
+
+def style_of_status(status: str) -> str:
+    """`200` and `2xx` alike."""
+    return f"s{status[0]}-fill" if status[:1] in ("2", "3", "4", "5") else "series-6"
+
+
+def line(title: str, values: Sequence[float], *, spell: Callable[[float], str]) -> Line:
+    """A small one, without axes: how something went lately."""
+    top = nice(max(values, default=0.0))
+    step = WIDTH / max(1, len(values) - 1)
+    points = [f"{place * step:.1f},{HEIGHT - HEIGHT * value / top:.1f}" for place, value in enumerate(values)]
+    end = f"{max(0, len(values) - 1) * step:.1f}"
+    return Line(
+        title=title,
+        summary=_summary([Point(str(place), value) for place, value in enumerate(values)], spell),
+        points=" ".join(points),
+        area=" ".join([f"0,{HEIGHT:.0f}", *points, f"{end},{HEIGHT:.0f}"]),
+        top=spell(top),
+    )
+
+
+def nice(value: float) -> float:
+    """The top of an axis: 1, 2 or 5 and zeros, at or above the value; never 0."""
+    if value <= 0 or not math.isfinite(value):
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(value))
+    return next(step * power for step in (1, 2, 5, 10) if step * power >= value)
+
+
+def _summary(points: Sequence[Point], spell: Callable[[float], str]) -> str:
+    if not points:
+        return "Nothing to show."
+    most = max(points, key=lambda point: point.value)
+    if len(points) == 1:
+        return f"{most.label}: {spell(most.value)}."
+    return f"From {points[0].label} to {points[-1].label}; the most is {spell(most.value)}, {most.label}."
+
+
+# --- time ------------------------------------------------------------------------------------------------------------
+
+
+def over_time(values: Mapping[str, float]) -> list[Point]:
+    """By hours, days, months or years, whichever makes a good number of columns; also those where nothing was."""
+    moments = sorted((moment, value) for key, value in values.items() if (moment := _moment(key)))
+    if not moments:
+        return []
+    last = moments[-1][0]
+    moments = [pair for pair in moments if last - pair[0] < LONGEST]
+    first = moments[0][0]
+    form = _form(last - first)
+    found = dict.fromkeys(_labels(first, last, form), 0.0)
+    for moment, value in moments:
+        found[moment.strftime(form)] += value
+    return [Point(label, value) for label, value in found.items()]
+
+
+def _moment(key: str) -> datetime | None:
+    """Of hours or days; archives also hold days that no calendar has."""
+    try:
+        return to_datetime(earliest(key))
+    except BadInput:
+        return None
+
+
+def _form(span: timedelta) -> str:
+    if span <= timedelta(days=2):
+        return "%Y-%m-%d %H:00"
+    if span <= timedelta(days=62):
+        return "%Y-%m-%d"
+    return "%Y-%m" if span <= timedelta(days=3660) else "%Y"
+
+
+def _labels(first: datetime, last: datetime, form: str) -> Iterable[str]:
+    """In order; steps shorter than a unit give a label again, which a dictionary takes once."""
+    step = timedelta(hours=1) if "%H" in form else timedelta(days=1) if "%d" in form else timedelta(days=28)
+    moment = first
+    while moment < last:
+        yield moment.strftime(form)
+        moment += step
+    yield last.strftime(form)

@@ -1,0 +1,225 @@
+"""What an index holds, counted: every line of a small one, some blocks of a large one. The work has a bound."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+
+import msgspec
+
+from webmill.formats.cdxj import json_of, key_of
+from webmill.formats.domains import registered_domain
+from webmill.formats.timestamps import is_timestamp
+from webmill.formats.zipnum import MAX_SUMMARY_LINE, Block, parse_summary_line, split_lines
+from webmill.index.lookup import Generation, ZipNumIndex
+from webmill.infra.storage.base import Readable
+
+SUMMARY = "cluster.idx"
+WHOLE_SUMMARY = 1 << 20  # bytes that are read from end to end; a larger one is looked into at some places
+KEPT = 50  # values told of each kind
+HOURS = 1000  # different ones, above which days are enough
+LONGEST_VALUE = 80
+_CODE = re.compile("[1-5][0-9]{2}")
+
+
+class Amount(msgspec.Struct):
+    captures: int = 0
+    bytes: int = 0
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """Of a sample the counts are those that the whole would have by it. `times`: by hour or day, `2024041510`."""
+
+    blocks: int
+    counted_blocks: int
+    captures: int
+    bytes: int
+    unreadable: int
+    times: dict[str, Amount]
+    statuses: dict[str, int]
+    types: dict[str, int]
+    languages: dict[str, int]
+    domains: dict[str, int]
+
+    @property
+    def is_sample(self) -> bool:
+        return self.counted_blocks < self.blocks
+
+
+class _Fields(msgspec.Struct, gc=False):
+    status: str | int | None = None
+    mime: str | None = None
+    detected: str | None = msgspec.field(default=None, name="mime-detected")
+    languages: str | None = None
+    length: str | int = 0
+
+
+_decoder = msgspec.json.Decoder(_Fields)
+
+
+def count_index(storage: Readable, *, most: int) -> Figures:
+    """At most `most` blocks are read. `BadInput` when the index is damaged where we look."""
+    generation = ZipNumIndex(storage, SUMMARY).current()
+    blocks, chosen = choose_blocks(storage, generation, most=most)
+    tally = _Tally()
+    for block in chosen:
+        for text in generation.read_group([block]):
+            tally.add(split_lines(text))
+    return tally.figures(blocks=blocks, counted=len(chosen))
+
+
+def choose_blocks(storage: Readable, generation: Generation, *, most: int) -> tuple[int, list[Block]]:
+    """How many blocks there are, and at most `most` of them, evenly spread."""
+    if generation.stat.size <= WHOLE_SUMMARY:
+        blocks = [*generation.all_blocks()]
+        step = max(1.0, len(blocks) / most)
+        return len(blocks), [blocks[int(place * step)] for place in range(min(most, len(blocks)))]
+    size = generation.stat.size
+    lines = [*_lines_at(storage, generation, [size * place // most for place in range(most)])]
+    chosen = {line: parse_summary_line(line, line_number=place) for place, line in enumerate(lines, 1)}
+    mean = sum(map(len, lines)) / len(lines) + 1
+    return max(len(chosen), round(size / mean)), [*chosen.values()]
+
+
+def _lines_at(storage: Readable, generation: Generation, places: Iterable[int]) -> Iterator[bytes]:
+    """The first line that begins at or after each place; there may be none after the last."""
+    size = generation.stat.size
+    for place in places:
+        start = max(0, place - 1)  # the byte before tells whether a line begins here
+        data = storage.read(SUMMARY, start=start, length=min(2 * MAX_SUMMARY_LINE, size - start))
+        begin = data.index(b"\n") + 1 if place and b"\n" in data else 0
+        line, end, _ = data[begin:].partition(b"\n")
+        if line and end:
+            yield line
+
+
+class _Tally:
+    def __init__(self) -> None:
+        self.captures = self.unreadable = self.bytes = 0
+        self.times: dict[str, Amount] = {}
+        self.statuses: Counter[str] = Counter()
+        self.types: Counter[str] = Counter()
+        self.languages: Counter[str] = Counter()
+        self.domains: Counter[str] = Counter()
+
+    def add(self, lines: Iterable[bytes]) -> None:
+        for host, group in groupby(lines, key=_host_part):
+            before = self.captures
+            for line in group:
+                self._add_line(line)
+            self.domains[domain_of(host)] += self.captures - before
+        for counter in (self.domains, self.types, self.statuses, self.languages):
+            if len(counter) > 100 * KEPT:
+                _keep_most(counter, 10 * KEPT)
+
+    def _add_line(self, line: bytes) -> None:
+        timestamp = line.split(b" ", 2)[1] if line.count(b" ") > 1 else b""
+        try:
+            fields = _decoder.decode(json_of(line))
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            self.unreadable += 1
+            return
+        size = number(fields.length)
+        self.captures += 1
+        self.bytes += size
+        self.statuses[status_of(fields.status)] += 1
+        self.types[(fields.detected or fields.mime or "unknown").partition(";")[0].strip().lower()[:LONGEST_VALUE]] += 1
+        if fields.languages:
+            self.languages[fields.languages.partition(",")[0][:LONGEST_VALUE]] += 1
+        if is_timestamp(timestamp):
+            amount = self.times.setdefault(timestamp[:10].decode(), Amount())
+            amount.captures += 1
+            amount.bytes += size
+
+    def figures(self, *, blocks: int, counted: int) -> Figures:
+        factor = blocks / counted if counted else 1.0
+        return Figures(
+            blocks=blocks,
+            counted_blocks=counted,
+            captures=round(self.captures * factor),
+            bytes=round(self.bytes * factor),
+            unreadable=self.unreadable,
+            times=_scaled_times(self.times, factor),
+            statuses=_scaled(self.statuses, factor),
+            types=_scaled(self.types, factor),
+            languages=_scaled(self.languages, factor),
+            domains=_scaled(self.domains, factor),
+        )
+
+
+def added(parts: Iterable[Figures]) -> Figures:
+    """Those of several indexes as one."""
+    parts = [*parts]
+    times: dict[str, Amount] = {}
+    for part in parts:
+        _add_times(times, part.times)
+    return Figures(
+        blocks=sum(part.blocks for part in parts),
+        counted_blocks=sum(part.counted_blocks for part in parts),
+        captures=sum(part.captures for part in parts),
+        bytes=sum(part.bytes for part in parts),
+        unreadable=sum(part.unreadable for part in parts),
+        times=times,
+        statuses=_added(part.statuses for part in parts),
+        types=_added(part.types for part in parts),
+        languages=_added(part.languages for part in parts),
+        domains=_added(part.domains for part in parts),
+    )
+
+
+def status_of(value: str | int | None) -> str:
+    """Three digits; a revisit has none."""
+    text = str(value or "")
+    return text if _CODE.fullmatch(text) else "none"
+
+
+def number(value: str | int) -> int:
+    """Of a stranger's field: 0 when it is none, or none that a file can have."""
+    text = str(value)
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 15 else 0
+
+
+def domain_of(host: bytes) -> str:
+    """`com,example,www` is of example.com."""
+    labels = host.decode("utf-8", "replace").partition(":")[0].split(",")
+    name = ".".join(reversed(labels))[: 4 * LONGEST_VALUE]
+    return registered_domain(name) or name
+
+
+def _host_part(line: bytes) -> bytes:
+    return key_of(line).partition(b")")[0]
+
+
+def _keep_most(counter: Counter[str], most: int) -> None:
+    kept = dict(counter.most_common(most))
+    counter.clear()
+    counter.update(kept)
+
+
+def _scaled(counts: Counter[str], factor: float) -> dict[str, int]:
+    return {name: round(count * factor) for name, count in counts.most_common(KEPT)}
+
+
+def _scaled_times(times: Mapping[str, Amount], factor: float) -> dict[str, Amount]:
+    scaled = {key: Amount(round(one.captures * factor), round(one.bytes * factor)) for key, one in times.items()}
+    if len(scaled) <= HOURS:
+        return scaled
+    days: dict[str, Amount] = {}
+    _add_times(days, scaled, digits=8)
+    return days
+
+
+def _add_times(into: dict[str, Amount], times: Mapping[str, Amount], *, digits: int = 10) -> None:
+    for key, amount in times.items():
+        one = into.setdefault(key[:digits], Amount())
+        one.captures += amount.captures
+        one.bytes += amount.bytes
+
+
+def _added(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for part in parts:
+        total.update(part)
+    return dict(total.most_common(KEPT))

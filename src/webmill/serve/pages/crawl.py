@@ -1,0 +1,156 @@
+"""/crawl: a running crawl as it goes. What was seen before travels in the page's own address, not in this process.
+
+So any process of a server can answer the next turn, and the curve grows without a script, too.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from webmill.errors import NotFound
+from webmill.flows.crawl.snapshot import Snapshot, added
+from webmill.flows.crawl.status import Status, read_status, seats
+from webmill.serve.pages import charts
+from webmill.serve.pages.render import render
+from webmill.serve.site import Site
+
+EVERY = 2  # seconds between turns
+KEPT = 60  # points of the curve
+LATELY = 10.0  # seconds over which a speed is measured
+STALE = 20.0  # seconds without a word from a crawl that runs
+ROWS = 10
+ENDS = {  # how the last run ended, as its status file says
+    "finished": "finished: nothing was left to fetch",
+    "pages": "ended at its limit of pages",
+    "seconds": "ended at its limit of time",
+    "bytes": "ended at its limit of bytes",
+    "stopped": "was stopped",
+    "": "was killed, or the machine went down",
+}
+_POINT = re.compile(r"([0-9]{1,10}(?:\.[0-9])?):([0-9]{1,15}):([0-9]{1,18})")
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What a crawl had done at a time."""
+
+    time: float
+    pages: int
+    bytes: int
+
+
+class Speed(msgspec.Struct, frozen=True):
+    """`is_average`: of the whole run, since nothing later is known."""
+
+    pages: float
+    bytes: float
+    is_average: bool = False
+
+
+def routes(site: Site) -> list[BaseRoute]:
+    def crawl(request: Request) -> Response:
+        nodes = nodes_of(site)
+        if not nodes:
+            return render(site, request, "crawl.html", nodes=[])
+        total = added(node.total for node in nodes)
+        past = with_now(parse_past(request.query_params.get("past", "")), nodes, total)
+        rates = rates_of(past)
+        return render(
+            site,
+            request,
+            "crawl.html",
+            nodes=nodes,
+            total=total,
+            pages=pages_of(nodes, total),
+            is_running=any(node.is_running for node in nodes),
+            age=max(0.0, time.time() - max(node.time for node in nodes)),
+            stale=STALE,
+            ends=ENDS,
+            speed=speed_of(past, nodes, total),
+            curve=charts.line("Pages a second", rates, spell=lambda rate: f"{rate:.1f} a second") if rates else None,
+            past=spell_past(past),
+            every=EVERY,
+            statuses=charts.bars(total.statuses, most=ROWS, style=charts.style_of_status),
+            errors=charts.bars(total.errors, most=ROWS),
+            refused=charts.bars(total.refused, most=ROWS),
+        )
+
+    return [Route("/crawl", crawl)]
+
+
+def nodes_of(site: Site) -> list[Status]:
+    """The crawl of this folder, or each of its nodes that has it; none before the first."""
+    folder = site.root / "frontier"
+    try:
+        return [read_status(folder, seat=seat) for seat in seats(folder)]
+    except NotFound:
+        return []
+
+
+def pages_of(nodes: Sequence[Status], total: Snapshot) -> int:
+    """Nodes of one crawl each know the pages of all."""
+    known = [node.total.nodes.pages for node in nodes if node.total.nodes]
+    return max([*known, total.pages])
+
+
+# --- what was seen before --------------------------------------------------------------------------------------------
+
+
+def parse_past(text: str) -> list[Seen]:
+    """`TIME:PAGES:BYTES,…`: the first as it was, others as what was added. Nothing, when it is not of our making."""
+    seen: list[Seen] = []
+    for part in text[:4096].split(","):
+        found = _POINT.fullmatch(part)
+        if not found:
+            return []
+        when, pages, size = float(found[1]), int(found[2]), int(found[3])
+        seen.append(
+            Seen(seen[-1].time + when, seen[-1].pages + pages, seen[-1].bytes + size)
+            if seen
+            else Seen(when, pages, size)
+        )
+    return seen
+
+
+def spell_past(past: Sequence[Seen]) -> str:
+    first = [f"{past[0].time:.1f}:{past[0].pages}:{past[0].bytes}"] if past else []
+    return ",".join(
+        first
+        + [
+            f"{after.time - before.time:.1f}:{after.pages - before.pages}:{after.bytes - before.bytes}"
+            for before, after in pairwise(past)
+        ]
+    )
+
+
+def with_now(past: list[Seen], nodes: Sequence[Status], total: Snapshot) -> list[Seen]:
+    """A run that began after the last point has nothing to do with it."""
+    now = Seen(round(max(node.time for node in nodes), 1), total.pages, total.bytes)
+    if past and (past[-1].pages > now.pages or past[-1].bytes > now.bytes or past[-1].time > now.time):
+        past = []
+    return ([*past, now] if not past or now.time - past[-1].time >= 0.5 else past)[-KEPT:]
+
+
+def rates_of(past: Sequence[Seen]) -> list[float]:
+    return [
+        (after.pages - before.pages) / (after.time - before.time)
+        for before, after in pairwise(past)
+        if after.time > before.time
+    ]
+
+
+def speed_of(past: Sequence[Seen], nodes: Sequence[Status], total: Snapshot) -> Speed:
+    lately = [seen for seen in past if past[-1].time - seen.time <= LATELY]
+    if len(lately) > 1:
+        seconds = lately[-1].time - lately[0].time
+        return Speed((lately[-1].pages - lately[0].pages) / seconds, (lately[-1].bytes - lately[0].bytes) / seconds)
+    seconds = max(node.time - node.started for node in nodes)
+    answers = max(0, total.fetched - total.robots)
+    return Speed(answers / seconds, total.bytes / seconds, is_average=True) if seconds > 0 else Speed(0.0, 0.0)

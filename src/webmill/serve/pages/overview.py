@@ -1,0 +1,107 @@
+"""/: what is in the collection, in numbers and plots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+from urllib.parse import urlencode
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from webmill.errors import WebmillError
+from webmill.publish.nouns import Version
+from webmill.serve.pages import charts, live, tasks
+from webmill.serve.pages.counting import Figures, added
+from webmill.serve.pages.crawl import nodes_of
+from webmill.serve.pages.render import render
+from webmill.serve.pages.survey import MOST_FILES, Survey, Surveyor
+from webmill.serve.pages.words import size
+from webmill.serve.replies import message_of
+from webmill.serve.site import Site
+
+PATIENCE = 2.0  # seconds for a first count; then the page says that it is counting
+ROWS = 10
+T = TypeVar("T")
+
+
+class Plots(msgspec.Struct, frozen=True, kw_only=True):
+    captures: charts.Plot
+    bytes: charts.Plot
+    statuses: list[charts.Bar]
+    types: list[charts.Bar]
+    domains: list[charts.Bar]
+
+
+class Languages(msgspec.Struct, frozen=True):
+    bars: list[charts.Bar]
+    of: str  # captures or documents
+
+
+def routes(site: Site) -> list[BaseRoute]:
+    surveyor = Surveyor(site)
+
+    def overview(request: Request) -> Response:
+        survey = surveyor.look(patience=PATIENCE)
+        problems: list[str] = []
+        version = _tried(lambda: live.live_version(site), problems)
+        figures = added(crawl.figures for crawl in survey.crawls if crawl.figures) if survey else None
+        return render(
+            site,
+            request,
+            "overview.html",
+            survey=survey,
+            figures=figures if figures and figures.blocks else None,
+            plots=plots_of(figures) if figures and figures.captures else None,
+            languages=_tried(lambda: languages_of(site, figures, version), problems),
+            archive_bytes=sum(survey.archives.values()) if survey else 0,
+            most_files=MOST_FILES,
+            version=version,
+            age=live.age_of(version) if version else 0.0,
+            search=_tried(lambda: live.search_state(site), problems),
+            crawls=_tried(lambda: nodes_of(site), problems) or [],
+            buried=_tried(lambda: tasks.buried_count(site), problems) or 0,
+            problems=[*problems, *index_problems(survey)],
+        )
+
+    return [Route("/", overview)]
+
+
+def _tried(look: Callable[[], T], problems: list[str]) -> T | None:
+    """One part that is damaged or out of reach leaves the others to be seen."""
+    try:
+        return look()
+    except WebmillError as error:
+        problems.append(message_of(error))
+        return None
+
+
+def index_problems(survey: Survey | None) -> list[str]:
+    return [f"The index of {crawl.name}: {crawl.problem}" for crawl in survey.crawls if crawl.problem] if survey else []
+
+
+def plots_of(figures: Figures) -> Plots:
+    captures = charts.over_time({key: one.captures for key, one in figures.times.items()})
+    sizes = charts.over_time({key: one.bytes for key, one in figures.times.items()})
+    return Plots(
+        captures=charts.columns("Captures over time", captures),
+        bytes=charts.columns("Bytes over time", sizes, spell=size),
+        statuses=charts.bars(figures.statuses, most=ROWS, style=charts.style_of_status),
+        types=charts.bars(figures.types, most=ROWS),
+        domains=charts.bars(figures.domains, most=ROWS, link=link_to_domain),
+    )
+
+
+def languages_of(site: Site, figures: Figures | None, version: Version | None) -> Languages | None:
+    """Of the captures where they were looked for; else of the documents, when they are published by language."""
+    if figures and figures.languages:
+        return Languages(charts.bars(figures.languages, most=ROWS), "captures")
+    values = live.facets_of(site.versions, version).get("language", []) if version else []
+    counts = {value.value: value.count for value in values}
+    return Languages(charts.bars(counts, most=ROWS), "documents") if counts else None
+
+
+def link_to_domain(domain: str) -> str:
+    return "/history?" + urlencode({"url": domain, "matchType": "domain"})

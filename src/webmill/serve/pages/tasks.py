@@ -1,0 +1,211 @@
+"""/tasks: what nobody could do, with its reasons, and another try."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from urllib.parse import parse_qs, urlencode
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from webmill.errors import BadInput, NotFound, WebmillError
+from webmill.flows.dataset.folder import LEDGER, find_folders
+from webmill.flows.dataset.ledger import looking
+from webmill.flows.publish.jobs import job_of
+from webmill.infra.ledger import Entry
+from webmill.infra.queue.base import Buried, Queue, QueueStats
+from webmill.publish.gather import Source
+from webmill.publish.nouns import Problem
+from webmill.serve.pages import live
+from webmill.serve.pages.errors import error_page
+from webmill.serve.pages.render import render
+from webmill.serve.replies import message_of
+from webmill.serve.site import Site
+
+LETTERS = 200  # of a queue, on one page
+FAILED = 50  # tasks of a dataset
+DATASETS = 50
+PROBLEMS = 200
+LONGEST_BODY = 400
+ALL = "*"  # no id is this: every buried task of a queue
+ACTIONS: dict[str, Callable[[Queue, list[str]], int]] = {
+    "retry": lambda queue, ids: queue.requeue(ids),
+    "drop": lambda queue, ids: queue.drop(ids),
+}
+
+
+class Letter(msgspec.Struct, frozen=True):
+    """`what`: the board of a job of ours, else how the message begins."""
+
+    buried: Buried
+    what: str
+    retry: str  # stamp
+
+
+class QueueView(msgspec.Struct, frozen=True, kw_only=True):
+    """`stats` are None when nobody has begun it, or `problem` says why it cannot be seen."""
+
+    name: str
+    stats: QueueStats | None = None
+    letters: list[Letter] = []
+    retry_all: str = ""
+    problem: str = ""
+
+
+class DatasetView(msgspec.Struct, frozen=True):
+    name: str
+    failed: int
+    entries: list[Entry]
+    problem: str = ""
+
+
+def routes(site: Site) -> list[BaseRoute]:
+    def tasks(request: Request) -> Response:
+        version = live.live_version(site)
+        sources = live.sources_of(site.versions, version) if version else []
+        problems = live.problems_of(site.versions, version) if version else []
+        return render(
+            site,
+            request,
+            "tasks.html",
+            queues=[view_of(site, name) for name in site.queues],
+            datasets=[*islice(failed_datasets(site.root / "datasets"), DATASETS)],
+            version=version,
+            problems=_first(problems),
+            problem_count=len(problems or []),
+            stale=_first([source for source in sources or [] if source.status != "fresh"]),
+            most=LETTERS,
+            done=done_text(request),
+        )
+
+    def confirm(request: Request) -> Response:
+        name, id_ = request.query_params.get("queue", ""), request.query_params.get("id", "")
+        letter = find_letter(site, name, id_)
+        return render(site, request, "drop.html", queue=name, letter=letter, stamp=site.stamp(f"drop {name} {id_}"))
+
+    async def act(request: Request) -> Response:
+        action = request.url.path.rpartition("/")[2]
+        form = await read_form(request, most=site.limits.body_bytes)
+        name, id_ = form.get("queue", ""), form.get("id", "")
+        if not site.is_stamped(f"{action} {name} {id_}", form.get("stamp", "")):
+            return error_page(
+                site, request, status=403, message="This button is not one of ours, or of an earlier run."
+            )
+        count = await run_in_threadpool(settle, site, action, name, id_)
+        return RedirectResponse("/tasks?" + urlencode({"did": action, "count": count}), status_code=303)
+
+    return [
+        Route("/tasks", tasks),
+        Route("/tasks/drop", confirm, methods=["GET"]),
+        Route("/tasks/drop", act, methods=["POST"]),
+        Route("/tasks/retry", act, methods=["POST"]),
+    ]
+
+
+# --- looking ---------------------------------------------------------------------------------------------------------
+
+
+def view_of(site: Site, name: str) -> QueueView:
+    try:
+        with site.queues[name]() as queue:
+            letters = [letter_of(site, name, buried) for buried in islice(queue.buried(), LETTERS)]
+            stamp = site.stamp(f"retry {name} {ALL}")
+            return QueueView(name=name, stats=queue.stats(), letters=letters, retry_all=stamp)
+    except NotFound:
+        return QueueView(name=name)
+    except WebmillError as error:
+        return QueueView(name=name, problem=message_of(error))
+
+
+def buried_count(site: Site) -> int:
+    """Of all queues that can be seen."""
+    count = 0
+    for opened in site.queues.values():
+        try:
+            with opened() as queue:
+                count += queue.stats().buried
+        except NotFound:
+            continue
+    return count
+
+
+def letter_of(site: Site, name: str, buried: Buried) -> Letter:
+    return Letter(buried, what_of(buried.body), site.stamp(f"retry {name} {buried.id}"))
+
+
+def what_of(body: bytes) -> str:
+    try:
+        return job_of(body).board.source
+    except BadInput:
+        return body[:LONGEST_BODY].decode("utf-8", "replace")
+
+
+def find_letter(site: Site, name: str, id_: str) -> Letter:
+    """`NotFound` also when it was retried or dropped meanwhile."""
+    if name in site.queues:
+        with site.queues[name]() as queue:
+            for buried in queue.buried():
+                if buried.id == id_:
+                    return letter_of(site, name, buried)
+    raise NotFound("no such failed task: it was retried or dropped meanwhile, maybe")
+
+
+def failed_datasets(folder: Path) -> Iterator[DatasetView]:
+    """Those with failed tasks, where `webmill dataset --in DIR/datasets` keeps them."""
+    for path in find_folders(folder) if folder.is_dir() else ():
+        if not (path / LEDGER).is_file():
+            continue
+        try:
+            with looking(path / LEDGER) as ledger:
+                failed = ledger.counts().failed
+                entries = [*islice(ledger.entries("failed"), FAILED)]
+        except WebmillError as error:
+            yield DatasetView(path.name, 0, [], message_of(error))
+            continue
+        if failed:
+            yield DatasetView(path.name, failed, entries)
+
+
+def _first(rows: list[Problem] | list[Source] | None) -> list[Problem] | list[Source] | None:
+    return rows[:PROBLEMS] if rows is not None else None
+
+
+def done_text(request: Request) -> str:
+    """What the button before has done. A number of strangers' choice at worst: it is shown as one."""
+    did, count = request.query_params.get("did"), request.query_params.get("count", "")
+    if did not in ACTIONS or not (count.isascii() and count.isdigit() and len(count) < 10):
+        return ""
+    tasks = "1 task is" if count == "1" else f"{int(count):,} tasks are"
+    return f"{tasks} queued again." if did == "retry" else f"{tasks} forgotten."
+
+
+# --- doing -----------------------------------------------------------------------------------------------------------
+
+
+def settle(site: Site, action: str, name: str, id_: str) -> int:
+    if name not in site.queues:
+        raise NotFound("no such queue")
+    with site.queues[name]() as queue:
+        ids = [buried.id for buried in queue.buried()] if id_ == ALL and action == "retry" else [id_]
+        return ACTIONS[action](queue, ids)
+
+
+async def read_form(request: Request, *, most: int) -> dict[str, str]:
+    """A form as browsers send it. `BadInput`: another type, or more than `most` bytes."""
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
+        raise BadInput("send a form (application/x-www-form-urlencoded)", reason="bad_form")
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > most:
+            raise BadInput(f"a form of more than {most:,} bytes", reason="too_large")
+    try:
+        fields = parse_qs(body.decode("ascii"), keep_blank_values=True, max_num_fields=20, errors="strict")
+    except ValueError as error:  # UnicodeDecodeError is one
+        raise BadInput("a form that cannot be read", reason="bad_form") from error
+    return {name: values[-1] for name, values in fields.items()}
