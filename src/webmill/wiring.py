@@ -22,11 +22,11 @@ import msgspec
 
 from webmill import __version__
 from webmill.collection import Publishing
+from webmill.config import SECTIONS, Settings, every_setting
 from webmill.config import CommonCrawl as CommonCrawlSettings
 from webmill.config import Executor as ExecutorSettings
 from webmill.config import Http as HttpSettings
 from webmill.config import Queue as QueueSettings
-from webmill.config import Settings
 from webmill.crawl.frontier.base import Frontier
 from webmill.errors import Misconfigured, NotFound
 from webmill.flows.crawl.gates import GateBook
@@ -43,7 +43,7 @@ from webmill.infra.storage.base import Readable, Storage
 from webmill.infra.storage.retrying import Retrying, RetryingReads
 from webmill.search.base import Engine
 from webmill.serve.numbers import Numbers
-from webmill.serve.site import Limits, Site
+from webmill.serve.site import Limits, Setting, Site
 
 PATIENCE = 900.0  # seconds to wait for a turn: the pauses that a server asks for are minutes
 PATIENT = Policy(attempts=7, first_wait=1.0, deadline=PATIENCE)  # for work of hours: about a minute of failures
@@ -348,12 +348,20 @@ def listed(text: str) -> frozenset[str]:
     return frozenset(word.strip() for word in text.split(",") if word.strip())
 
 
-def shown_settings(settings: Settings) -> dict[str, dict[str, str]]:
+def shown_settings(settings: Settings) -> list[Setting]:
     """As people may see them: passwords in addresses and tokens are not for pages."""
-    return {
-        section: {key: _without_secrets(key, str(value)) for key, value in values.items()}
-        for section, values in msgspec.to_builtins(settings).items()
-    }
+    return [
+        Setting(
+            section=one.section,
+            about=SECTIONS[one.section].__doc__ or "",
+            key=one.key,
+            value=_without_secrets(one.key, str(getattr(getattr(settings, one.section), one.key))),
+            default=str(one.default),
+            description=one.description,
+            variable=one.variable,
+        )
+        for one in every_setting()
+    ]
 
 
 def _without_secrets(key: str, value: str) -> str:

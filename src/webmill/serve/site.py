@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -35,6 +35,20 @@ class Limits:
     idle_seconds: float = 15.0  # between requests of one connection
     send_seconds: float = 60.0  # without a client taking a byte
     body_bytes: int = 64 << 10  # of a POST
+    cache_bytes: int = 64 << 20  # of published files in memory, in one process
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One of the settings that this server was started with, without what is secret."""
+
+    section: str
+    about: str  # the section
+    key: str
+    value: str
+    default: str
+    description: str
+    variable: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +67,7 @@ class Site:
     token: str = ""  # what a control request must bear; empty: only those that our own pages send
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))  # shared by all processes of a server
     limits: Limits = Limits()
-    settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # as shown to people: section, key, value
+    settings: Sequence[Setting] = ()  # as shown to people
     versions: Storage
     open_engine: Callable[[], Engine]  # `NotFound`: nothing is indexed yet
     queues: Mapping[str, Callable[[], AbstractContextManager[Queue]]] = field(default_factory=dict)  # by kind of work

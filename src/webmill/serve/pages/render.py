@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
-
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from webmill import __version__
 from webmill.serve.pages.static_files import asset
 from webmill.serve.pages.words import FILTERS
 from webmill.serve.site import Site
@@ -35,7 +34,7 @@ environment = Environment(
     lstrip_blocks=True,
 )
 environment.filters.update(FILTERS)
-environment.globals.update(asset=asset, version=version("webmill"), navigation=NAVIGATION)
+environment.globals.update(asset=asset, webmill_version=__version__, navigation=NAVIGATION)
 
 
 def render(site: Site, request: Request, template: str, *, status: int = 200, **values: object) -> HTMLResponse:
