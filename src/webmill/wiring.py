@@ -4,6 +4,7 @@ storage    a path · file:PATH · memory: · http(s)://… (reading) · s3://BUC
 queue      sqlite:FILE · memory: · amqp(s)://… · sqs://NAME.fifo?region=…
 stream     sqs://QUEUE?region=… · kinesis://STREAM?region=… (writing)
 frontier   files and SQLite in the collection · redis://HOST:PORT/0 (files there, coordination in Redis)
+search     a folder · meilisearch(s)://KEY@HOST:PORT/INDEX · opensearch(s)://USER:PASSWORD@HOST:PORT/INDEX
 executor   pool · inline · ray:auto · ray://HOST:PORT
 """
 
@@ -77,13 +78,33 @@ def open_versions(url: str) -> Storage:
 
 
 def open_search(url: str, *, create: bool = True) -> Engine:
-    """A folder. `create`: also where there is no index yet."""
+    """A folder, or an index of a server. `create`: also where there is none yet."""
     scheme, rest = scheme_of(url)
     if scheme == "file":
         from webmill.search.embedded import EmbeddedEngine
 
         return EmbeddedEngine(Path(rest), create=create)
-    raise Misconfigured(f"no search engine at {url}: use a folder")
+    if scheme in ("meilisearch", "meilisearchs"):
+        from webmill.search.meilisearch import MeilisearchEngine
+
+        return MeilisearchEngine(url, create=create)
+    if scheme in ("opensearch", "opensearchs"):
+        from webmill.search.opensearch import OpenSearchEngine
+
+        return OpenSearchEngine(url, create=create)
+    raise Misconfigured(
+        f"no search engine at {scheme}:…: give a folder, meilisearch://KEY@HOST:PORT/INDEX or "
+        "opensearch://USER:PASSWORD@HOST:PORT/INDEX; with an s after the scheme, over TLS"
+    )
+
+
+def discard_search(url: str) -> None:
+    """Delete an index of a server, whoever made it."""
+    if scheme_of(url)[0] in ("meilisearch", "meilisearchs"):
+        from webmill.search.meilisearch import discard
+    else:
+        from webmill.search.opensearch import discard
+    discard(url)
 
 
 def open_readable(url: str, *, http: HttpSettings) -> Readable:

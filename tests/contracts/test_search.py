@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from contextlib import closing
 
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.contracts.search_benches import KINDS, Bench, bench_of
 from webmill.search.base import MOST_HITS, Answer, Document, Engine, Filters, Place, Request, key_of
-from webmill.search.embedded import EmbeddedEngine
 from webmill.search.query import parse
 
 DAY = 86_400
@@ -23,20 +23,17 @@ def document(id_: str, text: str = "", *, title: str = "", **more: object) -> Do
     return Document(id=id_, text=text, title=title, **values)  # type: ignore[arg-type]
 
 
-@pytest.fixture(params=["embedded"])
-def open_engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Engine]]:
-    """The same index each time."""
-    opened: list[Engine] = []
+@pytest.fixture(scope="module", params=KINDS)
+def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    with closing(bench_of(request.param, request, tmp_path_factory.mktemp("search"))) as bench:
+        yield bench
 
-    def open_() -> Engine:
-        while opened:
-            opened.pop().close()
-        opened.append(EmbeddedEngine(tmp_path / "search"))
-        return opened[-1]
 
-    yield open_
-    while opened:
-        opened.pop().close()
+@pytest.fixture
+def open_engine(bench: Bench) -> Callable[[], Engine]:
+    """The same index each time, empty at first."""
+    bench.open("changes").clear()
+    return lambda: bench.open("changes")
 
 
 @pytest.fixture
@@ -134,8 +131,10 @@ def test_any_id_is_an_id(engine: Engine, id_: str) -> None:
 # --- queries ---
 
 
-@pytest.fixture
-def library(engine: Engine) -> Engine:
+@pytest.fixture(scope="module")
+def library(bench: Bench) -> Engine:
+    """To look into only."""
+    engine = bench.open("library")
     place = Place("https://www.a.example.org/a", "20260102030405", "crawl-data/x.warc.gz", 12, 345)
     engine.apply(
         [

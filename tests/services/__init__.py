@@ -13,7 +13,15 @@ from pathlib import Path
 from tests.services.base import CannotStart, Running
 
 # Each module has ENV (names a server that is running already) and start(folder) (starts a private one).
-MODULES = {"redis": "redis", "rabbitmq": "rabbitmq", "postgres": "postgres", "s3": "seaweedfs", "aws": "moto_server"}
+MODULES = {
+    "opensearch": "opensearch",  # the first: it starts while the others do
+    "redis": "redis",
+    "rabbitmq": "rabbitmq",
+    "postgres": "postgres",
+    "s3": "seaweedfs",
+    "aws": "moto_server",
+    "meilisearch": "meilisearch",
+}
 
 __all__ = ["MODULES", "CannotStart", "Running", "started", "url_of"]
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.services import url_of
 from tests.services.nginx import Nginx, nginx_serving
+from tests.services.opensearch import wait_for
 from tests.services.ray_cluster import ENVIRONMENT, RayCluster, ray_cluster
 from webmill.infra.executor.ray import RayExecutor
 
@@ -43,6 +44,21 @@ def s3_url() -> Iterator[str]:
 def aws_url() -> Iterator[str]:
     """The endpoint of SQS and Kinesis."""
     with url_of("aws") as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def meilisearch_url() -> Iterator[str]:
+    """Without the name of an index."""
+    with url_of("meilisearch") as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def opensearch_url() -> Iterator[str]:
+    """Without the name of an index."""
+    with url_of("opensearch") as url:
+        wait_for(url)
         yield url
 
 

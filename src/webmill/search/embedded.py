@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from re import Pattern
 from typing import Any
 
 import msgspec
@@ -19,9 +18,10 @@ import tantivy
 
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable
 from webmill.infra import atomic
-from webmill.search.base import DEEPEST, FACET_VALUES, MOST_HITS, Answer, Count, Document, Hit, Request, key_of
+from webmill.search.base import DEEPEST, FACET_VALUES, MOST_HITS, Answer, Count, Document, Request, key_of
+from webmill.search.hits import hit_of
 from webmill.search.query import Query, text_of
-from webmill.search.snippets import mark, pattern_of, snippet
+from webmill.search.snippets import pattern_of
 from webmill.search.tantivy_query import Translator
 from webmill.search.tantivy_schema import BUCKETS, entry, register_analyzers, schema, stored
 
@@ -163,29 +163,14 @@ def _answer(searcher: tantivy.Searcher, translator: Translator, request: Request
     found = searcher.search(wanted, limit=limit, offset=offset, **order)
     pattern = pattern_of(query.terms, also=translator.forms)
     hits = [
-        _hit(stored(searcher, address), score=0.0 if order else score, pattern=pattern) for score, address in found.hits
+        hit_of(stored(searcher, address), score=0.0 if order else score, pattern=pattern)
+        for score, address in found.hits
     ]
     return Answer(total=_total(found), hits=hits, facets=_counts(searcher, wanted, request.facets))
 
 
 def _total(found: tantivy.SearchResult) -> int:
     return int(found.count)  # type: ignore[attr-defined]  # it is there, but not in the stubs
-
-
-def _hit(document: Document, *, score: float, pattern: Pattern[str] | None) -> Hit:
-    return Hit(
-        id=document.id,
-        hash=document.hash,
-        version=document.version,
-        score=score,
-        title=mark(document.title, pattern),
-        snippet=snippet(document.text, pattern),
-        url=document.url,
-        language=document.language,
-        date=document.date,
-        facets=document.facets,
-        capture=document.capture,
-    )
 
 
 def _counts(searcher: tantivy.Searcher, wanted: tantivy.Query, names: Sequence[str]) -> dict[str, list[Count]]:

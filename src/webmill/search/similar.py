@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from webmill.search.fields import cut
+from webmill.search.query import Part, Query, Term
+
 SHORTEST = 4  # letters; a shorter word is similar to everything
 
 
@@ -35,3 +38,20 @@ def distance(one: str, two: str, *, most: int) -> int:
             return most + 1
         before, last = last, row
     return last[-1]
+
+
+def corrected(query: Query, *, near: Callable[[str], Iterable[str]], uses: Callable[[str], int]) -> Query | None:
+    """With words that are in the index instead of those that are not; None: there are no similar ones.
+
+    `near`: words of documents that have one like it; `uses`: how many documents have this one.
+    """
+
+    def other(term: Term) -> Term:
+        found = cut(term.text)
+        if term.field not in ("", "title") or len(found) != 1 or uses(found[0]):
+            return term
+        word = meant(found[0], near(found[0]), uses=uses)
+        return Term(word, term.field, is_prefix=term.is_prefix) if word else term
+
+    parts: list[Part] = [other(part) if isinstance(part, Term) else part for part in query.parts]
+    return Query(parts) if parts != list(query.parts) else None

@@ -9,15 +9,17 @@ from itertools import islice
 import msgspec
 import tantivy
 
+from webmill.search.asked import asked, pairs_of, typed_together
 from webmill.search.base import Filters
+from webmill.search.fields import host_of
 from webmill.search.forms import forms_of
 from webmill.search.languages import codes_of
-from webmill.search.query import AnyOf, Not, Part, Query, Term
-from webmill.search.similar import letters_wrong, meant
-from webmill.search.tantivy_schema import host_of, stored, words
-from webmill.search.words import HOLE, normalised, pairs, pieces, without_runs, words_of
+from webmill.search.query import AnyOf, Not, Query, Term
+from webmill.search.similar import corrected, letters_wrong
+from webmill.search.tantivy_schema import stored
+from webmill.search.weights import FORM, TITLE, TOGETHER, URL
+from webmill.search.words import words_of
 
-TITLE, URL, TOGETHER, FORM = 3.0, 0.5, 2.0, 0.8  # what a find there counts for; in the text: 1
 FORMS_AT_ONCE = 1000  # words with the same beginning that are looked at
 LOOKED_AT = 20  # documents, for words that were meant
 FAR = 1 << 40  # seconds since 1970
@@ -59,30 +61,20 @@ class Translator:
         return tantivy.Query.disjunction_max_query([self._in("text", term), in_title, in_url], tie_breaker=0.2)
 
     def _in(self, field: str, term: Term) -> tantivy.Query:
-        """Words one after the other, and runs in pairs of characters; of a phrase, runs one after the other too."""
-        found: list[str] = []
-        runs: list[str] = []
-        for in_pairs, piece in pieces(term.text):
-            if not in_pairs:
-                found += words().analyze(piece)
-            elif field != "url":
-                runs.append(piece)
-                found += [HOLE] if term.is_phrase else []
-        clauses: list[Clause] = [(Must, self._run(f"{field}_pairs", run)) for run in runs]
-        if term.is_phrase and len(runs) > 1:
-            clauses.append((Must, self._phrase(f"{field}_pairs", pairs(" ".join(runs)).split()[:-1])))
-        if len(found) == 1 and runs:
-            found = [word for word in found if word != HOLE]
-        if len(found) > 1:
-            clauses.append((Must, self._phrase(field, found)))
-        elif found:
-            clauses.append((Must, self._word(field, found[0], term)))
+        what = asked(term, field=field)
+        clauses: list[Clause] = [(Must, self._run(f"{field}_pairs", run)) for run in what.runs]
+        if what.following:
+            clauses.append((Must, self._phrase(f"{field}_pairs", what.following)))
+        if len(what.words) > 1:
+            clauses.append((Must, self._phrase(field, what.words)))
+        elif what.words:
+            clauses.append((Must, self._word(field, what.words[0], term)))
         return tantivy.Query.boolean_query(clauses) if clauses else tantivy.Query.empty_query()
 
     def _run(self, field: str, run: str) -> tantivy.Query:
         if len(run) == 1:
             return tantivy.Query.regex_query(self._schema, field, f"{re.escape(run)}.?")
-        two = pairs(run).split()[:-1]
+        two = pairs_of(run)
         return self._exact(field, two[0]) if len(two) == 1 else self._phrase(field, two)
 
     def _word(self, field: str, word: str, term: Term) -> tantivy.Query:
@@ -108,10 +100,8 @@ class Translator:
         return tantivy.Query.phrase_query(self._schema, field, [*following])
 
     def _together(self, query: Query) -> tantivy.Query | None:
-        """Words that were typed one after the other count for more where they stand so."""
-        plain = [part.text for part in query.parts if isinstance(part, Term) and not (part.field or part.is_prefix)]
-        found = [word for text in plain for word in words().analyze(without_runs(normalised(text))) if word != HOLE]
-        if len(found) <= 1:
+        found = typed_together(query)
+        if not found:
             return None
         text, title = (self._phrase(field, found) for field in ("text", "title"))
         return _any((tantivy.Query.boost_query(text, TOGETHER), tantivy.Query.boost_query(title, TOGETHER * TITLE)))
@@ -136,16 +126,7 @@ class Translator:
     # --- what was meant ---
 
     def corrected(self, query: Query) -> Query | None:
-        """With words that are in the index instead of those that are not; None: there are no similar ones."""
-        parts: list[Part] = [self._corrected(part) if isinstance(part, Term) else part for part in query.parts]
-        return Query(parts) if parts != list(query.parts) else None
-
-    def _corrected(self, term: Term) -> Term:
-        found = words().analyze(without_runs(normalised(term.text)))
-        if term.field not in ("", "title") or len(found) != 1 or self._uses(found[0]):
-            return term
-        other = meant(found[0], self._near(found[0]), uses=self._uses)
-        return Term(other, term.field, is_prefix=term.is_prefix) if other else term
+        return corrected(query, near=self._near, uses=self._uses)
 
     def _uses(self, word: str) -> int:
         return self._searcher.doc_freq("text", word) + self._searcher.doc_freq("title", word)

@@ -9,9 +9,7 @@ stored                     the document, for hits
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
-from urllib.parse import urlsplit
 from zlib import crc32
 
 import msgspec
@@ -19,10 +17,10 @@ import tantivy
 
 from webmill.formats.domains import registered_domain
 from webmill.search.base import TEXT_INDEXED, TEXT_KEPT, Document
+from webmill.search.fields import host_of, sites_of, words
 from webmill.search.words import normalised, pairs, without_runs
 
 BUCKETS = 64  # of keys, to go through them in parts
-LONGEST_WORD = 80
 
 _decode = msgspec.msgpack.Decoder(Document).decode
 
@@ -43,13 +41,6 @@ def schema() -> tantivy.Schema:
     builder.add_boolean_field("is_document", indexed=True)
     builder.add_bytes_field("stored", stored=True)
     return builder.build()
-
-
-@cache
-def words() -> tantivy.TextAnalyzer:
-    builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
-    builder = builder.filter(tantivy.Filter.remove_long(LONGEST_WORD)).filter(tantivy.Filter.lowercase())
-    return builder.filter(tantivy.Filter.ascii_fold()).build()
 
 
 def register_analyzers(index: tantivy.Index) -> None:
@@ -83,20 +74,3 @@ def entry(document: Document) -> tantivy.Document:
 
 def stored(searcher: tantivy.Searcher, address: tantivy.DocAddress) -> Document:
     return _decode(searcher.doc(address)["stored"][0])
-
-
-def host_of(text: str) -> str:
-    """Of a URL, or of what was typed for one; empty when it has none."""
-    text = text.removeprefix("*.")
-    try:
-        return (urlsplit(text if "://" in text else f"//{text}").hostname or "").strip(".")
-    except ValueError:
-        return ""
-
-
-def sites_of(host: str) -> list[str]:
-    """`www.news.example.org`, `news.example.org`, `example.org`: what `site:` may say."""
-    labels = host.split(".")
-    if ":" in host or labels[-1].isdigit():
-        return [host]
-    return [".".join(labels[at:]) for at in range(max(1, len(labels) - 1))] if host else []

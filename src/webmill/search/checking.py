@@ -1,0 +1,52 @@
+"""Whether a document holds what a part of a query says, for engines that can only narrow it down: Meilisearch knows
+which words a document has, but not which follow on one another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from webmill.search.asked import Asked, asked
+from webmill.search.base import Document
+from webmill.search.fields import cut
+from webmill.search.query import AnyOf, Not, Part, Term
+from webmill.search.words import normalised, pairs
+
+
+class Checker:
+    """Of one document. `matching`: the words that a term of one word is found by, and whether by their beginning."""
+
+    def __init__(self, document: Document, *, matching: Callable[[str, str, Term], Collection[str]]) -> None:
+        texts = {"title": document.title, "text": document.text, "url": document.url}
+        self._texts = {field: normalised(text) for field, text in texts.items()}
+        self._words = {field: cut(text) for field, text in self._texts.items()}
+        self._matching = matching
+
+    def holds(self, part: Part) -> bool:
+        if isinstance(part, Not):
+            return not self.holds(part.term)
+        if isinstance(part, AnyOf):
+            return any(self.holds(term) for term in part.terms)
+        return any(self._is_in(field, part) for field in ((part.field,) if part.field else self._texts))
+
+    def _is_in(self, field: str, term: Term) -> bool:
+        what = asked(term, field=field)
+        return (
+            bool(what)
+            and all(run in self._texts[field] for run in what.runs)
+            and (not what.following or _follow(what.following, pairs(self._texts[field]).split()))
+            and self._has_words(field, what, term)
+        )
+
+    def _has_words(self, field: str, what: Asked, term: Term) -> bool:
+        if not what.words:
+            return True
+        if len(what.words) > 1:
+            return _follow(what.words, self._words[field])
+        if term.is_prefix:
+            return any(word.startswith(what.words[0]) for word in self._words[field])
+        return not {*self._matching(field, what.words[0], term)}.isdisjoint(self._words[field])
+
+
+def _follow(few: Collection[str], many: Collection[str]) -> bool:
+    """No word has a space in it."""
+    return f" {' '.join(few)} " in f" {' '.join(many)} "

@@ -1,0 +1,366 @@
+"""Meilisearch by its address: one index of its own making.
+
+A change is a task: it is waited for. Tasks of an index are done in the order they came, each as a whole. The cursor is
+a document of its own, sent with the last of the documents it speaks of, once all before it are in.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable
+from webmill.infra.json_http import JsonServer
+from webmill.infra.retry import Policy
+from webmill.search.address import Address
+from webmill.search.base import DEEPEST, FACET_VALUES, MOST_HITS, Answer, Count, Document, Request, key_of
+from webmill.search.batches import batches
+from webmill.search.checking import Checker
+from webmill.search.hits import hit_of
+from webmill.search.meilisearch_index import (
+    CURSOR,
+    FORMAT,
+    SETTINGS,
+    SHOWN,
+    differences,
+    document_of,
+    entry,
+    id_of,
+    note,
+    read,
+    spelled,
+)
+from webmill.search.meilisearch_query import EVERYTHING, Narrowed, Translator, plain, ways
+from webmill.search.query import Query, Term, text_of
+from webmill.search.similar import corrected, letters_wrong
+from webmill.search.snippets import pattern_of
+from webmill.search.words import words_of
+
+PORT = 7700
+BATCH, BATCH_BYTES = 5000, 32 << 20
+REMOVED_AT_ONCE = 10_000
+KEYS_AT_ONCE = 5000
+FORMS_AT_ONCE = 1000  # words with the same beginning that are looked at
+LOOKED_AT = 20  # documents, for words that were meant
+CHECKED = 2000  # documents that are looked through, of what a filter cannot decide; for more, the total is not exact
+CHECKED_AT_ONCE = 100
+MOST_WAYS = 10  # alternatives that are put in order
+LAST = 0.001  # the weight of what is found only by a filter; what Meilisearch finds by itself has up to 1
+TASK_PATIENCE = 3600.0  # seconds
+ASKING = Policy(attempts=3)
+CHANGING = Policy(attempts=8)  # a server that restarts is waited for
+COUNTED = {"language": "language", "site": "domain"}  # what every document has, and its field
+
+
+class _Task(msgspec.Struct, rename="camel"):
+    task_uid: int
+
+
+class _State(msgspec.Struct):
+    status: str
+    error: dict[str, object] | None = None
+
+
+class _Found(msgspec.Struct, rename="camel"):
+    hits: list[dict[str, Any]]
+    estimated_total_hits: int = 0
+    facet_distribution: dict[str, dict[str, int]] = {}
+
+
+class _Fetched(msgspec.Struct):
+    results: list[dict[str, Any]]
+    total: int
+
+
+class MeilisearchEngine:
+    """`create`: make the index where there is none; else `NotFound`. And wait for what was sent to it before."""
+
+    def __init__(self, url: str, *, create: bool = True, policy: Policy = CHANGING) -> None:
+        self._address = Address.of(url, port=PORT)
+        self._server = server_of(self._address)
+        self._patient = self._server.with_patience(policy)
+        self._path = f"/indexes/{self._address.index}"
+        if create:
+            self._settle()
+        try:
+            self._check(create=create)
+        except NotFound:
+            if not create:
+                raise NotFound(f"no search index at {self._address.name}") from None
+            self._make()
+            self._check(create=create)
+
+    def _make(self) -> None:
+        made = self._server.ask("POST", "/indexes", {"uid": self._address.index, "primaryKey": "id"}, answer=_Task)
+        try:
+            self._wait(made)
+        except Conflict:  # somebody was first, or the answer before was lost
+            pass
+
+    def _check(self, *, create: bool) -> None:
+        """Of an index that is still empty the settings may be missing: whoever made it was killed."""
+        about = self._server.ask("GET", self._path, answer=dict[str, Any])
+        others = differences(self._server.ask("GET", f"{self._path}/settings", answer=dict[str, Any]))
+        if others and create and self._total(None) == 0:
+            self._wait(self._server.ask("PATCH", f"{self._path}/settings", SETTINGS, answer=_Task))
+            others = []
+        if others or about.get("primaryKey") != "id":
+            said = ", ".join(others) or "primaryKey"
+            raise Misconfigured(
+                f"{self._address.name}: there is an index with other settings than webmill's ({said}): name another "
+                "index, or make this one anew by `webmill search rebuild`"
+            )
+        self.cursor()
+
+    # --- changes ---
+
+    def apply(self, changed: Iterable[Document], removed: Iterable[str], *, cursor: str | None) -> None:
+        sent = [self._remove(some) for some in _some(map(id_of, map(key_of, removed)), REMOVED_AT_ONCE)]
+        lines = (msgspec.json.encode(entry(document)) + b"\n" for document in changed)
+        last: list[bytes] = []
+        for batch in batches(lines, most=BATCH, most_bytes=BATCH_BYTES):
+            sent += [self._send(last)] if last else []
+            last = batch
+        for task in sent:
+            self._wait(task)
+        if cursor is not None:
+            last = [*last, msgspec.json.encode(note(cursor)) + b"\n"]
+        if last:
+            self._wait(self._send(last))
+
+    def _send(self, lines: list[bytes]) -> _Task:
+        return self._patient.ask("POST", f"{self._path}/documents", b"".join(lines), answer=_Task)
+
+    def _remove(self, ids: list[str]) -> _Task:
+        return self._patient.ask("POST", f"{self._path}/documents/delete-batch", ids, answer=_Task)
+
+    def clear(self) -> None:
+        self._wait(self._patient.ask("DELETE", f"{self._path}/documents", answer=_Task))
+
+    def _wait(self, task: _Task) -> None:
+        wait_for(self._patient, task, name=self._address.name)
+
+    def _settle(self) -> None:
+        """What somebody sent who was killed is done, before it is looked at what there is."""
+        wanted = f"/tasks?indexUids={self._address.index}&statuses=enqueued,processing&limit=1"
+        for task in self._server.ask("GET", wanted, answer=dict[str, Any])["results"]:
+            self._wait(_Task(task_uid=task["uid"]))
+
+    def close(self) -> None:
+        self._server.close()
+
+    # --- what is there ---
+
+    def cursor(self) -> str | None:
+        try:
+            found = self._server.ask("GET", f"{self._path}/documents/{CURSOR}", answer=dict[str, Any])
+        except NotFound as error:
+            if "document_not_found" in str(error):
+                return None
+            raise
+        if found.get("format") != FORMAT:
+            raise BadInput(
+                f"{self._address.name} is of another webmill: `webmill search rebuild`", reason="bad_search_index"
+            )
+        return str(found["cursor"])
+
+    def count(self) -> int:
+        return self._total(EVERYTHING)
+
+    def keys(self) -> Iterator[tuple[str, str]]:
+        self._settle()
+        offset = 0
+        while True:
+            some = self._fetch(EVERYTHING, ["key", "mark"], offset=offset, limit=KEYS_AT_ONCE).results
+            for each in some:
+                yield each["key"], each["mark"]
+            if len(some) < KEYS_AT_ONCE:
+                return
+            offset += KEYS_AT_ONCE
+
+    def _total(self, filter_: str | None) -> int:
+        return self._fetch(filter_, ["id"], offset=0, limit=1).total
+
+    def _fetch(self, filter_: str | None, fields: list[str], *, offset: int, limit: int) -> _Fetched:
+        wanted = {"filter": filter_, "fields": fields, "offset": offset, "limit": limit}
+        return self._server.ask("POST", f"{self._path}/documents/fetch", wanted, answer=_Fetched)
+
+    def _ask(self, wanted: Mapping[str, object]) -> _Found:
+        return self._server.ask("POST", f"{self._path}/search", wanted, answer=_Found)
+
+    # --- search ---
+
+    def search(self, request: Request) -> Answer:
+        answer = self._answer(request, request.query)
+        if answer.total == 0 and (meant := corrected(request.query, near=self._near, uses=self._uses)):
+            other = self._answer(request, meant)
+            if other.total:
+                return msgspec.structs.replace(other, suggestion=text_of(meant))
+        return answer
+
+    def _answer(self, request: Request, query: Query) -> Answer:
+        translator = Translator(self._beginning, languages=self._languages() if query.parts else ())
+        narrowed = translator.narrowed(query, request.filters)
+        limit, offset = max(1, min(request.limit, MOST_HITS)), max(0, min(request.offset, DEEPEST))
+        search = _Search(narrowed, query, request.sort, self._weighed(query, translator))
+        counted = self._counted(narrowed.filters, request.facets)
+        if narrowed.unsure:
+            found, left_out = self._checked(search, translator, wanted=offset + limit)
+            total = counted.estimated_total_hits - left_out
+            if total == len(found):  # all were looked at: so others are not counted either
+                counted = self._counted([_those(found)], request.facets) if request.facets else counted
+            found = found[offset : offset + limit]
+        else:
+            total, found = counted.estimated_total_hits, self._page(search, offset=offset, limit=limit)
+        pattern = pattern_of(query.terms, also=translator.forms)
+        hits = [hit_of(document, score=score, pattern=pattern) for score, document in found]
+        return Answer(total=total, hits=hits, facets=_counts(counted, request.facets))
+
+    def _counted(self, filters: list[str], names: Sequence[str]) -> _Found:
+        fields = sorted({COUNTED.get(name, "facet") for name in names})
+        return self._ask({"q": "", "filter": filters, "limit": 0, "facets": fields})
+
+    def _page(self, search: _Search, *, offset: int, limit: int) -> list[tuple[float, Document]]:
+        wanted = search.wanted(self._address.index, offset=offset, limit=limit)
+        if search.sort != "relevance":
+            return [(0.0, document_of(hit)) for hit in self._ask(wanted).hits]
+        hits = self._server.ask("POST", "/multi-search", wanted, answer=_Found).hits
+        return [(float(hit["_federation"]["weightedRankingScore"]), document_of(hit)) for hit in hits]
+
+    def _checked(
+        self, search: _Search, translator: Translator, *, wanted: int
+    ) -> tuple[list[tuple[float, Document]], int]:
+        """At least as many as are wanted, and how many of those before them were none."""
+        found: list[tuple[float, Document]] = []
+        seen = 0
+        while seen < DEEPEST + MOST_HITS and (len(found) < wanted or seen < CHECKED):
+            some = self._page(search, offset=seen, limit=CHECKED_AT_ONCE)
+            for score, document in some:
+                checker = Checker(document, matching=translator.matching)
+                if all(checker.holds(part) for part in search.narrowed.unsure):
+                    found.append((score, document))
+            seen += len(some)
+            if len(some) < CHECKED_AT_ONCE:
+                break
+        return found, seen - len(found)
+
+    def _weighed(self, query: Query, translator: Translator) -> list[tuple[str, float]]:
+        """What to put first, and how far: rare words before common ones, which Meilisearch does not do by itself."""
+        found = list(islice(ways(query), MOST_WAYS))
+        if len(found) < 2:
+            return [(text, 1.0) for _, text in found]
+        everything = self.count()
+        rarity = [
+            math.log(1 + everything / (1 + self._total(translator.one(term)[0])))
+            for term, _ in found
+            if term is not None
+        ]
+        return [(text, each / max(rarity)) for (_, text), each in zip(found, rarity, strict=True)]
+
+    def _languages(self) -> list[str]:
+        return [*map(read, self._counted([EVERYTHING], ["language"]).facet_distribution.get("language", ()))]
+
+    def _beginning(self, field: str, start: str) -> list[str]:
+        """Meilisearch finds similar ones too."""
+        wanted = {"facetName": f"words.{field}", "facetQuery": spelled(start)}
+        found = self._server.ask("POST", f"{self._path}/facet-search", wanted, answer=dict[str, Any])["facetHits"]
+        words = (read(each["value"]) for each in found)
+        return [*islice((word for word in words if word.startswith(start)), FORMS_AT_ONCE)]
+
+    def _uses(self, word: str) -> int:
+        return self._total(f'words.title = "{spelled(word)}" OR words.text = "{spelled(word)}"')
+
+    def _near(self, word: str) -> set[str]:
+        """Words of documents that have one like it."""
+        if not letters_wrong(word):
+            return set()
+        found = self._ask({"q": plain([Term(word)]), "limit": LOOKED_AT, "attributesToRetrieve": ["title", "text"]})
+        return {each for hit in found.hits for each in words_of(f"{hit.get('title', '')} {hit.get('text', '')}")}
+
+
+class _Search(msgspec.Struct, frozen=True):
+    narrowed: Narrowed
+    query: Query
+    sort: str
+    weighed: list[tuple[str, float]]
+
+    def wanted(self, index: str, *, offset: int, limit: int) -> dict[str, object]:
+        """What Meilisearch puts first by its own rules, and after it the rest of what is found."""
+        one = {"filter": self.narrowed.filters, "attributesToRetrieve": SHOWN}
+        if self.sort != "relevance":
+            order = "date:asc" if self.sort == "oldest" else "date:desc"
+            return {**one, "q": "", "sort": [order], "offset": offset, "limit": limit}
+        queries = [
+            {**one, "indexUid": index, "q": text, "federationOptions": {"weight": weight}}
+            for text, weight in (*((text, weight) for text, weight in self.weighed if text), ("", LAST))
+        ]
+        return {"federation": {"offset": offset, "limit": limit}, "queries": queries}
+
+
+def server_of(address: Address) -> JsonServer:
+    key = address.password or address.user
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    return JsonServer(address.server, headers=headers, policy=ASKING)
+
+
+def wait_for(server: JsonServer, task: _Task, *, name: str) -> None:
+    began, pause = time.monotonic(), 0.005
+    while time.monotonic() - began < TASK_PATIENCE:
+        try:
+            state = server.ask("GET", f"/tasks/{task.task_uid}", answer=_State)
+        except NotFound:
+            raise Unavailable(f"{name} has forgotten what it was sent: was its data lost?") from None
+        if state.status == "succeeded":
+            return
+        if state.status in ("failed", "canceled"):
+            raise _failure(state, name=name)
+        time.sleep(pause)
+        pause = min(0.5, pause * 1.5)
+    raise Unavailable(f"{name} has not done its task {task.task_uid} for an hour")
+
+
+def _failure(state: _State, *, name: str) -> Exception:
+    error = state.error or {}
+    code, said = str(error.get("code", "")), f"{name}: {str(error.get('message', state.status))[:300]}"
+    if code.endswith("_already_exists"):
+        return Conflict(said)
+    if code.endswith("_not_found"):
+        return NotFound(said)
+    return Unavailable(said) if error.get("type") != "invalid_request" else Misconfigured(said)
+
+
+def discard(url: str) -> None:
+    """Delete the index; none is right too."""
+    address = Address.of(url, port=PORT)
+    with closing(server_of(address)) as server:
+        try:
+            wait_for(server, server.ask("DELETE", f"/indexes/{address.index}", answer=_Task), name=address.name)
+        except NotFound:
+            pass
+
+
+def _those(found: list[tuple[float, Document]]) -> str:
+    names = ", ".join(f'"{id_of(document.key)}"' for _, document in found)
+    return f"id IN [{names}]"
+
+
+def _counts(found: _Found, names: Sequence[str]) -> dict[str, list[Count]]:
+    counts = {}
+    for name in names:
+        field, start = COUNTED.get(name, "facet"), "" if name in COUNTED else f"{name}="
+        values = ((read(code), count) for code, count in found.facet_distribution.get(field, {}).items())
+        some = [Count(value[len(start) :], count) for value, count in values if value.startswith(start)]
+        counts[name] = sorted(some, key=lambda each: -each.count)[:FACET_VALUES]
+    return counts
+
+
+def _some(values: Iterable[str], most: int) -> Iterator[list[str]]:
+    every = iter(values)
+    while some := [*islice(every, most)]:
+        yield some

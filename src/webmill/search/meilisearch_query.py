@@ -1,0 +1,143 @@
+"""Queries of ours as filters of Meilisearch.
+
+Its own query language has neither OR nor fields, so what is found is said by a filter over our words and pairs. A
+filter knows nothing of order: of a phrase, and of a run of three characters and more, it finds all documents that have
+the pieces, and more than were asked for. Such parts are `unsure`: what was found is checked (`checking`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import msgspec
+
+from webmill.search.asked import asked, pairs_of
+from webmill.search.base import Filters
+from webmill.search.fields import host_of
+from webmill.search.forms import forms_of
+from webmill.search.languages import codes_of
+from webmill.search.meilisearch_index import spelled
+from webmill.search.query import AnyOf, Not, Part, Query, Term
+
+NOTHING = "is_document = false"
+EVERYTHING = "is_document = true"
+PIECES = 40  # of one phrase that are looked for: what was found is checked in any case
+_NO_WORD = re.compile(r"[^\w\s]|_")
+
+
+class Narrowed(msgspec.Struct):
+    filters: list[str]  # all hold of what is wanted, …
+    unsure: list[Part] = []  # … which these parts narrow further
+
+
+class Translator:
+    """`forms`: words that were asked for beside those that were typed. `dictionary`: a field's words that begin so."""
+
+    def __init__(self, dictionary: Callable[[str, str], Sequence[str]], *, languages: Sequence[str]) -> None:
+        self._dictionary, self._languages = dictionary, languages
+        self._known: dict[tuple[str, str], list[str]] = {}
+        self.forms: set[str] = set()
+
+    def narrowed(self, query: Query, filters: Filters) -> Narrowed:
+        whole = Narrowed([EVERYTHING, *_filtered(filters)])
+        for part in query.parts:
+            text, is_sure = self._part(part)
+            if isinstance(part, Not):
+                part = Not(_exact(part.term))
+                text = f"NOT ({text})" if is_sure else EVERYTHING
+            whole.filters.append(text)
+            whole.unsure += [] if is_sure else [part]
+        return whole
+
+    def _part(self, part: Part) -> tuple[str, bool]:
+        if isinstance(part, Not):
+            return self.one(_exact(part.term))
+        if isinstance(part, Term):
+            return self.one(part)
+        return _any(self.one(term) for term in part.terms)
+
+    def one(self, term: Term) -> tuple[str, bool]:
+        """Of a term. False: documents are found by it that do not hold it."""
+        if term.field == "site":
+            return _one_of("site", [host_of(term.text)]), True
+        if term.field == "lang":
+            return _one_of("language", codes_of(term.text)), True
+        return _any(self._in(field, term) for field in ((term.field,) if term.field else ("title", "text", "url")))
+
+    def _in(self, field: str, term: Term) -> tuple[str, bool]:
+        what = asked(term, field=field)
+        if not what:
+            return NOTHING, True
+        pieces: list[str] = []
+        for run in what.runs:
+            pieces += (_is(f"pairs.{field}", each) for each in ([run] if len(run) < 3 else pairs_of(run)))
+        if len(what.words) > 1:
+            pieces += (_is(f"words.{field}", word) for word in what.words)
+        elif what.words:
+            pieces.append(self._word(field, what.words[0], term))
+        is_sure = not what.following and len(what.words) < 2 and all(len(run) < 3 for run in what.runs)
+        return " AND ".join(list(dict.fromkeys(pieces))[: None if is_sure else PIECES]), is_sure
+
+    def _word(self, field: str, word: str, term: Term) -> str:
+        if term.is_prefix:
+            return f'words.{field} STARTS WITH "{spelled(word)}"'
+        return _one_of(f"words.{field}", self.matching(field, word, term))
+
+    def matching(self, field: str, word: str, term: Term) -> list[str]:
+        """The word and its other forms, if those are found by it."""
+        if term.is_phrase or term.is_exact or field == "url":
+            return [word]
+        if (field, word) not in self._known:
+            forms = forms_of(word, lambda start: self._dictionary(field, start), languages=self._languages)
+            self.forms |= forms
+            self._known[field, word] = [word, *sorted(forms)]
+        return self._known[field, word]
+
+
+def plain(terms: Iterable[Term]) -> str:
+    """What Meilisearch is to put first: words, and phrases as such. Nothing of it is syntax."""
+    texts = ((_NO_WORD.sub(" ", term.text).strip(), term) for term in terms if term.field in ("", "title"))
+    return " ".join(f'"{text}"' if term.is_phrase else text for text, term in texts if text)
+
+
+def ways(query: Query) -> Iterator[tuple[Term | None, str]]:
+    """Each alternative with all that is wanted beside it; None and all of it, when there is no alternative."""
+    always = [part for part in query.parts if isinstance(part, Term)]
+    choices = [term for part in query.parts if isinstance(part, AnyOf) for term in part.terms]
+    if not choices:
+        yield None, plain(always)
+    for term in choices:
+        yield term, plain([term, *always])
+
+
+def _filtered(filters: Filters) -> Iterator[str]:
+    if filters.languages:
+        yield _one_of("language", [code for each in filters.languages for code in codes_of(each)])
+    if filters.sites:
+        yield _one_of("site", [host_of(site) for site in filters.sites])
+    for name, chosen in filters.facets.items():
+        yield _one_of("facet", [f"{name}={value}" for value in chosen])
+    if filters.since is not None or filters.until is not None:
+        yield f"date >= {1 if filters.since is None else filters.since}"  # 0 is no date
+    if filters.until is not None:
+        yield f"date < {filters.until}"
+
+
+def _exact(term: Term) -> Term:
+    return msgspec.structs.replace(term, is_exact=True)
+
+
+def _is(field: str, value: str) -> str:
+    return f'{field} = "{spelled(value)}"'
+
+
+def _one_of(field: str, values: Iterable[str]) -> str:
+    names = ", ".join(f'"{spelled(value)}"' for value in values if value)
+    return f"{field} IN [{names}]" if names else NOTHING
+
+
+def _any(found: Iterable[tuple[str, bool]]) -> tuple[str, bool]:
+    texts, sure = zip(*found, strict=True)
+    some = [text for text in texts if text != NOTHING] or [NOTHING]
+    return " OR ".join(f"({text})" for text in some), all(sure)

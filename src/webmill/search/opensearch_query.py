@@ -1,0 +1,151 @@
+"""Queries of ours as OpenSearch's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from webmill.search.asked import asked, pairs_of, typed_together
+from webmill.search.base import Filters
+from webmill.search.fields import host_of
+from webmill.search.forms import forms_of
+from webmill.search.languages import codes_of
+from webmill.search.opensearch_index import short
+from webmill.search.query import AnyOf, Not, Query, Term
+from webmill.search.weights import FORM, TITLE, TOGETHER, URL
+
+Clause: TypeAlias = Mapping[str, Any]
+NOTHING: Clause = {"match_none": {}}
+FORMS_SCORED = 20  # each for itself; more of them, or those of a long query, are found but count alike
+LONG = 8  # terms
+_SPECIAL = re.compile(r"([^\w])")
+
+
+class Translator:
+    """`forms`: the words that were asked for beside those that were typed. `dictionary`: words that begin so."""
+
+    def __init__(self, dictionary: Callable[[str], Sequence[str]], *, languages: Sequence[str]) -> None:
+        self._dictionary, self._languages = dictionary, languages
+        self._is_long = False
+        self.forms: set[str] = set()
+
+    def whole(self, query: Query, filters: Filters) -> Clause:
+        self._is_long = len(query.terms) > LONG
+        must: list[Clause] = []
+        must_not: list[Clause] = []
+        for part in query.parts:
+            if isinstance(part, Not):
+                must_not.append(self._one(msgspec.structs.replace(part.term, is_exact=True)))
+            elif isinstance(part, AnyOf):
+                must.append(_any(self._one(term) for term in part.terms))
+            else:
+                must.append(self._one(part))
+        together = typed_together(query)
+        should = [
+            _phrase(field, together, boost=boost)
+            for field, boost in (("text", TOGETHER), ("title", TOGETHER * TITLE))
+            if together
+        ]
+        whole: dict[str, object] = {
+            "must": must or [{"match_all": {}}],
+            "must_not": must_not,
+            "should": should,
+            "filter": [*_filtered(filters)],
+        }
+        return {"bool": whole}
+
+    def _one(self, term: Term) -> Clause:
+        if term.field == "site":
+            return _exact("site", host_of(term.text))
+        if term.field == "lang":
+            return {"terms": {"language": [short(code) for code in codes_of(term.text)]}}
+        if term.field:
+            return self._in(term.field, term)
+        places = [
+            self._in("text", term),
+            _boosted(self._in("title", term), TITLE),
+            _boosted(self._in("url", term), URL),
+        ]
+        return {"dis_max": {"queries": places, "tie_breaker": 0.2}}
+
+    def _in(self, field: str, term: Term) -> Clause:
+        what = asked(term, field=field)
+        clauses = [_run(f"{field}_pairs", run) for run in what.runs]
+        if what.following:
+            clauses.append(_phrase(f"{field}_pairs", what.following))
+        if len(what.words) > 1:
+            clauses.append(_phrase(field, what.words))
+        elif what.words:
+            clauses.append(self._word(field, what.words[0], term))
+        return {"bool": {"must": clauses}} if clauses else NOTHING
+
+    def _word(self, field: str, word: str, term: Term) -> Clause:
+        if term.is_prefix:
+            return _beginning(field, word)
+        own = _exact(field, word)
+        if term.is_phrase or term.is_exact or field == "url":
+            return own
+        forms = sorted(forms_of(word, self._dictionary, languages=self._languages))
+        if not forms:
+            return own
+        self.forms.update(forms)
+        count_alike = self._is_long or len(forms) > FORMS_SCORED
+        others = {"terms": {field: forms}} if count_alike else _any(_exact(field, form) for form in forms)
+        return {"dis_max": {"queries": [own, _boosted(others, FORM)]}}
+
+
+def _filtered(filters: Filters) -> Iterator[Clause]:
+    if filters.languages:
+        yield {"terms": {"language": [short(code) for each in filters.languages for code in codes_of(each)]}}
+    if filters.sites:
+        yield {"terms": {"site": [host_of(site) for site in filters.sites]}}
+    for name, chosen in filters.facets.items():
+        yield {"terms": {"facet": [short(f"{name}={value}") for value in chosen]}}
+    if filters.since is not None or filters.until is not None:
+        since = 1 if filters.since is None else filters.since  # 0 is no date
+        yield {"range": {"date": {"gte": since, **({} if filters.until is None else {"lt": filters.until})}}}
+
+
+def like(word: str, *, letters: int) -> Clause:
+    """Words of title and text with some letters wrong."""
+    return _any({"fuzzy": {field: {"value": word, "fuzziness": letters}}} for field in ("title", "text"))
+
+
+def with_word(word: str) -> Clause:
+    return _any((_exact("title", word), _exact("text", word)))
+
+
+def beginning_with(text: str) -> str:
+    """As a regular expression of Lucene."""
+    return _SPECIAL.sub(r"\\\1", text) + ".*"
+
+
+def _run(field: str, run: str) -> Clause:
+    if len(run) == 1:
+        return _beginning(field, run)
+    two = pairs_of(run)
+    return _exact(field, two[0]) if len(two) == 1 else _phrase(field, two)
+
+
+def _beginning(field: str, start: str) -> Clause:
+    return {"prefix": {field: {"value": start, "rewrite": "constant_score"}}}
+
+
+def _exact(field: str, value: str) -> Clause:
+    return {"term": {field: {"value": value}}}
+
+
+def _phrase(field: str, following: Sequence[str], *, boost: float = 1.0) -> Clause:
+    """Tokens as they are: nothing in them is a space."""
+    return {"match_phrase": {field: {"query": " ".join(following), "boost": boost}}}
+
+
+def _any(clauses: Iterable[Clause]) -> Clause:
+    return {"bool": {"should": [*clauses], "minimum_should_match": 1}}
+
+
+def _boosted(clause: Clause, boost: float) -> Clause:
+    return {"bool": {"must": [clause], "boost": boost}}

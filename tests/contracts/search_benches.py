@@ -1,0 +1,47 @@
+"""The engines of the search contract: the one that comes along, and real servers."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from webmill.search.base import Engine
+from webmill.wiring import discard_search, open_search
+
+SERVERS = ("meilisearch", "opensearch")
+KINDS = [
+    "embedded",
+    *(pytest.param(name, marks=[pytest.mark.server(name), pytest.mark.xdist_group(name)]) for name in SERVERS),
+]
+
+
+class Bench:
+    """Indexes by name. One engine of each is open at a time, and the index is the same each time."""
+
+    def __init__(self, place: str, *, is_server: bool) -> None:
+        self._place, self._is_server = place, is_server
+        self._opened: dict[str, Engine] = {}
+
+    def url(self, name: str) -> str:
+        return f"{self._place}-{name}" if self._is_server else f"{self._place}/{name}"
+
+    def open(self, name: str) -> Engine:
+        if name in self._opened:
+            self._opened.pop(name).close()
+        self._opened[name] = open_search(self.url(name))
+        return self._opened[name]
+
+    def close(self) -> None:
+        for name, engine in self._opened.items():
+            engine.close()
+            if self._is_server:
+                discard_search(self.url(name))
+
+
+def bench_of(kind: str, request: pytest.FixtureRequest, folder: Path) -> Bench:
+    if kind == "embedded":
+        return Bench(str(folder), is_server=False)
+    url = request.getfixturevalue(f"{kind}_url")
+    return Bench(f"{url}/contract-{os.getpid()}", is_server=True)
