@@ -6,10 +6,17 @@ from starlette.routing import BaseRoute
 
 from webmill.serve.api import routes as api
 from webmill.serve.api.reading import Reading
-from webmill.serve.pages import search
+from webmill.serve.pages import documents, history, search, versions, versions_diff
 from webmill.serve.site import Site
 
 
 def routes(site: Site) -> list[BaseRoute]:
     reading = Reading(site)
-    return [*search.routes(reading), *api.routes(reading)]
+    return [
+        *search.routes(reading),
+        *documents.routes(reading),
+        *versions_diff.routes(reading),
+        *versions.routes(reading),
+        *history.routes(reading),
+        *api.routes(reading),
+    ]

@@ -15,6 +15,10 @@ def raw(timestamp: str, url: str) -> str:
     return f"/raw/{timestamp}/{_archived(url)}"
 
 
+def timemap(url: str) -> str:
+    return f"/timemap/link/{_archived(url)}"
+
+
 def history(url: str) -> str:
     return address("/history", [("url", url)])
 
@@ -48,12 +52,15 @@ def readable(url: str) -> str:
         return url
     host, slash, path = rest.partition("/")
     try:
-        host = host.encode("ascii").decode("idna")
-    except UnicodeError:
-        pass
-    try:
         shown = unquote(path, errors="strict")
         path = shown if shown.isprintable() and " " not in shown else path
     except UnicodeDecodeError:
         pass
-    return f"{scheme}://{host}{slash}{path}"
+    return f"{scheme}://{readable_host(host)}{slash}{path}"
+
+
+def readable_host(host: str) -> str:
+    try:
+        return host.encode("ascii").decode("idna")
+    except UnicodeError:
+        return host

@@ -15,6 +15,7 @@ from webmill.errors import NotFound
 
 TYPES = {  # and these files alone
     "webmill.css": "text/css; charset=utf-8",
+    "pages-search.css": "text/css; charset=utf-8",
     "webmill.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }

@@ -1,0 +1,163 @@
+"""/documents: what a version holds, by pages; /documents/item: one document with all that is known of it."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from webmill.errors import BadInput, NotFound
+from webmill.publish.facets import Value
+from webmill.publish.nouns import Item
+from webmill.serve.api import links
+from webmill.serve.api.captures import newest
+from webmill.serve.api.documents import PAGE, Change, Entry, find_entry, list_items, text_of
+from webmill.serve.api.parameters import number, text
+from webmill.serve.api.reading import Reading
+from webmill.serve.pages.language import lang_of
+from webmill.serve.pages.paging import page_count, pager
+from webmill.serve.pages.render import render
+
+FACET_VALUES = 12  # of each facet, those with most documents
+SHOWN_TEXT = 100_000  # characters
+SHOWN_VALUE = 2_000
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    title: str
+    lang: str
+    url: str
+    address: str
+    facets: dict[str, str]
+    is_stale: bool
+
+
+class Choice(msgspec.Struct, frozen=True):
+    value: str
+    count: int
+    address: str
+    is_chosen: bool
+
+
+def routes(reading: Reading) -> list[BaseRoute]:
+    return [
+        Route("/documents", reading.endpoint(documents)),
+        Route("/documents/item", reading.endpoint(item)),
+    ]
+
+
+def documents(reading: Reading, request: Request) -> Response:
+    version, prefix, facet = text(request, "version"), text(request, "prefix").strip(), text(request, "facet")
+    page = number(request, "page", default=1, low=1, high=10**9)
+    try:
+        listing = list_items(
+            reading.published, version=version, prefix=prefix, facet=facet, start=(page - 1) * PAGE, count=PAGE
+        )
+    except NotFound:
+        if version or facet or reading.published.versions():
+            raise
+        return render(reading.site, request, "documents_none.html")
+
+    def address(*, facet: str = facet, page: int = 1) -> str:
+        asked = [("prefix", prefix), ("facet", facet), ("version", version), ("page", str(page) if page > 1 else "")]
+        return links.address("/documents", asked)
+
+    chosen_name, _, chosen_value = facet.partition("=")
+    return render(
+        reading.site,
+        request,
+        "documents.html",
+        listing=listing,
+        rows=[_row(item, version=version) for item in listing.items],
+        facets={
+            name: [
+                Choice(each.value, each.count, address(facet=f"{name}={each.value}"), facet == f"{name}={each.value}")
+                for each in most_used(values)
+            ]
+            for name, values in listing.facets.items()
+            if values
+        },
+        prefix=prefix,
+        facet=facet,
+        version=version,
+        chip=(chosen_name, chosen_value) if facet else None,
+        without_facet=address(facet=""),
+        first=listing.number + 1,
+        is_live=listing.version.until is None,
+        pager=pager(page, page_count(listing.total, PAGE), lambda number: address(page=number)),
+    )
+
+
+def most_used(values: list[Value]) -> list[Value]:
+    return sorted(values, key=lambda each: -each.count)[:FACET_VALUES]
+
+
+def _row(item: Item, *, version: str) -> Row:
+    url = text_of(item.metadata, "url")
+    return Row(
+        title=text_of(item.metadata, "title") or links.readable(url) or item.id,
+        lang=lang_of(item.facets.get("language", "")),
+        url=links.readable(url) or item.id,
+        address=links.document(item.id, version=version),
+        facets=item.facets,
+        is_stale=item.stale_since is not None,
+    )
+
+
+def item(reading: Reading, request: Request) -> Response:
+    version = text(request, "version")
+    id_ = text(request, "id")
+    if not id_:
+        raise BadInput("which document? Its id is missing", reason="bad_query")
+    entry = find_entry(reading.published, id_, version=version)
+    capture = newest(reading.site, [entry.url]).get(entry.url)
+    return render(
+        reading.site,
+        request,
+        "document.html",
+        entry=entry,
+        title=entry.title or links.readable(entry.url) or entry.item.id,
+        lang=lang_of(entry.language),
+        text=entry.text[:SHOWN_TEXT],
+        is_text_cut=len(entry.text) > SHOWN_TEXT,
+        url=links.readable(entry.url),
+        replay=links.replay(capture.timestamp, capture.url) if capture else "",
+        captured=capture.timestamp if capture else "",
+        history=links.history(entry.url) if entry.url else "",
+        blob=links.blob(entry.item.hash),
+        facets=[(name, value, facet_address(name, value, version)) for name, value in entry.item.facets.items()],
+        values=values_of(entry),
+        changes=_changes(entry),
+        is_live=entry.version.until is None,
+        live=links.document(id_),
+    )
+
+
+def facet_address(name: str, value: str, version: str) -> str:
+    return links.address("/documents", [("facet", f"{name}={value}"), ("version", version)])
+
+
+def values_of(entry: Entry) -> list[tuple[str, str]]:
+    """What else is known: metadata, and content but title and text."""
+    known = {**entry.item.metadata, **(entry.content or {})}
+    beside = {name: value for name, value in known.items() if name not in ("title", "text", "url", *entry.item.facets)}
+    return [(name, _shown(value)) for name, value in sorted(beside.items())]
+
+
+def _shown(value: object) -> str:
+    shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return shown[:SHOWN_VALUE] + " …" * (len(shown) > SHOWN_VALUE)
+
+
+def _changes(entry: Entry) -> list[tuple[Change, str]]:
+    """Each with the address of what it changed, where that can be compared with the version before."""
+    following = [*entry.changes[1:], None]
+    rows = []
+    for change, before in zip(entry.changes, following, strict=True):
+        can_compare = before is not None and change.what in ("changed", "relabelled")
+        asked = [("from", before.version.version if before else ""), ("to", change.version.version)]
+        rows.append((change, links.address("/versions/diff", [*asked, ("id", entry.item.id)]) if can_compare else ""))
+    return rows

@@ -1,0 +1,165 @@
+"""/history: the captures of an address as a calendar and a list; the addresses below it; the hosts there are."""
+
+from __future__ import annotations
+
+import re
+from typing import get_args
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from webmill.errors import BadInput, NotFound
+from webmill.formats.cdx_query import MatchType, read_pattern
+from webmill.index.lookup import Index
+from webmill.serve.api import links
+from webmill.serve.api.addresses import Address, list_addresses, list_hosts
+from webmill.serve.api.capture_history import MOST_LINES, PAGE, Taken, read_history
+from webmill.serve.api.captures import newest as newest_captures
+from webmill.serve.api.parameters import number, one_of, text
+from webmill.serve.api.reading import Reading
+from webmill.serve.pages.history_calendar import calendar_of, period_name
+from webmill.serve.pages.paging import page_count, pager
+from webmill.serve.pages.render import render
+
+LONGEST_URL = 8_192
+MATCHES = {"exact": "this address", "prefix": "all that begin with it", "host": "its host", "domain": "its domain"}
+_PERIOD = re.compile("[0-9]{4}(?:[0-9]{2}(?:[0-9]{2})?)?")
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A capture with where it is; empty where a damaged line does not tell."""
+
+    taken: Taken
+    replay: str
+    raw: str
+
+
+class AddressRow(msgspec.Struct, frozen=True):
+    address: Address
+    shown: str
+    history: str
+    replay: str
+
+
+def routes(reading: Reading) -> list[BaseRoute]:
+    return [Route("/history", reading.endpoint(history))]
+
+
+def history(reading: Reading, request: Request) -> Response:
+    url = text(request, "url", longest=LONGEST_URL).strip()
+    match = one_of(request, "match", get_args(MatchType))
+    try:
+        index = reading.site.index()
+    except NotFound:
+        return render(reading.site, request, "history_none.html", url=url)
+    if not url:
+        return _hosts(reading, request, index)
+    if match in ("", "exact") and read_pattern(url)[1] is None:
+        return _captures(reading, request, index, url)
+    return _addresses(reading, request, index, url, match)
+
+
+def address_of(url: str, *, match: str = "", period: str = "", page: int = 1, after: str = "") -> str:
+    asked = [("url", url), ("match", match), ("period", period), ("page", str(page) if page > 1 else "")]
+    return links.address("/history", [*asked, ("after", after)])
+
+
+# --- one address ---
+
+
+def _captures(reading: Reading, request: Request, index: Index, url: str) -> Response:
+    period = period_of(text(request, "period"))
+    page = number(request, "page", default=1, low=1, high=MOST_LINES // PAGE)
+    found = read_history(index, url, period=period, start=(page - 1) * PAGE)
+    if (
+        not period and len(found.years) > 1
+    ):  # the calendar of all time would be long: the last year is what is asked most
+        period = max(found.years)
+        found = read_history(index, url, period=period, start=(page - 1) * PAGE)
+    year = period[:4] or max(found.years, default="")
+    newest = newest_captures(reading.site, [url]).get(url)
+
+    def page_address(number: int) -> str:
+        return address_of(url, period=period, page=number) + "#captures"
+
+    return render(
+        reading.site,
+        request,
+        "history.html",
+        url=url,
+        shown=links.readable(url),
+        match="exact",
+        matches=MATCHES,
+        found=found,
+        total=sum(found.days.values()),
+        period=period,
+        period_name=period_name(period),
+        years=[(each, count, address_of(url, period=each), each == year) for each, count in found.years.items()],
+        months=calendar_of(year, found.days, lambda day: address_of(url, period=day) + "#captures") if year else [],
+        year=address_of(url, period=year) if len(period) > 4 else "",
+        rows=[_row(taken) for taken in found.captures],
+        first=(page - 1) * PAGE + 1,
+        pager=pager(page, page_count(found.total, PAGE), page_address),
+        newest=links.replay(newest.timestamp, newest.url) if newest else "",
+        below=address_of(url, match="prefix"),
+        host=address_of(url, match="host"),
+        timemap=links.timemap(url),
+    )
+
+
+def period_of(text: str) -> str:
+    digits = text.replace("-", "")
+    if digits and not _PERIOD.fullmatch(digits):
+        raise BadInput("period is a year, a month or a day: 2024, 2024-01, 2024-01-31", reason="bad_timestamp")
+    return digits
+
+
+def _row(taken: Taken) -> Row:
+    if not taken.url:
+        return Row(taken, "", "")
+    return Row(taken, links.replay(taken.timestamp, taken.url), links.raw(taken.timestamp, taken.url))
+
+
+# --- many addresses ---
+
+
+def _addresses(reading: Reading, request: Request, index: Index, url: str, match: str) -> Response:
+    kind: MatchType | None = next((each for each in get_args(MatchType) if each == match), None)
+    if read_pattern(url)[1] is not None:
+        kind = None  # what is typed says it itself
+    after = text(request, "after", longest=LONGEST_URL)
+    found = list_addresses(index, url, match=kind, after=after)
+    return render(
+        reading.site,
+        request,
+        "history_addresses.html",
+        url=url,
+        shown=links.readable(url),
+        match=match or "prefix",
+        matches=MATCHES,
+        rows=[
+            AddressRow(each, links.readable(each.url), links.history(each.url), links.replay(each.last, each.url))
+            for each in found.found
+        ],
+        following=address_of(url, match=match, after=found.after) if found.after else "",
+        first=address_of(url, match=match) if after else "",
+    )
+
+
+def _hosts(reading: Reading, request: Request, index: Index) -> Response:
+    after = text(request, "after")
+    found = list_hosts(index, after=after)
+    return render(
+        reading.site,
+        request,
+        "history_hosts.html",
+        url="",
+        match="exact",
+        matches=MATCHES,
+        hosts=[(links.readable_host(host), address_of(host, match="host")) for host in found.found],
+        crawls=[crawl.name for crawl in reading.site.crawls()],
+        following=address_of("", after=found.after) if found.after else "",
+        first="/history" if after else "",
+    )

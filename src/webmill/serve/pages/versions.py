@@ -1,0 +1,108 @@
+"""/versions: what was published and when; /versions/NAME: one of them, how it was made and what it holds."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from urllib.parse import quote
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from webmill.errors import BadInput, NotFound
+from webmill.publish.nouns import Entry, Version
+from webmill.publish.version import Counts
+from webmill.serve.api import links
+from webmill.serve.api.parameters import number
+from webmill.serve.api.published import Published
+from webmill.serve.api.reading import Reading
+from webmill.serve.pages.paging import page_count, pager
+from webmill.serve.pages.render import render
+
+PAGE = 25
+SHOWN = 100  # sources, errors and files of one version; their files have all
+
+
+class Row(msgspec.Struct, frozen=True):
+    """`counts` is None when they cannot be read."""
+
+    version: Version
+    counts: Counts | None
+    diff: str  # with the one before it
+
+
+def routes(reading: Reading) -> list[BaseRoute]:
+    return [
+        Route("/versions", reading.endpoint(versions)),
+        Route("/versions/{name}", reading.endpoint(version)),
+    ]
+
+
+def versions(reading: Reading, request: Request) -> Response:
+    every = reading.published.versions()[::-1]
+    if not every:
+        return render(reading.site, request, "versions_none.html")
+    last = page_count(len(every), PAGE)
+    page = min(last, number(request, "page", default=1, low=1, high=10**9))
+    before = {one.version: other.version for one, other in pairwise(every)}
+    shown = every[(page - 1) * PAGE : page * PAGE]
+    return render(
+        reading.site,
+        request,
+        "versions.html",
+        rows=[_row(reading.published, each, before.get(each.version, "")) for each in shown],
+        total=len(every),
+        every=every[:200],
+        old=before.get(every[0].version, every[0].version),
+        new=every[0].version,
+        pager=pager(page, last, lambda number: links.address("/versions", [("page", str(number))])),
+    )
+
+
+def _row(published: Published, version: Version, before: str) -> Row:
+    try:
+        counts = published.counts(version)
+    except (BadInput, NotFound):
+        counts = None
+    return Row(version, counts, diff_address(before, version.version) if before else "")
+
+
+def diff_address(old: str, new: str) -> str:
+    return links.address("/versions/diff", [("from", old), ("to", new)])
+
+
+def version(reading: Reading, request: Request) -> Response:
+    published = reading.published
+    found = published.find(request.path_params["name"])
+    sources = sorted(published.sources(found), key=lambda source: (source.status == "fresh", source.source))
+    problems = published.problems(found)
+    manifest = published.manifest(found)
+    is_there = manifest.parent and any(each.version == manifest.parent for each in published.versions())
+    return render(
+        reading.site,
+        request,
+        "version.html",
+        version=found,
+        counts=published.counts(found),
+        parent=manifest.parent,
+        diff=diff_address(manifest.parent, found.version) if manifest.parent and is_there else "",
+        sources=sources[:SHOWN],
+        source_count=len(sources),
+        problems=problems[:SHOWN],
+        problem_count=len(problems),
+        files=[(entry, file_address(found, entry)) for entry in _first_files(manifest.files)],
+        file_count=len(manifest.files),
+        manifest=f"/snapshots/{found.version}/_manifest.json",
+    )
+
+
+def _first_files(files: tuple[Entry, ...]) -> list[Entry]:
+    """Those of facets are many, and come last."""
+    return sorted(files, key=lambda entry: (entry.key.startswith("index/") and entry.key.count("/") > 1, entry.key))[
+        :SHOWN
+    ]
+
+
+def file_address(version: Version, entry: Entry) -> str:
+    return f"/snapshots/{version.version}/{quote(entry.key)}"

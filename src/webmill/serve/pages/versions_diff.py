@@ -1,0 +1,136 @@
+"""/versions/diff: what changed between any two versions, by words. With `id`: in one document."""
+
+from __future__ import annotations
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from webmill.errors import NotFound
+from webmill.publish.diff import CHANGES
+from webmill.publish.nouns import Item, Version
+from webmill.serve.api import links
+from webmill.serve.api.differences import find_difference, find_differences
+from webmill.serve.api.documents import text_of
+from webmill.serve.api.pair_diff import ON_A_PAGE, Comparing, PairDiff
+from webmill.serve.api.parameters import one_of, text
+from webmill.serve.api.published import Published
+from webmill.serve.api.reading import Reading
+from webmill.serve.api.text_diff import LONGEST
+from webmill.serve.pages.language import lang_of
+from webmill.serve.pages.render import render
+
+NAMES = {"added": "Added", "changed": "Changed", "relabelled": "Other labels", "removed": "Removed"}
+CHOICES = 200  # versions that a form offers
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    diff: PairDiff
+    title: str
+    lang: str
+    url: str
+    old: str  # where the document is, as it was and as it is; empty: it is not in that version
+    new: str
+    alone: str  # this difference on a page of its own
+
+
+class Tab(msgspec.Struct, frozen=True):
+    name: str
+    address: str
+    is_current: bool
+    count: int | None
+
+
+def routes(reading: Reading) -> list[BaseRoute]:
+    return [Route("/versions/diff", reading.endpoint(diff))]
+
+
+def diff(reading: Reading, request: Request) -> Response:
+    published = reading.published
+    old, new = two_versions(published, text(request, "from"), text(request, "to"))
+    if id_ := text(request, "id"):
+        return _one(reading, request, old, new, id_)
+    change = one_of(request, "change", CHANGES)
+    found = find_differences(published, old, new, change=change, after=text(request, "after"))
+    comparing = Comparing(published, budget=ON_A_PAGE)
+    views = [view_of(comparing.compare(pair), found.old, found.new) for pair in found.pairs]
+    following = address_of(old, new, change=change, after=found.after) if found.after is not None else ""
+    return render(
+        reading.site,
+        request,
+        "versions_diff.html",
+        old=found.old,
+        new=found.new,
+        every=published.versions()[::-1][:CHOICES],
+        views=views,
+        tabs=tabs_of(old, new, change, found.counts),
+        names=NAMES,
+        turned=address_of(new, old),
+        is_first=not text(request, "after"),
+        first=address_of(old, new, change=change),
+        following=following,
+    )
+
+
+def two_versions(published: Published, old: str, new: str) -> tuple[str, str]:
+    """Of those that are not named: the live one, and the one before it."""
+    every = [version.version for version in published.versions()]
+    if not every:
+        raise NotFound("nothing is published here yet: `webmill publish documents`")
+    new = new or published.live().version
+    if not old:
+        at = every.index(new) if new in every else 0
+        old = every[max(0, at - 1)]
+    return old, new
+
+
+def address_of(old: str, new: str, *, change: str = "", after: str = "", id_: str = "") -> str:
+    asked = [("from", old), ("to", new), ("change", change), ("after", after), ("id", id_)]
+    return links.address("/versions/diff", asked)
+
+
+def _one(reading: Reading, request: Request, old: str, new: str, id_: str) -> Response:
+    published = reading.published
+    pair = find_difference(published, old, new, id_)
+    versions = published.find(old), published.find(new)
+    view = view_of(Comparing(published, budget=LONGEST).compare(pair), *versions) if pair else None
+    return render(
+        reading.site,
+        request,
+        "versions_diff_one.html",
+        old=versions[0],
+        new=versions[1],
+        id=id_,
+        view=view,
+        document=links.document(id_, version=new),
+        all=address_of(old, new),
+        names=NAMES,
+    )
+
+
+def view_of(diff: PairDiff, old: Version, new: Version) -> View:
+    item = diff.pair.item
+    return View(
+        diff=diff,
+        title=_title(item),
+        lang=lang_of(item.facets.get("language", "")),
+        url=links.readable(text_of(item.metadata, "url")) or item.id,
+        old=links.document(item.id, version=old.version) if diff.pair.old else "",
+        new=links.document(item.id, version=new.version) if diff.pair.new else "",
+        alone=address_of(old.version, new.version, id_=item.id),
+    )
+
+
+def _title(item: Item) -> str:
+    return text_of(item.metadata, "title") or links.readable(text_of(item.metadata, "url")) or item.id
+
+
+def tabs_of(old: str, new: str, change: str, counts: dict[str, int] | None) -> list[Tab]:
+    everything = sum(counts.values()) if counts else None
+    tabs = [Tab("Everything", address_of(old, new), change == "", everything)]
+    for name in CHANGES:
+        count = counts[name] if counts else None
+        if count != 0 or name == change:
+            tabs.append(Tab(NAMES[name], address_of(old, new, change=name), change == name, count))
+    return tabs
