@@ -6,8 +6,11 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from webmill.serve import operations
+from webmill.serve import operations, reading
 from webmill.serve.access_log import AccessLog
+from webmill.serve.cdx import api as cdx
+from webmill.serve.crawl_data import FOLDERS, CrawlData
+from webmill.serve.delivery import WORDS, Delivery
 from webmill.serve.gate import Gate
 from webmill.serve.pages import routes as pages
 from webmill.serve.replies import Sealed, error_answers, security
@@ -30,7 +33,9 @@ def _routes(site: Site) -> list[BaseRoute]:
     """The first that fits answers."""
     return [
         *operations.routes(site),
+        *cdx.routes(site),
         *pages.routes(site),
+        *reading.routes(site),
     ]
 
 
@@ -41,8 +46,8 @@ def _replay_routes(site: Site) -> list[BaseRoute]:
 
 def _bare(site: Site) -> dict[str, ASGIApp]:
     """By the first word of the path: what is asked for so often that Starlette would be most of its cost."""
-    del site
-    return {}
+    delivery, crawl_data = Delivery(site), CrawlData(site)
+    return dict.fromkeys(WORDS, delivery) | dict.fromkeys(FOLDERS, crawl_data)
 
 
 class Fork:

@@ -69,7 +69,7 @@ class Gate:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 if cors:
-                    message["headers"] = [*message["headers"], *cors]
+                    message = {**message, "headers": [*message["headers"], *cors]}
             elif message["type"] == "http.response.body":
                 size += len(message.get("body", b""))
                 is_complete = not message.get("more_body", False)

@@ -106,6 +106,12 @@ def error_answers(site: Site) -> dict[type[Exception], Callable[[Request, Except
     return {WebmillError: of_ours, HTTPException: of_http}
 
 
+async def refuse_error(send: Send, asked: Mapping[bytes, bytes], error: WebmillError) -> None:
+    headers = [(name.lower().encode(), value.encode()) for name, value in headers_of(error).items()]
+    more = [header for header in headers if header[0] != b"cache-control"]
+    await refusal(send, asked, status_of(error), message_of(error), more)
+
+
 async def refusal(
     send: Send, asked: Mapping[bytes, bytes], status: int, message: str, more: Iterable[Header] = ()
 ) -> None:

@@ -1,0 +1,71 @@
+"""Conditional and range requests: RFC 9110, sections 13 and 14. What cannot be read is as if it were not said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import format_datetime, parsedate_to_datetime
+
+_TAG = re.compile(rb'(W/)?("[^"]*")')
+_RANGE = re.compile(rb"bytes=\s*(\d{0,19})-(\d{0,19})\s*")  # one; of several none is given, which is allowed
+
+
+class Unsatisfiable(Exception):
+    """A range that begins behind the end."""
+
+
+def fails(asked: Mapping[bytes, bytes], etag: bytes, modified: datetime | None) -> bool:
+    """If-Match, If-Unmodified-Since: whether the client means another value than this (412)."""
+    if b"if-match" in asked:
+        tags = asked[b"if-match"]
+        return tags.strip() != b"*" and (b"", etag) not in _TAG.findall(tags)
+    since = _date(asked.get(b"if-unmodified-since"))
+    return bool(since and modified and modified.replace(microsecond=0) > since)
+
+
+def is_known(asked: Mapping[bytes, bytes], etag: bytes, modified: datetime | None = None) -> bool:
+    """If-None-Match, If-Modified-Since: whether the client has this value already (304)."""
+    if b"if-none-match" in asked:
+        tags = asked[b"if-none-match"]
+        return tags == etag or tags.strip() == b"*" or any(tag == etag for _, tag in _TAG.findall(tags))
+    since = _date(asked.get(b"if-modified-since"))
+    return bool(since and modified and modified.replace(microsecond=0) <= since)
+
+
+def range_of(
+    asked: Mapping[bytes, bytes], size: int, *, etag: bytes, modified: datetime | None = None
+) -> tuple[int, int] | None:
+    """Start and end (behind the last byte) of what is asked for; None: all. `Unsatisfiable`: nothing of it is there."""
+    match = _RANGE.fullmatch(asked.get(b"range", b""))
+    if not match or match[0].strip() == b"bytes=-" or not _is_same(asked.get(b"if-range"), etag, modified):
+        return None
+    first, last = match[1], match[2]
+    if not first:
+        start, end = max(0, size - int(last)), size
+    else:
+        start, end = int(first), min(int(last) + 1, size) if last else size
+        if last and int(last) < start:
+            return None  # no range at all
+    if start >= end:
+        raise Unsatisfiable
+    return start, end
+
+
+def http_date(moment: datetime) -> bytes:
+    return format_datetime(moment.astimezone(UTC), usegmt=True).encode()
+
+
+def _is_same(condition: bytes | None, etag: bytes, modified: datetime | None) -> bool:
+    """If-Range: a strong tag, or a date."""
+    if condition is None or condition.strip() == etag:
+        return True
+    return modified is not None and _date(condition) == modified.replace(microsecond=0)
+
+
+def _date(value: bytes | None) -> datetime | None:
+    try:
+        found = parsedate_to_datetime(value.decode("ascii")) if value else None
+    except (ValueError, OverflowError):
+        return None
+    return found if found is None or found.tzinfo else found.replace(tzinfo=UTC)

@@ -1,0 +1,63 @@
+"""The collection's public part, at the paths of Common Crawl's bucket: what reads one reads the other.
+
+Only what lies under the two folders, no name that begins with a dot, no listing. Links are not followed: the storage
+opens every segment from its parent.
+"""
+
+from __future__ import annotations
+
+from anyio import to_thread
+from starlette.types import Receive, Scope, Send
+
+from webmill.errors import BadInput, NotFound, WebmillError
+from webmill.infra.storage.base import Stat, check_key
+from webmill.serve.replies import message_of, refusal, refuse_error, security
+from webmill.serve.site import Site
+from webmill.serve.stored import reading_threads, send_stored
+
+FOLDERS = ("crawl-data", "cc-index")
+KINDS = {".gz": b"application/gzip", ".parquet": b"application/vnd.apache.parquet"}
+
+
+class CrawlData:
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._threads = reading_threads()
+        self._headers = [*security(site).items(), (b"cache-control", b"public, no-cache")]
+
+    async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
+        asked = dict(scope["headers"])
+        if scope["method"] not in ("GET", "HEAD"):
+            await refusal(send, asked, 405, "this can only be read", [(b"allow", b"GET, HEAD")])
+            return
+        try:
+            stat = await to_thread.run_sync(self._find, scope["path"], limiter=self._threads)
+            await send_stored(
+                send,
+                asked,
+                self._site.files,
+                stat,
+                etag=b'"' + stat.etag.strip('"').encode() + b'"',
+                headers=[*self._headers, (b"content-type", type_of(stat.key))],
+                is_head=scope["method"] == "HEAD",
+                threads=self._threads,
+            )
+        except WebmillError as error:
+            await refuse_error(send, asked, error)
+
+    def _find(self, path: str) -> Stat:
+        try:
+            key = check_key(path[1:])
+        except BadInput as error:
+            raise NotFound(message_of(error)) from error
+        if any(segment.startswith(".") for segment in key.split("/")) or key.split("/")[0] not in FOLDERS:
+            raise NotFound("there is no such file")
+        try:
+            return self._site.files.stat(key)
+        except NotFound as error:
+            raise NotFound("there is no such file") from error
+
+
+def type_of(key: str) -> bytes:
+    """Nothing that a browser would run: these are bytes of strangers."""
+    return KINDS.get(key[key.rfind(".") :], b"application/octet-stream")

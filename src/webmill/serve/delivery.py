@@ -1,0 +1,260 @@
+"""Versions as they were published: the pointer, the files of a version, blobs.
+
+Not through Starlette: a dictionary, a few comparisons and two messages. What goes out was compared with its hash when
+it was read; what does not fit its name or its manifest is not sent. Names are checked before they become keys.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from functools import partial
+
+from anyio import to_thread
+from msgspec import Struct
+from starlette.types import Receive, Scope, Send
+
+from webmill.errors import BadInput, Conflict, NotFound, WebmillError
+from webmill.infra.storage.base import Stat, chunks_of
+from webmill.publish import history
+from webmill.publish.manifest import read_manifest
+from webmill.publish.nouns import Pointer, decode
+from webmill.publish.places import LATEST, MANIFEST, SNAPSHOTS, blob_key, check_version, hash_of_key, version_folder
+from webmill.serve.codings import IDENTITY, chosen
+from webmill.serve.conditions import Unsatisfiable, fails, is_known, range_of
+from webmill.serve.metrics import CACHED, DAMAGED
+from webmill.serve.replies import Header, refusal, refuse_error, security
+from webmill.serve.shelf import Kept, Shelf, Variant
+from webmill.serve.site import Site
+from webmill.serve.stored import PIECE, content_range, reading_threads, refuse_range, send_empty, send_stored
+
+log = logging.getLogger(__name__)
+
+POINTER = b"public, max-age=10, stale-while-revalidate=30, stale-if-error=86400"
+IMMUTABLE = b"public, max-age=31536000, immutable"
+ABOUT_A_VERSION = b"public, max-age=60"
+FRESH = 60.0  # seconds until we look whether a file is still there; of the pointer:
+POINTER_FRESH = 1.0
+MOST_MANIFESTS = 64
+MOST_VERIFIED = 4096
+WORDS = {"latest.json", "snapshots", "blobs"}
+
+
+class Place(Struct, frozen=True):
+    """Where a path leads: a key, what its bytes hash to (empty: anything), how long it may be kept."""
+
+    key: str
+    sha256: str
+    policy: bytes
+
+
+class Big(Struct, frozen=True):
+    """Too large to be kept: sent from the storage each time."""
+
+    place: Place
+    stat: Stat
+
+
+class Delivery:
+    def __init__(self, site: Site) -> None:
+        self._site, self._storage = site, site.versions
+        self._shelf = Shelf(site.limits.cache_bytes, watch=partial(site.metrics.set, CACHED))
+        self._largest = site.limits.cache_bytes // 8
+        self._headers: list[Header] = [
+            *security(site).items(),
+            (b"content-type", b"application/json"),
+            (b"vary", b"Accept-Encoding"),
+            (b"accept-ranges", b"bytes"),
+        ]
+        self._threads = reading_threads()
+        self._loading: dict[str, asyncio.Future[Kept | Big]] = {}
+        self._manifests: OrderedDict[str, tuple[float, dict[str, str]]] = OrderedDict()  # hashes by key of each version
+        self._verified: OrderedDict[tuple[str, str], None] = OrderedDict()  # key and etag of what was too big to keep
+
+    async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
+        asked: dict[bytes, bytes] = dict(scope["headers"])
+        is_head = scope["method"] == "HEAD"
+        if scope["method"] != "GET" and not is_head:
+            await refusal(send, asked, 405, "this can only be read", [(b"allow", b"GET, HEAD")])
+            return
+        path: str = scope["path"]
+        try:
+            kept: Kept | Big | None = self._shelf.get(path)
+            if kept is None or kept.fresh_until < time.monotonic():  # type: ignore[union-attr]  # no Big is kept
+                kept = await self._load_once(path)
+            if isinstance(kept, Big):
+                await self._send_big(send, asked, kept, is_head=is_head)
+                return
+            coding = IDENTITY if b"range" in asked else chosen(asked.get(b"accept-encoding", b""))
+            variant = kept.variants.get(coding) or await self._encode(path, kept, coding)
+        except WebmillError as error:
+            await self._refuse(send, asked, path, error)
+            return
+        if asked.keys() & CONDITIONS:
+            await self._send_as_asked(send, asked, variant)
+        elif len(variant.body) > PIECE and not is_head:
+            await self._send_body(send, variant, 200, variant.start["headers"], 0, len(variant.body))
+        else:
+            await send(variant.start)
+            await send(variant.end)
+
+    async def _send_as_asked(self, send: Send, asked: Mapping[bytes, bytes], variant: Variant) -> None:
+        size = len(variant.body)
+        headers: list[Header] = variant.start["headers"]
+        if fails(asked, variant.etag, None):
+            await refusal(send, asked, 412, "this is another value by now")
+            return
+        if is_known(asked, variant.etag):
+            await send_empty(send, 304, [header for header in headers if header[0] != b"content-length"])
+            return
+        try:
+            wanted = range_of(asked, size, etag=variant.etag)
+        except Unsatisfiable:
+            await refuse_range(send, asked, size)
+            return
+        if not wanted:
+            await self._send_body(send, variant, 200, headers, 0, size)
+            return
+        start, end = wanted
+        of_range = [(b"content-length", str(end - start).encode()), content_range(start, end, size)]
+        headers = [*(header for header in headers if header[0] != b"content-length"), *of_range]
+        await self._send_body(send, variant, 206, headers, start, end)
+
+    async def _send_body(
+        self, send: Send, variant: Variant, status: int, headers: list[Header], start: int, end: int
+    ) -> None:
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        for at in range(start, end, PIECE):
+            piece = variant.body[at : min(at + PIECE, end)]
+            await send({"type": "http.response.body", "body": piece, "more_body": at + PIECE < end})
+
+    async def _send_big(self, send: Send, asked: Mapping[bytes, bytes], big: Big, *, is_head: bool) -> None:
+        headers = [header for header in self._headers if header[0] != b"accept-ranges"]
+        await send_stored(
+            send,
+            asked,
+            self._storage,
+            big.stat,
+            etag=f'"{big.place.sha256}"'.encode(),
+            headers=[*headers, (b"cache-control", big.place.policy)],
+            is_head=is_head,
+            threads=self._threads,
+        )
+
+    async def _encode(self, path: str, kept: Kept, coding: str) -> Variant:
+        variant = await to_thread.run_sync(kept.encode, coding, limiter=self._threads)
+        kept.variants[coding] = variant
+        if self._shelf.get(path) is kept:
+            self._shelf.put(path, kept)
+        return variant
+
+    async def _load_once(self, path: str) -> Kept | Big:
+        """Many may ask for it at once: one reads."""
+        loading = self._loading.get(path)
+        if loading is None:
+            loading = asyncio.ensure_future(self._load(path))
+            self._loading[path] = loading
+            loading.add_done_callback(lambda _: self._loading.pop(path, None))
+        return await asyncio.shield(loading)
+
+    async def _load(self, path: str) -> Kept | Big:
+        kept = self._shelf.get(path)
+        try:
+            found = await to_thread.run_sync(self._read, path, kept, limiter=self._threads)
+        except WebmillError:
+            self._shelf.drop(path)
+            raise
+        if isinstance(found, Kept):
+            found.fresh_until = time.monotonic() + (POINTER_FRESH if found.key == LATEST else FRESH)
+            self._shelf.put(path, found)
+        return found
+
+    # --- in a thread
+
+    def _read(self, path: str, kept: Kept | None) -> Kept | Big:
+        place = self._place(path)
+        stat = self._storage.stat(place.key)
+        if kept and kept.stamp == stat.etag:
+            return kept
+        if stat.size > self._largest:
+            self._verify(place, stat)
+            return Big(place, stat)
+        try:
+            data = self._storage.read(place.key, etag=stat.etag)
+        except Conflict:
+            return self._read(path, None)  # replaced between two calls: only the pointer is
+        if place.sha256:
+            _check(place, hashlib.sha256(data).hexdigest())
+        else:
+            decode(data, Pointer, source=place.key)
+        headers = [*self._headers, (b"cache-control", place.policy)]
+        return Kept(place.key, data, stamp=stat.etag, headers=headers, fresh_until=0.0)
+
+    def _verify(self, place: Place, stat: Stat) -> None:
+        """Once for each value."""
+        if (place.key, stat.etag) in self._verified:
+            return
+        digest = hashlib.sha256()
+        with self._storage.open(place.key, etag=stat.etag) as stream:
+            for chunk in chunks_of(stream):
+                digest.update(chunk)
+        _check(place, digest.hexdigest())
+        self._verified[place.key, stat.etag] = None
+        if len(self._verified) > MOST_VERIFIED:
+            self._verified.popitem(last=False)
+
+    def _place(self, path: str) -> Place:
+        """`NotFound` for every name that cannot be one of ours."""
+        if path == f"/{LATEST}":
+            return Place(LATEST, "", POINTER)
+        hash_ = hash_of_key(path)
+        if hash_ and path == f"/{blob_key(hash_)}":
+            return Place(blob_key(hash_), hash_, IMMUTABLE)
+        version, _, name = path.removeprefix(f"/{SNAPSHOTS}").partition("/")
+        sha256 = self._hashes(version).get(name)
+        if not path.startswith(f"/{SNAPSHOTS}") or not sha256:
+            raise NotFound("nothing of that name was published")
+        policy = ABOUT_A_VERSION if name.startswith("aux/") else IMMUTABLE
+        return Place(version_folder(version) + name, sha256, policy)
+
+    def _hashes(self, version: str) -> dict[str, str]:
+        """Of the files of a version that is in the history, and so is whole: its makers' unfinished ones are not."""
+        kept = self._manifests.get(version)
+        if kept and kept[0] > time.monotonic():
+            return kept[1]
+        try:
+            found = history.find_version(self._storage, check_version(version))
+        except BadInput as error:
+            if error.reason != "bad_version":
+                raise
+            raise NotFound("nothing of that name was published") from error
+        hashes = {entry.key: entry.sha256 for entry in read_manifest(self._storage, found).files}
+        hashes[MANIFEST] = found.manifest_sha256
+        self._manifests[version] = time.monotonic() + FRESH, hashes
+        if len(self._manifests) > MOST_MANIFESTS:
+            self._manifests.popitem(last=False)
+        return hashes
+
+    async def _refuse(self, send: Send, asked: Mapping[bytes, bytes], path: str, error: WebmillError) -> None:
+        if isinstance(error, BadInput):
+            log.error("a published file is damaged", extra={"path": path[:200], "why": str(error)})
+            self._site.metrics.count(DAMAGED)
+            await refusal(send, asked, 500, "what is stored under this name is damaged, and was not sent")
+        elif isinstance(error, NotFound):
+            await refusal(send, asked, 404, "nothing of that name was published")
+        else:
+            await refuse_error(send, asked, error)
+
+
+CONDITIONS = frozenset(
+    (b"range", b"if-none-match", b"if-match", b"if-modified-since", b"if-unmodified-since", b"if-range")
+)
+
+
+def _check(place: Place, found: str) -> None:
+    if found != place.sha256:
+        raise BadInput(f"it hashes to {found}", reason="corrupt_file", source=place.key)

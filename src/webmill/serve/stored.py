@@ -1,0 +1,101 @@
+"""One value of a storage as an answer: whole or a range of it, in bounded memory, read in threads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import BinaryIO
+
+from anyio import CapacityLimiter, to_thread
+from starlette.types import Send
+
+from webmill.infra.storage.base import Readable, Stat
+from webmill.serve.conditions import Unsatisfiable, fails, http_date, is_known, range_of
+from webmill.serve.replies import Header, refusal
+
+PIECE = 64 << 10  # sent at once: a client must take one within `send_seconds`
+PIECES = 8  # read at once
+AT_ONCE = 16  # threads that read
+
+
+def reading_threads() -> CapacityLimiter:
+    return CapacityLimiter(AT_ONCE)
+
+
+async def send_stored(
+    send: Send,
+    asked: Mapping[bytes, bytes],
+    storage: Readable,
+    stat: Stat,
+    *,
+    etag: bytes,
+    headers: Sequence[Header],
+    is_head: bool,
+    threads: CapacityLimiter,
+) -> None:
+    """`headers` without those of length, range and validators."""
+    known = [*headers, (b"etag", etag), (b"accept-ranges", b"bytes")]
+    if stat.modified:
+        known.append((b"last-modified", http_date(stat.modified)))
+    if fails(asked, etag, stat.modified):
+        await refusal(send, asked, 412, "this is another value by now")
+    elif is_known(asked, etag, stat.modified):
+        await send_empty(send, 304, known)
+    else:
+        await _send_range(send, asked, storage, stat, etag, known, is_head=is_head, threads=threads)
+
+
+async def _send_range(
+    send: Send,
+    asked: Mapping[bytes, bytes],
+    storage: Readable,
+    stat: Stat,
+    etag: bytes,
+    headers: list[Header],
+    *,
+    is_head: bool,
+    threads: CapacityLimiter,
+) -> None:
+    try:
+        wanted = range_of(asked, stat.size, etag=etag, modified=stat.modified)
+    except Unsatisfiable:
+        await refuse_range(send, asked, stat.size)
+        return
+    start, end = wanted or (0, stat.size)
+    headers.append((b"content-length", str(end - start).encode()))
+    if wanted:
+        headers.append(content_range(start, end, stat.size))
+    if is_head or start == end:
+        await send_empty(send, 206 if wanted else 200, headers)
+        return
+    opened = partial(storage.open, stat.key, start=start, length=end - start, etag=stat.etag)
+    stream = await to_thread.run_sync(opened, limiter=threads)  # before the head: what cannot be read is an error
+    try:
+        await send({"type": "http.response.start", "status": 206 if wanted else 200, "headers": headers})
+        await _send_pieces(send, stream, end - start, threads)
+    finally:
+        stream.close()
+
+
+async def _send_pieces(send: Send, stream: BinaryIO, left: int, threads: CapacityLimiter) -> None:
+    while left:
+        read = partial(stream.read, min(PIECE * PIECES, left))
+        data = await to_thread.run_sync(read, limiter=threads)
+        left -= len(data)
+        for start in range(0, len(data), PIECE):
+            piece = data[start : start + PIECE]
+            is_last = not left and start + PIECE >= len(data)
+            await send({"type": "http.response.body", "body": piece, "more_body": not is_last})
+
+
+async def send_empty(send: Send, status: int, headers: list[Header]) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def refuse_range(send: Send, asked: Mapping[bytes, bytes], size: int) -> None:
+    await refusal(send, asked, 416, "no such range", [(b"content-range", f"bytes */{size}".encode())])
+
+
+def content_range(start: int, end: int, size: int) -> Header:
+    return b"content-range", f"bytes {start}-{end - 1}/{size}".encode()
