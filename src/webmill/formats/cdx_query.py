@@ -5,6 +5,7 @@ A range is two byte strings between which all matching *lines* sort, so that a b
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Literal, get_args
 
@@ -62,7 +63,18 @@ def _between(start: str, end: str) -> KeyRange:
 
 # --- filters --------------------------------------------------------------------------------------------------------
 
-_OTHER_NAMES = {"statuscode": "status", "mimetype": "mime", "original": "url"}
+# Also the single letters that pywb has; `s` is the length there, whatever one would guess.
+_OTHER_NAMES = {"statuscode": "status", "mimetype": "mime", "original": "url"} | {
+    "u": "url",
+    "m": "mime",
+    "s": "length",
+    "l": "length",
+    "o": "offset",
+    "d": "digest",
+    "t": "timestamp",
+    "k": "urlkey",
+    "f": "filename",
+}
 
 
 def compile_filter(text: str) -> Predicate:
@@ -77,7 +89,7 @@ def compile_filter(text: str) -> Predicate:
     if not colon:
         name, value = "", name
     holds = _comparison(kind, value)
-    read = _reader(_OTHER_NAMES.get(name, name))
+    read = field_reader(name)
     return lambda capture: holds(read(capture)) is not inverted
 
 
@@ -103,7 +115,9 @@ def _regex(pattern: str) -> re2._Regexp:
         raise BadInput(f"filter {pattern[:80]!r}: {error.message}", reason="bad_filter") from error
 
 
-def _reader(name: str) -> Callable[[Capture], str]:
+def field_reader(name: str) -> Callable[[Capture], str]:
+    """The field as text, by any of its names; of no name the whole line."""
+    name = _OTHER_NAMES.get(name, name)
     if name == "":
         return lambda capture: format_line(capture).decode("utf-8", "replace").removesuffix("\n")
     if name == "urlkey":
@@ -111,3 +125,19 @@ def _reader(name: str) -> Callable[[Capture], str]:
     if name == "timestamp":
         return lambda capture: capture.timestamp
     return lambda capture: capture.text(name)
+
+
+# --- collapsing -----------------------------------------------------------------------------------------------------
+
+
+_COLLAPSE = re.compile("([^:]+)(?::([1-9][0-9]{0,3}))?")
+
+
+def compile_collapse(text: str) -> Callable[[Capture], str]:
+    """`field` or `field:N`, as the Internet Archive's `collapse`: what neighbours have in common, or the N first
+    characters of it. BadInput (bad_collapse)."""
+    found = _COLLAPSE.fullmatch(text)
+    if not found:
+        raise BadInput(f"collapse is FIELD or FIELD:N, not {text[:80]!r}", reason="bad_collapse")
+    read, length = field_reader(found[1]), int(found[2]) if found[2] else None
+    return lambda capture: read(capture)[:length]

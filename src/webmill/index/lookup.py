@@ -13,10 +13,10 @@ has is finished with the old shards, or `Conflict` when those are gone too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from io import BytesIO
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Protocol
 
@@ -28,7 +28,7 @@ from webmill.index.lines import BLOCK, GZIP_MAGIC, MAX_LINE, Batch, split_lines,
 from webmill.index.merge import merge_batches
 from webmill.index.order import in_byte_order
 from webmill.index.shards import Shards
-from webmill.index.sorted_file import Pages, around, lower_bound
+from webmill.index.sorted_file import Pages, around, around_turn, lower_bound
 from webmill.infra.storage.base import Readable, Stat
 from webmill.infra.storage.local import LocalStorage
 
@@ -79,7 +79,11 @@ def summary_in(folder: Path) -> Path:
 
 
 class ZipNumIndex:
-    """`elsewhere` declares where a `.loc` may point to outside of the storage: beginnings of paths or URLs."""
+    """`elsewhere` declares where a `.loc` may point to outside of the storage: beginnings of paths or URLs.
+
+    Threads may share it: a query holds the generation that it began with, whoever puts a newer one in its place, and
+    the caches of a generation are `lru_cache`s (two threads at once read the same block twice, no more).
+    """
 
     def __init__(
         self,
@@ -99,9 +103,18 @@ class ZipNumIndex:
         return chain.from_iterable(self.batches(wanted))
 
     def batches(self, wanted: KeyRange) -> Iterator[Batch]:
+        return self._read(lambda generation: generation.batches(wanted))
+
+    def some_batches(self, wanted: KeyRange, whole: KeyRange, *, first: int, count: int) -> Iterator[Batch]:
+        """From `count` blocks only, of those that may hold lines of `whole`; `first` counts from 0."""
+        return self._read(
+            lambda generation: generation.batches_in(generation.some_blocks(whole, first=first, count=count), wanted)
+        )
+
+    def _read(self, find: Callable[[Generation], Iterator[Batch]]) -> Iterator[Batch]:
         for attempt in range(1, ATTEMPTS + 1):
             generation = self.current()
-            found = generation.batches(wanted)
+            found = find(generation)
             try:
                 first = next(found, None)
             except (NotFound, Conflict, BadInput):
@@ -116,10 +129,12 @@ class ZipNumIndex:
     def current(self) -> Generation:
         """What the summary says now. Pages and blocks at hand are kept until it says something else."""
         stat = self._storage.stat(self._summary)
-        if self._generation is None or self._generation.stat != stat:
+        generation = self._generation
+        if generation is None or generation.stat != stat:
             shards = Shards(self._storage, self._summary, elsewhere=self._elsewhere)
-            self._generation = Generation(self._storage, stat, shards, kept_blocks=self._kept_blocks)
-        return self._generation
+            generation = Generation(self._storage, stat, shards, kept_blocks=self._kept_blocks)
+            self._generation = generation
+        return generation
 
     def _rest(self, generation: Generation, found: Iterator[Batch]) -> Iterator[Batch]:
         try:
@@ -145,8 +160,11 @@ class Generation:
 
     def batches(self, wanted: KeyRange) -> Iterator[Batch]:
         """A block is known by its first line, so the one before the range is looked into as well."""
+        return self.batches_in(self.blocks(wanted), wanted)
+
+    def batches_in(self, blocks: Iterable[Block], wanted: KeyRange) -> Iterator[Batch]:
         last = b""
-        for text in self._texts(self.blocks(wanted)):
+        for text in self._texts(blocks):
             start = lower_bound(text, wanted.start, max_line=MAX_BLOCK)
             end = lower_bound(text, wanted.end, low=start, max_line=MAX_BLOCK)
             batch = BytesIO(text[start:end]).readlines()
@@ -162,9 +180,33 @@ class Generation:
 
         Summary keys are `urlkey SP timestamp`: many blocks may begin with the same, so the range is cut to that too.
         """
-        low, _ = around(self._pages, prefix_of(wanted.start), max_line=MAX_SUMMARY_LINE)
-        high = lower_bound(self._pages, wanted.end, low=low, max_line=MAX_SUMMARY_LINE)
+        low, _, high = self._span(wanted)
         return self._rows(low, high)
+
+    def some_blocks(self, wanted: KeyRange, *, first: int, count: int) -> Iterator[Block]:
+        """`count` of them from number `first` on; with running numbers those before are not read."""
+        low, _, high = self._span(wanted)
+        begin = next(self._rows(low, high), None)
+        if begin is None or begin.number is None:
+            return islice(self._rows(low, high), first, first + count)
+        number = begin.number + first
+        _, low = around_turn(
+            self._pages, lambda line: _number(line) < number, low=low, high=high, max_line=MAX_SUMMARY_LINE
+        )
+        return islice(self._rows(low, high), count)
+
+    def count_blocks(self, wanted: KeyRange) -> int:
+        low, last, high = self._span(wanted)
+        numbers = [block.number for block in (*islice(self._rows(low, high), 1), *self._rows(last, high))]
+        if numbers and numbers[0] is not None and numbers[-1] is not None and numbers[0] <= numbers[-1]:
+            return numbers[-1] - numbers[0] + 1
+        return sum(1 for _ in self._rows(low, high))
+
+    def _span(self, wanted: KeyRange) -> tuple[int, int, int]:
+        """In the summary: where the first row begins, where the last does, and where that ends."""
+        low, _ = around(self._pages, prefix_of(wanted.start), max_line=MAX_SUMMARY_LINE)
+        last, high = around(self._pages, wanted.end, low=low, max_line=MAX_SUMMARY_LINE)
+        return low, last, high
 
     def all_blocks(self) -> Iterator[Block]:
         return self._rows(0, self.stat.size)
@@ -208,6 +250,14 @@ class Generation:
         for block in group:
             start = block.offset - first.offset
             yield text_of(block, data[start : start + block.length])
+
+
+def _number(line: bytes) -> int:
+    """The running number of a row; one that has none is read with the others, and told there."""
+    try:
+        return parse_summary_line(line, line_number=1).number or 0
+    except BadInput:
+        return 0
 
 
 def text_of(block: Block, data: bytes) -> bytes:
@@ -273,13 +323,13 @@ class MergedIndex:
     """Several indexes as one; what two of them have comes twice."""
 
     def __init__(self, indexes: Sequence[Index]) -> None:
-        self._indexes = list(indexes)
+        self.indexes = list(indexes)
 
     def lines(self, wanted: KeyRange) -> Iterator[bytes]:
         return chain.from_iterable(self.batches(wanted))
 
     def batches(self, wanted: KeyRange) -> Iterator[Batch]:
-        return merge_batches([index.batches(wanted) for index in self._indexes])
+        return merge_batches([index.batches(wanted) for index in self.indexes])
 
 
 def flatten(index: ZipNumIndex) -> Iterator[Batch]:

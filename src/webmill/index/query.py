@@ -11,11 +11,20 @@ from typing import Literal
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats.cdx_query import KeyRange, MatchType, Predicate, compile_filters, key_range, read_pattern
-from webmill.formats.cdxj import parse
+from webmill.formats.cdx_query import (
+    KeyRange,
+    MatchType,
+    Predicate,
+    compile_collapse,
+    compile_filters,
+    key_range,
+    read_pattern,
+)
+from webmill.formats.cdxj import Capture, parse
 from webmill.formats.timestamps import earliest, latest, to_datetime
 from webmill.index.lookup import Index
 from webmill.index.order import successor
+from webmill.index.revisits import resolve
 
 MOST_SORTED = 100_000  # lines that `reverse` and `closest` hold when no limit says how many
 
@@ -25,13 +34,18 @@ Sort = Literal["forward", "reverse", "closest"]
 class Query(msgspec.Struct, frozen=True, kw_only=True):
     """`start` and `end` are periods (`2021`, `2021-03`, 14 digits), both included whole; so is `closest`'s beginning.
 
-    `filters` as in `webmill.formats.cdx_query.compile_filter`. `limit` counts what is answered, after the filters.
+    `filters` as in `webmill.formats.cdx_query.compile_filter`. `collapse` leaves the first of neighbours that agree in
+    a field (`compile_collapse`), after the filters; `collapse_time` of those that agree in status and in so many digits
+    of the timestamp. `limit` counts what is answered, after all of that.
     """
 
     range: KeyRange
     start: str | None = None
     end: str | None = None
     filters: tuple[str, ...] = ()
+    resolve_revisits: bool = False  # before the filters: a revisit then has status and type of its original
+    collapse_time: int | None = None
+    collapse: tuple[str, ...] = ()
     sort: Sort = "forward"
     closest: str | None = None
     limit: int | None = None
@@ -65,7 +79,7 @@ def surt_range(key: str, match_type: MatchType | None = None) -> KeyRange:
 def answer(
     index: Index, query: Query, *, on_reject: Callable[[bytes, BadInput], None] | None = None
 ) -> Iterator[bytes]:
-    """BadInput: bad_timestamp, bad_filter, bad_limit, too_many; and what a damaged index raises.
+    """BadInput: bad_timestamp, bad_filter, bad_collapse, bad_limit, too_many; and what a damaged index raises.
 
     A stray line that is no CDXJ passes no filter: `on_reject` is told, or, without one, it is raised.
     """
@@ -73,11 +87,18 @@ def answer(
         raise BadInput(f"a limit of {query.limit}", reason="bad_limit")
     first = earliest(query.start).encode() if query.start else None
     last = latest(query.end).encode() if query.end else None
-    lines = index.lines(_narrowed(query.range, first, last))
+    if query.resolve_revisits:  # an original may lie before the period
+        lines = resolve(index.lines(query.range))
+    else:
+        lines = index.lines(_narrowed(query.range, first, last))
     if first or last:
         lines = _between(lines, first or b"", last or b"9" * 14)
     if query.filters:
         lines = _filtered(lines, compile_filters(query.filters), on_reject)
+    if query.collapse_time is not None:
+        lines = _collapsed(lines, _time_and_status(query.collapse_time))
+    for field in query.collapse:
+        lines = _collapsed(lines, compile_collapse(field))
     match query.sort:
         case "forward":
             return islice(lines, query.limit)
@@ -116,6 +137,19 @@ def _filtered(
             continue
         if wanted:
             yield line
+
+
+def _collapsed(lines: Iterable[bytes], token_of: Callable[[Capture], object]) -> Iterator[bytes]:
+    last: object = None
+    for line in lines:
+        token = token_of(parse(line))
+        if token != last:
+            yield line
+        last = token
+
+
+def _time_and_status(digits: int) -> Callable[[Capture], object]:
+    return lambda capture: (capture.timestamp[:digits], capture.text("status"))
 
 
 def _timestamp(line: bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Protocol
 
@@ -70,7 +71,14 @@ def around(view: View, key: bytes, *, low: int = 0, max_line: int) -> tuple[int,
 
     Of a line of more than `max_line` bytes only the beginning is compared.
     """
-    below, high = low, len(view)
+    return around_turn(view, lambda line: line < key, low=low, max_line=max_line)
+
+
+def around_turn(
+    view: View, is_below: Callable[[bytes], bool], *, low: int = 0, high: int | None = None, max_line: int
+) -> tuple[int, int]:
+    """The same for lines of which the first ones are below something, and the others are not."""
+    below, high = low, len(view) if high is None else high
     while low < high:
         middle = (low + high) // 2
         start = line_start(view, middle)
@@ -78,10 +86,10 @@ def around(view: View, key: bytes, *, low: int = 0, max_line: int) -> tuple[int,
             high = middle
             continue
         line = line_at(view, start, max_line=max_line)
-        if line >= key:
-            high = middle
-        else:
+        if is_below(line):
             below, low = start, start + len(line)
+        else:
+            high = middle
     return below, low
 
 

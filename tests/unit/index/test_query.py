@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tests.unit.index.samples import capture, write
 from tests.unit.index.zipnum_samples import build, make_lines, scan
 from webmill.errors import BadInput
 from webmill.formats.cdx_query import KeyRange, key_range
-from webmill.formats.cdxj import parse
+from webmill.formats.cdxj import Capture, format_line, parse
 from webmill.formats.surt import surt
 from webmill.formats.timestamps import to_datetime
 from webmill.index import query as module
@@ -176,3 +177,48 @@ def test_a_stray_line_passes_no_filter_and_is_told(tmp_path: Path) -> None:
     assert (len(found), told) == (1, ["no_json"])
     with pytest.raises(BadInput, match="no_json"):
         list(answer(open_index(file), wanted))
+
+
+def test_neighbours_that_agree_collapse_into_the_first(index: Index) -> None:
+    every = scan(LINES, url_range("*.a.com"))
+    by_day = [line for line, above in zip(every, [b" " * 40, *every], strict=False) if stamp(line)[:8] != _day(above)]
+    assert ask(index, "*.a.com", collapse=("timestamp:8",)) == by_day
+    assert ask(index, "*.a.com", collapse=("urlkey",)) == [
+        next(iter(group)) for _, group in groupby(every, lambda line: line.split(b" ")[0])
+    ]
+    assert ask(index, "*.a.com", collapse=("nosuch",), limit=5) == every[:1]
+    assert (
+        ask(index, "*.a.com", collapse=("timestamp:8", "urlkey"), limit=3)
+        == [next(iter(group)) for _, group in groupby(by_day, lambda line: line.split(b" ")[0])][:3]
+    )
+
+
+def _day(line: bytes) -> str:
+    return stamp(line)[:8] if line.strip() else ""
+
+
+def test_captures_of_one_hour_and_status_collapse_after_the_filters(tmp_path: Path) -> None:
+    lines = [
+        format_line(Capture("com,a)/", f"20240101{hour:02d}{minute:02d}00", {"status": status}))
+        for hour, minute, status in [(1, 0, "200"), (1, 5, "404"), (1, 9, "200"), (2, 0, "200"), (2, 1, "200")]
+    ]
+    index = open_index(write(tmp_path / "f", lines))
+    assert ask(index, "a.com", collapse_time=10) == lines[:4]
+    assert ask(index, "a.com", collapse_time=10, filters=("=status:200",)) == [lines[0], lines[3]]
+
+
+def test_a_revisit_is_resolved_from_an_original_before_the_period(tmp_path: Path) -> None:
+    place = {"length": "1", "offset": "2", "filename": "a"}
+    lines = [
+        format_line(Capture("com,a)/", "20230101000000", {"mime": "text/html", "digest": "D"} | place)),
+        format_line(Capture("com,a)/", "20240101000000", {"mime": "warc/revisit", "digest": "D"} | place)),
+    ]
+    index = open_index(write(tmp_path / "f", lines))
+    found = ask(index, "a.com", start="2024", resolve_revisits=True, filters=("=mime:text/html",))
+    assert [parse(line).fields["orig.offset"] for line in found] == ["2"]
+
+
+def test_a_collapse_that_is_none_is_told(index: Index) -> None:
+    for text in ("", ":8", "timestamp:", "timestamp:0", "timestamp:x", "timestamp:-1", "a:b:c"):
+        with pytest.raises(BadInput, match="bad_collapse"):
+            ask(index, "a.com", collapse=(text,))

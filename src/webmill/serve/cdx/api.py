@@ -1,0 +1,124 @@
+"""`/NAME-index`, `/NAME/cdx` and `/cdx`: captures of a URL, a host, a domain, as clients of archives ask for them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import islice
+
+from anyio import to_thread
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from webmill.errors import BadInput, Conflict, NotFound, Unavailable, WebmillError
+from webmill.index.lookup import Index
+from webmill.index.paging import count_pages, page_of
+from webmill.index.query import answer
+from webmill.serve.cdx.collinfo import Collinfo
+from webmill.serve.cdx.limits import QueryLimits, Seats, Stopwatch, TimedIndex
+from webmill.serve.cdx.output import MEDIA_TYPES, formatted, formatted_blocks
+from webmill.serve.cdx.params import Asked, Output, read_params
+from webmill.serve.cdx.stream import Chunks, accepts_gzip, reply
+from webmill.serve.site import Site
+
+log = logging.getLogger(__name__)
+
+HEADERS = {"Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+NO_LAST_PAGE = "Page {} invalid: First Page is 0, Last Page is 0"
+
+
+def routes(site: Site, *, limits: QueryLimits | None = None) -> list[BaseRoute]:
+    cdx = CdxApi(site, limits or QueryLimits())
+    return [
+        Route("/collinfo.json", Collinfo(site).reply),
+        Route("/cdx", cdx.as_pywb),
+        Route("/{name}/cdx", cdx.as_pywb),
+        Route("/{name}-index", cdx.as_common_crawl),
+    ]
+
+
+class CdxApi:
+    """Errors for clients are `{"message": …}`. What cdx_toolkit needs: 400 for a page past the end and nothing else of
+    a page (it takes 400 for "no more"), 404 where nothing was found."""
+
+    def __init__(self, site: Site, limits: QueryLimits) -> None:
+        self._site = site
+        self._limits = limits
+        self._seats = Seats(limits)
+
+    async def as_pywb(self, request: Request) -> Response:
+        return await self._answer(request, output="cdxj", found_nothing=200)
+
+    async def as_common_crawl(self, request: Request) -> Response:
+        return await self._answer(request, output="text", found_nothing=404)
+
+    async def _answer(self, request: Request, *, output: Output, found_nothing: int) -> Response:
+        try:
+            asked = read_params(request.query_params.multi_items(), output=output)
+        except BadInput as error:
+            return refusal(400, error.message)
+        if asked.output == "json":  # where nothing at all is no JSON either
+            found_nothing = 404
+        return await self.reply(request, asked, name=request.path_params.get("name"), found_nothing=found_nothing)
+
+    async def reply(self, request: Request, asked: Asked, *, name: str | None, found_nothing: int = 404) -> Response:
+        """Unavailable when too many ask at once."""
+        with ExitStack() as held:
+            if asked.heavy:
+                held.enter_context(await self._seats.take(request.client.host if request.client else ""))
+            try:
+                first, chunks = await to_thread.run_sync(self._begin, asked, name, accepts_gzip(request))
+            except WebmillError as error:
+                return _failure(error, asked)
+            if not first and found_nothing != 200:
+                return refusal(found_nothing, f"No Captures found for: {asked.url}")
+            media_type = "application/json" if asked.show == "page count" else MEDIA_TYPES[asked.output]
+            return reply(first, chunks, media_type=media_type, headers=HEADERS, on_end=held.pop_all().close)
+        raise AssertionError  # no exception is kept back by what is held
+
+    def _begin(self, asked: Asked, name: str | None, gzip: bool) -> tuple[bytes, Chunks]:  # noqa: FBT001
+        try:
+            index = self._site.index(name)
+        except NotFound as error:
+            raise BadInput(str(error), reason="no_index") from error
+        watch = Stopwatch(self._limits.seconds)
+        chunks = Chunks(found_lines(index, asked, watch), watch, gzip=gzip)
+        return chunks.next(), chunks
+
+
+def found_lines(index: Index, asked: Asked, watch: Stopwatch) -> Iterator[bytes]:
+    """A generator: nothing is read before a thread asks for the first line."""
+    wanted = asked.query.range
+    if asked.show == "page count":
+        count = count_pages(index, wanted, size=asked.page_size)
+        yield b'{"pages": %d, "pageSize": %d, "blocks": %d}\n' % (count.pages, count.size, count.blocks)
+        return
+    if asked.show == "blocks":
+        page = page_of(index, wanted, number=asked.page or 0, size=asked.page_size)
+        yield from formatted_blocks(islice(page.blocks(), asked.query.limit), asked.output)
+        return
+    if asked.page is not None:
+        index = page_of(index, wanted, number=asked.page, size=asked.page_size)
+    yield from formatted(answer(TimedIndex(index, watch), asked.query), asked.output, asked.fields)
+
+
+def refusal(status: int, message: str) -> Response:
+    return JSONResponse({"message": message}, status_code=status, headers=HEADERS)
+
+
+def _failure(error: WebmillError, asked: Asked) -> Response:
+    """422 for what would fail again: clients take 400 for the end of all pages, and try again after 5xx."""
+    if isinstance(error, BadInput) and error.reason == "no_index":
+        return refusal(400, NO_LAST_PAGE.format(asked.page)) if asked.page else refusal(404, error.message)
+    if isinstance(error, BadInput) and error.reason == "bad_page":
+        return refusal(400, error.message)
+    if isinstance(error, BadInput) and error.reason in ("too_long", "too_many", "no_pages"):
+        return refusal(422, error.message)
+    if isinstance(error, Conflict):
+        raise Unavailable("the index was just replaced: ask again", retry_after=1) from error
+    if isinstance(error, BadInput | NotFound):
+        log.error("damaged index", extra={"error": str(error)})
+        return refusal(500, "the index is damaged: its keeper finds where in the server's log")
+    raise error

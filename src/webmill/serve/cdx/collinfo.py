@@ -1,0 +1,69 @@
+"""`/collinfo.json`: the crawls here, as Common Crawl's index server lists its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import chain, islice
+from urllib.parse import quote
+
+from anyio import to_thread
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from webmill.errors import WebmillError
+from webmill.formats.cdx_query import KeyRange
+from webmill.formats.timestamps import is_timestamp
+from webmill.index.lookup import Generation, ZipNumIndex
+from webmill.serve.site import Site
+
+FEW_BLOCKS = 50  # an index that is read whole for its first and last capture; of a larger one each block's first line
+EVERYTHING = KeyRange(b"", b"\xff")
+
+Period = tuple[str, str]
+
+
+class Collinfo:
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._period = lru_cache(maxsize=64)(read_period)  # a generation of an index never changes
+
+    async def reply(self, _: Request) -> Response:
+        crawls = await to_thread.run_sync(self._crawls)
+        return JSONResponse(crawls, headers={"Cache-Control": "max-age=60"})
+
+    def _crawls(self) -> list[dict[str, str]]:
+        """The newest first; none that is not indexed."""
+        names = [crawl.name for crawl in self._site.crawls() if (crawl.zipnum / "cluster.idx").is_file()]
+        return sorted(map(self._described, names), key=lambda crawl: crawl.get("to", ""), reverse=True)
+
+    def _described(self, name: str) -> dict[str, str]:
+        address = f"{self._site.address}/{quote(name)}"
+        about = {"id": name, "name": name, "timegate": f"{address}/timegate/", "cdx-api": f"{address}-index"}
+        try:
+            index = self._site.index(name)
+            assert isinstance(index, ZipNumIndex)
+            period = self._period(index.current())
+        except WebmillError:  # a damaged index is told where it is asked
+            period = None
+        return about | {"from": _iso(period[0]), "to": _iso(period[1])} if period else about
+
+
+def read_period(generation: Generation) -> Period | None:
+    blocks = list(islice(generation.all_blocks(), FEW_BLOCKS + 1))
+    if len(blocks) <= FEW_BLOCKS:
+        lines: Iterable[bytes] = chain.from_iterable(generation.batches_in(blocks, EVERYTHING))
+    else:
+        lines = (block.key for block in generation.all_blocks())
+    first, last = b"", b""
+    for line in lines:
+        stamp = line.partition(b" ")[2][:14]
+        if is_timestamp(stamp):
+            first, last = min(first or stamp, stamp), max(last, stamp)
+    return (first.decode(), last.decode()) if first else None
+
+
+def _iso(timestamp: str) -> str:
+    """As Common Crawl writes it. Digits that are no date stay what they are."""
+    year, month, day, hour, minute, second = timestamp[:4], *(timestamp[at : at + 2] for at in range(4, 14, 2))
+    return f"{year}-{month}-{day}T{hour}:{minute}:{second}"

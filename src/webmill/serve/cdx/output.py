@@ -1,0 +1,90 @@
+"""Index lines as a client wants them: CDXJ, one JSON object a line, or columns of text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
+
+from webmill.errors import BadInput
+from webmill.formats.cdxj import Capture, Value, parse
+from webmill.formats.surt import without_surrogates
+from webmill.formats.zipnum import Block, format_summary_line
+from webmill.serve.cdx.params import Output
+
+MEDIA_TYPES: dict[Output, str] = {
+    "cdxj": "text/x-cdxj; charset=utf-8",
+    "json": "text/x-ndjson; charset=utf-8",
+    "text": "text/plain; charset=utf-8",
+}
+
+_PLAIN_KEY = re.compile(rb"[!#-\[\]-~]+")  # printable, without quote and backslash
+_CONTROLS = re.compile("[\x00-\x1f\x7f\x85\u2028\u2029]")
+
+
+def formatted(lines: Iterable[bytes], output: Output, fields: tuple[str, ...]) -> Iterable[bytes]:
+    """Without `fields` CDXJ and text are the lines as they are. BadInput for a line that is none."""
+    if output == "json":
+        return _selected(lines, _json_of, fields) if fields else map(whole_json, lines)
+    if not fields:
+        return lines
+    return _selected(lines, _cdxj_of if output == "cdxj" else _text_of, fields)
+
+
+def whole_json(line: bytes) -> bytes:
+    """Key and timestamp before the line's own JSON, which is not parsed: most answers are this."""
+    parts = line.split(b" ", 2)
+    if len(parts) < 3 or parts[2][:2] == b"{}" or parts[2][:1] != b"{" or not _PLAIN_KEY.fullmatch(parts[0]):
+        return _encoded(_members(parse(line)))
+    return b'{"urlkey": "%b", "timestamp": "%b", %b' % (parts[0], parts[1], parts[2][1:])
+
+
+def formatted_blocks(blocks: Iterable[Block], output: Output) -> Iterator[bytes]:
+    """What `showPagedIndex` gives: lines of the summary."""
+    for block in blocks:
+        if output != "json":
+            yield format_summary_line(block)
+            continue
+        shown: dict[str, object] = {"urlkey": block.key.decode("utf-8", "replace"), "part": block.shard}
+        shown |= {"offset": block.offset, "length": block.length}
+        yield _encoded(shown if block.number is None else shown | {"lineno": block.number})
+
+
+def _selected(
+    lines: Iterable[bytes], form: Callable[[Capture, tuple[str, ...]], bytes], fields: tuple[str, ...]
+) -> Iterator[bytes]:
+    for line in lines:
+        yield form(parse(line), fields)
+
+
+def _json_of(capture: Capture, fields: tuple[str, ...]) -> bytes:
+    members = _members(capture)
+    return _encoded({name: members[name] for name in fields if name in members})
+
+
+def _cdxj_of(capture: Capture, fields: tuple[str, ...]) -> bytes:
+    members = {name: capture.fields[name] for name in fields if name in capture.fields}
+    return f"{without_surrogates(capture.urlkey)} {capture.timestamp} ".encode() + _encoded(members)
+
+
+def _text_of(capture: Capture, fields: tuple[str, ...]) -> bytes:
+    """A value that would end the line, or begin another, is escaped; a missing one is `-`."""
+    members = _members(capture)
+    words = (capture.text(name) if name in capture.fields else str(members.get(name, "-")) for name in fields)
+    return (_CONTROLS.sub(_escaped, without_surrogates(" ".join(words))) + "\n").encode()
+
+
+def _members(capture: Capture) -> dict[str, Value]:
+    return {"urlkey": without_surrogates(capture.urlkey), "timestamp": capture.timestamp} | capture.fields
+
+
+def _encoded(members: object) -> bytes:
+    try:
+        return msgspec.json.encode(members) + b"\n"
+    except UnicodeEncodeError as error:  # a lone surrogate
+        raise BadInput("a field is no text", reason="bad_json") from error
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in match[0].encode())

@@ -1,0 +1,144 @@
+"""What a CDX request asks for: its parameters, read strictly, by the names of pywb, Common Crawl and the Archive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Literal, TypeVar
+
+import msgspec
+
+from webmill.errors import BadInput
+from webmill.formats.cdx_query import MatchType, compile_collapse, compile_filters, key_range, read_pattern
+from webmill.formats.timestamps import earliest, from_datetime, latest
+from webmill.index.paging import PAGE_SIZE
+from webmill.index.query import MOST_SORTED, Query, Sort
+
+Output = Literal["cdxj", "json", "text"]
+Show = Literal["captures", "page count", "blocks"]
+Params = Iterable[tuple[str, str]]
+
+DEFAULT_LIMIT = 100_000
+MOST_REPEATS = 20  # filters, collapses, fields
+MOST_DIGITS = 9
+
+MATCH_TYPES: dict[str, MatchType] = {"exact": "exact", "prefix": "prefix", "host": "host", "domain": "domain"}
+SORTS: dict[str, Sort] = {"forward": "forward", "reverse": "reverse", "closest": "closest"}
+OUTPUTS: dict[str, Output] = {"cdxj": "cdxj", "json": "json", "text": "text"}
+
+T = TypeVar("T")
+_REPEATED = ("filter", "collapse")
+_OFF = frozenset({"", "0", "false", "f", "off"})
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """`page` None is all pages; `heavy` is what may read more than the blocks of one URL."""
+
+    url: str
+    query: Query
+    output: Output
+    fields: tuple[str, ...] = ()
+    page: int | None = None
+    page_size: int = PAGE_SIZE
+    show: Show = "captures"
+    heavy: bool
+
+
+def read_params(params: Params, *, output: Output) -> Asked:
+    """BadInput says what is wrong. Parameters that nobody here knows are ignored, empty ones are not there."""
+    one: dict[str, str] = {}
+    many: dict[str, list[str]] = {name: [] for name in _REPEATED}
+    for name, value in params:
+        if name in many and value:
+            many[name].append(value)
+        elif value:
+            one[name] = value
+    url, match_type = _match(one)
+    query = _query(url, match_type, one, filters=_few(many["filter"]), collapse=_few(many["collapse"]))
+    return Asked(
+        url=one["url"],
+        query=query,
+        output=_choice("output", one.get("output", output), OUTPUTS),
+        fields=_few((one.get("fields") or one.get("fl") or "").split(",")),
+        page=_whole("page", one["page"]) if "page" in one else None,
+        page_size=_whole("pageSize", one["pageSize"], least=1) if "pageSize" in one else PAGE_SIZE,
+        show=_shown(one),
+        heavy=match_type != "exact",
+    )
+
+
+def _match(one: dict[str, str]) -> tuple[str, MatchType]:
+    url = one.get("url", "")
+    said = one.get("matchType")
+    url, wildcard = read_pattern(url) if said is None else (url, None)
+    if not url:
+        raise BadInput('The "url" param is required: a URL, *.HOST or URL*', reason="no_url")
+    return url, _choice("matchType", said or wildcard or "exact", MATCH_TYPES)
+
+
+def _query(
+    url: str, match_type: MatchType, one: dict[str, str], *, filters: tuple[str, ...], collapse: tuple[str, ...]
+) -> Query:
+    compile_filters(filters)
+    for field in collapse:
+        compile_collapse(field)
+    start, end = one.get("from") or one.get("from_ts"), one.get("to")
+    sort = _sort(one)
+    limit = _whole("limit", one.get("limit", "0")) or DEFAULT_LIMIT
+    if sort != "forward" and limit > MOST_SORTED:
+        raise BadInput(f"limit is at most {MOST_SORTED} for what must be sorted", reason="bad_limit")
+    return Query(
+        range=key_range(url, match_type),
+        start=earliest(start) if start else None,
+        end=latest(end) if end else None,
+        filters=filters,
+        resolve_revisits=_is_on(one, "resolveRevisits"),
+        collapse_time=_whole("collapseTime", one["collapseTime"], least=1) if "collapseTime" in one else None,
+        collapse=collapse,
+        sort=sort,
+        closest=_moment(one["closest"]) if "closest" in one else None,
+        limit=limit,
+    )
+
+
+def _sort(one: dict[str, str]) -> Sort:
+    """`closest=` is enough to sort by it, and wins, as in pywb."""
+    said = _choice("sort", one.get("sort", "forward"), SORTS)
+    if "closest" in one:
+        return "closest"
+    if said == "closest":
+        raise BadInput("sort=closest needs closest=TIMESTAMP", reason="bad_timestamp")
+    return "reverse" if _is_on(one, "reverse") else said
+
+
+def _moment(text: str) -> str:
+    """The end of a period: what pywb takes `closest=2021` for."""
+    return from_datetime(datetime.now(UTC)) if text == "now" else latest(text)
+
+
+def _shown(one: dict[str, str]) -> Show:
+    if _is_on(one, "showNumPages"):
+        return "page count"
+    return "blocks" if _is_on(one, "showPagedIndex") else "captures"
+
+
+def _is_on(one: dict[str, str], name: str) -> bool:
+    return one.get(name, "").lower() not in _OFF
+
+
+def _whole(name: str, text: str, *, least: int = 0) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS) or int(text) < least:
+        raise BadInput(f"Invalid value for {name}= param: {text[:40]}", reason=f"bad_{name.lower()}")
+    return int(text)
+
+
+def _few(texts: list[str]) -> tuple[str, ...]:
+    if len(texts) > MOST_REPEATS:
+        raise BadInput(f"more than {MOST_REPEATS} of one kind", reason="too_many_params")
+    return tuple(text for text in texts if text)
+
+
+def _choice(name: str, text: str, known: Mapping[str, T]) -> T:
+    if text not in known:
+        raise BadInput(f"{name}={text[:40]} not supported: it is one of {', '.join(known)}", reason="bad_choice")
+    return known[text]

@@ -1,0 +1,91 @@
+"""Answers that may be long: made in threads, some hundred lines at a time, never held whole."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from itertools import islice
+from typing import Any
+
+from anyio import to_thread
+from isal import isal_zlib
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from webmill.serve.cdx.limits import Stopwatch
+
+LINES_AT_ONCE = 500  # a thread is asked once for so many: a hop costs more than many lines
+WORTH_PACKING = 1024  # bytes
+LEVEL = 1
+
+
+class Chunks:
+    """Lines in pieces, as gzip if that is wanted and worth it. `watch` runs while they are made."""
+
+    def __init__(self, lines: Iterable[bytes], watch: Stopwatch, *, gzip: bool) -> None:
+        self._lines = iter(lines)
+        self._watch = watch
+        self._gzip = gzip
+        self._coder: Any = None
+        self._begun = False
+        self.ended = False
+
+    @property
+    def is_packed(self) -> bool:
+        return self._coder is not None
+
+    def next(self) -> bytes:
+        """After the last one `ended` is true. Without a single line the first is empty."""
+        self._watch.start()
+        try:
+            part = list(islice(self._lines, LINES_AT_ONCE))
+        finally:
+            self._watch.stop()
+        self.ended = len(part) < LINES_AT_ONCE
+        data = b"".join(part)
+        if not self._begun and self._gzip and len(data) >= WORTH_PACKING:
+            self._coder = isal_zlib.compressobj(level=LEVEL, wbits=31)
+        self._begun = True
+        return self._packed(data) if self._coder is not None else data
+
+    def _packed(self, data: bytes) -> bytes:
+        packed: bytes = self._coder.compress(data)
+        return packed + bytes(self._coder.flush()) if self.ended else packed
+
+
+def accepts_gzip(request: Request) -> bool:
+    wanted = (word.partition(";") for word in request.headers.get("accept-encoding", "").lower().split(","))
+    return any(name.strip() == "gzip" and rest.replace(" ", "") not in ("q=0", "q=0.0") for name, _, rest in wanted)
+
+
+def reply(
+    first: bytes, chunks: Chunks, *, media_type: str, headers: Mapping[str, str], on_end: Callable[[], None]
+) -> Response:
+    """Short answers whole, with their length; of others `first` and then the rest. `on_end` is called once, always."""
+    headers = {**headers, "Content-Type": media_type}
+    if chunks.is_packed:
+        headers["Content-Encoding"] = "gzip"
+    if chunks.ended:
+        on_end()
+        return Response(first, headers=headers)
+    return LongReply(first, chunks, headers=headers, on_end=on_end)
+
+
+class LongReply(StreamingResponse):
+    """Fails midway rather than end early: a client that got all of it knows that it has all."""
+
+    def __init__(self, first: bytes, chunks: Chunks, *, headers: Mapping[str, str], on_end: Callable[[], None]) -> None:
+        super().__init__(_all(first, chunks), headers=headers)
+        self._on_end = on_end
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._on_end()
+
+
+async def _all(first: bytes, chunks: Chunks) -> AsyncIterator[bytes]:
+    yield first
+    while not chunks.ended:
+        yield await to_thread.run_sync(chunks.next)
