@@ -16,9 +16,11 @@ from webmill.cli.context import note, warn
 from webmill.cli.publish.places import json_option, publishing_in, root_argument, storage_for_reading
 from webmill.cli.search.places import engine_option, opened_to_read
 from webmill.cli.words import shown
-from webmill.errors import WebmillError
+from webmill.errors import NotFound, WebmillError
+from webmill.flows.search.captures import with_captures
+from webmill.index.newest import indexes_of
 from webmill.publish import history
-from webmill.search.base import DEEPEST, MOST_HITS, PAGE, Answer, Filters, Hit, Marked, Request
+from webmill.search.base import DEEPEST, MOST_HITS, PAGE, Answer, Filters, Hit, Marked, Place, Request
 from webmill.search.query import parse
 
 DAY = click.DateTime(["%Y-%m-%d"])
@@ -69,7 +71,7 @@ def find(
     *,
     root: Path,
     words: tuple[str, ...],
-    index: Path | None,
+    index: str | None,
     languages: tuple[str, ...],
     sites: tuple[str, ...],
     facets: tuple[str, ...],
@@ -105,10 +107,24 @@ def find(
         told = behind(root, engine.cursor())
     if told:
         warn(f"the index is {told}: webmill search update {root}")
+    answer = placed(root, answer)
     if as_json:
         click.echo(msgspec.json.encode(answer))
     else:
         show(answer, offset=offset)
+
+
+def placed(root: Path, answer: Answer) -> Answer:
+    """With the places of the captures, as far as the collection has them."""
+    if all(hit.capture for hit in answer.hits):
+        return answer
+    try:
+        return with_captures(answer, indexes_of(root.resolve()))
+    except NotFound:  # what is published need not be archived here
+        return answer
+    except WebmillError as error:
+        warn(f"the captures of these pages cannot be looked up: {error}")
+        return answer
 
 
 def behind(root: Path, cursor: str | None) -> str:
@@ -152,8 +168,12 @@ def block(number: int, hit: Hit) -> str:
     day = f"{datetime.fromtimestamp(hit.date, UTC):%Y-%m-%d}  " if hit.date else ""
     title = f"{number}. {emphasised(hit.title) or shown(hit.id)}"
     text = textwrap.indent(textwrap.fill(emphasised(hit.snippet), width - 4), "    ") if hit.snippet.text else ""
-    lines = [title, f"    {day}{shown(hit.url or hit.id)}", text]
+    lines = [title, f"    {day}{shown(hit.url or hit.id)}", archived(hit.capture) if hit.capture else "", text]
     return "\n".join(line for line in lines if line) + "\n"
+
+
+def archived(place: Place) -> str:
+    return shown(f"    {place.timestamp} {place.file} at {place.offset}, {place.length} bytes")
 
 
 def emphasised(marked: Marked) -> str:
