@@ -6,13 +6,14 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from webmill.serve import operations, reading
+from webmill.serve import operations, raw, reading
 from webmill.serve.access_log import AccessLog
 from webmill.serve.cdx import api as cdx
 from webmill.serve.crawl_data import FOLDERS, CrawlData
 from webmill.serve.delivery import WORDS, Delivery
 from webmill.serve.gate import Gate
 from webmill.serve.pages import routes as pages
+from webmill.serve.replay import frame, origin
 from webmill.serve.replies import Sealed, error_answers, security
 from webmill.serve.site import Site
 
@@ -36,12 +37,13 @@ def _routes(site: Site) -> list[BaseRoute]:
         *cdx.routes(site),
         *pages.routes(site),
         *reading.routes(site),
+        *raw.routes(site),
+        *frame.routes(site),
     ]
 
 
 def _replay_routes(site: Site) -> list[BaseRoute]:
-    del site
-    return []
+    return origin.routes(site)
 
 
 def _bare(site: Site) -> dict[str, ASGIApp]:

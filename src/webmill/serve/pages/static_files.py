@@ -17,6 +17,8 @@ TYPES = {  # and these files alone
     "webmill.css": "text/css; charset=utf-8",
     "pages-search.css": "text/css; charset=utf-8",
     "webmill.js": "text/javascript; charset=utf-8",
+    "replay.css": "text/css; charset=utf-8",
+    "replay.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
 FOREVER = {"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff"}

@@ -1,0 +1,71 @@
+"""`/web/TIMESTAMP/URL` and `/raw/TIMESTAMP/URL`: what is asked for.
+
+The URL is the rest of the path and the query string as they were sent: `%2F`, `//` and `?` are its own.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote_to_bytes
+
+import msgspec
+from starlette.requests import Request
+
+from webmill.errors import BadInput
+from webmill.formats.timestamps import earliest
+from webmill.formats.urls import normalise
+
+_ADDRESS = re.compile(rb"/(?:web|raw)/([0-9]{1,14})([a-z]{1,8}_)?/(.+)", re.DOTALL)
+_SCHEME = re.compile(rb"(https?):/*+", re.IGNORECASE)
+_ESCAPED_SCHEME = re.compile(rb"https?%3A", re.IGNORECASE)
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """A capture that somebody wants. `timestamp` is as they wrote it, `url` is normalised."""
+
+    timestamp: str
+    url: str
+    kind: str = ""  # what stood behind the timestamp: `warc_`
+
+    @property
+    def moment(self) -> str:
+        """The first second of what was meant: 14 digits. A digit of half a month or hour is left out."""
+        year = self.timestamp.ljust(4, "0")
+        return earliest(year[: len(year) // 2 * 2])
+
+
+def read_address(request: Request) -> Asked:
+    """BadInput (bad_address, bad_url, scheme, url_too_long)."""
+    asked = parse_address(sent_path(request))
+    if asked is None:
+        raise BadInput("no archived address: /web/TIMESTAMP/URL", reason="bad_address")
+    return asked
+
+
+def sent_path(request: Request) -> bytes:
+    """Path and query as they came over the wire."""
+    path: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
+    query: bytes = request.scope["query_string"]
+    return path + b"?" + query if query else path
+
+
+def parse_address(path: bytes) -> Asked | None:
+    """None when this is no such address at all; BadInput when there is no such URL."""
+    found = _ADDRESS.fullmatch(path)
+    if not found:
+        return None
+    timestamp, kind, rest = found.groups(b"")
+    if _ESCAPED_SCHEME.match(rest):  # some clients escape all of it
+        rest = unquote_to_bytes(rest)
+    scheme = _SCHEME.match(rest)  # proxies make one slash of two
+    rest = (scheme[1] + b"://" + rest[scheme.end() :]) if scheme else b"http://" + rest
+    return Asked(timestamp=timestamp.decode(), url=normalise(rest.decode("utf-8", "replace")), kind=kind.decode())
+
+
+def web_address(timestamp: str, url: str) -> str:
+    """`url` is normalised, so it has no fragment and is ASCII."""
+    return f"/web/{timestamp}/{url}"
+
+
+def raw_address(timestamp: str, url: str, *, kind: str = "") -> str:
+    return f"/raw/{timestamp}{kind}/{url}"

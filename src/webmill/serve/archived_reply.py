@@ -1,0 +1,121 @@
+"""What archived answers of all kinds have in common: their headers, made harmless, and their bodies as streams."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from email.utils import format_datetime
+from itertools import chain
+
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from webmill.errors import BadInput
+from webmill.formats.charset import charset_of
+from webmill.formats.timestamps import to_datetime
+from webmill.model import Headers
+from webmill.serve.captures import Archived
+from webmill.serve.site import Site
+
+Pairs = list[tuple[str, str]]
+
+ORIGINAL = "X-Archive-Orig-"
+MOST_FIELDS, MOST_BYTES = 64, 16 << 10  # of archived fields in an answer of ours; the record has them all
+HELD = 1 << 20  # bodies up to this get a Content-Length
+
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,100}")
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]+")
+_TYPE = re.compile(r"\s*([!#$%&'*+\-.^_`|~0-9A-Za-z]{1,64}/[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,64})\s*(?:;|$)")
+_CHARSET = re.compile(r"[A-Za-z0-9:_.+-]{1,40}")
+
+
+def original_headers(headers: Headers, *, passed: Iterable[str] = ()) -> Pairs:
+    """All but the `passed` under a name of ours, where no browser acts on them."""
+    pairs: Pairs = []
+    left = MOST_BYTES
+    for name, value in headers:
+        if name.lower() in passed or not _TOKEN.fullmatch(name):
+            continue
+        pair = (ORIGINAL + name, without_control(value))
+        left -= len(pair[0]) + len(pair[1])
+        if left < 0 or len(pairs) == MOST_FIELDS:
+            break
+        pairs.append(pair)
+    return pairs
+
+
+def without_control(value: str) -> str:
+    """No line break of a stranger's gets into a head of ours. Latin-1, as HTTP fields are."""
+    return _CONTROL.sub(" ", value).encode("latin-1", "replace").decode("latin-1").strip()
+
+
+def read_type(content_type: str) -> tuple[str, str | None]:
+    """The type in lower case, and the label of the charset. Nothing that is not clean gets through."""
+    found = _TYPE.match(content_type[:1000])
+    label = charset_of(content_type)
+    kind = found[1].lower() if found else "application/octet-stream"
+    return kind, label if label and _CHARSET.fullmatch(label) else None
+
+
+def memento(site: Site, archived: Archived, url: str) -> Pairs:
+    """RFC 7089. `url` is normalised: no `>` or line break is in it."""
+    links = (
+        f'<{url}>; rel="original"',
+        f'<{site.address}/timegate/{url}>; rel="timegate"',
+        f'<{site.address}/timemap/link/{url}>; rel="timemap"; type="application/link-format"',
+    )
+    return [("Memento-Datetime", http_date(archived.line.timestamp)), ("Link", ", ".join(links))]
+
+
+def http_date(timestamp: str) -> str:
+    try:
+        return format_datetime(to_datetime(timestamp), usegmt=True)
+    except BadInput:
+        return format_datetime(datetime.fromisoformat("1970-01-01T00:00:00+00:00"), usegmt=True)
+
+
+class Streamed(StreamingResponse):
+    """Lets go of its archive also when the client has gone away."""
+
+    def __init__(self, pieces: Iterator[bytes], archived: Archived, *, status: int) -> None:
+        super().__init__(pieces, status_code=status)
+        self._archived = archived
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._archived.close()
+
+
+def reply(archived: Archived, pieces: Iterator[bytes], headers: Pairs, *, status: int = 200) -> Response:
+    """The archive is closed with it."""
+    try:
+        held, rest = take(pieces, HELD)
+    except BaseException:
+        archived.close()
+        raise
+    made: Response
+    if rest is None:
+        archived.close()
+        made = Response(held, status_code=status)
+    else:
+        made = Streamed(chain((held,), rest), archived, status=status)
+    return with_headers(made, headers)
+
+
+def with_headers(made: Response, headers: Pairs) -> Response:
+    for name, value in headers:
+        made.headers.append(name, value)
+    return made
+
+
+def take(pieces: Iterator[bytes], most: int) -> tuple[bytes, Iterator[bytes] | None]:
+    """A little more than `most` bytes and the rest; or all of them, and None."""
+    held = bytearray()
+    for piece in pieces:
+        held += piece
+        if len(held) > most:
+            return bytes(held), pieces
+    return bytes(held), None

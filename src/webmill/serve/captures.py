@@ -1,0 +1,332 @@
+"""Find captures by address and time, and open them: HTTP head at once, body as a stream, revisits resolved."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import BinaryIO
+
+import msgspec
+
+from webmill.errors import BadInput, NotFound
+from webmill.formats import content_coding
+from webmill.formats.cdxj import parse
+from webmill.formats.http import ResponseHead, end_of_head, split_message
+from webmill.formats.http.chunked import ChunkedReader
+from webmill.formats.http.head import MAX_HEAD_BYTES
+from webmill.formats.timestamps import from_datetime, from_warc_date, to_datetime
+from webmill.formats.warc import Block, open_block
+from webmill.index.lookup import Index
+from webmill.index.query import Query, answer, url_range
+from webmill.model import Headers, Record
+from webmill.serve.archived_address import Asked
+from webmill.serve.site import Site
+
+log = logging.getLogger(__name__)
+
+# Days around the moment that are looked through before all time is: a page may have a million captures.
+WINDOWS = (0, 1, 32)
+CANDIDATES = 16  # of each window
+DEPTH = 5  # revisits of revisits
+MOST_LINES = 100_000  # of one address that are searched for a digest
+PIECE = 64 << 10
+WHOLE = content_coding.Limits(output=64 << 30)  # streamed, so memory is no reason to stop; the ratio still is
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """What an index says of a capture."""
+
+    url: str
+    timestamp: str
+    filename: str
+    offset: int
+    length: int
+    digest: str = ""
+    mime: str = ""
+    status: str = ""
+
+    @property
+    def is_revisit(self) -> bool:
+        return self.mime == "warc/revisit"
+
+
+# --- find ---------------------------------------------------------------------------------------------------------
+
+
+def nearest(index: Index, asked: Asked) -> Iterator[Line]:
+    """The captures nearest in time, the nearest first; of those of one second, those of just this URL first.
+
+    An index does not tell http from https, or /a from /a/.
+    """
+    there = to_datetime(asked.moment)
+    seen: set[tuple[str, int]] = set()
+    for start, end in (*_periods(there), (None, None)):
+        query = Query(
+            range=url_range(asked.url, "exact"),
+            start=start,
+            end=end,
+            sort="closest",
+            closest=asked.moment,
+            limit=CANDIDATES,
+        )
+        found = _lines(answer(index, query))
+        for line in sorted(found, key=lambda line: (_distance(line, there), line.url != asked.url)):
+            if (line.filename, line.offset) not in seen:
+                seen.add((line.filename, line.offset))
+                yield line
+
+
+def before(index: Index, url: str, timestamp: str) -> Line | None:
+    """The last capture of an address in an earlier second."""
+    there = to_datetime(timestamp)
+    end = _shifted(there, seconds=-1)
+    for start, _ in (*_periods(there), (None, None)):
+        if end and (not start or start <= end):
+            query = Query(range=url_range(url, "exact"), start=start, end=end, sort="reverse", limit=1)
+            if found := next(_lines(answer(index, query)), None):
+                return found
+    return None
+
+
+def after(index: Index, url: str, timestamp: str) -> Line | None:
+    """The first capture of an address in a later second."""
+    start = _shifted(to_datetime(timestamp), seconds=1)
+    query = Query(range=url_range(url, "exact"), start=start, limit=1)
+    return next(_lines(answer(index, query)), None) if start else None
+
+
+def _periods(there: datetime) -> Iterator[tuple[str, str]]:
+    for days in WINDOWS:
+        start, end = _shifted(there, days=-days), _shifted(there, days=days)
+        if start and end:
+            yield start, end
+
+
+def _shifted(there: datetime, *, days: int = 0, seconds: int = 0) -> str | None:
+    try:
+        return from_datetime(there + timedelta(days=days, seconds=seconds))
+    except OverflowError:
+        return None  # before the year 1, after 9999
+
+
+def _distance(line: Line, there: datetime) -> float:
+    try:
+        return abs((to_datetime(line.timestamp) - there).total_seconds())
+    except BadInput:
+        return float("inf")
+
+
+def _lines(raw: Iterable[bytes]) -> Iterator[Line]:
+    for line in raw:
+        try:
+            yield _line(line)
+        except BadInput as error:
+            log.warning("a capture that cannot be shown: %s", error)
+
+
+def _line(raw: bytes) -> Line:
+    capture = parse(raw)
+    offset, length = capture.text("offset"), capture.text("length")
+    if not all(len(number) < 19 and number.isascii() and number.isdigit() for number in (offset, length)):
+        raise BadInput(f"no place of a record: {raw[:200]!r}", reason="bad_place")
+    return Line(
+        url=capture.text("url"),
+        timestamp=capture.timestamp,
+        filename=capture.text("filename"),
+        offset=int(offset),
+        length=int(length),
+        digest=capture.text("digest"),
+        mime=capture.text("mime"),
+        status=capture.text("status"),
+    )
+
+
+# --- open ---------------------------------------------------------------------------------------------------------
+
+
+class Archived:
+    """A capture, open, to be closed. `head` is None where there is none: a resource, or a broken one.
+
+    `line` is what was asked for; of a revisit, `place` is where its original lies.
+    """
+
+    def __init__(self, line: Line, record: Record, head: ResponseHead | None, body: bytes, block: Block) -> None:
+        self.line = self.place = line
+        self.record = record
+        self.head = head
+        self._body = body  # what came along with the head
+        self._block = block
+        self._stream: BinaryIO | None = None
+
+    @property
+    def headers(self) -> Headers:
+        return self.head.headers if self.head else Headers()
+
+    @property
+    def status(self) -> int:
+        return self.head.status if self.head else 200
+
+    @property
+    def content_type(self) -> str:
+        """As the server said it; else as the record, or the crawler that looked at the bytes."""
+        stated = self.headers.get("Content-Type") if self.head else self.record.content_type
+        if not stated or stated.startswith("application/http"):
+            stated = self.record.headers.get("WARC-Identified-Payload-Type")
+        return stated or ""
+
+    def under(self, line: Line, head: ResponseHead | None) -> Archived:
+        """The body of this one for a revisit, under its head, unless that says no more than that nothing changed."""
+        self.line = line
+        if head and head.status != 304 and self.head:
+            codings = [pair for pair in self.head.headers if pair[0].lower() in _CODINGS]  # of the bytes that we have
+            kept = [pair for pair in head.headers if pair[0].lower() not in _CODINGS]
+            self.head = msgspec.structs.replace(head, headers=Headers((*kept, *codings)))
+        return self
+
+    def stored(self) -> Iterator[bytes]:
+        """The body as it lies in the record."""
+        piece, self._body = self._body, b""
+        try:
+            while piece or (piece := self._block.read(PIECE)):
+                yield piece
+                piece = b""
+        except BadInput as error:
+            raise _damaged(self.place, error) from error
+
+    def content(self, *, limits: content_coding.Limits = WHOLE) -> Iterator[bytes]:
+        """The body with its codings undone, as far as that can be done."""
+        transfer = content_coding.codings_of(self.headers, "Transfer-Encoding")
+        pieces = self.stored()
+        if transfer and transfer[-1] == "chunked":
+            pieces, transfer = _unchunked(pieces), transfer[:-1]
+        decoder = content_coding.Decoder((*content_coding.codings_of(self.headers), *transfer), limits=limits)
+        for piece in pieces:
+            if out := decoder.feed(piece):
+                yield out
+            if not decoder.complete:
+                break
+        decoder.finish()
+        if decoder.flaw:
+            log.info("%s at %d: content is %s", self.place.filename, self.place.offset, decoder.flaw)
+
+    def close(self) -> None:
+        if self._stream:
+            self._stream.close()
+
+    def closing(self, stream: BinaryIO) -> Archived:
+        self._stream = stream
+        return self
+
+
+_CODINGS = ("content-encoding", "transfer-encoding", "content-length")
+
+
+def _unchunked(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """What is not chunked after all (many crawlers unchunk, and keep the header) is given as it is."""
+    reader = ChunkedReader()
+    handed_out = False
+    for piece in pieces:
+        out = reader.feed(piece)
+        if reader.broken and not handed_out and not out:
+            yield piece
+            yield from pieces
+            return
+        if out:
+            handed_out = True
+            yield out
+        if reader.ended or reader.broken:
+            return
+
+
+def open_capture(site: Site, line: Line) -> Archived:
+    """`NotFound` when the record cannot be read, or is a revisit of something that is not here."""
+    opened = open_record(site, line)
+    head = opened.head
+    seen = {(line.filename, line.offset)}
+    for _ in range(DEPTH):
+        if opened.record.type != "revisit":
+            return opened.under(line, head) if len(seen) > 1 else opened
+        try:
+            originals = _originals(site.index(), opened)
+        finally:
+            opened.close()
+        original = next((found for found in originals if (found.filename, found.offset) not in seen), None)
+        if original is None:
+            raise NotFound("this capture says that the page had not changed, and the earlier capture is not here")
+        seen.add((original.filename, original.offset))
+        opened = open_record(site, original)
+    opened.close()
+    raise NotFound(f"this capture leads to others that say that nothing had changed, more than {DEPTH} in a row")
+
+
+def open_record(site: Site, line: Line) -> Archived:
+    """One record alone. What is damaged is told in the log, with its place."""
+    if not line.length:
+        raise NotFound("this capture shares a compressed member with others: no range of bytes holds it alone")
+    try:
+        stream = site.files.open(line.filename, start=line.offset, length=line.length)
+        try:
+            return _opened(line, open_block(stream)).closing(stream)
+        except BaseException:
+            stream.close()
+            raise
+    except BadInput as error:
+        raise _damaged(line, error) from error
+
+
+def _damaged(line: Line, error: BadInput) -> NotFound:
+    log.warning("cannot read the capture in %s at %d: %s", line.filename, line.offset, error)
+    return NotFound(f"this capture is damaged: {error.message}")
+
+
+def _opened(line: Line, block: Block) -> Archived:
+    record = Record(block.version, block.headers, b"", line.offset, line.length)
+    is_http = record.type in ("response", "revisit") and (record.target_uri or "").lower().startswith("http")
+    if not is_http:
+        return Archived(line, record, None, b"", block)
+    start = b""
+    while end_of_head(start) is None and len(start) <= MAX_HEAD_BYTES and (piece := block.read(PIECE)):
+        start += piece
+    message = split_message(start)
+    body = message.body
+    if message.head and body.startswith(b"\r\n"):  # crawls of 2018 wrote two empty lines
+        rest = block.length - (len(start) - len(body)) - 2
+        body = body[2:] if message.head.headers.get("Content-Length") == str(rest) else body
+    return Archived(line, record, message.head, body, block)
+
+
+# --- revisits -----------------------------------------------------------------------------------------------------
+
+
+def _originals(index: Index, revisit: Archived) -> list[Line]:
+    """Where the body may lie, best first: what the record refers to, what has its digest, and other revisits."""
+    headers = revisit.record.headers
+    digest = (revisit.record.payload_digest or "").removeprefix("sha1:")
+    uri = headers.get("WARC-Refers-To-Target-URI") or revisit.line.url
+    referred = _referred(index, uri, headers.get("WARC-Refers-To-Date"), digest)
+    found = [line for line in referred if not line.is_revisit]
+    if not found and digest:
+        for url in dict.fromkeys((revisit.line.url, uri)):
+            found += islice(_with_digest(index, url, digest), CANDIDATES)
+    return found + [line for line in referred if line.is_revisit]
+
+
+def _referred(index: Index, uri: str, date: str | None, digest: str) -> list[Line]:
+    try:
+        moment = from_warc_date(date or "")
+        wanted = url_range(uri, "exact")
+    except BadInput:
+        return []
+    lines = _lines(answer(index, Query(range=wanted, start=moment, end=moment, limit=CANDIDATES)))
+    return [line for line in lines if not digest or line.digest == digest]
+
+
+def _with_digest(index: Index, url: str, digest: str) -> Iterator[Line]:
+    """Raw lines first: of a page with very many captures few are taken apart."""
+    wanted = digest.encode("utf-8", "surrogateescape")
+    lines = islice(answer(index, Query(range=url_range(url, "exact"))), MOST_LINES)
+    for line in _lines(line for line in lines if wanted in line):
+        if line.digest == digest and not line.is_revisit:
+            yield line

@@ -1,0 +1,101 @@
+"""`/raw/TIMESTAMP/URL`: what was archived, for programs and for saving. Nothing of it runs on our origin (V11).
+
+`/raw/TIMESTAMPwarc_/URL` is the WARC record itself, the bytes of the archive.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from itertools import chain
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from webmill.errors import BadInput, NotFound
+from webmill.serve.archived_address import Asked, raw_address, read_address
+from webmill.serve.archived_reply import Pairs, memento, original_headers, read_type, reply, without_control
+from webmill.serve.captures import PIECE, Archived, Line, nearest, open_capture, open_record
+from webmill.serve.replies import NO_STORE
+from webmill.serve.site import Site
+
+RECORD = "warc_"
+
+# Shown in the browser, because they can do nothing there. All others are files to save.
+INERT = frozenset(
+    {
+        *("text/plain", "application/json"),
+        *("image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"),
+        *("image/x-icon", "image/vnd.microsoft.icon"),
+        *("audio/mpeg", "audio/ogg", "audio/wav", "audio/webm", "audio/mp4", "audio/flac"),
+        *("video/mp4", "video/webm", "video/ogg"),
+    }
+)
+SEALED = [
+    ("Content-Security-Policy", "sandbox; default-src 'none'"),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("Referrer-Policy", "no-referrer"),
+    *NO_STORE.items(),
+]
+_NAME = re.compile(r"[^/]/([A-Za-z0-9_-][A-Za-z0-9._-]{0,99})$")
+_MAGIC = ((b"\x1f\x8b", ".warc.gz"), (b"\x28\xb5\x2f\xfd", ".warc.zst"), (b"WARC/", ".warc"))
+
+
+def routes(site: Site) -> list[BaseRoute]:
+    def raw(request: Request) -> Response:
+        asked = read_address(request)
+        if asked.kind not in ("", RECORD):
+            raise BadInput(f"no form of a record: {asked.kind}", reason="bad_address")
+        line = next(nearest(site.index(), asked), None)
+        if line is None:
+            raise NotFound(f"not in this archive: {asked.url}")
+        if line.timestamp != asked.timestamp:
+            there = raw_address(line.timestamp, asked.url, kind=asked.kind)
+            return RedirectResponse(there, 302, headers=NO_STORE)
+        return _record(site, line) if asked.kind else _payload(site, line, asked)
+
+    return [Route("/raw/{rest:path}", raw)]
+
+
+def _payload(site: Site, line: Line, asked: Asked) -> Response:
+    archived = open_capture(site, line)
+    kind, charset = read_type(archived.content_type)
+    headers: Pairs = [
+        *SEALED,
+        ("Content-Type", f"{kind}; charset={charset}" if charset else kind),
+        ("Content-Disposition", "inline" if kind in INERT else f'attachment; filename="{_file_name(asked.url, line)}"'),
+        *memento(site, archived, asked.url),
+        *_archive_headers(archived),
+    ]
+    return reply(archived, archived.content(), headers)
+
+
+def _file_name(url: str, line: Line) -> str:
+    """What it was called, if that is a plain name."""
+    found = _NAME.search(url.partition("?")[0])
+    return f"{line.timestamp}-{found[1]}" if found else line.timestamp
+
+
+def _archive_headers(archived: Archived) -> Pairs:
+    stated = f"{archived.status} {archived.head.reason}" if archived.head else "200"
+    pairs = [("X-Archive-Orig-Status", without_control(stated)[:200])]
+    if truncated := archived.record.headers.get("WARC-Truncated"):
+        pairs.append(("X-Archive-Truncated", without_control(truncated)[:200]))
+    return [*pairs, *original_headers(archived.headers)]
+
+
+def _record(site: Site, line: Line) -> Response:
+    archived = open_record(site, line)  # so that it is one
+    archived.close()
+    stream = site.files.open(line.filename, start=line.offset, length=line.length)
+    archived.closing(stream)
+    first = stream.read(PIECE)
+    ending = next((name for magic, name in _MAGIC if first.startswith(magic)), ".arc")
+    headers = [
+        *SEALED,
+        ("Content-Type", "application/warc"),
+        ("Content-Disposition", f'attachment; filename="{line.timestamp}{ending}"'),
+    ]
+    return reply(archived, chain((first,), iter(partial(stream.read, PIECE), b"")), headers)

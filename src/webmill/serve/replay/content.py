@@ -1,0 +1,109 @@
+"""Archived content as the replay origin gives it: links rewritten, codings undone, few headers kept (V08)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from itertools import chain
+
+from starlette.responses import Response
+
+from webmill.formats.charset import decode_page, lookup
+from webmill.serve.archived_address import Asked, web_address
+from webmill.serve.archived_reply import (
+    Pairs,
+    memento,
+    original_headers,
+    read_type,
+    reply,
+    take,
+    with_headers,
+    without_control,
+)
+from webmill.serve.captures import Archived
+from webmill.serve.replay.links import Links, Spelling
+from webmill.serve.replay.rewrite_css import rewrite_css
+from webmill.serve.replay.rewrite_html import rewrite_html
+from webmill.serve.replay.shown import redirect_of
+from webmill.serve.site import Site
+
+MOST_REWRITTEN = 8 << 20  # bytes of a page or a style sheet
+HTML, CSS = ("text/html", "application/xhtml+xml"), "text/css"
+# Told to the browser as they are; Content-Type, Location and Refresh are made anew.
+PASSED = ("content-language",)
+# Two bytes may mean a `<` and not be one: such pages are decoded first, and sent as UTF-8.
+_NOT_ASCII = ("utf-16le", "utf-16be", "iso-2022-jp", "replacement")
+_LOOKS_LIKE_HTML = re.compile(rb"\s*+(?:\xef\xbb\xbf)?<(?:!doctype\s++html|html|head|body|title)\b", re.IGNORECASE)
+
+
+def content_reply(site: Site, archived: Archived, asked: Asked, *, is_page: bool) -> Response:
+    """`is_page`: it fills a frame, and tells our page around it what it is. The archive is closed with the answer."""
+    links = Links(asked.timestamp, archived.line.url or asked.url)
+    headers = [*memento(site, archived, asked.url), *_kept(archived, links)]
+    if there := redirect_of(archived):
+        archived.close()
+        location = ("Location", web_address(asked.timestamp, there))
+        return with_headers(Response(status_code=archived.status), [*headers, location])
+    try:
+        pieces, kind = _rewritten(archived, links, first=_report(site, archived, asked) if is_page else "")
+    except BaseException:
+        archived.close()
+        raise
+    status = archived.status if 200 <= archived.status <= 599 and archived.status != 304 else 200
+    return reply(archived, pieces, [*headers, ("Content-Type", kind)], status=status)
+
+
+def _rewritten(archived: Archived, links: Links, *, first: str) -> tuple[Iterator[bytes], str]:
+    """The content and its type."""
+    stated = archived.content_type
+    kind, label = read_type(stated)
+    held, rest = take(archived.content(), MOST_REWRITTEN if kind in (*HTML, CSS) or not stated else 0)
+    if not stated and _LOOKS_LIKE_HTML.match(held):
+        kind = "text/html"
+    if kind in HTML and rest is None:
+        page, label = _page(held, archived, links, first=first)
+        return iter((page,)), f"{kind}; charset={label}"
+    if kind in HTML:
+        kind = "text/plain"  # too long to rewrite: to be read all the same
+    pieces = iter((_sheet(held, links, label),)) if kind == CSS and rest is None else chain((held,), rest or ())
+    return pieces, f"{kind}; charset={label}" if label else kind
+
+
+def _page(held: bytes, archived: Archived, links: Links, *, first: str) -> tuple[bytes, str]:
+    decoded = decode_page(held, content_type=archived.content_type)
+    if decoded.encoding in _NOT_ASCII:
+        return rewrite_html(decoded.text, links, first=first).encode("utf-8", "replace"), "utf-8"
+    spelling = Spelling(decoded.encoding)
+    page = rewrite_html(held.decode("latin-1"), links, spelling=spelling, first=first)
+    return page.encode("latin-1"), decoded.encoding
+
+
+def _sheet(held: bytes, links: Links, label: str | None) -> bytes:
+    encoding = (label and lookup(label)) or "utf-8"
+    if encoding in _NOT_ASCII:
+        return held
+    return rewrite_css(held.decode("latin-1"), links, spelling=Spelling(encoding)).encode("latin-1")
+
+
+def _kept(archived: Archived, links: Links) -> Pairs:
+    kept = [(name, without_control(value)) for name, value in archived.headers if name.lower() in PASSED]
+    refresh = archived.headers.get("Refresh")
+    if refresh and (there := links.to_refresh(refresh)):
+        kept.append(("Refresh", there))
+    return [*kept, *original_headers(archived.headers, passed=PASSED)]
+
+
+def _report(site: Site, archived: Archived, asked: Asked) -> str:
+    """A script that tells the page around the frame what is in it now.
+
+    Its stamp says that this comes from us. Only a page that fills a frame gets one, and no other page can read it: the
+    origin of each is nobody's. So an archived page cannot pass itself off as another in the banner.
+    """
+    shown = [archived.line.timestamp, asked.url, site.stamp(shown_action(archived.line.timestamp, asked.url))]
+    told = json.dumps({"webmill": shown}).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return f"<script>top.postMessage({told},{json.dumps(site.address)})</script>"
+
+
+def shown_action(timestamp: str, url: str) -> str:
+    return f"shown {timestamp} {url}"

@@ -1,0 +1,101 @@
+"""`/web/TIMESTAMP/URL` on our own origin: the archive's banner, and below it the page, from the replay origin."""
+
+from __future__ import annotations
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from webmill.errors import BadInput, NotFound
+from webmill.formats.charset import decode_page
+from webmill.formats.html import read_html
+from webmill.serve.archived_address import Asked, parse_address, raw_address, read_address, web_address
+from webmill.serve.archived_reply import read_type, take
+from webmill.serve.captures import Archived, Line, after, before
+from webmill.serve.pages.render import render
+from webmill.serve.raw import RECORD
+from webmill.serve.replay.content import HTML, shown_action
+from webmill.serve.replay.shown import open_shown, redirect_of
+from webmill.serve.replies import NO_STORE
+from webmill.serve.site import Site
+
+TITLE_WITHIN = 64 << 10  # bytes
+
+
+class Banner(msgspec.Struct, frozen=True, kw_only=True):
+    """What is said of a capture."""
+
+    title: str
+    url: str
+    timestamp: str
+    status: int
+    kind: str
+    here: str
+    raw: str
+    record: str
+    earlier: Line | None
+    later: Line | None
+
+
+def routes(site: Site) -> list[BaseRoute]:
+    def frame(request: Request) -> Response:
+        asked = read_address(request)
+        try:
+            archived = open_shown(site, asked)
+        except NotFound as error:
+            return render(site, request, "capture_missing.html", status=404, url=asked.url, reason=str(error))
+        try:
+            if elsewhere := _elsewhere(archived, asked):
+                return RedirectResponse(elsewhere, 302, headers=NO_STORE)
+            return render(site, request, "frame.html", banner=_banner(site, archived, asked.url))
+        finally:
+            archived.close()
+
+    def banner(request: Request) -> Response:
+        """For the script of the frame, when the page in it is another. The stamp is from that page."""
+        asked = parse_address(request.query_params.get("at", "").encode())
+        if asked is None or not site.is_stamped(
+            shown_action(asked.timestamp, asked.url), request.query_params.get("stamp", "")
+        ):
+            raise BadInput("no page of ours is shown", reason="bad_stamp")
+        archived = open_shown(site, asked)
+        try:
+            return render(site, request, "frame_banner.html", banner=_banner(site, archived, asked.url))
+        finally:
+            archived.close()
+
+    return [Route("/web/{rest:path}", frame), Route("/web-banner", banner)]
+
+
+def _elsewhere(archived: Archived, asked: Asked) -> str | None:
+    """The address of just this capture, or of what it leads to."""
+    if there := redirect_of(archived):
+        return web_address(archived.line.timestamp, there)
+    timestamp = archived.line.timestamp
+    return web_address(timestamp, asked.url) if timestamp != asked.timestamp else None
+
+
+def _banner(site: Site, archived: Archived, url: str) -> Banner:
+    index = site.index()
+    line = archived.line
+    return Banner(
+        title=_title(archived),
+        url=url,
+        timestamp=line.timestamp,
+        status=archived.status,
+        kind=read_type(archived.content_type)[0],
+        here=web_address(line.timestamp, url),
+        raw=raw_address(line.timestamp, url),
+        record=raw_address(line.timestamp, url, kind=RECORD),
+        earlier=before(index, url, line.timestamp),
+        later=after(index, url, line.timestamp),
+    )
+
+
+def _title(archived: Archived) -> str:
+    if read_type(archived.content_type)[0] not in HTML:
+        return ""
+    held, _ = take(archived.content(), TITLE_WITHIN)
+    page = decode_page(held[:TITLE_WITHIN], content_type=archived.content_type).text
+    return " ".join((read_html(page).title or "").split())

@@ -1,0 +1,84 @@
+"""Where a link of an archived page leads in the archive."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote
+
+import msgspec
+
+from webmill.errors import BadInput
+from webmill.formats.charset import decode_as
+from webmill.formats.urls import join
+from webmill.serve.archived_address import web_address
+
+SPACE = "\t\n\f\r "
+_FRAGMENT = "!#$%&()*+,-./:;=?@[]^_{|}~"
+_REFRESH = re.compile(r"\s*+([0-9.]++)\s*+[;,]?\s*+(?:url\s*+=\s*+)?+(['\"]?)(.*)", re.IGNORECASE | re.DOTALL)
+_CANDIDATE = re.compile(rf"([{SPACE},]*+)([^{SPACE}]++)([^,]*+)")
+_NOT_ASCII = re.compile("[^\x00-\x7f]")
+
+
+class Links(msgspec.Struct, frozen=True):
+    """Of one page, style sheet or head: `base` is what its links are relative to."""
+
+    timestamp: str
+    base: str
+
+    def to(self, href: str) -> str | None:
+        """The address in the archive, of the same time. None for what is none: a place on the page, `data:`…"""
+        href = href.strip(SPACE)
+        if not href or href.startswith("#"):
+            return None
+        try:
+            there = web_address(self.timestamp, join(self.base, href))
+        except BadInput:
+            return None
+        _, mark, fragment = href.partition("#")
+        return f"{there}#{quote(fragment, safe=_FRAGMENT, errors='replace')}" if mark else there
+
+    def at(self, base: str) -> Links:
+        """With the base that the page states."""
+        try:
+            return Links(self.timestamp, join(self.base, base))
+        except BadInput:
+            return self
+
+    def to_set(self, value: str) -> str:
+        """A `srcset`: addresses with their sizes, between commas. An address may hold commas, but not end in one."""
+        return _CANDIDATE.sub(self._candidate, value)
+
+    def _candidate(self, found: re.Match[str]) -> str:
+        before, url, size = found.groups()
+        bare = url.rstrip(",")
+        there = self.to(bare) or bare
+        # The size of one that ends in a comma belongs to the next, which comes by itself only if it is left.
+        return f"{before}{there}{url[len(bare) :]}{size}" if bare == url else f"{before}{there},{self.to_set(size)}"
+
+    def to_refresh(self, value: str) -> str | None:
+        """`5; url=there`, of a meta or of a head."""
+        found = _REFRESH.match(value)
+        if not found:
+            return None
+        seconds, mark, rest = found.groups()
+        there = self.to(rest.partition(mark)[0] if mark else rest)
+        return f"{seconds}; url={there}" if there else None
+
+
+class Spelling(msgspec.Struct, frozen=True):
+    """How to read pieces of a page that is held undecoded, a character for each byte; '' when it is decoded.
+
+    Undecoded, what is not rewritten keeps its bytes, also those that mean nothing.
+    """
+
+    encoding: str = ""
+
+    def text(self, raw: str) -> str:
+        return decode_as(raw.encode("latin-1"), self.encoding) if self.encoding and not raw.isascii() else raw
+
+    def url(self, raw: str) -> str:
+        """Browsers send the query in the page's own encoding, and the rest in UTF-8."""
+        if self.encoding in ("", "utf-8") or raw.isascii():
+            return self.text(raw)
+        path, mark, query = raw.partition("?")
+        return self.text(path) + mark + _NOT_ASCII.sub(lambda found: f"%{ord(found[0]):02X}", query)

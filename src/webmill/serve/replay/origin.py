@@ -1,0 +1,56 @@
+"""The replay origin: `/web/TIMESTAMP/URL` is what was archived, and there is nothing else here."""
+
+from __future__ import annotations
+
+import html
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route, request_response
+
+from webmill.errors import BadInput, NotFound, WebmillError
+from webmill.formats.urls import join
+from webmill.serve.archived_address import Asked, parse_address, sent_path, web_address
+from webmill.serve.replay.content import content_reply
+from webmill.serve.replay.seal import Seal, is_ours
+from webmill.serve.replay.shown import open_shown
+from webmill.serve.replies import message_of, status_of
+from webmill.serve.site import Site
+
+MISSING = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Not shown</title>
+<meta name="color-scheme" content="light dark"></head><body><h1>Not shown</h1><p>{message}</p></body></html>"""
+FRAMES = ("iframe", "frame")
+
+
+def routes(site: Site) -> list[BaseRoute]:
+    def archived(request: Request) -> Response:
+        try:
+            asked = parse_address(sent_path(request))
+            return _shown(site, request, asked) if asked else _escaped(site, request)
+        except WebmillError as error:
+            message = html.escape(message_of(error))
+            return HTMLResponse(MISSING.format(message=message), status_code=status_of(error))
+
+    return [Route("/{rest:path}", Seal(request_response(archived), site))]
+
+
+def _shown(site: Site, request: Request, asked: Asked) -> Response:
+    goal = request.headers.get("sec-fetch-dest", "")
+    if goal == "document":  # a tab of its own: archived pages are shown below our banner, and can go nowhere else
+        return RedirectResponse(site.address + web_address(asked.timestamp, asked.url), 302)
+    archived = open_shown(site, asked)
+    return content_reply(site, archived, asked, is_page=goal in FRAMES)
+
+
+def _escaped(site: Site, request: Request) -> Response:
+    """A link that a script made, `/style.css`: the page that it stands on tells what it is relative to."""
+    referer = request.headers.get("referer", "")
+    page = None
+    if is_ours(request.headers, site.replay_address):
+        page = parse_address(referer.removeprefix(site.replay_address).encode("utf-8", "replace"))
+    if page is None:
+        raise NotFound("only archived pages are here: /web/TIMESTAMP/URL")
+    path = sent_path(request).decode("utf-8", "replace")
+    if path.startswith("//"):
+        raise BadInput("no path of an archived page", reason="bad_address")
+    return RedirectResponse(web_address(page.timestamp, join(page.url, path)), 307)

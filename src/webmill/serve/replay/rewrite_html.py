@@ -1,0 +1,166 @@
+"""Links in HTML. What is not a link stays as it is, byte for byte; scripts are not looked into.
+
+A lexer by HTML's own rules (13.2.5), since it must cut where browsers do; `formats.html_tokens` cuts where Common
+Crawl's extractor does. It never goes back, so time is linear: a tag, comment or element without an end is the rest of
+the page, as it is for browsers. Nothing relies on this for safety: what is missed stops at the replay origin's policy.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+
+from webmill.formats.html_entities import decode_attribute
+from webmill.serve.replay.links import Links, Spelling
+from webmill.serve.replay.rewrite_css import rewrite_css
+
+_S = r"\t\n\f\r "
+_OPENING = re.compile(rf"<(?:(/?)([A-Za-z][^{_S}/>]*+)|(!--)|[!?/])")
+_CLOSE = re.compile(">")
+_COMMENT_END = re.compile(r"(?<=<!--)-?>|--!?>")
+_VALUE = rf"""(?:"[^"]*+"|'[^']*+'|[^{_S}>"'][^{_S}>]*+)"""
+_ONE = rf"([^{_S}/>][^{_S}/>=]*+)(?:[{_S}]*+=[{_S}]*+({_VALUE})?+)?+"
+_ATTRIBUTE = re.compile(_ONE)
+_ATTRIBUTES = re.compile(rf"(?:[{_S}/]++|{_ONE})*+")
+_RAW = ("script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes")
+_RAW_ENDS = {name: re.compile(rf"</{name}(?=[{_S}/>])", re.IGNORECASE) for name in _RAW}
+
+_URLS = frozenset(
+    {
+        *("href", "src", "action", "formaction", "poster", "data", "background", "cite", "longdesc", "xlink:href"),
+        *("codebase", "lowsrc", "icon"),
+    }
+)
+_SETS = frozenset({"srcset", "imagesrcset", "data-srcset"})
+# They would stop what was rewritten (other bytes, another origin), or tell somebody of a click.
+_DROPPED = frozenset({"integrity", "crossorigin", "ping", "referrerpolicy", "manifest", "nonce"})
+_DROPPED_METAS = frozenset({"content-security-policy", "content-security-policy-report-only", "x-frame-options"})
+_OUTWARD = frozenset({"_blank", "_top", "_parent", "_new"})  # windows that a sandbox may not open or steer
+_DEEPEST = 2  # pages in attributes (srcdoc) of pages
+TEXT = Spelling()
+
+
+def rewrite_html(page: str, links: Links, *, spelling: Spelling = TEXT, first: str = "", depth: int = 0) -> str:
+    """`first` is put in front of all that the page's head holds."""
+    return _Page(page, links, spelling, first, depth).rewritten()
+
+
+class _Page:
+    def __init__(self, page: str, links: Links, spelling: Spelling, first: str, depth: int) -> None:
+        self._page, self._links, self._spelling, self._first, self._depth = page, links, spelling, first, depth
+        self._own = links  # before any <base>
+        self._out: list[str] = []
+        self._done = 0
+
+    def rewritten(self) -> str:
+        at = 0
+        while found := _OPENING.search(self._page, at):
+            at = self._tag(found) if found[2] else self._end_of_markup(found)
+        self._replace(len(self._page), len(self._page), self._first)
+        return "".join(self._out)
+
+    def _replace(self, start: int, end: int, text: str) -> None:
+        self._out += self._page[self._done : start], text
+        self._done = end
+
+    def _end_of_markup(self, found: re.Match[str]) -> int:
+        """Of a comment, a declaration, or what browsers take for a comment."""
+        end = (_COMMENT_END if found[3] else _CLOSE).search(self._page, found.end())
+        return end.end() if end else len(self._page)
+
+    def _tag(self, found: re.Match[str]) -> int:
+        """Where to go on."""
+        name = found[2].lower()
+        attributes = _ATTRIBUTES.match(self._page, found.end())
+        end = attributes.end() if attributes else found.end()
+        if not self._page.startswith(">", end):
+            return len(self._page)
+        if found[1]:
+            return end + 1
+        if name not in ("html", "head"):
+            self._put_first(found.start())
+        if end > found.end() and (rewritten := self._attributes(name, self._page[found.end() : end])) is not None:
+            self._replace(found.end(), end, rewritten)
+        if name == "head":
+            self._put_first(end + 1)
+        return self._after_tag(name, end + 1)
+
+    def _put_first(self, place: int) -> None:
+        if self._first:
+            self._replace(place, place, self._first)
+            self._first = ""
+
+    def _after_tag(self, name: str, at: int) -> int:
+        """Past what is no markup."""
+        if name == "plaintext":
+            return len(self._page)
+        if name not in _RAW_ENDS:
+            return at
+        over = _RAW_ENDS[name].search(self._page, at)
+        stop = over.start() if over else len(self._page)
+        if name == "style":
+            self._replace(at, stop, rewrite_css(self._page[at:stop], self._links, spelling=self._spelling))
+        return stop
+
+    # --- attributes -------------------------------------------------------------------------------------------------
+
+    def _attributes(self, tag: str, raw: str) -> str | None:
+        """None when nothing in them is to be changed."""
+        named = self._named(raw) if tag in ("meta", "base") else {}
+        out: list[str] = []
+        done = 0
+        for found in _ATTRIBUTE.finditer(raw):
+            name = found[1].lower()
+            new = self._attribute(tag, name, found[2] or "", named)
+            if new is not None:
+                out += raw[done : found.start()], f'{found[1]}="{_escaped(new)}"'
+                done = found.end()
+            elif name in _DROPPED:
+                out.append(raw[done : found.start()])
+                done = found.end()
+        if tag == "base" and "href" in named and self._links is self._own:
+            self._links = self._own.at(named["href"])
+        return "".join((*out, raw[done:])) if done else None
+
+    def _named(self, raw: str) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for name, value in _ATTRIBUTE.findall(raw):
+            found.setdefault(name.lower(), self._decoded(value))
+        return found
+
+    def _attribute(self, tag: str, name: str, value: str, named: dict[str, str]) -> str | None:
+        """The new value; None when it stays."""
+        if name in _URLS:
+            links = self._own if tag == "base" else self._links
+            return links.to(decode_attribute(self._spelling.url(_bare(value))))
+        if name in _SETS:
+            return self._links.to_set(decode_attribute(self._spelling.url(_bare(value))))
+        if name == "style" and "(" in value:
+            return rewrite_css(self._decoded(value), self._links)
+        if name == "target" and self._decoded(value).lower() in _OUTWARD:
+            return "_self"
+        if name == "content" and tag == "meta":
+            return self._meta(named)
+        if name == "srcdoc" and self._depth < _DEEPEST:
+            return rewrite_html(self._decoded(value), self._links, depth=self._depth + 1)
+        if name.startswith("data-") and _bare(value).startswith(("http://", "https://")):  # lazy images, mostly
+            return self._links.to(decode_attribute(self._spelling.url(_bare(value))))
+        return None
+
+    def _meta(self, named: dict[str, str]) -> str | None:
+        kind = named.get("http-equiv", "").strip().lower()
+        if kind in _DROPPED_METAS or named.get("name", "").strip().lower() == "referrer":
+            return ""
+        return self._links.to_refresh(named["content"]) if kind == "refresh" else None
+
+    def _decoded(self, value: str) -> str:
+        return decode_attribute(self._spelling.text(_bare(value)))
+
+
+def _bare(value: str) -> str:
+    return value[1:-1] if value[:1] in ('"', "'") else value
+
+
+def _escaped(value: str) -> str:
+    """For between double quotes, in ASCII: right in every encoding that a page can have here."""
+    return html.escape(value, quote=True).encode("ascii", "xmlcharrefreplace").decode("ascii")
