@@ -12,7 +12,7 @@ import msgspec
 from webmill.errors import BadInput, Conflict, NotFound, Unavailable
 from webmill.flows.crawl.snapshot import Snapshot
 from webmill.infra import atomic
-from webmill.infra.lock import exclusive
+from webmill.infra.lock import shared
 
 log = logging.getLogger(__name__)
 
@@ -71,8 +71,9 @@ def read_status(folder: Path, *, seat: str = "") -> Status:
 
 
 def _is_running(folder: Path, lock: str) -> bool:
+    """Shared, so that two who look at the same moment do not take each other for the crawl."""
     try:
-        with exclusive(folder, lock, doing="crawling"):
+        with shared(folder, lock, doing="crawling"):
             return False
     except Conflict:
         return True

@@ -90,8 +90,9 @@ def bars(
     counts: Mapping[str, int],
     *,
     most: int,
-    style: Callable[[str], str] | None = None,
-    link: Callable[[str], str] | None = None,
+    name: Callable[[str], str] = str,
+    style: Callable[[str], str] = lambda _: "series-1",
+    link: Callable[[str], str] = lambda _: "",
 ) -> list[Bar]:
     """The most frequent, the rest as one."""
     total = sum(counts.values()) or 1
@@ -100,14 +101,14 @@ def bars(
     longest = max([rest, *(value for _, value in shown)], default=1) or 1
     made = [
         Bar(
-            label=name,
+            label=name(key),
             value=value,
             share=value / total,
             length=round(100 * value / longest, 2),
-            style=style(name) if style else "series-1",
-            link=link(name) if link else "",
+            style=style(key),
+            link=link(key),
         )
-        for name, value in shown
+        for key, value in shown
     ]
     if rest:
         made.append(

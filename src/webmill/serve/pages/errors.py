@@ -20,6 +20,7 @@ ADVICE = {
     429: "Too many requests came from your address. Wait a little, then load the page again.",
     503: "Wait a little, then load the page again. If it stays so, the server's log says more.",
 }
+NOTHING = "There is nothing at this address."
 
 
 def wants_page(request: Request) -> bool:
@@ -35,7 +36,7 @@ def error_page(site: Site, request: Request, *, status: int, message: str) -> Re
         status=status,
         code=status,
         phrase=phrase_of(status),
-        message=message,
+        message=message if message != phrase_of(status) else NOTHING if status == 404 else "",
         advice=ADVICE.get(status, "The server's log says more. Load the page again, or go back to the overview."),
     )
 

@@ -1,24 +1,16 @@
-"""The live version, its age and what it tells of itself, for pages that show some of it."""
+"""The live version and what is searchable of it, for pages that show how they stand."""
 
 from __future__ import annotations
 
 from contextlib import closing
 from datetime import UTC, datetime
-from typing import TypeVar
 
 import msgspec
 
 from webmill.errors import NotFound
-from webmill.infra.storage.base import Readable
-from webmill.publish import history
-from webmill.publish.facets import Value
-from webmill.publish.gather import Source
-from webmill.publish.manifest import read_entry, read_manifest
-from webmill.publish.nouns import Problem, Version, decode
+from webmill.publish.nouns import Version
+from webmill.serve.api.published import Published
 from webmill.serve.site import Site
-
-LARGEST = 8 << 20  # bytes of a file that a page is made from
-T = TypeVar("T")
 
 
 class Search(msgspec.Struct, frozen=True):
@@ -28,9 +20,9 @@ class Search(msgspec.Struct, frozen=True):
     cursor: str | None
 
 
-def live_version(site: Site) -> Version | None:
+def live_version(published: Published) -> Version | None:
     try:
-        return history.live(site.versions)
+        return published.live()
     except NotFound:
         return None
 
@@ -46,24 +38,3 @@ def search_state(site: Site) -> Search | None:
             return Search(engine.count(), engine.cursor())
     except NotFound:
         return None
-
-
-def facets_of(storage: Readable, version: Version) -> dict[str, list[Value]]:
-    return _read(storage, version, "meta/facets.json", dict[str, list[Value]]) or {}
-
-
-def sources_of(storage: Readable, version: Version) -> list[Source] | None:
-    """None: more than a page can show."""
-    return _read(storage, version, "meta/sources.json", list[Source])
-
-
-def problems_of(storage: Readable, version: Version) -> list[Problem] | None:
-    return _read(storage, version, "aux/errors.json", list[Problem])
-
-
-def _read(storage: Readable, version: Version, key: str, kind: type[T]) -> T | None:
-    """None when it is not there, or too large for a page."""
-    for entry in read_manifest(storage, version).files:
-        if entry.key == key and entry.bytes <= LARGEST:
-            return decode(read_entry(storage, version, entry), kind, source=key)
-    return None

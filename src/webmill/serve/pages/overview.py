@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypeVar
-from urllib.parse import urlencode
 
 import msgspec
 from starlette.requests import Request
@@ -13,6 +12,8 @@ from starlette.routing import BaseRoute, Route
 
 from webmill.errors import WebmillError
 from webmill.publish.nouns import Version
+from webmill.serve.api.links import address, readable_host
+from webmill.serve.api.published import Published
 from webmill.serve.pages import charts, live, tasks
 from webmill.serve.pages.counting import Figures, added
 from webmill.serve.pages.crawl import nodes_of
@@ -41,12 +42,12 @@ class Languages(msgspec.Struct, frozen=True):
 
 
 def routes(site: Site) -> list[BaseRoute]:
-    surveyor = Surveyor(site)
+    surveyor, published = Surveyor(site), Published(site.versions)
 
     def overview(request: Request) -> Response:
         survey = surveyor.look(patience=PATIENCE)
         problems: list[str] = []
-        version = _tried(lambda: live.live_version(site), problems)
+        version = _tried(lambda: live.live_version(published), problems)
         figures = added(crawl.figures for crawl in survey.crawls if crawl.figures) if survey else None
         return render(
             site,
@@ -55,7 +56,7 @@ def routes(site: Site) -> list[BaseRoute]:
             survey=survey,
             figures=figures if figures and figures.blocks else None,
             plots=plots_of(figures) if figures and figures.captures else None,
-            languages=_tried(lambda: languages_of(site, figures, version), problems),
+            languages=_tried(lambda: languages_of(published, figures, version), problems),
             archive_bytes=sum(survey.archives.values()) if survey else 0,
             most_files=MOST_FILES,
             version=version,
@@ -90,18 +91,18 @@ def plots_of(figures: Figures) -> Plots:
         bytes=charts.columns("Bytes over time", sizes, spell=size),
         statuses=charts.bars(figures.statuses, most=ROWS, style=charts.style_of_status),
         types=charts.bars(figures.types, most=ROWS),
-        domains=charts.bars(figures.domains, most=ROWS, link=link_to_domain),
+        domains=charts.bars(figures.domains, most=ROWS, name=readable_host, link=link_to_domain),
     )
 
 
-def languages_of(site: Site, figures: Figures | None, version: Version | None) -> Languages | None:
+def languages_of(published: Published, figures: Figures | None, version: Version | None) -> Languages | None:
     """Of the captures where they were looked for; else of the documents, when they are published by language."""
     if figures and figures.languages:
         return Languages(charts.bars(figures.languages, most=ROWS), "captures")
-    values = live.facets_of(site.versions, version).get("language", []) if version else []
+    values = published.facets(version).get("language", []) if version else []
     counts = {value.value: value.count for value in values}
     return Languages(charts.bars(counts, most=ROWS), "documents") if counts else None
 
 
 def link_to_domain(domain: str) -> str:
-    return "/history?" + urlencode({"url": domain, "matchType": "domain"})
+    return address("/history", [("url", domain), ("match", "domain")])

@@ -15,6 +15,8 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; frame-src {replay}"
 )
+# Not `no-referrer`: a browser that keeps the referrer from us sends our own forms with `Origin: null`.
+HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "same-origin"}
 NAVIGATION = (
     ("/", "Overview"),
     ("/search", "Search"),
@@ -41,7 +43,7 @@ def render(site: Site, request: Request, template: str, *, status: int = 200, **
     """`template` is a file of templates/ that extends base.html."""
     path = request.url.path
     text = environment.get_template(template).render(site=site, path=path, section=section_of(path), **values)
-    headers = {"Cache-Control": "no-store", "Content-Security-Policy": POLICY.format(replay=site.replay_address)}
+    headers = {**HEADERS, "Content-Security-Policy": POLICY.format(replay=site.replay_address)}
     return HTMLResponse(text, status_code=status, headers=headers)
 
 

@@ -19,8 +19,7 @@ from webmill.flows.dataset.ledger import looking
 from webmill.flows.publish.jobs import job_of
 from webmill.infra.ledger import Entry
 from webmill.infra.queue.base import Buried, Queue, QueueStats
-from webmill.publish.gather import Source
-from webmill.publish.nouns import Problem
+from webmill.serve.api.published import Published
 from webmill.serve.pages import live
 from webmill.serve.pages.errors import error_page
 from webmill.serve.pages.render import render
@@ -65,10 +64,12 @@ class DatasetView(msgspec.Struct, frozen=True):
 
 
 def routes(site: Site) -> list[BaseRoute]:
+    published = Published(site.versions)
+
     def tasks(request: Request) -> Response:
-        version = live.live_version(site)
-        sources = live.sources_of(site.versions, version) if version else []
-        problems = live.problems_of(site.versions, version) if version else []
+        version = live.live_version(published)
+        sources = published.sources(version) if version else []
+        problems = published.problems(version) if version else []
         return render(
             site,
             request,
@@ -76,9 +77,9 @@ def routes(site: Site) -> list[BaseRoute]:
             queues=[view_of(site, name) for name in site.queues],
             datasets=[*islice(failed_datasets(site.root / "datasets"), DATASETS)],
             version=version,
-            problems=_first(problems),
-            problem_count=len(problems or []),
-            stale=_first([source for source in sources or [] if source.status != "fresh"]),
+            problems=problems[:PROBLEMS],
+            problem_count=len(problems),
+            stale=[source for source in sources if source.status != "fresh"][:PROBLEMS],
             most=LETTERS,
             done=done_text(request),
         )
@@ -169,10 +170,6 @@ def failed_datasets(folder: Path) -> Iterator[DatasetView]:
             continue
         if failed:
             yield DatasetView(path.name, failed, entries)
-
-
-def _first(rows: list[Problem] | list[Source] | None) -> list[Problem] | list[Source] | None:
-    return rows[:PROBLEMS] if rows is not None else None
 
 
 def done_text(request: Request) -> str:

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from unicodedata import category
 from urllib.parse import urlsplit
 
+from markupsafe import Markup
+
 from webmill.errors import BadInput
 from webmill.formats.timestamps import to_datetime
 
@@ -70,6 +72,14 @@ def plain(text: str) -> str:
     return "".join(letter for letter in text if letter in _JOINERS or category(letter) not in _HIDDEN)
 
 
+def ticked(text: str) -> Markup:
+    """Words of ours in which `code` is marked so."""
+    parts = text.split("`")
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if place % 2 else part for place, part in enumerate(parts)
+    )
+
+
 FILTERS: dict[str, Callable[..., str]] = {
     "count": count,
     "size": size,
@@ -78,4 +88,5 @@ FILTERS: dict[str, Callable[..., str]] = {
     "plural": plural,
     "web_link": web_link,
     "plain": plain,
+    "ticked": ticked,
 }
