@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.faults import killer, needs_killer
 from tests.unit.archive.made import info, request, response, write_warc
 from webmill.archive.derive import Job, derive
 from webmill.cli.context import Context
@@ -118,9 +118,9 @@ def test_damage_and_files_that_are_none_are_reported_and_the_rest_is_derived(tmp
     assert "none.warc.wat.gz" not in files_in(tmp_path / "out")
 
 
+@needs_killer
 def test_killed_in_the_middle_it_leaves_nothing_half_and_the_next_run_is_whole(tmp_path: Path) -> None:
-    page = PAGE * 2000
-    warc = write_warc(tmp_path / "x.warc.gz", info(), *(response(str(number), page) for number in range(150)))
+    warc = write_warc(tmp_path / "x.warc.gz", info(), *(response(str(number), PAGE) for number in range(9)))
     out = tmp_path / "out"
     out.mkdir()
     code = f"""
@@ -128,17 +128,12 @@ from pathlib import Path
 from webmill.archive.derive import Job, derive
 derive(Job(warc=Path({str(warc)!r}), outputs={{"wat": Path({str(out / "x.warc.wat.gz")!r})}}))
 """
-    child = subprocess.Popen([sys.executable, "-c", code])
-    try:
-        while not any(file.stat().st_size for file in out.iterdir()):  # it has begun to write
-            assert child.poll() is None, "it was too quick to be killed"
-            time.sleep(0.01)
-        os.kill(child.pid, signal.SIGKILL)
-    finally:
-        child.kill()
-        child.wait()
+    second_write = {"LD_PRELOAD": str(killer()), "KILLER_AT": "2", "KILLER_UNDER": str(out)}
+    ended = subprocess.run([sys.executable, "-c", code], env={**os.environ, **second_write}, check=False)
+    assert ended.returncode == -signal.SIGKILL
     (left,) = out.iterdir()
     assert left.name.startswith(RESERVED)
+    assert left.stat().st_size > 0
     run(warc, into=out, kinds=("wat",))
     (whole,) = out.iterdir()
     derive(Job(warc=warc, outputs={"wat": tmp_path / "x.warc.wat.gz"}))
