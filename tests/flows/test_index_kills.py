@@ -154,7 +154,9 @@ def prove_stages(deaths: Counter[str]) -> None:
 
 
 @pytest.mark.parametrize("back", [False, True], ids=["and run again", "and run again on what was before"])
-def test_killed_before_one_durable_call_after_the_other_it_ends_as_if_undisturbed(root: Path, inline: None, back: bool) -> None:
+def test_killed_before_one_durable_call_after_the_other_it_ends_as_if_undisturbed(
+    root: Path, inline: None, back: bool
+) -> None:
     scene = Scene(root)
     deaths: Counter[str] = Counter()
     with stage_of(scene) as stage:
@@ -168,9 +170,7 @@ def test_killed_before_one_durable_call_after_the_other_it_ends_as_if_undisturbe
 
 
 @pytest.mark.slow
-def test_killed_before_durable_calls_of_every_kind_of_run_it_ends_as_if_undisturbed(
-    root: Path, inline: None
-) -> None:
+def test_killed_before_durable_calls_of_every_kind_of_run_it_ends_as_if_undisturbed(root: Path, inline: None) -> None:
     """An archive more, an archive less, and nothing made yet."""
     scene = Scene(root)
     deaths: Counter[str] = Counter()
