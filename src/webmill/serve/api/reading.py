@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Awaitable, Callable
 
 from starlette.requests import Request
@@ -18,9 +19,10 @@ class Reading:
     def __init__(self, site: Site) -> None:
         self.site = site
         self.published = Published(site.versions)
-        self._engine = KeptEngine(site.open_engine, site.publishing.search / "meta.json")
-        self.searching = Searching(site, self._engine, self.published)
+        engine = KeptEngine(site.open_engine, site.publishing.search / "meta.json")
+        self.searching = Searching(site, engine, self.published)
         self._threads = Threads()
+        weakref.finalize(self, engine.close)  # with the application, or at the end of the process
 
     def endpoint(self, answer: Callable[[Reading, Request], Response]) -> Callable[[Request], Awaitable[Response]]:
         """In a thread: everything here waits for a disk, or computes."""
@@ -29,6 +31,3 @@ class Reading:
             return await self._threads.run(lambda: answer(self, request))
 
         return asked
-
-    def close(self) -> None:
-        self._engine.close()

@@ -8,19 +8,22 @@ from datetime import UTC, datetime
 import msgspec
 from starlette.responses import Response
 
+from webmill.index.newest import Captured
 from webmill.publish.nouns import Item, Scalar, Version
 from webmill.search.base import Count, Hit, Marked
 from webmill.serve.api import links
-from webmill.serve.api.captures import Capture
 from webmill.serve.api.differences import Differences
 from webmill.serve.api.documents import Entry, Listing
 from webmill.serve.api.search import Found
 from webmill.serve.replies import NO_STORE
 
 
-class CaptureReply(msgspec.Struct, frozen=True):
+class CaptureReply(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     timestamp: str
+    file: str
+    offset: int
+    length: int
     replay: str
     raw: str
 
@@ -124,7 +127,7 @@ def search_reply(found: Found) -> SearchReply:
     )
 
 
-def _hit(hit: Hit, capture: Capture | None) -> HitReply:
+def _hit(hit: Hit, capture: Captured | None) -> HitReply:
     return HitReply(
         id=hit.id,
         version=hit.version,
@@ -140,9 +143,16 @@ def _hit(hit: Hit, capture: Capture | None) -> HitReply:
     )
 
 
-def _capture(capture: Capture) -> CaptureReply:
-    place = capture.timestamp, capture.url
-    return CaptureReply(capture.url, capture.timestamp, links.replay(*place), links.raw(*place))
+def _capture(capture: Captured) -> CaptureReply:
+    return CaptureReply(
+        url=capture.url,
+        timestamp=capture.timestamp,
+        file=capture.file,
+        offset=capture.offset,
+        length=capture.length,
+        replay=links.replay(capture.timestamp, capture.url),
+        raw=links.raw(capture.timestamp, capture.url),
+    )
 
 
 def documents_reply(listing: Listing) -> DocumentsReply:

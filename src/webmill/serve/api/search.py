@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from webmill.errors import WebmillError
+from webmill.index.newest import Captured
 from webmill.search.base import DEEPEST, Answer
 from webmill.serve.api.asked import Asked
-from webmill.serve.api.captures import Capture, newest
+from webmill.serve.api.captures import newest
 from webmill.serve.api.engine import KeptEngine
 from webmill.serve.api.published import Published
 from webmill.serve.site import Site
@@ -21,7 +22,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
     asked: Asked
     answer: Answer
-    captures: dict[str, Capture]  # by the hit's address
+    captures: dict[str, Captured]  # by the hit's address
     behind: str = ""
 
     @property

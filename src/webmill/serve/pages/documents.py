@@ -36,7 +36,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Choice(msgspec.Struct, frozen=True):
-    value: str
+    shown: str
     count: int
     address: str
     is_chosen: bool
@@ -73,10 +73,7 @@ def documents(reading: Reading, request: Request) -> Response:
         listing=listing,
         rows=[_row(item, version=version) for item in listing.items],
         facets={
-            name: [
-                Choice(each.value, each.count, address(facet=f"{name}={each.value}"), facet == f"{name}={each.value}")
-                for each in most_used(values)
-            ]
+            name: [_choice(name, each, address(facet=f"{name}={each.value}"), facet) for each in most_used(values)]
             for name, values in listing.facets.items()
             if values
         },
@@ -89,6 +86,11 @@ def documents(reading: Reading, request: Request) -> Response:
         is_live=listing.version.until is None,
         pager=pager(page, page_count(listing.total, PAGE), lambda number: address(page=number)),
     )
+
+
+def _choice(name: str, value: Value, address: str, chosen: str) -> Choice:
+    shown = links.readable_host(value.value) if name == "domain" else value.value
+    return Choice(shown, value.count, address, chosen == f"{name}={value.value}")
 
 
 def most_used(values: list[Value]) -> list[Value]:

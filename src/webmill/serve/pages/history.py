@@ -98,6 +98,7 @@ def _captures(reading: Reading, request: Request, index: Index, url: str) -> Res
         period_name=period_name(period),
         years=[(each, count, address_of(url, period=each), each == year) for each, count in found.years.items()],
         months=calendar_of(year, found.days, lambda day: address_of(url, period=day) + "#captures") if year else [],
+        calendar_year=year,
         year=address_of(url, period=year) if len(period) > 4 else "",
         rows=[_row(taken) for taken in found.captures],
         first=(page - 1) * PAGE + 1,

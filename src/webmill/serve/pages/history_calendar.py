@@ -35,14 +35,13 @@ def calendar_of(year: str, days: Mapping[str, int], address_of: Callable[[str], 
     """`days`: captures by day, 20240131. Empty for what is no year of the calendar."""
     if not (len(year) == 4 and year.isascii() and year.isdigit() and int(year) > 0):
         return []
-    most = max((count for day, count in days.items() if day.startswith(year)), default=1)
 
     def day(month: int, number: int) -> Day:
         key = f"{year}{month:02d}{number:02d}"
         count = days.get(key, 0) if number else 0
         if not count:
             return Day(number)
-        return Day(number, count, heat_of(count, most), address_of(key), f"{number} {MONTHS[month - 1]} {year}")
+        return Day(number, count, heat_of(count), address_of(key), f"{number} {MONTHS[month - 1]} {year}")
 
     months = []
     for month, name in enumerate(MONTHS, 1):
@@ -51,8 +50,9 @@ def calendar_of(year: str, days: Mapping[str, int], address_of: Callable[[str], 
     return months
 
 
-def heat_of(count: int, most: int) -> int:
-    return 1 + (count - 1) * HEATS // max(1, most)
+def heat_of(count: int) -> int:
+    """1, 2 to 3, 4 to 7, 8 and more."""
+    return min(HEATS, count.bit_length())
 
 
 def period_name(period: str) -> str:

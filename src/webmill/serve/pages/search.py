@@ -8,10 +8,10 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from webmill.errors import NotFound
+from webmill.index.newest import Captured
 from webmill.search.base import PAGE, Hit, Marked
 from webmill.serve.api import links
 from webmill.serve.api.asked import SORTS, Asked, read_asked
-from webmill.serve.api.captures import Capture
 from webmill.serve.api.reading import Reading
 from webmill.serve.api.search import Found
 from webmill.serve.pages.language import lang_of
@@ -82,7 +82,7 @@ def search(reading: Reading, request: Request) -> Response:
     )
 
 
-def view_of(hit: Hit, capture: Capture | None) -> HitView:
+def view_of(hit: Hit, capture: Captured | None) -> HitView:
     return HitView(
         title=runs_of(hit.title) or [Run(links.readable(hit.url) or hit.id, False)],
         snippet=runs_of(hit.snippet),
@@ -121,7 +121,7 @@ def facets_of(found: Found) -> list[tuple[str, list[Choice]]]:
 
 
 def _choice(asked: Asked, field: str, value: str, *, count: int) -> Choice:
-    shown = value.partition("=")[2] if field == "facet" else value
+    shown = value.partition("=")[2] if field == "facet" else links.readable_host(value)
     is_chosen = (field, value) in asked.chosen()
     return Choice(shown, asked.toggled(field, value).address(), count, is_chosen)
 
@@ -129,7 +129,7 @@ def _choice(asked: Asked, field: str, value: str, *, count: int) -> Choice:
 def chips_of(asked: Asked) -> list[Choice]:
     chips = []
     for field, value in asked.chosen():
-        name, _, shown = value.partition("=") if field == "facet" else (NAMES[field], "", value)
+        name, _, shown = value.partition("=") if field == "facet" else (NAMES[field], "", links.readable_host(value))
         chips.append(Choice(shown, asked.toggled(field, value).address(), name=name))
     for name, label in (("since", "From"), ("until", "Before")):
         if day := getattr(asked, name):
