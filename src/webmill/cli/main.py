@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "derive": ("webmill.cli.derive:derive", "Make WAT and WET files of WARC files."),
     "doctor": ("webmill.cli.doctor:doctor", "What the machine and a collection can promise; repairs."),
     "dropin": ("webmill.cli.dropin:dropin", "The commands of replay-cdxj-indexing-tools, by their old names."),
+    "export": ("webmill.cli.export:export", "A collection, or a query, as a WACZ file for replayweb.page."),
     "extract": ("webmill.cli.extract:extract", "Documents of a collection's own archives, as far as they are new."),
     "frontier": ("webmill.cli.frontier:frontier", "What a crawl will fetch: look, add, exclude, back up, import."),
     "index": ("webmill.cli.index:index", "Index a collection of WARC files, as far as it changed."),

@@ -1,0 +1,101 @@
+"""`webmill export`: a collection as one file for others."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import msgspec
+
+from webmill.cli.context import Context, note, pass_context, warn
+from webmill.cli.extract import crawls_in, refused
+from webmill.cli.words import counted
+from webmill.errors import Conflict, NotFound
+from webmill.flows.export.wacz import Export
+from webmill.formats.cdx_query import MatchType
+from webmill.index.archives import find_archives
+from webmill.index.lookup import Index, open_index
+from webmill.index.query import Query, url_range
+from webmill.infra import atomic
+from webmill.infra.storage.local import LocalStorage
+
+
+@click.group()
+def export() -> None:
+    """A collection, or what a query finds in it, as one file."""
+
+
+@export.command(
+    epilog="""\b
+Examples:
+  webmill export wacz news/ news.wacz
+  webmill export wacz news/ page.wacz --url https://example.org/
+  webmill export wacz news/ site.wacz --url '*.example.org' --from 2024
+
+Open the file at replayweb.page, or in any other player of WACZ."""
+)
+@click.argument("root", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("out", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--url", metavar="URL", help="Only captures of this; *.HOST and URL* say more  [default: everything]")
+@click.option("--match", type=click.Choice(["exact", "prefix", "host", "domain"]), metavar="TYPE")
+@click.option("--from", "start", metavar="DATE", help="2021, 2021-03, 20210304, …: from its first second on.")
+@click.option("--to", "end", metavar="DATE", help="Up to its last second.")
+@click.option("--filter", "filters", multiple=True, metavar="FILTER", help="As of `webmill cdxj query`. Repeatable.")
+@click.option("--title", help="What players call it  [default: the name of DIR]")
+@click.option("--force", is_flag=True, help="Replace FILE.")
+@click.option("--json", "as_json", is_flag=True, help="The report as JSON on stdout.")
+@pass_context
+def wacz(
+    context: Context,
+    /,
+    *,
+    root: Path,
+    out: Path,
+    url: str | None,
+    match: MatchType | None,
+    start: str | None,
+    end: str | None,
+    filters: tuple[str, ...],
+    title: str | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Archives, index and list of pages as a WACZ file, for replayweb.page.
+
+    Without --url all archives of DIR are packed as they are; with it a new one of the records that are found, and of
+    the originals that revisits among them stand for. FILE appears only when it is whole.
+    """
+    if not url and (start or end or filters or match):
+        raise click.UsageError("--from, --to, --filter and --match choose among what --url finds")
+    if out.exists() and not force:
+        raise Conflict(f"{out} is there already: choose another name, or --force")
+    root = root.resolve()
+    index = index_in(root)
+    with atomic.writing(out) as file:
+        work = Export(
+            file,
+            files=LocalStorage(root),
+            title=title or root.name,
+            created=datetime.now(UTC),
+            watch=context.progress,
+        )
+        if url:
+            query = Query(range=url_range(url, match), start=start, end=end, filters=filters)
+            done = work.found(index, query)
+        else:
+            archives = {key for crawl in crawls_in(root) for key in find_archives(crawl, refuse=refused)}
+            done = work.everything(index, archives)
+    if as_json:
+        click.echo(msgspec.json.encode(done))
+    size = out.stat().st_size
+    note(f"{out}: {counted(done.captures, 'capture')}, {counted(done.pages, 'page')}, {size:,} bytes")
+    if done.missing:
+        warn(f"{counted(done.missing, 'revisit')} without the capture that they stand for: it is not in {root}")
+
+
+def index_in(root: Path) -> Index:
+    folders = [crawl.zipnum for crawl in crawls_in(root) if (crawl.zipnum / "cluster.idx").is_file()]
+    if not folders:
+        raise NotFound(f"nothing is indexed in {root}: `webmill index {root}`")
+    return open_index(*folders)

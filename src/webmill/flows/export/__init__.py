@@ -1,0 +1,1 @@
+"""A collection, or what a query finds in it, as one file for others."""

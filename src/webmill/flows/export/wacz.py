@@ -1,0 +1,179 @@
+"""Writes a WACZ: all archives of a collection as they are, or a new one of the records that a query finds.
+
+Memory is bounded: archives and records are copied in pieces, lines of the index are sorted outside of memory; of one
+URL at most `MOST_CAPTURES` lines are held.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from itertools import chain, groupby, islice
+from tempfile import TemporaryFile
+from typing import BinaryIO
+
+import msgspec
+
+from webmill import __version__
+from webmill.errors import BadInput, NotFound
+from webmill.flows.export.package import Hashing, Package
+from webmill.flows.watch import Counter, Watch
+from webmill.formats import wacz
+from webmill.formats import warc_records as records
+from webmill.formats.cdx_query import KeyRange
+from webmill.formats.cdxj import Capture, format_line, key_of, parse
+from webmill.formats.warc_writer import compress_record
+from webmill.formats.zipnum import LINES_PER_BLOCK, encode_block
+from webmill.index.lines import Batch
+from webmill.index.lookup import Index
+from webmill.index.query import Query, answer
+from webmill.index.sort import sort_lines
+from webmill.infra.storage.base import Readable, chunks_of
+
+EVERYTHING = KeyRange(b"", b"\xff")
+ARCHIVE = "data.warc.gz"
+MOST_CAPTURES = 100_000  # of one URL
+REVISIT = "warc/revisit"
+BATCH = 1000
+
+
+class Exported(msgspec.Struct):
+    """`missing`: revisits whose original is not in the collection."""
+
+    captures: int = 0
+    pages: int = 0
+    archives: int = 0
+    missing: int = 0
+
+
+class Export:
+    """`files` has the archives under the names that the index says. `NotFound` when there is nothing to pack."""
+
+    def __init__(self, out: BinaryIO, *, files: Readable, title: str, created: datetime, watch: Watch) -> None:
+        self._package = Package(out, title=title, created=created)
+        self._files, self._created, self._watch = files, created, watch
+        self.done = Exported()
+
+    def everything(self, index: Index, archives: Iterable[str]) -> Exported:
+        """Every archive whole: requests and metadata, too."""
+        names = unique_names(archives)
+        with self._package:
+            for key, name in names.items():
+                with self._watch(f"Packing {name}", total=self._files.stat(key).size, unit="bytes") as bar:
+                    self._copy(key, name, bar)
+            self._write_lists(renamed(index.lines(EVERYTHING), names))
+            self._package.finish()
+        return self.done
+
+    def found(self, index: Index, query: Query) -> Exported:
+        """The records of these captures, and the originals of revisits among them."""
+        with self._package:
+            with self._package.entry(wacz.ARCHIVES + ARCHIVE) as entry, self._watch("Packing", unit="captures") as bar:
+                entry.write(warcinfo(self._created))
+                ordered = sort_lines(in_batches(self._packed(index, query, entry, bar)))
+                first = next(ordered, [])  # takes all of them in: from here on the archive is whole
+            self.done.archives = 1
+            self._write_lists(line for batch in chain([first], ordered) for line in batch)
+            self._package.finish()
+        return self.done
+
+    def _copy(self, key: str, name: str, bar: Counter) -> None:
+        with self._package.entry(wacz.ARCHIVES + name) as entry, self._files.open(key) as source:
+            for chunk in chunks_of(source):
+                entry.write(chunk)
+                bar.advance(len(chunk))
+        self.done.archives += 1
+
+    def _packed(self, index: Index, query: Query, entry: Hashing, bar: Counter) -> Iterator[bytes]:
+        """Each record goes into the archive; its line says where."""
+        for _, lines in groupby(answer(index, query), key_of):
+            chosen = list(islice(lines, MOST_CAPTURES))
+            for line in chain(chosen, self._originals(index, chosen)):
+                capture = parse(line)
+                start, length = int(capture.text("offset")), int(capture.text("length"))
+                place = {"offset": str(entry.size), "filename": ARCHIVE}
+                entry.write(self._files.read(capture.text("filename"), start=start, length=length))
+                yield format_line(msgspec.structs.replace(capture, fields=capture.fields | place))
+                bar.advance()
+
+    def _originals(self, index: Index, chosen: Batch) -> Iterator[bytes]:
+        """Of one URL: what its revisits stand for, when that was not chosen itself."""
+        captures = [parse(line) for line in chosen]
+        there = {capture.text("digest") for capture in captures if not is_revisit(capture)}
+        wanted = {capture.text("digest") for capture in captures if is_revisit(capture)} - there
+        if not wanted:
+            return
+        key = key_of(chosen[0])
+        for line in islice(index.lines(KeyRange(key + b" ", key + b"!")), MOST_CAPTURES):
+            capture = parse(line)
+            if capture.text("digest") in wanted and not is_revisit(capture):
+                wanted.remove(capture.text("digest"))
+                yield line
+        self.done.missing += len(wanted)
+
+    def _write_lists(self, lines: Iterable[bytes]) -> None:
+        """The index, and the pages among what it has."""
+        with TemporaryFile() as pages, TemporaryFile() as summary:
+            pages.write(wacz.PAGES_HEAD)
+            summary.write(wacz.SUMMARY_HEAD)
+            with self._package.entry(wacz.INDEX) as entry, self._watch("Indexing", unit="captures") as bar:
+                rest = iter(lines)
+                while block := list(islice(rest, LINES_PER_BLOCK)):
+                    data = encode_block(block)
+                    summary.write(wacz.summary_line(block[0], offset=entry.size, block=data))
+                    entry.write(data)
+                    pages.writelines(self._pages(block))
+                    bar.advance(len(block))
+            if not self.done.captures:
+                raise NotFound("nothing is found: there would be nothing in it")
+            for path, listed in ((wacz.SUMMARY, summary), (wacz.PAGES, pages)):
+                listed.seek(0)
+                with self._package.entry(path, compressed=True) as entry:
+                    for chunk in chunks_of(listed):
+                        entry.write(chunk)
+
+    def _pages(self, block: Batch) -> Iterator[bytes]:
+        for line in block:
+            capture = parse(line)
+            self.done.captures += 1
+            if wacz.is_page(capture):
+                self.done.pages += 1
+                yield wacz.page_line(capture, number=self.done.pages)
+
+
+def unique_names(keys: Iterable[str]) -> dict[str, str]:
+    """One flat folder holds them: files of one name in different folders get those folders into their names."""
+    names: dict[str, str] = {}
+    for key in sorted(keys):
+        parts = key.split("/")
+        longer = ("-".join(parts[first:]) for first in range(len(parts) - 1, -1, -1))
+        names[key] = next((name for name in longer if name not in names.values()), f"{len(names)}-{parts[-1]}")
+    return names
+
+
+def renamed(lines: Iterable[bytes], names: Mapping[str, str]) -> Iterator[bytes]:
+    for line in lines:
+        capture = parse(line)
+        file = capture.text("filename")
+        if file not in names:
+            raise BadInput(f"the index speaks of {file}, which is not there: `webmill index`", reason="bad_index")
+        yield format_line(msgspec.structs.replace(capture, fields=capture.fields | {"filename": names[file]}))
+
+
+def is_revisit(capture: Capture) -> bool:
+    return capture.text("mime") == REVISIT
+
+
+def in_batches(lines: Iterable[bytes]) -> Iterator[Batch]:
+    rest = iter(lines)
+    while batch := list(islice(rest, BATCH)):
+        yield batch
+
+
+def warcinfo(created: datetime) -> bytes:
+    content = records.encode_fields([("software", f"webmill/{__version__}"), ("format", "WARC File Format 1.0")])
+    headers = records.warcinfo(
+        records.measure(content), record_id=f"<urn:uuid:{uuid.uuid4()}>", date=created, filename=ARCHIVE
+    )
+    return compress_record(headers, content)

@@ -1,0 +1,156 @@
+"""A WACZ holds what it says, every record can be read at its place, and pywb takes it."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import subprocess
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from warcio.archiveiterator import ArchiveIterator
+
+from tests.serve.town import Visit, archive, build, page
+from tests.unit.cli.command import webmill
+from webmill.formats.warc import read_records
+
+URL = "https://town.example/"
+
+
+@pytest.fixture(scope="module")
+def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("town"))
+
+
+class Wacz:
+    """As a player reads it."""
+
+    def __init__(self, path: Path) -> None:
+        self.zip = zipfile.ZipFile(path)
+        assert self.zip.testzip() is None
+        package = self.zip.read("datapackage.json")
+        digest = json.loads(self.zip.read("datapackage-digest.json"))
+        assert digest == {"path": "datapackage.json", "hash": f"sha256:{hashlib.sha256(package).hexdigest()}"}
+        self.package = json.loads(package)
+        for resource in self.package["resources"]:
+            data = self.zip.read(resource["path"])
+            assert (resource["bytes"], resource["hash"]) == (len(data), f"sha256:{hashlib.sha256(data).hexdigest()}")
+        listed = {resource["path"] for resource in self.package["resources"]}
+        assert listed | {"datapackage.json", "datapackage-digest.json"} == set(self.zip.namelist())
+        self.lines = gzip.decompress(self.zip.read("indexes/index.cdx.gz")).decode().splitlines()
+        self.captures = [json.loads(line.split(" ", 2)[2]) for line in self.lines]
+        self.pages = [json.loads(line) for line in self.zip.read("pages/pages.jsonl").splitlines()[1:]]
+        self.check_summary()
+
+    def check_summary(self) -> None:
+        head, *rows = self.zip.read("indexes/index.idx").decode().splitlines()
+        assert head.startswith("!meta 0 ")
+        data, texts = self.zip.read("indexes/index.cdx.gz"), []
+        for row in rows:
+            key, timestamp, fields = row.split(" ", 2)
+            place = json.loads(fields)
+            block = data[place["offset"] : place["offset"] + place["length"]]
+            assert place["digest"] == f"sha256:{hashlib.sha256(block).hexdigest()}"
+            texts.append(gzip.decompress(block).decode())
+            assert texts[-1].startswith(f"{key} {timestamp} ")
+        assert "".join(texts).splitlines() == self.lines
+        assert self.lines == sorted(self.lines)
+
+    def record(self, capture: dict[str, str]) -> tuple[Any, bytes]:
+        """Headers and body by warcio, from the range that the index names: archives must be stored."""
+        info = self.zip.getinfo(f"archive/{capture['filename']}")
+        assert info.compress_type == zipfile.ZIP_STORED
+        data = self.zip.read(info)[int(capture["offset"]) :][: int(capture["length"])]
+        ((headers, body),) = [(record.rec_headers, record.content_stream().read()) for record in read_all(data)]
+        return headers, body
+
+
+def read_all(data: bytes) -> ArchiveIterator:
+    return ArchiveIterator(io.BytesIO(data))
+
+
+def export(*arguments: str | Path) -> Wacz:
+    ended = webmill("export", "wacz", *arguments)
+    assert ended.code == 0, ended.err
+    return Wacz(Path(arguments[1]))
+
+
+def test_a_whole_collection_is_packed_with_every_record_at_its_place(town: Path, tmp_path: Path) -> None:
+    wacz = export(town, tmp_path / "town.wacz", "--title", "Die Stadt 서울")
+    assert wacz.package["title"] == "Die Stadt 서울"
+    assert len(wacz.captures) == 87
+    for capture in wacz.captures:
+        headers, _ = wacz.record(capture)
+        assert headers.get_header("WARC-Target-URI") == capture["url"]
+    assert len({capture["filename"] for capture in wacz.captures}) == 2, "two archives of one name stay two"
+    assert {page["url"] for page in wacz.pages} >= {URL, "https://tokyo.example/"}
+    assert not any("style.css" in page["url"] for page in wacz.pages)
+
+
+def test_a_query_is_packed_with_the_originals_of_its_revisits(town: Path, tmp_path: Path) -> None:
+    wacz = export(town, tmp_path / "page.wacz", "--url", URL, "--from", "20230401120500", "--to", "20230401120500")
+    assert [line.split(" ")[1] for line in wacz.lines] == ["20230401120000", "20230401120500"]
+    bodies = [wacz.record(capture)[1] for capture in wacz.captures]
+    assert b"ferry leaves at noon" in bodies[0]
+    assert bodies[1] == b""
+    assert [entry for entry in wacz.zip.namelist() if entry.startswith("archive/")] == ["archive/data.warc.gz"]
+
+
+def test_hosts_and_filters_choose(town: Path, tmp_path: Path) -> None:
+    wacz = export(town, tmp_path / "a.wacz", "--url", "*.town.example", "--filter", "=status:404")
+    assert [capture["url"] for capture in wacz.captures] == ["https://town.example/gone"]
+    assert wacz.pages == []
+
+
+def test_a_revisit_without_its_original_is_told(tmp_path: Path) -> None:
+    body = page("A", "words")
+    visits = [Visit(URL, "20240101000000", body), Visit(URL, "20240102000000", body, same=True)]
+    archive(tmp_path / "a", visits, name="A")
+    (whole,) = (tmp_path / "a").rglob("*.warc.gz")
+    with whole.open("rb") as file:
+        second_request = [record.offset for record in read_records(file)][4]
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "second.warc.gz").write_bytes(whole.read_bytes()[second_request:])
+    assert webmill("index", tmp_path / "c").code == 0
+    ended = webmill("export", "wacz", tmp_path / "c", tmp_path / "c.wacz", "--url", URL)
+    assert ended.code == 0
+    assert "1 revisit without the capture" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["DIR", "there.wacz"], "is there already"),
+        (["DIR", "new.wacz", "--url", "https://nowhere.example/"], "nothing is found"),
+        (["DIR", "new.wacz", "--from", "2024"], "choose among what --url finds"),
+        (["EMPTY", "new.wacz"], "nothing is indexed"),
+    ],
+)
+def test_what_cannot_be_packed_leaves_nothing(
+    town: Path, tmp_path: Path, arguments: list[str], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("there.wacz").write_bytes(b"mine")
+    Path("empty").mkdir()
+    places = {"DIR": str(town), "EMPTY": "empty"}
+    ended = webmill("export", "wacz", *(places.get(word, word) for word in arguments))
+    assert ended.code in (1, 2)
+    assert words in ended.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "there.wacz"]
+    assert Path("there.wacz").read_bytes() == b"mine"
+
+
+def test_pywb_takes_it_and_finds_the_same_captures(town: Path, tmp_path: Path, judges: Path) -> None:
+    wacz = export(town, tmp_path / "town.wacz")
+    manager = [judges / "wb-manager"]
+    subprocess.run([*manager, "init", "town"], cwd=tmp_path, check=True, capture_output=True)
+    subprocess.run(
+        [*manager, "add", "--unpack-wacz", "town", "town.wacz"], cwd=tmp_path, check=True, capture_output=True
+    )
+    lines = (tmp_path / "collections" / "town" / "indexes" / "index.cdxj").read_text().splitlines()
+    assert {tuple(line.split(" ")[:2]) for line in lines} == {tuple(line.split(" ")[:2]) for line in wacz.lines}
+    assert len(lines) == len(wacz.lines)
