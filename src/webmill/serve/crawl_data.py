@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from webmill.errors import BadInput, NotFound, WebmillError
 from webmill.infra.storage.base import Stat, check_key
-from webmill.serve.replies import message_of, refusal, refuse_error, security
+from webmill.serve.replies import inert, message_of, refusal, refuse_error
 from webmill.serve.site import Site
 from webmill.serve.stored import reading_threads, send_stored
 
@@ -23,7 +23,7 @@ class CrawlData:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._threads = reading_threads()
-        self._headers = [*security(site).items(), (b"cache-control", b"public, no-cache")]
+        self._headers = [*inert(site).items(), (b"cache-control", b"public, no-cache")]
 
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
         asked = dict(scope["headers"])

@@ -27,7 +27,7 @@ from webmill.publish.places import LATEST, MANIFEST, SNAPSHOTS, blob_key, check_
 from webmill.serve.codings import IDENTITY, chosen
 from webmill.serve.conditions import Unsatisfiable, fails, is_known, range_of
 from webmill.serve.metrics import CACHED, DAMAGED
-from webmill.serve.replies import Header, refusal, refuse_error, security
+from webmill.serve.replies import Header, inert, refusal, refuse_error
 from webmill.serve.shelf import Kept, Shelf, Variant
 from webmill.serve.site import Site
 from webmill.serve.stored import PIECE, content_range, reading_threads, refuse_range, send_empty, send_stored
@@ -65,10 +65,9 @@ class Delivery:
         self._shelf = Shelf(site.limits.cache_bytes, watch=partial(site.metrics.set, CACHED))
         self._largest = site.limits.cache_bytes // 8
         self._headers: list[Header] = [
-            *security(site).items(),
+            *inert(site).items(),
             (b"content-type", b"application/json"),
             (b"vary", b"Accept-Encoding"),
-            (b"accept-ranges", b"bytes"),
         ]
         self._threads = reading_threads()
         self._loading: dict[str, asyncio.Future[Kept | Big]] = {}
@@ -133,14 +132,13 @@ class Delivery:
             await send({"type": "http.response.body", "body": piece, "more_body": at + PIECE < end})
 
     async def _send_big(self, send: Send, asked: Mapping[bytes, bytes], big: Big, *, is_head: bool) -> None:
-        headers = [header for header in self._headers if header[0] != b"accept-ranges"]
         await send_stored(
             send,
             asked,
             self._storage,
             big.stat,
             etag=f'"{big.place.sha256}"'.encode(),
-            headers=[*headers, (b"cache-control", big.place.policy)],
+            headers=[*self._headers, (b"cache-control", big.place.policy)],
             is_head=is_head,
             threads=self._threads,
         )

@@ -30,19 +30,23 @@ COMMON: dict[bytes, bytes] = {b"x-content-type-options": b"nosniff"}
 PERMISSIONS = b"camera=(), geolocation=(), microphone=(), payment=(), usb=(), browsing-topics=()"
 
 
+def inert(site: Site) -> dict[bytes, bytes]:
+    """For data, which is no document: it opens nothing, and no other site may show it as a part of its own."""
+    shared = b"cross-origin" if site.origins else b"same-origin"
+    return COMMON | _strict(site) | {b"cross-origin-resource-policy": shared, b"content-security-policy": INERT}
+
+
 def security(site: Site, *, is_replay: bool = False) -> dict[bytes, bytes]:
     """What every answer carries that does not say otherwise itself."""
-    headers = COMMON | {b"permissions-policy": PERMISSIONS}
-    if site.address.startswith("https:"):
-        headers |= {b"strict-transport-security": b"max-age=31536000"}
+    headers = COMMON | _strict(site) | {b"permissions-policy": PERMISSIONS}
     if is_replay:  # archived pages have an origin of nobody: to them, all that they are made of is of another origin
         return headers | {b"cross-origin-resource-policy": b"cross-origin", b"content-security-policy": b"sandbox"}
-    shared = b"cross-origin" if site.origins else b"same-origin"
-    return headers | {
-        b"cross-origin-resource-policy": shared,
-        b"referrer-policy": b"no-referrer",
-        b"content-security-policy": INERT,
-    }
+    return headers | inert(site) | {b"referrer-policy": b"no-referrer"}
+
+
+def _strict(site: Site) -> dict[bytes, bytes]:
+    is_secure = site.address.startswith("https:")
+    return {b"strict-transport-security": b"max-age=31536000"} if is_secure else {}
 
 
 class Sealed:
