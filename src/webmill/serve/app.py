@@ -8,7 +8,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from webmill.serve import operations, raw, reading
 from webmill.serve.access_log import AccessLog
-from webmill.serve.cdx import api as cdx
+from webmill.serve.cdx import routes as cdx
 from webmill.serve.crawl_data import FOLDERS, CrawlData
 from webmill.serve.delivery import WORDS, Delivery
 from webmill.serve.gate import Gate

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from itertools import islice
 
 from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Route
 
 from webmill.errors import BadInput, Conflict, NotFound, Unavailable, WebmillError
 from webmill.index.lookup import Index
 from webmill.index.paging import count_pages, page_of
 from webmill.index.query import answer
-from webmill.serve.cdx.collinfo import Collinfo
 from webmill.serve.cdx.limits import QueryLimits, Seats, Stopwatch, TimedIndex
 from webmill.serve.cdx.output import MEDIA_TYPES, formatted, formatted_blocks
 from webmill.serve.cdx.params import Asked, Output, read_params
@@ -27,16 +26,6 @@ log = logging.getLogger(__name__)
 
 HEADERS = {"Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
 NO_LAST_PAGE = "Page {} invalid: First Page is 0, Last Page is 0"
-
-
-def routes(site: Site, *, limits: QueryLimits | None = None) -> list[BaseRoute]:
-    cdx = CdxApi(site, limits or QueryLimits())
-    return [
-        Route("/collinfo.json", Collinfo(site).reply),
-        Route("/cdx", cdx.as_pywb),
-        Route("/{name}/cdx", cdx.as_pywb),
-        Route("/{name}-index", cdx.as_common_crawl),
-    ]
 
 
 class CdxApi:
@@ -63,32 +52,50 @@ class CdxApi:
             found_nothing = 404
         return await self.reply(request, asked, name=request.path_params.get("name"), found_nothing=found_nothing)
 
-    async def reply(self, request: Request, asked: Asked, *, name: str | None, found_nothing: int = 404) -> Response:
+    async def reply(
+        self, request: Request, asked: Asked, *, name: str | None, form: Form | None = None, found_nothing: int = 404
+    ) -> Response:
         """Unavailable when too many ask at once."""
+        form = form or form_of(asked)
         with ExitStack() as held:
             if asked.heavy:
                 held.enter_context(await self._seats.take(request.client.host if request.client else ""))
             try:
-                first, chunks = await to_thread.run_sync(self._begin, asked, name, accepts_gzip(request))
+                first, chunks = await to_thread.run_sync(self._begin, asked, name, form, accepts_gzip(request))
             except WebmillError as error:
-                return _failure(error, asked)
-            if not first and found_nothing != 200:
+                return failure(error, page=asked.page)
+            if not chunks.found and found_nothing != 200:
                 return refusal(found_nothing, f"No Captures found for: {asked.url}")
-            media_type = "application/json" if asked.show == "page count" else MEDIA_TYPES[asked.output]
-            return reply(first, chunks, media_type=media_type, headers=HEADERS, on_end=held.pop_all().close)
+            return reply(first, chunks, media_type=form.media_type, headers=HEADERS, on_end=held.pop_all().close)
         raise AssertionError  # no exception is kept back by what is held
 
-    def _begin(self, asked: Asked, name: str | None, gzip: bool) -> tuple[bytes, Chunks]:  # noqa: FBT001
+    def index(self, name: str | None) -> Index:
+        """BadInput (no_index): a shard that is missing is `NotFound` too, and another matter."""
         try:
-            index = self._site.index(name)
+            return self._site.index(name)
         except NotFound as error:
             raise BadInput(str(error), reason="no_index") from error
+
+    def _begin(self, asked: Asked, name: str | None, form: Form, gzip: bool) -> tuple[bytes, Chunks]:  # noqa: FBT001
         watch = Stopwatch(self._limits.seconds)
-        chunks = Chunks(found_lines(index, asked, watch), watch, gzip=gzip)
+        chunks = Chunks(found_lines(self.index(name), asked, form, watch), watch, gzip=gzip)
         return chunks.next(), chunks
 
 
-def found_lines(index: Index, asked: Asked, watch: Stopwatch) -> Iterator[bytes]:
+@dataclass(frozen=True)
+class Form:
+    """How lines are written to a client."""
+
+    media_type: str
+    write: Callable[[Iterable[bytes]], Iterable[bytes]]
+
+
+def form_of(asked: Asked) -> Form:
+    media_type = "application/json" if asked.show == "page count" else MEDIA_TYPES[asked.output]
+    return Form(media_type, lambda lines: formatted(lines, asked.output, asked.fields))
+
+
+def found_lines(index: Index, asked: Asked, form: Form, watch: Stopwatch) -> Iterator[bytes]:
     """A generator: nothing is read before a thread asks for the first line."""
     wanted = asked.query.range
     if asked.show == "page count":
@@ -101,17 +108,17 @@ def found_lines(index: Index, asked: Asked, watch: Stopwatch) -> Iterator[bytes]
         return
     if asked.page is not None:
         index = page_of(index, wanted, number=asked.page, size=asked.page_size)
-    yield from formatted(answer(TimedIndex(index, watch), asked.query), asked.output, asked.fields)
+    yield from form.write(answer(TimedIndex(index, watch), asked.query))
 
 
-def refusal(status: int, message: str) -> Response:
-    return JSONResponse({"message": message}, status_code=status, headers=HEADERS)
+def refusal(status: int, message: str, headers: Mapping[str, str] = HEADERS) -> Response:
+    return JSONResponse({"message": message}, status_code=status, headers={**HEADERS, **headers})
 
 
-def _failure(error: WebmillError, asked: Asked) -> Response:
+def failure(error: WebmillError, *, page: int | None = None) -> Response:
     """422 for what would fail again: clients take 400 for the end of all pages, and try again after 5xx."""
     if isinstance(error, BadInput) and error.reason == "no_index":
-        return refusal(400, NO_LAST_PAGE.format(asked.page)) if asked.page else refusal(404, error.message)
+        return refusal(400, NO_LAST_PAGE.format(page)) if page else refusal(404, error.message)
     if isinstance(error, BadInput) and error.reason == "bad_page":
         return refusal(400, error.message)
     if isinstance(error, BadInput) and error.reason in ("too_long", "too_many", "no_pages"):

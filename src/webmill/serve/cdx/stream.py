@@ -29,19 +29,21 @@ class Chunks:
         self._coder: Any = None
         self._begun = False
         self.ended = False
+        self.found = False  # any line at all
 
     @property
     def is_packed(self) -> bool:
         return self._coder is not None
 
     def next(self) -> bytes:
-        """After the last one `ended` is true. Without a single line the first is empty."""
+        """After the last one `ended` is true. A packed one may be empty: what is in it comes with a later one."""
         self._watch.start()
         try:
             part = list(islice(self._lines, LINES_AT_ONCE))
         finally:
             self._watch.stop()
         self.ended = len(part) < LINES_AT_ONCE
+        self.found |= bool(part)
         data = b"".join(part)
         if not self._begun and self._gzip and len(data) >= WORTH_PACKING:
             self._coder = isal_zlib.compressobj(level=LEVEL, wbits=31)

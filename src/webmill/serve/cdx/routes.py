@@ -1,0 +1,26 @@
+"""Where clients of web archives find what they look for."""
+
+from __future__ import annotations
+
+from starlette.routing import BaseRoute, Route
+
+from webmill.serve.cdx.api import CdxApi
+from webmill.serve.cdx.collinfo import Collinfo
+from webmill.serve.cdx.limits import QueryLimits
+from webmill.serve.memento import Memento
+from webmill.serve.site import Site
+
+
+def routes(site: Site, *, limits: QueryLimits | None = None) -> list[BaseRoute]:
+    cdx = CdxApi(site, limits or QueryLimits())
+    memento = Memento(site, cdx)
+    return [
+        Route("/collinfo.json", Collinfo(site).reply),
+        Route("/cdx", cdx.as_pywb),
+        Route("/timemap/{form}/{url:path}", memento.timemap),
+        Route("/timegate/{url:path}", memento.timegate),
+        Route("/{name}/cdx", cdx.as_pywb),
+        Route("/{name}-index", cdx.as_common_crawl),
+        Route("/{name}/timemap/{form}/{url:path}", memento.timemap),
+        Route("/{name}/timegate/{url:path}", memento.timegate),
+    ]

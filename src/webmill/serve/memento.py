@@ -1,0 +1,145 @@
+"""Memento (RFC 7089): which captures there are of a URL, and the one nearest to a date.
+
+The URL is the rest of the path as it was sent, byte by byte, with its query: `%2F`, `//` and `?` stay what they are.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from email.utils import format_datetime, parsedate_to_datetime
+from urllib.parse import quote
+
+from anyio import to_thread
+from starlette.requests import Request
+from starlette.responses import Response
+
+from webmill.errors import BadInput, WebmillError
+from webmill.formats.cdx_query import key_range
+from webmill.formats.cdxj import parse
+from webmill.formats.timestamps import from_datetime, to_datetime
+from webmill.index.query import Query
+from webmill.serve.archived_address import Asked as Wanted
+from webmill.serve.archived_address import parse_address, sent_path, web_address
+from webmill.serve.captures import Line, nearest
+from webmill.serve.cdx.api import CdxApi, Form, failure, refusal
+from webmill.serve.cdx.params import OUTPUTS, Asked
+from webmill.serve.site import Site
+
+log = logging.getLogger(__name__)
+
+LINK = "application/link-format"
+VARY = {"Vary": "accept-datetime"}
+SAFE = "!#$%&'()*+,/:;=?@[]~"  # of a URL between angle brackets
+
+
+class Memento:
+    """The name of a crawl before the rest of the path asks for captures of that crawl alone."""
+
+    def __init__(self, site: Site, cdx: CdxApi) -> None:
+        self._site = site
+        self._cdx = cdx
+
+    async def timemap(self, request: Request) -> Response:
+        """As links, or as the lines of the CDX API: `json`, `cdxj`."""
+        name, form = request.path_params.get("name"), request.path_params["form"]
+        if form not in ("link", "json", "cdxj"):
+            return refusal(400, "a timemap is link, json or cdxj")
+        try:
+            url = read_url(request, words=2 if name is None else 3).url
+        except BadInput as error:
+            return refusal(400, error.message)
+        asked = Asked(url=url, query=Query(range=key_range(url)), output=OUTPUTS.get(form, "cdxj"), heavy=False)
+        links = Form(LINK, lambda lines: self._links(lines, url, name)) if form == "link" else None
+        return await self._cdx.reply(request, asked, name=name, form=links)
+
+    async def timegate(self, request: Request) -> Response:
+        """To the capture nearest to `Accept-Datetime`, or to now."""
+        name = request.path_params.get("name")
+        try:
+            moment = read_moment(request.headers.get("accept-datetime"))
+            wanted = read_url(request, words=1 if name is None else 2, moment=moment)
+        except BadInput as error:
+            return refusal(400, error.message, VARY)
+        try:
+            line = await to_thread.run_sync(self._nearest, name, wanted)
+        except WebmillError as error:
+            return failure(error)
+        if line is None:
+            return refusal(404, f"No Captures found for: {wanted.url}", VARY)
+        place = self._site.address + web_address(line.timestamp, quote(line.url, safe=SAFE))
+        links = [
+            _link(wanted.url, "original"),
+            _link(self._address(name, "timemap/link", wanted.url), "timemap", type=LINK),
+            _link(place, "memento", datetime=_http_date(line.timestamp)),
+        ]
+        return Response(status_code=302, headers={"Location": place, "Link": ", ".join(links), **VARY})
+
+    def _nearest(self, name: str | None, wanted: Wanted) -> Line | None:
+        return next(nearest(self._cdx.index(name), wanted), None)
+
+    def _links(self, lines: Iterable[bytes], url: str, name: str | None) -> Iterator[bytes]:
+        """The last one is known when none follows: each is written when the next has come."""
+        mementos = self._mementos(lines)
+        last = next(mementos, None)
+        if last is None:
+            return
+        yield self._head(url, name, since=last[1])
+        first = "first "
+        for following in mementos:
+            yield (_link(last[0], f"{first}memento", datetime=last[1]) + ",\n").encode()
+            last, first = following, ""
+        yield (_link(last[0], f"{first}last memento", datetime=last[1]) + "\n").encode()
+
+    def _mementos(self, lines: Iterable[bytes]) -> Iterator[tuple[str, str]]:
+        for line in lines:
+            capture = parse(line)
+            try:
+                date = _http_date(capture.timestamp)
+            except BadInput:  # it was captured, but at no time that a memento could have
+                log.warning("no date: %s", line[:200])
+                continue
+            url = quote(capture.text("url"), safe=SAFE, errors="replace")
+            yield self._site.address + web_address(capture.timestamp, url), date
+
+    def _head(self, url: str, name: str | None, *, since: str) -> bytes:
+        links = [
+            _link(url, "original"),
+            _link(self._address(name, "timemap/link", url), "self", type=LINK, **{"from": since}),
+            _link(self._address(name, "timegate", url), "timegate"),
+        ]
+        return "".join(f"{link},\n" for link in links).encode()
+
+    def _address(self, name: str | None, kind: str, url: str) -> str:
+        crawl = f"/{quote(name, safe='')}" if name is not None else ""
+        return f"{self._site.address}{crawl}/{kind}/{url}"
+
+
+def read_url(request: Request, *, words: int, moment: str = "1") -> Wanted:
+    """What stands behind so many words of the path. BadInput when that is no URL."""
+    rest = sent_path(request).split(b"/", words + 1)[-1]
+    wanted = parse_address(b"/web/%b/%b" % (moment.encode(), rest))
+    if wanted is None:
+        raise BadInput("no URL", reason="bad_url")
+    return wanted
+
+
+def read_moment(date: str | None) -> str:
+    """14 digits of an HTTP date."""
+    if date is None:
+        return from_datetime(datetime.now(UTC))
+    try:
+        found = parsedate_to_datetime(date)
+    except (ValueError, OverflowError) as error:
+        raise BadInput(f"Accept-Datetime is no date: {date[:80]!r}", reason="bad_timestamp") from error
+    return from_datetime(found if found.tzinfo else found.replace(tzinfo=UTC))
+
+
+def _http_date(timestamp: str) -> str:
+    return format_datetime(to_datetime(timestamp), usegmt=True)
+
+
+def _link(url: str, rel: str, **attributes: str) -> str:
+    more = "".join(f'; {name}="{value}"' for name, value in attributes.items())
+    return f'<{url}>; rel="{rel}"{more}'
