@@ -123,7 +123,7 @@ class Site:
         return hmac.new(self.secret, action.encode(), hashlib.sha256).hexdigest()
 
     def is_stamped(self, action: str, stamp: str) -> bool:
-        return hmac.compare_digest(self.stamp(action), stamp)
+        return hmac.compare_digest(self.stamp(action).encode(), stamp.encode("utf-8", "replace"))
 
     @property
     def known_hosts(self) -> frozenset[str]:
