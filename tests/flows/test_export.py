@@ -45,6 +45,15 @@ class Wacz:
         self.captures = [json.loads(line.split(" ", 2)[2]) for line in self.lines]
         self.pages = [json.loads(line) for line in self.zip.read("pages/pages.jsonl").splitlines()[1:]]
         self.check_summary()
+        self.check_headers(path)
+
+    def check_headers(self, path: Path) -> None:
+        """Players in browsers look for an entry's data right behind its name, as if no header had room for 64 bits."""
+        with path.open("rb") as file:
+            for info in self.zip.infolist():
+                file.seek(info.header_offset + 26)
+                assert int.from_bytes(file.read(2), "little") == len(info.filename)
+                assert int.from_bytes(file.read(2), "little") == 0
 
     def check_summary(self) -> None:
         head, *rows = self.zip.read("indexes/index.idx").decode().splitlines()

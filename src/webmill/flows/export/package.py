@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from tempfile import TemporaryFile
 from typing import IO, BinaryIO, Self
 
 from webmill import __version__
 from webmill.formats import wacz
+from webmill.infra.storage.base import chunks_of
 
 
 class Package:
@@ -21,50 +22,47 @@ class Package:
         self._title, self._created = title, created.astimezone(UTC)
         self._resources: list[wacz.Resource] = []
 
-    @contextmanager
-    def entry(self, path: str, *, compressed: bool = False) -> Iterator[Hashing]:
-        with self._zip.open(self._info(path, compressed=compressed), "w", force_zip64=True) as raw:
-            entry = Hashing(raw)
-            yield entry
+    def add(self, path: str, chunks: Iterable[bytes], *, size: int, compressed: bool = False) -> None:
+        """`size` is that of all chunks."""
+        info = self._info(path, compressed=compressed)
+        info.file_size = size
+        digest = hashlib.sha256()
+        with self._zip.open(info, "w") as entry:
+            for chunk in chunks:
+                digest.update(chunk)
+                entry.write(chunk)
         name = re.sub(r"[^-a-z0-9._]", "-", path.rpartition("/")[2].lower())  # what a data package allows
-        hash_ = f"sha256:{entry.digest}"
-        self._resources.append(wacz.Resource(name=name, path=path, hash=hash_, bytes=entry.size))
+        hash_ = f"sha256:{digest.hexdigest()}"
+        self._resources.append(wacz.Resource(name=name, path=path, hash=hash_, bytes=size))
+
+    @contextmanager
+    def adding(self, path: str, *, compressed: bool = False) -> Iterator[IO[bytes]]:
+        """An entry whose length only its end will tell: it waits in a temporary file until then.
+
+        ZIP entries can be begun without knowing, but then their headers get room for 64 bits, and players in browsers
+        look for the data behind headers without it.
+        """
+        with TemporaryFile() as waiting:
+            yield waiting
+            size = waiting.tell()
+            waiting.seek(0)
+            self.add(path, chunks_of(waiting), size=size, compressed=compressed)
+
+    def finish(self) -> None:
+        """Says what is in it: without that it is no package."""
+        software = f"webmill/{__version__}"
+        package = wacz.package(self._resources, title=self._title, created=self._created, software=software)
+        self._zip.writestr(self._info(wacz.PACKAGE, compressed=True), package)
+        self._zip.writestr(self._info(wacz.DIGEST, compressed=True), wacz.digest_of(package))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """A package that was not finished says nothing of what is in it: it is none."""
         self._zip.close()
-
-    def finish(self) -> None:
-        software = f"webmill/{__version__}"
-        package = wacz.package(self._resources, title=self._title, created=self._created, software=software)
-        self._zip.writestr(self._info(wacz.PACKAGE, compressed=True), package)
-        self._zip.writestr(self._info(wacz.DIGEST, compressed=True), wacz.digest_of(package))
 
     def _info(self, path: str, *, compressed: bool) -> zipfile.ZipInfo:
         info = zipfile.ZipInfo(path, date_time=self._created.timetuple()[:6])
         info.compress_type = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
         info.external_attr = 0o644 << 16
         return info
-
-
-class Hashing(io.RawIOBase):
-    """What is written to it is counted and hashed."""
-
-    def __init__(self, raw: IO[bytes]) -> None:
-        self._raw, self._hash, self.size = raw, hashlib.sha256(), 0
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: bytes, /) -> int:  # type: ignore[override]  # only bytes come here
-        self._hash.update(data)
-        self._raw.write(data)
-        self.size += len(data)
-        return len(data)
-
-    @property
-    def digest(self) -> str:
-        return self._hash.hexdigest()

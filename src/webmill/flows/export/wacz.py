@@ -10,14 +10,13 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import chain, groupby, islice
-from tempfile import TemporaryFile
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 import msgspec
 
 from webmill import __version__
 from webmill.errors import BadInput, NotFound
-from webmill.flows.export.package import Hashing, Package
+from webmill.flows.export.package import Package
 from webmill.flows.watch import Counter, Watch
 from webmill.formats import wacz
 from webmill.formats import warc_records as records
@@ -60,8 +59,10 @@ class Export:
         names = unique_names(archives)
         with self._package:
             for key, name in names.items():
-                with self._watch(f"Packing {name}", total=self._files.stat(key).size, unit="bytes") as bar:
-                    self._copy(key, name, bar)
+                size = self._files.stat(key).size
+                with self._watch(f"Packing {name}", total=size, unit="bytes") as bar:
+                    self._package.add(wacz.ARCHIVES + name, self._chunks(key, bar), size=size)
+                self.done.archives += 1
             self._write_lists(renamed(index.lines(EVERYTHING), names))
             self._package.finish()
         return self.done
@@ -69,31 +70,30 @@ class Export:
     def found(self, index: Index, query: Query) -> Exported:
         """The records of these captures, and the originals of revisits among them."""
         with self._package:
-            with self._package.entry(wacz.ARCHIVES + ARCHIVE) as entry, self._watch("Packing", unit="captures") as bar:
-                entry.write(warcinfo(self._created))
-                ordered = sort_lines(in_batches(self._packed(index, query, entry, bar)))
+            with self._package.adding(wacz.ARCHIVES + ARCHIVE) as out, self._watch("Packing", unit="captures") as bar:
+                out.write(warcinfo(self._created))
+                ordered = sort_lines(in_batches(self._packed(index, query, out, bar)))
                 first = next(ordered, [])  # takes all of them in: from here on the archive is whole
             self.done.archives = 1
             self._write_lists(line for batch in chain([first], ordered) for line in batch)
             self._package.finish()
         return self.done
 
-    def _copy(self, key: str, name: str, bar: Counter) -> None:
-        with self._package.entry(wacz.ARCHIVES + name) as entry, self._files.open(key) as source:
+    def _chunks(self, key: str, bar: Counter) -> Iterator[bytes]:
+        with self._files.open(key) as source:
             for chunk in chunks_of(source):
-                entry.write(chunk)
+                yield chunk
                 bar.advance(len(chunk))
-        self.done.archives += 1
 
-    def _packed(self, index: Index, query: Query, entry: Hashing, bar: Counter) -> Iterator[bytes]:
+    def _packed(self, index: Index, query: Query, out: IO[bytes], bar: Counter) -> Iterator[bytes]:
         """Each record goes into the archive; its line says where."""
         for _, lines in groupby(answer(index, query), key_of):
             chosen = list(islice(lines, MOST_CAPTURES))
             for line in chain(chosen, self._originals(index, chosen)):
                 capture = parse(line)
                 start, length = int(capture.text("offset")), int(capture.text("length"))
-                place = {"offset": str(entry.size), "filename": ARCHIVE}
-                entry.write(self._files.read(capture.text("filename"), start=start, length=length))
+                place = {"offset": str(out.tell()), "filename": ARCHIVE}
+                out.write(self._files.read(capture.text("filename"), start=start, length=length))
                 yield format_line(msgspec.structs.replace(capture, fields=capture.fields | place))
                 bar.advance()
 
@@ -114,24 +114,23 @@ class Export:
 
     def _write_lists(self, lines: Iterable[bytes]) -> None:
         """The index, and the pages among what it has."""
-        with TemporaryFile() as pages, TemporaryFile() as summary:
+        with (
+            self._package.adding(wacz.PAGES, compressed=True) as pages,
+            self._package.adding(wacz.SUMMARY, compressed=True) as summary,
+            self._package.adding(wacz.INDEX) as out,
+            self._watch("Indexing", unit="captures") as bar,
+        ):
             pages.write(wacz.PAGES_HEAD)
             summary.write(wacz.SUMMARY_HEAD)
-            with self._package.entry(wacz.INDEX) as entry, self._watch("Indexing", unit="captures") as bar:
-                rest = iter(lines)
-                while block := list(islice(rest, LINES_PER_BLOCK)):
-                    data = encode_block(block)
-                    summary.write(wacz.summary_line(block[0], offset=entry.size, block=data))
-                    entry.write(data)
-                    pages.writelines(self._pages(block))
-                    bar.advance(len(block))
+            rest = iter(lines)
+            while block := list(islice(rest, LINES_PER_BLOCK)):
+                data = encode_block(block)
+                summary.write(wacz.summary_line(block[0], offset=out.tell(), block=data))
+                out.write(data)
+                pages.writelines(self._pages(block))
+                bar.advance(len(block))
             if not self.done.captures:
                 raise NotFound("nothing is found: there would be nothing in it")
-            for path, listed in ((wacz.SUMMARY, summary), (wacz.PAGES, pages)):
-                listed.seek(0)
-                with self._package.entry(path, compressed=True) as entry:
-                    for chunk in chunks_of(listed):
-                        entry.write(chunk)
 
     def _pages(self, block: Batch) -> Iterator[bytes]:
         for line in block:
