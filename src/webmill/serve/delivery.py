@@ -20,13 +20,12 @@ from starlette.types import Receive, Scope, Send
 
 from webmill.errors import BadInput, Conflict, NotFound, WebmillError
 from webmill.infra.storage.base import Stat, chunks_of
-from webmill.publish import history
-from webmill.publish.manifest import read_manifest
 from webmill.publish.nouns import Pointer, decode
-from webmill.publish.places import LATEST, MANIFEST, SNAPSHOTS, blob_key, check_version, hash_of_key, version_folder
+from webmill.publish.places import LATEST
 from webmill.serve.codings import IDENTITY, chosen
 from webmill.serve.conditions import Unsatisfiable, fails, is_known, range_of
 from webmill.serve.metrics import CACHED, DAMAGED
+from webmill.serve.names import Names, Place
 from webmill.serve.replies import Header, inert, refusal, refuse_error
 from webmill.serve.shelf import Kept, Shelf, Variant
 from webmill.serve.site import Site
@@ -34,22 +33,10 @@ from webmill.serve.stored import PIECE, content_range, reading_threads, refuse_r
 
 log = logging.getLogger(__name__)
 
-POINTER = b"public, max-age=10, stale-while-revalidate=30, stale-if-error=86400"
-IMMUTABLE = b"public, max-age=31536000, immutable"
-ABOUT_A_VERSION = b"public, max-age=60"
 FRESH = 60.0  # seconds until we look whether a file is still there; of the pointer:
 POINTER_FRESH = 1.0
-MOST_MANIFESTS = 64
 MOST_VERIFIED = 4096
 WORDS = {"latest.json", "snapshots", "blobs"}
-
-
-class Place(Struct, frozen=True):
-    """Where a path leads: a key, what its bytes hash to (empty: anything), how long it may be kept."""
-
-    key: str
-    sha256: str
-    policy: bytes
 
 
 class Big(Struct, frozen=True):
@@ -71,7 +58,7 @@ class Delivery:
         ]
         self._threads = reading_threads()
         self._loading: dict[str, asyncio.Future[Kept | Big]] = {}
-        self._manifests: OrderedDict[str, tuple[float, dict[str, str]]] = OrderedDict()  # hashes by key of each version
+        self._names = Names(self._storage)
         self._verified: OrderedDict[tuple[str, str], None] = OrderedDict()  # key and etag of what was too big to keep
 
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
@@ -174,7 +161,7 @@ class Delivery:
     # --- in a thread
 
     def _read(self, path: str, kept: Kept | None) -> Kept | Big:
-        place = self._place(path)
+        place = self._names.place(path)
         stat = self._storage.stat(place.key)
         if kept and kept.stamp == stat.etag:
             return kept
@@ -204,38 +191,6 @@ class Delivery:
         self._verified[place.key, stat.etag] = None
         if len(self._verified) > MOST_VERIFIED:
             self._verified.popitem(last=False)
-
-    def _place(self, path: str) -> Place:
-        """`NotFound` for every name that cannot be one of ours."""
-        if path == f"/{LATEST}":
-            return Place(LATEST, "", POINTER)
-        hash_ = hash_of_key(path)
-        if hash_ and path == f"/{blob_key(hash_)}":
-            return Place(blob_key(hash_), hash_, IMMUTABLE)
-        version, _, name = path.removeprefix(f"/{SNAPSHOTS}").partition("/")
-        sha256 = self._hashes(version).get(name)
-        if not path.startswith(f"/{SNAPSHOTS}") or not sha256:
-            raise NotFound("nothing of that name was published")
-        policy = ABOUT_A_VERSION if name.startswith("aux/") else IMMUTABLE
-        return Place(version_folder(version) + name, sha256, policy)
-
-    def _hashes(self, version: str) -> dict[str, str]:
-        """Of the files of a version that is in the history, and so is whole: its makers' unfinished ones are not."""
-        kept = self._manifests.get(version)
-        if kept and kept[0] > time.monotonic():
-            return kept[1]
-        try:
-            found = history.find_version(self._storage, check_version(version))
-        except BadInput as error:
-            if error.reason != "bad_version":
-                raise
-            raise NotFound("nothing of that name was published") from error
-        hashes = {entry.key: entry.sha256 for entry in read_manifest(self._storage, found).files}
-        hashes[MANIFEST] = found.manifest_sha256
-        self._manifests[version] = time.monotonic() + FRESH, hashes
-        if len(self._manifests) > MOST_MANIFESTS:
-            self._manifests.popitem(last=False)
-        return hashes
 
     async def _refuse(self, send: Send, asked: Mapping[bytes, bytes], path: str, error: WebmillError) -> None:
         if isinstance(error, BadInput):
