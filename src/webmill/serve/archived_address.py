@@ -15,7 +15,7 @@ from webmill.errors import BadInput
 from webmill.formats.timestamps import earliest
 from webmill.formats.urls import normalise
 
-_ADDRESS = re.compile(rb"/(?:web|raw)/([0-9]{1,14})([a-z]{1,8}_)?/(.+)", re.DOTALL)
+_ADDRESS = re.compile(rb"/(?:web|raw)/([0-9]{1,14})([a-z]{1,8}_|~[0-9a-f]{16})?/(.+)", re.DOTALL)
 _SCHEME = re.compile(rb"(https?):/*+", re.IGNORECASE)
 _ESCAPED_SCHEME = re.compile(rb"https?%3A", re.IGNORECASE)
 
@@ -25,7 +25,12 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
     timestamp: str
     url: str
-    kind: str = ""  # what stood behind the timestamp: `warc_`
+    mark: str = ""  # what stood behind the timestamp: `warc_`, or the pass of the replay origin
+
+    @property
+    def when(self) -> str:
+        """The timestamp with its mark: what links of an archived page begin with, as the page itself."""
+        return self.timestamp + self.mark
 
     @property
     def moment(self) -> str:
@@ -54,18 +59,18 @@ def parse_address(path: bytes) -> Asked | None:
     found = _ADDRESS.fullmatch(path)
     if not found:
         return None
-    timestamp, kind, rest = found.groups(b"")
+    timestamp, mark, rest = found.groups(b"")
     if _ESCAPED_SCHEME.match(rest):  # some clients escape all of it
         rest = unquote_to_bytes(rest)
     scheme = _SCHEME.match(rest)  # proxies make one slash of two
     rest = (scheme[1] + b"://" + rest[scheme.end() :]) if scheme else b"http://" + rest
-    return Asked(timestamp=timestamp.decode(), url=normalise(rest.decode("utf-8", "replace")), kind=kind.decode())
+    return Asked(timestamp=timestamp.decode(), url=normalise(rest.decode("utf-8", "replace")), mark=mark.decode())
 
 
-def web_address(timestamp: str, url: str) -> str:
+def web_address(when: str, url: str) -> str:
     """`url` is normalised, so it has no fragment and is ASCII."""
-    return f"/web/{timestamp}/{url}"
+    return f"/web/{when}/{url}"
 
 
-def raw_address(timestamp: str, url: str, *, kind: str = "") -> str:
-    return f"/raw/{timestamp}{kind}/{url}"
+def raw_address(timestamp: str, url: str, *, mark: str = "") -> str:
+    return f"/raw/{timestamp}{mark}/{url}"

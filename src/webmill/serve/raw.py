@@ -46,15 +46,15 @@ _MAGIC = ((b"\x1f\x8b", ".warc.gz"), (b"\x28\xb5\x2f\xfd", ".warc.zst"), (b"WARC
 def routes(site: Site) -> list[BaseRoute]:
     def raw(request: Request) -> Response:
         asked = read_address(request)
-        if asked.kind not in ("", RECORD):
-            raise BadInput(f"no form of a record: {asked.kind}", reason="bad_address")
+        if asked.mark not in ("", RECORD):
+            raise BadInput(f"no form of a record: {asked.mark}", reason="bad_address")
         line = next(nearest(site.index(), asked), None)
         if line is None:
             raise NotFound(f"not in this archive: {asked.url}")
         if line.timestamp != asked.timestamp:
-            there = raw_address(line.timestamp, asked.url, kind=asked.kind)
+            there = raw_address(line.timestamp, asked.url, mark=asked.mark)
             return RedirectResponse(there, 302, headers=NO_STORE)
-        return _record(site, line) if asked.kind else _payload(site, line, asked)
+        return _record(site, line) if asked.mark else _payload(site, line, asked)
 
     return [Route("/raw/{rest:path}", raw)]
 

@@ -39,11 +39,11 @@ _LOOKS_LIKE_HTML = re.compile(rb"\s*+(?:\xef\xbb\xbf)?<(?:!doctype\s++html|html|
 
 def content_reply(site: Site, archived: Archived, asked: Asked, *, is_page: bool) -> Response:
     """`is_page`: it fills a frame, and tells our page around it what it is. The archive is closed with the answer."""
-    links = Links(asked.timestamp, archived.line.url or asked.url)
+    links = Links(asked.when, archived.line.url or asked.url)
     headers = [*memento(site, archived, asked.url), *_kept(archived, links)]
     if there := redirect_of(archived):
         archived.close()
-        location = ("Location", web_address(asked.timestamp, there))
+        location = ("Location", web_address(asked.when, there))
         return with_headers(Response(status_code=archived.status), [*headers, location])
     try:
         pieces, kind = _rewritten(archived, links, first=_report(site, archived, asked) if is_page else "")
@@ -95,14 +95,15 @@ def _kept(archived: Archived, links: Links) -> Pairs:
 
 
 def _report(site: Site, archived: Archived, asked: Asked) -> str:
-    """A script that tells the page around the frame what is in it now.
+    """A script that comes before the page's own. It tells the page around the frame what is in it now, and takes away
+    WebRTC, the one way out that no policy can close (a page that is out for it finds it again in a frame of its own).
 
-    Its stamp says that this comes from us. Only a page that fills a frame gets one, and no other page can read it: the
+    The stamp says that this comes from us. Only a page that fills a frame gets one, and no other page can read it: the
     origin of each is nobody's. So an archived page cannot pass itself off as another in the banner.
     """
     shown = [archived.line.timestamp, asked.url, site.stamp(shown_action(archived.line.timestamp, asked.url))]
     told = json.dumps({"webmill": shown}).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    return f"<script>top.postMessage({told},{json.dumps(site.address)})</script>"
+    return f"<script>delete self.RTCPeerConnection;top.postMessage({told},{json.dumps(site.address)})</script>"
 
 
 def shown_action(timestamp: str, url: str) -> str:

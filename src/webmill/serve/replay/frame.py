@@ -16,6 +16,7 @@ from webmill.serve.captures import Archived, Line, after, before
 from webmill.serve.pages.render import render
 from webmill.serve.raw import RECORD
 from webmill.serve.replay.content import HTML, shown_action
+from webmill.serve.replay.seal import pass_of
 from webmill.serve.replay.shown import open_shown, redirect_of
 from webmill.serve.replies import NO_STORE
 from webmill.serve.site import Site
@@ -48,7 +49,8 @@ def routes(site: Site) -> list[BaseRoute]:
         try:
             if elsewhere := _elsewhere(archived, asked):
                 return RedirectResponse(elsewhere, 302, headers=NO_STORE)
-            return render(site, request, "frame.html", banner=_banner(site, archived, asked.url))
+            source = site.replay_address + web_address(asked.timestamp + pass_of(site), asked.url)
+            return render(site, request, "frame.html", banner=_banner(site, archived, asked.url), source=source)
         finally:
             archived.close()
 
@@ -87,7 +89,7 @@ def _banner(site: Site, archived: Archived, url: str) -> Banner:
         kind=read_type(archived.content_type)[0],
         here=web_address(line.timestamp, url),
         raw=raw_address(line.timestamp, url),
-        record=raw_address(line.timestamp, url, kind=RECORD),
+        record=raw_address(line.timestamp, url, mark=RECORD),
         earlier=before(index, url, line.timestamp),
         later=after(index, url, line.timestamp),
     )

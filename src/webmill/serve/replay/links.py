@@ -22,7 +22,7 @@ _NOT_ASCII = re.compile("[^\x00-\x7f]")
 class Links(msgspec.Struct, frozen=True):
     """Of one page, style sheet or head: `base` is what its links are relative to."""
 
-    timestamp: str
+    when: str  # the timestamp and the mark that are kept
     base: str
 
     def to(self, href: str) -> str | None:
@@ -31,7 +31,7 @@ class Links(msgspec.Struct, frozen=True):
         if not href or href.startswith("#"):
             return None
         try:
-            there = web_address(self.timestamp, join(self.base, href))
+            there = web_address(self.when, join(self.base, href))
         except BadInput:
             return None
         _, mark, fragment = href.partition("#")
@@ -40,7 +40,7 @@ class Links(msgspec.Struct, frozen=True):
     def at(self, base: str) -> Links:
         """With the base that the page states."""
         try:
-            return Links(self.timestamp, join(self.base, base))
+            return Links(self.when, join(self.base, base))
         except BadInput:
             return self
 

@@ -8,11 +8,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route, request_response
 
-from webmill.errors import BadInput, NotFound, WebmillError
+from webmill.errors import NotFound, WebmillError
 from webmill.formats.urls import join
 from webmill.serve.archived_address import Asked, parse_address, sent_path, web_address
 from webmill.serve.replay.content import content_reply
-from webmill.serve.replay.seal import Seal, is_ours
+from webmill.serve.replay.seal import Seal
 from webmill.serve.replay.shown import open_shown
 from webmill.serve.replies import message_of, status_of
 from webmill.serve.site import Site
@@ -43,14 +43,15 @@ def _shown(site: Site, request: Request, asked: Asked) -> Response:
 
 
 def _escaped(site: Site, request: Request) -> Response:
-    """A link that a script made, `/style.css`: the page that it stands on tells what it is relative to."""
+    """A link that a script made, `/data.json`: where it stands tells what it is relative to, when a browser says that.
+
+    A page in an origin of nobody names no Referer; its modules and style sheets do.
+    """
     referer = request.headers.get("referer", "")
-    page = None
-    if is_ours(request.headers, site.replay_address):
-        page = parse_address(referer.removeprefix(site.replay_address).encode("utf-8", "replace"))
-    if page is None:
-        raise NotFound("only archived pages are here: /web/TIMESTAMP/URL")
+    asked = None
+    if referer.startswith(f"{site.replay_address}/web/"):
+        asked = parse_address(referer.removeprefix(site.replay_address).encode("utf-8", "replace"))
     path = sent_path(request).decode("utf-8", "replace")
-    if path.startswith("//"):
-        raise BadInput("no path of an archived page", reason="bad_address")
-    return RedirectResponse(web_address(page.timestamp, join(page.url, path)), 307)
+    if asked is None or path.startswith("//"):
+        raise NotFound("only archived pages are here: /web/TIMESTAMP/URL")
+    return RedirectResponse(web_address(asked.when, join(asked.url, path)), 307)

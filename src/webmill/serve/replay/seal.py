@@ -2,9 +2,15 @@
 
 What is archived runs in an origin of nobody (`sandbox` without `allow-same-origin`): no storage, no cookies, no service
 worker, no windows, no way to steer the page around it. It may load from the replay origin, and from nowhere else.
+
+Addresses in our frame, and those that archived pages have of each other, carry a pass. Origins of nobody cannot be told
+apart otherwise: a page with the pass may frame and read other archived pages, as it could on its own site; a page of
+another site, which does not know it, may not. And an archived page has no way to tell it.
 """
 
 from __future__ import annotations
+
+import re
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
@@ -19,10 +25,15 @@ POLICY = (
 FORBIDDEN = ("set-cookie", "strict-transport-security", "service-worker-allowed", "clear-site-data")
 
 
+def pass_of(site: Site) -> str:
+    """What stands behind the timestamp in addresses of ours."""
+    return f"~{site.stamp('replay')[:16]}"
+
+
 class Seal:
     def __init__(self, app: ASGIApp, site: Site) -> None:
         self._app = app
-        self._replay = site.replay_address
+        self._passed = re.compile(rf"/web/[0-9]+{pass_of(site)}/".encode())
         self._policy = POLICY.format(replay=site.replay_address)
         self._framed = f"{self._policy}; frame-ancestors {site.address}"
 
@@ -31,10 +42,11 @@ class Seal:
             await self._app(scope, receive, send)
             return
         request = Headers(scope=scope)
+        has_pass = self._passed.match(scope.get("raw_path") or b"") is not None
 
         async def sealed(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self._seal(MutableHeaders(scope=message), request)
+                self._seal(MutableHeaders(scope=message), request, has_pass=has_pass)
             await send(message)
 
         if "service-worker" in request:
@@ -43,22 +55,15 @@ class Seal:
         else:
             await self._app(scope, receive, sealed)
 
-    def _seal(self, headers: MutableHeaders, request: Headers) -> None:
+    def _seal(self, headers: MutableHeaders, request: Headers, *, has_pass: bool) -> None:
         for name in FORBIDDEN:
             del headers[name]
-        # A frame in an archived page has that page above it, whose origin is nobody's: no policy could name it.
-        # Who comes from one of our pages is in our frame already.
-        ours = is_ours(request, self._replay)
-        headers["Content-Security-Policy"] = self._policy if ours else self._framed
+        headers["Content-Security-Policy"] = self._policy if has_pass else self._framed
         headers["X-Content-Type-Options"] = "nosniff"
-        headers["Referrer-Policy"] = "same-origin"
+        # `same-origin` would be none at all; and there is nobody else whom a page could tell.
+        headers["Referrer-Policy"] = "no-referrer-when-downgrade"
         headers["X-DNS-Prefetch-Control"] = "off"
         headers["Cache-Control"] = "no-store"
-        headers["Vary"] = "Origin, Referer, Sec-Fetch-Dest"
-        if ours and request.get("origin") == "null":  # fonts and modules; a stranger's page has another Referer
+        headers["Vary"] = "Origin, Sec-Fetch-Dest"
+        if has_pass and request.get("origin") == "null":
             headers["Access-Control-Allow-Origin"] = "null"
-
-
-def is_ours(request: Headers, replay: str) -> bool:
-    """Whether an archived page asks, and not a page of somewhere else: no script can say so falsely."""
-    return request.get("referer", "").startswith(f"{replay}/web/")

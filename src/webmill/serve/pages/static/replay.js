@@ -5,19 +5,37 @@ const frame = document.getElementById("page");
 const banner = document.getElementById("banner");
 let told = true;
 
-addEventListener("message", async (event) => {
+let asking = false;
+let next = null;
+
+addEventListener("message", (event) => {
   const shown = event.data?.webmill;
   if (event.source !== frame.contentWindow || !Array.isArray(shown)) return;
-  const [timestamp, url, stamp] = shown.map(String);
   told = true;
-  const asked = new URLSearchParams({ at: `/web/${timestamp}/${url}`, stamp });
+  next = shown.map(String);
+  if (!asking) ask();
+});
+
+// One at a time, and not too often: a page may send as many messages as it likes.
+async function ask() {
+  asking = true;
+  while (next) {
+    const [timestamp, url, stamp] = next;
+    next = null;
+    await show(new URLSearchParams({ at: `/web/${timestamp}/${url}`, stamp }));
+    await new Promise((done) => setTimeout(done, 500));
+  }
+  asking = false;
+}
+
+async function show(asked) {
   const answer = await fetch(`/web-banner?${asked}`);
   if (!answer.ok) return;
   banner.innerHTML = await answer.text();
   const { here, title } = banner.firstElementChild.dataset;
   document.title = title;
   history.replaceState(null, "", here);
-});
+}
 
 // A picture or a text in the frame has no script that could tell: then the banner must not go on about the page before.
 frame.addEventListener("load", () => {
