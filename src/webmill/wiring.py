@@ -42,6 +42,7 @@ from webmill.infra.retry import Policy
 from webmill.infra.sinks.base import Sink
 from webmill.infra.storage.base import Readable, Storage
 from webmill.infra.storage.retrying import Retrying, RetryingReads
+from webmill.infra.swap import replacing
 from webmill.search.base import Engine
 from webmill.serve.numbers import Numbers
 from webmill.serve.site import Limits, Setting, Site
@@ -98,12 +99,29 @@ def open_search(url: str, *, create: bool = True) -> Engine:
     )
 
 
+@contextmanager
+def replacing_search(url: str) -> Iterator[str]:
+    """Where to make an index anew. It takes the place of the one at `url` when the block ends well."""
+    scheme, rest = scheme_of(url)
+    if scheme == "file":
+        with replacing(Path(rest), beside=Path(rest).parent / ".search-aside") as fresh:
+            yield str(fresh)
+        return
+    if scheme.startswith("meilisearch"):
+        from webmill.search.meilisearch_place import aside_of, put_in_place
+    else:
+        from webmill.search.opensearch_place import aside_of, put_in_place
+    aside = aside_of(url)
+    yield aside
+    put_in_place(url, aside)
+
+
 def discard_search(url: str) -> None:
     """Delete an index of a server, whoever made it."""
-    if scheme_of(url)[0] in ("meilisearch", "meilisearchs"):
-        from webmill.search.meilisearch import discard
+    if scheme_of(url)[0].startswith("meilisearch"):
+        from webmill.search.meilisearch_place import discard
     else:
-        from webmill.search.opensearch import discard
+        from webmill.search.opensearch_place import discard
     discard(url)
 
 

@@ -20,8 +20,8 @@ KINDS = [
 class Bench:
     """Indexes by name. One engine of each is open at a time, and the index is the same each time."""
 
-    def __init__(self, place: str, *, is_server: bool) -> None:
-        self._place, self._is_server = place, is_server
+    def __init__(self, kind: str, place: str) -> None:
+        self.kind, self._place, self._is_server = kind, place, kind != "embedded"
         self._opened: dict[str, Engine] = {}
 
     def url(self, name: str) -> str:
@@ -42,6 +42,6 @@ class Bench:
 
 def bench_of(kind: str, request: pytest.FixtureRequest, folder: Path) -> Bench:
     if kind == "embedded":
-        return Bench(str(folder), is_server=False)
+        return Bench(kind, str(folder))
     url = request.getfixturevalue(f"{kind}_url")
-    return Bench(f"{url}/contract-{os.getpid()}", is_server=True)
+    return Bench(kind, f"{url}/contract-{os.getpid()}")

@@ -7,16 +7,13 @@ a document of its own, sent with the last of the documents it speaks of, once al
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from itertools import islice
 from typing import Any
 
 import msgspec
 
-from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable
-from webmill.infra.json_http import JsonServer
+from webmill.errors import BadInput, Misconfigured, NotFound
 from webmill.infra.retry import Policy
 from webmill.search.address import Address
 from webmill.search.base import DEEPEST, FACET_VALUES, MOST_HITS, Answer, Count, Document, Request, key_of
@@ -36,13 +33,13 @@ from webmill.search.meilisearch_index import (
     read,
     spelled,
 )
+from webmill.search.meilisearch_place import CHANGING, PORT, Task, make, server_of, wait_for
 from webmill.search.meilisearch_query import EVERYTHING, Narrowed, Translator, plain, ways
 from webmill.search.query import Query, Term, text_of
 from webmill.search.similar import corrected, letters_wrong
 from webmill.search.snippets import pattern_of
 from webmill.search.words import words_of
 
-PORT = 7700
 BATCH, BATCH_BYTES = 5000, 32 << 20
 REMOVED_AT_ONCE = 10_000
 KEYS_AT_ONCE = 5000
@@ -52,19 +49,7 @@ CHECKED = 2000  # documents that are looked through, of what a filter cannot dec
 CHECKED_AT_ONCE = 100
 MOST_WAYS = 10  # alternatives that are put in order
 LAST = 0.001  # the weight of what is found only by a filter; what Meilisearch finds by itself has up to 1
-TASK_PATIENCE = 3600.0  # seconds
-ASKING = Policy(attempts=3)
-CHANGING = Policy(attempts=8)  # a server that restarts is waited for
 COUNTED = {"language": "language", "site": "domain"}  # what every document has, and its field
-
-
-class _Task(msgspec.Struct, rename="camel"):
-    task_uid: int
-
-
-class _State(msgspec.Struct):
-    status: str
-    error: dict[str, object] | None = None
 
 
 class _Found(msgspec.Struct, rename="camel"):
@@ -93,22 +78,15 @@ class MeilisearchEngine:
         except NotFound:
             if not create:
                 raise NotFound(f"no search index at {self._address.name}") from None
-            self._make()
+            make(self._server, self._address)
             self._check(create=create)
-
-    def _make(self) -> None:
-        made = self._server.ask("POST", "/indexes", {"uid": self._address.index, "primaryKey": "id"}, answer=_Task)
-        try:
-            self._wait(made)
-        except Conflict:  # somebody was first, or the answer before was lost
-            pass
 
     def _check(self, *, create: bool) -> None:
         """Of an index that is still empty the settings may be missing: whoever made it was killed."""
         about = self._server.ask("GET", self._path, answer=dict[str, Any])
         others = differences(self._server.ask("GET", f"{self._path}/settings", answer=dict[str, Any]))
         if others and create and self._total(None) == 0:
-            self._wait(self._server.ask("PATCH", f"{self._path}/settings", SETTINGS, answer=_Task))
+            self._wait(self._server.ask("PATCH", f"{self._path}/settings", SETTINGS, answer=Task))
             others = []
         if others or about.get("primaryKey") != "id":
             said = ", ".join(others) or "primaryKey"
@@ -134,23 +112,23 @@ class MeilisearchEngine:
         if last:
             self._wait(self._send(last))
 
-    def _send(self, lines: list[bytes]) -> _Task:
-        return self._patient.ask("POST", f"{self._path}/documents", b"".join(lines), answer=_Task)
+    def _send(self, lines: list[bytes]) -> Task:
+        return self._patient.ask("POST", f"{self._path}/documents", b"".join(lines), answer=Task)
 
-    def _remove(self, ids: list[str]) -> _Task:
-        return self._patient.ask("POST", f"{self._path}/documents/delete-batch", ids, answer=_Task)
+    def _remove(self, ids: list[str]) -> Task:
+        return self._patient.ask("POST", f"{self._path}/documents/delete-batch", ids, answer=Task)
 
     def clear(self) -> None:
-        self._wait(self._patient.ask("DELETE", f"{self._path}/documents", answer=_Task))
+        self._wait(self._patient.ask("DELETE", f"{self._path}/documents", answer=Task))
 
-    def _wait(self, task: _Task) -> None:
+    def _wait(self, task: Task) -> None:
         wait_for(self._patient, task, name=self._address.name)
 
     def _settle(self) -> None:
         """What somebody sent who was killed is done, before it is looked at what there is."""
         wanted = f"/tasks?indexUids={self._address.index}&statuses=enqueued,processing&limit=1"
         for task in self._server.ask("GET", wanted, answer=dict[str, Any])["results"]:
-            self._wait(_Task(task_uid=task["uid"]))
+            self._wait(Task(task_uid=task["uid"]))
 
     def close(self) -> None:
         self._server.close()
@@ -301,48 +279,6 @@ class _Search(msgspec.Struct, frozen=True):
             for text, weight in (*((text, weight) for text, weight in self.weighed if text), ("", LAST))
         ]
         return {"federation": {"offset": offset, "limit": limit}, "queries": queries}
-
-
-def server_of(address: Address) -> JsonServer:
-    key = address.password or address.user
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    return JsonServer(address.server, headers=headers, policy=ASKING)
-
-
-def wait_for(server: JsonServer, task: _Task, *, name: str) -> None:
-    began, pause = time.monotonic(), 0.005
-    while time.monotonic() - began < TASK_PATIENCE:
-        try:
-            state = server.ask("GET", f"/tasks/{task.task_uid}", answer=_State)
-        except NotFound:
-            raise Unavailable(f"{name} has forgotten what it was sent: was its data lost?") from None
-        if state.status == "succeeded":
-            return
-        if state.status in ("failed", "canceled"):
-            raise _failure(state, name=name)
-        time.sleep(pause)
-        pause = min(0.5, pause * 1.5)
-    raise Unavailable(f"{name} has not done its task {task.task_uid} for an hour")
-
-
-def _failure(state: _State, *, name: str) -> Exception:
-    error = state.error or {}
-    code, said = str(error.get("code", "")), f"{name}: {str(error.get('message', state.status))[:300]}"
-    if code.endswith("_already_exists"):
-        return Conflict(said)
-    if code.endswith("_not_found"):
-        return NotFound(said)
-    return Unavailable(said) if error.get("type") != "invalid_request" else Misconfigured(said)
-
-
-def discard(url: str) -> None:
-    """Delete the index; none is right too."""
-    address = Address.of(url, port=PORT)
-    with closing(server_of(address)) as server:
-        try:
-            wait_for(server, server.ask("DELETE", f"/indexes/{address.index}", answer=_Task), name=address.name)
-        except NotFound:
-            pass
 
 
 def _those(found: list[tuple[float, Document]]) -> str:

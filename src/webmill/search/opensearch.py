@@ -7,7 +7,6 @@ what the index says of itself (`_meta`), and changes as a whole.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode
@@ -15,28 +14,25 @@ from urllib.parse import urlencode
 import msgspec
 
 from webmill.errors import BadInput, Misconfigured, NotFound, Unavailable
-from webmill.infra.json_http import JsonServer
 from webmill.infra.retry import Policy, retrying
 from webmill.search.address import Address
 from webmill.search.base import DEEPEST, FACET_VALUES, MOST_HITS, Answer, Count, Document, Request, key_of
 from webmill.search.batches import batches
 from webmill.search.hits import hit_of
 from webmill.search.opensearch_index import FORMAT, body, entry, id_of, is_ours, meta
+from webmill.search.opensearch_place import CHANGING, PORT, delete, server_of
 from webmill.search.opensearch_query import Clause, Translator, beginning_with, like, with_word
 from webmill.search.query import Query, text_of
 from webmill.search.similar import corrected, letters_wrong
 from webmill.search.snippets import pattern_of
 from webmill.search.words import words_of
 
-PORT = 9200
 BATCH, BATCH_BYTES = 500, 8 << 20
 KEYS_AT_ONCE = 5000
 FORMS_AT_ONCE = 1000  # words with the same beginning that are looked at
 LANGUAGES = 100  # whose forms of words are known
 LONGEST_NAME = 1000  # of a facet
 LOOKED_AT = 20  # documents, for words that were meant
-ASKING = Policy(attempts=3)
-CHANGING = Policy(attempts=8)  # a server that restarts is waited for
 COUNTED = {"language": "language", "site": "domain"}  # what every document has, and its field
 
 
@@ -106,7 +102,7 @@ class OpenSearchEngine:
             raise Unavailable(said) if may_pass else Misconfigured(said)
 
     def clear(self) -> None:
-        _delete(self._patient, self._address)
+        delete(self._patient, self._address)
         self._make()
 
     def close(self) -> None:
@@ -116,8 +112,8 @@ class OpenSearchEngine:
 
     def cursor(self) -> str | None:
         found = self._server.ask("GET", f"{self._path}/_mapping", answer=dict[str, Any])
-        mappings = next(iter(found.values()))["mappings"]
         try:
+            [mappings] = (each["mappings"] for each in found.values())
             note = mappings["_meta"]["webmill"]
             format_, cursor = int(note["format"]), note["cursor"]
         except (KeyError, TypeError, ValueError):
@@ -202,29 +198,6 @@ class OpenSearchEngine:
             document = hit["_source"]["document"]
             near.update(words_of(f"{document.get('title', '')} {document.get('text', '')}"))
         return near
-
-
-def server_of(address: Address) -> JsonServer:
-    headers = {}
-    if address.user:
-        from urllib3 import make_headers
-
-        headers = make_headers(basic_auth=f"{address.user}:{address.password}")
-    return JsonServer(address.server, headers=headers, policy=ASKING)
-
-
-def discard(url: str) -> None:
-    """Delete the index; none is right too."""
-    address = Address.of(url, port=PORT)
-    with closing(server_of(address)) as server:
-        _delete(server, address)
-
-
-def _delete(server: JsonServer, address: Address) -> None:
-    try:
-        server.ask("DELETE", f"/{address.index}", answer=dict)
-    except NotFound:
-        pass
 
 
 def _lines(changed: Iterable[Document], removed: Iterable[str]) -> Iterator[bytes]:

@@ -97,6 +97,8 @@ class Translator:
         return tantivy.Query.term_query(self._schema, field, value)
 
     def _phrase(self, field: str, following: Sequence[str]) -> tantivy.Query:
+        if len(following) == 1:  # tantivy takes no phrase of one
+            return self._exact(field, following[0])
         return tantivy.Query.phrase_query(self._schema, field, [*following])
 
     def _together(self, query: Query) -> tantivy.Query | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import click
@@ -11,13 +11,12 @@ import msgspec
 
 from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.publish.places import json_option, publishing_in, root_argument, storage_option
-from webmill.cli.search.places import engine_option, index_of, published
+from webmill.cli.search.places import engine_option, folder_of, index_of, published
 from webmill.errors import WebmillError
 from webmill.flows.search import feed
 from webmill.flows.search.feed import Fed
 from webmill.infra.lock import exclusive
-from webmill.infra.swap import replacing
-from webmill.wiring import open_search
+from webmill.wiring import open_search, replacing_search
 
 
 @click.command(epilog="Example: webmill search update news/")
@@ -26,7 +25,7 @@ from webmill.wiring import open_search
 @engine_option
 @json_option
 @pass_context
-def update(context: Context, *, root: Path, storage: str | None, index: Path | None, as_json: bool) -> None:
+def update(context: Context, *, root: Path, storage: str | None, index: str | None, as_json: bool) -> None:
     """Bring the index up to the live version: only what changed is read."""
     bring(context, feed.update, root=root, storage=storage, index=index, as_json=as_json)
 
@@ -37,7 +36,7 @@ def update(context: Context, *, root: Path, storage: str | None, index: Path | N
 @engine_option
 @json_option
 @pass_context
-def check(context: Context, *, root: Path, storage: str | None, index: Path | None, as_json: bool) -> None:
+def check(context: Context, *, root: Path, storage: str | None, index: str | None, as_json: bool) -> None:
     """Compare the index with all of the live version, and mend what is missing, doubled or left over."""
     bring(context, feed.reconcile, root=root, storage=storage, index=index, as_json=as_json)
 
@@ -48,13 +47,13 @@ def check(context: Context, *, root: Path, storage: str | None, index: Path | No
 @engine_option
 @json_option
 @pass_context
-def rebuild(context: Context, *, root: Path, storage: str | None, index: Path | None, as_json: bool) -> None:
+def rebuild(context: Context, *, root: Path, storage: str | None, index: str | None, as_json: bool) -> None:
     """Make the index anew, beside the old one, whose place it takes when it is whole."""
-    versions, place = published(root, storage), index_of(root, index)
+    versions, folder = published(root, storage), folder_of(root, index)
     with (
-        exclusive(place.parent, "search-rebuild", doing="making a search index"),
-        replacing(place, beside=place.parent / ".search-aside") as fresh,
-        closing(open_search(str(fresh))) as engine,
+        exclusive(folder.parent if folder else root, "search-rebuild", doing="making a search index"),
+        replacing_search(index_of(root, index)) as fresh,
+        closing(open_search(fresh)) as engine,
     ):
         fed = feed.update(versions, engine, watch=context.progress)
         count = engine.count()
@@ -67,11 +66,14 @@ def bring(
     *,
     root: Path,
     storage: str | None,
-    index: Path | None,
+    index: str | None,
     as_json: bool,
 ) -> None:
     versions = published(root, storage)
-    with closing(open_search(str(index_of(root, index)))) as engine:
+    with ExitStack() as stack:
+        if not folder_of(root, index):  # a folder knows itself who writes to it
+            stack.enter_context(exclusive(root, "search-rebuild", doing="writing to a search server"))
+        engine = stack.enter_context(closing(open_search(index_of(root, index))))
         fed = work(versions, engine, watch=context.progress)
         tell(fed, engine.count(), as_json=as_json)
 

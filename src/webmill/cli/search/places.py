@@ -13,19 +13,27 @@ from webmill.errors import NotFound
 from webmill.infra.storage.base import Storage
 from webmill.publish import history
 from webmill.search.base import Engine
-from webmill.wiring import open_search
+from webmill.wiring import open_search, scheme_of
 
 engine_option = click.option(
     "--index",
     "index",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Where the index is.  [default: DIR/search]",
+    metavar="URL",
+    help="A folder, meilisearch://KEY@HOST:PORT/INDEX or opensearch://USER:PASSWORD@HOST:PORT/INDEX; with an s after "
+    "the scheme, over TLS.  [default: DIR/search]",
 )
 
 
-def index_of(root: Path, index: Path | None) -> Path:
-    return (index or publishing_in(root).search).resolve()
+def index_of(root: Path, index: str | None) -> str:
+    return str(folder_of(root, index) or index)
+
+
+def folder_of(root: Path, index: str | None) -> Path | None:
+    """None: it is on a server."""
+    if index is None:
+        return publishing_in(root).search
+    scheme, path = scheme_of(index)
+    return Path(path).resolve() if scheme == "file" else None
 
 
 def published(root: Path, storage: str | None) -> Storage:
@@ -37,11 +45,11 @@ def published(root: Path, storage: str | None) -> Storage:
 
 
 @contextmanager
-def opened_to_read(root: Path, index: Path | None) -> Iterator[Engine]:
-    place = index_of(root, index)
+def opened_to_read(root: Path, index: str | None) -> Iterator[Engine]:
     try:
-        engine = open_search(str(place), create=False)
-    except NotFound:
-        raise NotFound(f"nothing is indexed in {place} yet: `webmill search update {root}`") from None
+        engine = open_search(index_of(root, index), create=False)
+    except NotFound as error:
+        option = " --index …" if index else ""
+        raise NotFound(f"{error} yet: `webmill search update {root}{option}`") from None
     with closing(engine):
         yield engine

@@ -1,0 +1,96 @@
+"""A Meilisearch server, its tasks, and its indexes as wholes: made, put in another's place, deleted."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+
+import msgspec
+
+from webmill.errors import Conflict, Misconfigured, NotFound, Unavailable
+from webmill.infra.json_http import JsonServer
+from webmill.infra.retry import Policy
+from webmill.search.address import Address
+
+PORT = 7700
+TASK_PATIENCE = 3600.0  # seconds
+ASKING = Policy(attempts=3)
+CHANGING = Policy(attempts=8)  # a server that restarts is waited for
+
+
+class Task(msgspec.Struct, rename="camel"):
+    task_uid: int
+
+
+class _State(msgspec.Struct):
+    status: str
+    error: dict[str, object] | None = None
+
+
+def server_of(address: Address) -> JsonServer:
+    key = address.password or address.user
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    return JsonServer(address.server, headers=headers, policy=ASKING)
+
+
+def wait_for(server: JsonServer, task: Task, *, name: str) -> None:
+    began, pause = time.monotonic(), 0.005
+    while time.monotonic() - began < TASK_PATIENCE:
+        try:
+            state = server.ask("GET", f"/tasks/{task.task_uid}", answer=_State)
+        except NotFound:
+            raise Unavailable(f"{name} has forgotten what it was sent: was its data lost?") from None
+        if state.status == "succeeded":
+            return
+        if state.status in ("failed", "canceled"):
+            raise _failure(state, name=name)
+        time.sleep(pause)
+        pause = min(0.5, pause * 1.5)
+    raise Unavailable(f"{name} has not done its task {task.task_uid} for an hour")
+
+
+def _failure(state: _State, *, name: str) -> Exception:
+    error = state.error or {}
+    code, said = str(error.get("code", "")), f"{name}: {str(error.get('message', state.status))[:300]}"
+    if code.endswith("_already_exists"):
+        return Conflict(said)
+    if code.endswith("_not_found"):
+        return NotFound(said)
+    return Unavailable(said) if error.get("type") != "invalid_request" else Misconfigured(said)
+
+
+def make(server: JsonServer, address: Address) -> None:
+    """One that is there stays."""
+    try:
+        task = server.ask("POST", "/indexes", {"uid": address.index, "primaryKey": "id"}, answer=Task)
+        wait_for(server, task, name=address.name)
+    except Conflict:
+        pass
+
+
+def aside_of(url: str) -> str:
+    """Where to make an index anew: what lies there is left over, and deleted."""
+    aside = f"{url.rstrip('/')}-new"
+    discard(aside)
+    return aside
+
+
+def put_in_place(url: str, aside: str) -> None:
+    """At once: whoever searches meanwhile finds the one or the other."""
+    place, fresh = Address.of(url, port=PORT), Address.of(aside, port=PORT)
+    with closing(server_of(place)) as server:
+        make(server, place)
+        once = server.with_patience(Policy(attempts=1))  # done twice it is undone
+        task = once.ask("POST", "/swap-indexes", [{"indexes": [place.index, fresh.index]}], answer=Task)
+        wait_for(server, task, name=place.name)
+    discard(aside)
+
+
+def discard(url: str) -> None:
+    """Delete the index; none is right too."""
+    address = Address.of(url, port=PORT)
+    with closing(server_of(address)) as server:
+        try:
+            wait_for(server, server.ask("DELETE", f"/indexes/{address.index}", answer=Task), name=address.name)
+        except NotFound:
+            pass
