@@ -11,7 +11,7 @@ ALL    := $(PYTEST) -n 4 --dist loadfile --no-loadscope-reorder
 # The tests start hundreds of processes, and uv compiles nothing: each module is compiled once, not in every process.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help demo soak test coverage crash-matrix check lint types layers unit bench services lock clean
+.PHONY: help demo soak test coverage crash-matrix fuzz check lint types layers unit bench services lock clean
 
 help:                ## this list
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+: +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -74,14 +74,25 @@ endif
 coverage: $(VENV)/.dev $(VENV)-judges/.ready ## which lines the tests without servers reach
 	$(ALL) -m "not server and not soak" --cov --cov-report=term
 
-soak: $(VENV)/.dev $(VENV)-judges/.ready $(VENV)-ministack/.ready $(SEARCH) ## crash tests at length: 50 kills each, every durable call (an hour)
-	WEBMILL_TEST_KILLS=50 $(BIN)/python -m tests.services run -- $(PYTEST) -m "soak or slow"
+soak: $(VENV)/.dev $(VENV)-judges/.ready $(VENV)-ministack/.ready $(SEARCH) ## at length: 50 kills each, every durable call, thousands of examples (hours)
+	WEBMILL_TEST_KILLS=50 $(BIN)/python -m tests.services run -- $(PYTEST) -m "soak or slow or hypothesis" --hypothesis-profile=soak
 
 SEED    ?= $(shell date +%j%H%M)
 MINUTES ?= 0
 crash-matrix: $(VENV)/.dev $(VENV)-judges/.ready $(VENV)-ministack/.ready ## every crash test with SEED=N, more rounds for MINUTES=N; the table goes into the docs
 	$(BIN)/python -m tests.services run -- $(BIN)/python -m tests.faults.matrix run --seed $(SEED) --minutes $(MINUTES)
 	$(BIN)/python -m tests.faults.matrix table .cache/crash-matrix.jsonl --about "seed $(SEED)" > docs/reference/crash-matrix.md
+
+$(VENV)-fuzz/.ready: $(VENV)/.run requirements/fuzz.txt
+	test -x $(VENV)-fuzz/bin/python || $(PYTHON) -m venv $(VENV)-fuzz
+	$(BIN)/uv pip install --quiet --python $(VENV)-fuzz/bin/python --require-hashes -r requirements/fuzz.txt
+	$(BIN)/uv pip install --quiet --python $(VENV)-fuzz/bin/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
+SECONDS_EACH ?= 60
+fuzz: $(VENV)-fuzz/.ready ## every parser, guided by coverage, SECONDS_EACH=60 (Linux); what it finds is in .cache/fuzz
+	for target in $$($(VENV)-fuzz/bin/python -m tests.fuzz --list); do \
+	  $(VENV)-fuzz/bin/python -m tests.fuzz $$target --guided --seconds $(SECONDS_EACH) || exit 1; done
 
 check: lint types layers unit ## fast: no servers, no slow tests
 

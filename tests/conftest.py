@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -9,8 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 pytest_plugins = ["tests.services.fixtures"]
+
+settings.register_profile("soak", max_examples=1000)
 
 # Under nohup and in background jobs Ctrl-C is ignored, and so it would be by the commands that the tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -18,6 +22,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 ROOT = Path(__file__).parent.parent
 SHARED_DATA = Path(os.environ.get("WEBMILL_TEST_DATA", ROOT.parent / "shared" / "data"))
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests are a million objects that live to the end: no collection during a test looks at them."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

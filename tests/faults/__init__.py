@@ -27,7 +27,6 @@ import pytest
 
 SOURCE = Path(__file__).with_name("killer.c")
 COMPILER = shutil.which("cc")
-WHOLE = "WEBMILL_TEST_KILLS" in os.environ  # `make soak` sets it
 needs_killer = pytest.mark.skipif(
     sys.platform != "linux" or not COMPILER, reason="kills at a chosen call need Linux and cc"
 )
@@ -41,14 +40,6 @@ class Ended(NamedTuple):
     @property
     def killed(self) -> bool:
         return self.code == -signal.SIGKILL
-
-
-def each(step: int) -> int:
-    """The step of a sweep over durable calls: `make test` visits one of so many, `make soak` all.
-
-    An atomic write is five calls: a step of five would meet the same of them every time.
-    """
-    return 1 if WHOLE else step
 
 
 @functools.cache

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults import WHOLE, Stage, each, killer, needs_killer
+from tests.faults import Stage, killer, needs_killer
 from tests.flows.index_samples import (
     NAME,
     index_from_scratch,
@@ -33,6 +33,7 @@ from tests.flows.index_samples import (
     tables,
     warc,
 )
+from tests.thoroughness import WHOLE, each
 from webmill.flows.index import Options
 from webmill.index.excessive import Keep
 
@@ -153,6 +154,7 @@ def prove_stages(deaths: Counter[str]) -> None:
         assert re.search(pattern, told, re.MULTILINE), f"none died at the {name}:\n{told}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("back", [False, True], ids=["and run again", "and run again on what was before"])
 def test_killed_before_one_durable_call_after_the_other_it_ends_as_if_undisturbed(
     root: Path, inline: None, back: bool

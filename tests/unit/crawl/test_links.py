@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.thoroughness import examples
 from webmill.crawl.joining import Joiner
 from webmill.crawl.links import MAX_LINKS, MAX_PAGE, PageLinks, read_links
 from webmill.crawl.tags import attributes_of, href_of, read_tags
@@ -355,7 +356,7 @@ def outcome(join: object, *arguments: str) -> str:
 
 
 @given(st.sampled_from(BASES), HREFS)
-@settings(deadline=None, max_examples=3000)
+@settings(deadline=None, max_examples=examples(3000))
 def test_the_short_way_joins_as_the_standards_parser_does(base: str, href: str) -> None:
     assert outcome(Joiner(base), href) == outcome(urls.join, urls.normalise(base), href)
 

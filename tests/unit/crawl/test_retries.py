@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.thoroughness import examples
 from webmill.crawl.fetch import FAILURES
 from webmill.crawl.retries import DAY, GiveUp, Patience, Retry, decide_answer, decide_failure, retry_after
 
@@ -126,7 +127,7 @@ def test_retry_after_is_seconds_or_a_date_within_bounds(value: str | None, secon
 @given(
     st.one_of(st.text(max_size=60), st.from_regex(r"[A-Z][a-z]{2}, \d{1,9} [A-Z][a-z]{2} \d{1,9} \d\d?:\d+:\d+ .{0,9}"))
 )
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=examples(500))
 def test_no_retry_after_hurts(value: str) -> None:
     seconds = retry_after(value, NOW)
     assert seconds is None or 0 <= seconds <= DAY

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.thoroughness import examples
 from webmill.errors import BadInput
 from webmill.formats.cdx_query import KeyRange, MatchType, compile_filter, compile_filters, key_range, read_pattern
 from webmill.formats.cdxj import Capture, format_line
@@ -38,7 +39,7 @@ def test_ranges_are_pywbs(url: str, match_type: MatchType, start: str, end: str)
 
 
 @given(st.lists(URLS, max_size=30), URLS)
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=examples(400))
 def test_a_range_holds_what_a_scan_of_all_urls_finds(urls: list[str], asked: str) -> None:
     key, host = surt(asked), surt(asked).partition(")/")[0]
     prefix = key + next((mark for mark in "/?" if asked.endswith(mark) and not key.endswith(mark)), "")

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.thoroughness import examples
 from webmill.errors import BadInput
 from webmill.formats import cdxj
 from webmill.formats.cdxj import Capture
@@ -49,7 +50,7 @@ def test_both_spellings_mean_the_same() -> None:
 
 
 @given(CAPTURES)
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=examples(500))
 def test_a_capture_is_one_line_whatever_it_holds_and_reads_back(capture: Capture) -> None:
     for write in (cdxj.format_line, cdxj.format_compact_line):
         line = write(capture)
@@ -76,7 +77,7 @@ def test_a_line_cut_short_is_refused(capture: Capture, data: st.DataObject) -> N
 
 
 @given(st.binary() | st.binary().map(b'a 20240101000000 {"a": '.__add__))
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=examples(500))
 def test_any_bytes_are_a_capture_or_a_refusal(line: bytes) -> None:
     try:
         capture = cdxj.parse(line)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.thoroughness import examples
 from webmill.formats.robots import MAX_BODY, MAX_SITEMAPS, Rules, parse_robots
 
 
@@ -139,7 +140,7 @@ def model(rules: list[tuple[bool, str]], path: str) -> bool:
 PATTERN = st.builds("{}{}{}".format, st.sampled_from("/*"), st.text("ab/*$", max_size=8), st.sampled_from(("", "$")))
 
 
-@settings(deadline=None, max_examples=1500)
+@settings(deadline=None, max_examples=examples(1500))
 @given(st.lists(st.tuples(st.booleans(), PATTERN), max_size=8), st.lists(st.text("ab/$*", max_size=12), min_size=1))
 @example([(True, "/a"), (False, "/ab"), (True, "/a*****")], ["ab"])
 @example([(False, "/*a*ab$"), (True, "/a*b*$")], ["aab", "ab"])

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.thoroughness import examples
 from webmill.formats.surt import surt
 
 RULES = {
@@ -83,7 +84,7 @@ def test_the_rules_hold(url: str, key: str) -> None:
 @example("http://a:" + "9" * 5000 + "/")
 @example("http://1." + "9" * 5000 + "/")
 @example("http://" + "ä" * 5000 + "/")
-@settings(deadline=None, max_examples=1000)
+@settings(deadline=None, max_examples=examples(1000))
 def test_a_key_never_breaks_its_line(url: str) -> None:
     key = surt(url)
     assert key

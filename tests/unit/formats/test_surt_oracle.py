@@ -109,12 +109,14 @@ def differences(urls: Iterable[str]) -> tuple[int, int, list[tuple[str, str, str
     return compared, unanswered, found
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_generated_urls_have_the_archives_keys(seed: int) -> None:
-    compared, unanswered, found = differences(generated(seed, 30_000))
+@pytest.mark.parametrize(
+    ("seed", "count"), [(0, 15_000), *(pytest.param(seed, 30_000, marks=pytest.mark.soak) for seed in range(4))]
+)
+def test_generated_urls_have_the_archives_keys(seed: int, count: int) -> None:
+    compared, unanswered, found = differences(generated(seed, count))
     assert not found, found[:5]
-    assert compared > 25_000
-    assert unanswered > 50  # the generator reaches those too
+    assert compared > count * 0.8
+    assert unanswered > 25  # the generator reaches those too
 
 
 def test_real_urls_have_the_archives_keys(shared_data: Path) -> None:

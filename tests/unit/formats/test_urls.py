@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.thoroughness import examples
 from webmill.errors import BadInput
 from webmill.formats.urls import MAX_URL, host_of, join, normalise
 
@@ -96,7 +97,7 @@ def test_the_host_of_a_normalised_url(url: str, host: str) -> None:
 
 
 @given(st.text() | st.text(alphabet="htps:/\\.@?&=#%25aA1[] \n\t\x00|\x85\u2028\ud800éß").map("http://".__add__))
-@settings(deadline=None, max_examples=1000)
+@settings(deadline=None, max_examples=examples(1000))
 def test_the_canonical_form_is_stable_and_one_printable_word(url: str) -> None:
     try:
         canonical = normalise(url)

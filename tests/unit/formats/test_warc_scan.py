@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.thoroughness import examples
 from webmill.formats.warc import Limits, read_records
 from webmill.formats.warc.quick_head import HeadReader, name_fields
 from webmill.formats.warc.scan import Scan, Sighting, scan_records
@@ -168,7 +169,7 @@ def archives(draw: st.DrawFn) -> bytes:
     return Archive(b"".join(draw(st.lists(st.one_of(members, members, members, others), max_size=6))))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(data=archives(), enough=st.booleans())
 def test_a_scan_sees_what_the_strict_reader_reads(data: bytes, *, enough: bool) -> None:
     found, read = scan(data, enough=enough), strict(data)
@@ -182,7 +183,7 @@ def test_a_scan_sees_what_the_strict_reader_reads(data: bytes, *, enough: bool) 
     assert places(scan(data, verify=True)) == places(found)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(archives(), st.data())
 def test_verifying_gives_the_same_and_names_what_a_glimpse_cannot_see(data: bytes, draw: st.DataObject) -> None:
     unhurt = {place[::2] for place in places(strict(data))}  # after damage the strict reader may pass some of them
@@ -266,7 +267,7 @@ head_lines = st.lists(
 ).map(lambda lines: "".join("".join(line) for line in lines))
 
 
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=examples(500))
 @given(st.lists(head_lines, min_size=1, max_size=6))
 def test_a_head_read_by_its_shape_says_what_the_strict_reader_says(heads: list[str]) -> None:
     reader = HeadReader(limits=Limits())

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.thoroughness import examples
 from tests.unit.index.samples import any_lines, capture, cut_into, flat, line_bodies, write
 from webmill.errors import BadInput, Misconfigured
 from webmill.index.blocklist import Blocklist, block, literal_prefix, load_blocklist, parse_blocklist
@@ -51,7 +52,7 @@ patterns = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(any_lines, st.lists(patterns.filter(bytes.strip), max_size=8), st.booleans(), st.integers(1, 50))
 def test_a_blocklist_removes_what_python_finds_line_by_line(
     lines: list[bytes], rules: list[bytes], ordered: bool, size: int

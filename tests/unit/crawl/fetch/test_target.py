@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.thoroughness import examples
 from webmill.crawl.fetch.target import parse_target
 from webmill.errors import BadInput
 from webmill.formats.urls import normalise
@@ -21,7 +22,7 @@ def outcome(read, url):
         return error.reason
 
 
-@settings(deadline=None, max_examples=1000)
+@settings(deadline=None, max_examples=examples(1000))
 @given(st.sampled_from(["", "http://", "https://"]), st.lists(st.sampled_from(PIECES), max_size=8))
 def test_a_url_is_asked_for_in_its_normal_form(start, pieces):
     url = start + "".join(pieces)
