@@ -20,12 +20,15 @@ from webmill.cli.main import webmill
 from webmill.errors import Misconfigured, NotFound
 from webmill.flows.extract.rows import Row
 from webmill.flows.extract.sealing import write_json_lines, write_parquet
-from webmill.flows.publish.documents import Bits, Found, publish_documents
+from webmill.flows.publish.documents import PLACE, Bits, Found, publish_documents
 from webmill.flows.publish.pages import Documents, is_documents
 from webmill.infra.storage.local import LocalStorage
 from webmill.infra.storage.memory import MemoryStorage
 from webmill.infra.storage.s3 import S3Options, S3Storage
+from webmill.publish import history
 from webmill.publish.guard import Shrunk
+from webmill.publish.manifest import index_of
+from webmill.publish.places import blob_key
 from webmill.publish.snapshot import Options, Published
 from webmill.publish.verify import verify
 
@@ -133,6 +136,63 @@ def test_pages_that_are_the_same_cost_no_write() -> None:
     assert (counts.changed, counts.relabelled, counts.added, counts.removed) == (1, 0, 0, 0)
     assert (counts.blobs_written, counts.blobs_present) == (1, 99)
     assert verify(storage, read_data=True).findings == ()
+
+
+def places(storage: MemoryStorage) -> dict[str, tuple[Any, ...]]:
+    told = ((id_, item["metadata"]) for id_, item in checked_items(storage).items())
+    return {id_[-1]: tuple(said.get(name) for name in PLACE) for id_, said in told}
+
+
+def test_an_item_tells_the_capture_that_its_content_was_first_seen_in() -> None:
+    storage = MemoryStorage()
+    first = {"timestamp": "20240101000000", "filename": "a.warc.gz", "offset": 12, "length": 34}
+    again = {"timestamp": "20250101000000", "filename": "b.warc.gz", "offset": 56, "length": 78}
+    published(storage, {"a.jsonl": lines([row(page(n), f"text {n}", **first) for n in range(3)] + [row(page(3), "x")])})
+    old, new = tuple(first.values()), tuple(again.values())
+    nothing = (None,) * 4
+    assert places(storage) == {"0": old, "1": old, "2": old, "3": nothing}
+    rows = [row(page(0), "text 0", **again), row(page(1), "changed", **again), row(page(2), "text 2")]
+    done, _ = published(storage, {"a.parquet": as_parquet([*rows, row(page(3), "x", **again)])})
+    assert places(storage) == {"0": old, "1": new, "2": old, "3": nothing}
+    assert (done.counts.changed, done.counts.relabelled) == (1, 0)
+    shape = {"warc_filename": "c.warc.gz", "warc_offset": 0, "warc_length": 9, "date": "2026-01-01T00:00:00Z"}
+    published(storage, {"a.jsonl": lines([{"url": page(0), "text": "other"} | shape])}, force=True)
+    assert places(storage) == {"0": ("20260101000000", "c.warc.gz", 0, 9)}
+
+
+@pytest.mark.parametrize(
+    "odd", [{"filename": 7}, {"offset": "12"}, {"offset": -1}, {"length": True}, {"length": 1 << 70}, {"filename": ""}]
+)
+def test_a_place_that_is_none_is_no_reason_to_refuse_a_page(odd: dict[str, Any]) -> None:
+    storage = MemoryStorage()
+    published(storage, {"a.jsonl": lines([row(page(1), "x", **{"filename": "a", "offset": 1, "length": 2} | odd)])})
+    assert places(storage) == {"1": (None,) * 4}
+
+
+@pytest.mark.parametrize("damage", ["gone", "cut", "other"])
+def test_a_damaged_version_does_not_keep_the_next_one_away(damage: str) -> None:
+    storage = MemoryStorage()
+    place = {"filename": "a.warc.gz", "offset": 12, "length": 34}
+    rows = [row(page(n), f"text {n}", **place) for n in range(300)]
+    published(storage, {"a.jsonl": lines(rows)}, inline=2)
+    index = index_of(storage, history.live(storage))
+    assert index.shards
+    key = blob_key(index.shards[1].hash)
+    data = storage.read(key)
+    storage.delete(key)
+    if damage != "gone":
+        storage.write(key, data[:-1] if damage == "cut" else data.replace(b"text", b"TEXT").replace(b"a.w", b"b.w"))
+    moved = [row(page(n), f"text {n}", **place | {"offset": 99}) for n in range(300)]
+    done, _ = published(storage, {"a.jsonl": lines(moved)}, inline=2)
+    held = index.shards[1].count
+    assert (done.counts.items, done.counts.added, done.counts.removed) == (300, held, 0)
+    (told,) = json.loads(storage.read(f"snapshots/{done.version.version}/aux/errors.json"))
+    assert (told["stage"], told["url"]) == ("index", key)
+    assert sum(offset == 99 for _, _, offset, _ in every_place(storage)) == held
+
+
+def every_place(storage: MemoryStorage) -> list[tuple[Any, ...]]:
+    return [tuple(item["metadata"][name] for name in PLACE) for item in checked_items(storage).values()]
 
 
 def test_what_cannot_be_read_is_told_and_what_was_there_before_stays() -> None:

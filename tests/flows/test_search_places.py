@@ -73,3 +73,16 @@ def test_a_damaged_index_costs_the_places_not_the_hits(tmp_path: Path) -> None:
     assert ended.code == 0
     assert "1. one" in ended.out.decode()
     assert "cannot be looked up" in ended.err
+
+
+def test_a_page_that_was_published_with_its_place_needs_no_index(tmp_path: Path) -> None:
+    """As of `webmill cc run`, whose archives are elsewhere; and the place is that of what was published."""
+    root = tmp_path / "c"
+    publish(root, page("one", "annual report", filename=FILE, offset=5, length=6))
+    place = {"url": "https://a.test/one", "timestamp": "20260101000000", "file": FILE, "offset": 5, "length": 6}
+    assert find(root, "annual") == {"one": place}
+    Collection(root, "c").cdxj.mkdir()
+    write(Collection(root, "c").cdxj / "a.cdxj", [captured("one", "20260909000000", offset=7)])
+    assert find(root, "annual") == {"one": place}
+    publish(root, page("one", "annual report", filename=FILE, offset=77, length=6, timestamp="20260909000000"))
+    assert find(root, "annual") == {"one": place}

@@ -41,10 +41,10 @@ def unshared(storage: Readable, old: Index | None, new: Index) -> tuple[Iterator
     if old is None:
         return iter(()), items_of(storage, new)
     shared = {shard.hash for shard in old.shards or ()} & {shard.hash for shard in new.shards or ()}
-    return items_of(storage, _without(old, shared)), items_of(storage, _without(new, shared))
+    return items_of(storage, without(old, shared)), items_of(storage, without(new, shared))
 
 
-def _without(index: Index, shared: set[str]) -> Index:
+def without(index: Index, shared: set[str]) -> Index:
     if index.shards is None:
         return index
     return Index(index.count, shards=tuple(shard for shard in index.shards if shard.hash not in shared))

@@ -12,7 +12,10 @@ from typing import TypeAlias
 
 import msgspec
 
-from webmill.publish.nouns import Item, Problem, encode
+from webmill.errors import BadInput, NotFound
+from webmill.publish.carried import Carried
+from webmill.publish.nouns import Item, Problem, Shard, encode
+from webmill.publish.places import blob_key
 from webmill.publish.rows import Row, read_rows, write_rows
 
 _FRESH, _KEPT = 0, 1
@@ -48,6 +51,7 @@ class Gathered:
     def __init__(self, path: Path, *, facets: Iterable[str]) -> None:
         self.count = self.fresh = self.merged = 0
         self.problems: list[Problem] = []
+        self.damaged: set[str] = set()  # shards of the version before
         self.facets: dict[str, Counter[str]] = {facet: Counter() for facet in facets}
         self._path = path
         self._items: Counter[str] = Counter()
@@ -61,20 +65,29 @@ class Gathered:
     def rows(self) -> Iterator[Row]:
         return read_rows(self._path)
 
-    def fill(self, fresh: Iterable[Row], kept: Iterable[Item]) -> None:
-        write_rows(self._path, self._chosen(fresh, kept))
+    def fill(self, fresh: Iterable[Row], kept: Iterable[Item], *, carried: Carried | None = None) -> None:
+        write_rows(self._path, self._chosen(fresh, kept, carried))
+
+    def note_damage(self, shard: Shard, error: BadInput | NotFound) -> None:
+        """A version that cannot be read whole must not keep the next one from being made."""
+        self.damaged.add(shard.hash)
+        message = f"a part of the version before cannot be read, and what it held counts as new: {error}"
+        self.problems.append(Problem(stage="index", url=blob_key(shard.hash), message=message))
 
     def sources(self, failed: set[str], *, expected: set[str]) -> list[Source]:
         return [self._source(name, failed) for name in sorted(self._items.keys() | failed | expected)]
 
-    def _chosen(self, fresh: Iterable[Row], kept: Iterable[Item]) -> Iterator[Row]:
+    def _chosen(self, fresh: Iterable[Row], kept: Iterable[Item], carried: Carried | None) -> Iterator[Row]:
         """Of one id a fresh item before a kept one; of several fresh ones the first in the order of their bytes."""
         found: Iterator[Ranked] = ((key, _FRESH, line) for key, line in fresh)
         stale: Iterator[Ranked] = ((item.id.encode(), _KEPT, encode(item)) for item in kept)
         for key, group in groupby(heapq.merge(found, stale), key=lambda row: row[0]):
             _, rank, line = next(group)
-            self._note(msgspec.json.decode(line, type=Item), rank)
+            item = msgspec.json.decode(line, type=Item)
+            self._note(item, rank)
             before = line
+            if carried and rank == _FRESH and (as_before := carried.onto(item)) is not item:
+                line = encode(as_before)
             for _, other_rank, other in group:  # noqa: B031  what `next` left of it
                 if other == before:
                     self.merged += 1

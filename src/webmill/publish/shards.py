@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import zlib
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, islice
 
-from webmill.errors import BadInput
+from webmill.errors import BadInput, NotFound
 from webmill.infra.storage.base import Readable
 from webmill.publish.blobs import read_blob
 from webmill.publish.nouns import Index, Item, Shard, decode, encode
@@ -69,6 +71,26 @@ def items_of(storage: Readable, index: Index) -> Iterator[Item]:
     yield from index.items or ()
     for shard in index.shards or ():
         yield from read_shard(storage, shard)
+
+
+def items_ahead(
+    storage: Readable, index: Index, *, readers: int, on_damage: Callable[[Shard, BadInput | NotFound], None]
+) -> Iterator[Item]:
+    """The same, with some shards on their way at once, since a bucket is far away. What cannot be read is left out."""
+    yield from index.items or ()
+    with ThreadPoolExecutor(readers, thread_name_prefix="webmill-shards") as pool:
+        on_the_way: deque[tuple[Shard, Future[list[Item]]]] = deque()
+        shards = iter(index.shards or ())
+        while True:
+            for shard in islice(shards, 2 * readers - len(on_the_way)):
+                on_the_way.append((shard, pool.submit(read_shard, storage, shard)))
+            if not on_the_way:
+                return
+            shard, items = on_the_way.popleft()
+            try:
+                yield from items.result()
+            except (BadInput, NotFound) as error:
+                on_damage(shard, error)
 
 
 def read_shard(storage: Readable, shard: Shard) -> list[Item]:

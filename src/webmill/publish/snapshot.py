@@ -30,6 +30,7 @@ from webmill.infra.retry import Policy
 from webmill.infra.storage.base import Storage
 from webmill.publish import guard, history, leases
 from webmill.publish.blobs import SAMPLE, Blobs, Json, Tally
+from webmill.publish.carried import Carried
 from webmill.publish.facets import check_facets
 from webmill.publish.gather import Gathered, Keep
 from webmill.publish.holder import this_process
@@ -38,7 +39,7 @@ from webmill.publish.nouns import Item, Problem, Version, decode, encode
 from webmill.publish.places import check_hash
 from webmill.publish.putting import Putting
 from webmill.publish.rows import SortedRows
-from webmill.publish.shards import INLINE, items_of
+from webmill.publish.shards import INLINE, items_ahead, items_of
 from webmill.publish.version import STATS, Counts, write_version
 
 LONGEST_ITEM = 1 << 20  # bytes of one line of an index
@@ -47,10 +48,11 @@ _LOOKS = 10
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     facets: tuple[str, ...] = ()
+    carried: tuple[str, ...] = ()  # metadata that an item keeps as long as its content is the same
     force: bool = False  # publish also what the guard would refuse
     most_lost: float = guard.MOST_LOST
     inline: int = INLINE  # items that an index file holds itself
-    writers: int = 1  # shards on their way at once
+    writers: int = 1  # shards on their way at once, to the storage or from it
     sample: float = SAMPLE  # part of the known blobs that is read and checked
     policy: Policy = Policy()  # of blobs that the store does not take at once
     ttl: timedelta = leases.TTL
@@ -261,8 +263,19 @@ class Publication:
 
     def _gather(self, previous: Version | None) -> Gathered:
         gathered = Gathered(self._folder / "gathered", facets=self._options.facets)
-        gathered.fill(self._items, self._stale_items(previous))
+        gathered.fill(self._items, self._stale_items(previous), carried=self._carried(previous, gathered))
         return gathered
+
+    def _carried(self, previous: Version | None, gathered: Gathered) -> Carried | None:
+        if not previous or not self._options.carried:
+            return None
+        items = items_ahead(
+            self._storage,
+            index_of(self._storage, previous),
+            readers=self._options.writers,
+            on_damage=gathered.note_damage,
+        )
+        return Carried(self._options.carried, items)
 
     def _stale_items(self, previous: Version | None) -> Iterator[Item]:
         if not previous or not (self._keep.sources or self._keep.items):

@@ -14,7 +14,7 @@ import msgspec
 from webmill.infra.atomic import os_errors
 from webmill.infra.storage.base import Storage
 from webmill.publish.blobs import Tally
-from webmill.publish.diff import CHANGES, Change, Difference, diff_indexes
+from webmill.publish.diff import CHANGES, Change, Difference, diff_indexes, without
 from webmill.publish.facets import values_of, write_facets
 from webmill.publish.gather import Gathered
 from webmill.publish.manifest import ALL, VersionFiles, index_of
@@ -82,7 +82,9 @@ def write_version(
     for name, more in attached.items():
         files.write(name, more)
     old = index_of(storage, previous) if previous else None
-    differences = diff_indexes(storage, old, read_index(everything, source=ALL))
+    new = read_index(everything, source=ALL)
+    lost = gathered.damaged - {shard.hash for shard in new.shards or ()}  # not those that were put right
+    differences = diff_indexes(storage, without(old, lost) if old else None, new)
     changes = write_diff(folder / "diff", differences, old=previous.version if previous else None, new=files.version)
     files.write("aux/diff.json", folder / "diff")
     counts = Counts(

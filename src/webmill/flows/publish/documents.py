@@ -39,6 +39,7 @@ log = logging.getLogger(__name__)
 KIND = "documents"
 SOURCE = "documents"
 FACETS = ("language", "domain")
+PLACE = ("captured", "warc", "offset", "length")  # metadata: the capture that the content was first seen in
 WRITERS = 8  # blobs on their way at once
 MANY, MUCH = 16, 1 << 18  # pages, characters of text that one writer takes at once
 TITLE = 300  # characters of a title in the index; the whole is in the content
@@ -75,6 +76,7 @@ def publish_documents(
     A file that is damaged is told, and what earlier versions had and this one has not is then kept, as stale.
     """
     check_kind(storage, KIND, force=options.force)
+    options = msgspec.structs.replace(options, carried=PLACE)
     files = documents.files()
     if not files:
         raise NotFound("no documents: no .parquet or .jsonl files here")
@@ -214,8 +216,10 @@ def content_of(page: Page) -> dict[str, str | None]:
 
 
 def item_of(page: Page, hash_: str, *, facets: tuple[str, ...]) -> Item:
-    """Not when it was captured: a page that was only visited again is the same item."""
+    """Where it was captured is kept from before while its content is: a page only visited again is the same item."""
     metadata: dict[str, Scalar] = {"title": (page.title or "")[:TITLE], "url": page.url}
+    if place := page.place:
+        metadata |= zip(PLACE, (page.moment, *place), strict=True)
     return Item(page.urlkey, SOURCE, hash_, facets=facets_of(page, facets), metadata=metadata)
 
 

@@ -25,6 +25,7 @@ from webmill.infra.storage.base import RawStream, Storage, buffered, chunks_of
 ENDINGS = (".parquet", ".jsonl", ".jsonl.gz", ".jsonl.zst")
 NOT_OURS = frozenset({"spool", "receipts", "errors", ".webmill"})  # folders of those who write documents
 LONGEST = 64 << 20  # bytes of one line
+LONGEST_NAME = 1024  # characters of a WARC file's
 SLICE = 4096  # bytes of a compressed file; a block of 4 may become 128 KiB
 ROWS = 64  # of a Parquet file in memory at once
 
@@ -39,6 +40,13 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     text_length: int | None = None
     language: str | None = None
     status: int | None = None
+    # Where it is from, of either shape; whatever else stands there is no reason to refuse a page.
+    filename: Any = None
+    offset: Any = None
+    length: Any = None
+    warc_filename: Any = None
+    warc_offset: Any = None
+    warc_length: Any = None
 
     @property
     def urlkey(self) -> str:
@@ -51,6 +59,18 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
             return self.timestamp
         return from_datetime(self.date) if self.date else ""
 
+    @property
+    def place(self) -> tuple[str, int, int] | None:
+        """File, offset and length of its WARC record."""
+        shapes = (
+            (self.filename, self.offset, self.length),
+            (self.warc_filename, self.warc_offset, self.warc_length),
+        )
+        for file, offset, length in shapes:
+            if isinstance(file, str) and 0 < len(file) <= LONGEST_NAME and _is_count(offset) and _is_count(length):
+                return file, offset, length
+        return None
+
     def reason_against(self) -> str | None:
         """Why there is nothing to publish of it."""
         if not self.url:
@@ -58,6 +78,10 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
         if self.status is not None and not 200 <= self.status < 300:
             return "not_ok"
         return None if self.text or self.text_length else "no_text"
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 63
 
 
 DAMAGE: tuple[type[Exception], ...] = (EOFError, *ERRORS)

@@ -12,7 +12,7 @@ from webmill.errors import BadInput
 from webmill.infra.storage.base import Readable
 from webmill.publish.blobs import read_blob
 from webmill.publish.nouns import Item
-from webmill.search.base import Document
+from webmill.search.base import Document, Place
 
 
 def document_of(storage: Readable, item: Item, *, version: str) -> Document:
@@ -32,7 +32,17 @@ def document_of(storage: Readable, item: Item, *, version: str) -> Document:
         language=_text(content, "language") or item.facets.get("language", ""),
         date=_seconds(_text(item.metadata, "date") or _text(content, "date")),
         facets=dict(item.facets),
+        capture=capture_of(item),
     )
+
+
+def capture_of(item: Item) -> Place | None:
+    """As `publish documents` tells it."""
+    said = item.metadata
+    offset, length = said.get("offset"), said.get("length")
+    if not _text(said, "warc") or not isinstance(offset, int) or not isinstance(length, int):
+        return None
+    return Place(_text(said, "url"), _text(said, "captured"), _text(said, "warc"), offset, length)
 
 
 def mark_of(item: Item) -> str:

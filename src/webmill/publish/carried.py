@@ -1,0 +1,32 @@
+"""Metadata that tell where the content of an item is from. They stay what they were as long as the content does, so
+that an item that was only seen again is the same item, and costs no write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from webmill.publish.nouns import Item
+
+
+class Carried:
+    """`previous`: the items of the version before, in the order of ids."""
+
+    def __init__(self, names: Iterable[str], previous: Iterable[Item]) -> None:
+        self._names = frozenset(names)
+        self._previous = iter(previous)
+        self._was: Item | None = next(self._previous, None)
+
+    def onto(self, item: Item) -> Item:
+        """Call it in the order of ids."""
+        while self._was and self._was.id < item.id:  # by code points, which is the order of UTF-8 too
+            self._was = next(self._previous, None)
+        if self._was is None or (self._was.id, self._was.hash) != (item.id, item.hash):
+            return item
+        if all(item.metadata.get(name) == self._was.metadata.get(name) for name in self._names):
+            return item
+        own = {name: value for name, value in item.metadata.items() if name not in self._names}
+        was = {name: value for name, value in self._was.metadata.items() if name in self._names}
+        return replace(item, metadata=own | was)
