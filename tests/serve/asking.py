@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urlencode
 
 from starlette.types import ASGIApp
 
@@ -35,6 +35,7 @@ class Asker:
         client: str = "testclient",
         query: str = "",
         more: list[tuple[str, str]] | None = None,
+        form: dict[str, str] | None = None,
         **headers: str,
     ) -> Answer:
         """`if_none_match="*"` is a header; `more` for those that come twice."""
@@ -50,19 +51,19 @@ class Asker:
             "raw_path": path.encode(),
             "root_path": "",
             "query_string": query.encode(),
-            "headers": [(name.encode(), value.encode("latin-1")) for name, value in said],
+            "headers": [(name.encode(), value.encode("latin-1", "backslashreplace")) for name, value in said],
             "client": (client, 1),
             "server": ("127.0.0.1", 8080),
             "state": {},
         }
-        return self._runner.run(self._ask(scope))
+        return self._runner.run(self._ask(scope, urlencode(form or {}).encode()))
 
-    async def _ask(self, scope: dict[str, Any]) -> Answer:
+    async def _ask(self, scope: dict[str, Any], sent: bytes) -> Answer:
         start: dict[str, Any] = {}
         body: list[bytes] = []
 
         async def receive() -> dict[str, Any]:
-            return {"type": "http.request", "body": b"", "more_body": False}
+            return {"type": "http.request", "body": sent, "more_body": False}
 
         async def send(message: Any) -> None:
             if message["type"] == "http.response.start":

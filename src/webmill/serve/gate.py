@@ -118,11 +118,7 @@ class Gate:
             return await self._refuse(answer, headers, 429, "rate", "too many requests: ask more slowly", more)
         if method in ("GET", "HEAD"):
             return False
-        if (
-            method == "OPTIONS"
-            and b"access-control-request-method" in headers
-            and self._cors.headers(headers.get(b"origin"))
-        ):
+        if method == "OPTIONS" and not self._is_replay and self._cors.is_preflight(headers):
             await self._cors.preflight(answer)
             return True
         if method != "POST" or self._is_replay:
@@ -204,12 +200,18 @@ class Cors:
 
     def __init__(self, origins: frozenset[str]) -> None:
         self._origins = frozenset(origin.rstrip("/").encode() for origin in origins)
+        self._is_open = "*" in origins
+
+    def is_preflight(self, asked: dict[bytes, bytes]) -> bool:
+        """Of a site that may."""
+        may = self._is_open or asked.get(b"origin") in self._origins
+        return may and b"access-control-request-method" in asked
 
     def headers(self, origin: bytes | None) -> tuple[Header, ...]:
         exposed = (b"access-control-expose-headers", EXPOSED.encode())
         if not self._origins:
             return ()
-        if b"*" in self._origins:
+        if self._is_open:
             return (b"access-control-allow-origin", b"*"), exposed
         if origin not in self._origins:
             return ((b"vary", b"Origin"),)

@@ -10,7 +10,7 @@ from starlette.routing import BaseRoute, Route
 
 from webmill import __version__
 from webmill.errors import NotFound, WebmillError
-from webmill.formats.cdx_query import key_range
+from webmill.formats.cdx_query import KeyRange
 from webmill.infra.metrics import CONTENT_TYPE
 from webmill.publish.pointer import read_pointer
 from webmill.serve.replies import NO_STORE, message_of
@@ -19,7 +19,7 @@ from webmill.serve.site import Site
 log = logging.getLogger(__name__)
 
 ABSENT = "nothing yet"
-ANY = key_range("example.com", "exact")
+ALL = KeyRange(b"", b"\xff")
 
 
 def routes(site: Site) -> list[BaseRoute]:
@@ -59,7 +59,7 @@ def _index(site: Site) -> tuple[bool, str]:
     found = []
     for crawl in site.crawls():
         try:
-            next(site.index(crawl.name).lines(ANY), None)
+            next(site.index(crawl.name).lines(ALL), None)
             found.append(crawl.name)
         except NotFound:
             continue

@@ -1,0 +1,307 @@
+"""What every request passes: names, rates, methods, origins; what every answer carries and is counted as."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from tests.serve.asking import Asker, asking
+from tests.serve.conftest import site_of
+from webmill.serve.access_log import AccessLog
+from webmill.serve.app import application, replay_application
+from webmill.serve.control import admitted
+from webmill.serve.gate import Gate
+from webmill.serve.rate import MOST_CLIENTS, Rate
+from webmill.serve.site import Limits, Site
+
+
+@pytest.fixture
+def ask(site: Site) -> Iterator[Asker]:
+    with asking(application(site)) as asker:
+        yield asker
+
+
+def ask_with(site: Site, **changes: Any) -> Any:
+    return asking(application(replace(site_of(site.root), **changes)))
+
+
+def number(ask: Asker, name: str) -> float:
+    lines = ask("/metrics").body.decode().splitlines()
+    return next(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name + " "))
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "127.0.0.1:8080", "127.0.0.1:9", "localhost", "LOCALHOST:8080", "archive.example"]
+)
+def test_our_own_names_are_answered_whatever_the_port(site: Site, host: str) -> None:
+    with ask_with(site, hosts=frozenset({"archive.example"})) as ask:
+        assert ask("/healthz", host=host).status == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("evil.example", 421),
+        ("127.0.0.1.evil.example", 421),
+        ("evil.example:8080", 421),
+        ("192.0.2.1", 421),
+        ("localhost.evil.example", 421),
+        ("[::1", 421),
+        ("a" * 5000, 421),
+        ("", 400),
+    ],
+)
+@pytest.mark.parametrize("path", ["/healthz", "/latest.json", "/crawl-data/x", "/"])
+def test_no_other_name_is_answered(ask: Asker, host: str, status: int, path: str) -> None:
+    answer = ask(path, host=host)
+    assert answer.status == status
+    assert "message" in json.loads(answer.body)
+
+
+def test_two_hosts_are_no_host(ask: Asker) -> None:
+    assert ask("/healthz", more=[("host", "127.0.0.1")]).status == 400
+
+
+def test_a_refusal_is_a_page_for_a_browser_and_text_stays_text(ask: Asker) -> None:
+    answer = ask("/", host="<script>alert(1)</script>", accept="text/html,*/*")
+    assert answer["content-type"] == "text/html; charset=utf-8"
+    assert "<script" not in answer.body.decode()
+    assert "sandbox" in answer["content-security-policy"]
+
+
+def test_too_many_requests_of_one_client_are_refused_and_others_are_not(site: Site) -> None:
+    with ask_with(site, limits=Limits(rate=0.01, burst=3)) as ask:
+        assert [ask("/healthz", client="192.0.2.1").status for _ in range(4)] == [200, 200, 200, 429]
+        late = ask("/healthz", client="192.0.2.1")
+        assert 1 <= int(late["retry-after"]) <= 101
+        assert ask("/healthz", client="192.0.2.2").status == 200
+        assert number(ask, 'webmill_serve_refused_total{reason="rate"}') == 2
+
+
+def test_a_network_of_ipv6_is_one_client(site: Site) -> None:
+    with ask_with(site, limits=Limits(rate=0.01, burst=1)) as ask:
+        assert ask("/healthz", client="2001:db8::1").status == 200
+        assert ask("/healthz", client="2001:db8::ffff:2").status == 429
+        assert ask("/healthz", client="2001:db8:0:1::1").status == 200
+        assert ask("/healthz", client="::ffff:192.0.2.1").status == 200
+        assert ask("/healthz", client="192.0.2.1").status == 429
+
+
+def test_a_proxy_is_believed_only_when_it_is_ours(site: Site) -> None:
+    limits = Limits(rate=0.01, burst=1)
+    with ask_with(site, limits=limits, proxies=frozenset({"10.0.0.0/8"})) as ask:
+        said = {"client": "10.0.0.1", "x_forwarded_for": "192.0.2.1"}
+        assert ask("/healthz", **said).status == 200
+        assert ask("/healthz", client="10.0.0.1", x_forwarded_for="192.0.2.2").status == 200
+        assert ask("/healthz", client="10.0.0.1", x_forwarded_for="192.0.2.9, 192.0.2.2, 10.0.0.2").status == 429
+        assert ask("/healthz", client="203.0.113.1", x_forwarded_for="192.0.2.7").status == 200
+        assert ask("/healthz", client="203.0.113.1", x_forwarded_for="192.0.2.8").status == 429
+        assert ask("/healthz", client="10.0.0.1", x_forwarded_for="nonsense\r\n, ,").status == 200
+
+
+def test_the_rate_remembers_so_many_clients_and_no_more() -> None:
+    rate = Rate(1.0, 1)
+    for one in range(MOST_CLIENTS + 100):
+        rate.wait(f"client {one}", 0.0)
+    assert len(rate._buckets) == MOST_CLIENTS
+    assert rate.wait(f"client {MOST_CLIENTS}", 0.5) == pytest.approx(0.5)
+    assert rate.wait(f"client {MOST_CLIENTS}", 1.5) == 0
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "TRACE", "OPTIONS", "PROPFIND", "get"])
+@pytest.mark.parametrize("path", ["/healthz", "/latest.json", "/crawl-data/x", "/"])
+def test_what_is_read_can_only_be_read(ask: Asker, method: str, path: str) -> None:
+    answer = ask(path, method=method)
+    assert (answer.status, answer["allow"]) == (405, "GET, HEAD")
+
+
+def test_a_site_that_is_allowed_may_read_and_no_other(site: Site) -> None:
+    with ask_with(site, origins=frozenset({"https://a.example"})) as ask:
+        for path in ("/latest.json", "/healthz", "/missing"):
+            told = ask(path, origin="https://a.example")
+            assert told["access-control-allow-origin"] == "https://a.example"
+            assert "Origin" in told["vary"]
+            assert "ETag" in told["access-control-expose-headers"]
+            other = ask(path, origin="https://b.example")
+            assert other["access-control-allow-origin"] == ""
+            assert "Origin" in other["vary"]
+            assert "Origin" in ask(path)["vary"]
+            assert told["access-control-allow-credentials"] == ""
+        asked = {"method": "OPTIONS", "access_control_request_method": "GET"}
+        assert ask("/latest.json", origin="https://a.example", **asked).status == 204
+        assert ask("/latest.json", origin="https://a.example", **asked)["access-control-allow-methods"] == "GET, HEAD"
+        assert ask("/latest.json", origin="https://b.example", **asked).status == 405
+
+
+def test_everybody_may_read_when_all_are_allowed_but_with_no_credentials(site: Site) -> None:
+    with ask_with(site, origins=frozenset({"*"})) as ask:
+        answer = ask("/latest.json", origin="https://b.example")
+        assert answer["access-control-allow-origin"] == "*"
+        assert answer["access-control-allow-credentials"] == ""
+        assert answer["cross-origin-resource-policy"] == "cross-origin"
+
+
+def test_nobody_may_read_by_script_when_none_is_allowed(ask: Asker) -> None:
+    answer = ask("/latest.json", origin="https://b.example")
+    assert not [name for name, _ in answer.pairs if name.startswith("access-control")]
+    assert answer["cross-origin-resource-policy"] == "same-origin"
+
+
+def changing(site: Site) -> Gate:
+    async def change(request: Request) -> Response:
+        return JSONResponse(await admitted(request, site, action="retry job-1"))
+
+    return Gate(Starlette(routes=[Route("/change", change, methods=["POST"])]), site)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"origin": "https://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": "http://127.0.0.1:8081"}, 403),
+        ({"sec_fetch_site": "cross-site"}, 403),
+        ({"sec_fetch_site": "same-site"}, 403),
+        ({"origin": "http://127.0.0.1:8080", "sec_fetch_site": "same-origin"}, 200),
+        ({}, 200),
+        ({"content_type": "text/plain"}, 415),
+        ({"content_type": "application/json"}, 415),
+    ],
+)
+def test_another_site_cannot_change_anything(site: Site, headers: dict[str, str], status: int) -> None:
+    with asking(changing(site)) as ask:
+        assert post(ask, {"stamp": site.stamp("retry job-1")}, **headers) == status
+
+
+def test_a_form_must_carry_the_stamp_of_its_action(site: Site) -> None:
+    with asking(changing(site)) as ask:
+        assert post(ask, {"stamp": site.stamp("retry job-2")}) == 403
+        assert post(ask, {}) == 403
+        assert post(ask, {"stamp": "ü"}) == 403
+        assert post(ask, {}, authorization="Bearer ") == 403
+
+
+def test_with_a_token_it_is_needed(site: Site) -> None:
+    guarded = replace(site, token="secret")
+    stamp = {"stamp": guarded.stamp("retry job-1")}
+    with asking(changing(guarded)) as ask:
+        assert post(ask, stamp) == 401
+        assert post(ask, stamp | {"token": "wrong"}) == 401
+        assert post(ask, {"token": "secret"}) == 403
+        assert post(ask, stamp | {"token": "secret"}) == 200
+        assert post(ask, {}, authorization="Bearer secret") == 200
+        assert post(ask, {}, authorization="Bearer wrong") == 401
+
+
+def post(ask: Asker, fields: dict[str, str], **headers: str) -> int:
+    return ask("/change", method="POST", form=fields, **headers).status
+
+
+def test_archived_pages_have_an_origin_that_can_only_be_read(site: Site) -> None:
+    with asking(replay_application(site)) as ask:
+        assert ask("/anything", method="POST").status == 405
+        assert ask("/latest.json").status == 404
+        assert ask("/healthz").status == 404
+        answer = ask("/nothing")
+        assert "sandbox" in answer["content-security-policy"]
+        assert "allow-same-origin" not in answer["content-security-policy"]
+
+
+def test_every_answer_is_guarded(ask: Asker) -> None:
+    for path in ("/healthz", "/latest.json", "/nothing", "/", "/cdx"):
+        answer = ask(path)
+        assert answer["x-content-type-options"] == "nosniff"
+        assert answer["content-security-policy"]
+        assert not answer["server"]
+        assert not answer["set-cookie"]
+    assert ask("/")["referrer-policy"]
+
+
+def test_an_unexpected_failure_tells_nothing_and_is_logged(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    async def fail(_: Request) -> Response:
+        raise RuntimeError("secret detail")
+
+    async def bare(*_: Any) -> None:
+        raise RuntimeError("secret detail")
+
+    for app in (Gate(Starlette(routes=[Route("/", fail)]), site), Gate(bare, site)):
+        with asking(app) as ask:
+            answer = ask("/")
+        assert answer.status == 500
+        assert b"secret" not in answer.body
+    assert caplog.text.count("RuntimeError: secret detail") >= 2
+
+
+def test_the_log_is_one_line_of_json_a_request_whatever_is_asked(site: Site, tmp_path: Path) -> None:
+    place = tmp_path / "access.log"
+    access = AccessLog(str(place))
+    hostile = 'x\r\n{"status":200}\u2028\x1b[31m\x9b\x00"'
+    with asking(application(site, access=access)) as ask:
+        ask("/latest.json", user_agent="curl/8", referer="https://a.example/")
+        ask("/%0d%0aforged%20line", user_agent=hostile.encode().decode("latin-1"), query="a=\n\x1b[2J")
+        ask("/" + "x" * 100_000)
+    access.close()
+    text = place.read_text()
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert len(lines) == 3 == text.count("\n")
+    assert text.isascii()
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", text)
+    assert lines[0] | {"time": 0, "seconds": 0} == {
+        "time": 0,
+        "address": "",
+        "method": "GET",
+        "path": "/latest.json",
+        "host": "127.0.0.1:8080",
+        "status": 200,
+        "kind": "delivery",
+        "bytes": (site.root / "latest.json").stat().st_size,
+        "seconds": 0,
+        "agent": "curl/8",
+        "referer": "https://a.example/",
+    }
+    assert len(lines[2]["path"]) < 2000
+
+
+def test_no_request_makes_a_series_of_its_own(town: Path) -> None:
+    with asking(application(site_of(town))) as ask:
+        before = ask("/metrics").body.decode().count("\n")
+        for path in ('/a"b', "/a%0ab{c}", "/blobs/x", "/NAME-index", "/" + "y" * 1000, "/한국"):
+            ask(path, method="GET")
+            ask(path, method="BREW", host="evil\n")
+        told = ask("/metrics").body.decode()
+        assert told.count("\n") == before
+        assert number(ask, 'webmill_serve_requests_total{kind="delivery",status="4xx"}') == 2
+        assert number(ask, 'webmill_serve_refused_total{reason="host"}') == 6
+
+
+def test_bytes_and_seconds_are_counted(town: Path) -> None:
+    with asking(application(site_of(town))) as ask:
+        size = len(ask("/latest.json").body)
+        ask("/latest.json", method="HEAD")
+        assert number(ask, 'webmill_serve_bytes_total{kind="delivery"}') == size
+        assert number(ask, 'webmill_serve_seconds_count{kind="delivery"}') == 2
+        assert number(ask, 'webmill_serve_requests_total{kind="delivery",status="2xx"}') == 2
+
+
+def test_plain_answers_of_others_are_sealed(site: Site) -> None:
+    from webmill.serve.replies import Sealed, security
+
+    async def page(_: Request) -> Response:
+        return PlainTextResponse("x", headers={"Content-Security-Policy": "own"})
+
+    with asking(Gate(Sealed(Starlette(routes=[Route("/", page)]), security(site)), site)) as ask:
+        assert ask("/")["content-security-policy"] == "own"
+        secure = replace(site, address="https://127.0.0.1:8080")
+    with asking(application(secure)) as ask:
+        assert ask("/healthz")["strict-transport-security"]
+        assert ask("/latest.json")["strict-transport-security"]

@@ -1,0 +1,89 @@
+"""For those who run the server."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.serve.asking import asking
+from tests.serve.conftest import site_of
+from webmill import __version__
+from webmill.serve.app import application
+from webmill.serve.metrics import METRICS, REQUESTS
+from webmill.serve.numbers import Numbers, create
+
+
+def test_a_server_says_that_it_is_there_and_what_it_is(town: Path) -> None:
+    with asking(application(site_of(town))) as ask:
+        assert ask("/healthz").status == 200
+        assert json.loads(ask("/version").body) == {"webmill": __version__}
+        assert ask("/healthz")["cache-control"] == "no-store"
+
+
+def test_it_is_ready_when_what_is_there_can_be_read(town: Path) -> None:
+    with asking(application(site_of(town))) as ask:
+        answer = ask("/readyz")
+    assert answer.status == 200
+    version = json.loads((town / "latest.json").read_text())["version"]
+    assert json.loads(answer.body) == {"ready": True, "versions": version, "index": "TOWN-2024"}
+
+
+def test_an_empty_collection_is_ready(tmp_path: Path) -> None:
+    with asking(application(site_of(tmp_path))) as ask:
+        answer = ask("/readyz")
+    assert (answer.status, json.loads(answer.body)["index"]) == (200, "nothing yet")
+
+
+def test_what_is_damaged_is_named(town: Path, tmp_path: Path) -> None:
+    root = Path(shutil.copytree(town, tmp_path / "town", symlinks=True))
+    (root / "latest.json").write_text("{")
+    next(root.glob("cc-index/collections/*/indexes/cluster.idx")).write_text("nonsense\n")
+    with asking(application(site_of(root))) as ask:
+        answer = ask("/readyz")
+    told = json.loads(answer.body)
+    assert answer.status == 503
+    assert told["ready"] is False
+    assert told["versions"].startswith("latest.json: ")
+    assert told["index"].startswith("TOWN-2024: ")
+    assert str(root) not in answer.body.decode()
+
+
+def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
+    root = tmp_path / "gone"
+    root.mkdir()
+    with asking(application(site_of(root))) as ask:
+        root.rmdir()
+        assert ask("/readyz").status == 503
+        assert ask("/healthz").status == 200
+
+
+def test_prometheus_can_read_the_numbers(town: Path) -> None:
+    with asking(application(site_of(town))) as ask:
+        ask("/latest.json")
+        families = {family.name: family for family in text_string_to_metric_families(ask("/metrics").body.decode())}
+    assert {metric.name for metric in METRICS} <= set(families)
+    seconds = families["webmill_serve_seconds"]
+    counts = {
+        sample.labels["le"]: sample.value
+        for sample in seconds.samples
+        if sample.name.endswith("_bucket") and sample.labels["kind"] == "delivery"
+    }
+    assert counts["+Inf"] == 1
+    assert list(counts.values()) == sorted(counts.values())
+
+
+def test_the_numbers_of_all_processes_are_one_and_outlive_each_of_them(tmp_path: Path) -> None:
+    file = tmp_path / "numbers"
+    create(file, rows=2)
+    one, two = Numbers(file, row=0, rows=2), Numbers(file, row=1, rows=2)
+    one.count(REQUESTS, kind="cdx", status="2xx")
+    two.count(REQUESTS, 2, kind="cdx", status="2xx")
+    del two
+    again = Numbers(file, row=1, rows=2)
+    again.count(REQUESTS, 4, kind="cdx", status="2xx")
+    line = 'webmill_serve_requests_total{kind="cdx",status="2xx"} 7.0'
+    assert line in one.render().decode()
+    assert line in again.render().decode()
