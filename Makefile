@@ -11,7 +11,7 @@ ALL    := $(PYTEST) -n 4 --dist loadfile --no-loadscope-reorder
 # The tests start hundreds of processes, and uv compiles nothing: each module is compiled once, not in every process.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help demo soak test coverage crash-matrix fuzz check lint types layers unit bench services lock clean
+.PHONY: help demo soak test coverage crash-matrix fuzz check collected lint types layers unit bench services lock clean
 
 help:                ## this list
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+: +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -64,7 +64,8 @@ demo: $(VENV)/.run   ## run the whole product on a small web of our own (NO_SERV
 AGAIN := --last-failed --last-failed-no-failures none
 SEARCH := $(if $(filter 0,$(SERVICES)),,$(VENV)-search/.ready)
 
-test: lint types layers $(VENV)-judges/.ready $(VENV)-ministack/.ready $(SEARCH) ## everything, with real servers (SERVICES=0 leaves those out)
+test: $(VENV)/.dev   ## everything, with real servers (SERVICES=0 leaves those out)
+	@$(MAKE) --no-print-directory --jobs=2 types collected lint layers $(VENV)-judges/.ready $(VENV)-ministack/.ready $(SEARCH)
 ifeq ($(SERVICES),0)
 	$(ALL) -m "not server and not soak" || { test $$? = 1 && $(PYTEST) $(AGAIN) -m "not server and not soak"; }
 else
@@ -102,6 +103,10 @@ unit: $(VENV)/.dev $(VENV)-judges/.ready
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+# Each worker collects all tests. Their modules are compiled here once, while mypy has the other core.
+collected: $(VENV)/.dev
+	@tests=$$($(PYTEST) --collect-only -qq 2>&1) || { echo "$$tests"; exit 1; }
 
 types: $(VENV)/.dev
 	$(BIN)/mypy
