@@ -20,10 +20,15 @@ class Threads:
 
     def __init__(self, *, at_once: int = AT_ONCE, most_waiting: int = MOST_WAITING) -> None:
         self._limiter = CapacityLimiter(at_once)
-        self._most_waiting = most_waiting
+        self._most = at_once + most_waiting
+        self._inside = 0  # counted in the loop's thread alone
 
     async def run(self, work: Callable[[], T]) -> T:
         """`Unavailable` when too many wait already."""
-        if self._limiter.statistics().tasks_waiting >= self._most_waiting:
+        if self._inside >= self._most:
             raise Unavailable("too many are asking at once", retry_after=2)
-        return await to_thread.run_sync(work, limiter=self._limiter)
+        self._inside += 1
+        try:
+            return await to_thread.run_sync(work, limiter=self._limiter)
+        finally:
+            self._inside -= 1
