@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tests.contracts.frontier_benches import TINY
+from tests.thoroughness import examples
 from webmill.crawl.frontier.base import Done, Later, Outcome, Robots, Settled, Step, Turn, Unused, Visit
 from webmill.crawl.frontier.local import LocalFrontier, restore
 from webmill.crawl.frontier.memory import MemoryFrontier
@@ -189,4 +190,4 @@ class FrontierMachine(RuleBasedStateMachine):
 
 
 TestFrontier = FrontierMachine.TestCase
-TestFrontier.settings = settings(deadline=None, max_examples=60, stateful_step_count=40)
+TestFrontier.settings = settings(deadline=None, max_examples=examples(150), stateful_step_count=40)

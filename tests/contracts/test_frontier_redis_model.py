@@ -20,6 +20,7 @@ from tests.contracts.frontier_benches import TINY
 from tests.contracts.frontier_redis_bench import forget, new_prefix
 from tests.contracts.test_frontier_model import FrontierMachine
 from tests.services.redis_proxy import Proxy, proxied
+from tests.thoroughness import examples
 from webmill.crawl.frontier.redis import RedisFrontier
 from webmill.crawl.frontier.redis_backup import restore
 from webmill.crawl.frontier.redis_server import source
@@ -88,4 +89,4 @@ def lossy(redis_url: str) -> Iterator[None]:
 
 
 TestFrontierInRedis = RedisMachine.TestCase
-TestFrontierInRedis.settings = settings(deadline=None, max_examples=25, stateful_step_count=40)
+TestFrontierInRedis.settings = settings(deadline=None, max_examples=examples(60), stateful_step_count=40)

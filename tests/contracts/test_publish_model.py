@@ -21,6 +21,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from tests.thoroughness import examples
 from tests.unit.publish.actors import Actor
 from tests.unit.publish.shelf import Clock
 from webmill.errors import Conflict
@@ -224,7 +225,7 @@ class PublishMachine(RuleBasedStateMachine):
 
 
 TestPublishing = PublishMachine.TestCase
-TestPublishing.settings = settings(deadline=None, max_examples=40, stateful_step_count=30)
+TestPublishing.settings = settings(deadline=None, max_examples=examples(100), stateful_step_count=30)
 
 
 @pytest.mark.soak

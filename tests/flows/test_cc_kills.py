@@ -27,7 +27,7 @@ from tests.flows.cc_pages import index_crawl, lines_of_index, rows, snapshot, wr
 from tests.services import Running, started
 from tests.services.nginx import Nginx
 
-KILLS = int(os.environ.get("WEBMILL_TEST_KILLS", "12"))
+KILLS = int(os.environ.get("WEBMILL_TEST_KILLS", "5"))
 SEED = 11
 # trafilatura takes its time: most kills meet work half done
 FLAGS = ("--extractor", "trafilatura", "--format", "jsonl", "--file-size", "1", "--rate", "0", "--no-metrics")
@@ -139,7 +139,7 @@ def test_killed_before_durable_calls_of_every_kind_a_run_goes_on(root: Path) -> 
             assert whole.code == 0, whole.output
             dice, deaths = random.Random(SEED), 0
             until = time.monotonic() + 30  # of a slow machine fewer deaths are asked
-            while deaths < 40 and time.monotonic() < until:
+            while deaths < KILLS * 3 and time.monotonic() < until:
                 out = folder / f"out-{deaths}"
                 while (ended := stage.run(*arguments, "--out", out, at=dice.randint(1, len(whole.calls)))).killed:
                     deaths += 1
