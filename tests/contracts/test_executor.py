@@ -297,19 +297,16 @@ def test_without_the_extra_the_message_names_it(monkeypatch: pytest.MonkeyPatch)
 
 @CARELESS
 @pytest.mark.server("ray")
-@ONE_CLUSTER
-@pytest.mark.parametrize(
-    ("url", "error"),
-    [("ray://127.0.0.1:1", Unavailable), ("ray:127.0.0.1:1", Unavailable), ("ray:nonsense", Misconfigured)],
-)
-def test_a_cluster_that_is_not_there_is_said_at_once(url: str, error: type[Exception]) -> None:
-    script = f"""
+def test_a_cluster_that_is_not_there_is_said_at_once() -> None:
+    """In a process of its own, which never connects."""
+    script = """
 from webmill.errors import WebmillError
 from webmill.infra.executor.ray import RayExecutor
-try:
-    RayExecutor({url!r})
-except WebmillError as error:
-    print(type(error).__name__)
+for url in ("ray://127.0.0.1:1", "ray:127.0.0.1:1", "ray:nonsense"):
+    try:
+        RayExecutor(url)
+    except WebmillError as error:
+        print(type(error).__name__)
 """
     ran = subprocess.run([sys.executable, "-W", "ignore", "-c", script], stdout=subprocess.PIPE, text=True, check=True)
-    assert ran.stdout == f"{error.__name__}\n"
+    assert ran.stdout.split() == ["Unavailable", "Unavailable", "Misconfigured"]
