@@ -6,8 +6,8 @@
         tab = new_tab(width=390, color_scheme="dark")
         tab.page.goto(f"{origins.address}/search")
 
-Every name in `.example` leads to a trap that counts who calls, no other name leads anywhere: a test in which a page asked
-for anything elsewhere fails, whatever else it looked at.
+Every name in `.example` leads to a trap that counts who calls, and no other name leads anywhere: a test in which a page
+asked for anything elsewhere fails, whatever else it looked at.
 """
 
 from __future__ import annotations

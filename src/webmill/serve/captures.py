@@ -226,18 +226,18 @@ _CODINGS = ("content-encoding", "transfer-encoding", "content-length")
 def _unchunked(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """What is not chunked after all (many crawlers unchunk, and keep the header) is given as it is."""
     reader = ChunkedReader()
-    handed_out = False
+    held: bytes | None = b""  # until a chunk has come
     for piece in pieces:
         out = reader.feed(piece)
-        if reader.broken and not handed_out and not out:
-            yield piece
-            yield from pieces
-            return
+        if held is not None:
+            held = None if out or reader.ended else held + piece
         if out:
-            handed_out = True
             yield out
         if reader.ended or reader.broken:
-            return
+            break
+    if held is not None:
+        yield held
+        yield from pieces
 
 
 def open_capture(site: Site, line: Line) -> Archived:

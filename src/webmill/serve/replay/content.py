@@ -103,7 +103,8 @@ def _report(site: Site, archived: Archived, asked: Asked) -> str:
     """
     shown = [archived.line.timestamp, asked.url, site.stamp(shown_action(archived.line.timestamp, asked.url))]
     told = json.dumps({"webmill": shown}).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    return f"<script>delete self.RTCPeerConnection;top.postMessage({told},{json.dumps(site.address)})</script>"
+    closed = "delete self.RTCPeerConnection;delete self.webkitRTCPeerConnection"
+    return f"<script>{closed};top.postMessage({told},{json.dumps(site.address)})</script>"
 
 
 def shown_action(timestamp: str, url: str) -> str:
