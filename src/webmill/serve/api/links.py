@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote, unquote, urlencode
 
 _KEPT = "%/:?&=+,;@!$'()*[]~"  # an archived address stays readable in the path; what would end the path does not
+
+_WEB = re.compile("https?://[^/]", re.IGNORECASE)
 
 
 def replay(timestamp: str, url: str) -> str:
@@ -17,6 +20,11 @@ def raw(timestamp: str, url: str) -> str:
 
 def timemap(url: str) -> str:
     return f"/timemap/link/{_archived(url)}"
+
+
+def original(url: str) -> str:
+    """Where it is on the live web; empty for what is no address there: `javascript:` is never a link."""
+    return quote(url, safe=f"{_KEPT}#", errors="replace") if _WEB.match(url) else ""
 
 
 def history(url: str) -> str:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import weakref
 from collections.abc import Awaitable, Callable
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from webmill.errors import BadInput, Unavailable
 from webmill.serve.api.engine import KeptEngine
 from webmill.serve.api.published import Published
 from webmill.serve.api.search import Searching
 from webmill.serve.api.threads import Threads
 from webmill.serve.site import Site
+
+log = logging.getLogger(__name__)
 
 
 class Reading:
@@ -28,6 +32,12 @@ class Reading:
         """In a thread: everything here waits for a disk, or computes."""
 
         async def asked(request: Request) -> Response:
-            return await self._threads.run(lambda: answer(self, request))
+            try:
+                return await self._threads.run(lambda: answer(self, request))
+            except BadInput as error:
+                if not error.source:  # of the request
+                    raise
+                log.error("what is stored is damaged", extra={"why": str(error)})
+                raise Unavailable(f"what is stored here is damaged: {error.message}") from error
 
         return asked

@@ -126,6 +126,7 @@ def item(reading: Reading, request: Request) -> Response:
         text=entry.text[:SHOWN_TEXT],
         is_text_cut=len(entry.text) > SHOWN_TEXT,
         url=links.readable(entry.url),
+        original_address=links.original(entry.url),
         replay=links.replay(capture.timestamp, capture.url) if capture else "",
         captured=capture.timestamp if capture else "",
         history=links.history(entry.url) if entry.url else "",

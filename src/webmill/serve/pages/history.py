@@ -72,12 +72,12 @@ def address_of(url: str, *, match: str = "", period: str = "", page: int = 1, af
 def _captures(reading: Reading, request: Request, index: Index, url: str) -> Response:
     period = period_of(text(request, "period"))
     page = number(request, "page", default=1, low=1, high=MOST_LINES // PAGE)
-    found = read_history(index, url, period=period, start=(page - 1) * PAGE)
+    found = read_history(index, url, period=period, start=(page - 1) * PAGE, count=PAGE)
     if (
         not period and len(found.years) > 1
     ):  # the calendar of all time would be long: the last year is what is asked most
         period = max(found.years)
-        found = read_history(index, url, period=period, start=(page - 1) * PAGE)
+        found = read_history(index, url, period=period, start=(page - 1) * PAGE, count=PAGE)
     year = period[:4] or max(found.years, default="")
     newest = newest_captures(reading.site, [url]).get(url)
 
@@ -90,6 +90,7 @@ def _captures(reading: Reading, request: Request, index: Index, url: str) -> Res
         "history.html",
         url=url,
         shown=links.readable(url),
+        original_address=links.original(url),
         match="exact",
         matches=MATCHES,
         found=found,

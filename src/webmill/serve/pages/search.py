@@ -34,6 +34,7 @@ class HitView(msgspec.Struct, frozen=True, kw_only=True):
     date: int
     url: str
     shown_url: str
+    original: str
     document: str
     history: str
     replay: str
@@ -91,6 +92,7 @@ def view_of(hit: Hit, capture: Captured | None) -> HitView:
         date=hit.date,
         url=hit.url,
         shown_url=links.readable(hit.url),
+        original=links.original(hit.url),
         document=links.document(hit.id),
         history=links.history(hit.url) if hit.url else "",
         replay=links.replay(capture.timestamp, capture.url) if capture else "",
