@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Iterator
 from itertools import chain
 
 from starlette.responses import Response
 
+from webmill.errors import BadInput
 from webmill.formats.charset import decode_page, lookup
 from webmill.serve.archived_address import Asked, web_address
 from webmill.serve.archived_reply import (
@@ -27,6 +29,8 @@ from webmill.serve.replay.rewrite_css import rewrite_css
 from webmill.serve.replay.rewrite_html import rewrite_html
 from webmill.serve.replay.shown import redirect_of
 from webmill.serve.site import Site
+
+log = logging.getLogger(__name__)
 
 MOST_REWRITTEN = 8 << 20  # bytes of a page or a style sheet
 HTML, CSS = ("text/html", "application/xhtml+xml"), "text/css"
@@ -55,19 +59,26 @@ def content_reply(site: Site, archived: Archived, asked: Asked, *, is_page: bool
 
 
 def _rewritten(archived: Archived, links: Links, *, first: str) -> tuple[Iterator[bytes], str]:
-    """The content and its type."""
+    """The content and its type. A page that is too much to rewrite is a text, to be read all the same."""
     stated = archived.content_type
     kind, label = read_type(stated)
     held, rest = take(archived.content(), MOST_REWRITTEN if kind in (*HTML, CSS) or not stated else 0)
     if not stated and _LOOKS_LIKE_HTML.match(held):
         kind = "text/html"
-    if kind in HTML and rest is None:
-        page, label = _page(held, archived, links, first=first)
-        return iter((page,)), f"{kind}; charset={label}"
-    if kind in HTML:
-        kind = "text/plain"  # too long to rewrite: to be read all the same
-    pieces = iter((_sheet(held, links, label),)) if kind == CSS and rest is None else chain((held,), rest or ())
-    return pieces, f"{kind}; charset={label}" if label else kind
+    if kind in (*HTML, CSS) and rest is None:
+        try:
+            if kind == CSS:
+                held = _sheet(held, links, label)
+            else:
+                held, label = _page(held, archived, links, first=first)
+            return iter((held,)), _type(kind, label)
+        except BadInput as error:
+            log.info("not rewritten: %s", error, extra={"url": links.base})
+    return chain((held,), rest or ()), _type("text/plain" if kind in HTML else kind, label)
+
+
+def _type(kind: str, label: str | None) -> str:
+    return f"{kind}; charset={label}" if label else kind
 
 
 def _page(held: bytes, archived: Archived, links: Links, *, first: str) -> tuple[bytes, str]:

@@ -19,14 +19,30 @@ _CANDIDATE = re.compile(rf"([{SPACE},]*+)([^{SPACE}]++)([^,]*+)")
 _NOT_ASCII = re.compile("[^\x00-\x7f]")
 
 
+class Room:
+    """How much longer a page may become: a short link on a page with a long base is a long address here."""
+
+    def __init__(self, left: int = 64 << 20) -> None:
+        self._left = left
+
+    def take(self, length: int) -> None:
+        self._left -= length
+        if self._left < 0:
+            raise BadInput("too many links to rewrite", reason="rewrite_limit")
+
+
 class Links(msgspec.Struct, frozen=True):
     """Of one page, style sheet or head: `base` is what its links are relative to."""
 
     when: str  # the timestamp and the mark that are kept
     base: str
+    room: Room = msgspec.field(default_factory=Room)
 
     def to(self, href: str) -> str | None:
-        """The address in the archive, of the same time. None for what is none: a place on the page, `data:`…"""
+        """The address in the archive, of the same time. None for what is none: a place on the page, `data:`…
+
+        BadInput (rewrite_limit) when that would be too much for one page.
+        """
         href = href.strip(SPACE)
         if not href or href.startswith("#"):
             return None
@@ -34,13 +50,14 @@ class Links(msgspec.Struct, frozen=True):
             there = web_address(self.when, join(self.base, href))
         except BadInput:
             return None
+        self.room.take(len(there))
         _, mark, fragment = href.partition("#")
         return f"{there}#{quote(fragment, safe=_FRAGMENT, errors='replace')}" if mark else there
 
     def at(self, base: str) -> Links:
         """With the base that the page states."""
         try:
-            return Links(self.when, join(self.base, base))
+            return Links(self.when, join(self.base, base), self.room)
         except BadInput:
             return self
 

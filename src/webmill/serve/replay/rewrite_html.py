@@ -36,12 +36,12 @@ _SETS = frozenset({"srcset", "imagesrcset", "data-srcset"})
 _DROPPED = frozenset({"integrity", "crossorigin", "ping", "referrerpolicy", "manifest", "nonce"})
 _DROPPED_METAS = frozenset({"content-security-policy", "content-security-policy-report-only", "x-frame-options"})
 _OUTWARD = frozenset({"_blank", "_top", "_parent", "_new"})  # windows that a sandbox may not open or steer
-_DEEPEST = 2  # pages in attributes (srcdoc) of pages
+_DEEPEST = 1  # pages in attributes (srcdoc) of pages: each escape of an escape makes them longer
 TEXT = Spelling()
 
 
 def rewrite_html(page: str, links: Links, *, spelling: Spelling = TEXT, first: str = "", depth: int = 0) -> str:
-    """`first` is put in front of all that the page's head holds."""
+    """`first` is put in front of all that the page's head holds. BadInput (rewrite_limit): see `Room`."""
     return _Page(page, links, spelling, first, depth).rewritten()
 
 
