@@ -51,6 +51,8 @@ def main() -> None:
     compile_set("ministack", "pyproject.toml", "-", "--extra=s3", "--extra=sqs", stdin="ministack==1.5.33\n")
     # Whole crawlers to race against, with whatever they bring along.
     compile_set("rivals", "-", stdin="\n".join(RIVALS) + "\n")
+    # Coverage-guided fuzzing: a wheel of libFuzzer, for Linux and few versions of Python.
+    compile_set("fuzz", "pyproject.toml", "-", stdin="atheris==3.0.0\nhatchling>=1.27\neditables\n")
     compile_set("dev", "pyproject.toml", "--group=dev", *extras)
 
 
