@@ -11,7 +11,7 @@ ALL    := $(PYTEST) -n 4 --dist loadfile --no-loadscope-reorder
 # The tests start hundreds of processes, and uv compiles nothing: each module is compiled once, not in every process.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help demo soak test coverage crash-matrix fuzz check collected lint types layers unit bench services lock clean
+.PHONY: help demo soak test coverage crash-matrix fuzz check collected lint types layers unit bench docs services lock clean
 
 help:                ## this list
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+: +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -119,6 +119,9 @@ bench: $(VENV)/.dev $(VENV)-rivals/.ready $(SEARCH) ## our hot paths beside the 
 
 services: $(VENV)/.dev $(SEARCH) ## start Redis, RabbitMQ, PostgreSQL, an S3 store, SQS and search servers on free ports, print their URLs
 	$(BIN)/python -m tests.services up
+
+docs: $(VENV)/.run   ## make the pages of docs/ that come from the code
+	$(BIN)/python docs/generate.py
 
 # --- care ----------------------------------------------------------------------------------------------------------
 lock: $(VENV)/.uv    ## compile requirements/*.txt anew (names, versions, hashes)

@@ -1,0 +1,105 @@
+"""Pages that are made from the code, so that they cannot say something else: commands, settings, metrics.
+
+python docs/generate.py            writes them
+python docs/generate.py --check    exit code 1 when one of them is not what the code says
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from webmill.cli.main import webmill
+from webmill.config import SECTIONS, every_setting
+from webmill.infra.metrics import Counter, Gauge, Histogram
+
+REFERENCE = Path(__file__).parent / "reference"
+MADE = "<!-- made by docs/generate.py -->\n\n"
+METRICS = {
+    "crawl": "webmill.flows.crawl.metrics",
+    "cc batch": "webmill.flows.dispatch.metrics",
+    "cc work": "webmill.flows.extract.metrics",
+    "publish": "webmill.flows.publish.metrics",
+    "serve": "webmill.serve.metrics",
+}
+
+
+def commands_page() -> str:
+    lines = [f"{MADE}# Every command\n", "Global flags, exit codes, where output goes: [the command](command.md).\n"]
+    for path, command in every_command(webmill, ("webmill",)):
+        if isinstance(command, click.Group):
+            continue
+        with click.Context(command, info_name=" ".join(path), max_content_width=100, terminal_width=100) as context:
+            lines.append(f"## {' '.join(path)}\n\n```\n{command.get_help(context).strip()}\n```\n")
+    return "\n".join(lines)
+
+
+def every_command(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    yield path, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            if found and not found.hidden:
+                yield from every_command(found, (*path, name))
+
+
+def settings_page() -> str:
+    lines = [
+        f"{MADE}# Settings\n",
+        "`webmill.toml` of the collection (or this folder, or `--config FILE`), then variables, then flags; the last",
+        "one counts. An unknown name or a wrong value is refused with its line. `webmill init` writes all to a file.\n",
+    ]
+    section = ""
+    for setting in every_setting():
+        if setting.section != section:
+            section = setting.section
+            about = " ".join((SECTIONS[section].__doc__ or "").split())
+            lines += [f"\n## [{section}]\n", about, "", "| setting | variable | default | |", "|---|---|---|---|"]
+        default = f"`{setting.default}`" if setting.default != "" else ""
+        about = setting.description.replace("|", "\\|")
+        lines.append(f"| `{setting.key}` | `{setting.variable}` | {default} | {about} |")
+    return "\n".join(lines) + "\n"
+
+
+def metrics_page() -> str:
+    lines = [
+        f"{MADE}# Metrics\n",
+        "For Prometheus, at `/metrics` of the running command (`--metrics-port`, or the server's own port). Values of",
+        "labels outside their sets are counted as `other`. How to watch them: [monitor](../how-to/monitor.md).\n",
+    ]
+    for command, module in METRICS.items():
+        lines += [f"\n## webmill {command}\n", "| metric | kind | labels | |", "|---|---|---|---|"]
+        found = vars(importlib.import_module(module)).values()
+        for metric in {id(one): one for one in found if isinstance(one, Counter | Gauge | Histogram)}.values():
+            name = f"{metric.name.removesuffix('_total')}_total" if isinstance(metric, Counter) else metric.name
+            labels = "; ".join(f"{label}: {', '.join(values)}" for label, values in metric.labels.items())
+            lines.append(f"| `{name}` | {type(metric).__name__.lower()} | {labels} | {metric.help} |")
+    return "\n".join(lines) + "\n"
+
+
+PAGES = {"commands.md": commands_page, "settings.md": settings_page, "metrics.md": metrics_page}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    check = parser.parse_args().check
+    stale = []
+    for name, make in PAGES.items():
+        file, text = REFERENCE / name, make()
+        if check and (not file.exists() or file.read_text() != text):
+            stale.append(name)
+        elif not check:
+            file.write_text(text)
+    if stale:
+        sys.exit(f"not what the code says: {', '.join(stale)}; run `make docs`")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""The documentation says what the code says, and its links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "deploy").rglob("*.md")])
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?!https?:|mailto:)([^)\s]+)\)")
+
+
+def test_pages_made_from_the_code_are_as_new_as_the_code() -> None:
+    command = [sys.executable, ROOT / "docs" / "generate.py", "--check"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    for link in LINK.findall(text):
+        target, _, anchor = link.partition("#")
+        place = (page.parent / target).resolve() if target else page
+        assert place.exists(), f"{page}: {link}"
+        if anchor and place.suffix == ".md":
+            titles = re.findall(r"^#+ (.*)$", place.read_text(), re.MULTILINE)
+            assert anchor in {slug(title) for title in titles}, f"{page}: {link}"
+
+
+def slug(title: str) -> str:
+    """As GitHub makes them."""
+    return re.sub(r"[^\w\- ]", "", title.lower().strip()).replace(" ", "-")
+
+
+def test_every_page_can_be_found() -> None:
+    """From the front page of the docs, by links."""
+    seen, open_ = set[Path](), [ROOT / "docs" / "README.md"]
+    while open_:
+        page = open_.pop()
+        if page in seen or page.suffix != ".md":
+            continue
+        seen.add(page)
+        open_ += [(page.parent / link.partition("#")[0]).resolve() for link in LINK.findall(page.read_text())]
+    lost = set((ROOT / "docs").rglob("*.md")) - seen
+    assert not lost, sorted(str(page.relative_to(ROOT)) for page in lost)
