@@ -130,7 +130,7 @@ def test_the_curve_grows_from_look_to_look_without_a_script(tmp_path: Path, clie
             text = client.get(place).text
             place = link(text)
     assert [seen.pages for seen in parse_past(place.partition("past=")[2])] == [0, 10, 40, 90]
-    assert "the most is 25.0 a second" in LexborHTMLParser(text).css("svg.spark")[0].attributes["aria-label"]
+    assert "the most is 25.0, now" in LexborHTMLParser(text).css("svg.spark")[0].attributes["aria-label"]
     assert "Pages a second" in text
 
 
@@ -166,4 +166,4 @@ def test_a_past_survives_its_spelling(steps: list[tuple[int, int, int]]) -> None
     found = parse_past(spell_past(past))
     assert [(one.pages, one.bytes) for one in found] == [(one.pages, one.bytes) for one in past]
     assert [one.time for one in found] == pytest.approx([one.time for one in past], abs=0.01)
-    assert all(rate >= 0 for rate in rates_of(found))
+    assert all(age >= 0 and rate >= 0 for age, rate in rates_of(found))

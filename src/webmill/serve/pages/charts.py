@@ -59,7 +59,8 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     summary: str
     points: str
     area: str
-    top: str
+    heights: list[str]
+    places: list[str]
 
 
 def columns(title: str, points: Sequence[Point], *, spell: Callable[[float], str] = count) -> Plot:
@@ -122,18 +123,18 @@ def style_of_status(status: str) -> str:
     return f"s{status[0]}-fill" if status[:1] in ("2", "3", "4", "5") else "series-6"
 
 
-def line(title: str, values: Sequence[float], *, spell: Callable[[float], str]) -> Line:
-    """A small one, without axes: how something went lately."""
-    top = nice(max(values, default=0.0))
-    step = WIDTH / max(1, len(values) - 1)
-    points = [f"{place * step:.1f},{HEIGHT - HEIGHT * value / top:.1f}" for place, value in enumerate(values)]
-    end = f"{max(0, len(values) - 1) * step:.1f}"
+def line(title: str, values: Sequence[tuple[float, float]], *, over: float, spell: Callable[[float], str]) -> Line:
+    """How something went lately: seconds ago and value, the oldest first; the picture is `over` seconds wide."""
+    top = nice(max((value for _, value in values), default=0.0))
+    places = [(WIDTH * (1 - age / over), HEIGHT - HEIGHT * value / top) for age, value in values]
+    points = [f"{x:.1f},{y:.1f}" for x, y in places]
     return Line(
         title=title,
-        summary=_summary([Point(str(place), value) for place, value in enumerate(values)], spell),
+        summary=_summary([Point(f"{age:.0f} seconds ago" if age else "now", value) for age, value in values], spell),
         points=" ".join(points),
-        area=" ".join([f"0,{HEIGHT:.0f}", *points, f"{end},{HEIGHT:.0f}"]),
-        top=spell(top),
+        area=" ".join([f"{places[0][0]:.1f},{HEIGHT:.0f}", *points, f"{places[-1][0]:.1f},{HEIGHT:.0f}"]),
+        heights=[spell(top), spell(top / 2), "0"],
+        places=[f"{over:.0f} seconds ago", "now"],
     )
 
 

@@ -24,6 +24,7 @@ from webmill.serve.site import Site
 
 EVERY = 2  # seconds between turns
 KEPT = 60  # points of the curve
+CURVE = 60.0  # seconds that it is wide at least
 LATELY = 10.0  # seconds over which a speed is measured
 STALE = 20.0  # seconds without a word from a crawl that runs
 ROWS = 10
@@ -74,7 +75,7 @@ def routes(site: Site) -> list[BaseRoute]:
             stale=STALE,
             ends=ENDS,
             speed=speed_of(past, nodes, total),
-            curve=charts.line("Pages a second", rates, spell=lambda rate: f"{rate:.1f} a second") if rates else None,
+            curve=curve_of(rates) if len(rates) > 1 else None,
             past=spell_past(past),
             every=EVERY,
             statuses=charts.bars(total.statuses, most=ROWS, style=charts.style_of_status),
@@ -138,9 +139,14 @@ def with_now(past: list[Seen], nodes: Sequence[Status], total: Snapshot) -> list
     return ([*past, now] if not past or now.time - past[-1].time >= 0.5 else past)[-KEPT:]
 
 
-def rates_of(past: Sequence[Seen]) -> list[float]:
+def curve_of(rates: Sequence[tuple[float, float]]) -> charts.Line:
+    return charts.line("Pages a second", rates, over=max(CURVE, rates[0][0]), spell=lambda rate: f"{rate:.1f}")
+
+
+def rates_of(past: Sequence[Seen]) -> list[tuple[float, float]]:
+    """Seconds before the last point, and pages a second then."""
     return [
-        (after.pages - before.pages) / (after.time - before.time)
+        (past[-1].time - after.time, (after.pages - before.pages) / (after.time - before.time))
         for before, after in pairwise(past)
         if after.time > before.time
     ]
