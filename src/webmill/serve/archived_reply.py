@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from email.utils import format_datetime
 from itertools import chain
+from urllib.parse import quote_from_bytes
 
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -27,6 +28,7 @@ HELD = 1 << 20  # bodies up to this get a Content-Length
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,100}")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]+")
 _TYPE = re.compile(r"\s*([!#$%&'*+\-.^_`|~0-9A-Za-z]{1,64}/[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,64})\s*(?:;|$)")
+_ASCII = bytes(range(0x20, 0x7F))
 _CHARSET = re.compile(r"[A-Za-z0-9:_.+-]{1,40}")
 
 
@@ -46,8 +48,9 @@ def original_headers(headers: Headers, *, passed: Iterable[str] = ()) -> Pairs:
 
 
 def without_control(value: str) -> str:
-    """No line break of a stranger's gets into a head of ours. Latin-1, as HTTP fields are."""
-    return _CONTROL.sub(" ", value).encode("latin-1", "replace").decode("latin-1").strip()
+    """No line break of a stranger gets into a head of ours. Bytes beyond ASCII are escaped: some clients choke on them."""
+    value = _CONTROL.sub(" ", value).strip()
+    return value if value.isascii() else quote_from_bytes(value.encode("latin-1", "replace"), safe=_ASCII)
 
 
 def read_type(content_type: str) -> tuple[str, str | None]:

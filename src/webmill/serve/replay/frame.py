@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -9,7 +11,7 @@ from starlette.routing import BaseRoute, Route
 
 from webmill.errors import BadInput, NotFound
 from webmill.formats.charset import decode_page
-from webmill.formats.html import read_html
+from webmill.formats.html_entities import decode_text
 from webmill.serve.archived_address import Asked, parse_address, raw_address, read_address, web_address
 from webmill.serve.archived_reply import read_type, take
 from webmill.serve.captures import Archived, Line, after, before
@@ -22,6 +24,9 @@ from webmill.serve.replies import NO_STORE
 from webmill.serve.site import Site
 
 TITLE_WITHIN = 64 << 10  # bytes
+MOST_OF_TITLE = 500
+_TITLE = re.compile(r"<title(?:\s[^>]*+)?>", re.IGNORECASE)
+_TITLE_END = re.compile(r"</title(?=[\s/>])", re.IGNORECASE)
 
 
 class Banner(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,8 +101,13 @@ def _banner(site: Site, archived: Archived, url: str) -> Banner:
 
 
 def _title(archived: Archived) -> str:
+    """As a browser would name the tab."""
     if read_type(archived.content_type)[0] not in HTML:
         return ""
     held, _ = take(archived.content(), TITLE_WITHIN)
     page = decode_page(held[:TITLE_WITHIN], content_type=archived.content_type).text
-    return " ".join((read_html(page).title or "").split())
+    start = _TITLE.search(page)
+    end = _TITLE_END.search(page, start.end()) if start else None
+    if not start or not end:
+        return ""
+    return " ".join(decode_text(page[start.end() : end.start()]).split())[:MOST_OF_TITLE]
