@@ -195,8 +195,9 @@ class Connection(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
+        is_last = not self.pipeline
         super().on_response_complete()
-        if not self.pipeline and not self.transport.is_closing():
+        if is_last and not self.transport.is_closing():
             if self._last_words:
                 self._end_with(self._last_words)
             else:

@@ -1,0 +1,50 @@
+"""python -m tests.serve.program DIR --port 0 [LIMIT=VALUE]...: one process, with limits of the test's own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from webmill.config import Serve, Settings
+from webmill.infra.log import configure
+from webmill.serve.app import application, replay_application
+from webmill.serve.metrics import REFUSED
+from webmill.serve.protocol import Door
+from webmill.serve.server import serve
+from webmill.serve.site import Limits
+from webmill.serve.supervisor import listen
+from webmill.wiring import open_site
+
+
+def main(root: str, *words: str) -> None:
+    configure(verbosity=0, form="text")
+    limits: dict[str, Any] = {"rate": 0.0}
+    for word in words:
+        name, _, value = word.partition("=")
+        limits[name] = type(getattr(Limits(), name))(value)
+    with listen("127.0.0.1", 0, flag="") as own, listen("127.0.0.1", 0, flag="") as replay:
+        addresses = [f"http://127.0.0.1:{one.getsockname()[1]}" for one in (own, replay)]
+        site = replace(
+            open_site(
+                Path(root),
+                Settings(serve=Serve(rate=0)),
+                address=addresses[0],
+                replay_address=addresses[1],
+                secret=b"secret",
+            ),
+            limits=Limits(**limits),
+        )
+        numbers = site.metrics
+        door = Door(site.limits, spared=frozenset(), refused=lambda reason: numbers.count(REFUSED, reason=reason))
+        ours, theirs = multiprocessing.Pipe()
+        print(f"serving at {addresses[0]}/ (archived pages at {addresses[1]}/)", flush=True)
+        apps = {own: application(site), replay: replay_application(site)}
+        serve(apps, limits=site.limits, door=door, tls=None, parent=theirs, often=lambda: None)
+        ours.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], *sys.argv[4:])
