@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import msgspec
@@ -32,7 +33,6 @@ from webmill.crawl.frontier.base import Frontier
 from webmill.errors import Misconfigured, NotFound
 from webmill.flows.crawl.gates import GateBook
 from webmill.flows.crawl.mail import Box
-from webmill.flows.crawl.meeting import Meeting
 from webmill.flows.crawl.options import Backends
 from webmill.flows.crawl.quota import Quota
 from webmill.flows.frontier.tools import Tools
@@ -44,8 +44,11 @@ from webmill.infra.storage.base import Readable, Storage
 from webmill.infra.storage.retrying import Retrying, RetryingReads
 from webmill.infra.swap import replacing
 from webmill.search.base import Engine
-from webmill.serve.numbers import Numbers
-from webmill.serve.site import Limits, Setting, Site
+
+if TYPE_CHECKING:  # every command imports this file, and would wait for Redis and Prometheus
+    from webmill.flows.crawl.meeting import Meeting
+    from webmill.serve.numbers import Numbers
+    from webmill.serve.site import Setting, Site
 
 PATIENCE = 900.0  # seconds to wait for a turn: the pauses that a server asks for are minutes
 PATIENT = Policy(attempts=7, first_wait=1.0, deadline=PATIENCE)  # for work of hours: about a minute of failures
@@ -285,6 +288,8 @@ def crawl_backends(
 
 def open_meeting(url: str, *, name: str) -> Meeting:
     """Where the nodes of the crawl `name` meet."""
+    from webmill.flows.crawl.meeting import Meeting
+
     check_redis(url)
     return Meeting(url, name)
 
@@ -352,6 +357,9 @@ def open_site(
 
     `storage`: where versions are, when not in `root`. `numbers`: where the processes count together.
     """
+    from webmill.serve.numbers import Numbers
+    from webmill.serve.site import Limits, Site
+
     serve = settings.serve
     place = Publishing(root.resolve())
     queues = {"publish": f"sqlite:{place.queue}"} | {"extract": f"sqlite:{place.root / 'queue.sqlite'}"}
@@ -389,6 +397,8 @@ def listed(text: str) -> frozenset[str]:
 
 def shown_settings(settings: Settings) -> list[Setting]:
     """As people may see them: passwords in addresses and tokens are not for pages."""
+    from webmill.serve.site import Setting
+
     return [
         Setting(
             section=one.section,
