@@ -145,11 +145,12 @@ def test_lines_that_make_no_sense_are_counted_as_such(tmp_path: Path) -> None:
         b"example,c)/ 20240101000000 {not json}\n",
         b'example,d)/ 20240101000000 {"mime": ["a"]}\n',
         b"example,e)/\n",
+        b'example,ee)/ 20240101000000 {"mime": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n",
         b'example,f)/ 20240101000000 {"mime": "' + b"m" * 5000 + b'", "languages": "<script>,eng"}\n',
     ]
     write_index([odd], tmp_path)
     found = count_index(LocalStorage(tmp_path), most=10)
-    assert (found.captures, found.unreadable, found.bytes) == (3, 3, 0)
+    assert (found.captures, found.unreadable, found.bytes) == (3, 4, 0)
     assert found.languages == {"<script>": 1}
     assert max(map(len, found.types)) <= counting.LONGEST_VALUE
 

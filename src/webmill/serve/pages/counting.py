@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
+from typing import TypeVar
 
 import msgspec
 
-from webmill.formats.cdxj import json_of, key_of
 from webmill.formats.domains import registered_domain
 from webmill.formats.timestamps import is_timestamp
 from webmill.formats.zipnum import MAX_SUMMARY_LINE, Block, parse_summary_line, split_lines
@@ -22,6 +22,7 @@ KEPT = 50  # values told of each kind
 HOURS = 1000  # different ones, above which days are enough
 LONGEST_VALUE = 80
 _CODE = re.compile("[1-5][0-9]{2}")
+K = TypeVar("K")
 
 
 class Amount(msgspec.Struct):
@@ -96,10 +97,12 @@ def _lines_at(storage: Readable, generation: Generation, places: Iterable[int]) 
 
 
 class _Tally:
+    """Values are kept as they are written and made sense of at the end: there are few different ones."""
+
     def __init__(self) -> None:
         self.captures = self.unreadable = self.bytes = 0
-        self.times: dict[str, Amount] = {}
-        self.statuses: Counter[str] = Counter()
+        self.times: dict[bytes, Amount] = {}
+        self.statuses: Counter[str | int | None] = Counter()
         self.types: Counter[str] = Counter()
         self.languages: Counter[str] = Counter()
         self.domains: Counter[str] = Counter()
@@ -110,28 +113,33 @@ class _Tally:
             for line in group:
                 self._add_line(line)
             self.domains[domain_of(host)] += self.captures - before
-        for counter in (self.domains, self.types, self.statuses, self.languages):
-            if len(counter) > 100 * KEPT:
-                _keep_most(counter, 10 * KEPT)
+        _keep_most(self.domains)
+        _keep_most(self.types)
+        _keep_most(self.languages)
+        _keep_most(self.statuses)
 
     def _add_line(self, line: bytes) -> None:
-        timestamp = line.split(b" ", 2)[1] if line.count(b" ") > 1 else b""
         try:
-            fields = _decoder.decode(json_of(line))
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+            _, timestamp, data = line.split(b" ", 2)
+            fields = _decoder.decode(data)
+        except (ValueError, RecursionError):  # too few parts, no JSON (msgspec's errors are such), or too deep
             self.unreadable += 1
             return
         size = number(fields.length)
         self.captures += 1
         self.bytes += size
-        self.statuses[status_of(fields.status)] += 1
-        self.types[(fields.detected or fields.mime or "unknown").partition(";")[0].strip().lower()[:LONGEST_VALUE]] += 1
+        self.statuses[fields.status] += 1
+        self.types[fields.detected or fields.mime or "unknown"] += 1
         if fields.languages:
-            self.languages[fields.languages.partition(",")[0][:LONGEST_VALUE]] += 1
-        if is_timestamp(timestamp):
-            amount = self.times.setdefault(timestamp[:10].decode(), Amount())
-            amount.captures += 1
-            amount.bytes += size
+            self.languages[fields.languages] += 1
+        hour = timestamp[:10]
+        amount = self.times.get(hour)
+        if amount is None:
+            if not is_timestamp(timestamp):
+                return
+            amount = self.times[hour] = Amount()
+        amount.captures += 1
+        amount.bytes += size
 
     def figures(self, *, blocks: int, counted: int) -> Figures:
         factor = blocks / counted if counted else 1.0
@@ -142,10 +150,10 @@ class _Tally:
             bytes=round(self.bytes * factor),
             unreadable=self.unreadable,
             times=_scaled_times(self.times, factor),
-            statuses=_scaled(self.statuses, factor),
-            types=_scaled(self.types, factor),
-            languages=_scaled(self.languages, factor),
-            domains=_scaled(self.domains, factor),
+            statuses=_scaled(self.statuses, status_of, factor),
+            types=_scaled(self.types, type_of, factor),
+            languages=_scaled(self.languages, first_language, factor),
+            domains=_scaled(self.domains, str, factor),
         )
 
 
@@ -175,6 +183,14 @@ def status_of(value: str | int | None) -> str:
     return text if _CODE.fullmatch(text) else "none"
 
 
+def type_of(value: str) -> str:
+    return value.partition(";")[0].strip().lower()[:LONGEST_VALUE]
+
+
+def first_language(value: str) -> str:
+    return value.partition(",")[0][:LONGEST_VALUE]
+
+
 def number(value: str | int) -> int:
     """Of a stranger's field: 0 when it is none, or none that a file can have."""
     text = str(value)
@@ -189,21 +205,28 @@ def domain_of(host: bytes) -> str:
 
 
 def _host_part(line: bytes) -> bytes:
-    return key_of(line).partition(b")")[0]
+    return line.partition(b" ")[0].partition(b")")[0]
 
 
-def _keep_most(counter: Counter[str], most: int) -> None:
-    kept = dict(counter.most_common(most))
-    counter.clear()
-    counter.update(kept)
+def _keep_most(counter: Counter[K]) -> None:
+    """A million different ones are no figures. An index is sorted: of a domain that has passed the count is whole."""
+    if len(counter) > 200 * KEPT:
+        kept = dict(counter.most_common(20 * KEPT))
+        counter.clear()
+        counter.update(kept)
 
 
-def _scaled(counts: Counter[str], factor: float) -> dict[str, int]:
-    return {name: round(count * factor) for name, count in counts.most_common(KEPT)}
+def _scaled(counts: Counter[K], name: Callable[[K], str], factor: float) -> dict[str, int]:
+    named: Counter[str] = Counter()
+    for value, count in counts.items():
+        named[name(value)] += count
+    return {value: round(count * factor) for value, count in named.most_common(KEPT)}
 
 
-def _scaled_times(times: Mapping[str, Amount], factor: float) -> dict[str, Amount]:
-    scaled = {key: Amount(round(one.captures * factor), round(one.bytes * factor)) for key, one in times.items()}
+def _scaled_times(times: Mapping[bytes, Amount], factor: float) -> dict[str, Amount]:
+    scaled = {
+        key.decode(): Amount(round(one.captures * factor), round(one.bytes * factor)) for key, one in times.items()
+    }
     if len(scaled) <= HOURS:
         return scaled
     days: dict[str, Amount] = {}
