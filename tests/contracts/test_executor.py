@@ -243,18 +243,21 @@ def test_what_a_task_prints_is_logged(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_ray_client_address_works_too(cluster: RayCluster, tmp_path: Path) -> None:
     """In a process of its own: Ray has one connection per process. The task is one that every node has installed.
 
-    The server that Ray starts for each client sometimes dies at its start. That is Unavailable: so try again.
+    The server that Ray starts for each client sometimes dies at its start, and may not wait long for itself to start.
+    That is Unavailable: so try again.
     """
     script = f"""
-import math
+import math, time
 from webmill.errors import Unavailable
 from webmill.infra.executor.ray import RayExecutor
-for attempt in range(3):
+deadline = time.monotonic() + 200
+while True:
     try:
         executor = RayExecutor({cluster.client!r})
         break
     except Unavailable:
-        pass
+        if time.monotonic() > deadline:
+            raise
 print(sorted(outcome.value for outcome in executor.run(math.factorial, range(5))))
 executor.close()
 """

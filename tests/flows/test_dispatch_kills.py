@@ -23,6 +23,7 @@ import pytest
 
 from tests.faults import Stage, needs_killer
 from tests.flows.dispatch_samples import captures, in_blocks, messages_of, read_plainly, write_index
+from webmill.flows.hands import is_drained
 from webmill.infra.queue.rabbitmq import RabbitQueue
 from webmill.infra.queue.sqlite import SqliteQueue
 
@@ -161,9 +162,10 @@ def test_killed_at_random_moments_beside_rabbitmq_it_loses_no_batch(root: Path, 
     queue = RabbitQueue(amqp_url, name=name)
     found: dict[str, set[bytes]] = {}
     with queue.consume(prefetch=100) as consumer:
-        while delivery := consumer.receive(timeout=2):
-            found.setdefault(delivery.id, set()).add(delivery.body)
-            delivery.ack()
+        while (delivery := consumer.receive(timeout=2)) or not is_drained(queue):
+            if delivery:
+                found.setdefault(delivery.id, set()).add(delivery.body)
+                delivery.ack()
     queue.close()
     assert kills == 6
     assert all(len(bodies) == 1 for bodies in found.values()), "one id, two batches"

@@ -38,7 +38,7 @@ class Proxy:
 
     def join(self) -> None:
         for thread in self._threads:
-            thread.join(20)
+            thread.join(100)
 
     def _connect(self, client: socket.socket) -> None:
         with client:
@@ -83,5 +83,5 @@ def proxied(url: str) -> Iterator[Proxy]:
         yield proxy
     finally:
         proxy.close()
-        thread.join(20)
+        thread.join(100)
         proxy.join()

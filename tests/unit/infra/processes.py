@@ -25,7 +25,7 @@ def exists(pid: int) -> bool:
         return False
 
 
-def wait_until_gone(pid: int, *, patience: float = 20.0) -> None:
+def wait_until_gone(pid: int, *, patience: float = 100.0) -> None:
     """A condition with a deadline; not a sleep for luck."""
     end = time.monotonic() + patience
     while exists(pid):

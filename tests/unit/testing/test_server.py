@@ -274,6 +274,6 @@ def test_by_hand_it_prints_the_hosts_and_ends_on_interrupt(tmp_path: Path) -> No
             if line.startswith("End with"):
                 break
         child.send_signal(2)
-        assert child.wait(20) == 0
+        assert child.wait(120) == 0
     assert lines[0].split()[0] == "www.mill.example"
     assert any("codes.mill.example" in line for line in lines)
