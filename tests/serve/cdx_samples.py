@@ -167,5 +167,5 @@ def _order(dice: random.Random) -> Params:
         case 1:
             return [("closest", _moment(dice))]
         case 2:
-            return [("sort", "closest"), ("closest", _moment(dice))]
+            return [("sort", "closest"), ("closest", dice.choice((_moment(dice), "")))]
     return []

@@ -112,7 +112,6 @@ def test_a_head_is_that_of_the_answer(client: TestClient) -> None:
         ({"url": "a.com", "matchType": "fuzzy"}, "matchType=fuzzy not supported"),
         ({"url": "a.com", "output": "xml"}, "output=xml not supported"),
         ({"url": "a.com", "sort": "random"}, "sort=random not supported"),
-        ({"url": "a.com", "sort": "closest"}, "sort=closest needs closest="),
         ({"url": "a.com", "closest": "soon"}, "not a date"),
         ({"url": "a.com", "from": "20241301"}, "not a date"),
         ({"url": "a.com", "to": "2024x"}, "not a date"),

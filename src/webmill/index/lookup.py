@@ -14,7 +14,6 @@ has is finished with the old shards, or `Conflict` when those are gone too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from io import BytesIO
 from itertools import chain, islice
 from pathlib import Path
@@ -24,6 +23,7 @@ from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
 from webmill.formats.cdx_query import KeyRange
 from webmill.formats.cdxj import prefix_of
 from webmill.formats.zipnum import MAX_BLOCK, MAX_SUMMARY_LINE, Block, decode_block, parse_summary_line
+from webmill.index.kept_blocks import KeptBlocks
 from webmill.index.lines import BLOCK, GZIP_MAGIC, MAX_LINE, Batch, split_lines, stream_blocks
 from webmill.index.merge import merge_batches
 from webmill.index.order import in_byte_order
@@ -35,7 +35,6 @@ from webmill.infra.storage.local import LocalStorage
 SUMMARY_ENDINGS = (".idx", ".summary")
 AT_ONCE = 16  # contiguous blocks in one read; for the first reads of a query fewer
 BYTES_AT_ONCE = 8 << 20
-KEPT_BLOCKS = 8  # inflated: about 1 MiB each
 ATTEMPTS = 5
 
 
@@ -81,8 +80,8 @@ def summary_in(folder: Path) -> Path:
 class ZipNumIndex:
     """`elsewhere` declares where a `.loc` may point to outside of the storage: beginnings of paths or URLs.
 
-    Threads may share it: a query holds the generation that it began with, whoever puts a newer one in its place, and
-    the caches of a generation are `lru_cache`s (two threads at once read the same block twice, no more).
+    `kept` may be shared by several indexes. Threads may share an index: a query holds the generation that it began
+    with, whoever puts a newer one in its place, and pages and blocks at hand are in caches made for threads.
     """
 
     def __init__(
@@ -91,12 +90,12 @@ class ZipNumIndex:
         summary: str = "cluster.idx",
         *,
         elsewhere: Mapping[str, Readable] | None = None,
-        kept_blocks: int = KEPT_BLOCKS,
+        kept: KeptBlocks | None = None,
     ) -> None:
         self._storage = storage
         self._summary = summary
         self._elsewhere = dict(elsewhere or {})
-        self._kept_blocks = kept_blocks
+        self._kept = kept or KeptBlocks()
         self._generation: Generation | None = None
 
     def lines(self, wanted: KeyRange) -> Iterator[bytes]:
@@ -114,8 +113,8 @@ class ZipNumIndex:
     def _read(self, find: Callable[[Generation], Iterator[Batch]]) -> Iterator[Batch]:
         for attempt in range(1, ATTEMPTS + 1):
             generation = self.current()
-            found = find(generation)
             try:
+                found = find(generation)
                 first = next(found, None)
             except (NotFound, Conflict, BadInput):
                 if attempt == ATTEMPTS or not self._is_replaced(generation):
@@ -132,7 +131,7 @@ class ZipNumIndex:
         generation = self._generation
         if generation is None or generation.stat != stat:
             shards = Shards(self._storage, self._summary, elsewhere=self._elsewhere)
-            generation = Generation(self._storage, stat, shards, kept_blocks=self._kept_blocks)
+            generation = Generation(self._storage, stat, shards, kept=self._kept)
             self._generation = generation
         return generation
 
@@ -151,12 +150,12 @@ class ZipNumIndex:
 class Generation:
     """One summary and its blocks."""
 
-    def __init__(self, storage: Readable, stat: Stat, shards: Shards, *, kept_blocks: int) -> None:
+    def __init__(self, storage: Readable, stat: Stat, shards: Shards, *, kept: KeptBlocks) -> None:
         self.stat = stat
         self._storage = storage
         self._pages = Pages(storage, stat)
         self._shards = shards
-        self._text = lru_cache(maxsize=kept_blocks)(self._read_text)
+        self._kept = kept
 
     def batches(self, wanted: KeyRange) -> Iterator[Batch]:
         """A block is known by its first line, so the one before the range is looked into as well."""
@@ -240,8 +239,8 @@ class Generation:
             else:
                 yield from self.read_group(group)
 
-    def _read_text(self, block: Block) -> bytes:
-        return next(self.read_group([block]))
+    def _text(self, block: Block) -> bytes:
+        return self._kept.get((self, block), lambda: next(self.read_group([block])))
 
     def read_group(self, group: Sequence[Block]) -> Iterator[bytes]:
         """The texts of contiguous blocks of one shard, in one read."""

@@ -14,12 +14,15 @@ from urllib.parse import urlsplit
 
 from webmill.collection import Collection, Publishing
 from webmill.errors import NotFound
+from webmill.index.kept_blocks import KeptBlocks
 from webmill.index.lookup import Index, MergedIndex, ZipNumIndex
 from webmill.infra.queue.base import Queue
 from webmill.infra.storage.base import Storage
 from webmill.infra.storage.local import LocalStorage
 from webmill.search.base import Engine
 from webmill.serve.numbers import Numbers
+
+KEPT_BYTES = 64 << 20  # of inflated index blocks, of all crawls together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,12 +114,16 @@ class Site:
     def _index_of(self, crawl: Collection) -> ZipNumIndex:
         kept: dict[str, ZipNumIndex] = self._indexes
         if crawl.name not in kept:
-            kept[crawl.name] = ZipNumIndex(LocalStorage(crawl.zipnum))
+            kept[crawl.name] = ZipNumIndex(LocalStorage(crawl.zipnum), kept=self._blocks)
         return kept[crawl.name]
 
     @cached_property
     def _indexes(self) -> dict[str, ZipNumIndex]:
         return {}
+
+    @cached_property
+    def _blocks(self) -> KeptBlocks:
+        return KeptBlocks(KEPT_BYTES)
 
     def stamp(self, action: str) -> str:
         """What a form of ours carries, so that no other site can send it (there are no cookies to ride on)."""

@@ -102,13 +102,11 @@ def _query(
 
 
 def _sort(one: dict[str, str]) -> Sort:
-    """`closest=` is enough to sort by it, and wins, as in pywb."""
+    """`closest=` is what sorts by it, and wins; `sort=closest` alone says nothing: pywb sends it with every query."""
     said = _choice("sort", one.get("sort", "forward"), SORTS)
     if "closest" in one:
         return "closest"
-    if said == "closest":
-        raise BadInput("sort=closest needs closest=TIMESTAMP", reason="bad_timestamp")
-    return "reverse" if _is_on(one, "reverse") else said
+    return "reverse" if said == "reverse" or _is_on(one, "reverse") else "forward"
 
 
 def _moment(text: str) -> str:

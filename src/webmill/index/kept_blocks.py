@@ -1,0 +1,34 @@
+"""Inflated blocks that were looked into last: inflating one costs more than all the rest of a lookup."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from threading import Lock
+
+KEPT_BYTES = 8 << 20
+
+
+class KeptBlocks:
+    """Up to so many bytes of any number of indexes. Threads may share it; two of them may read the same block twice."""
+
+    def __init__(self, most_bytes: int = KEPT_BYTES) -> None:
+        self._most = most_bytes
+        self._texts: OrderedDict[Hashable, bytes] = OrderedDict()
+        self._lock = Lock()
+        self.size = 0
+
+    def get(self, key: Hashable, read: Callable[[], bytes]) -> bytes:
+        with self._lock:
+            text = self._texts.get(key)
+            if text is not None:
+                self._texts.move_to_end(key)
+                return text
+        text = read()
+        with self._lock:
+            if key not in self._texts:
+                self._texts[key] = text
+                self.size += len(text)
+            while self.size > self._most:
+                self.size -= len(self._texts.popitem(last=False)[1])
+        return text
