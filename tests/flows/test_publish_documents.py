@@ -125,16 +125,33 @@ def test_the_newest_capture_wins_wherever_it_lies() -> None:
     assert len([*storage.list("blobs/")]) == 5  # nothing is written of what is not published
 
 
-def test_pages_that_are_the_same_cost_no_write() -> None:
+@pytest.mark.parametrize("readers", [1, 3])
+def test_pages_that_are_the_same_cost_no_write(readers: int) -> None:
+    """Whether the storage is asked by one thread or by several."""
     storage = MemoryStorage()
     pages = [row(page(n), f"text {n}") for n in range(100)]
     published(storage, {"a.jsonl": lines(pages)})
     again = [row(page(n), f"text {n}", timestamp="20250101000000", digest="another") for n in range(100)]
     again[7]["text"] = "changed"
-    done, _ = published(storage, {"b.parquet": as_parquet(again)})
+    done, _ = published(storage, {"b.parquet": as_parquet(again)}, readers=readers)
     counts = done.counts
     assert (counts.changed, counts.relabelled, counts.added, counts.removed) == (1, 0, 0, 0)
     assert (counts.blobs_written, counts.blobs_present) == (1, 99)
+    assert verify(storage, read_data=True).findings == ()
+
+
+def test_a_blob_that_is_damaged_is_put_right_when_its_page_comes_again() -> None:
+    storage = MemoryStorage()
+    rows = [row(page(n), f"text {n}") for n in range(3)]
+    published(storage, {"a.jsonl": lines(rows)})
+    hashes = [item["hash"] for item in checked_items(storage).values()]
+    storage.write(blob_key(hashes[0]), b"cut")
+    storage.delete(blob_key(hashes[1]))
+    done, _ = published(storage, {"a.jsonl": lines(rows)})
+    assert (done.counts.blobs_repaired, done.counts.blobs_written, done.counts.blobs_present) == (1, 1, 1)
+    storage.write(blob_key(hashes[2]), storage.read(blob_key(hashes[2])).replace(b"text", b"TEXT"))
+    done, _ = published(storage, {"a.jsonl": lines(rows)}, sample=1.0)
+    assert done.counts.blobs_repaired == 1
     assert verify(storage, read_data=True).findings == ()
 
 
@@ -169,8 +186,8 @@ def test_a_place_that_is_none_is_no_reason_to_refuse_a_page(odd: dict[str, Any])
     assert places(storage) == {"1": (None,) * 4}
 
 
-@pytest.mark.parametrize("damage", ["gone", "cut", "other"])
-def test_a_damaged_version_does_not_keep_the_next_one_away(damage: str) -> None:
+@pytest.mark.parametrize(("damage", "readers"), [("gone", 1), ("cut", 1), ("other", 3), ("gone", 3)])
+def test_a_damaged_version_does_not_keep_the_next_one_away(damage: str, readers: int) -> None:
     storage = MemoryStorage()
     place = {"filename": "a.warc.gz", "offset": 12, "length": 34}
     rows = [row(page(n), f"text {n}", **place) for n in range(300)]
@@ -183,7 +200,7 @@ def test_a_damaged_version_does_not_keep_the_next_one_away(damage: str) -> None:
     if damage != "gone":
         storage.write(key, data[:-1] if damage == "cut" else data.replace(b"text", b"TEXT").replace(b"a.w", b"b.w"))
     moved = [row(page(n), f"text {n}", **place | {"offset": 99}) for n in range(300)]
-    done, _ = published(storage, {"a.jsonl": lines(moved)}, inline=2)
+    done, _ = published(storage, {"a.jsonl": lines(moved)}, inline=2, readers=readers)
     held = index.shards[1].count
     assert (done.counts.items, done.counts.added, done.counts.removed) == (300, held, 0)
     (told,) = json.loads(storage.read(f"snapshots/{done.version.version}/aux/errors.json"))

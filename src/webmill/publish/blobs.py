@@ -86,6 +86,16 @@ class Blobs:
         self._count(retrying(lambda: self._store(blob_key(hash_), data), policy=self._policy), size=len(data))
         return hash_
 
+    def find(self, content: Json) -> str | None:
+        """The hash of the content if it is there already, looked at as `put` does. None: put it."""
+        data = canonical(content)
+        hash_ = sha256(data)
+        key = blob_key(hash_)
+        if not retrying(lambda: self._is_whole(key, data, size=self._size(key)), policy=self._policy):
+            return None
+        self._count("present", size=len(data))
+        return hash_
+
     def get(self, hash_: str) -> bytes:
         """Checked. `NotFound`, or `BadInput` (`corrupt_blob`)."""
         return read_blob(self._storage, hash_)
@@ -117,12 +127,17 @@ class Blobs:
                 size = self._size(key)  # another publisher was first
             else:
                 return "written"
-        if size == len(data) and not self._is_rotten(key, data):
-            self._seen = key, data
+        if self._is_whole(key, data, size=size):
             return "present"
         # Whoever writes this key writes these bytes: no condition is needed.
         self._storage.write(key, data)
         return "repaired"
+
+    def _is_whole(self, key: str, data: bytes, *, size: int | None) -> bool:
+        if size != len(data) or self._is_rotten(key, data):
+            return False
+        self._seen = key, data
+        return True
 
     def _size(self, key: str) -> int | None:
         try:

@@ -12,7 +12,8 @@ import zlib
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import chain, islice
 
 from webmill.errors import BadInput, NotFound
@@ -76,21 +77,28 @@ def items_of(storage: Readable, index: Index) -> Iterator[Item]:
 def items_ahead(
     storage: Readable, index: Index, *, readers: int, on_damage: Callable[[Shard, BadInput | NotFound], None]
 ) -> Iterator[Item]:
-    """The same, with some shards on their way at once, since a bucket is far away. What cannot be read is left out."""
+    """The same, with so many shards on their way at once. What cannot be read is told, and left out."""
     yield from index.items or ()
+    for shard, read in _ahead(storage, index.shards or (), readers=readers):
+        try:
+            yield from read()
+        except (BadInput, NotFound) as error:
+            on_damage(shard, error)
+
+
+def _ahead(
+    storage: Readable, shards: Iterable[Shard], *, readers: int
+) -> Iterator[tuple[Shard, Callable[[], list[Item]]]]:
+    if readers == 1:  # threads cost more than a near storage takes
+        yield from ((shard, partial(read_shard, storage, shard)) for shard in shards)
+        return
     with ThreadPoolExecutor(readers, thread_name_prefix="webmill-shards") as pool:
-        on_the_way: deque[tuple[Shard, Future[list[Item]]]] = deque()
-        shards = iter(index.shards or ())
-        while True:
-            for shard in islice(shards, 2 * readers - len(on_the_way)):
-                on_the_way.append((shard, pool.submit(read_shard, storage, shard)))
-            if not on_the_way:
-                return
-            shard, items = on_the_way.popleft()
-            try:
-                yield from items.result()
-            except (BadInput, NotFound) as error:
-                on_damage(shard, error)
+        rest = iter(shards)
+        waiting = deque((shard, pool.submit(read_shard, storage, shard)) for shard in islice(rest, 2 * readers))
+        while waiting:
+            shard, reading = waiting.popleft()
+            waiting.extend((next_, pool.submit(read_shard, storage, next_)) for next_ in islice(rest, 1))
+            yield shard, reading.result
 
 
 def read_shard(storage: Readable, shard: Shard) -> list[Item]:

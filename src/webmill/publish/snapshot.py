@@ -52,7 +52,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     force: bool = False  # publish also what the guard would refuse
     most_lost: float = guard.MOST_LOST
     inline: int = INLINE  # items that an index file holds itself
-    writers: int = 1  # shards on their way at once, to the storage or from it
+    writers: int = 1  # shards on their way at once
+    readers: int = 1  # questions on their way at once: more than one where the storage is far away
     sample: float = SAMPLE  # part of the known blobs that is read and checked
     policy: Policy = Policy()  # of blobs that the store does not take at once
     ttl: timedelta = leases.TTL
@@ -77,7 +78,7 @@ def utc_now() -> datetime:
 
 
 class Publication:
-    """`put` may be called by many threads; all else by one."""
+    """`put` and `find` may be called by many threads; all else by one."""
 
     def __init__(self, storage: Storage, lease: leases.Lease, *, options: Options, now: Callable[[], datetime]) -> None:
         self.run = lease.run
@@ -139,6 +140,11 @@ class Publication:
     def put(self, content: Json) -> str:
         self._renew()
         return self.blobs.put(content)
+
+    def find(self, content: Json) -> str | None:
+        """The hash of content that is there already; None: put it."""
+        self._renew()
+        return self.blobs.find(content)
 
     def add(self, item: Item) -> None:
         """The content of the item has been put, by this process or another one of the run."""
@@ -272,7 +278,7 @@ class Publication:
         items = items_ahead(
             self._storage,
             index_of(self._storage, previous),
-            readers=self._options.writers,
+            readers=self._options.readers,
             on_damage=gathered.note_damage,
         )
         return Carried(self._options.carried, items)

@@ -81,7 +81,8 @@ def documents(
     started = time.monotonic()
     found = open_documents(origin or str(place.documents))
     versions = storage_for_writing(place, storage)
-    options = Options(facets=facets, force=force, most_lost=most_lost, writers=WRITERS)
+    readers = 1 if scheme_of(storage or "")[0] == "file" else WRITERS
+    options = Options(facets=facets, force=force, most_lost=most_lost, writers=WRITERS, readers=readers)
     with context.progress("pages", unit="pages") as bar:
         try:
             published, read = publish_documents(versions, found, options=options, bar=bar)

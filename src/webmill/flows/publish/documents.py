@@ -13,7 +13,7 @@ import logging
 import struct
 import tempfile
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
 from itertools import groupby
@@ -30,6 +30,7 @@ from webmill.flows.watch import Counter as Bar
 from webmill.formats.domains import registered_domain
 from webmill.formats.urls import host_of, normalise
 from webmill.infra.storage.base import Storage
+from webmill.publish import history
 from webmill.publish.nouns import Item, Problem, Scalar
 from webmill.publish.rows import Row, SortedRows
 from webmill.publish.snapshot import Options, Publication, Published, utc_now
@@ -81,9 +82,11 @@ def publish_documents(
     if not files:
         raise NotFound("no documents: no .parquet or .jsonl files here")
     found = Found(files=len(files))
+    look_first = options.readers == 1 and history.head(storage) is not None
     newest = choose(documents, files, found)
     with Publication.begin(storage, options=options, now=now, run=run_name(KIND, now())) as publication:
-        for page, item in made(documents, files, newest, publication, facets=options.facets):
+        pages = made(documents, files, newest, publication, facets=options.facets, look_first=look_first)
+        for page, item in pages:
             add(publication, page, item, found)
             bar.advance()
         for problem in found.problems:
@@ -158,20 +161,51 @@ class Bits:
 
 
 def made(
-    documents: Documents, files: Iterable[str], newest: Bits, publication: Publication, *, facets: tuple[str, ...]
+    documents: Documents,
+    files: Iterable[str],
+    newest: Bits,
+    publication: Publication,
+    *,
+    facets: tuple[str, ...],
+    look_first: bool,
 ) -> Iterator[tuple[Page, Item | BadInput]]:
+    """`look_first`: here, and only what is not there yet is given to the writers. Threads that ask a near storage one
+    short question after the other spend more time on waiting for each other.
+    """
+
     def put(pages: list[Page]) -> list[Item | BadInput]:
         return [put_page(page, publication, facets=facets) for page in pages]
 
     with ThreadPoolExecutor(WRITERS, thread_name_prefix="webmill-blobs") as writers:
         on_the_way: deque[tuple[list[Page], Future[list[Item | BadInput]]]] = deque()
         for pages in chunks(chosen_pages(documents, files, newest)):
-            on_the_way.append((pages, writers.submit(put, pages)))
+            if look_first:
+                pages = yield from there(pages, publication, facets=facets)  # the others
+            if pages:
+                on_the_way.append((pages, writers.submit(put, pages)))
             if len(on_the_way) > 4 * WRITERS:
                 first, items = on_the_way.popleft()
                 yield from zip(first, items.result(), strict=True)
         for pages, items in on_the_way:
             yield from zip(pages, items.result(), strict=True)
+
+
+def there(
+    pages: list[Page], publication: Publication, *, facets: tuple[str, ...]
+) -> Generator[tuple[Page, Item | BadInput], None, list[Page]]:
+    """Those whose content is there already; returns the others."""
+    others = []
+    for page in pages:
+        try:
+            hash_ = publication.find(content_of(page))
+        except BadInput as error:
+            yield page, error
+            continue
+        if hash_:
+            yield page, item_of(page, hash_, facets=facets)
+        else:
+            others.append(page)
+    return others
 
 
 def put_page(page: Page, publication: Publication, *, facets: tuple[str, ...]) -> Item | BadInput:
