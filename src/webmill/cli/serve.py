@@ -18,9 +18,11 @@ from webmill.cli.serve_processes import Plan, feed, work
 from webmill.config import Serve
 from webmill.errors import Misconfigured, NotFound
 from webmill.serve import numbers
-from webmill.serve.address import is_loopback
+from webmill.serve.access_log import AccessLog
+from webmill.serve.address import is_loopback, is_network
 from webmill.serve.server import tls_context
 from webmill.serve.supervisor import Member, Supervisor, listen
+from webmill.wiring import listed
 
 PORT = click.IntRange(0, 65535)
 EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - a person chose it
@@ -88,7 +90,12 @@ def serve(context: Context, *, root: Path, storage: str | None, is_fed: bool, is
         members = [Member(f"serve-{row}", work, plan, row, own, replay) for row in range(chosen.processes)]
         if is_fed:
             members.append(Member("feed", feed, plan))
-        Supervisor(members, ready=lambda: announce(plan, is_opened=is_opened)).run()
+
+        def close() -> None:  # a socket that anybody holds open still takes connections
+            own.close()
+            replay.close()
+
+        Supervisor(members, ready=lambda: announce(plan, is_opened=is_opened), stopping=close).run()
     note("stopped")
 
 
@@ -99,6 +106,11 @@ def with_flags(settings: Serve, given: dict[str, object]) -> Serve:
     for origin in filter(None, (chosen.address, chosen.replay_address)):
         if not origin.startswith(("http://", "https://")):
             raise Misconfigured(f"{origin} is no origin: write https://archive.example.org")
+    for proxy in listed(chosen.proxies):
+        if not is_network(proxy):
+            raise Misconfigured(f"{proxy} is no address: write 10.0.0.1 or 10.0.0.0/8")
+    if chosen.access_log:
+        AccessLog(chosen.access_log).close()
     return chosen
 
 

@@ -1,4 +1,7 @@
-"""What the processes of `webmill serve` run: those that answer, and the one that feeds the search index."""
+"""What the processes of `webmill serve` run: those that answer, and the one that feeds the search index.
+
+Each imports what it needs when it runs: the parent, which imports this, needs none of it.
+"""
 
 from __future__ import annotations
 
@@ -7,29 +10,21 @@ import signal
 import socket
 import sys
 import time
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 import msgspec
 
-from webmill.cli.progress import Progress
 from webmill.config import Settings
 from webmill.errors import NotFound, WebmillError
-from webmill.flows.search.feed import update
+from webmill.flows.watch import Counter
 from webmill.infra.log import configure
-from webmill.publish.pointer import read_pointer
-from webmill.serve.access_log import AccessLog
-from webmill.serve.app import application, replay_application
-from webmill.serve.metrics import CONNECTIONS, REFUSED
-from webmill.serve.numbers import Numbers
-from webmill.serve.protocol import Door
-from webmill.serve.server import serve, tls_context
-from webmill.wiring import open_search, open_site, open_storage
 
 log = logging.getLogger(__name__)
 
-LOOK = 5.0  # seconds between two looks for a new version
+LOOK = 5.0  # seconds between two looks for a new version; after failures more, up to
+LONGEST = 300.0
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +42,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 def work(plan: Plan, row: int, own: socket.socket, replay: socket.socket, parent: Connection) -> None:
     """Answer on both sockets until the parent hangs up."""
+    from webmill.serve.access_log import AccessLog
+    from webmill.serve.app import application, replay_application
+    from webmill.serve.metrics import CONNECTIONS, REFUSED
+    from webmill.serve.numbers import Numbers
+    from webmill.serve.protocol import Door
+    from webmill.serve.server import serve, tls_context
+    from webmill.wiring import open_site
+
     configure(verbosity=plan.verbosity, form=plan.settings.log.format)
     chosen = plan.settings.serve
     try:
@@ -84,18 +87,21 @@ def feed(plan: Plan, parent: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     configure(verbosity=plan.verbosity, form=plan.settings.log.format)
     parent.send("ready")
-    fed = ""
-    pause = LOOK
+    fed, pause = "", 0.0
     while not parent.poll(pause):
         try:
             fed, pause = feed_once(plan, fed), LOOK
         except WebmillError as error:
-            pause = min(2 * pause, 300.0)
+            pause = min(2 * max(pause, LOOK), LONGEST)
             log.warning("the search index is not up to date", extra={"why": str(error), "again_in": pause})
 
 
 def feed_once(plan: Plan, fed: str) -> str:
     """The version that the index has now."""
+    from webmill.flows.search.feed import update
+    from webmill.publish.pointer import read_pointer
+    from webmill.wiring import open_search, open_storage
+
     versions = open_storage(plan.storage or str(plan.root))
     try:
         live = read_pointer(versions).version
@@ -109,5 +115,7 @@ def feed_once(plan: Plan, fed: str) -> str:
     return live
 
 
-def _silently(title: str, *, total: int | None = None, unit: str) -> Progress:
+def _silently(title: str, *, total: int | None = None, unit: str) -> AbstractContextManager[Counter]:
+    from webmill.cli.progress import Progress
+
     return Progress(title, total=total, unit=unit, quiet=True, stream=sys.stderr)

@@ -26,3 +26,12 @@ def _parsed(address: str) -> IPv4Address | IPv6Address | None:
 def is_loopback(address: str) -> bool:
     found = _parsed(address)
     return address == "localhost" or (found is not None and found.is_loopback)
+
+
+def is_network(text: str) -> bool:
+    """An address, or many: 10.0.0.0/8."""
+    try:
+        ip_network(text, strict=False)
+    except ValueError:
+        return False
+    return True

@@ -91,9 +91,9 @@ class Member:
 
 
 class Supervisor:
-    def __init__(self, members: list[Member], *, ready: Callable[[], None]) -> None:
-        """`ready` is called once, when all that must be there answers."""
-        self._members, self._ready = members, ready
+    def __init__(self, members: list[Member], *, ready: Callable[[], None], stopping: Callable[[], None]) -> None:
+        """`ready` is called once, when all answer; `stopping` before they are told to end."""
+        self._members, self._ready, self._stopping = members, ready, stopping
         self._is_stopping = False
         self._was_ready = False
 
@@ -104,6 +104,7 @@ class Supervisor:
                 while not self._is_stopping:
                     self._look()
             finally:
+                self._stopping()
                 for member in self._members:
                     member.hang_up()
                 for member in self._members:
