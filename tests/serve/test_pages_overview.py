@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,10 +19,13 @@ from starlette.testclient import TestClient
 from tests.serve.conftest import site_of
 from tests.serve.town import NAME, visits
 from webmill.errors import BadInput
+from webmill.flows.crawl.snapshot import Snapshot
+from webmill.flows.crawl.status import StatusFile
 from webmill.index.zipnum import write_index
+from webmill.infra.storage.base import Readable
 from webmill.infra.storage.local import LocalStorage
 from webmill.publish.history import live
-from webmill.serve.pages import charts, counting, survey
+from webmill.serve.pages import charts, counting, overview, survey
 from webmill.serve.pages.counting import count_index
 from webmill.serve.pages.survey import Surveyor
 
@@ -88,21 +92,55 @@ def test_a_new_index_is_counted_anew(town: Path, tmp_path: Path, client_of: Call
         assert int(figures(client)["Captures"]) == before + 7
 
 
-def test_a_page_comes_while_the_first_count_still_runs(town: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is held until the page has been asked for."""
+def test_a_page_comes_while_the_first_count_still_runs(
+    town: Path, client_of: Callable[[Path], TestClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
     may_go_on = threading.Event()
 
-    def held(*arguments: object, **more: object) -> counting.Figures:
+    def held(storage: Readable, *, most: int) -> counting.Figures:
         assert may_go_on.wait(60)
-        return count_index(*arguments, **more)  # type: ignore[arg-type]
+        return count_index(storage, most=most)
 
     monkeypatch.setattr(survey, "count_index", held)
+    monkeypatch.setattr(overview, "PATIENCE", 0.0)
+    with client_of(town) as client:
+        assert figures(client)["Captures"] == "counting…"
+        assert "data-reload" in client.get("/").text
+        may_go_on.set()
+        deadline = time.monotonic() + 60
+        while figures(client)["Captures"] == "counting…":
+            assert time.monotonic() < deadline
+        assert figures(client)["Captures"] == str(len(visits()))
+
+
+def test_what_did_not_change_is_looked_at_once(town: Path) -> None:
     surveyor = Surveyor(site_of(town))
-    assert surveyor.look(patience=0.0) is None
-    may_go_on.set()
     found = surveyor.look(patience=60)
     assert found
-    assert surveyor.look(patience=0.0) is found  # kept: nothing changed
+    assert surveyor.look(patience=60) is found
+
+
+def test_what_archives_and_folders_are_called_stays_text(
+    tmp_path: Path, client_of: Callable[[Path], TestClient]
+) -> None:
+    odd = "<script>x"
+    line = f'example,{odd})/ 20240101000000 {{"mime": "{odd}", "languages": "{odd}", "length": "1", "status": "200"}}\n'
+    write_index([[line.encode()]], tmp_path / "cc-index/collections" / odd / "indexes")
+    with client_of(tmp_path) as client:
+        assert bars(client, "Top domains") == {f"{odd}.example": "1"}
+        assert bars(client, "Media types") == bars(client, "Languages") == {odd: "1"}
+        text = client.get("/").text
+    assert odd not in text
+    assert LexborHTMLParser(text).css("a[href='/%3Cscript%3Ex-index']")
+
+
+def test_a_crawl_that_has_begun_is_told(tmp_path: Path, client_of: Callable[[Path], TestClient]) -> None:
+    (tmp_path / "frontier").mkdir()
+    file = StatusFile(tmp_path / "frontier", name="x", started=0.0, clock=lambda: 1.0)
+    file.write(Snapshot(shard=-1, pages=1234, waiting=5))
+    with client_of(tmp_path) as client:
+        assert figures(client)["Crawl"] == "not running"
+        assert "1,234 pages, 5 URLs wait" in client.get("/").text
 
 
 # --- large and hostile indexes ---

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from urllib.parse import parse_qs, urlencode
@@ -18,7 +18,7 @@ from webmill.flows.dataset.folder import LEDGER, find_folders
 from webmill.flows.dataset.ledger import looking
 from webmill.flows.publish.jobs import job_of
 from webmill.infra.ledger import Entry
-from webmill.infra.queue.base import Buried, Queue, QueueStats
+from webmill.infra.queue.base import Buried, QueueStats
 from webmill.serve.api.published import Published
 from webmill.serve.pages import live
 from webmill.serve.pages.errors import error_page
@@ -31,11 +31,8 @@ FAILED = 50  # tasks of a dataset
 DATASETS = 50
 PROBLEMS = 200
 LONGEST_BODY = 400
-ALL = "*"  # no id is this: every buried task of a queue
-ACTIONS: dict[str, Callable[[Queue, list[str]], int]] = {
-    "retry": lambda queue, ids: queue.requeue(ids),
-    "drop": lambda queue, ids: queue.drop(ids),
-}
+ALL = "*"  # in place of an id: every buried task of a queue
+ACTIONS = ("retry", "drop")
 
 
 class Letter(msgspec.Struct, frozen=True):
@@ -188,8 +185,9 @@ def settle(site: Site, action: str, name: str, id_: str) -> int:
     if name not in site.queues:
         raise NotFound("no such queue")
     with site.queues[name]() as queue:
-        ids = [buried.id for buried in queue.buried()] if id_ == ALL and action == "retry" else [id_]
-        return ACTIONS[action](queue, ids)
+        if action == "drop":
+            return queue.drop([id_])
+        return queue.requeue(None if id_ == ALL else [id_])
 
 
 async def read_form(request: Request, *, most: int) -> dict[str, str]:
