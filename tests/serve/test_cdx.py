@@ -95,9 +95,11 @@ def test_captures_collapse_as_at_the_internet_archive(client: TestClient) -> Non
     assert twice.text.split() == ["20240101000000"]
 
 
-def test_a_head_is_that_of_the_answer(client: TestClient) -> None:
+def test_a_head_is_that_of_the_answer(client: TestClient, both: TestClient) -> None:
+    assert both.head("/cdx", params={"url": "*.com"}).status_code == 200
     answer = client.head("/cdx", params={"url": "town.example/gone"})
     assert (answer.status_code, answer.content) == (200, b"")
+    assert int(answer.headers["content-length"]) > 100
 
 
 # --- what is told -----------------------------------------------------------------------------------------------------

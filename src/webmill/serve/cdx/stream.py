@@ -50,6 +50,10 @@ class Chunks:
         self._begun = True
         return self._packed(data) if self._coder is not None else data
 
+    def stop(self) -> None:
+        """For those who want no more than the beginning."""
+        self._lines = iter(())
+
     def _packed(self, data: bytes) -> bytes:
         packed: bytes = self._coder.compress(data)
         return packed + bytes(self._coder.flush()) if self.ended else packed
