@@ -14,7 +14,7 @@ ADVICE = {
     400: "Something in the address or the form was not understood. Go back, and look at what was entered.",
     403: "Open the page with the button again, and press it there: a button is good for one run of the server.",
     404: "Look for it in the search, or in the captures of its address.",
-    405: "This address can be read, not written to.",
+    405: "This address takes another kind of request. Go back to the page that led here.",
     409: "Something changed while this was done. Load the page again and look before you repeat it.",
     413: "What was sent is larger than the server takes.",
     429: "Too many requests came from your address. Wait a little, then load the page again.",
