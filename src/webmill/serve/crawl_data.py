@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from webmill.errors import BadInput, NotFound, WebmillError
 from webmill.infra.storage.base import Stat, check_key
-from webmill.serve.replies import inert, message_of, refusal, refuse_error
+from webmill.serve.replies import HEADERS, inert, message_of, refusal, refuse_error
 from webmill.serve.site import Site
 from webmill.serve.stored import reading_threads, send_stored
 
@@ -26,7 +26,7 @@ class CrawlData:
         self._headers = [*inert(site).items(), (b"cache-control", b"public, no-cache")]
 
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
-        asked = dict(scope["headers"])
+        asked: dict[bytes, bytes] = scope.get(HEADERS) or dict(scope["headers"])
         if scope["method"] not in ("GET", "HEAD"):
             await refusal(send, asked, 405, "this can only be read", [(b"allow", b"GET, HEAD")])
             return

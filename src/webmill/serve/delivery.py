@@ -26,7 +26,7 @@ from webmill.serve.codings import IDENTITY, chosen
 from webmill.serve.conditions import Unsatisfiable, fails, is_known, range_of
 from webmill.serve.metrics import CACHED, DAMAGED
 from webmill.serve.names import Names, Place
-from webmill.serve.replies import Header, inert, refusal, refuse_error
+from webmill.serve.replies import HEADERS, Header, inert, refusal, refuse_error
 from webmill.serve.shelf import Kept, Shelf, Variant
 from webmill.serve.site import Site
 from webmill.serve.stored import PIECE, content_range, reading_threads, refuse_range, send_empty, send_stored
@@ -62,7 +62,7 @@ class Delivery:
         self._verified: OrderedDict[tuple[str, str], None] = OrderedDict()  # key and etag of what was too big to keep
 
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
-        asked: dict[bytes, bytes] = dict(scope["headers"])
+        asked: dict[bytes, bytes] = scope.get(HEADERS) or dict(scope["headers"])
         is_head = scope["method"] == "HEAD"
         if scope["method"] != "GET" and not is_head:
             await refusal(send, asked, 405, "this can only be read", [(b"allow", b"GET, HEAD")])

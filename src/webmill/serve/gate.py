@@ -15,7 +15,7 @@ from webmill.serve.access_log import AccessLog
 from webmill.serve.metrics import BYTES, KINDS, REFUSED, REQUESTS, SECONDS, STATUSES, status_class
 from webmill.serve.numbers import Numbers
 from webmill.serve.rate import Rate
-from webmill.serve.replies import Header, refusal
+from webmill.serve.replies import HEADERS, Header, refusal
 from webmill.serve.site import Site
 
 log = logging.getLogger(__name__)
@@ -59,6 +59,7 @@ class Gate:
         for name, value in scope["headers"]:
             headers[name] = value
             hosts += name == b"host"
+        scope[HEADERS] = headers
         address = self._client(scope, headers)
         cors = () if self._is_replay else self._cors.headers(headers.get(b"origin"))
         status = size = 0

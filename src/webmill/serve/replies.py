@@ -16,6 +16,7 @@ from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavaila
 from webmill.serve.site import Site
 
 Header = tuple[bytes, bytes]
+HEADERS = "webmill.headers"  # in a scope: by name, as the gate has read them
 
 STATUS: dict[type[WebmillError], int] = {
     BadInput: 400,

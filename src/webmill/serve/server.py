@@ -57,7 +57,6 @@ class Server(uvicorn.Server):
             access_log=False,
             proxy_headers=False,  # the gate knows whom to believe
             server_header=False,
-            timeout_keep_alive=int(limits.idle_seconds),
             timeout_graceful_shutdown=GRACE,
         )
         super().__init__(config)
