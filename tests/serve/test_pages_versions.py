@@ -99,6 +99,9 @@ def test_without_names_the_live_version_is_compared_with_the_one_before(client: 
     assert "<ins>Die Bücherei schließt im Sommer früher.</ins>" in page
     assert "<del>This page will be removed.</del>" in page
     assert "Everything 3 Added 1 Changed 1 Removed 1" in harmless(page).text
+    answer = client.get("/api/versions/diff").json()
+    assert [answer["from"], answer["to"]] == names(client)
+    assert len(answer["differences"]) == 3
 
 
 def test_the_other_way_round_what_was_added_is_removed(client: TestClient) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from webmill.errors import NotFound
 from webmill.infra.storage.base import Readable
 from webmill.publish.diff import CHANGES, Change, diff_items, pair_up, unshared
 from webmill.publish.nouns import Index, Item, Version
@@ -38,6 +39,18 @@ class Differences(msgspec.Struct, frozen=True, kw_only=True):
     pairs: list[Pair]
     after: str | None
     counts: dict[str, int] | None
+
+
+def two_versions(published: Published, old: str, new: str) -> tuple[str, str]:
+    """Of those that are not named: the live one, and the one before it."""
+    every = [version.version for version in published.versions()]
+    if not every:
+        raise NotFound("nothing is published here yet: `webmill publish documents`")
+    new = new or published.live().version
+    if not old:
+        at = every.index(new) if new in every else 0
+        old = every[max(0, at - 1)]
+    return old, new
 
 
 def find_differences(

@@ -9,7 +9,7 @@ from starlette.routing import BaseRoute, Route
 from webmill.publish.diff import CHANGES
 from webmill.serve.api import replies
 from webmill.serve.api.asked import read_asked, strictly
-from webmill.serve.api.differences import find_differences
+from webmill.serve.api.differences import find_differences, two_versions
 from webmill.serve.api.documents import find_entry, list_items
 from webmill.serve.api.parameters import number, one_of, text
 from webmill.serve.api.reading import Reading
@@ -55,10 +55,11 @@ def versions(reading: Reading, request: Request) -> Response:
 
 
 def diff(reading: Reading, request: Request) -> Response:
+    old, new = two_versions(reading.published, text(request, "from"), text(request, "to"))
     found = find_differences(
         reading.published,
-        text(request, "from"),
-        text(request, "to"),
+        old,
+        new,
         change=one_of(request, "change", CHANGES),
         after=text(request, "after"),
         limit=number(request, "limit", default=100, low=1, high=MOST),

@@ -7,15 +7,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from webmill.errors import NotFound
 from webmill.publish.diff import CHANGES
 from webmill.publish.nouns import Item, Version
 from webmill.serve.api import links
-from webmill.serve.api.differences import find_difference, find_differences
+from webmill.serve.api.differences import find_difference, find_differences, two_versions
 from webmill.serve.api.documents import text_of
 from webmill.serve.api.pair_diff import ON_A_PAGE, Comparing, PairDiff
 from webmill.serve.api.parameters import one_of, text
-from webmill.serve.api.published import Published
 from webmill.serve.api.reading import Reading
 from webmill.serve.api.text_diff import LONGEST
 from webmill.serve.pages.language import lang_of
@@ -71,18 +69,6 @@ def diff(reading: Reading, request: Request) -> Response:
         first=address_of(old, new, change=change),
         following=following,
     )
-
-
-def two_versions(published: Published, old: str, new: str) -> tuple[str, str]:
-    """Of those that are not named: the live one, and the one before it."""
-    every = [version.version for version in published.versions()]
-    if not every:
-        raise NotFound("nothing is published here yet: `webmill publish documents`")
-    new = new or published.live().version
-    if not old:
-        at = every.index(new) if new in every else 0
-        old = every[max(0, at - 1)]
-    return old, new
 
 
 def address_of(old: str, new: str, *, change: str = "", after: str = "", id_: str = "") -> str:
