@@ -150,7 +150,17 @@ def test_a_moment_is_one_form_whatever_it_came_from_and_no_date_stays_as_it_is()
 
 
 @pytest.mark.parametrize(
-    "url", ["javascript:alert(1)", "data:text/html,x", "//x", "http:", "https://[", "vbscript:x", ""]
+    "url",
+    [
+        "javascript:alert(1)",
+        "javascript://x/%0aalert(1)",
+        "data:text/html,x",
+        "//x",
+        "http:",
+        "https://[",
+        "vbscript:x",
+        "",
+    ],
 )
 def test_only_addresses_of_the_web_are_linked(url: str) -> None:
     assert web_link(url) == ""

@@ -90,6 +90,8 @@ def test_a_new_index_is_counted_anew(town: Path, tmp_path: Path, client_of: Call
         before = int(figures(client)["Captures"])
         write_index([[*lines(range(7))]], root / "cc-index/collections/MORE/indexes")
         assert int(figures(client)["Captures"]) == before + 7
+        write_index([[*lines(range(9))]], root / "cc-index/collections/MORE/indexes")
+        assert int(figures(client)["Captures"]) == before + 9
 
 
 def test_a_page_comes_while_the_first_count_still_runs(
