@@ -18,7 +18,7 @@ from tests.services.sqs_bench import event_of
 from webmill.aws import handlers, settings
 from webmill.errors import Misconfigured
 
-pytestmark = [pytest.mark.server("aws"), pytest.mark.xdist_group("aws")]
+pytestmark = pytest.mark.server("aws")
 
 LONG = 60.0
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.contracts import executor_tasks as tasks
-from tests.services.ray_cluster import CARELESS, ONE_CLUSTER, RayCluster
+from tests.services.ray_cluster import CARELESS, RayCluster
 from tests.unit.infra.processes import exists, nothing_left_behind, wait_until_gone
 from webmill.errors import BadInput, Misconfigured, Unavailable
 from webmill.infra.child import Limits
@@ -25,7 +25,7 @@ from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.executor.pool import PoolExecutor
 from webmill.infra.executor.ray import RayExecutor
 
-RAY = pytest.param("ray", marks=[pytest.mark.server("ray"), ONE_CLUSTER, CARELESS])
+RAY = pytest.param("ray", marks=[pytest.mark.server("ray"), CARELESS])
 
 
 def make(name: str, request: pytest.FixtureRequest) -> Executor:
@@ -239,7 +239,6 @@ def test_what_a_task_prints_is_logged(caplog: pytest.LogCaptureFixture) -> None:
 
 @CARELESS
 @pytest.mark.server("ray")
-@ONE_CLUSTER
 def test_a_ray_client_address_works_too(cluster: RayCluster, tmp_path: Path) -> None:
     """In a process of its own: Ray has one connection per process. The task is one that every node has installed.
 
@@ -267,7 +266,6 @@ executor.close()
 
 @CARELESS
 @pytest.mark.server("ray")
-@ONE_CLUSTER
 def test_a_lost_node_costs_a_retry_elsewhere(cluster: RayCluster, ray_executor: RayExecutor, tmp_path: Path) -> None:
     """Last of the Ray tests: it kills one of the two nodes."""
     paths = [tmp_path / "a", tmp_path / "b"]

@@ -39,7 +39,7 @@ def root() -> Iterator[Path]:
     """In memory: a kill loses nothing that was written, so a disk would only make these tests slow."""
     memory = Path("/dev/shm")
     base = Path(tempfile.mkdtemp(prefix="webmill-test-", dir=memory if memory.is_dir() else None))
-    write_crawl(base / "crawl", pages=1000, files=4)
+    write_crawl(base / "crawl", pages=600, files=4)
     index_crawl(base / "crawl")
     yield base
     shutil.rmtree(base)

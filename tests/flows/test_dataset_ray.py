@@ -11,14 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.flows.datasets import create, run, snapshot, views, write_files
-from tests.services.ray_cluster import CARELESS, ONE_CLUSTER, RayCluster
+from tests.services.ray_cluster import CARELESS, RayCluster
 from webmill.infra.executor.ray import RayExecutor
 
-pytestmark = [
-    pytest.mark.server("ray"),
-    ONE_CLUSTER,
-    CARELESS,
-]
+pytestmark = [pytest.mark.server("ray"), CARELESS]
 WRITE: dict[str, object] = {"pages_per_part": 3}
 # Says on which node (its parent process) it runs, and waits there until it may go on.
 WAITING = """

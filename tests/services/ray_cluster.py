@@ -21,7 +21,6 @@ import pytest
 
 # Ray leaves sockets and processes to the garbage collector when it disconnects.
 CARELESS = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-ONE_CLUSTER = pytest.mark.xdist_group("ray")  # it takes half a minute to start: not one per test process
 ENVIRONMENT = {
     # Meant for laptops: Ray then takes the loopback address for its own. Otherwise it listens on every interface.
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",

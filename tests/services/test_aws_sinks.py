@@ -28,7 +28,7 @@ from webmill.infra.sinks.base import Row, Sink
 from webmill.infra.sinks.kinesis import KinesisSink
 from webmill.infra.sinks.sqs import ATTRIBUTE, SqsSink
 
-pytestmark = [pytest.mark.server("aws"), pytest.mark.xdist_group("aws")]
+pytestmark = pytest.mark.server("aws")
 
 HURRY = Policy(attempts=3, first_wait=0.01, longest_wait=0.01)
 WRITE: dict[str, object] = {"pages_per_part": 8}

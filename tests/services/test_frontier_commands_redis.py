@@ -26,7 +26,7 @@ from webmill.flows.frontier.place import place_of
 from webmill.infra import atomic
 from webmill.wiring import crawl_backends, frontier_tools
 
-pytestmark = [pytest.mark.server("redis"), pytest.mark.xdist_group("frontier-care")]
+pytestmark = pytest.mark.server("redis")
 DOMAINS = 50
 SHARDS = 2
 PATIENCE = 120.0

@@ -24,7 +24,7 @@ from webmill.flows.crawl.gates import Booking
 from webmill.testing import TestWeb
 from webmill.wiring import open_gates
 
-pytestmark = [pytest.mark.server("postgres"), pytest.mark.xdist_group("postgres-import")]
+pytestmark = pytest.mark.server("postgres")
 Make = Callable[..., str]
 REJECTED = {"bad_depth": 1, "bad_host": 1, "bad_url": 1, "scheme": 1, "url_too_long": 1}
 DOMAINS = 200

@@ -20,7 +20,7 @@ from webmill.infra.queue.sqs import SqsQueue
 from webmill.infra.queue.sqs_letters import RESERVE
 from webmill.wiring import open_queue
 
-pytestmark = [pytest.mark.server("aws"), pytest.mark.xdist_group("aws")]
+pytestmark = pytest.mark.server("aws")
 
 
 @pytest.fixture(scope="module")
