@@ -1,8 +1,8 @@
-"""Indexing multilingual documents and asking for them: the embedded engine beside raw tantivy (the same library, words
-only: no pairs of characters, no cursor, no ids to replace) and SQLite FTS5.
+"""Indexing multilingual documents and asking for them: the embedded engine beside raw tantivy (the same library: words
+only, and with pairs of characters; no cursor, no ids to replace), SQLite FTS5 (words only) and Meilisearch as it comes.
 
 Latency is by the clock, of one process, the 95th of 100 queries of each kind. `BENCH_DOCUMENTS` sets the number of
-documents (50,000; 200,000 for the figures in the documentation).
+documents (200,000). Meilisearch runs where `make .venv-search/.ready` has brought it.
 """
 
 from __future__ import annotations
@@ -13,156 +13,291 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
+from itertools import accumulate, islice
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import tantivy
+from tests.services.base import CannotStart, Running
+from tests.services.meilisearch import start as start_meilisearch
 
-from benchmarks.frame import race
+from benchmarks.frame import Contestant, race
+from webmill.infra.json_http import JsonServer
+from webmill.infra.retry import Policy
+from webmill.search.address import Address
 from webmill.search.base import Document, Request
 from webmill.search.embedded import EmbeddedEngine
+from webmill.search.meilisearch_place import Task, server_of, wait_for
 from webmill.search.query import parse
+from webmill.search.words import pairs
 
-DOCUMENTS = int(os.environ.get("BENCH_DOCUMENTS", "50000"))
+DOCUMENTS = int(os.environ.get("BENCH_DOCUMENTS", "200000"))
 BATCH = 2000
-HANGUL = [chr(0xAC00 + 28 * number) for number in range(300)]
-HAN = [chr(0x4E00 + number) for number in range(2000)]
-LATIN = [
-    f"{a}{b}{c}" for a in ("ba", "ke", "lo", "mi", "ru") for b in ("n", "st", "ra", "ler", "vo") for c in range(400)
+WORDS = 20_000  # of each language, the nth used 1/n times as often as the first
+PARTS = 300  # of Korean, Japanese and Chinese texts that must be found
+
+
+class Language:
+    """`text` makes about 1.5 KB."""
+
+    def __init__(self, code: str, letters: str, *, shortest: int, longest: int, ends: list[str], between: str) -> None:
+        dice = random.Random(code)
+        self.code, self._ends, self._between = code, ends, between
+        self.words = ["".join(dice.choices(letters, k=dice.randint(shortest, longest))) for _ in range(WORDS)]
+        self._weights = [*accumulate(1 / rank for rank in range(1, WORDS + 1))]
+
+    def text(self, dice: random.Random, count: int) -> str:
+        chosen = dice.choices(self.words, cum_weights=self._weights, k=count)
+        ends = dice.choices(self._ends, k=count)
+        return "".join(f"{word}{end}{self._between}" for word, end in zip(chosen, ends, strict=True))
+
+
+def characters(first: int, count: int, step: int = 1) -> str:
+    return "".join(chr(first + step * number) for number in range(count))
+
+
+HANGUL, KANJI, HAN = characters(0xAC00, 400, 28), characters(0x4E00, 1500), characters(0x4E00, 3000)
+LANGUAGES = [  # and how many words a text has
+    (Language("eng", "abcdefghijklmnoprstuvwy", shortest=3, longest=9, ends=["", "", "", "s", "."], between=" "), 220),
+    (Language("kor", HANGUL, shortest=2, longest=4, ends=["", "은", "을", "에"], between=" "), 130),
+    (Language("jpn", KANJI, shortest=1, longest=3, ends=["の", "を", "は、", "した。"], between=""), 150),
+    (Language("zho", HAN, shortest=1, longest=3, ends=["", "", "", "，"], between=""), 250),
 ]
 
 
-def documents() -> Iterator[Document]:
-    """A third each: words, Korean, Chinese; about 1.5 KB. Every thousandth has a word of its own."""
+def write_documents(file: Path) -> None:
+    """A quarter in each language. Every thousandth has a word of its own in its title."""
     dice = random.Random(1)
-    for number in range(DOCUMENTS):
-        language = ("eng", "kor", "zho")[number % 3]
-        if language == "eng":
-            text = " ".join(dice.choices(LATIN, k=250))
-        elif language == "kor":
-            text = " ".join("".join(dice.choices(HANGUL, k=dice.randint(2, 5))) for _ in range(120))
-        else:
-            text = "，".join("".join(dice.choices(HAN, k=12)) for _ in range(40))
-        title = f"{text[:40]} needle{number // 1000}" if number % 1000 == 0 else text[:40]
-        yield Document(
-            id=f"d{number}", hash="h", version="v", title=title, text=text, language=language, date=number + 1
-        )
+    with file.open("wb") as out:
+        for number in range(DOCUMENTS):
+            language, count = LANGUAGES[number % len(LANGUAGES)]
+            title = language.text(dice, 6) + (f" needle{number // 1000}" if number % 1000 == 0 else "")
+            document = Document(
+                id=f"d{number}",
+                hash="h",
+                version="v",
+                title=title,
+                text=language.text(dice, count),
+                language=language.code,
+                date=number + 1,
+                url=f"https://www.example{number % 100}.org/{number}",
+            )
+            data = msgspec.msgpack.encode(document)
+            out.write(len(data).to_bytes(4) + data)
 
 
-def batches() -> Iterator[list[Document]]:
-    batch: list[Document] = []
-    for document in documents():
-        batch.append(document)
-        if len(batch) == BATCH:
-            yield batch
-            batch = []
-    if batch:
+def documents(file: Path) -> Iterator[Document]:
+    decode = msgspec.msgpack.Decoder(Document).decode
+    with file.open("rb") as source:
+        while size := source.read(4):
+            yield decode(source.read(int.from_bytes(size)))
+
+
+def batches(file: Path) -> Iterator[list[Document]]:
+    every = documents(file)
+    while batch := [*islice(every, BATCH)]:
         yield batch
 
 
-def index_ours(folder: Path) -> int:
+# --- indexing ---
+
+
+def index_ours(file: Path, folder: Path) -> int:
     with closing(EmbeddedEngine(folder)) as engine:
-        for batch in batches():
+        for batch in batches(file):
             engine.apply(batch, (), cursor=None)
         engine.apply((), (), cursor="v")
         return engine.count()
 
 
-def index_raw(folder: Path) -> int:
+def index_raw(file: Path, folder: Path, *, with_pairs: bool) -> int:
     folder.mkdir()
     builder = tantivy.SchemaBuilder()
-    builder.add_text_field("title", stored=True)
-    builder.add_text_field("text", stored=True)
+    for name in ("title", "text", "url"):
+        builder.add_text_field(name, stored=True)
+    for name in ("title_pairs", "text_pairs") if with_pairs else ():
+        builder.add_text_field(name, tokenizer_name="whitespace")
     index = tantivy.Index(builder.build(), path=str(folder))
     writer = index.writer(128 << 20, 1)
-    for batch in batches():
-        for document in batch:
-            writer.add_document(tantivy.Document(title=[document.title], text=[document.text]))
+    for batch in batches(file):
+        for each in batch:
+            fields = {"title": [each.title], "text": [each.text], "url": [each.url]}
+            if with_pairs:
+                fields |= {"title_pairs": [pairs(each.title)], "text_pairs": [pairs(each.text)]}
+            writer.add_document(tantivy.Document(**fields))
         writer.commit()
     writer.wait_merging_threads()
     index.reload()
     return int(index.searcher().num_docs)
 
 
-def index_fts5(folder: Path) -> int:
+def index_fts5(file: Path, folder: Path) -> int:
     folder.mkdir()
     with closing(sqlite3.connect(folder / "fts.sqlite")) as database:
-        database.execute("CREATE VIRTUAL TABLE page USING fts5(title, text)")
-        for batch in batches():
+        database.execute("CREATE VIRTUAL TABLE page USING fts5(title, text, url)")
+        for batch in batches(file):
+            rows = [(each.title, each.text, each.url) for each in batch]
             with database:
-                database.executemany("INSERT INTO page VALUES (?, ?)", [(each.title, each.text) for each in batch])
+                database.executemany("INSERT INTO page VALUES (?, ?, ?)", rows)
         return int(database.execute("SELECT count(*) FROM page").fetchone()[0])
 
 
+def index_meilisearch(file: Path, folder: Path) -> int:
+    """Its CPU time counts once it has ended; for the queries it is started again."""
+    folder.mkdir()
+    running = start_meilisearch(folder)
+    with closing(server(running)) as asked:
+        for batch in batches(file):
+            rows = [{"id": each.id, "title": each.title, "text": each.text, "url": each.url} for each in batch]
+            lines = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
+            wait_for(asked, asked.ask("POST", "/indexes/pages/documents", lines, answer=Task), name="Meilisearch")
+        count = asked.ask("GET", "/indexes/pages/stats", answer=dict[str, Any])["numberOfDocuments"]
+    running.stop()
+    return int(count)
+
+
+def server(running: Running) -> JsonServer:
+    address = Address.of(f"{running.url}/pages", port=7700)
+    return server_of(address).with_patience(Policy(attempts=1))
+
+
+# --- asking ---
+
+
 def queries() -> dict[str, list[str]]:
+    """Common words are among the 500 most used, of which each is in many documents."""
     dice = random.Random(2)
+    english, korean, japanese, chinese = (language.words for language, _ in LANGUAGES)
     return {
-        "one word": dice.choices(LATIN, k=100),
-        "two words": [" ".join(dice.choices(LATIN, k=2)) for _ in range(100)],
+        "a common word": dice.choices(english[:500], k=100),
+        "any word": dice.choices(english, k=100),
+        "two words": [" ".join(dice.choices(english[:2000], k=2)) for _ in range(100)],
         "a rare word": [f"needle{dice.randrange(max(1, DOCUMENTS // 1000))}" for _ in range(100)],
-        "two Korean characters": ["".join(dice.choices(HANGUL, k=2)) for _ in range(100)],
-        "two Chinese characters": ["".join(dice.choices(HAN, k=2)) for _ in range(100)],
-        "beginning*": [f"{word[:4]}*" for word in dice.choices(LATIN, k=100)],
+        "a Korean word": dice.choices(korean[:2000], k=100),
+        "two Korean words": [" ".join(dice.choices(korean[:2000], k=2)) for _ in range(100)],
+        "a Japanese word": dice.choices([word for word in japanese if len(word) > 1][:2000], k=100),
+        "a Chinese word": dice.choices([word for word in chinese if len(word) > 1][:2000], k=100),
+        "beginning*": [f"{word[:4]}*" for word in dice.choices(english, k=100)],
     }
 
 
-def ask_ours(engine: EmbeddedEngine, text: str) -> int:
-    return engine.search(Request(query=parse(text))).total
+Ask = Callable[[str], object]
 
 
-def p95(ask: Callable[[str], object], texts: list[str]) -> float:
+def ask_raw(folder: Path) -> Ask:
+    """With the title and the text of ten hits, as the others give them."""
+    index = tantivy.Index.open(str(folder))
+    searcher = index.searcher()
+
+    def ask(text: str) -> object:
+        words = " ".join(f"+{word}" for word in text.replace("*", "").split())
+        found = searcher.search(index.parse_query(words, ["title", "text"]), limit=10)
+        return [searcher.doc(address)["text"] for _, address in found.hits]
+
+    return ask
+
+
+def ask_fts5(database: sqlite3.Connection) -> Ask:
+    wanted = "SELECT title, snippet(page, 1, '', '', '…', 20) FROM page WHERE page MATCH ? ORDER BY rank LIMIT 10"
+    count = "SELECT count(*) FROM page WHERE page MATCH ?"
+
+    def ask(text: str) -> object:
+        words = " ".join(f'"{word.rstrip("*")}"' + "*" * word.endswith("*") for word in text.split())
+        return database.execute(wanted, (words,)).fetchall(), database.execute(count, (words,)).fetchone()
+
+    return ask
+
+
+def ask_meilisearch(asked: JsonServer) -> Ask:
+    options = {"limit": 10, "attributesToCrop": ["text"], "attributesToHighlight": ["text"]}
+    return lambda text: asked.ask(
+        "POST", "/indexes/pages/search", {"q": text.replace("*", ""), "matchingStrategy": "all", **options}, answer=dict
+    )
+
+
+def p95(ask: Ask, texts: list[str]) -> float:
+    for text in texts[:10]:
+        ask(text)
     times = []
     for text in texts:
-        started = time.perf_counter()
+        began = time.perf_counter()
         ask(text)
-        times.append(time.perf_counter() - started)
+        times.append(time.perf_counter() - began)
     return sorted(times)[int(len(times) * 0.95)] * 1000
 
 
-def check_recall(engine: EmbeddedEngine) -> tuple[int, int]:
-    """Parts of Korean and Chinese texts: how many of 300 are found by asking for them."""
+def missed_parts(file: Path, engine: EmbeddedEngine) -> tuple[int, int]:
+    """Parts of runs of Korean, Japanese and Chinese: how many documents that hold one are not found by it, of how many.
+
+    All documents are read: nothing but the text says which hold a part.
+    """
     dice = random.Random(3)
-    found = tried = 0
-    for number, document in enumerate(documents()):
-        if document.language == "eng" or dice.random() > 600 / DOCUMENTS:
-            continue
-        run = dice.choice([run for run in document.text.replace("，", " ").split() if len(run) > 1])
-        start = dice.randrange(len(run) - 1)
-        part = run[start : start + dice.randint(2, 4)]
-        tried += 1
-        with_it = engine.search(Request(query=parse(f'"{part}"'), limit=1)).total
-        found += with_it > 0 and any(
-            hit.id == document.id
-            for offset in range(0, with_it, 100)
-            for hit in engine.search(Request(query=parse(f'"{part}"'), limit=100, offset=offset)).hits
-        )
-        if tried == 300 or number > DOCUMENTS:
+    chosen: list[str] = []
+    every = max(1, DOCUMENTS // PARTS)
+    for number, document in enumerate(documents(file)):
+        if document.language != "eng" and number % every == dice.randrange(4) % every and len(chosen) < PARTS:
+            run = max(document.text.replace("，", " ").replace("、", " ").replace("。", " ").split(), key=len)
+            start = dice.randrange(max(1, len(run) - 3))
+            chosen.append(run[start : start + dice.randint(2, 4)])
+    holding: dict[str, set[str]] = {part: set() for part in chosen}
+    for document in documents(file):
+        if document.language != "eng":
+            for part, ids in holding.items():
+                if part in document.text or part in document.title:
+                    ids.add(document.id)
+    return sum(len(ids - found(engine, part)) for part, ids in holding.items()), sum(map(len, holding.values()))
+
+
+def found(engine: EmbeddedEngine, part: str) -> set[str]:
+    ids: set[str] = set()
+    while hits := engine.search(Request(query=parse(f'"{part}"'), limit=100, offset=len(ids))).hits:
+        ids.update(hit.id for hit in hits)
+        if len(ids) >= 10_000:
             break
-    return found, tried
+    return ids
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="webmill-bench-") as root:
+    with tempfile.TemporaryDirectory(prefix="webmill-bench-") as root, ExitStack() as stack:
         folder = Path(root)
-        race(
-            f"Index {DOCUMENTS:,} documents in three languages",
-            {
-                "webmill": lambda: index_ours(folder / "ours"),
-                "tantivy, words only": lambda: index_raw(folder / "raw"),
-                "SQLite FTS5, words only": lambda: index_fts5(folder / "fts"),
-            },
-            unit="documents",
-            rounds=1,
-        )
-        with closing(EmbeddedEngine(folder / "ours")) as engine:
-            print("\n| query | p95, ms |\n|---|---:|")
-            for name, texts in queries().items():
-                p95(lambda text: ask_ours(engine, text), texts[:10])
-                print(f"| {name} | {p95(lambda text: ask_ours(engine, text), texts):.1f} |")
-            found, tried = check_recall(engine)
-            print(f"\nparts of Korean and Chinese words found: {found} of {tried}")
-        for name in ("ours", "raw", "fts"):
-            size = sum(file.stat().st_size for file in (folder / name).rglob("*") if file.is_file())
+        file = folder / "documents"
+        write_documents(file)
+        contestants: dict[str, Contestant] = {
+            "webmill": lambda: index_ours(file, folder / "ours"),
+            "tantivy, words only": lambda: index_raw(file, folder / "raw", with_pairs=False),
+            "tantivy, words and pairs": lambda: index_raw(file, folder / "raw_pairs", with_pairs=True),
+            "SQLite FTS5, words only": lambda: index_fts5(file, folder / "fts"),
+        }
+        try:
+            with tempfile.TemporaryDirectory() as probe:
+                start_meilisearch(Path(probe)).stop()
+            contestants["Meilisearch"] = lambda: index_meilisearch(file, folder / "meilisearch")
+        except CannotStart as error:
+            print(f"\nwithout Meilisearch: {error}")
+        results = race(f"Index {DOCUMENTS:,} documents in four languages", contestants, unit="documents", rounds=1)
+        for name in ("tantivy, words only", "tantivy, words and pairs"):
+            print(f"\nwebmill indexes at {results[name].cpu / results['webmill'].cpu:.0%} of the speed of {name}")
+
+        engine = stack.enter_context(closing(EmbeddedEngine(folder / "ours")))
+        database = stack.enter_context(closing(sqlite3.connect(folder / "fts" / "fts.sqlite")))
+        asks: dict[str, Ask] = {
+            "webmill": lambda text: engine.search(Request(query=parse(text))),
+            "tantivy, words only": ask_raw(folder / "raw"),
+            "SQLite FTS5": ask_fts5(database),
+        }
+        if "Meilisearch" in contestants:
+            running = start_meilisearch(folder / "meilisearch")
+            stack.callback(running.stop)
+            asks["Meilisearch"] = ask_meilisearch(stack.enter_context(closing(server(running))))
+        print("\n## Ask: p95, ms\n\n| | " + " | ".join(asks) + " |\n|---|" + "---:|" * len(asks))
+        for name, texts in queries().items():
+            print(f"| {name} | " + " | ".join(f"{p95(ask, texts):.1f}" for ask in asks.values()) + " |")
+        missed, held = missed_parts(file, engine)
+        print(f"\nDocuments with one of {PARTS} parts of CJK runs: {held:,}; missed: {missed}\n")
+        for name in ("ours", "raw", "raw_pairs", "fts", "meilisearch"):
+            size = sum(each.stat().st_size for each in (folder / name).rglob("*") if each.is_file())
             print(f"{name}: {size / 1e6:,.0f} MB")
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from re import Pattern
-
 from webmill.search.base import TEXT_KEPT, Document, Hit
-from webmill.search.snippets import mark, snippet
+from webmill.search.snippets import Sought, mark, snippet
 
 
-def hit_of(document: Document, *, score: float, pattern: Pattern[str] | None) -> Hit:
+def hit_of(document: Document, *, score: float, pattern: Sought | None) -> Hit:
     return Hit(
         id=document.id,
         hash=document.hash,

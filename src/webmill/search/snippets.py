@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
+
+import msgspec
 
 from webmill.search.base import Marked
 from webmill.search.query import Term
@@ -12,6 +15,7 @@ from webmill.search.words import WORD_CHARACTER, is_paired, pieces, words_of
 
 LENGTH = 240  # characters of a snippet
 BEFORE = 60  # of them before the first mark
+_WORD = re.compile(WORD_CHARACTER)
 MOST_MARKS = 1000  # that are looked at
 # Controls, and marks that turn the direction of what stands around them: a snippet is cut out of its own surroundings.
 _UNSHOWN = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069\ufeff]+")
@@ -36,31 +40,61 @@ def fold(text: str) -> str:
     return text.lower() if text.isascii() else text.translate(_FOLDED)
 
 
-def pattern_of(terms: Iterable[Term], *, also: Iterable[str] = ()) -> re.Pattern[str] | None:
+class Sought(msgspec.Struct, frozen=True):
+    """Literals only: looking around each word by one pattern for all takes longer to compile than to search."""
+
+    words: re.Pattern[str] | None
+    beginnings: re.Pattern[str] | None
+    runs: re.Pattern[str] | None
+
+    def spans(self, folded: str) -> Iterator[tuple[int, int]]:
+        """In their order, the longest first; they may lie over one another."""
+        found = (
+            (
+                span
+                for span in _places(self.words, folded)
+                if not (_is_word(folded, span[0] - 1) or _is_word(folded, span[1]))
+            ),
+            (span for span in _places(self.beginnings, folded) if not _is_word(folded, span[0] - 1)),
+            _places(self.runs, folded),
+        )
+        return merge(*found, key=lambda span: (span[0], -span[1]))
+
+
+def pattern_of(terms: Iterable[Term], *, also: Iterable[str] = ()) -> Sought | None:
     """`also`: other forms of the words, which the engine has found instead of them."""
-    found: dict[str, None] = {}
+    words, beginnings, runs = {fold(word) for word in also}, set[str](), set[str]()
     for term in terms:
         if term.field not in ("", "title"):
             continue
         for in_pairs, piece in pieces(term.text):
-            for each in (piece,) if in_pairs else words_of(piece):
-                text = re.escape(fold(each))
-                found[text if in_pairs else _word(text, is_open=term.is_prefix)] = None
-    for word in also:
-        found[_word(re.escape(fold(word)))] = None
-    return re.compile("|".join(sorted(found, key=len, reverse=True))) if found else None
+            if in_pairs:
+                runs.add(fold(piece))
+            else:
+                (beginnings if term.is_prefix else words).update(map(fold, words_of(piece)))
+    if not (words or beginnings or runs):
+        return None
+    return Sought(_any(words), _any(beginnings), _any(runs))
 
 
-def _word(text: str, *, is_open: bool = False) -> str:
-    return f"(?<!{WORD_CHARACTER}){text}" + ("" if is_open else f"(?!{WORD_CHARACTER})")
+def _any(texts: set[str]) -> re.Pattern[str] | None:
+    return re.compile("|".join(map(re.escape, sorted(texts, key=len, reverse=True)))) if texts else None
 
 
-def mark(text: str, pattern: re.Pattern[str] | None) -> Marked:
+def _places(pattern: re.Pattern[str] | None, text: str) -> Iterator[tuple[int, int]]:
+    return (match.span() for match in pattern.finditer(text)) if pattern else iter(())
+
+
+def _is_word(text: str, at: int) -> bool:
+    return at >= 0 and _WORD.match(text, at) is not None
+
+
+def mark(text: str, pattern: Sought | None) -> Marked:
     shown = _UNSHOWN.sub(" ", text)
     return Marked(shown, _spans(shown, pattern) if pattern else ())
 
 
-def snippet(text: str, pattern: re.Pattern[str] | None, *, length: int = LENGTH) -> Marked:
+def snippet(text: str, pattern: Sought | None, *, length: int = LENGTH) -> Marked:
     """The stretch with most different words; the beginning when there are none."""
     text = " ".join(_UNSHOWN.sub(" ", text).split())
     spans = _spans(text, pattern) if pattern else []
@@ -76,12 +110,12 @@ def snippet(text: str, pattern: re.Pattern[str] | None, *, length: int = LENGTH)
     return Marked(head + text[start:end] + tail, marks)
 
 
-def _spans(text: str, pattern: re.Pattern[str]) -> list[tuple[int, int]]:
+def _spans(text: str, pattern: Sought) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
-    for match in pattern.finditer(fold(text)):
-        if spans and match.start() < spans[-1][1]:
+    for span in pattern.spans(fold(text)):
+        if spans and span[0] < spans[-1][1]:
             continue
-        spans.append(match.span())
+        spans.append(span)
         if len(spans) == MOST_MARKS:
             break
     return spans

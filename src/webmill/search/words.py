@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from operator import add
 
 # Thai, Lao, Myanmar, Khmer; Hangul; kana, bopomofo, ideographs and their marks.
 PAIRED = (
@@ -21,14 +20,24 @@ _WORD = re.compile(f"{WORD_CHARACTER}+")
 _PIECE = re.compile(f"(?P<run>[{PAIRED}]+)|[^{PAIRED}]+")
 
 
+class _Twice(dict[int, str]):
+    """`abc` becomes `a ab bc c`."""
+
+    def __missing__(self, code: int) -> str:
+        twice = self[code] = f"{chr(code)} {chr(code)}"
+        return twice
+
+
+_TWICE = _Twice()
+
+
 def normalised(text: str) -> str:
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def pairs(text: str) -> str:
     """`서울은 東京` as `서울 울은 은 東京 京`: overlapping pairs, and the last character, to be asked for alone."""
-    runs = _RUN.findall(text)
-    return " ".join(" ".join((*map(add, run, run[1:]), run[-1])) for run in runs)
+    return " ".join([run.translate(_TWICE)[2:] for run in _RUN.findall(text)])
 
 
 def without_runs(text: str) -> str:
