@@ -155,7 +155,13 @@ def prove_stages(deaths: Counter[str]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("back", [False, True], ids=["and run again", "and run again on what was before"])
+@pytest.mark.parametrize(
+    "back",
+    [
+        pytest.param(False, marks=pytest.mark.soak, id="and run again"),  # as the next test does with each kind of run
+        pytest.param(True, id="and run again on what was before"),
+    ],
+)
 def test_killed_before_one_durable_call_after_the_other_it_ends_as_if_undisturbed(
     root: Path, inline: None, back: bool
 ) -> None:
