@@ -48,7 +48,7 @@ def original_headers(headers: Headers, *, passed: Iterable[str] = ()) -> Pairs:
 
 
 def without_control(value: str) -> str:
-    """No line break of a stranger gets into a head of ours. Bytes beyond ASCII are escaped: some clients choke on them."""
+    """No line break of a stranger gets into a head of ours. Bytes beyond ASCII are escaped: clients choke on them."""
     value = _CONTROL.sub(" ", value).strip()
     return value if value.isascii() else quote_from_bytes(value.encode("latin-1", "replace"), safe=_ASCII)
 
