@@ -156,6 +156,7 @@ class Generation:
         self._pages = Pages(storage, stat)
         self._shards = shards
         self._kept = kept
+        self._mark = object()  # tells our blocks from others', and keeps nothing of us alive
 
     def batches(self, wanted: KeyRange) -> Iterator[Batch]:
         """A block is known by its first line, so the one before the range is looked into as well."""
@@ -240,7 +241,7 @@ class Generation:
                 yield from self.read_group(group)
 
     def _text(self, block: Block) -> bytes:
-        return self._kept.get((self, block), lambda: next(self.read_group([block])))
+        return self._kept.get((self._mark, block), lambda: next(self.read_group([block])))
 
     def read_group(self, group: Sequence[Block]) -> Iterator[bytes]:
         """The texts of contiguous blocks of one shard, in one read."""

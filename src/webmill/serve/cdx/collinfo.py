@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from itertools import chain, islice
 from urllib.parse import quote
 
@@ -15,6 +14,7 @@ from webmill.errors import WebmillError
 from webmill.formats.cdx_query import KeyRange
 from webmill.formats.timestamps import is_timestamp
 from webmill.index.lookup import Generation, ZipNumIndex
+from webmill.infra.storage.base import Stat
 from webmill.serve.site import Site
 
 FEW_BLOCKS = 50  # an index that is read whole for its first and last capture; of a larger one each block's first line
@@ -26,7 +26,7 @@ Period = tuple[str, str]
 class Collinfo:
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._period = lru_cache(maxsize=64)(read_period)  # a generation of an index never changes
+        self._periods: dict[str, tuple[Stat, Period | None]] = {}  # by crawl, with the state of the index
 
     async def reply(self, _: Request) -> Response:
         crawls = await to_thread.run_sync(self._crawls)
@@ -41,12 +41,19 @@ class Collinfo:
         address = f"{self._site.address}/{quote(name)}"
         about = {"id": name, "name": name, "timegate": f"{address}/timegate/", "cdx-api": f"{address}-index"}
         try:
-            index = self._site.index(name)
-            assert isinstance(index, ZipNumIndex)
-            period = self._period(index.current())
+            period = self._period(name)
         except WebmillError:  # a damaged index is told where it is asked
             period = None
         return about | {"from": _iso(period[0]), "to": _iso(period[1])} if period else about
+
+    def _period(self, name: str) -> Period | None:
+        index = self._site.index(name)
+        assert isinstance(index, ZipNumIndex)
+        generation = index.current()
+        kept = self._periods.get(name)
+        if kept is None or kept[0] != generation.stat:
+            kept = self._periods[name] = (generation.stat, read_period(generation))
+        return kept[1]
 
 
 def read_period(generation: Generation) -> Period | None:

@@ -15,6 +15,7 @@ from webmill.errors import BadInput, Unavailable
 from webmill.formats.cdx_query import KeyRange
 from webmill.index.lines import Batch
 from webmill.index.lookup import Index
+from webmill.serve.address import network_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,12 +76,13 @@ class Seats:
     async def take(self, address: str) -> AbstractContextManager[None]:
         """To be left by whoever gets it. Unavailable when none got free in time."""
         end = time.monotonic() + self.limits.patience
-        while not self._is_free(address):
+        client = network_of(address)
+        while not self._is_free(client):
             if time.monotonic() >= end:
                 raise Unavailable("too many long queries at once: come back later", retry_after=self.limits.patience)
             await anyio.sleep(0.02)
-        self.taken[address] += 1
-        return self._seat(address)
+        self.taken[client] += 1
+        return self._seat(client)
 
     @contextmanager
     def _seat(self, address: str) -> Iterator[None]:
