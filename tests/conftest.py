@@ -55,3 +55,11 @@ def judges() -> Path:
     if not (programs / "cdx-indexer").exists():
         pytest.fail("pywb and cdxj-indexer are not installed: run `make .venv-judges/.ready` (make test does)")
     return programs
+
+
+@pytest.fixture(scope="session")
+def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small archived collection, indexed, published twice, searchable. Not to be changed: copy it first."""
+    from tests.serve.town import build
+
+    return build(tmp_path_factory.mktemp("town") / "town")

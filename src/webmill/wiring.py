@@ -50,8 +50,8 @@ if TYPE_CHECKING:  # every command imports this file, and would wait for Redis a
     from webmill.serve.numbers import Numbers
     from webmill.serve.site import Setting, Site
 
-PATIENCE = 900.0  # seconds to wait for a turn: the pauses that a server asks for are minutes
-PATIENT = Policy(attempts=7, first_wait=1.0, deadline=PATIENCE)  # for work of hours: about a minute of failures
+HURRIED = Policy(attempts=3, longest_wait=5.0, longest_retry_after=20.0, deadline=30.0)  # a person waits for a list
+PATIENT = Policy(attempts=7, first_wait=1.0, deadline=900.0)  # for work of hours; servers ask for minutes
 
 
 def open_storage(url: str) -> Storage:
@@ -141,7 +141,9 @@ def open_readable(url: str, *, http: HttpSettings) -> Readable:
     return RetryingReads(storage, policy=Policy())
 
 
-def open_crawls(base_url: str, *, http: HttpSettings, commoncrawl: CommonCrawlSettings) -> Readable:
+def open_crawls(
+    base_url: str, *, http: HttpSettings, commoncrawl: CommonCrawlSettings, policy: Policy = PATIENT
+) -> Readable:
     """Where crawls are. A server is asked no faster than the settings say, by all processes of this user."""
     scheme = scheme_of(base_url)[0]
     if scheme not in ("http", "https", "s3"):
@@ -155,7 +157,7 @@ def open_crawls(base_url: str, *, http: HttpSettings, commoncrawl: CommonCrawlSe
         from webmill.infra.storage.s3 import S3Options, S3Storage
 
         bucket = S3Storage(S3Options.from_url(base_url), retries=0)
-        return RetryingReads(LimitedPartReads(bucket, limiter, patience=PATIENCE), policy=PATIENT)
+        return RetryingReads(LimitedPartReads(bucket, limiter, patience=policy.deadline), policy=policy)
     from webmill.infra.storage.http import HttpStorage, Limits
 
     storage = HttpStorage(
@@ -165,7 +167,7 @@ def open_crawls(base_url: str, *, http: HttpSettings, commoncrawl: CommonCrawlSe
         connections=64,
         on_redirect=limiter.spend,
     )
-    return RetryingReads(LimitedReads(storage, limiter, patience=PATIENCE), policy=PATIENT)
+    return RetryingReads(LimitedReads(storage, limiter, patience=policy.deadline), policy=policy)
 
 
 def limiter_path(url: str) -> Path:

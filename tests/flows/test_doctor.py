@@ -11,17 +11,12 @@ from typing import Any
 
 import pytest
 
-from tests.serve.town import NAME, build
+from tests.serve.town import NAME
 from tests.services.redis_kinds import private_redis
 from tests.unit.archive.captures import capture, writer
 from tests.unit.cli.command import webmill
 from webmill.flows.doctor import machine
 from webmill.flows.doctor.machine import clock, open_files, sqlite
-
-
-@pytest.fixture(scope="module")
-def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("town"))
 
 
 @pytest.fixture

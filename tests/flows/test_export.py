@@ -14,16 +14,11 @@ from typing import Any
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
-from tests.serve.town import Visit, archive, build, page
+from tests.serve.town import Visit, archive, page
 from tests.unit.cli.command import webmill
 from webmill.formats.warc import read_records
 
 URL = "https://town.example/"
-
-
-@pytest.fixture(scope="module")
-def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("town"))
 
 
 class Wacz:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from tests.serve import town as town_of_this
 from tests.serve.browser import chromium, new_tab, origins, trap  # noqa: F401  fixtures of those who need a browser
 from webmill.config import Settings
 from webmill.serve.app import application, replay_application
@@ -16,12 +15,6 @@ from webmill.serve.site import Site
 from webmill.wiring import open_site
 
 ADDRESS, REPLAY = "http://127.0.0.1:8080", "http://127.0.0.1:8081"
-
-
-@pytest.fixture(scope="session")
-def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Not to be changed: copy it first."""
-    return town_of_this.build(tmp_path_factory.mktemp("town"))
 
 
 def site_of(root: Path, settings: Settings | None = None) -> Site:

@@ -13,6 +13,7 @@ from webmill.cli.words import escaped
 from webmill.commoncrawl.catalog import Kind, paths_key
 from webmill.errors import NotFound
 from webmill.index.lines import read_lines
+from webmill.wiring import HURRIED
 
 
 @click.command(
@@ -40,7 +41,7 @@ def paths(context: Context, /, *, crawl: str, kind: Kind, base_url: str | None, 
     base = base_of(settings, base_url)
     key = paths_key(resolve(crawl, base, settings), kind)
     try:
-        stream = open_base(base, settings).open(key)
+        stream = open_base(base, settings, policy=HURRIED).open(key)
     except NotFound as error:
         raise NotFound(
             f"no {key} in {base}: `webmill cc crawls` lists the crawls, not each has files of every kind; in a "

@@ -21,8 +21,9 @@ from webmill.commoncrawl.catalog import (
 )
 from webmill.config import Settings
 from webmill.errors import Misconfigured, NotFound
+from webmill.infra.retry import Policy
 from webmill.infra.storage.base import Readable
-from webmill.wiring import open_crawls, open_storage, scheme_of
+from webmill.wiring import HURRIED, PATIENT, open_crawls, open_storage, scheme_of
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -46,15 +47,15 @@ def base_of(settings: Settings, flag: str | None) -> str:
     return (flag or settings.commoncrawl.base_url).rstrip("/") or "/"
 
 
-def open_base(base: str, settings: Settings) -> Readable:
-    return open_crawls(base, http=settings.http, commoncrawl=settings.commoncrawl)
+def open_base(base: str, settings: Settings, *, policy: Policy = PATIENT) -> Readable:
+    return open_crawls(base, http=settings.http, commoncrawl=settings.commoncrawl, policy=policy)
 
 
 def list_crawls(base: str, settings: Settings) -> list[Crawl]:
     """Newest first."""
     told_at = COMMON_CRAWL_INDEX if is_common_crawl(base) else base
     try:
-        return crawls_in_collinfo(open_base(told_at, settings))
+        return crawls_in_collinfo(open_base(told_at, settings, policy=HURRIED))
     except NotFound as error:
         if scheme_of(base)[0] not in ("file", "s3"):
             raise NotFound(f"{error}: {base} does not tell its crawls; name one with --crawl") from error

@@ -97,7 +97,7 @@ def read_manifest(source: Storage) -> Manifest:
     try:
         manifest = msgspec.json.decode(source.read(MANIFEST), type=Manifest)
     except NotFound:
-        raise NotFound(f"no backup there: it has no {MANIFEST}") from None
+        raise NotFound(f"that is no backup: there is no {MANIFEST} in it") from None
     except msgspec.MsgspecError as error:
         raise BadInput(str(error), reason="corrupt", source=MANIFEST) from error
     if manifest.format > FORMAT:
