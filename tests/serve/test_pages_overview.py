@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -178,6 +179,16 @@ def test_of_a_large_index_some_blocks_are_read_and_the_whole_is_estimated(
     assert found.statuses == {"200": found.captures}
 
 
+def test_many_different_times_are_told_by_day(tmp_path: Path) -> None:
+    moments = (datetime(2020, 1, 1, tzinfo=UTC) + timedelta(minutes=number * 97) for number in range(9000))
+    captured = [f"example,a)/ {moment:%Y%m%d%H%M%S} {{}}\n".encode() for moment in moments]
+    write_index([captured], tmp_path)
+    found = count_index(LocalStorage(tmp_path), most=10)
+    assert set(map(len, found.times)) == {8}
+    assert len(found.times) == 607
+    assert sum(amount.captures for amount in found.times.values()) == 9000
+
+
 def test_lines_that_make_no_sense_are_counted_as_such(tmp_path: Path) -> None:
     odd = [
         b'example,a)/ 20240101000000 {"status": "200", "length": "9' + b"9" * 5000 + b'"}\n',
@@ -208,6 +219,7 @@ def test_a_summary_that_speaks_of_blocks_that_are_not_there_is_damage(tmp_path: 
 @pytest.mark.parametrize(
     ("times", "labels"),
     [
+        (["202401010559", "202401010601"], ["2024-01-01 05:59", "2024-01-01 06:00", "2024-01-01 06:01"]),
         (["2024010105", "2024010107"], ["2024-01-01 05:00", "2024-01-01 06:00", "2024-01-01 07:00"]),
         (["20240130", "20240202"], ["2024-01-30", "2024-01-31", "2024-02-01", "2024-02-02"]),
         (["20231130", "20240229"], ["2023-11", "2023-12", "2024-01", "2024-02"]),
@@ -221,7 +233,7 @@ def test_time_is_cut_into_hours_days_months_or_years_without_gaps(times: list[st
     assert sum(point.value for point in found) == 2
 
 
-@given(st.dictionaries(st.text("0123456789", min_size=8, max_size=10), st.integers(0, 10**15), max_size=50))
+@given(st.dictionaries(st.text("0123456789", min_size=8, max_size=12), st.integers(0, 10**15), max_size=50))
 @settings(deadline=None)
 def test_a_plot_of_any_times_stays_in_its_frame(values: dict[str, int]) -> None:
     plot = charts.columns("any", charts.over_time(values))

@@ -18,6 +18,7 @@ from webmill.serve.pages.words import count
 
 WIDTH, HEIGHT = 1000.0, 100.0  # of a picture's own units
 FILL = 0.78  # of a column's place
+WIDEST = 60.0  # a column, when there are few
 LONGEST = timedelta(days=366 * 150)  # shown of a time; what is older has a wrong date
 
 
@@ -66,11 +67,12 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 def columns(title: str, points: Sequence[Point], *, spell: Callable[[float], str] = count) -> Plot:
     top = nice(max((point.value for point in points), default=0.0))
     step = WIDTH / max(1, len(points))
+    width = min(WIDEST, step * FILL)
     made = [
         Column(
-            x=round(place * step + step * (1 - FILL) / 2, 2),
+            x=round(place * step + (step - width) / 2, 2),
             y=round(HEIGHT - HEIGHT * point.value / top, 2),
-            width=round(step * FILL, 2),
+            width=round(width, 2),
             height=round(HEIGHT * point.value / top, 2),
             label=point.label,
             value=spell(point.value),
@@ -159,7 +161,7 @@ def _summary(points: Sequence[Point], spell: Callable[[float], str]) -> str:
 
 
 def over_time(values: Mapping[str, float]) -> list[Point]:
-    """By hours, days, months or years, whichever makes a good number of columns; also those where nothing was."""
+    """By minutes, hours, days, months or years: a good number of columns, also those where nothing was."""
     moments = sorted((moment, value) for key, value in values.items() if (moment := _moment(key)))
     if not moments:
         return []
@@ -174,7 +176,7 @@ def over_time(values: Mapping[str, float]) -> list[Point]:
 
 
 def _moment(key: str) -> datetime | None:
-    """Of hours or days; archives also hold days that no calendar has."""
+    """Of minutes, hours or days; archives also hold days that no calendar has."""
     try:
         return to_datetime(earliest(key))
     except BadInput:
@@ -182,6 +184,8 @@ def _moment(key: str) -> datetime | None:
 
 
 def _form(span: timedelta) -> str:
+    if span <= timedelta(hours=1):
+        return "%Y-%m-%d %H:%M"
     if span <= timedelta(days=2):
         return "%Y-%m-%d %H:00"
     if span <= timedelta(days=62):
@@ -189,9 +193,17 @@ def _form(span: timedelta) -> str:
     return "%Y-%m" if span <= timedelta(days=3660) else "%Y"
 
 
+_STEPS = (
+    ("%M", timedelta(minutes=1)),
+    ("%H", timedelta(hours=1)),
+    ("%d", timedelta(days=1)),
+    ("%Y", timedelta(days=28)),
+)
+
+
 def _labels(first: datetime, last: datetime, form: str) -> Iterable[str]:
     """In order; steps shorter than a unit give a label again, which a dictionary takes once."""
-    step = timedelta(hours=1) if "%H" in form else timedelta(days=1) if "%d" in form else timedelta(days=28)
+    step = next(length for sign, length in _STEPS if sign in form)
     moment = first
     while moment < last:
         yield moment.strftime(form)

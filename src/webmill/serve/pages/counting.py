@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TypeVar
 
 import msgspec
@@ -19,7 +19,7 @@ from webmill.infra.storage.base import Readable
 SUMMARY = "cluster.idx"
 WHOLE_SUMMARY = 1 << 20  # bytes that are read from end to end; a larger one is looked into at some places
 KEPT = 50  # values told of each kind
-HOURS = 1000  # different ones, above which days are enough
+TIMES = 2000  # different minutes, above which hours are enough; and then days
 LONGEST_VALUE = 80
 _CODE = re.compile("[1-5][0-9]{2}")
 K = TypeVar("K")
@@ -31,7 +31,7 @@ class Amount(msgspec.Struct):
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a sample the counts are those that the whole would have by it. `times`: by hour or day, `2024041510`."""
+    """Of a sample the counts are those that the whole would have by it. `times`: 202404151030, or by hour or day."""
 
     blocks: int
     counted_blocks: int
@@ -102,6 +102,7 @@ class _Tally:
     def __init__(self) -> None:
         self.captures = self.unreadable = self.bytes = 0
         self.times: dict[bytes, Amount] = {}
+        self.digits = 12  # of a timestamp that are told apart
         self.statuses: Counter[str | int | None] = Counter()
         self.types: Counter[str] = Counter()
         self.languages: Counter[str] = Counter()
@@ -113,6 +114,9 @@ class _Tally:
             for line in group:
                 self._add_line(line)
             self.domains[domain_of(host)] += self.captures - before
+        while len(self.times) > TIMES and self.digits > 8:
+            self.digits -= 2
+            self.times = _folded(self.times, self.digits)
         _keep_most(self.domains)
         _keep_most(self.types)
         _keep_most(self.languages)
@@ -132,12 +136,12 @@ class _Tally:
         self.types[fields.detected or fields.mime or "unknown"] += 1
         if fields.languages:
             self.languages[fields.languages] += 1
-        hour = timestamp[:10]
-        amount = self.times.get(hour)
+        moment = timestamp[: self.digits]
+        amount = self.times.get(moment)
         if amount is None:
             if not is_timestamp(timestamp):
                 return
-            amount = self.times[hour] = Amount()
+            amount = self.times[moment] = Amount()
         amount.captures += 1
         amount.bytes += size
 
@@ -149,7 +153,10 @@ class _Tally:
             captures=round(self.captures * factor),
             bytes=round(self.bytes * factor),
             unreadable=self.unreadable,
-            times=_scaled_times(self.times, factor),
+            times={
+                key.decode(): Amount(round(one.captures * factor), round(one.bytes * factor))
+                for key, one in self.times.items()
+            },
             statuses=_scaled(self.statuses, status_of, factor),
             types=_scaled(self.types, type_of, factor),
             languages=_scaled(self.languages, first_language, factor),
@@ -161,8 +168,10 @@ def added(parts: Iterable[Figures]) -> Figures:
     """Those of several indexes as one."""
     parts = [*parts]
     times: dict[str, Amount] = {}
-    for part in parts:
-        _add_times(times, part.times)
+    for key, amount in chain.from_iterable(part.times.items() for part in parts):
+        one = times.setdefault(key, Amount())
+        one.captures += amount.captures
+        one.bytes += amount.bytes
     return Figures(
         blocks=sum(part.blocks for part in parts),
         counted_blocks=sum(part.counted_blocks for part in parts),
@@ -223,22 +232,13 @@ def _scaled(counts: Counter[K], name: Callable[[K], str], factor: float) -> dict
     return {value: round(count * factor) for value, count in named.most_common(KEPT)}
 
 
-def _scaled_times(times: Mapping[bytes, Amount], factor: float) -> dict[str, Amount]:
-    scaled = {
-        key.decode(): Amount(round(one.captures * factor), round(one.bytes * factor)) for key, one in times.items()
-    }
-    if len(scaled) <= HOURS:
-        return scaled
-    days: dict[str, Amount] = {}
-    _add_times(days, scaled, digits=8)
-    return days
-
-
-def _add_times(into: dict[str, Amount], times: Mapping[str, Amount], *, digits: int = 10) -> None:
+def _folded(times: Mapping[bytes, Amount], digits: int) -> dict[bytes, Amount]:
+    found: dict[bytes, Amount] = {}
     for key, amount in times.items():
-        one = into.setdefault(key[:digits], Amount())
+        one = found.setdefault(key[:digits], Amount())
         one.captures += amount.captures
         one.bytes += amount.bytes
+    return found
 
 
 def _added(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:

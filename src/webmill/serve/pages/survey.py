@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
 from itertools import islice
 from pathlib import Path
@@ -53,7 +53,6 @@ class Surveyor:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="webmill-survey")
         self._lock = threading.Lock()
         self._last: Survey | None = None
         self._next: Future[Survey] | None = None
@@ -62,7 +61,7 @@ class Surveyor:
         """The newest there is within `patience` seconds; None while the first is made."""
         with self._lock:
             if self._next is None and not self._is_fresh():
-                self._next = self._executor.submit(survey, self._site, before=self._last)
+                self._next = self._begin()
             running = self._next
         if running:
             try:
@@ -73,6 +72,19 @@ class Surveyor:
                 self._forget(running)
             self._last = made
         return self._last
+
+    def _begin(self) -> Future[Survey]:
+        """In a thread that a server which is told to end does not wait for."""
+        made: Future[Survey] = Future()
+
+        def work() -> None:
+            try:
+                made.set_result(survey(self._site, before=self._last))
+            except Exception as error:  # noqa: BLE001  # whoever looks is told, whatever it is
+                made.set_exception(error)
+
+        threading.Thread(target=work, name="webmill-survey", daemon=True).start()
+        return made
 
     def _is_fresh(self) -> bool:
         last = self._last
