@@ -172,9 +172,8 @@ def test_an_item_tells_the_capture_that_its_content_was_first_seen_in() -> None:
     done, _ = published(storage, {"a.parquet": as_parquet([*rows, row(page(3), "x", **again)])})
     assert places(storage) == {"0": old, "1": new, "2": old, "3": nothing}
     assert (done.counts.changed, done.counts.relabelled) == (1, 0)
-    shape = {"warc_filename": "c.warc.gz", "warc_offset": 0, "warc_length": 9, "date": "2026-01-01T00:00:00Z"}
-    published(storage, {"a.jsonl": lines([{"url": page(0), "text": "other"} | shape])}, force=True)
-    assert places(storage) == {"0": ("20260101000000", "c.warc.gz", 0, 9)}
+    published(storage, {"a.jsonl": lines([row(page(0), "text 0")])}, force=True)
+    assert places(storage) == {"0": nothing}
 
 
 @pytest.mark.parametrize(

@@ -250,7 +250,9 @@ def content_of(page: Page) -> dict[str, str | None]:
 
 
 def item_of(page: Page, hash_: str, *, facets: tuple[str, ...]) -> Item:
-    """Where it was captured is kept from before while its content is: a page only visited again is the same item."""
+    """The place of its capture only where no index of ours has it: in documents of `webmill cc`. It is kept from before
+    while the content is the same (`Options.carried`), so that a page that was only visited again is the same item.
+    """
     metadata: dict[str, Scalar] = {"title": (page.title or "")[:TITLE], "url": page.url}
     if place := page.place:
         metadata |= zip(PLACE, (page.moment, *place), strict=True)
