@@ -39,7 +39,9 @@ def wait_for(server: JsonServer, task: Task, *, name: str) -> None:
         try:
             state = server.ask("GET", f"/tasks/{task.task_uid}", answer=_State)
         except NotFound:
-            raise Unavailable(f"{name} has forgotten what it was sent: was its data lost?") from None
+            raise Unavailable(
+                f"{name} does not show the task it was given: give a key for all indexes; or its data was lost"
+            ) from None
         if state.status == "succeeded":
             return
         if state.status in ("failed", "canceled"):
