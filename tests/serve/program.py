@@ -10,6 +10,7 @@ from typing import Any
 
 from webmill.config import Serve, Settings
 from webmill.infra.log import configure
+from webmill.serve.address import Proxies
 from webmill.serve.app import application, replay_application
 from webmill.serve.metrics import REFUSED
 from webmill.serve.protocol import Door
@@ -38,7 +39,7 @@ def main(root: str, *words: str) -> None:
             limits=Limits(**limits),
         )
         numbers = site.metrics
-        door = Door(site.limits, spared=frozenset(), refused=lambda reason: numbers.count(REFUSED, reason=reason))
+        door = Door(site.limits, spared=Proxies(()), refused=lambda reason: numbers.count(REFUSED, reason=reason))
         ours, theirs = multiprocessing.Pipe()
         print(f"serving at {addresses[0]}/ (archived pages at {addresses[1]}/)", flush=True)
         apps = {own: application(site), replay: replay_application(site)}

@@ -18,6 +18,7 @@ from starlette.routing import Route
 from tests.serve.asking import Asker, asking
 from tests.serve.conftest import site_of
 from webmill.serve.access_log import AccessLog
+from webmill.serve.address import Proxies
 from webmill.serve.app import application, replay_application
 from webmill.serve.control import admitted
 from webmill.serve.gate import Gate
@@ -68,6 +69,24 @@ def test_no_other_name_is_answered(ask: Asker, host: str, status: int, path: str
     assert "message" in json.loads(answer.body)
 
 
+def test_each_origin_has_a_name_of_its_own(site: Site) -> None:
+    both = replace(site, address="https://archive.example", replay_address="https://replay.example")
+    with asking(application(both)) as ask:
+        assert ask("/healthz", host="archive.example").status == 200
+        assert ask("/healthz", host="replay.example").status == 421
+    with asking(replay_application(both)) as ask:
+        assert ask("/nothing", host="archive.example").status == 421
+        assert ask("/nothing", host="replay.example").status == 404
+
+
+def test_an_address_is_the_same_in_a_socket_for_both_kinds() -> None:
+    assert "192.0.2.1" in Proxies({"192.0.2.0/24"})
+    assert "::ffff:192.0.2.1" in Proxies({"192.0.2.0/24"})
+    assert "192.0.2.1" not in Proxies({"2001:db8::/32"})
+    assert "nonsense" not in Proxies({"0.0.0.0/0"})
+    assert "" not in Proxies(())
+
+
 def test_two_hosts_are_no_host(ask: Asker) -> None:
     assert ask("/healthz", more=[("host", "127.0.0.1")]).status == 400
 
@@ -112,10 +131,11 @@ def test_a_proxy_is_believed_only_when_it_is_ours(site: Site) -> None:
 def test_the_rate_remembers_so_many_clients_and_no_more() -> None:
     rate = Rate(1.0, 1)
     for one in range(MOST_CLIENTS + 100):
-        rate.wait(f"client {one}", 0.0)
+        rate.wait(f"10.0.{one >> 8}.{one & 255}", 0.0)
     assert len(rate._buckets) == MOST_CLIENTS
-    assert rate.wait(f"client {MOST_CLIENTS}", 0.5) == pytest.approx(0.5)
-    assert rate.wait(f"client {MOST_CLIENTS}", 1.5) == 0
+    last = f"10.0.{MOST_CLIENTS >> 8}.{MOST_CLIENTS & 255}"
+    assert rate.wait(last, 0.5) == pytest.approx(0.5)
+    assert rate.wait(last, 1.5) == 0
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "TRACE", "OPTIONS", "PROPFIND", "get"])
@@ -258,7 +278,7 @@ def test_the_log_is_one_line_of_json_a_request_whatever_is_asked(site: Site, tmp
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", text)
     assert lines[0] | {"time": 0, "seconds": 0} == {
         "time": 0,
-        "address": "",
+        "address": "testclient",
         "method": "GET",
         "path": "/latest.json",
         "host": "127.0.0.1:8080",

@@ -100,8 +100,8 @@ def serve(context: Context, *, root: Path, storage: str | None, is_fed: bool, is
 
 
 def with_flags(settings: Serve, given: dict[str, object]) -> Serve:
-    flags = {name: ",".join(value) if isinstance(value, tuple) else value for name, value in given.items() if value}
-    flags |= {name: value for name, value in given.items() if value == 0 and value is not None}
+    said = {name: value for name, value in given.items() if value not in (None, ())}
+    flags = {name: ",".join(value) if isinstance(value, tuple) else value for name, value in said.items()}
     chosen = msgspec.structs.replace(settings, **flags)
     for origin in filter(None, (chosen.address, chosen.replay_address)):
         if not origin.startswith(("http://", "https://")):

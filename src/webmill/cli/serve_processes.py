@@ -43,6 +43,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 def work(plan: Plan, row: int, own: socket.socket, replay: socket.socket, parent: Connection) -> None:
     """Answer on both sockets until the parent hangs up."""
     from webmill.serve.access_log import AccessLog
+    from webmill.serve.address import Proxies
     from webmill.serve.app import application, replay_application
     from webmill.serve.metrics import CONNECTIONS, REFUSED
     from webmill.serve.numbers import Numbers
@@ -50,6 +51,7 @@ def work(plan: Plan, row: int, own: socket.socket, replay: socket.socket, parent
     from webmill.serve.server import serve, tls_context
     from webmill.wiring import open_site
 
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent tells us
     configure(verbosity=plan.verbosity, form=plan.settings.log.format)
     chosen = plan.settings.serve
     try:
@@ -68,8 +70,8 @@ def work(plan: Plan, row: int, own: socket.socket, replay: socket.socket, parent
         parent.send(str(error))
         return
     apps = {own: application(site, access=access), replay: replay_application(site, access=access)}
-    numbers, spared = site.metrics, site.proxies
-    door = Door(site.limits, spared=spared, refused=lambda reason: numbers.count(REFUSED, reason=reason))
+    numbers = site.metrics
+    door = Door(site.limits, spared=Proxies(site.proxies), refused=lambda reason: numbers.count(REFUSED, reason=reason))
 
     def often() -> None:
         numbers.set(CONNECTIONS, door.count)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
@@ -9,13 +10,14 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 @lru_cache(maxsize=4096)
 def network_of(address: str) -> str:
     """What is counted as one client: an IPv4 address, a /64 of IPv6, or the text as it is."""
-    found = _parsed(address)
+    found = parse(address)
     if isinstance(found, IPv6Address):
         return str(ip_network((int(found) >> 64 << 64, 64)).network_address)
     return str(found) if found else address
 
 
-def _parsed(address: str) -> IPv4Address | IPv6Address | None:
+def parse(address: str) -> IPv4Address | IPv6Address | None:
+    """None for what is no address. IPv4 within IPv6, as a socket for both tells it, is IPv4."""
     try:
         found = ip_address(address.partition("%")[0])
     except ValueError:
@@ -24,7 +26,7 @@ def _parsed(address: str) -> IPv4Address | IPv6Address | None:
 
 
 def is_loopback(address: str) -> bool:
-    found = _parsed(address)
+    found = parse(address)
     return address == "localhost" or (found is not None and found.is_loopback)
 
 
@@ -35,3 +37,26 @@ def is_network(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+class Proxies:
+    """Machines that speak for others."""
+
+    def __init__(self, networks: Iterable[str]) -> None:
+        self._networks = [ip_network(one, strict=False) for one in networks]
+
+    def __contains__(self, address: str) -> bool:
+        found = parse(address) if self._networks else None
+        return found is not None and any(found in network for network in self._networks)
+
+    def client(self, address: str, forwarded: str) -> str:
+        """Who asks: the first address from the right of X-Forwarded-For that is not of these, if they say so."""
+        if address not in self:
+            return address
+        for hop in reversed(forwarded.split(",")[-16:]):
+            if parse(hop.strip()) is None:
+                break
+            address = hop.strip()
+            if address not in self:
+                break
+        return address

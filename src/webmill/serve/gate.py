@@ -6,12 +6,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable
-from ipaddress import ip_address, ip_network
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from webmill.serve.access_log import AccessLog
+from webmill.serve.address import Proxies, parse
 from webmill.serve.metrics import BYTES, KINDS, REFUSED, REQUESTS, SECONDS, STATUSES, status_class
 from webmill.serve.numbers import Numbers
 from webmill.serve.rate import Rate
@@ -42,9 +42,9 @@ class Gate:
     def __init__(self, app: ASGIApp, site: Site, *, is_replay: bool = False, access: AccessLog | None = None) -> None:
         self._app, self._site, self._is_replay, self._access = app, site, is_replay, access
         self._rate = Rate(site.limits.rate, site.limits.burst)
-        self._names = site.known_hosts | LOCAL
+        self._names = LOCAL | site.hosts_of(site.replay_address if is_replay else site.address)
         self._passed: set[tuple[bytes, str]] = set()  # hosts that were looked at and are ours
-        self._proxies = [ip_network(proxy, strict=False) for proxy in sorted(site.proxies)]
+        self._proxies = Proxies(site.proxies)
         self._counts = Counts(site.metrics)
         self._cors = Cors(site.origins)
 
@@ -157,20 +157,8 @@ class Gate:
         return True
 
     def _client(self, scope: Scope, headers: dict[bytes, bytes]) -> str:
-        """Who asks: behind proxies that we trust, the first address from the right that is none of theirs."""
         address: str = scope["client"][0] if scope.get("client") else ""
-        if not self._proxies or not self._is_proxy(address):
-            return address if address != "testclient" else ""
-        for hop in reversed(headers.get(b"x-forwarded-for", b"").decode("latin-1").split(",")[-16:]):
-            if not _is_address(hop.strip()):
-                break
-            address = hop.strip()
-            if not self._is_proxy(address):
-                break
-        return address
-
-    def _is_proxy(self, address: str) -> bool:
-        return _is_address(address) and any(ip_address(address) in network for network in self._proxies)
+        return self._proxies.client(address, headers.get(b"x-forwarded-for", b"").decode("latin-1"))
 
 
 class Counts:
@@ -237,12 +225,5 @@ def is_own(headers: dict[bytes, bytes], host: bytes) -> bool:
 
 
 def _same_address(name: str, local: str) -> bool:
-    return _is_address(name) and _is_address(local) and ip_address(name) == ip_address(local)
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True
+    found = parse(name)
+    return found is not None and found == parse(local)

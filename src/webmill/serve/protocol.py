@@ -21,7 +21,7 @@ from typing import Any
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from webmill.serve.address import network_of
+from webmill.serve.address import Proxies, network_of
 from webmill.serve.site import Limits
 
 MOST_PIPELINED = 16
@@ -53,10 +53,10 @@ class Refusal(Exception):
 class Door:
     """All connections of this process. `refused` is told why each was turned away."""
 
-    def __init__(self, limits: Limits, *, spared: frozenset[str], refused: Callable[[str], None]) -> None:
+    def __init__(self, limits: Limits, *, spared: Proxies, refused: Callable[[str], None]) -> None:
         self.limits = limits
         self.refused = refused
-        self._spared = spared  # addresses of proxies, which hold the connections of many
+        self._spared = spared  # they hold the connections of many
         self._by_network: dict[str, dict[Connection, None]] = {}
         self.count = 0
         self._waiting: dict[Connection, None] = {}  # for a request, the longest wait first

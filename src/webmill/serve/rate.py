@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from webmill.serve.address import network_of
+from webmill.serve.address import network_of, parse
 
 MOST_CLIENTS = 20_000  # forgotten first: who has not asked for longest, whose bucket is full again
 
@@ -18,7 +18,7 @@ class Rate:
 
     def wait(self, address: str, now: float) -> float:
         """Seconds until this client may ask again; 0 when it may now."""
-        if not self._rate or not address:
+        if not self._rate or parse(address) is None:  # a socket of this machine has no address
             return 0.0
         client = network_of(address)
         tokens, then = self._buckets.get(client) or (self._burst, now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import resource
 import signal
 import socket
 import ssl
@@ -64,8 +65,7 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Ctrl-C reaches the whole group, and the parent tells us what it means."""
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        """The parent tells us when to end; whoever ends us alone gets the same."""
         signal.signal(signal.SIGTERM, lambda *_: self.stop())
         yield
 
@@ -116,10 +116,20 @@ def serve(
     often: Callable[[], None],
 ) -> None:
     """Until the parent hangs up; then what runs is finished, within `GRACE`. `often` is called twice a second."""
+    _allow_files(limits.connections)
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # it has a line for every client's mistake
     app = Origins({one.getsockname()[1]: app for one, app in sockets.items()})
     server = Server(app, limits=limits, door=door, tls=tls, parent=parent, often=often)
     server.run(sockets=list(sockets))
+
+
+def _allow_files(connections: int) -> None:
+    """A connection is an open file, and may have another one open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2 * connections + 256
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def tls_context(certificate: str, key: str) -> ssl.SSLContext | None:

@@ -132,8 +132,6 @@ class Site:
     def is_stamped(self, action: str, stamp: str) -> bool:
         return hmac.compare_digest(self.stamp(action).encode(), stamp.encode("utf-8", "replace"))
 
-    @property
-    def known_hosts(self) -> frozenset[str]:
-        """Names, without ports."""
-        ours = (urlsplit(address).hostname or "" for address in (self.address, self.replay_address))
-        return frozenset(name.lower() for name in (*self.hosts, *ours) if name)
+    def hosts_of(self, address: str) -> frozenset[str]:
+        """Names, without ports, that one of our two addresses may be called by."""
+        return frozenset(name.lower() for name in (*self.hosts, urlsplit(address).hostname or "") if name)

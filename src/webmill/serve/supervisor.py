@@ -78,6 +78,10 @@ class Member:
             self.pipe.close()
             self.pipe = None
 
+    def kill(self) -> None:
+        if self.process:
+            self.process.kill()
+
     def bury(self, patience: float = PATIENCE) -> None:
         self.hang_up()
         if self.process:
@@ -133,6 +137,9 @@ class Supervisor:
         waker.setblocking(False)
 
         def stop(_signal: int, _frame: FrameType | None) -> None:
+            if self._is_stopping:  # twice: at once
+                for member in self._members:
+                    member.kill()
             self._is_stopping = True
             waker.send(b"!")
 
