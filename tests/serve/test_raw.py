@@ -258,5 +258,5 @@ def test_a_revisit_that_leads_nowhere_is_clearly_not_found(clients: tuple[TestCl
     assert "this capture" in answer.json()["message"]
     assert replay.get(f"/web/{WHEN}/{SITE}/{name}").status_code == 404
     page = own.get(f"/web/{WHEN}/{SITE}/{name}")
-    assert (page.status_code, "this capture" in page.text) == (404, True)
+    assert (page.status_code, "This capture" in page.text) == (404, True)
     assert own.get(f"/raw/{WHEN}warc_/{SITE}/{name}").status_code == 200  # the record is there

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
+from contextlib import closing, suppress
 
 import pytest
-from playwright.sync_api import Frame, expect
+from playwright.sync_api import Browser, Error, Frame, expect
 
-from tests.serve.browser import DEADLINE, NewTab, Origins, Tab, needs_browser, serving
+from tests.serve.browser import DEADLINE, NewTab, Origins, Tab, Trap, needs_browser, serving
 from tests.serve.hand_made import HTML, collection, response
 from tests.serve.town import PIXEL, SCRIPT
 
@@ -211,6 +213,17 @@ def test_an_archived_page_opened_alone_is_led_below_the_banner(new_tab: NewTab, 
 
 
 # --- attacks ---
+
+
+def test_the_trap_sees_who_asks_another_host(chromium: Browser, trap: Trap) -> None:
+    """What all browser tests rely on."""
+    with closing(chromium.new_context()) as context:
+        with suppress(Error):  # it is never answered
+            context.new_page().goto("http://elsewhere.example/there", timeout=100)
+        deadline = time.monotonic() + DEADLINE / 1000
+        while not any(said.startswith("GET /there") for said in trap.callers()):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
 
 
 def test_an_archived_script_reaches_neither_us_nor_the_world(new_tab: NewTab, made: Origins) -> None:

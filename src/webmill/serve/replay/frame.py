@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute, Route
 from webmill.errors import BadInput, NotFound
 from webmill.formats.charset import decode_page
 from webmill.formats.html_entities import decode_text
+from webmill.serve.api.links import readable
 from webmill.serve.archived_address import Asked, parse_address, raw_address, read_address, web_address
 from webmill.serve.archived_reply import read_type, take
 from webmill.serve.captures import Archived, Line, after, before
@@ -34,6 +35,7 @@ class Banner(msgspec.Struct, frozen=True, kw_only=True):
 
     title: str
     url: str
+    readable: str
     timestamp: str
     status: int
     kind: str
@@ -89,6 +91,7 @@ def _banner(site: Site, archived: Archived, url: str) -> Banner:
     return Banner(
         title=_title(archived),
         url=url,
+        readable=readable(url),
         timestamp=line.timestamp,
         status=archived.status,
         kind=read_type(archived.content_type)[0],

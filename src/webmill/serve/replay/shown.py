@@ -28,7 +28,7 @@ def open_shown(site: Site, asked: Asked) -> Archived:
             return archived
         archived.close()
         tried += 1
-    raise NotFound("every capture at hand leads to its own address" if tried else f"not in this archive: {asked.url}")
+    raise NotFound("every capture at hand leads to its own address" if tried else "no capture of this address is here")
 
 
 def redirect_of(archived: Archived) -> str | None:
