@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message
 
 from tests.serve.cdx_samples import make_captures, put_index
 from tests.serve.conftest import site_of
+from webmill.config import Serve, Settings
 from webmill.errors import WebmillError
 from webmill.serve.cdx.limits import QueryLimits
 from webmill.serve.cdx.routes import routes
@@ -32,21 +33,24 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def app_of(root: Path, **limits: Any) -> ASGIApp:
-    made = routes(site_of(root), limits=QueryLimits(**limits))
+def app_of(root: Path, *, proxies: str = "", **limits: Any) -> ASGIApp:
+    site = site_of(root, Settings(serve=Serve(proxies=proxies)))
+    made = routes(site, limits=QueryLimits(**limits))
     return Starlette(routes=made, exception_handlers={WebmillError: as_json})
 
 
 class Client:
     """One request. `on_body` is called with each piece of the answer, and may wait."""
 
-    def __init__(self, app: ASGIApp, params: dict[str, str], *, address: str = "192.0.2.1") -> None:
+    def __init__(
+        self, app: ASGIApp, params: dict[str, str], *, address: str = "192.0.2.1", forwarded: str = ""
+    ) -> None:
         self._app = app
         self._scope = {
             "type": "http",
             "method": "GET",
             "path": "/cdx",
-            "headers": [],
+            "headers": [(b"x-forwarded-for", forwarded.encode())] if forwarded else [],
             "query_string": urlencode(params).encode(),
             "client": (address, 1),
         }
@@ -135,6 +139,22 @@ def test_one_slow_client_leaves_room_for_others(root: Path) -> None:
             await slow.begun.wait()
             assert (await Client(app, SHORT).ask()).status == 503
             assert (await Client(app, SHORT, address="192.0.2.2").ask()).status == 200
+            enough.set()
+
+    run(test)
+
+
+def test_clients_behind_a_proxy_are_told_apart(root: Path) -> None:
+    async def test() -> None:
+        app = app_of(root, proxies="192.0.2.9", heavy=3, heavy_each=1, patience=0.0)
+        enough = anyio.Event()
+        slow = Client(app, LONG, address="192.0.2.9", forwarded="198.51.100.1")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(slow.ask, enough.wait)
+            await slow.begun.wait()
+            same = await Client(app, SHORT, address="192.0.2.9", forwarded="198.51.100.1").ask()
+            other = await Client(app, SHORT, address="192.0.2.9", forwarded="198.51.100.2").ask()
+            assert (same.status, other.status) == (503, 200)
             enough.set()
 
     run(test)

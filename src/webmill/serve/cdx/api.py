@@ -17,6 +17,7 @@ from webmill.errors import BadInput, Conflict, NotFound, Unavailable, WebmillErr
 from webmill.index.lookup import Index
 from webmill.index.paging import count_pages, page_of
 from webmill.index.query import answer
+from webmill.serve.address import Proxies
 from webmill.serve.cdx.limits import QueryLimits, Seats, Stopwatch, TimedIndex
 from webmill.serve.cdx.output import MEDIA_TYPES, formatted, formatted_blocks
 from webmill.serve.cdx.params import Asked, Output, read_params
@@ -37,6 +38,7 @@ class CdxApi:
         self._site = site
         self._limits = limits
         self._seats = Seats(limits)
+        self._proxies = Proxies(site.proxies)
 
     async def as_pywb(self, request: Request) -> Response:
         return await self._answer(request, output="cdxj", found_nothing=200)
@@ -60,7 +62,7 @@ class CdxApi:
         form = form or form_of(asked)
         with ExitStack() as held:
             if asked.heavy:
-                held.enter_context(await self._seats.take(request.client.host if request.client else ""))
+                held.enter_context(await self._seats.take(self._client(request)))
             try:
                 first, chunks = await to_thread.run_sync(self._begin, asked, name, form, accepts_gzip(request))
             except WebmillError as error:
@@ -71,6 +73,10 @@ class CdxApi:
                 return refusal(found_nothing, f"No Captures found for: {asked.url}")
             return reply(first, chunks, media_type=form.media_type, headers=HEADERS, on_end=held.pop_all().close)
         raise AssertionError  # no exception is kept back by what is held
+
+    def _client(self, request: Request) -> str:
+        address = request.client.host if request.client else ""
+        return self._proxies.client(address, request.headers.get("x-forwarded-for", ""))
 
     def index(self, name: str | None) -> Index:
         """BadInput (no_index): a shard that is missing is `NotFound` too, and another matter."""
