@@ -17,6 +17,7 @@ from tests.serve.town import SCRIPT, run
 from webmill.errors import Unavailable
 from webmill.search.base import Answer, Request
 from webmill.search.query import parse
+from webmill.serve.api import links
 from webmill.serve.api.engine import KeptEngine
 from webmill.serve.api.threads import Threads
 
@@ -81,11 +82,11 @@ def test_words_of_all_scripts_are_found_and_marked(client: TestClient, word: str
 
 
 def test_a_hit_leads_to_document_archived_page_captures_and_original(client: TestClient) -> None:
-    links = harmless(client.get("/search", params={"q": "ferry"}).text).links
-    assert "/documents/item?id=example%2Ctown%29%2F" in links
-    assert "/web/20240401100000/https://town.example/" in links
-    assert "/history?url=https%3A%2F%2Ftown.example%2F" in links
-    assert "https://town.example/" in links
+    found = harmless(client.get("/search", params={"q": "ferry"}).text).links
+    assert "/documents/item?id=example%2Ctown%29%2F" in found
+    assert "/web/20240401100000/https://town.example/" in found
+    assert "/history?url=https%3A%2F%2Ftown.example%2F" in found
+    assert "https://town.example/" in found
 
 
 def test_a_word_that_is_mistyped_is_answered_with_what_was_meant(client: TestClient) -> None:
@@ -174,8 +175,15 @@ def test_what_strangers_publish_stays_text(board_client: TestClient) -> None:
 
 
 def test_only_addresses_of_the_web_become_links(board_client: TestClient) -> None:
-    links = harmless(board_client.get("/search", params={"q": "harbour"}).text).links
-    assert not [link for link in links if link.startswith(("javascript", "data"))]
+    found = harmless(board_client.get("/search", params={"q": "harbour"}).text).links
+    assert not [link for link in found if link.startswith(("javascript", "data"))]
+
+
+@pytest.mark.parametrize(
+    "url", ["javascript:alert(1)", "JavaScript://x", "data:text/html,x", "//x", "http:x", "", " http://x/"]
+)
+def test_what_is_no_address_of_the_web_has_no_original(url: str) -> None:
+    assert links.original(url) == ""
 
 
 def test_filters_that_strangers_named_stay_text(board_client: TestClient) -> None:

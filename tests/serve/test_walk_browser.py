@@ -40,7 +40,7 @@ PAGES = {
     "addresses": "/history?url=town.example/*",
     "hosts": "/history",
 }
-FEW = ("search-filtered", "documents", "document-hostile", "versions", "diff", "history")
+FEW = ("search-filtered", "document-hostile", "diff", "history")
 LOOKS = [pytest.param(scheme, width, id=f"{scheme}-{width}") for scheme in ("light", "dark") for width in (1280, 390)]
 EMPTY = {"search": "/search", "documents": "/documents", "versions": "/versions", "history": "/history"}
 
