@@ -80,7 +80,7 @@ class Delivery:
         except WebmillError as error:
             await self._refuse(send, asked, path, error)
             return
-        if asked.keys() & CONDITIONS:
+        if not CONDITIONS.isdisjoint(asked):
             await self._send_as_asked(send, asked, variant)
         elif len(variant.body) > PIECE and not is_head:
             await self._send_body(send, variant, 200, variant.start["headers"], 0, len(variant.body))

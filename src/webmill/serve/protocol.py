@@ -106,8 +106,8 @@ class Connection(HttpToolsProtocol):
         super().__init__(**uvicorns)
         self._door, self._limits = door, door.limits
         self._address = ""
-        self._unparsed = 0  # bytes since the parser last told of something
-        self._head = self._body = 0
+        self._unparsed = 0  # bytes that came since the last head, piece of a body or request was whole
+        self._body = 0
         self._is_deaf = False  # nothing more is read
         self._last_words = 0  # status to end with when the answers before it are out
         self._is_whole = True  # no request is half here
@@ -161,19 +161,13 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._head = self._body = 0
+        self._body = 0
         if self._is_whole:  # the next one in the same piece of data
             self._is_whole, self._since = False, self.loop.time()
 
-    def on_url(self, url: bytes) -> None:
-        super().on_url(url)
-        self._count_head(len(url))
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        super().on_header(name, value)
-        self._count_head(len(name) + len(value) + 4)
-
     def on_headers_complete(self) -> None:
+        if self._unparsed > self._limits.head_bytes and self._size_of_head() > self._limits.head_bytes:
+            raise Refusal(431)  # it came in one piece
         self._unparsed = 0
         if len(self.pipeline) >= MOST_PIPELINED:
             raise Refusal(503)
@@ -206,12 +200,8 @@ class Connection(HttpToolsProtocol):
             self._waits_since = self.loop.time()
             self._door.wait(self)
 
-    def _count_head(self, size: int) -> None:
-        """Also the fields behind a body."""
-        self._unparsed = 0
-        self._head += size
-        if self._head > self._limits.head_bytes:
-            raise Refusal(431)
+    def _size_of_head(self) -> int:
+        return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
     # --- ends
 
