@@ -90,6 +90,7 @@ class Publication:
         self._temporary = tempfile.TemporaryDirectory(prefix="webmill-publish-")
         self._folder = Path(self._temporary.name)
         self._items = SortedRows(self._folder, "items")
+        self._may_carry = frozenset(options.carried)
         self._has_carried = False  # whether any item says something that it may have said before
         self._problems: list[Problem] = []
         self._keep = Keep(set(), set())
@@ -154,7 +155,7 @@ class Publication:
         if not item.id or len(line) > LONGEST_ITEM:
             raise BadInput(f"an item without an id, or of {len(line)} bytes", reason="bad_item", source=item.source)
         self._renew()
-        self._has_carried = self._has_carried or any(name in item.metadata for name in self._options.carried)
+        self._has_carried = self._has_carried or not self._may_carry.isdisjoint(item.metadata)
         self._items.add(item.id.encode(), line)
 
     def expect(self, source: str) -> None:
