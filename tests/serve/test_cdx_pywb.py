@@ -79,4 +79,4 @@ def test_the_town_is_what_pywb_says_it_is(town: Path, pywb: int) -> None:
 @pytest.mark.timeout(1800)
 def test_2000_random_questions_have_pywbs_answers(big: Path, pywb: int) -> None:
     seen = compare(big, NAME, pywb, seed=3, count=2000)
-    assert seen["something"] > 1000
+    assert seen["something"] > 900
