@@ -82,7 +82,10 @@ def keep_picture(page: Any, name: str) -> None:
 def test_every_page_fits_breaks_no_rule_and_is_open_to_all(
     new_tab: NewTab, origins: Origins, nothing: Origins, scheme: str, width: int
 ) -> None:
-    for name, served in (("town", origins), ("nothing", nothing)):
+    collections = {"town": origins}
+    if scheme == "light" or PICTURES:  # axe takes a second a page
+        collections["nothing"] = nothing
+    for name, served in collections.items():
         watched = Watched(new_tab(width=width, color_scheme=scheme), served.address)
         for path in PAGES:
             watched.go(path)

@@ -179,6 +179,16 @@ def test_of_a_large_index_some_blocks_are_read_and_the_whole_is_estimated(
     assert found.statuses == {"200": found.captures}
 
 
+def test_the_page_says_that_its_numbers_are_estimated(
+    tmp_path: Path, client_of: Callable[[Path], TestClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(survey, "MOST_BLOCKS", 10)
+    write_index([[*lines(range(4_000))]], tmp_path / "cc-index/collections/LARGE/indexes", lines=100)
+    with client_of(tmp_path) as client:
+        assert figures(client)["Captures"] == "about 4,000"
+        assert "estimated from 10 of its 40 blocks" in client.get("/").text
+
+
 def test_many_different_times_are_told_by_day(tmp_path: Path) -> None:
     moments = (datetime(2020, 1, 1, tzinfo=UTC) + timedelta(minutes=number * 97) for number in range(9000))
     captured = [f"example,a)/ {moment:%Y%m%d%H%M%S} {{}}\n".encode() for moment in moments]
