@@ -158,6 +158,8 @@ class Gate:
 
     def _client(self, scope: Scope, headers: dict[bytes, bytes]) -> str:
         address: str = scope["client"][0] if scope.get("client") else ""
+        if not self._site.proxies:
+            return address
         return self._proxies.client(address, headers.get(b"x-forwarded-for", b"").decode("latin-1"))
 
 
