@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from itertools import islice
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from selectolax.lexbor import LexborHTMLParser
 
 from webmill.errors import BadInput
+from webmill.formats.http_records import read_response
+from webmill.formats.warc import read_records
+from webmill.model import Record
 from webmill.serve.replay.links import Links, Spelling
 from webmill.serve.replay.rewrite_css import rewrite_css
 from webmill.serve.replay.rewrite_html import rewrite_html
@@ -124,6 +132,35 @@ def test_a_page_may_not_become_a_thousand_times_as_long() -> None:
     for rewrite, piece in ((rewrite_html, "<a href=x>"), (rewrite_css, "url(x)")):
         with pytest.raises(BadInput, match="too many links"):
             rewrite(piece * 100_000, long)
+
+
+def tags_and_links(page: str) -> tuple[list[str | None], list[str]]:
+    """By a parser that follows HTML's rules for trees, too."""
+    nodes = list(LexborHTMLParser(page).root.traverse())  # type: ignore[union-attr]
+    found = (node.attributes.get(name) for node in nodes for name in ("href", "src", "action", "data", "poster"))
+    return [node.tag for node in nodes], [link.strip() for link in found if link]
+
+
+def test_real_pages_keep_their_tags_and_have_all_their_links_rewritten(shared_data: Path) -> None:
+    """An independent parser finds the same links as the rewriting did."""
+    seen = 0
+    (file,) = (shared_data / "triple").glob("*.warc.gz")
+    with file.open("rb") as stream:
+        for record in islice((item for item in read_records(stream) if isinstance(item, Record)), 300):
+            response = read_response(record.content)
+            if record.type != "response" or "html" not in (response.content_type or ""):
+                continue
+            page, links = response.text.text, Links("2024", record.target_uri or "")
+            tags, before = tags_and_links(page)
+            new_tags, after = tags_and_links(rewrite_html(page, links))
+            assert new_tags == tags
+            base = links
+            if bases := re.findall(r"<base[^>]*href=[\"']?([^\"'> ]+)", page):
+                base = links.at(bases[0])
+            for old, new in zip(before, after, strict=True):
+                assert new in (base.to(old) or old, links.to(old)), record.target_uri
+                seen += new.startswith("/web/2024/http")
+    assert seen > 10_000
 
 
 PIECES = st.sampled_from(
