@@ -1,4 +1,4 @@
-"""Every page and where it is."""
+"""The pages that tell how a collection stands, and static files. What reads its content is in `serve/reading.py`."""
 
 from __future__ import annotations
 

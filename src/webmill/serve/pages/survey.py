@@ -63,28 +63,31 @@ class Surveyor:
             if self._next is None and not self._is_fresh():
                 self._next = self._begin()
             running = self._next
-        if running:
-            try:
-                made = running.result(timeout=patience)
-            except NotYet:
-                return self._last
-            finally:
-                self._forget(running)
-            self._last = made
-        return self._last
+        try:
+            return running.result(timeout=patience) if running else self._last
+        except NotYet:
+            return self._last
 
     def _begin(self) -> Future[Survey]:
         """In a thread that a server which is told to end does not wait for."""
-        made: Future[Survey] = Future()
+        future: Future[Survey] = Future()
 
         def work() -> None:
             try:
-                made.set_result(survey(self._site, before=self._last))
-            except Exception as error:  # noqa: BLE001  # whoever looks is told, whatever it is
-                made.set_exception(error)
+                self._last = made = survey(self._site, before=self._last)
+            except Exception as error:  # noqa: BLE001 - told to those who wait; who comes later tries again
+                self._end()
+                future.set_exception(error)
+            else:
+                self._end()
+                future.set_result(made)
 
         threading.Thread(target=work, name="webmill-survey", daemon=True).start()
-        return made
+        return future
+
+    def _end(self) -> None:
+        with self._lock:
+            self._next = None
 
     def _is_fresh(self) -> bool:
         last = self._last
@@ -93,11 +96,6 @@ class Surveyor:
         return [(crawl.name, crawl.etag) for crawl in last.crawls] == [
             (crawl.name, etag_of(crawl)) for crawl in self._site.crawls()[:MOST_CRAWLS]
         ]
-
-    def _forget(self, done: Future[Survey]) -> None:
-        with self._lock:
-            if self._next is done and done.done():
-                self._next = None
 
 
 def survey(site: Site, *, before: Survey | None) -> Survey:
