@@ -1,52 +1,46 @@
-"""Requests that change something: sent by a form of ours, or by one who bears the token.
+"""Requests that change something. The gate has looked where each comes from, and whether it bears the token of the
+server, where the operator has set one: then others than the operator can open our pages.
 
-The gate has looked where a request comes from. Here it shows what it knows: the stamp of a form, which no other site
-can read; and where the operator has set a token, that too, since then others than the operator can open our pages.
+A person's browser asks for the token (Basic: any name, the token as password); a program sends
+`Authorization: Bearer TOKEN`. A browser would send what it knows for other sites, too: its forms carry a stamp besides.
 """
 
 from __future__ import annotations
 
+import binascii
 import hmac
-from urllib.parse import parse_qsl
+from base64 import b64decode
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from webmill.serve.metrics import REFUSED
 from webmill.serve.site import Site
 
-FORM = "application/x-www-form-urlencoded"
-MOST_FIELDS = 100
+CHALLENGES = [
+    (b"www-authenticate", b'Basic realm="webmill: any name, and the token as password", charset="UTF-8"'),
+    (b"www-authenticate", b'Bearer realm="webmill"'),
+]
 
 
-async def admitted(request: Request, site: Site, *, action: str) -> dict[str, str]:
-    """The fields of the form, if `action` may be done: 401 or 403 if not.
-
-    A form has the field `stamp` (`site.stamp(action)`), and `token` where the site has one. A program sends the header
-    `Authorization: Bearer TOKEN` instead of both.
-    """
-    fields = await _fields(request)
-    if _bears(site, request.headers.get("authorization", "").removeprefix("Bearer ")):
-        return fields
-    if site.token and not _bears(site, fields.get("token", "")):
-        site.metrics.count(REFUSED, reason="token")
-        raise HTTPException(401, "this needs the token of this server", {"WWW-Authenticate": "Bearer"})
-    if not site.is_stamped(action, fields.get("stamp", "")):
-        site.metrics.count(REFUSED, reason="token")
-        raise HTTPException(403, "this form is not of this run of the server: load its page again")
-    return fields
+def may(request: Request, site: Site, *, action: str, stamp: str) -> bool:
+    """Whether this was sent by a form of ours for this action, or by a program that bears the token."""
+    return _is_borne(
+        site.token, request.headers.get("authorization", "").encode("latin-1"), b"bearer"
+    ) or site.is_stamped(action, stamp)
 
 
-def _bears(site: Site, said: str) -> bool:
-    return bool(site.token) and hmac.compare_digest(site.token.encode(), said.strip().encode("utf-8", "replace"))
+def bears_token(token: str, authorization: bytes) -> bool:
+    return _is_borne(token, authorization, b"bearer") or _is_borne(token, authorization, b"basic")
 
 
-async def _fields(request: Request) -> dict[str, str]:
-    kind = request.headers.get("content-type", FORM).partition(";")[0].strip().lower()
-    if kind != FORM:
-        raise HTTPException(415, f"send this as {FORM}")
+def _is_borne(token: str, authorization: bytes, wanted: bytes) -> bool:
+    scheme, _, said = authorization.partition(b" ")
+    if not token or scheme.lower() != wanted:
+        return False
+    return hmac.compare_digest(token.encode(), _password(said) if wanted == b"basic" else said.strip())
+
+
+def _password(said: bytes) -> bytes:
     try:
-        body = (await request.body()).decode()
-        return dict(parse_qsl(body, keep_blank_values=True, max_num_fields=MOST_FIELDS))
-    except ValueError as error:
-        raise HTTPException(400, "this form cannot be read") from error
+        return b64decode(said.strip(), validate=True).partition(b":")[2]
+    except binascii.Error:
+        return b""

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from webmill.serve.access_log import AccessLog
 from webmill.serve.address import Proxies, parse
+from webmill.serve.control import CHALLENGES, bears_token
 from webmill.serve.metrics import BYTES, KINDS, REFUSED, REQUESTS, SECONDS, STATUSES, status_class
 from webmill.serve.numbers import Numbers
 from webmill.serve.rate import Rate
@@ -127,6 +128,9 @@ class Gate:
             return await self._refuse(answer, headers, 405, "method", "this can only be read", more)
         if not is_own(headers, host):
             return await self._refuse(answer, headers, 403, "origin", "another site sent this, not a page of ours")
+        if self._site.token and not bears_token(self._site.token, headers.get(b"authorization", b"")):
+            message = "this needs the token of this server"
+            return await self._refuse(answer, headers, 401, "token", message, CHALLENGES)
         return False
 
     async def _refuse(
