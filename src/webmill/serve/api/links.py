@@ -39,10 +39,6 @@ def blob(hash_: str) -> str:
     return f"/blobs/sha256/{hash_}.json"
 
 
-def version(name: str) -> str:
-    return f"/versions/{name}"
-
-
 def address(path: str, values: list[tuple[str, str]]) -> str:
     """Empty values are left out."""
     asked = urlencode([(name, value) for name, value in values if value], errors="replace")
