@@ -75,7 +75,8 @@ def kill_at_random(
         for number in range(KILLS):
             name = dice.choice(sorted(running))
             if dice.random() < 0.8:
-                wait_for(lambda done=done: worked(out) > done or running[ending].poll() is not None)  # type: ignore[misc]
+                # `ending` may end before others have begun: then there is work to come.
+                wait_for(lambda done=done: worked(out) > done or (done and running[ending].poll() is not None))  # type: ignore[misc]
             time.sleep(dice.uniform(0, 0.3))  # a moment, not a condition: any will do
             running[name].kill()
             running[name].wait(DEADLINE)
