@@ -40,7 +40,7 @@ def test_secrets_are_told_to_be_set_and_nothing_more(tmp_path: Path) -> None:
     assert "hush-hush" not in text
     assert "pass-word" not in text
     assert "(set)" in text
-    assert "with a token" in text
+    assert "for those who have the token" in text
     assert "https://a.example, https://b.example" in text
 
 

@@ -13,12 +13,14 @@ from starlette.testclient import TestClient
 
 from tests.serve.conftest import ADDRESS, site_of
 from tests.serve.town import SCRIPT, bury
+from webmill.config import Serve, Settings
 from webmill.infra.ledger import Ledger, Task
 from webmill.infra.queue.base import Message, QueueStats
 from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.infra.storage.local import LocalStorage
 from webmill.publish.nouns import Item, Problem
 from webmill.publish.snapshot import Publication
+from webmill.serve.app import application
 
 HTML = {"Accept": "text/html", "Origin": ADDRESS, "Sec-Fetch-Site": "same-origin"}
 
@@ -106,6 +108,21 @@ def test_a_stamp_is_good_for_one_action_on_one_task(own: TestClient, root: Path)
         own.post("/tasks/drop", data={"queue": "publish", "id": "*", "stamp": stamp}, headers=HTML).status_code == 200
     )
     assert stats(root).buried == 1
+
+
+def test_a_program_that_bears_the_token_needs_no_form_and_others_are_asked_for_it(root: Path) -> None:
+    settings = Settings(serve=Serve(token="hush"))
+    fields = {"queue": "publish", "id": "*"}
+    with TestClient(application(site_of(root, settings)), base_url=ADDRESS) as client:
+        stamped = form(client.get("/tasks").text, "/tasks/retry")
+        assert client.post("/tasks/retry", data=stamped, headers=HTML).status_code == 401
+        assert (
+            client.post("/tasks/retry", data=fields, auth=("me", "hush")).status_code == 403
+        )  # no stamp
+        assert stats(root).buried == 1
+        answer = client.post("/tasks/retry", data=fields, headers={"Authorization": "Bearer hush"})
+        assert "1 task is queued again." in answer.text
+    assert stats(root).ready == 1
 
 
 def test_another_site_cannot_press_the_button_even_with_the_stamp(own: TestClient, root: Path) -> None:

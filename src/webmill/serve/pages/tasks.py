@@ -20,6 +20,7 @@ from webmill.flows.publish.jobs import job_of
 from webmill.infra.ledger import Entry
 from webmill.infra.queue.base import Buried, QueueStats
 from webmill.serve.api.published import Published
+from webmill.serve.control import may
 from webmill.serve.pages import live
 from webmill.serve.pages.errors import error_page
 from webmill.serve.pages.render import render
@@ -90,7 +91,7 @@ def routes(site: Site) -> list[BaseRoute]:
         action = request.url.path.rpartition("/")[2]
         form = await read_form(request, most=site.limits.body_bytes)
         name, id_ = form.get("queue", ""), form.get("id", "")
-        if not site.is_stamped(f"{action} {name} {id_}", form.get("stamp", "")):
+        if not may(request, site, action=f"{action} {name} {id_}", stamp=form.get("stamp", "")):
             return error_page(
                 site, request, status=403, message="This button is not one of ours, or of an earlier run."
             )
