@@ -219,6 +219,11 @@ def test_what_stops_it_from_starting_is_a_sentence(town: Path, tmp_path: Path) -
             (("--port", "0", "--certificate", str(tmp_path / "none.pem")), "no file"),
             (("--port", "0", "--key", "x.pem"), "a key without a certificate"),
             (("--port", "0", "--address", "archive.example"), "is no origin"),
+            (("--port", "0", "--address", "https://a.example"), "give --address and --replay-address"),
+            (
+                ("--port", "0", "--address", "https://a.example", "--replay-address", "https://a.example/"),
+                "a name of their own",
+            ),
             (("--port", "0", "--proxy", "nonsense"), "nonsense is no address"),
             (("--port", "0", "--access-log", str(tmp_path / "no" / "log")), "cannot write the access log"),
         ):

@@ -103,15 +103,25 @@ def with_flags(settings: Serve, given: dict[str, object]) -> Serve:
     said = {name: value for name, value in given.items() if value not in (None, ())}
     flags = {name: ",".join(value) if isinstance(value, tuple) else value for name, value in said.items()}
     chosen = msgspec.structs.replace(settings, **flags)
-    for origin in filter(None, (chosen.address, chosen.replay_address)):
-        if not origin.startswith(("http://", "https://")):
-            raise Misconfigured(f"{origin} is no origin: write https://archive.example.org")
+    check_origins(chosen)
+    if chosen.processes < 1:
+        raise Misconfigured("a server needs a process that answers: serve.processes is 1 or more")
     for proxy in listed(chosen.proxies):
         if not is_network(proxy):
             raise Misconfigured(f"{proxy} is no address: write 10.0.0.1 or 10.0.0.0/8")
     if chosen.access_log:
         AccessLog(chosen.access_log).close()
     return chosen
+
+
+def check_origins(chosen: Serve) -> None:
+    for origin in filter(None, (chosen.address, chosen.replay_address)):
+        if not origin.startswith(("http://", "https://")):
+            raise Misconfigured(f"{origin} is no origin: write https://archive.example.org")
+    if bool(chosen.address) != bool(chosen.replay_address):
+        raise Misconfigured("behind a proxy archived pages need a name too: give --address and --replay-address")
+    if chosen.address and chosen.address.rstrip("/") == chosen.replay_address.rstrip("/"):
+        raise Misconfigured("archived pages need a name of their own: what they run must not reach the other")
 
 
 def replay_port(chosen: Serve) -> int:

@@ -1,0 +1,67 @@
+"""Headers of strangers: whatever they say, there is one of a few answers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from webmill.serve.codings import CODINGS, IDENTITY, chosen
+from webmill.serve.conditions import Unsatisfiable, fails, http_date, is_known, range_of
+
+NOW = datetime(2024, 4, 1, 10, 0, 0, 5, tzinfo=UTC)
+ETAG = b'"abc"'
+DIGITS = st.text("0123456789", max_size=25)
+RANGES = st.one_of(
+    st.builds(lambda a, b: f"bytes={a}-{b}", DIGITS, DIGITS),
+    st.text("bytes=0123456789-, ", max_size=40),
+    st.builds(lambda many: "bytes=" + ",".join(many), st.lists(st.just("0-1"), max_size=50)),
+).map(str.encode)
+WORDS = st.one_of(st.binary(max_size=60), st.text('W/"abc*, ;q=0.1', max_size=30).map(str.encode))
+
+
+@given(RANGES, st.integers(0, 1000), st.none() | WORDS)
+@settings(deadline=None)
+def test_a_range_lies_within_the_value_or_is_none(asked: bytes, size: int, condition: bytes | None) -> None:
+    headers = {b"range": asked} | ({b"if-range": condition} if condition is not None else {})
+    try:
+        found = range_of(headers, size, etag=ETAG, modified=NOW)
+    except Unsatisfiable:
+        return
+    assert found is None or 0 <= found[0] < found[1] <= size
+
+
+@given(st.integers(0, 50), st.integers(0, 60), st.integers(1, 50))
+@settings(deadline=None)
+def test_a_range_is_what_slicing_gives(first: int, last: int, size: int) -> None:
+    data = bytes(range(size))
+    try:
+        found = range_of({b"range": f"bytes={first}-{last}".encode()}, size, etag=ETAG)
+    except Unsatisfiable:
+        assert first >= size
+        return
+    if last < first:
+        assert found is None
+    else:
+        assert found
+        assert data[slice(*found)] == data[first : last + 1]
+
+
+@given(st.dictionaries(st.sampled_from([b"if-match", b"if-none-match", b"if-modified-since"]), WORDS))
+@settings(deadline=None)
+def test_any_condition_has_an_answer(headers: dict[bytes, bytes]) -> None:
+    assert fails(headers, ETAG, NOW) in (True, False)
+    assert is_known(headers, ETAG, NOW) in (True, False)
+
+
+def test_a_date_that_we_told_is_known_to_the_second() -> None:
+    assert is_known({b"if-modified-since": http_date(NOW)}, ETAG, NOW)
+    assert not fails({b"if-unmodified-since": http_date(NOW)}, ETAG, NOW)
+    assert range_of({b"range": b"bytes=0-0", b"if-range": http_date(NOW)}, 9, etag=ETAG, modified=NOW) == (0, 1)
+
+
+@given(WORDS)
+@settings(deadline=None)
+def test_any_wish_for_a_coding_chooses_one(accepted: bytes) -> None:
+    assert chosen(accepted) in (IDENTITY, *CODINGS)
