@@ -30,6 +30,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """At the end they go as ever: libraries complain of what is left."""
+    gc.unfreeze()
+
+
 @pytest.fixture(autouse=True)
 def loudness() -> Iterator[None]:
     """A command that runs in this process sets how loud the loggers are; the next test has not asked for that."""
