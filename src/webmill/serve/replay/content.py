@@ -34,6 +34,7 @@ log = logging.getLogger(__name__)
 
 MOST_REWRITTEN = 8 << 20  # bytes of a page or a style sheet
 HTML, CSS = ("text/html", "application/xhtml+xml"), "text/css"
+BODILESS = (204, 205)
 # Told to the browser as they are; Content-Type, Location and Refresh are made anew.
 PASSED = ("content-language",)
 # Two bytes may mean a `<` and not be one: such pages are decoded first, and sent as UTF-8.
@@ -46,9 +47,10 @@ def content_reply(site: Site, archived: Archived, asked: Asked, *, is_page: bool
     links = Links(asked.when, archived.line.url or asked.url)
     headers = [*memento(site, archived, asked.url), *_kept(archived, links)]
     if there := redirect_of(archived):
+        headers.append(("Location", web_address(asked.when, there)))
+    if there or archived.status in BODILESS:
         archived.close()
-        location = ("Location", web_address(asked.when, there))
-        return with_headers(Response(status_code=archived.status), [*headers, location])
+        return with_headers(Response(status_code=archived.status), headers)
     try:
         pieces, kind = _rewritten(archived, links, first=_report(site, archived, asked) if is_page else "")
     except BaseException:
