@@ -60,7 +60,7 @@ def start(folder: Path) -> Running:
 def wait_for(url: str) -> None:
     """A sentence when it does not answer in time."""
     address = url.replace("opensearch", "http", 1)
-    deadline = time.monotonic() + 2 * START_DEADLINE
+    deadline = time.monotonic() + 3 * START_DEADLINE
     while not is_healthy(f"{address}/_cluster/health?wait_for_status=yellow"):
         if time.monotonic() > deadline:
             raise CannotStart(f"the server at {url} does not answer")
