@@ -97,7 +97,7 @@ def test_documents_are_read_in_every_form_they_are_written(name: str, local: boo
         "com,example)/3": {"text": "three", "title": None, "language": "deu"},
     }
     assert items["com,example)/1"]["facets"] == {"language": "eng"}
-    assert items["com,example)/1"]["metadata"] == {"title": "T", "url": page(1)}
+    assert items["com,example)/1"]["metadata"] == {"title": "T", "url": page(1), "captured": "20240101000000"}
     assert found.rows == {"published": 2, "no_text": 1, "older": 0}
     assert done.counts.counts["rows_no_text"] == 1
 
@@ -166,14 +166,14 @@ def test_an_item_tells_the_capture_that_its_content_was_first_seen_in() -> None:
     again = {"timestamp": "20250101000000", "filename": "b.warc.gz", "offset": 56, "length": 78}
     published(storage, {"a.jsonl": lines([row(page(n), f"text {n}", **first) for n in range(3)] + [row(page(3), "x")])})
     old, new = tuple(first.values()), tuple(again.values())
-    nothing = (None,) * 4
+    nothing = ("20240101000000", None, None, None)
     assert places(storage) == {"0": old, "1": old, "2": old, "3": nothing}
     rows = [row(page(0), "text 0", **again), row(page(1), "changed", **again), row(page(2), "text 2")]
     done, _ = published(storage, {"a.parquet": as_parquet([*rows, row(page(3), "x", **again)])})
     assert places(storage) == {"0": old, "1": new, "2": old, "3": nothing}
     assert (done.counts.changed, done.counts.relabelled) == (1, 0)
     published(storage, {"a.jsonl": lines([row(page(0), "text 0")])}, force=True)
-    assert places(storage) == {"0": nothing}
+    assert places(storage) == {"0": old}
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,14 @@ def test_an_item_tells_the_capture_that_its_content_was_first_seen_in() -> None:
 def test_a_place_that_is_none_is_no_reason_to_refuse_a_page(odd: dict[str, Any]) -> None:
     storage = MemoryStorage()
     published(storage, {"a.jsonl": lines([row(page(1), "x", **{"filename": "a", "offset": 1, "length": 2} | odd)])})
-    assert places(storage) == {"1": (None,) * 4}
+    assert places(storage) == {"1": ("20240101000000", None, None, None)}
+
+
+def test_documents_of_datasets_tell_their_captures_too() -> None:
+    storage = MemoryStorage()
+    told = {"date": "2024-06-01T10:00:00Z", "warc_filename": "a.warc.gz", "warc_offset": 7, "warc_length": 9}
+    published(storage, {"c.jsonl": lines([{"url": page(1), "text": "words", **told}])})
+    assert places(storage) == {"1": ("20240601100000", "a.warc.gz", 7, 9)}
 
 
 @pytest.mark.parametrize(("damage", "readers"), [("gone", 1), ("cut", 1), ("other", 3), ("gone", 3)])

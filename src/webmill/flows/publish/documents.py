@@ -250,12 +250,14 @@ def content_of(page: Page) -> dict[str, str | None]:
 
 
 def item_of(page: Page, hash_: str, *, facets: tuple[str, ...]) -> Item:
-    """The place of its capture only where no index of ours has it: in documents of `webmill cc`. It is kept from before
-    while the content is the same (`Options.carried`), so that a page that was only visited again is the same item.
+    """When and where its content was first seen is kept from before while the content is the same (`Options.carried`),
+    so that a page that was only visited again is the same item.
     """
     metadata: dict[str, Scalar] = {"title": (page.title or "")[:TITLE], "url": page.url}
+    if page.moment:
+        metadata["captured"] = page.moment
     if place := page.place:
-        metadata |= zip(PLACE, (page.moment, *place), strict=True)
+        metadata |= zip(PLACE[1:], place, strict=True)
     return Item(page.urlkey, SOURCE, hash_, facets=facets_of(page, facets), metadata=metadata)
 
 

@@ -40,10 +40,14 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     text_length: int | None = None
     language: str | None = None
     status: int | None = None
-    # Where its WARC record is, as `webmill cc` tells it. Whatever else stands there is no reason to refuse a page.
+    # Where its WARC record is, as `webmill cc` tells it, and `webmill dataset`. Whatever else stands there is no reason
+    # to refuse a page.
     filename: Any = None
     offset: Any = None
     length: Any = None
+    warc_filename: Any = None
+    warc_offset: Any = None
+    warc_length: Any = None
 
     @property
     def urlkey(self) -> str:
@@ -59,9 +63,12 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def place(self) -> tuple[str, int, int] | None:
         """File, offset and length of its WARC record."""
-        is_file = isinstance(self.filename, str) and 0 < len(self.filename) <= LONGEST_NAME
-        if is_file and _is_count(self.offset) and _is_count(self.length):
-            return self.filename, self.offset, self.length
+        for file, offset, length in (
+            (self.filename, self.offset, self.length),
+            (self.warc_filename, self.warc_offset, self.warc_length),
+        ):
+            if isinstance(file, str) and 0 < len(file) <= LONGEST_NAME and _is_count(offset) and _is_count(length):
+                return file, offset, length
         return None
 
     def reason_against(self) -> str | None:

@@ -9,6 +9,7 @@ from zlib import crc32
 import msgspec
 
 from webmill.errors import BadInput
+from webmill.formats.timestamps import to_datetime
 from webmill.infra.storage.base import Readable
 from webmill.publish.blobs import read_blob
 from webmill.publish.nouns import Item
@@ -30,10 +31,16 @@ def document_of(storage: Readable, item: Item, *, version: str) -> Document:
         text=_text(content, "text"),
         url=_text(item.metadata, "url") or _text(content, "url"),
         language=_text(content, "language") or item.facets.get("language", ""),
-        date=_seconds(_text(item.metadata, "date") or _text(content, "date")),
+        date=date_of(item.metadata, content),
         facets=dict(item.facets),
         capture=capture_of(item),
     )
+
+
+def date_of(said: Any, content: Any) -> int:
+    """What is written on it; of a page that says nothing, when its content was first seen."""
+    written = _seconds(_text(said, "date") or _text(content, "date"))
+    return written or _first_seen(_text(said, "captured"))
 
 
 def capture_of(item: Item) -> Place | None:
@@ -58,6 +65,13 @@ def label_of(item: Item) -> str:
 def _text(values: Any, name: str) -> str:
     value = values.get(name)
     return value if isinstance(value, str) else ""
+
+
+def _first_seen(captured: str) -> int:
+    try:
+        return int(to_datetime(captured).timestamp())
+    except BadInput:
+        return 0
 
 
 def _seconds(date: str) -> int:
