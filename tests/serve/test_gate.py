@@ -88,6 +88,11 @@ def test_an_address_is_the_same_in_a_socket_for_both_kinds() -> None:
     assert "" not in Proxies(())
 
 
+def test_behind_a_proxy_we_speak_of_ourselves_as_clients_see_us(site: Site) -> None:
+    with asking(application(replace(site, address="https://archive.example"))) as ask:
+        assert ask("/version/", host="archive.example")["location"] == "https://archive.example/version"
+
+
 def test_two_hosts_are_no_host(ask: Asker) -> None:
     assert ask("/healthz", more=[("host", "127.0.0.1")]).status == 400
 

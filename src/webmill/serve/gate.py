@@ -43,7 +43,9 @@ class Gate:
     def __init__(self, app: ASGIApp, site: Site, *, is_replay: bool = False, access: AccessLog | None = None) -> None:
         self._app, self._site, self._is_replay, self._access = app, site, is_replay, access
         self._rate = Rate(site.limits.rate, site.limits.burst)
-        self._names = LOCAL | site.hosts_of(site.replay_address if is_replay else site.address)
+        address = site.replay_address if is_replay else site.address
+        self._names = LOCAL | site.hosts_of(address)
+        self._scheme = urlsplit(address).scheme  # as clients see it: a proxy may have taken TLS off
         self._passed: set[tuple[bytes, str]] = set()  # hosts that were looked at and are ours
         self._proxies = Proxies(site.proxies)
         self._counts = Counts(site.metrics)
@@ -60,7 +62,7 @@ class Gate:
         for name, value in scope["headers"]:
             headers[name] = value
             hosts += name == b"host"
-        scope[HEADERS] = headers
+        scope[HEADERS], scope["scheme"] = headers, self._scheme
         address = self._client(scope, headers)
         cors = () if self._is_replay else self._cors.headers(headers.get(b"origin"))
         status = size = 0
