@@ -63,7 +63,7 @@ class Link(msgspec.Struct, frozen=True, gc=False):
     url: str
     depth: int = 0  # steps from a seed
     priority: int = 5  # 0 is asked first, 9 last
-    hops: int = 0  # redirects in a row that led here
+    hops: int = 0  # redirects, or indexes of sitemaps, in a row that led here
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):

@@ -61,7 +61,7 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     etag: str = ""
     modified: str = ""  # Last-Modified, as the server wrote it
     interval: float = 0.0  # seconds until it was to be visited again
-    hops: int = 0  # redirects in a row that led to it
+    hops: int = 0  # redirects, or indexes of sitemaps, in a row that led to it
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -72,7 +72,7 @@ class Item(msgspec.Struct, frozen=True):
     priority: int
     attempts: int
     last: Visit | None = None
-    hops: int = 0  # redirects in a row that led to it
+    hops: int = 0  # redirects, or indexes of sitemaps, in a row that led to it
 
 
 class Turn(msgspec.Struct, frozen=True):

@@ -27,6 +27,7 @@ from webmill.model import Link
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 SITEMAP, SEED, REDIRECTED, LINKED = 2, 3, 4, 5  # priorities
+SITEMAPS_DEEP = 3  # an index names maps, and at some sites indexes; a chain of them without an end is a trap
 
 Kind = Literal["page", "sitemap", "redirect", "not_modified"]
 
@@ -49,13 +50,18 @@ class Reader:
         if status == 304 and item.last:
             return Page("not_modified", [], Counter())
         if status in REDIRECTS and (location := fetched.head.headers.get("Location")):
-            targets = redirected(item.url, location)
-            return self._followed("redirect", targets, item.depth, REDIRECTED, hops=item.hops + 1)
+            return self._read_redirect(location, item)
         if status != 200:
             return Page("page", [], Counter())
         if self._rules.sitemaps and looks_like_sitemap(fetched.payload):
             return self._read_sitemap(fetched.payload, item)
         return self._read_page(fetched, item)
+
+    def _read_redirect(self, location: str, item: Item) -> Page:
+        targets = redirected(item.url, location)
+        if not targets:  # to a file, a script, nowhere
+            return Page("redirect", [], Counter(redirect_refused=1))
+        return self._followed("redirect", targets, item.depth, REDIRECTED, hops=item.hops + 1)
 
     def _read_sitemap(self, payload: bytes, item: Item) -> Page:
         try:
@@ -65,8 +71,11 @@ class Reader:
         entries = joined(item.url, (entry.loc for entry in sitemap.urls))
         kind: Kind = "sitemap" if item.priority == SITEMAP else "page"  # feeds are pages that people link to
         pages = self._followed(kind, entries, item.depth + 1, LINKED)
-        below = [Link(url, item.depth, SITEMAP) for url in self.sitemaps(sitemap.sitemaps, item.url)]
-        return Page(kind, [*below, *pages.links], pages.refused)
+        below = self.sitemaps(sitemap.sitemaps, item.url)
+        if below and item.hops >= SITEMAPS_DEEP:
+            return Page(kind, pages.links, pages.refused + Counter(sitemap_too_deep=len(below)))
+        maps = [Link(url, item.depth, SITEMAP, item.hops + 1) for url in below]
+        return Page(kind, [*maps, *pages.links], pages.refused)
 
     def hand_on(self, links: Iterable[Link]) -> None:
         """They go into the frontier: a second look at them is not needed."""
