@@ -6,7 +6,9 @@ import os
 import random
 import re
 import select
+import shutil
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -213,20 +215,27 @@ def test_an_idle_connection_is_closed(server: Running) -> None:
         assert read_all(connection).count(b"HTTP/1.1 200 OK") == 1
 
 
-def test_a_client_that_does_not_read_is_cut_off(town: Path, tmp_path: Path) -> None:
-    import shutil
-
+def test_a_client_that_does_not_read_is_cut_off_and_one_that_reads_slowly_is_not(town: Path, tmp_path: Path) -> None:
     root = Path(shutil.copytree(town, tmp_path / "town", symlinks=True))
     large = root / "crawl-data" / "large.gz"
     with large.open("wb") as file:
         file.truncate(64 << 20)
+    ask = b"GET /crawl-data/large.gz HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"
     with (
         serving(root, tmp_path / "errors", "send_seconds=2", program=PROGRAM) as server,
         server.connect() as connection,
     ):
-        connection.sendall(b"GET /crawl-data/large.gz HTTP/1.1\r\n" + HOST + b"\r\n")
-        eventually(lambda: refused(server, "slow_reader") >= 1, "the slow reader's end")
+        connection.sendall(ask)
+        with server.connect() as slow:
+            slow.sendall(ask)
+            size, ends = 0, time.monotonic() + 6
+            while data := slow.recv(1 << 18):
+                size += len(data)
+                time.sleep(0.02 if time.monotonic() < ends else 0)
+            assert size > 64 << 20
+        eventually(lambda: refused(server, "slow_reader") >= 1, "the end of the one that does not read")
         assert len(read_all(connection)) < 64 << 20
+        assert refused(server, "slow_reader") == 1
 
 
 def test_one_connection_too_many_takes_the_place_of_the_one_that_waits_longest(town: Path, tmp_path: Path) -> None:

@@ -157,6 +157,10 @@ class Connection(HttpToolsProtocol):
         self.cycle.keep_alive = False
         return True
 
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stuck = None  # it has taken what was waiting: slow is not stuck
+
     # --- from the parser
 
     def on_message_begin(self) -> None:
@@ -249,7 +253,7 @@ class Connection(HttpToolsProtocol):
 
     def _withdraw(self) -> bool:
         """The request whose body did not come: nobody will answer it, unless its answer has begun."""
-        if self.pipeline or self.cycle.response_started:
+        if self.pipeline or self.cycle.response_started or not self.cycle.more_body:
             return False
         self.cycle.disconnected = True
         self.cycle.message_event.set()
