@@ -56,9 +56,8 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def nearest(index: Index, asked: Asked) -> Iterator[Line]:
-    """The captures nearest in time, the nearest first; of those of one second, those of just this URL first.
-
-    An index does not tell http from https, or /a from /a/.
+    """The captures nearest in time, the nearest first; of those of one second, those that can be read and are of just
+    this URL. An index does not tell http from https, or /a from /a/.
     """
     there = to_datetime(asked.moment)
     seen: set[tuple[str, int]] = set()
@@ -72,7 +71,7 @@ def nearest(index: Index, asked: Asked) -> Iterator[Line]:
             limit=CANDIDATES,
         )
         found = _lines(answer(index, query))
-        for line in sorted(found, key=lambda line: (_distance(line, there), line.url != asked.url)):
+        for line in sorted(found, key=lambda line: (_distance(line, there), not line.length, line.url != asked.url)):
             if (line.filename, line.offset) not in seen:
                 seen.add((line.filename, line.offset))
                 yield line

@@ -26,7 +26,7 @@ from webmill.serve.site import Site
 
 TITLE_WITHIN = 64 << 10  # bytes
 MOST_OF_TITLE = 500
-_TITLE = re.compile(r"<title(?:\s[^>]*+)?>", re.IGNORECASE)
+_TITLE = re.compile(r"<title(?:\s[^<>]*+)?>", re.IGNORECASE)
 _TITLE_END = re.compile(r"</title(?=[\s/>])", re.IGNORECASE)
 
 
@@ -38,7 +38,6 @@ class Banner(msgspec.Struct, frozen=True, kw_only=True):
     readable: str
     timestamp: str
     status: int
-    kind: str
     here: str
     raw: str
     record: str
@@ -64,9 +63,8 @@ def routes(site: Site) -> list[BaseRoute]:
     def banner(request: Request) -> Response:
         """For the script of the frame, when the page in it is another. The stamp is from that page."""
         asked = parse_address(request.query_params.get("at", "").encode())
-        if asked is None or not site.is_stamped(
-            shown_action(asked.timestamp, asked.url), request.query_params.get("stamp", "")
-        ):
+        stamp = request.query_params.get("stamp", "")
+        if asked is None or not site.is_stamped(shown_action(asked.timestamp, asked.url), stamp):
             raise BadInput("no page of ours is shown", reason="bad_stamp")
         archived = open_shown(site, asked)
         try:
@@ -94,7 +92,6 @@ def _banner(site: Site, archived: Archived, url: str) -> Banner:
         readable=readable(url),
         timestamp=line.timestamp,
         status=archived.status,
-        kind=read_type(archived.content_type)[0],
         here=web_address(line.timestamp, url),
         raw=raw_address(line.timestamp, url),
         record=raw_address(line.timestamp, url, mark=RECORD),

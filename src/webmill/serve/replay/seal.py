@@ -66,6 +66,6 @@ class Seal:
         headers["Referrer-Policy"] = "no-referrer-when-downgrade"
         headers["X-DNS-Prefetch-Control"] = "off"
         headers["Cache-Control"] = "no-store"
-        headers["Vary"] = "Origin, Sec-Fetch-Dest"
+        headers["Vary"] = "Origin, Referer, Sec-Fetch-Dest"
         if has_pass and request.get("origin") == "null":
             headers["Access-Control-Allow-Origin"] = "null"
