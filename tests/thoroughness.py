@@ -7,6 +7,11 @@ import os
 WHOLE = "WEBMILL_TEST_KILLS" in os.environ  # `make soak` sets it
 
 
+def kills(default: int) -> int:
+    """How often a test that kills at random does so."""
+    return int(os.environ.get("WEBMILL_TEST_KILLS", default))
+
+
 def each(step: int) -> int:
     """The step of a sweep over durable calls: `make test` visits one of so many, `make soak` all.
 
