@@ -59,7 +59,8 @@ Stop it with Ctrl-C: what is being sent is finished first. Behind nginx: docs/ho
 def serve(context: Context, *, root: Path, storage: str | None, is_fed: bool, is_opened: bool, **given: object) -> None:
     """Serve what is in DIR: versions, archives, index, captures, search, pages.
 
-    Every flag is also a setting of section [serve] in webmill.toml.
+    The flags from --host to --access-log are settings of section [serve] in webmill.toml, too. Others see the flags of
+    a running command: set a token there, or as WEBMILL_SERVE_TOKEN.
     """
     place = publishing_in(root)
     if not place.root.is_dir():
