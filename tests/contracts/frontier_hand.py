@@ -1,9 +1,9 @@
 """A crawl without a web, to be killed: claims, settles, adds; says what was acknowledged, after it was.
 
-    python -m tests.contracts.frontier_hand FOLDER LOG STEPS
+    python -m tests.contracts.frontier_hand FOLDER LOG STEPS [careless]
 
 Time is the number of lines in the log: it never goes backwards, over deaths too. A page `/N` of a domain links to pages
-that follow from N, so that every life knows what an undisturbed one would have found.
+that follow from N, so that every life knows what an undisturbed one would have found. Who is careless says it before.
 """
 
 from __future__ import annotations
@@ -39,6 +39,13 @@ def main() -> None:
         os.write(out, (" ".join(map(str, words)) + "\n").encode())
         now += 1
 
+    def tell(done: list[int], found: list[Link]) -> None:
+        for number in done:
+            say("done", number)
+        for link in found:
+            say("found", number_of(link.url))
+
+    is_careless = sys.argv[4:] == ["careless"]
     frontier = LocalFrontier(folder, limits=LIMITS)
     if not frontier.notes():
         frontier.commit(Step(links=[Link(page(0))], notes={"seeded": "1"}), now=now)
@@ -53,12 +60,12 @@ def main() -> None:
         settled = [Settled(turn.token, outcomes(turn, now), now + HOLD) for turn in turns]
         told = [number_of(outcome.url) for entry in settled for outcome in entry.outcomes if isinstance(outcome, Done)]
         found = [link for number in told for link in links(number)]
+        if is_careless:
+            tell(told, found)
         done = frontier.commit(Step(links=found, settled=settled), now=now)
         assert not done.lost
-        for number in told:
-            say("done", number)
-        for link in found:
-            say("found", number_of(link.url))
+        if not is_careless:
+            tell(told, found)
         if step % 10 == 9:
             frontier.compact()
         say("step")

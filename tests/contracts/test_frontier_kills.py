@@ -6,10 +6,12 @@ acknowledged is there; no domain is asked inside its hold; and the end is the sa
 
 from __future__ import annotations
 
+import random
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import apsw
 import pytest
@@ -17,6 +19,7 @@ import pytest
 from tests.contracts import frontier_hand
 from tests.contracts.frontier_checker import Found
 from tests.faults import Stage, needs_killer
+from tests.faults.matrix import record, seed
 
 pytestmark = needs_killer
 ALL = {frontier_hand.page(number) for number in range(frontier_hand.PAGES)}
@@ -31,13 +34,27 @@ def base() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def check_against(log: Path, found: Found) -> None:
-    known = found.check()
+class Weighed(NamedTuple):
+    """Visits and URLs that were acknowledged, and what of them is not there; pages that were done twice."""
+
+    acknowledged: int
+    lost: int
+    duplicated: int
+
+
+def weigh(log: Path, found: Found) -> Weighed:
     said = [line.split(" ") for line in log.read_text().splitlines()]
-    done = {frontier_hand.page(int(words[1])) for words in said if words[0] == "done"}
-    assert done <= found.visited.keys()
-    assert {frontier_hand.page(int(words[1])) for words in said if words[0] == "found"} <= known
-    assert len(done) == sum(words[0] == "done" for words in said), "a page was done twice"
+    done = [frontier_hand.page(int(words[1])) for words in said if words[0] == "done"]
+    told = {frontier_hand.page(int(words[1])) for words in said if words[0] == "found"}
+    lost = [*(set(done) - found.visited.keys()), *(told - (found.waiting + found.in_hand + found.visited).keys())]
+    return Weighed(len(set(done)) + len(told), len(lost), len(done) - len(set(done)))
+
+
+def check_against(log: Path, found: Found) -> None:
+    found.check()
+    weighed = weigh(log, found)
+    assert (weighed.lost, weighed.duplicated) == (0, 0), weighed
+    said = [line.split(" ") for line in log.read_text().splitlines()]
     last: dict[str, float] = {}
     for word, *rest in said:
         if word == "claimed":
@@ -54,6 +71,7 @@ def lives(base: Path, calls: Iterator[int], *, crawls: int) -> tuple[int, set[st
         for crawl in range(crawls):
             folder, log = base / f"crawl{crawl}", base / f"log{crawl}"
             log.touch()
+            before = deaths
             while (ended := stage.run(folder, log, "100", at=next(calls))).killed:
                 deaths += 1
                 kinds.add(kind_of(ended.calls[-1]))
@@ -61,6 +79,9 @@ def lives(base: Path, calls: Iterator[int], *, crawls: int) -> tuple[int, set[st
                     check_against(log, Found(folder))
             assert ended.code == 0, ended.output
             found = Found(folder)
+            if deaths > before:
+                numbers = weigh(log, found)._asdict()
+                record("frontier (embedded)", "kill -9 before a durable call", injected=deaths - before, **numbers)
             check_against(log, found)
             assert set(found.visited) == ALL
             assert not found.waiting
@@ -79,10 +100,12 @@ def kind_of(call: str) -> str:
 
 def growing(stride: int) -> Iterator[int]:
     """A life that dies early gets nowhere: each is a little longer than the last, and starts over when it is long."""
+    first = random.Random(seed(1)).randint(1, stride)
     while True:
-        yield from range(1, 420, stride)
+        yield from range(first, 420, stride)
 
 
+@pytest.mark.crash
 def test_killed_again_and_again_it_loses_nothing_and_ends_as_if_undisturbed(base: Path) -> None:
     deaths, kinds = lives(base, growing(7), crawls=4)
     print(f"{deaths} deaths before {sorted(kinds)}")
@@ -93,14 +116,35 @@ def test_killed_again_and_again_it_loses_nothing_and_ends_as_if_undisturbed(base
 
 
 @pytest.mark.slow
+@pytest.mark.crash
 def test_killed_before_one_durable_call_after_the_other_it_loses_nothing(base: Path) -> None:
     deaths, kinds = lives(base, growing(1), crawls=6)
     print(f"{deaths} deaths before {sorted(kinds)}")
     assert deaths > 120
 
 
+@pytest.mark.crash
+def test_the_checker_notices_what_was_acknowledged_too_early(base: Path) -> None:
+    """The negative control of the kills."""
+    deaths, weighed = 0, Weighed(0, 0, 0)
+    with Stage("tests.contracts.frontier_hand", under=base / "crawl") as stage:
+        assert stage.warm_up(base / "crawl-warm", base / "log-warm", "3").code == 0
+        for at in range(30, 330):
+            folder, log = base / f"crawl{at}", base / f"log{at}"
+            assert stage.run(folder, log, "100", "careless", at=at).killed
+            if not log.stat().st_size:  # it had not begun
+                continue
+            deaths += 1
+            found = weigh(log, Found(folder))
+            weighed = Weighed(*(sum(pair) for pair in zip(weighed, found, strict=True)))
+            if found.lost:
+                break
+    record("frontier (embedded)", "acknowledges before it commits", injected=deaths, **weighed._asdict(), control=True)
+    assert weighed.lost > 0
+
+
 def test_the_checker_notices_what_it_should(base: Path) -> None:
-    """The negative control."""
+    """The negative control of all that is checked."""
     with Stage("tests.contracts.frontier_hand", under=base) as stage:
         assert stage.warm_up(base / "crawl", base / "log", "6").code == 0
     Found(base / "crawl").check()
