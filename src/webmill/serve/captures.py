@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 # Days around the moment that are looked through before all time is: a page may have a million captures.
 WINDOWS = (0, 1, 32)
 CANDIDATES = 16  # of each window
+REVISIT = "warc/revisit"
+_REVISIT = f'"{REVISIT}"'.encode()  # as a line has it: quotes in other values are escaped
 DEPTH = 5  # revisits of revisits
 MOST_LINES = 100_000  # of one address that are searched for a digest
 PIECE = 64 << 10
@@ -49,7 +51,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_revisit(self) -> bool:
-        return self.mime == "warc/revisit"
+        return self.mime == REVISIT
 
 
 # --- find ---------------------------------------------------------------------------------------------------------
@@ -244,11 +246,12 @@ def open_capture(site: Site, line: Line) -> Archived:
     opened = open_record(site, line)
     head = opened.head
     seen = {(line.filename, line.offset)}
+    searched: set[tuple[str, str]] = set()
     for _ in range(DEPTH):
         if opened.record.type != "revisit":
             return opened.under(line, head) if len(seen) > 1 else opened
         try:
-            originals = _originals(site.index(), opened)
+            originals = _originals(site.index(), opened, searched)
         finally:
             opened.close()
         original = next((found for found in originals if (found.filename, found.offset) not in seen), None)
@@ -299,8 +302,11 @@ def _opened(line: Line, block: Block) -> Archived:
 # --- revisits -----------------------------------------------------------------------------------------------------
 
 
-def _originals(index: Index, revisit: Archived) -> list[Line]:
-    """Where the body may lie, best first: what the record refers to, what has its digest, and other revisits."""
+def _originals(index: Index, revisit: Archived, searched: set[tuple[str, str]]) -> list[Line]:
+    """Where the body may lie, best first: what the record refers to, what has its digest, and other revisits.
+
+    `searched` are addresses and digests that need not be looked through again.
+    """
     headers = revisit.record.headers
     digest = (revisit.record.payload_digest or "").removeprefix("sha1:")
     uri = headers.get("WARC-Refers-To-Target-URI") or revisit.line.url
@@ -308,7 +314,9 @@ def _originals(index: Index, revisit: Archived) -> list[Line]:
     found = [line for line in referred if not line.is_revisit]
     if not found and digest:
         for url in dict.fromkeys((revisit.line.url, uri)):
-            found += islice(_with_digest(index, url, digest), CANDIDATES)
+            if (url, digest) not in searched:
+                searched.add((url, digest))
+                found += islice(_with_digest(index, url, digest), CANDIDATES)
     return found + [line for line in referred if line.is_revisit]
 
 
@@ -326,6 +334,6 @@ def _with_digest(index: Index, url: str, digest: str) -> Iterator[Line]:
     """Raw lines first: of a page with very many captures few are taken apart."""
     wanted = digest.encode("utf-8", "surrogateescape")
     lines = islice(answer(index, Query(range=url_range(url, "exact"))), MOST_LINES)
-    for line in _lines(line for line in lines if wanted in line):
-        if line.digest == digest and not line.is_revisit:
+    for line in _lines(line for line in lines if wanted in line and _REVISIT not in line):
+        if line.digest == digest:
             yield line
