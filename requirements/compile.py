@@ -21,8 +21,6 @@ EXTRAS = (
     "s3",
     "sqs",
     "ray",
-    "meilisearch",
-    "opensearch",
     "postgres",
 )
 JUDGES = ("pywb>=2.10", "cdxj-indexer>=1.5", "setuptools<81", 'legacy-cgi; python_version >= "3.13"')
