@@ -25,7 +25,6 @@ from typing import NamedTuple, Self
 
 import pytest
 
-SOURCE = Path(__file__).with_name("killer.c")
 COMPILER = shutil.which("cc")
 needs_killer = pytest.mark.skipif(
     sys.platform != "linux" or not COMPILER, reason="kills at a chosen call need Linux and cc"
@@ -42,12 +41,16 @@ class Ended(NamedTuple):
         return self.code == -signal.SIGKILL
 
 
-@functools.cache
 def killer() -> Path:
-    """The library, compiled once per process."""
-    folder = Path(tempfile.mkdtemp(prefix="webmill-killer-"))
-    library = folder / "killer.so"
-    command = [str(COMPILER), "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", str(library), str(SOURCE), "-ldl"]
+    return built("killer.c")
+
+
+@functools.cache
+def built(source: str) -> Path:
+    """A library to be preloaded, compiled once per process."""
+    folder, file = Path(tempfile.mkdtemp(prefix="webmill-faults-")), Path(__file__).with_name(source)
+    library = folder / f"{file.stem}.so"
+    command = [str(COMPILER), "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", str(library), str(file), "-ldl"]
     subprocess.run(command, check=True)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return library

@@ -1,0 +1,104 @@
+"""Cuts the power of a small ext4 disk under a program, and gives what was on it afterwards. For root, on Linux.
+
+    left = cut_power(folder, "tests.flows.archiving", "endless-work", DISK, "a", after=40)
+    left.said       the lines that it had printed before
+    left.folder     a copy of what the disk held when it was mounted again
+
+The disk is a file on a loop device; the file system is shut down without writing its log (EXT4_IOC_SHUTDOWN), as if the
+machine had stopped: what was not synced is gone. All of it happens in a mount namespace of its own.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+SHUTDOWN, WITHOUT_LOG = 0x8004587D, 2
+DEADLINE = 120.0
+DISK = "DISK"  # among a program's arguments: the folder on the disk
+
+
+class Left(NamedTuple):
+    said: list[str]
+    folder: Path
+
+
+def cut_power(folder: Path, module: str, *arguments: str, after: int) -> Left:
+    """Once the program has printed so many lines. Skips the test where power cannot be cut."""
+    if not can_cut_power():
+        pytest.skip("needs root, ext4 and loop devices")
+    command = ["unshare", "--mount", sys.executable, "-m", "tests.faults.power", str(folder), str(after), module]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    folder.mkdir()
+    ended = subprocess.run([*command, *arguments], env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return Left(ended.stdout.splitlines(), folder / "left")
+
+
+@functools.cache
+def can_cut_power() -> bool:
+    if os.geteuid() != 0 or not (shutil.which("mkfs.ext4") and shutil.which("unshare")):
+        return False
+    with tempfile.TemporaryDirectory() as folder:
+        script = "truncate -s 16M disk && mkfs.ext4 -q -F disk && mkdir at && mount -o loop disk at && umount at"
+        command = ["unshare", "--mount", "sh", "-c", script]
+        return subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode == 0
+
+
+# --- inside the namespace --------------------------------------------------------------------------------------------
+
+
+def main() -> None:
+    folder, after, module, *arguments = sys.argv[1:]
+    disk, mounted = Path(folder) / "disk", Path(folder) / "mounted"
+    mounted.mkdir()
+    with disk.open("wb") as file:
+        file.truncate(64 << 20)
+    subprocess.run(["mkfs.ext4", "-q", "-F", str(disk)], check=True)
+    mount(disk, mounted)
+    (mounted / "root").mkdir()
+    os.sync()
+    arguments = [str(mounted / "root") if word == DISK else word for word in arguments]
+    said = watch([sys.executable, "-m", module, *arguments], Path(folder) / "said", mounted, after=int(after))
+    subprocess.run(["umount", str(mounted)], check=True)
+    mount(disk, mounted)
+    shutil.copytree(mounted / "root", Path(folder) / "left")
+    subprocess.run(["umount", str(mounted)], check=True)
+    disk.unlink()
+    print(said, end="")
+
+
+def mount(disk: Path, at: Path) -> None:
+    subprocess.run(["mount", "-o", "loop", str(disk), str(at)], check=True)
+
+
+def watch(command: list[str], log: Path, mounted: Path, *, after: int) -> str:
+    """Whole lines that were there before the power went."""
+    with log.open("wb") as out:
+        victim = subprocess.Popen(command, stdout=out)
+    give_up = time.monotonic() + DEADLINE
+    while (said := log.read_bytes()).count(b"\n") < after:
+        assert victim.poll() is None, "it ended by itself"
+        assert time.monotonic() < give_up, "it does not get on"
+        time.sleep(0.01)
+    fd = os.open(mounted, os.O_RDONLY)
+    fcntl.ioctl(fd, SHUTDOWN, struct.pack("I", WITHOUT_LOG))
+    os.close(fd)
+    victim.kill()
+    victim.wait()
+    return said[: said.rfind(b"\n") + 1].decode()
+
+
+if __name__ == "__main__":
+    main()
