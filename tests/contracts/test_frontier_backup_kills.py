@@ -13,6 +13,7 @@ from tests.contracts.frontier_checker import Found
 from tests.contracts.frontier_hand import LIMITS
 from tests.contracts.test_frontier import NOW, add, claim, visited
 from tests.faults import Stage, needs_killer
+from tests.faults.matrix import record
 from webmill.crawl.frontier.base import Settled, Step
 from webmill.crawl.frontier.local import LocalFrontier, restore
 from webmill.model import Link
@@ -38,6 +39,7 @@ def make(folder: Path) -> set[str]:
     return Found(folder).check()
 
 
+@pytest.mark.crash
 @pytest.mark.parametrize("what", ["back_up", "restore"])
 def test_killed_on_the_way_it_is_there_whole_or_not_at_all(base: Path, what: str) -> None:
     every = make(base / "frontier")
@@ -56,7 +58,10 @@ def test_killed_on_the_way_it_is_there_whole_or_not_at_all(base: Path, what: str
             if target.exists():
                 assert whole(base, what, target) == every
     assert ended.code == 0, ended.output
-    assert whole(base, what, target) == every
+    left = whole(base, what, target)
+    fault = "kill -9 before a durable call"
+    record("frontier (embedded)", fault, injected=deaths, acknowledged=len(every), lost=len(every - left))
+    assert left == every
     assert Found(base / "frontier").check() == every
     assert deaths > 5
 

@@ -15,21 +15,26 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from itertools import cycle, islice
 from pathlib import Path
 
 import pytest
 import redis
 
+from tests.contracts.frontier_checker import unpack
 from tests.contracts.frontier_redis_bench import forget, new_prefix
-from tests.contracts.test_frontier_kills import ALL, check_against, kind_of
+from tests.contracts.test_frontier_kills import ALL, check_against, kind_of, weigh
 from tests.faults import Stage, needs_killer
+from tests.faults.matrix import record, seed
 from tests.services.base import Running
 from tests.services.frontier_redis_checker import RedisFound
 from tests.services.frontier_redis_workers import DELAY, LEASE, SHARDS, pages
 from tests.services.redis_kinds import private_redis
 
-pytestmark = [pytest.mark.server("redis"), pytest.mark.slow]
+pytestmark = [pytest.mark.server("redis"), pytest.mark.slow, pytest.mark.crash]
 
+KILLS = int(os.environ.get("WEBMILL_TEST_KILLS", "6"))
+COMPONENT = "frontier (Redis)"
 DEADLINE = 100.0
 
 
@@ -63,14 +68,16 @@ def test_a_process_killed_before_its_durable_calls_loses_nothing(redis_url: str,
         for crawl, stride in enumerate((2, 3, 7)):
             prefix, folder, log = new_prefix(), base / f"crawl{crawl}", base / f"log{crawl}"
             log.touch()
-            life = iter(range(1, 2000, stride))
+            life = iter(range(random.Random(seed(crawl)).randint(1, stride), 2000, stride))
+            before = deaths
             while (ended := stage.run(redis_url, prefix, folder, log, "100", at=next(life))).killed:
                 deaths += 1
                 kinds.add(kind_of(ended.calls[-1]))
                 if log.stat().st_size:
                     check_against(log, RedisFound(redis_url, prefix, folder))
             assert ended.code == 0, ended.output
-            found = RedisFound(redis_url, prefix, folder)
+            found, fault = RedisFound(redis_url, prefix, folder), "kill -9 before a durable call"
+            record(COMPONENT, fault, injected=deaths - before, **weigh(log, found)._asdict())
             check_against(log, found)
             assert (set(found.visited), found.waiting.total(), found.in_hand.total()) == (ALL, 0, 0)
             forget(redis_url, prefix)
@@ -81,11 +88,12 @@ def test_a_process_killed_before_its_durable_calls_loses_nothing(redis_url: str,
 
 
 def test_redis_and_worker_are_killed_in_turn_and_nothing_is_lost(base: Path) -> None:
-    dice = random.Random(7)
+    dice = random.Random(seed(7))
+    kills = list(islice(cycle(["redis", "worker", "redis", "both", "redis", "worker"]), KILLS))
     folder, log = base / "crawl", base / "log"
     log.touch()
     with private_redis() as server:
-        for kill in ["redis", "worker", "redis", "both", "redis", "worker"]:
+        for kill in kills:
             process = start("frontier_redis_hand", server.url, "a", folder, log, 100)
             wait_for_lines(log, log.read_bytes().count(b"\n") + dice.randrange(20, 90), process)
             if kill == "redis":
@@ -101,6 +109,7 @@ def test_redis_and_worker_are_killed_in_turn_and_nothing_is_lost(base: Path) -> 
         process = start("frontier_redis_hand", server.url, "a", folder, log, 1000)
         assert process.wait(DEADLINE) == 0
         found = RedisFound(server.url, "a", folder)
+        record(COMPONENT, "Redis killed", injected=len(kills) - kills.count("worker"), **weigh(log, found)._asdict())
         check_against(log, found)
         assert (set(found.visited), found.waiting.total(), found.in_hand.total()) == (ALL, 0, 0)
 
@@ -119,8 +128,31 @@ def test_five_hundred_workers_in_three_processes_of_which_one_dies(base: Path) -
         crews[1].wait(60)
         crews[1] = crew(1)
         assert [process.wait(DEADLINE) for process in crews] == [0, 0, 0]
-        check_claims(log.read_text().splitlines())
+        lines = log.read_text().splitlines()
+        told = settled(lines)
+        lost = told - visited(server)
+        record(COMPONENT, "kill -9 at random", injected=1, acknowledged=len(told), lost=len(lost))
+        assert not lost
+        check_claims(lines)
         check_visits(server)
+
+
+def settled(lines: list[str]) -> set[str]:
+    """The first URL of each turn that was acknowledged."""
+    first: dict[tuple[str, str], str] = {}
+    found = set()
+    for word, shard, _, *rest in map(str.split, lines):
+        if word == "claimed":
+            first.setdefault((shard, rest[0]), rest[1])
+        elif word == "settled":
+            found.add(first[shard, rest[0]])
+    return found
+
+
+def visited(server: Running) -> set[str]:
+    with redis.Redis.from_url(server.url) as client:
+        bodies = [body for shard in range(SHARDS) for body in client.hvals(f"{{{shard}}}:visited")]
+    return {unpack(body)[4][0] for body in bodies}
 
 
 def check_claims(lines: list[str]) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import redis
 
+from tests.faults.matrix import record, seed
 from tests.services.base import Running
 from tests.services.redis_kinds import private_redis
 from webmill.crawl.frontier.base import Committed, Step
@@ -54,8 +55,9 @@ def steps_left(frontier: RedisFrontier) -> int:
     return steps
 
 
+@pytest.mark.crash
 def test_with_everysec_the_end_of_the_log_is_lost_in_whole_steps(tmp_path: Path) -> None:
-    dice = random.Random(3)
+    dice = random.Random(seed(3))
     with private_redis("--appendfsync", "everysec") as server:
         frontier = opened(server, tmp_path / "a")
         assert frontier.promise is Promise.SECOND
@@ -77,10 +79,14 @@ def test_with_everysec_the_end_of_the_log_is_lost_in_whole_steps(tmp_path: Path)
             server.stop()
             shutil.rmtree(logs)
             shutil.copytree(tmp_path / "log", logs)
+        lost = sum(STEPS - steps for steps in left) * LINKS
+        fault, promised = "the log of `appendfsync everysec` lost its end", STEPS * LINKS * len(cuts)
+        record("frontier (Redis)", fault, injected=len(cuts), acknowledged=promised, lost=lost, control=True)
         assert left == sorted(left)
         assert left[0] < left[-1] == STEPS
 
 
+@pytest.mark.crash
 def test_with_snapshots_alone_it_goes_back_to_the_last_one_when_redis_is_killed(tmp_path: Path) -> None:
     with private_redis("--appendonly", "no", "--save", "3600 1") as server:
         frontier = opened(server, tmp_path / "a")
@@ -93,7 +99,10 @@ def test_with_snapshots_alone_it_goes_back_to_the_last_one_when_redis_is_killed(
         server.kill()
         server.restart()
         with opened(server, tmp_path / "a") as frontier:
-            assert steps_left(frontier) == 10
+            steps = steps_left(frontier)
+        numbers = {"acknowledged": STEPS * LINKS, "lost": (STEPS - steps) * LINKS}
+        record("frontier (Redis)", "Redis with snapshots alone killed", injected=1, **numbers, control=True)
+        assert steps == 10
 
 
 def test_with_nothing_kept_a_killed_redis_is_noticed_and_a_backup_brings_all_back(tmp_path: Path) -> None:
