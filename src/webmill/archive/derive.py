@@ -7,7 +7,6 @@ that cannot be derived costs nothing but itself, and is reported.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import datetime
@@ -32,6 +31,7 @@ from webmill.formats.warc import read_records
 from webmill.formats.warc_fields import parse_fields
 from webmill.formats.warc_writer import compress_dense, compress_record
 from webmill.infra import atomic
+from webmill.infra.positions import read_at
 from webmill.model import Damage, Headers, Record
 
 KINDS = ("wat", "wet")
@@ -181,7 +181,7 @@ class _Deriving:
             return None
         fd = self.source.fileno()
         end = record.offset + record.length
-        return read_frame(os.pread(fd, HEADER_MOST, record.offset), os.pread(fd, TRAILER, end - TRAILER))
+        return read_frame(read_at(fd, HEADER_MOST, record.offset), read_at(fd, TRAILER, end - TRAILER))
 
     def _reject(self, record: Record, error: BadInput) -> None:
         end = record.offset + record.length

@@ -6,7 +6,6 @@ is raised: the batch is not done then.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,6 +16,7 @@ from webmill.commoncrawl.batch import Item
 from webmill.commoncrawl.ranges import Range, RangeLimits, plan_ranges, wanted_bytes
 from webmill.commoncrawl.whole_files import WholeFiles
 from webmill.errors import BadInput, NotFound, Unavailable
+from webmill.infra.positions import read_at
 from webmill.infra.storage.base import Readable, Stat
 
 
@@ -165,7 +165,7 @@ class _LocalFile(NamedTuple):
     file: BinaryIO
 
     def cut(self, offset: int, length: int) -> bytes | BadInput | NotFound:
-        data = os.pread(self.file.fileno(), length, offset)
+        data = read_at(self.file.fileno(), length, offset)
         if len(data) == length:
             return data
         return BadInput(f"bytes {offset} to {offset + length} are not within the file", reason="bad_range")

@@ -18,6 +18,7 @@ from typing import Self
 import msgspec
 
 from webmill.errors import BadInput, Misconfigured
+from webmill.infra.positions import read_at
 from webmill.infra.sqlite import Database, Schema
 
 FILE_NAME = "state.sqlite"
@@ -168,8 +169,8 @@ def open_state(path: Path, *, anew: bool) -> Iterator[State]:
 def look_at(path: Path) -> Looks:
     with path.open("rb", buffering=0) as file:
         status = os.fstat(file.fileno())
-        digest = hashlib.sha256(os.pread(file.fileno(), ENDS, 0))
-        digest.update(os.pread(file.fileno(), ENDS, max(0, status.st_size - ENDS)))
+        digest = hashlib.sha256(read_at(file.fileno(), ENDS, 0))
+        digest.update(read_at(file.fileno(), ENDS, max(0, status.st_size - ENDS)))
     return Looks(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, digest.hexdigest())
 
 

@@ -30,6 +30,7 @@ from webmill.errors import Misconfigured, Unavailable
 from webmill.infra.atomic import os_errors
 from webmill.infra.origin import Answer, answer_of
 from webmill.infra.pace import Manners, Pace, Turn, at, blocked, careful, fresh, note, spend, take
+from webmill.infra.positions import read_at, write_at
 
 log = logging.getLogger(__name__)
 
@@ -181,7 +182,7 @@ class Limiter:
             with os_errors(str(self.path)):
                 state = self._read(fd)
                 yield state
-                os.pwrite(fd, _encode(state.pace), 0)
+                write_at(fd, _encode(state.pace), 0)
         finally:
             os.close(fd)
         if state.lost:
@@ -189,7 +190,7 @@ class Limiter:
 
     def _read(self, fd: int) -> _State:
         now = self._clock()
-        data = os.pread(fd, _FORM.size + 4, 0)
+        data = read_at(fd, _FORM.size + 4, 0)
         if not data:
             return _State(fresh(now), now)
         pace = _decode(data)

@@ -30,9 +30,9 @@ from typing import NamedTuple
 from zlib import crc32
 
 from webmill.crawl.frontier.base import MOST_DEPTH
-from webmill.crawl.frontier.run import write_at
 from webmill.errors import BadInput
 from webmill.infra import atomic
+from webmill.infra.positions import read_at, write_at
 
 log = logging.getLogger(__name__)
 
@@ -145,7 +145,7 @@ class Lanes:
             number, offset = divmod(start, self._size)
             size = min(end - start, self._size - offset)
             try:
-                part = os.pread(self._descriptor(lane.file(number)), size, offset)
+                part = read_at(self._descriptor(lane.file(number)), size, offset)
             except OSError as error:
                 raise atomic.as_webmill_error(error, self._root + lane.file(number)) from error
             if len(part) < size:

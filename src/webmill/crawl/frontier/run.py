@@ -26,6 +26,7 @@ from typing import Protocol
 
 from webmill.errors import BadInput
 from webmill.infra.atomic import as_webmill_error, drafting, open_folder, os_errors
+from webmill.infra.positions import read_at, write_at
 
 HASH = 16
 HEADER = struct.Struct("=8sQQ8x")
@@ -96,7 +97,7 @@ class Run:
         self.words = view[filter_:].cast("Q")
 
     def _read_header(self) -> tuple[int, int]:
-        head = os.pread(self._fd, HEADER.size, 0)
+        head = read_at(self._fd, HEADER.size, 0)
         magic, count, words = HEADER.unpack(head) if len(head) == HEADER.size else (b"", 0, 0)
         if magic != MAGIC or os.fstat(self._fd).st_size != size_of(count, words):
             raise BadInput("not a run, or cut short", reason="corrupt", source=str(self.path))
@@ -140,7 +141,7 @@ class Run:
 
     def _read(self, first: int, last: int) -> bytes:
         try:
-            block = os.pread(self._fd, (last - first) * HASH, HEADER.size + first * HASH)
+            block = read_at(self._fd, (last - first) * HASH, HEADER.size + first * HASH)
         except OSError as error:
             raise as_webmill_error(error, str(self.path)) from error
         if len(block) != (last - first) * HASH:
@@ -215,9 +216,3 @@ def describe(block: bytes, words: int, bucket: int, last: int) -> tuple[list[int
 def shift_of(words: int) -> int | None:
     """By which the first 32 bits of a hash are shifted to choose its word; None where that cannot be."""
     return 33 - words.bit_length() if words & (words - 1) == 0 else None
-
-
-def write_at(fd: int, data: bytes, offset: int) -> None:
-    """All of it: a call may write less."""
-    while (done := os.pwrite(fd, data, offset)) < len(data):
-        data, offset = data[done:], offset + done

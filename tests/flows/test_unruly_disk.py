@@ -1,0 +1,136 @@
+"""Programs on a system that does half of what it is asked for, is interrupted all the time, and takes long to sync.
+
+Nothing of that may be seen in what they leave behind (O04, O05).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.contracts.frontier_checker import Found
+from tests.contracts.test_frontier_kills import ALL
+from tests.faults import COMPILER, needs_killer
+from tests.flows.archiving import CAPTURES
+from tests.flows.crawl_manners import check_manners, keep_journal
+from tests.flows.crawling import Linked, Setup, captures, check_records, counts, most_at_once, seen_by, visits
+from tests.flows.index_samples import NAME, index_from_scratch, leftovers, published, put, warc
+from tests.flows.test_archive_kills import Told, check_archive
+from tests.unit.publish.hand import LIVE
+from tests.unit.publish.shelf import closure
+from webmill.flows.crawl.options import Rules
+from webmill.infra.storage.local import LocalStorage
+from webmill.testing import TestWeb
+
+pytestmark = needs_killer
+SOURCE = Path(__file__).parent.parent / "faults" / "unruly.c"
+Run = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    library = tmp_path_factory.mktemp("unruly") / "unruly.so"
+    command = [str(COMPILER), "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", str(library), str(SOURCE), "-ldl"]
+    subprocess.run(command, check=True)
+    return library
+
+
+@pytest.fixture
+def base() -> Iterator[Path]:
+    memory = Path("/dev/shm")
+    folder = Path(tempfile.mkdtemp(prefix="webmill-test-", dir=memory if memory.is_dir() else None))
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def run(library: Path, base: Path, tmp_path: Path) -> Run:
+    """A program on such a system; what it printed. It was obstructed at least `most` times."""
+
+    def run(*arguments: str | Path, most: int, code: int = 0, **unruly: str) -> str:
+        log = tmp_path / "obstructed"
+        environment = {**os.environ, "LD_PRELOAD": str(library), "UNRULY_UNDER": str(base), "UNRULY_LOG": str(log)}
+        environment |= {"PYTHONPATH": os.pathsep.join(sys.path), "WEBMILL_EXECUTOR_URL": "inline", **unruly}
+        ended = subprocess.run(
+            [sys.executable, *map(str, arguments)], env=environment, capture_output=True, text=True, check=False
+        )
+        assert ended.returncode == code, ended.stderr
+        calls = Counter(log.read_text().splitlines())
+        print(dict(calls))
+        assert calls.total() > most
+        return ended.stdout
+
+    return run
+
+
+SHORT = {"UNRULY_SHORT": "1"}
+CARELESS = "import os, sys; os.write(os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT), b'x' * 1000)"
+
+
+def test_who_does_not_look_loses_bytes_here(run: Run, base: Path) -> None:
+    """The negative control."""
+    run("-c", CARELESS, base / "file", most=0, **SHORT)
+    assert (base / "file").stat().st_size == 500
+
+
+def test_short_and_interrupted_calls_change_no_archive(run: Run, base: Path) -> None:
+    told = Told(run("-m", "tests.flows.archiving", "work", base, "a", most=100, **SHORT))
+    assert len(told.places) == CAPTURES
+    assert check_archive(base, told) == 0
+
+
+def test_short_and_interrupted_calls_change_no_frontier(run: Run, base: Path, tmp_path: Path) -> None:
+    run("-m", "tests.contracts.frontier_hand", base / "crawl", tmp_path / "said", "300", most=200, **SHORT)
+    found = Found(base / "crawl")
+    assert found.check() == ALL
+    assert set(found.visited) == ALL
+
+
+def test_short_and_interrupted_calls_change_no_index(run: Run, base: Path) -> None:
+    root = base / "collection"
+    for number in range(3):
+        put(root, f"{number}.warc.gz", warc(*range(number * 30, number * 30 + 40)))
+    put(root, "torn.warc.gz", warc(1, 2, 3)[:-50])
+    options = ("--shards", "3", "--lines", "5", "--name", NAME)
+    run("-m", "webmill", "index", root, *options, most=200, code=3, **SHORT)
+    assert published(root) == index_from_scratch(root, base / "elsewhere")
+    assert leftovers(root) == []
+
+
+def test_short_and_interrupted_calls_change_no_version(run: Run, base: Path) -> None:
+    run("-m", "tests.unit.publish.hand", "publish", base / "store", "live", most=20, **SHORT)
+    assert closure(LocalStorage(base / "store")) == LIVE
+
+
+def test_with_syncs_that_take_long_a_crawl_asks_once_and_stays_polite(run: Run, base: Path) -> None:
+    """O04: whoever waits for the disk loses no turn, and no request is sent before its time is on the disk."""
+    root, delay = base / "collection", 0.2
+    hosts = [f"www.d{number}.test" for number in range(3)]
+    keep_journal(root)
+    with TestWeb(hosts=0, sites={host: Linked(3) for host in hosts}) as web:
+        setup = Setup(
+            seeds=tuple(f"http://{host}/" for host in hosts),
+            resolve=dict(web.resolve),
+            delay=delay,
+            rules=Rules(scope="any", sitemaps=False),
+        )
+        program = ("-m", "tests.flows.crawl_program", root, msgspec.json.encode(setup).decode(), "here")
+        run(*program, most=20, UNRULY_SYNC="40000")
+        assert web.log.settle()
+        seen = seen_by(web.log)
+    assert set(counts(seen).values()) == {1}
+    assert len(seen) == 3 * (1 + 4)
+    assert {visit.status for visit in visits(root).values()} == {200}
+    check_records(root)
+    assert len(captures(root)) == len(seen)
+    check_manners(root, seen, host=delay, domain=delay)
+    assert most_at_once(seen) == 1
