@@ -25,8 +25,12 @@ class Refusing:
         self._log = under.with_name(f"refused-{kind}.log")
         self.environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith("COVERAGE_")},
-            **{"LD_PRELOAD": str(built("refuse.c")), "PYTHONPATH": os.pathsep.join(sys.path)},
-            **{"REFUSE": kind, "REFUSE_EACH": str(each), "REFUSE_UNDER": str(under), "REFUSE_LOG": str(self._log)},
+            "LD_PRELOAD": str(built("refuse.c")),
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "REFUSE": kind,
+            "REFUSE_EACH": str(each),
+            "REFUSE_UNDER": str(under),
+            "REFUSE_LOG": str(self._log),
         }
 
     def refusals(self) -> int:

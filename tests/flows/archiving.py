@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from tests.flows.archive_checker import account
 from tests.unit.archive.captures import NAME, capture, check_files, folder, read_place, sealed, writer
 from webmill.archive.recovery import recover
 from webmill.archive.segment import Subset
@@ -114,8 +115,10 @@ def fill(root: Path, stem: str) -> None:
         read_place(root, place)
     records = check_files(list(sealed(root)))
     captures = sum(record.type == "response" for record in records)
+    lost = len(account(root, places).lost)
     left = [file.name for file in folder(root).iterdir() if file.name.endswith(".open")]
-    print(json.dumps({"refused": refused, "acknowledged": len(places), "captures": captures, "open": left}))
+    told = {"refused": refused, "acknowledged": len(places), "captures": captures, "lost": lost, "open": left}
+    print(json.dumps(told))
 
 
 def batches() -> Iterator[range]:

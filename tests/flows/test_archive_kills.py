@@ -25,14 +25,19 @@ import msgspec
 import pytest
 
 from tests.faults import Stage, needs_killer
+from tests.faults.matrix import record, seed
+from tests.faults.power import DISK, cut_power
+from tests.flows.archive_checker import Account, account
 from tests.flows.archiving import BATCH, CAPTURES
+from tests.thoroughness import kills as kills_of
 from tests.unit.archive.captures import NAME, check_files, read_place, sealed
 from webmill.archive.recovery import recover
 from webmill.archive.writer import Place
 from webmill.collection import Collection
 from webmill.errors import WebmillError
 
-SEED = 11
+SEED = seed(11)
+PART = "WARC writer"
 PROGRAM = "tests.flows.archiving"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
@@ -45,6 +50,25 @@ def root() -> Iterator[Path]:
     (base / "collection").mkdir()
     yield base / "collection"
     shutil.rmtree(base)
+
+
+class Sums:
+    """Over many deaths; recorded before anything is asserted of them."""
+
+    def __init__(self) -> None:
+        self.faults = self.acknowledged = self.lost = self.twice = self.extras = self.torn = 0
+
+    def add(self, told: Told, found: Account, *, faults: int = 1) -> None:
+        self.faults += faults
+        self.acknowledged += len(told.places)
+        self.lost += len(found.lost)
+        self.twice += len(found.twice)
+        self.extras += len(found.extras)
+        self.torn += found.torn
+
+    def record(self, fault: str, *, control: bool = False) -> None:
+        numbers = {"lost": self.lost, "duplicated": self.twice, "quarantined": self.torn}
+        record(PART, fault, injected=self.faults, acknowledged=self.acknowledged, **numbers, control=control)
 
 
 class Told:
@@ -60,7 +84,7 @@ class Told:
             self.synced.update(self.last.get("sizes", {}))
 
 
-def cut_power(root: Path, told: Told, dice: random.Random) -> int:
+def lose_unsynced(root: Path, told: Told, dice: random.Random) -> int:
     """Of what was not synced something is lost: the end, or what is in it. How many files that happened to."""
     harmed = 0
     for file in sorted((root / "crawl-data").rglob("*.open")):
@@ -102,10 +126,10 @@ def clear(root: Path) -> None:
 
 
 @needs_killer
+@pytest.mark.crash
 def test_killed_before_each_durable_call_it_loses_nothing_that_it_acknowledged(root: Path) -> None:
     dice = random.Random(SEED)
-    kills = harmed = extras = acknowledged = 0
-    deaths: Counter[str] = Counter()
+    harmed, deaths, sums = 0, Counter[str](), Sums()
     with Stage(PROGRAM, under=root) as stage:
         for at in range(1, 1000):
             clear(root)
@@ -114,34 +138,33 @@ def test_killed_before_each_durable_call_it_loses_nothing_that_it_acknowledged(r
             if not ended.killed:
                 assert ended.code == 0, ended.output
                 break
-            kills += 1
             deaths[ended.calls[-1].partition(" ")[0]] += 1
-            harmed += cut_power(root, told, dice) if at % 2 else 0
+            harmed += lose_unsynced(root, told, dice) if at % 2 else 0
             recover(Collection(root, NAME))
-            more = check_archive(root, told)
-            assert more <= BATCH
-            extras += more
-            acknowledged += len(told.places)
+            sums.add(told, account(root, told.places))
+            assert check_archive(root, told) <= BATCH
             before = hashes(root)
             assert recover(Collection(root, NAME)) == []
             assert hashes(root) == before
     assert len(told.places) == CAPTURES
     assert check_archive(root, told) == 0
-    print(f"{kills} kills before {dict(deaths)}, {harmed} files torn, {acknowledged} acknowledged, {extras} extras")
-    assert kills > 50
+    print(f"{sums.faults} kills before {dict(deaths)}, {harmed} files torn, {sums.extras} extras")
+    sums.record("kill -9 before a durable call")
+    assert (sums.lost, sums.twice) == (0, 0)
+    assert sums.faults > 50
     assert harmed > 5
     assert {"pwrite64", "fdatasync", "rename", "fsync", "mkdirat"} <= {*deaths}
 
 
 @needs_killer
+@pytest.mark.crash
 def test_recovery_killed_anywhere_is_recovered_from(root: Path) -> None:
-    dice = random.Random(SEED)
-    kills = 0
+    dice, sums = random.Random(SEED), Sums()
     with Stage(PROGRAM, under=root) as stage:
         for death in (8, 21, 34, 47):
             clear(root)
             told = Told(stage.run("work", root, "a", at=death).output)
-            cut_power(root, told, dice)
+            lose_unsynced(root, told, dice)
             for file in (root / "crawl-data").rglob("*.open"):
                 with file.open("ab") as stream:
                     stream.write(b"\x1f\x8b\x08 torn")
@@ -152,46 +175,59 @@ def test_recovery_killed_anywhere_is_recovered_from(root: Path) -> None:
                 ended = stage.run("recover", root, at=at)
                 if not ended.killed:
                     break
-                kills += 1
                 assert stage.run("recover", root).code == 0
+                sums.add(told, account(root, told.places))
                 assert check_archive(root, told) <= BATCH
                 assert list(root.glob("rejected/archive/*.torn"))
                 assert not list(root.rglob(".webmill-tmp*"))
             shutil.rmtree(torn)
-    print(f"{kills} kills")
-    assert kills > 30
+    sums.record("kill -9 before a durable call")
+    assert (sums.lost, sums.twice) == (0, 0)
+    assert sums.faults > 30
 
 
 @needs_killer
+@pytest.mark.crash
 def test_killed_and_started_again_and_again_no_file_is_written_twice(root: Path) -> None:
     closed: dict[str, str] = {}
-    told = Told("")
+    told, sums = Told(""), Sums()
+    deaths = sorted(random.Random(SEED).sample(range(1, 70), min(kills_of(6), 60)))
     with Stage(PROGRAM, under=root) as stage:
-        for at in (5, 12, 25, 33, 41, 60, 0):
+        for at in (*deaths, 0):
             assert stage.run("recover", root).code == 0
             archives = {name: value for name, value in hashes(root).items() if name.endswith(".warc.gz")}
             assert closed.items() <= archives.items()
             closed = archives
-            more = Told(stage.run("work", root, "a", at=at).output)
+            ended = stage.run("work", root, "a", at=at)
+            sums.faults += ended.killed
+            more = Told(ended.output)
             assert not {(one.file, one.offset) for one in told.places} & {(one.file, one.offset) for one in more.places}
             told.places += more.places
+    sums.add(told, account(root, told.places), faults=0)
+    sums.record("kill -9 at random")
+    assert (sums.lost, sums.twice) == (0, 0)
     check_archive(root, told)
 
 
 @needs_killer
+@pytest.mark.crash
 def test_an_acknowledgement_before_its_sync_is_noticed(root: Path) -> None:
     """The negative control: a hasty writer loses what it promised, and the checks above see it."""
-    dice, noticed = random.Random(SEED), 0
+    dice, noticed, sums = random.Random(SEED), 0, Sums()
     with Stage(PROGRAM, under=root) as stage:
         for at in range(8, 60, 4):
             clear(root)
-            told = Told(stage.run("hasty", root, "a", at=at).output)
-            cut_power(root, told, dice)
+            ended = stage.run("hasty", root, "a", at=at)
+            told = Told(ended.output)
+            lose_unsynced(root, told, dice)
             recover(Collection(root, NAME))
+            sums.add(told, account(root, told.places), faults=ended.killed)
             try:
                 check_archive(root, told)
             except (AssertionError, WebmillError):
                 noticed += 1
+    sums.record("acknowledged before its sync", control=True)
+    assert sums.lost > 0
     assert noticed > 5
 
 
@@ -218,10 +254,12 @@ def strace_works() -> bool:
         return False
 
 
+FAULTS = {"ENOSPC": "full disk", "fdatasync": "failing sync", "rename": "failing rename", "pwrite64": "failing write"}
 needs_strace = pytest.mark.skipif(not strace_works(), reason="needs strace and the right to trace")
 
 
 @needs_strace
+@pytest.mark.crash
 @pytest.mark.parametrize(
     ("faults", "refuses", "extras"),
     [
@@ -254,14 +292,18 @@ def test_what_the_disk_refuses_is_not_acknowledged_and_goes_into_a_new_file(
     )
     assert ended.returncode == 0, ended.stderr
     assert all(re.search(rf"{fault.partition(':')[0]}.*\(INJECTED\)", log.read_text()) for fault in faults)
-    told = Told(ended.stdout)
+    told, sums = Told(ended.stdout), Sums()
     assert len(told.places) == CAPTURES
     assert (told.last["refusals"] > 0) == refuses
     recover(Collection(root, NAME))
+    sums.add(told, account(root, told.places), faults=log.read_text().count("(INJECTED)"))
+    sums.record(FAULTS[next(word for word in FAULTS if word in faults[0])])
+    assert (sums.lost, sums.twice) == (0, 0)
     assert check_archive(root, told) <= extras
 
 
 @needs_killer  # Linux
+@pytest.mark.crash
 def test_a_limit_on_the_size_of_files_costs_no_acknowledged_record(root: Path) -> None:
     """The write that meets the limit is short, the next is refused."""
     ended = subprocess.run(
@@ -273,12 +315,16 @@ def test_a_limit_on_the_size_of_files_costs_no_acknowledged_record(root: Path) -
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
-    told = Told(ended.stdout)
+    told, sums = Told(ended.stdout), Sums()
     assert told.last["refusals"] > 0
+    sums.add(told, account(root, told.places), faults=told.last["refusals"])
+    sums.record("short write")
+    assert (sums.lost, sums.twice) == (0, 0)
     assert len(told.places) == CAPTURES
     assert check_archive(root, told) == 0
 
 
+@pytest.mark.crash
 def test_a_disk_that_was_full_is_used_again_when_there_is_room(root: Path) -> None:
     script = f'mount -t tmpfs -o size=400k none "{root}" && exec "$@"'
     command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]
@@ -293,6 +339,8 @@ def test_a_disk_that_was_full_is_used_again_when_there_is_room(root: Path) -> No
     )
     assert ended.returncode == 0, ended.stderr
     told = json.loads(ended.stdout)
+    record(PART, "full disk", injected=told["refused"], acknowledged=told["acknowledged"], lost=told["lost"])
+    assert told["lost"] == 0
     assert told["refused"] == 5
     assert told["acknowledged"] > 10
     assert told["captures"] == told["acknowledged"]
@@ -300,30 +348,21 @@ def test_a_disk_that_was_full_is_used_again_when_there_is_room(root: Path) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.crash
 def test_a_power_cut_takes_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     """And everything of a writer that does not sync: else the cut would prove nothing."""
-    command = ["unshare", "--mount", sys.executable, "-m", "tests.flows.power_cut"]
-    if os.geteuid() != 0 or not (shutil.which("mkfs.ext4") and shutil.which("unshare") and has_loop_devices(tmp_path)):
-        pytest.skip("needs root, ext4 and loop devices")
-    found = {}
-    for mode, cuts in (("work", "5"), ("careless", "1")):
-        (tmp_path / mode).mkdir()
-        ended = subprocess.run(
-            [*command, tmp_path / mode, mode, cuts], env=ENVIRONMENT, capture_output=True, text=True, check=False
-        )
-        assert ended.returncode == 0, ended.stderr
-        found[mode] = json.loads(ended.stdout)
-    print(found)
-    assert found["work"]["acknowledged"] > 500
-    assert found["work"]["lost"] == 0
-    assert found["careless"]["lost"] > 0
-
-
-def has_loop_devices(folder: Path) -> bool:
-    disk, mounted = folder / "disk", folder / "mounted"
-    mounted.mkdir()
-    with disk.open("wb") as file:
-        file.truncate(16 << 20)
-    script = 'mkfs.ext4 -q -F "$0" && mount -o loop "$0" "$1" && umount "$1"'
-    command = ["unshare", "--mount", "sh", "-c", script, str(disk), str(mounted)]
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    dice = random.Random(SEED)
+    for mode, cuts in (("work", kills_of(2)), ("careless", 1)):
+        sums = Sums()
+        for number in range(cuts):
+            after = dice.randint(20, 100)
+            left = cut_power(tmp_path / f"{mode}-{number}", PROGRAM, f"endless-{mode}", DISK, "a", after=after)
+            told = Told("\n".join(left.said))
+            recover(Collection(left.folder, NAME))
+            sums.add(told, account(left.folder, told.places))
+            check_files(list(sealed(left.folder)))
+        sums.record("power cut", control=mode == "careless")
+        if mode == "work":
+            assert (sums.lost, sums.twice) == (0, 0)
+            assert sums.acknowledged > 50
+    assert sums.lost > 0
