@@ -7,6 +7,8 @@ had been: the same pages, no more than may be, every file whole, nobody asked be
 
 from __future__ import annotations
 
+import os
+import random
 import re
 import shutil
 import tempfile
@@ -19,8 +21,9 @@ import msgspec
 import pytest
 
 from tests.faults import Ended, Stage, needs_killer
+from tests.faults.matrix import record, seed
 from tests.flows.crawl_manners import check_manners, keep_journal
-from tests.flows.crawling import Linked, Setup, captures, check_records, counts, most_at_once, seen_by, visits
+from tests.flows.crawling import Linked, Setup, archives, captures, check_records, counts, most_at_once, seen_by, visits
 from webmill.flows.crawl.options import Limits, Rules
 from webmill.testing import TestWeb
 
@@ -28,6 +31,7 @@ DELAY, WINDOW = 0.05, 0.1
 HOSTS, PAGES = ("www.d0.test", "www.d1.test", "a.d2.test", "b.d2.test"), 2
 MOST = 7  # pages, where there is a limit
 URLS = {f"http://{host}/{page}" for host in HOSTS for page in ("", *range(PAGES))}
+KILLS = int(os.environ.get("WEBMILL_TEST_KILLS", "4"))
 pytestmark = needs_killer
 
 
@@ -68,10 +72,21 @@ class Scene:
     def arguments(self) -> tuple[str, ...]:
         return (str(self.root), msgspec.json.encode(self.setup).decode(), "here")
 
+    def weigh(self) -> tuple[set[str], set[str]]:
+        """What it should have by what it says, and what of it is not visited or not archived."""
+        done = {url for url, visit in visits(self.root).items() if visit.status == 200}
+        wanted = done if self._pages else URLS
+        return wanted, wanted - (done & {url for _, url, _ in captures(self.root)})
+
     def judge(self, *, kills: int) -> None:
         assert self._web.log.settle()
         seen = seen_by(self._web.log.visits()[self._asked :])
         done = {url for url, visit in visits(self.root).items() if visit.status == 200}
+        if kills:
+            wanted, lost = self.weigh()
+            again = [url for url, times in counts(seen).items() if times > 1 + kills]
+            numbers = {"acknowledged": len(wanted), "lost": len(lost), "duplicated": len(again)}
+            record("crawl", "kill -9 before a durable call", injected=kills, **numbers)
         assert len(done) == self._pages if self._pages else done == URLS
         check_records(self.root)
         assert {url for _, url, _ in captures(self.root)} >= done
@@ -118,15 +133,28 @@ def kind_of(call: str) -> str:
 
 
 def spread(total: int, count: int) -> list[int]:
-    return [1 + number * (total - 1) // (count - 1) for number in range(count)]
+    """One in each part of the run."""
+    dice, part = random.Random(seed(5)), total // count
+    return [1 + number * part + dice.randrange(part) for number in range(count)]
 
 
+@pytest.mark.crash
 @pytest.mark.parametrize("pages", [None, MOST], ids=["to its end", "to its limit"])
 def test_killed_before_durable_calls_all_over_the_run_it_ends_as_if_undisturbed(base: Path, pages: int | None) -> None:
     with staged(base, pages=pages) as (scene, stage, whole):
-        deaths = Counter(killed_at(scene, stage, at) for at in spread(len(whole.calls) - 5, 4))
+        deaths = Counter(killed_at(scene, stage, at) for at in spread(len(whole.calls) - 5, KILLS))
     print(f"{len(whole.calls)} calls; died before {sorted(filter(None, deaths))}")
     assert deaths.total() > deaths[None]
+
+
+@pytest.mark.crash
+def test_an_archive_that_is_gone_is_seen(base: Path) -> None:
+    """The negative control."""
+    with staged(base, pages=None) as (scene, _, _):
+        next(path for path in archives(scene.root) if path.parent.name == "warc").unlink()
+        wanted, lost = scene.weigh()
+    record("crawl", "an archive is deleted", injected=1, acknowledged=len(wanted), lost=len(lost), control=True)
+    assert lost
 
 
 @pytest.mark.soak

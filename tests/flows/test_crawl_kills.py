@@ -19,6 +19,7 @@ import msgspec
 import pytest
 
 from tests.faults import COMPILER, needs_killer
+from tests.faults.matrix import record, seed
 from tests.flows.crawl_manners import check_manners, keep_journal
 from tests.flows.crawling import (
     Setup,
@@ -36,7 +37,7 @@ from tests.services.nginx import Nginx
 from webmill.flows.crawl.options import Limits, Rules
 
 KILLS = int(os.environ.get("WEBMILL_TEST_KILLS", "2"))
-SEED = int(os.environ.get("WEBMILL_TEST_SEED", "11"))
+SEED = seed(11)
 DELAY = 0.3
 HOSTS, PAGES = (24, 10) if KILLS > 10 else (8, 6)
 PATIENCE = 300.0
@@ -140,14 +141,19 @@ def kill(process: subprocess.Popen[bytes], dice: random.Random) -> str:
     return "parent"
 
 
-def judge(site: Site, root: Path, killed: list[str], expected: set[str]) -> None:
+def judge(site: Site, root: Path, killed: list[str], expected: set[str], *, fault: str = "kill -9 at random") -> None:
     seen = seen_by(site.server.log())
-    known = visits(root)
-    assert {url for url, visit in known.items() if visit.status == 200} == expected
+    done = {url for url, visit in visits(root).items() if visit.status == 200}
+    asked = counts(seen)
+    if killed:
+        lost = (done | expected) - (done & {url for _, url, _ in captures(root)})
+        again = [url for url, times in asked.items() if times > 1 + len(killed)]
+        numbers = {"acknowledged": len(done | expected), "lost": len(lost), "duplicated": len(again)}
+        record("crawl", fault, injected=len(killed), **numbers)
+    assert done == expected
     check_records(root)
     assert {url for _, url, _ in captures(root)} >= expected
     assert not list(root.rglob("*.open"))
-    asked = counts(seen)
     assert max(asked.values()) <= 1 + len(killed)
     extra = sum(asked.values()) - len(asked)
     assert extra <= len(killed) * HOSTS
@@ -165,21 +171,24 @@ def test_undisturbed_every_page_is_asked_for_once(root: Path, nginx: Start, tmp_
     assert most_at_once(seen) == 1
 
 
+@pytest.mark.crash
 def test_killed_again_and_again_it_gets_all_and_stays_polite(root: Path, nginx: Start, tmp_path: Path) -> None:
     site = Site(nginx, tmp_path)
     killed = run_killed(root, site, site.setup, random.Random(SEED))
     judge(site, root, killed, site.urls)
 
 
+@pytest.mark.crash
 def test_killed_while_the_wall_clock_jumps_it_gets_all_and_stays_polite(
     root: Path, nginx: Start, tmp_path: Path, wall_clock: Path
 ) -> None:
     site = Site(nginx, tmp_path)
     jumps = [{"LD_PRELOAD": str(wall_clock), "WALL_CLOCK_SHIFT": str(days * 86400)} for days in (-1, 0, 1)]
     killed = run_killed(root, site, site.setup, random.Random(SEED + 1), jumps)
-    judge(site, root, killed, site.urls)
+    judge(site, root, killed, site.urls, fault="wall clock jumps")
 
 
+@pytest.mark.crash
 def test_killed_again_and_again_it_archives_exactly_as_many_pages_as_it_may(
     root: Path, nginx: Start, tmp_path: Path
 ) -> None:
