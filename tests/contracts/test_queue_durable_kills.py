@@ -5,6 +5,7 @@ The reader is Python's own sqlite3, which shares no code with the queue.
 
 from __future__ import annotations
 
+import random
 import shutil
 import sqlite3
 import tempfile
@@ -17,6 +18,7 @@ import pytest
 
 from tests.contracts.queue_life import AGAIN, BATCH, COUNT
 from tests.faults import Stage, needs_killer
+from tests.faults.matrix import record, seed
 from webmill.infra.queue.sqlite import SqliteQueue
 
 pytestmark = needs_killer
@@ -49,11 +51,12 @@ def found(path: Path) -> dict[str, str]:
     return dict.fromkeys(IDS, "absent") | {id_: STATES[state] for id_, state in rows}
 
 
-def check(log: Path, path: Path) -> None:
+def misplaced(log: Path, path: Path) -> int:
+    """How many messages are not where they were said to be, but for what one call may have done."""
     expected, real = said(log), found(path)
     moves = Counter((expected[id_], real[id_]) for id_ in IDS if expected[id_] != real[id_])
-    assert len(moves) <= 1, moves
-    assert all(CALLS.get(move) == count for move, count in moves.items()), moves
+    is_one_call = len(moves) <= 1 and all(CALLS.get(move) == count for move, count in moves.items())
+    return 0 if is_one_call else moves.total()
 
 
 def drain(path: Path) -> list[str]:
@@ -71,14 +74,16 @@ def drain(path: Path) -> list[str]:
     return ids
 
 
+@pytest.mark.crash
 @pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.soak)])
 def test_killed_before_durable_calls_every_message_is_in_its_place(base: Path, step: int) -> None:
     deaths: Counter[str] = Counter()
+    acknowledged = lost = 0
     with Stage("tests.contracts.queue_life", under=base / "life") as stage:  # and what else begins so
         (base / "life").mkdir()
         whole = stage.warm_up(base / "life" / "queue.sqlite", base / "log")
         assert whole.code == 0, whole.output
-        for at in range(1, len(whole.calls) + 1, step):
+        for at in range(random.Random(seed(1)).randint(1, step), len(whole.calls) + 1, step):
             folder, log = base / f"life{at}", base / f"log{at}"
             folder.mkdir()
             ended = stage.run(folder / "queue.sqlite", log, at=at)
@@ -86,10 +91,14 @@ def test_killed_before_durable_calls_every_message_is_in_its_place(base: Path, s
                 break
             deaths[ended.calls[-1].partition(" ")[0]] += 1
             if (folder / "queue.sqlite").exists():
-                check(log, folder / "queue.sqlite")
+                lost += misplaced(log, folder / "queue.sqlite")
+                acknowledged += len(log.read_text().splitlines()) if log.exists() else 0
                 left = sorted(id_ for id_, state in found(folder / "queue.sqlite").items() if state != "absent")
                 assert sorted(drain(folder / "queue.sqlite")) == left
             shutil.rmtree(folder)
+    numbers = {"injected": deaths.total(), "acknowledged": acknowledged, "lost": lost}
+    record("queue (SQLite)", "kill -9 before a durable call", **numbers)
+    assert lost == 0
     print(f"{deaths.total()} kills before {dict(deaths)}, of {len(whole.calls)} calls")
     assert deaths.total() > len(whole.calls) // step - 3
     assert {"pwrite64", "fdatasync"} <= deaths.keys()
@@ -100,12 +109,11 @@ def test_the_checker_notices_what_it_should(base: Path) -> None:
     with Stage("tests.contracts.queue_life", under=base) as stage:
         path, log = base / "queue.sqlite", base / "log"
         assert stage.warm_up(path, log).code == 0
-    check(log, path)
+    assert misplaced(log, path) == 0
     harms = ["DELETE FROM message WHERE id IN ('5', '11')", "UPDATE message SET state = 0 WHERE id = '5'"]
     for number, harm in enumerate(harms):
         harmed = base / f"harmed{number}.sqlite"
         shutil.copy(path, harmed)
         with closing(sqlite3.connect(harmed)) as file, file:
             assert file.execute(harm).rowcount > 0
-        with pytest.raises(AssertionError):
-            check(log, harmed)
+        assert misplaced(log, harmed) > 0
