@@ -152,7 +152,7 @@ class Connection(HttpToolsProtocol):
     def eof_received(self) -> bool:  # type: ignore[override]
         """A client that says no more may still want its answer."""
         self._is_deaf = True
-        if not self._is_answering(self.cycle) or self.scheme == "https":
+        if self.is_leaving or not self._is_answering(self.cycle) or self.scheme == "https":
             return False
         self.cycle.keep_alive = False
         return True
