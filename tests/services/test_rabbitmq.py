@@ -154,6 +154,24 @@ def test_a_hung_broker_is_noticed_and_consumed_from_once_it_is_back(broker: Runn
 
 
 @pytest.mark.slow
+def test_what_is_held_longer_than_the_broker_allows_is_somebody_elses(broker: Running, name: str) -> None:
+    """Q07: the broker closes the channel, as it does after 30 minutes."""
+    with opened(broker.url, name) as queue:
+        queue.publish([Message("slow", b"")])
+        with channels_that_time_out(broker):
+            consumer = queue.consume()  # on a channel that may hold a message for a second
+            held = await_delivery(consumer)
+            eventually(lambda: is_over(held))
+        with pytest.raises(Conflict):
+            held.ack()
+        consumer.close()
+        with queue.consume() as other:
+            again = await_delivery(other)
+            assert (again.id, again.attempts) == ("slow", 2)
+            again.ack()
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_a_broker_killed_while_busy_loses_nothing_it_confirmed(broker: Running, name: str) -> None:
     confirmed: list[str] = []
@@ -227,6 +245,27 @@ def succeeds(attempt: Callable[[], object]) -> bool:
     except Unavailable:
         return False
     return True
+
+
+def is_over(delivery: Any) -> bool:
+    try:
+        delivery.extend()
+    except Conflict:
+        return True
+    return False
+
+
+@contextmanager
+def channels_that_time_out(broker: Running) -> Iterator[None]:
+    """Those that are opened meanwhile."""
+    settings = (
+        "application:set_env(rabbit, consumer_timeout, {}), application:set_env(rabbit, channel_tick_interval, {})."
+    )
+    control(broker, "eval", settings.format(1000, 200))
+    try:
+        yield
+    finally:
+        control(broker, "eval", settings.format(1_800_000, 60_000))
 
 
 @contextmanager
