@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -16,8 +17,10 @@ from pathlib import Path
 import pytest
 
 from tests.faults import Stage, needs_killer
+from tests.faults.matrix import record, seed
 from tests.unit.publish.hand import LIVE, NEW
 from tests.unit.publish.shelf import closure
+from webmill.errors import WebmillError
 from webmill.infra.storage.local import LocalStorage
 from webmill.publish.gc import collect
 from webmill.publish.verify import verify
@@ -58,6 +61,7 @@ def check_at_rest(root: Path) -> None:
 
 @needs_killer
 @pytest.mark.slow
+@pytest.mark.crash
 @pytest.mark.parametrize("command", ["publish", "gc"])
 def test_killed_before_some_durable_calls_nothing_is_lost_and_nothing_dangles_c01(root: Path, command: str) -> None:
     assert killed(root, command, step=5) > 10
@@ -65,27 +69,39 @@ def test_killed_before_some_durable_calls_nothing_is_lost_and_nothing_dangles_c0
 
 @needs_killer
 @pytest.mark.soak
+@pytest.mark.crash
 @pytest.mark.parametrize("command", ["publish", "gc"])
 def test_killed_before_any_durable_call_nothing_is_lost_and_nothing_dangles_c01(root: Path, command: str) -> None:
     assert killed(root, command, step=1) > 50
 
 
+def missing(storage: LocalStorage, *promised: dict[str, str]) -> int:
+    """Items that a reader does not find: of the version it comes nearest to; all of the first when it can read none."""
+    try:
+        found = closure(storage).items()
+    except (WebmillError, AssertionError, ValueError):
+        return len(promised[0])
+    return min(len(version.items() - found) for version in promised)
+
+
 def killed(root: Path, command: str, *, step: int) -> int:
-    """How often it was killed: before the first durable call, and each `step` calls later, to its end."""
+    """How often it was killed: before one of the first durable calls, and each `step` calls later, to its end."""
     template, storage = root.with_name("template"), LocalStorage(root)
     work = ("publish", root, "new") if command == "publish" else ("gc", root)
-    kills = acknowledged = 0
+    kills = acknowledged = promised = lost = 0
     with Stage(HAND, under=root) as stage:
         for which in ("old", "live"):
             assert stage.warm_up("publish", root, which).code == 0
         shutil.copytree(root, template, copy_function=os.link)
-        for at in range(1, 2000, step):
+        for at in range(random.Random(seed(1)).randint(1, step), 2000, step):
             shutil.rmtree(root)
             shutil.copytree(template, root, copy_function=os.link)  # values are replaced, never changed
             ended = stage.run(*work, at=at)
             if not ended.killed:
                 break
             kills += 1
+            versions = (NEW,) if "published" in ended.output else (LIVE, NEW)
+            promised, lost = promised + len(versions[0]), lost + missing(storage, *versions)
             if "published" in ended.output:
                 acknowledged += 1
                 assert closure(storage) == NEW
@@ -94,10 +110,32 @@ def killed(root: Path, command: str, *, step: int) -> int:
             again = [stage.run(*order) for order in (("publish", root, "new"), ("gc", root), ("gc", root))]
             assert [run.code for run in again] == [0, 0, 0], again
             check_at_rest(root)
+    component = "blobs and versions" if command == "publish" else "gc"
+    record(component, "kill -9 before a durable call", injected=kills, acknowledged=promised, lost=lost)
+    assert not lost
     print(f"{command}: {kills} kills, {acknowledged} after the acknowledgement")
     return kills
 
 
+@needs_killer
+@pytest.mark.crash
+def test_who_writes_in_place_loses_what_was_published(root: Path) -> None:
+    """The negative control."""
+    template, storage = root.with_name("template"), LocalStorage(root)
+    kills = promised = lost = 0
+    with Stage(HAND, under=root) as stage:
+        assert stage.warm_up("publish", root, "live").code == 0
+        shutil.copytree(root, template)
+        while not lost:
+            shutil.rmtree(root)
+            shutil.copytree(template, root)
+            assert stage.run("publish-in-place", root, at=kills + 1).killed
+            kills, promised, lost = kills + 1, promised + len(LIVE), lost + missing(storage, LIVE, NEW)
+    fault = "written in place, killed before a write"
+    record("blobs and versions", fault, injected=kills, acknowledged=promised, lost=lost, control=True)
+
+
+@pytest.mark.crash
 def test_a_stopped_publisher_is_waited_for_whatever_the_clock_says_c04(root: Path) -> None:
     storage = LocalStorage(root)
     assert hand("publish", root, "live").communicate()[0].startswith("put\npublished")
@@ -113,10 +151,12 @@ def test_a_stopped_publisher_is_waited_for_whatever_the_clock_says_c04(root: Pat
     assert publisher.returncode == 0
     if sys.platform == "linux":
         assert (len(report.waiting_for), report.trashed) == (1, 0)
+    record("gc", "publisher paused", injected=1, acknowledged=len(NEW), lost=missing(storage, NEW))
     assert closure(storage) == NEW
     assert verify(storage, read_data=True).findings == ()
 
 
+@pytest.mark.crash
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere only time tells that a process is gone")
 def test_what_a_killed_publisher_left_is_collected_at_once(root: Path) -> None:
     storage = LocalStorage(root)
@@ -127,6 +167,7 @@ def test_what_a_killed_publisher_left_is_collected_at_once(root: Path) -> None:
     publisher.kill()
     publisher.communicate()
     report = collect(storage, keep=1, grace=timedelta(0), now=datetime.now(UTC))
+    record("gc", "kill -9 at random", injected=1, acknowledged=len(LIVE), lost=missing(storage, LIVE))
     assert (report.waiting_for, report.trashed) == ([], 3)  # all but "1", which is published
     assert closure(storage) == LIVE
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from webmill.errors import Conflict, Unavailable
+from webmill.infra.storage.base import Condition, Data, Stat, chunks_of, opened
 from webmill.infra.storage.local import LocalStorage
 from webmill.publish.gc import collect
 from webmill.publish.nouns import Item
@@ -16,6 +17,18 @@ OLD = {"a": "1", "b": "2", "c": "3"}
 LIVE = {"a": "1", "b": "other", "c": "other"}
 NEW = {"a": "1", "b": "2", "c": "new", "d": "4"}
 OPTIONS = Options(inline=2, force=True, facets=("first",))
+
+
+class InPlace(LocalStorage):
+    """Careless: what it writes can be found half, or in place of what was there."""
+
+    def write(self, key: str, data: Data, *, condition: Condition | None = None) -> Stat:
+        path = self.root / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with opened(data) as source, path.open("wb", buffering=0) as file:
+            for chunk in chunks_of(source):
+                file.write(chunk)
+        return self.stat(key)
 
 
 def publish(storage: LocalStorage, texts: dict[str, str]) -> None:
@@ -59,6 +72,8 @@ def main() -> None:
     match command:
         case "publish":
             publish(storage, {"old": OLD, "live": LIVE, "new": NEW}[rest[0]])
+        case "publish-in-place":
+            publish(InPlace(Path(root)), NEW)
         case "gc":
             gc(storage)
         case "publish-on":
