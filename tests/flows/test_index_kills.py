@@ -19,10 +19,13 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from tests.faults import Stage, killer, needs_killer
+from tests.faults.matrix import record, seed
+from tests.faults.refusing import Refusing
 from tests.flows.index_samples import (
     NAME,
     index_from_scratch,
@@ -30,17 +33,20 @@ from tests.flows.index_samples import (
     lines_of,
     published,
     put,
+    rejects,
     tables,
     warc,
 )
-from tests.thoroughness import WHOLE, each
+from tests.thoroughness import each
+from tests.thoroughness import kills as kills_of
 from webmill.flows.index import Options
 from webmill.index.excessive import Keep
 
 OPTIONS = ("--shards", "2", "--lines", "5", "--max-captures", "3", "--keep", "1", "--name", NAME)
 SAME = Options(shards=2, lines=5, max_captures=3, keep=Keep(count=1))
-SEED = 7
-pytestmark = needs_killer
+SEED = seed(7)
+DURABLE, RANDOM = "kill -9 before a durable call", "kill -9 at random"
+pytestmark = [needs_killer, pytest.mark.crash]
 
 
 @pytest.fixture
@@ -70,6 +76,7 @@ class Scene:
         self.expected[True] = index_from_scratch(root, self.elsewhere, SAME)
         self.lines[True] = lines_of(self.elsewhere)
         self.turn()
+        self.acknowledged = self.lost = self.twice = 0
         time.sleep(2.1)  # the one thing that makes files rest is time
 
     @property
@@ -82,14 +89,33 @@ class Scene:
         else:
             self.absent.rename(self.present)
 
+    def count(self) -> None:
+        """The lines that readers are promised, by the old index or the new one, and how many of them they find."""
+        try:
+            found = Counter(lines_of(self.root))
+        except (AssertionError, FileNotFoundError, EOFError, ValueError, IndexError):
+            found = Counter()
+        promised = min(map(Counter, self.lines.values()), key=lambda lines: (lines - found + (found - lines)).total())
+        self.acknowledged += promised.total()
+        self.lost += (promised - found).total()
+        self.twice += (found - promised).total()
+
+    def record(self, fault: str, *, kills: int, control: bool = False) -> None:
+        numbers = {"acknowledged": self.acknowledged, "lost": self.lost, "duplicated": self.twice}
+        record("index", fault, injected=kills, **numbers, quarantined=len(rejects(self.root)), control=control)
+        if not control:
+            assert (self.lost, self.twice) == (0, 0)
+
     def check_readers(self) -> None:
         """The old index or the new one, of both kinds."""
+        self.count()
         assert lines_of(self.root) in self.lines.values()
         found = {str(file.relative_to(self.root)): file.read_bytes() for file in tables(self.root).iterdir()}
         wholes = [{key: data for key, data in set_.items() if "/table/" in key} for set_ in self.expected.values()]
         assert found in wholes
 
     def check_end(self) -> None:
+        self.count()
         assert published(self.root) == self.expected[self.is_six]
         assert leftovers(self.root) == []
         assert len(list(self.root.glob("cdxj/*.cdxj"))) == 5 + self.is_six
@@ -173,6 +199,7 @@ def test_killed_before_one_durable_call_after_the_other_it_ends_as_if_undisturbe
             if (death := index_killed(scene, stage, at=at, back=back)) is None:
                 break
             deaths[death] += 1
+    scene.record(DURABLE, kills=deaths.total())
     assert deaths.total() > 80 // each(3)
     prove_stages(deaths)
 
@@ -200,6 +227,7 @@ def test_killed_before_durable_calls_of_every_kind_of_run_it_ends_as_if_undistur
                     scene.check_readers()
                 assert stage.run("index", root, *OPTIONS).code == 3
                 scene.check_end()
+    scene.record(DURABLE, kills=deaths.total())
     assert deaths.total() > 250 // each(3)
     prove_stages(deaths)
 
@@ -221,10 +249,12 @@ def test_killed_again_and_again_it_gets_there(root: Path, inline: None) -> None:
             lives += 1
             assert lives < 20
         scene.check_end()
+    scene.record(DURABLE, kills=lives - 1)
     assert lives > 1
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300 + 60 * kills_of(2))
 def test_killed_at_random_moments_with_its_children_it_ends_as_if_undisturbed(root: Path) -> None:
     scene, dice = Scene(root), random.Random(SEED)
     command = [sys.executable, "-m", "webmill", "--quiet", "index", str(root), *OPTIONS, "--jobs", "2"]
@@ -232,9 +262,9 @@ def test_killed_at_random_moments_with_its_children_it_ends_as_if_undisturbed(ro
     assert subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode == 3
     longest = time.monotonic() - started
     kills, lives = 0, 0
-    while kills < (10 if WHOLE else 2):
+    while kills < kills_of(2):
         lives += 1
-        assert lives < 60
+        assert lives < 20 * kills_of(2)
         scene.turn()
         victim = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
         try:
@@ -246,6 +276,31 @@ def test_killed_at_random_moments_with_its_children_it_ends_as_if_undisturbed(ro
         scene.check_readers()
         assert subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode == 3
         scene.check_end()
+    scene.record(RANDOM, kills=kills)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(300 + 60 * kills_of(2))
+@pytest.mark.parametrize("kind", ["sync", "full"])
+def test_a_disk_that_refuses_a_sync_or_a_write_leaves_the_old_index_or_the_new(
+    root: Path, kind: Literal["sync", "full"], inline: None
+) -> None:
+    """And names what it could not do. The same command again, on a disk that takes everything, repairs all."""
+    scene, dice, refused, failures = Scene(root), random.Random(SEED), 0, 0
+    command = [sys.executable, "-m", "webmill", "index", str(root), *OPTIONS]
+    assert subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode == 3
+    for _ in range(kills_of(2)):
+        scene.turn()
+        disk = Refusing(kind, each=dice.randint(2, 40), under=root)
+        ended = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False, env=disk.environment)
+        refused += disk.refusals()
+        failures += ended.returncode == 1
+        assert "Traceback" not in ended.stderr
+        scene.check_readers()
+        assert subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode == 3
+        scene.check_end()
+    scene.record(disk.fault, kills=refused)
+    assert failures > 0
 
 
 def test_a_worker_that_is_killed_costs_nothing(root: Path) -> None:
@@ -264,6 +319,7 @@ def test_a_worker_that_is_killed_costs_nothing(root: Path) -> None:
     assert ended.returncode == 3, ended.stderr
     assert "a worker died" in ended.stderr
     scene.check_end()
+    scene.record(DURABLE, kills=ended.stderr.count("a worker died"))
 
 
 def test_a_writer_without_discipline_is_noticed(root: Path, inline: None) -> None:
@@ -281,4 +337,6 @@ def test_a_writer_without_discipline_is_noticed(root: Path, inline: None) -> Non
             assert stage.run("index", root, *OPTIONS).code == 3  # which also repairs it
             scene.check_end()
     print(f"{noticed} of {kills} noticed")
+    scene.record("written in place", kills=kills, control=True)
+    assert scene.lost > 0
     assert noticed >= 5

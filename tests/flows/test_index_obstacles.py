@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.matrix import record
 from tests.flows.index_samples import (
     NAME,
     at_rest,
@@ -112,6 +113,7 @@ def fill(disk: Path, *, room: int) -> None:
     (disk / "ballast").write_bytes(b"x" * max(0, free_bytes(disk) - room))
 
 
+@pytest.mark.crash
 @pytest.mark.parametrize("stage", ["CDXJ", "publishing", "publishing with processes"])
 def test_a_full_disk_leaves_the_old_index_and_no_temporary_files(small_disk: Path, stage: str) -> None:
     """At every stage: each time there is a little more room, until there is enough."""
@@ -127,7 +129,7 @@ def test_a_full_disk_leaves_the_old_index_and_no_temporary_files(small_disk: Pat
         with pytest.raises(Misconfigured):
             index(root, Options(shards=3, lines=5, blocklist=rules, max_removed_share=0.5), clock=at_rest)
     executor = PoolExecutor(workers=2) if "processes" in stage else InlineExecutor()
-    failures = []
+    failures, promised, lost = [], 0, 0
     for room in range(0, 1 << 20, (32 if "processes" in stage else 4) << 10):
         fill(small_disk, room=room)
         try:
@@ -137,9 +139,14 @@ def test_a_full_disk_leaves_the_old_index_and_no_temporary_files(small_disk: Pat
             failures.append(str(error))
         finally:
             (small_disk / "ballast").unlink()
+        found = Counter(lines_of(root))
+        promised += found.total()
+        lost += min((Counter(version) - found).total() for version in lines)
         assert lines_of(root) in lines
         assert tables_in(root) in sets
         assert leftovers(root) == []
+    record("index", "full disk", injected=len(failures), acknowledged=promised, lost=lost)
+    assert lost == 0
     assert published(root) == expected
     where = Counter(re.sub(r"[0-9a-f]{8,}|tmp-\S*", "#", failure.partition(".")[0][-60:]) for failure in failures)
     print(f"{len(failures)} failures: {where}")

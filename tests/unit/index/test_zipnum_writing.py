@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.faults.matrix import record
 from tests.unit.index.samples import any_lines, capture, cut_into, flat, write
 from tests.unit.index.zipnum_samples import build, make_lines, opened
 from webmill.errors import BadInput, Conflict, NotFound
@@ -285,12 +286,13 @@ zipnum.write_index(read_batches(Path(sys.argv[1])), Path(sys.argv[2]), lines=7, 
 """
 
 
+@pytest.mark.crash
 def test_killed_before_any_rename_a_reader_has_the_old_index_or_the_new_and_a_rerun_finishes(tmp_path: Path) -> None:
     old, new = make_lines(300, seed=8), make_lines(300, seed=9)
     flat_file = write(tmp_path / "new.cdxj", new)
     build(tmp_path / "whole", old, shard_size=2000)
     build(tmp_path / "whole", new, shard_size=2000)
-    kills = 0
+    kills = promised = lost = twice = 0
     for point in range(100):
         folder = tmp_path / str(point)
         build(folder, old, shard_size=2000)
@@ -302,12 +304,20 @@ def test_killed_before_any_rename_a_reader_has_the_old_index_or_the_new_and_a_re
             assert seen == new
             break
         kills += 1
+        nearest = min((old, new), key=lambda lines: len(set(lines) ^ set(seen)))
+        promised += len(nearest)
+        lost += len(set(nearest) - set(seen))
+        twice += len(seen) - len(set(seen))
         assert seen in (old, new)
         build(folder, new, shard_size=2000)
         assert flat(flatten(opened(folder))) == new
         assert not list(folder.glob(".webmill-tmp*"))
         index = {name: data for name, data in files(folder).items() if not name.endswith(".gz")}
         assert index.items() <= files(tmp_path / "whole").items()
+    record(
+        "ZipNum", "kill -9 before a durable call", injected=kills, acknowledged=promised, lost=lost, duplicated=twice
+    )
+    assert (lost, twice) == (0, 0)
     assert kills >= 6
 
 
