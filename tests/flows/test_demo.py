@@ -2,34 +2,48 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
+import pytest
 from warcio.archiveiterator import ArchiveIterator
 
 DEMO = [sys.executable, "-m", "webmill", "demo"]
 
 
-def test_the_demo_ends_by_itself_and_leaves_nothing(tmp_path: Path) -> None:
-    env = {**os.environ, "TMPDIR": str(tmp_path)}
-    done = subprocess.run([*DEMO, "--no-serve"], env=env, capture_output=True, text=True, timeout=100, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "archived 500 pages of 20 hosts" in done.stdout
-    assert "1,001 records read back, 0 damaged" in done.stdout
-    assert "indexed  500 captures" in done.stdout
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_kept_demo_is_a_collection_that_others_can_read(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_the_river_flows_by_itself_and_is_a_collection_that_others_can_read(tmp_path: Path) -> None:
+    env = {**os.environ, "TMPDIR": str(tmp_path / "aside")}
+    (tmp_path / "aside").mkdir()
     folder = tmp_path / "demo"
-    subprocess.run([*DEMO, "--no-serve", "--keep", str(folder)], capture_output=True, timeout=100, check=True)
-    (warc,) = folder.glob("crawl-data/DEMO/segments/*/warc/*.warc.gz")
-    with warc.open("rb") as source:
-        types = [record.rec_type for record in ArchiveIterator(source)]
-    assert (types.count("warcinfo"), types.count("request"), types.count("response")) == (1, 500, 500)
+    command = [*DEMO, "--no-serve", "--keep", str(folder)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stderr
+    said = done.stdout
+    assert "crawl    420 pages of 20 hosts" in said
+    stages = re.findall(r"^(\w+) ", said, re.MULTILINE)
+    once = ["index", "extract", "publish"]
+    assert [stage for stage in stages if stage in {"crawl", "derive", *once, "search"}] == [
+        *("crawl", "derive", *once),
+        *("crawl", *once, "search"),
+    ]
+    first, second = re.findall(r"(\d+) pages, (\d+) added, (\d+) changed", said)
+    assert int(first[0]) == int(first[1]) > 250
+    assert 0 < int(second[2]) < int(second[0])
+    assert "webmill init news/" in said
+    assert max(map(len, said.splitlines())) <= 100
+
+    warcs = sorted(folder.glob("crawl-data/DEMO/segments/*/warc/*.warc.gz"))
+    with warcs[0].open("rb") as source:
+        assert "response" in {record.rec_type for record in ArchiveIterator(source)}
+    assert list(folder.glob("crawl-data/DEMO/segments/*/wet/*.gz"))
+    assert json.loads((folder / "latest.json").read_bytes())
     verify = [sys.executable, "-m", "webmill", "cdxj", "verify", str(folder / "cc-index/collections/DEMO/indexes")]
     subprocess.run(verify, capture_output=True, timeout=100, check=True)
 
@@ -41,12 +55,21 @@ def test_a_folder_that_holds_something_is_not_used(tmp_path: Path) -> None:
     assert "is not empty" in done.stderr
 
 
-def test_the_small_web_stays_up_until_ctrl_c() -> None:
-    process = subprocess.Popen(DEMO, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    assert process.stdout is not None
-    for line in process.stdout:
-        if "The small web is up" in line:
-            break
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=120)
-    assert process.wait(120) == 0
+@pytest.mark.slow
+def test_it_is_served_until_ctrl_c_and_leaves_nothing(tmp_path: Path) -> None:
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    process = subprocess.Popen(
+        [*DEMO, "--port", "0"], env=env, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    )
+    assert process.stderr is not None
+    try:
+        address = next(found[0] for line in process.stderr if (found := re.search(r"http://127\.0\.0\.1:\d+/?", line)))
+        with urllib.request.urlopen(address, timeout=60) as page:
+            assert page.status == 200
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=120)
+        assert process.wait(120) == 0
+    finally:
+        process.kill()
+        process.communicate()
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith("webmill-demo-")]

@@ -1,27 +1,29 @@
-"""`webmill demo`: what there is of the river, on a small web of its own, in seconds."""
+"""`webmill demo`: the whole river on a small web of its own, by the commands that a person would type."""
 
 from __future__ import annotations
 
+import io
+import shlex
 import shutil
-import signal
+import sys
 import tempfile
-from contextlib import closing
-from datetime import UTC, datetime
+from contextlib import redirect_stdout
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import click
+import msgspec
 
 from webmill.cli.context import Context, pass_context
-from webmill.collection import Collection
-from webmill.flows.demo import NAME, gather
-from webmill.flows.index import Options, index_collection
-from webmill.formats.warc import read_records
-from webmill.index import columnar
-from webmill.index.lookup import open_index
-from webmill.index.query import Query, answer, url_range
-from webmill.model import Damage
+from webmill.cli.main import webmill
 from webmill.testing import TestWeb
-from webmill.wiring import open_executor
+
+NAME = "DEMO"
+CRAWL = "--scope any --delay 0s --address-delay 0s --allow-private --contact demo@mill.example --refresh-every 1s"
+AGAIN = "5s"  # long enough for every page
+STEPS = 11
+WORDS = "mill"
 
 
 @click.command(
@@ -31,77 +33,94 @@ Examples:
   webmill demo --no-serve           # ends by itself
   webmill demo --no-serve --keep demo/"""
 )
-@click.option("--serve/--no-serve", default=True, help="Keep the small web up until Ctrl-C.")
+@click.option("--serve/--no-serve", default=True, help="Serve the collection until Ctrl-C.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="0: a free one.")
 @click.option("--keep", type=click.Path(path_type=Path), help="Put the collection here and keep it.")
 @pass_context
-def demo(context: Context, /, *, serve: bool, keep: Path | None) -> None:
-    """See webmill work: a small web of 20 hosts is archived, checked, indexed and queried.
+def demo(context: Context, /, *, serve: bool, port: int, keep: Path | None) -> None:
+    """See webmill work: a small web of 20 hosts is crawled, indexed, read, published twice, searched and served.
 
     Nothing leaves this machine.
     """
-    settings = context.settings()
     if keep and keep.exists() and any(keep.iterdir()):
         raise click.UsageError(f"{keep} is not empty: name a new folder")
     root = (keep or Path(tempfile.mkdtemp(prefix="webmill-demo-"))).resolve()
     try:
-        with TestWeb() as web, closing(open_executor(settings.executor)) as executor:
-            collection = Collection(root, NAME)
-            with context.progress("Fetching", unit="pages") as bar:
-                gathered = gather(web, root, started=datetime.now(UTC), seen=bar.advance)
-            step(f"archived {gathered.pages:,} pages of {gathered.hosts} hosts", collection, gathered.warc)
-            click.echo(f"  checked  {check(gathered.warc)}")
-            options = Options(parquet=columnar.is_available())
-            report = index_collection(collection, options, executor=executor, watch=context.progress)
-            step(
-                f"indexed  {report.captures:,} captures: ZipNum as Common Crawl's and pywb's",
-                collection,
-                collection.zipnum,
-            )
-            if options.parquet:
-                step("         the same as Parquet, for DuckDB and Spark", collection, collection.table)
-            show_query(collection, web.home)
-            click.echo(hints(collection) if keep else "\nKeep it with `webmill demo --keep demo/` and look inside.")
-            if serve:
-                wait(web)
+        with TestWeb() as web, context.progress("Demo", total=STEPS, unit="steps") as bar:
+            River(root, web, step=bar.advance).flow()
+        click.echo(OWN)
+        if serve:
+            webmill.main(["serve", str(root), "--port", str(port)], standalone_mode=False)
+        elif keep:
+            click.echo(f"Look at it: webmill serve {shlex.quote(str(keep))}")
     finally:
         if not keep:
             shutil.rmtree(root, ignore_errors=True)
 
 
-def step(what: str, collection: Collection, path: Path) -> None:
-    size = sum(file.stat().st_size for file in ([path] if path.is_file() else path.glob("*")) if file.is_file())
-    click.echo(f"  {what}\n           {collection.key(path)}  ({size:,} bytes)")
+OWN = """
+The same for sites of your own:
+  webmill init news/ https://example.org/ --contact you@example.org
+  webmill run news/
+  webmill serve news/
+"""
 
 
-def check(warc: Path) -> str:
-    with warc.open("rb") as source:
-        items = list(read_records(source))
-    damaged = sum(isinstance(item, Damage) for item in items)
-    return f"{len(items) - damaged:,} records read back, {damaged} damaged"
+class River:
+    """Every stage once, the first ones again after the web has changed. Each says what it made."""
+
+    def __init__(self, root: Path, web: TestWeb, *, step: Any) -> None:
+        self._root, self._web, self._step = root, web, step
+
+    def flow(self) -> None:
+        hosts = len(self._web.names)
+        told = self._crawl(self._web.home)
+        say("crawl", f"{told['total']['pages']:,} pages of {hosts} hosts into WARC files, robots.txt obeyed")
+        warcs = [str(file) for file in self._root.glob("crawl-data/*/segments/*/warc/*.warc.gz")]
+        told = self._ask("derive", "all", *warcs, "--in-place")
+        say("derive", f"WAT and WET of {len(warcs)} WARC files: {told['pages']:,} pages")
+        self._index_and_extract()
+        self._publish()
+        self._web.advance()
+        self._crawl("--refresh", "--max-time", AGAIN)
+        say("crawl", "again, for the web has changed: what is the same costs a revisit record")
+        self._index_and_extract()
+        self._publish("--force")
+        self._ask("search", "update", str(self._root), json=False)
+        found = self._ask("search", str(self._root), WORDS)
+        say(
+            "search",
+            f"{found['total']:,} pages with the word {WORDS!r}; the first: {found['hits'][0]['title']['text']}",
+        )
+
+    def _crawl(self, *arguments: str) -> Any:
+        hosts = sorted({urlsplit(page.url).hostname or "" for page in self._web.pages()})
+        resolve = [f"--resolve={host}={self._web.resolve[host][0]}:{self._web.port}" for host in hosts]
+        return self._ask("crawl", str(self._root), *arguments, *shlex.split(CRAWL), "--name", NAME, *resolve)
+
+    def _index_and_extract(self) -> None:
+        told = self._ask("index", str(self._root))
+        say("index", f"{told['captures']:,} captures: CDXJ, ZipNum as Common Crawl's and pywb's, Parquet")
+        told = self._ask("extract", str(self._root))
+        say("extract", f"{told['documents']:,} documents: text, title, language, links")
+
+    def _publish(self, *flags: str) -> None:
+        told = self._ask("publish", "documents", str(self._root), "--facet", "language", "--facet", "domain", *flags)
+        counts, version = told["published"]["counts"], told["published"]["version"]["version"]
+        changes = ", ".join(f"{counts[kind]:,} {kind}" for kind in ("added", "changed", "removed"))
+        say("publish", f"version {version}: {counts['items']:,} pages, {changes}")
+
+    def _ask(self, *command: str, json: bool = True) -> Any:
+        """The command as it would be typed; what it said in JSON."""
+        self._step()
+        said = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+        with redirect_stdout(said):
+            code = webmill.main(["-q", *command, *(["--json"] if json else [])], standalone_mode=False)
+        if code:
+            sys.exit(code)
+        said.flush()
+        return msgspec.json.decode(said.buffer.getvalue()) if json else None
 
 
-def show_query(collection: Collection, url: str) -> None:
-    wanted = Query(range=url_range(url, "host"), filters=("=status:200",), limit=3)
-    click.echo(f"  queried  three captures of {url}")
-    for line in answer(open_index(collection.zipnum), wanted):
-        key, timestamp, _ = line.decode().split(" ", 2)
-        click.echo(f"           {timestamp} {key}")
-
-
-def hints(collection: Collection) -> str:
-    zipnum = collection.zipnum
-    return f"""
-Look inside:
-  webmill warc list {collection.segments}/*/warc/*.warc.gz | head
-  webmill cdxj query '*.mill.example' --index {zipnum} --limit 5
-  webmill cdxj verify {zipnum}
-Do the same with WARC files of your own:
-  webmill index FOLDER"""
-
-
-def wait(web: TestWeb) -> None:
-    try:
-        click.echo(f"\nThe small web is up at http://{web.addresses[0]}:{web.port}/ … Ctrl-C ends it.")
-        signal.pause()
-    except KeyboardInterrupt:
-        click.echo("")
+def say(stage: str, what: str) -> None:
+    click.echo(f"{stage:<8} {what}")
