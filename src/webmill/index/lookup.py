@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from itertools import chain, islice
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
 from webmill.formats.cdx_query import KeyRange
@@ -36,6 +36,8 @@ SUMMARY_ENDINGS = (".idx", ".summary")
 AT_ONCE = 16  # contiguous blocks in one read; for the first reads of a query fewer
 BYTES_AT_ONCE = 8 << 20
 ATTEMPTS = 5
+
+T = TypeVar("T")
 
 
 class Index(Protocol):
@@ -110,7 +112,14 @@ class ZipNumIndex:
             lambda generation: generation.batches_in(generation.some_blocks(whole, first=first, count=count), wanted)
         )
 
-    def _read(self, find: Callable[[Generation], Iterator[Batch]]) -> Iterator[Batch]:
+    def some_blocks(self, wanted: KeyRange, *, first: int, count: int) -> Iterator[Block]:
+        """Those blocks themselves."""
+        return self._read(lambda generation: generation.some_blocks(wanted, first=first, count=count))
+
+    def count_blocks(self, wanted: KeyRange) -> int:
+        return next(self._read(lambda generation: iter([generation.count_blocks(wanted)])))
+
+    def _read(self, find: Callable[[Generation], Iterator[T]]) -> Iterator[T]:
         for attempt in range(1, ATTEMPTS + 1):
             generation = self.current()
             try:
@@ -135,7 +144,7 @@ class ZipNumIndex:
             self._generation = generation
         return generation
 
-    def _rest(self, generation: Generation, found: Iterator[Batch]) -> Iterator[Batch]:
+    def _rest(self, generation: Generation, found: Iterator[T]) -> Iterator[T]:
         try:
             yield from found
         except (NotFound, BadInput) as error:

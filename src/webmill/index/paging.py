@@ -36,7 +36,7 @@ def page_of(index: Index, wanted: KeyRange, *, number: int, size: int = PAGE_SIZ
     """An index of that page alone; the first is 0, and is always there. BadInput (bad_page) past the last."""
     before = 0
     for part in _parts(index):
-        pages = _pages(part.current().count_blocks(wanted), size)
+        pages = _pages(part.count_blocks(wanted), size)
         if before <= number < before + pages:
             return Page(part, wanted, first=(number - before) * size, count=size)
         before += pages
@@ -61,7 +61,7 @@ class Page:
         return self._index.some_batches(wanted, self._whole, first=self._first, count=self._count)
 
     def blocks(self) -> Iterator[Block]:
-        return self._index.current().some_blocks(self._whole, first=self._first, count=self._count)
+        return self._index.some_blocks(self._whole, first=self._first, count=self._count)
 
 
 def _parts(index: Index) -> Sequence[ZipNumIndex]:
@@ -77,5 +77,5 @@ def _pages(blocks: int, size: int) -> int:
 
 
 def _count_filled(index: ZipNumIndex, wanted: KeyRange) -> int:
-    count = index.current().count_blocks(wanted)
+    count = index.count_blocks(wanted)
     return count if count != 1 or next(index.batches(wanted), None) else 0

@@ -13,6 +13,7 @@ from webmill.errors import BadInput
 from webmill.formats.cdx_query import KeyRange, key_range
 from webmill.index.lookup import FlatIndex, MergedIndex, ZipNumIndex
 from webmill.index.paging import count_pages, page_of
+from webmill.infra.storage.base import Stat
 from webmill.infra.storage.local import LocalStorage
 
 LINES = make_lines(1200)
@@ -85,3 +86,27 @@ def test_a_flat_index_has_no_pages(tmp_path: Path) -> None:
     (tmp_path / "x.cdxj").write_bytes(LINES[0])
     with pytest.raises(BadInput, match="no_pages"):
         count_pages(FlatIndex(LocalStorage(tmp_path), "x.cdxj"), key_range("a.com"))
+
+
+class ReplacedOnce(LocalStorage):
+    """Of an index that another takes the place of just after it was looked at."""
+
+    replaced = False
+
+    def stat(self, key: str) -> Stat:
+        seen = super().stat(key)
+        if not self.replaced:
+            self.replaced = True
+            build(self.root, LINES, block=50)
+        return seen
+
+
+def test_pages_are_those_of_the_new_index_when_it_was_replaced_meanwhile(tmp_path: Path) -> None:
+    everything = KeyRange(b"", b"\xff")
+    build(tmp_path, LINES[:100], block=50)
+    assert count_pages(ZipNumIndex(ReplacedOnce(tmp_path)), everything, size=4).blocks == len(LINES) // 50
+    build(tmp_path, LINES[:100], block=50)
+    page = page_of(ZipNumIndex(ReplacedOnce(tmp_path)), everything, number=1, size=4)
+    assert list(page.lines(everything)) == LINES[200:400]
+    build(tmp_path, LINES[:100], block=50)
+    assert len(list(ZipNumIndex(ReplacedOnce(tmp_path)).some_blocks(everything, first=1, count=9))) == 9
