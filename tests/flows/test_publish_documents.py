@@ -11,13 +11,15 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
 import zstandard
 from click.testing import CliRunner
+from pyarrow.parquet import ParquetFile, write_table
 
 from tests.flows.publishing import blob, checked_items
 from webmill.cli.main import webmill
-from webmill.errors import Misconfigured, NotFound
+from webmill.errors import BadInput, Misconfigured, NotFound
 from webmill.flows.extract.rows import Row
 from webmill.flows.extract.sealing import write_json_lines, write_parquet
 from webmill.flows.publish.documents import PLACE, Bits, Found, publish_documents
@@ -233,6 +235,52 @@ def test_what_cannot_be_read_is_told_and_what_was_there_before_stays() -> None:
     assert "stale_since" not in items["com,example)/2"]
     errors = json.loads(storage.read(f"snapshots/{done.version.version}/aux/errors.json"))
     assert {one["url"] for one in errors} == {"a.parquet", "b.jsonl#1", "b.jsonl#2", "c.jsonl.gz", "d.jsonl.zst"}
+
+
+def with_damaged_text(data: bytes) -> bytes:
+    """Only the column of texts: what rows are chosen by can still be read."""
+    group = ParquetFile(io.BytesIO(data)).metadata.row_group(0)
+    column = next(each for each in map(group.column, range(group.num_columns)) if each.path_in_schema == "text")
+    end = column.data_page_offset + column.total_compressed_size
+    return data[: end - 40] + bytes(40) + data[end:]
+
+
+def test_texts_that_are_damaged_are_told_and_other_files_give_the_rows_that_were_chosen() -> None:
+    storage = MemoryStorage()
+    rows = as_parquet([row(page(number), f"text {number}") for number in range(100)])
+    old = row(page(200), "old", timestamp="20200101000000")
+    new = row(page(200), "new", timestamp="20240101000000")
+    files = {"a.parquet": rows, "b.jsonl": lines([old, new, old, row(page(201), "gone", status=404)])}
+    published(storage, files)
+    _, found = published(storage, {**files, "a.parquet": with_damaged_text(rows)})
+    assert found.damaged == ["a.parquet"]
+    items = checked_items(storage)
+    assert len(items) == 101
+    assert "stale_since" in items["com,example)/7"]
+    assert blob(storage, items["com,example)/200"]["hash"])["text"] == "new"
+
+
+def test_a_row_that_only_its_head_speaks_for_is_told() -> None:
+    table = pyarrow.table({"url": [page(1), page(2)], "text": ["one", "two"], "language": [[1], [2]]})
+    write_table(table, out := io.BytesIO())
+    _, found = published(MemoryStorage(), {"a.parquet": out.getvalue(), "b.jsonl": lines([row(page(3), "three")])})
+    assert (found.rows["bad_row"], found.rows["published"]) == (2, 1)
+    assert {problem.url for problem in found.problems} == {"a.parquet#0", "a.parquet#1"}
+
+
+@pytest.mark.parametrize("local", [True, False])
+def test_any_changed_byte_of_a_parquet_file_is_told_or_harmless(local: bool, tmp_path: Path) -> None:
+    data = as_parquet([row(page(number), f"text {number}") for number in range(20)])
+    storage: Any = LocalStorage(tmp_path) if local else MemoryStorage()
+    documents = Documents(storage, folder=tmp_path if local else None)
+    refused = 0
+    for at in range(0, len(data), 23):
+        storage.write("a.parquet", data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :])
+        try:
+            list(documents.pages("a.parquet"))
+        except BadInput:
+            refused += 1
+    assert refused > 5
 
 
 def test_too_few_documents_are_refused() -> None:

@@ -57,11 +57,19 @@ class Found(msgspec.Struct):
     rows: Counter[str] = msgspec.field(default_factory=Counter)
     damaged: list[str] = []
     problems: list[Problem] = []
+    starts: dict[str, int] = {}  # by file: the number of its first row, counted through all files
 
     def refuse(self, reason: str, message: str, *, where: str) -> None:
         self.rows[reason] += 1
         if len(self.problems) < _TOLD:
             self.problems.append(Problem(stage="documents", source=SOURCE, url=where, message=f"{reason}: {message}"))
+
+    def give_up(self, file: str, error: BadInput) -> None:
+        """Told once, though all files are read twice."""
+        if file not in self.damaged:
+            log.warning("a file of documents is damaged", extra={"file": file, "why": str(error)})
+            self.damaged.append(file)
+            self.refuse("bad_documents", error.message, where=file)
 
 
 def publish_documents(
@@ -85,7 +93,8 @@ def publish_documents(
     look_first = options.readers == 1 and history.head(storage) is not None
     newest = choose(documents, files, found)
     with Publication.begin(storage, options=options, now=now, run=run_name(KIND, now())) as publication:
-        pages = made(documents, files, newest, publication, facets=options.facets, look_first=look_first)
+        chosen = chosen_pages(documents, files, newest, found)
+        pages = made(chosen, publication, facets=options.facets, look_first=look_first)
         for page, item in pages:
             add(publication, page, item, found)
             bar.advance()
@@ -105,7 +114,7 @@ def choose(documents: Documents, files: Iterable[str], found: Found) -> Bits:
     chosen = Bits()
     with tempfile.TemporaryDirectory(prefix="webmill-publish-") as folder:
         rows = SortedRows(Path(folder), "captures")
-        for ordinal, (place, page) in enumerate(every(documents, files, heads=True, found=found)):
+        for ordinal, place, page in every(documents, files, found, heads=True):
             if isinstance(page, BadInput):
                 found.refuse("bad_row", page.message, where=f"{place[0]}#{place[1]}")
             elif reason := page.reason_against():
@@ -128,18 +137,20 @@ def last_of(rows: Iterator[Row]) -> tuple[Row, int]:
 
 
 def every(
-    documents: Documents, files: Iterable[str], *, heads: bool = False, found: Found | None = None
-) -> Iterator[tuple[Place, Page | BadInput]]:
-    """All rows of all files, in the same order each time. A file that is not whole ends where it cannot be read on."""
+    documents: Documents, files: Iterable[str], found: Found, *, heads: bool = False
+) -> Iterator[tuple[int, Place, Page | BadInput]]:
+    """All rows of all files, each under the same number each time. A file that is not whole ends where it cannot be
+    read on: the second time maybe earlier, since text may be damaged where heads are not.
+    """
+    start = 0
     for key in files:
+        start, number = found.starts.setdefault(key, start), -1
         try:
             for number, page in enumerate(documents.pages(key, heads=heads)):
-                yield (key, number), page
+                yield start + number, (key, number), page
         except BadInput as error:
-            if found:
-                log.warning("a file of documents is damaged", extra={"file": key, "why": str(error)})
-                found.damaged.append(key)
-                found.refuse("bad_documents", error.message, where=key)
+            found.give_up(key, error)
+        start += number + 1
 
 
 class Bits:
@@ -161,9 +172,7 @@ class Bits:
 
 
 def made(
-    documents: Documents,
-    files: Iterable[str],
-    newest: Bits,
+    chosen: Iterable[Page],
     publication: Publication,
     *,
     facets: tuple[str, ...],
@@ -178,7 +187,7 @@ def made(
 
     with ThreadPoolExecutor(WRITERS, thread_name_prefix="webmill-blobs") as writers:
         on_the_way: deque[tuple[list[Page], Future[list[Item | BadInput]]]] = deque()
-        for pages in chunks(chosen_pages(documents, files, newest)):
+        for pages in chunks(chosen):
             if look_first:
                 pages = yield from there(pages, publication, facets=facets)  # the others
             if pages:
@@ -239,10 +248,14 @@ def add(publication: Publication, page: Page, item: Item | BadInput, found: Foun
         found.rows["published"] += 1
 
 
-def chosen_pages(documents: Documents, files: Iterable[str], newest: Bits) -> Iterator[Page]:
-    for ordinal, (_, page) in enumerate(every(documents, files)):
-        if ordinal in newest and isinstance(page, Page):
+def chosen_pages(documents: Documents, files: Iterable[str], newest: Bits, found: Found) -> Iterator[Page]:
+    for ordinal, place, page in every(documents, files, found):
+        if ordinal not in newest:
+            continue
+        if isinstance(page, Page):
             yield page
+        else:  # its head was right
+            found.refuse("bad_row", page.message, where=f"{place[0]}#{place[1]}")
 
 
 def content_of(page: Page) -> dict[str, str | None]:

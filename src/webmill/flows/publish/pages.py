@@ -20,6 +20,7 @@ from webmill.errors import BadInput, Misconfigured
 from webmill.formats.decompressors import ERRORS, Decompressor, Gzip
 from webmill.formats.surt import surt
 from webmill.formats.timestamps import from_datetime, is_timestamp
+from webmill.infra.atomic import as_webmill_error
 from webmill.infra.storage.base import RawStream, Storage, buffered, chunks_of
 
 ENDINGS = (".parquet", ".jsonl", ".jsonl.gz", ".jsonl.zst")
@@ -128,8 +129,10 @@ class Documents:
                 for batch in table.iter_batches(batch_size=ROWS, columns=names):
                     for row in batch.to_pylist():
                         yield read_row(row, key)
-            except arrow.ArrowException as error:
-                raise BadInput(f"not Parquet: {error}", reason="bad_documents", source=key) from error
+            except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
+                if isinstance(error, OSError) and error.errno is not None:  # the disk's; Arrow's have no number
+                    raise as_webmill_error(error, key) from error
+                raise BadInput(f"damaged Parquet: {error}", reason="bad_documents", source=key) from error
 
     @contextmanager
     def _on_disk(self, key: str) -> Iterator[Path | BinaryIO]:
