@@ -11,13 +11,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from tests.contracts.test_publish_kills import missing
 from tests.faults import Stage, needs_killer
+from tests.faults.matrix import record, seed
 from tests.flows.publish_hand import POISON
 from tests.flows.publishing import Town, boards
 from tests.unit.publish.shelf import closure
@@ -33,6 +36,7 @@ ROOT = Path(__file__).parent.parent.parent
 HAND = "tests.flows.publish_hand"
 KILLS = int(os.environ.get("WEBMILL_TEST_KILLS", "50"))
 DEADLINE = 240.0
+COMPONENT = "publish runs"
 
 
 @pytest.fixture
@@ -64,13 +68,13 @@ def changed(town: Town) -> dict[str, dict[str, str]]:
 def killed_before_each_call(root: Path, *, step: int) -> int:
     town, store = Town(boards(3), notices=2), root / "store"
     template = root.with_name("template")
-    kills = 0
+    kills = promised = lost = 0
     with Stage(HAND, under=root) as stage:
         old = write_town(root, town.texts)
         assert stage.warm_up("whole", root).code == 0
         new = write_town(root, changed(town))
         shutil.copytree(root, template)
-        for at in range(1, 5000, step):
+        for at in range(random.Random(seed(1)).randint(1, step), 5000, step):
             shutil.rmtree(root)
             shutil.copytree(template, root)
             ended = stage.run("whole", root, at=at)
@@ -78,6 +82,8 @@ def killed_before_each_call(root: Path, *, step: int) -> int:
                 break
             kills += 1
             storage = LocalStorage(store)
+            versions = (new,) if "published" in ended.output else (old, new)
+            promised, lost = promised + len(versions[0]), lost + missing(storage, *versions)
             if "published" in ended.output:
                 assert closure(storage) == new
             assert closure(storage) in (old, new)
@@ -90,21 +96,39 @@ def killed_before_each_call(root: Path, *, step: int) -> int:
             assert closure(storage) == new
             assert [*storage.list("snapshots/_runs/")] == []
             assert [*storage.list("snapshots/_leases/run-")] == []
+    record(COMPONENT, "kill -9 before a durable call", injected=kills, acknowledged=promised, lost=lost)
+    assert not lost
     return kills
 
 
 @needs_killer
 @pytest.mark.slow
+@pytest.mark.crash
 def test_killed_before_some_durable_calls_a_run_loses_nothing_c01_c03(root: Path) -> None:
     assert killed_before_each_call(root, step=23) > 5
 
 
 @needs_killer
 @pytest.mark.soak
+@pytest.mark.crash
 def test_killed_before_any_durable_call_a_run_loses_nothing(root: Path) -> None:
     kills = killed_before_each_call(root, step=1)
     print(f"{kills} kills")
     assert kills > 100
+
+
+@needs_killer
+@pytest.mark.crash
+def test_a_blob_that_is_gone_is_seen(root: Path) -> None:
+    """The negative control."""
+    storage, texts = LocalStorage(root / "store"), write_town(root, Town(boards(3), notices=2).texts)
+    with Stage(HAND, under=root) as stage:
+        assert stage.warm_up("whole", root).code == 0
+    assert missing(storage, texts) == 0
+    next((root / "store" / "blobs").rglob("*.json")).unlink()
+    lost = missing(storage, texts)
+    record(COMPONENT, "a blob is deleted", injected=1, acknowledged=len(texts), lost=lost, control=True)
+    assert lost
 
 
 class Crew:
@@ -165,10 +189,10 @@ def is_mixed(found: dict[str, str], known: list[dict[str, str]]) -> bool:
     return all(any(texts.get(id_) == text for texts in known) for id_, text in found.items())
 
 
-def kill_at_random(root: Path, *, kills: int, seed: int) -> None:
-    dice = random.Random(seed)
+def kill_at_random(root: Path, *, kills: int, dice: random.Random) -> None:
     town, storage = Town(boards(6), notices=2), LocalStorage(root / "store")
     known = [write_town(root, town.texts)]
+    faults, told = Counter[str](), defaultdict[str, set[str]](set)
     crew = Crew(root, "run", "work", "work", "aggregate")
     try:
         wait_for(crew.published)
@@ -179,31 +203,39 @@ def kill_at_random(root: Path, *, kills: int, seed: int) -> None:
             for _ in range(dice.randrange(1, 20)):
                 read_on(storage, known)
             one = dice.randrange(4)
-            crew.kill(one, paused=one > 0 and dice.random() < 0.3)  # who has the turn and sleeps is waited for
+            paused = one > 0 and dice.random() < 0.3  # who has the turn and sleeps is waited for
+            crew.kill(one, paused=paused)
+            fault = "publisher paused" if paused else "kill -9 at random"
+            faults[fault] += 1
             wait_for(lambda count=before: len(crew.published()) > count)
+            told[fault].update(crew.published()[before:])
             read_on(storage, known)
         crew.wake()
         wait_for(lambda: closure(storage) == known[-1])
     finally:
         crew.close()
     names = {version.version for version in history.every_version(storage)}
-    assert set(crew.published()) <= names  # nothing that was acknowledged is lost
+    for fault, count in faults.items():
+        record(COMPONENT, fault, injected=count, acknowledged=len(told[fault]), lost=len(told[fault] - names))
+    assert set(crew.published()) <= names
     assert verify(storage, read_data=True).findings == ()  # which checks that the history is a line, too
     print(f"{kills} kills, {len(names)} versions")
 
 
 @pytest.mark.soak
+@pytest.mark.crash
 @pytest.mark.timeout(1800)
 def test_killed_at_random_nothing_is_lost_and_readers_see_whole_versions_c03_c07(root: Path) -> None:
     """The short form is above: fewer kills, at chosen moments."""
-    kill_at_random(root, kills=KILLS, seed=2)
+    kill_at_random(root, kills=KILLS, dice=random.Random(seed(2)))
 
 
 @pytest.mark.slow
+@pytest.mark.crash
 def test_a_board_that_kills_its_workers_is_given_up_and_takes_no_neighbour_with_it(root: Path) -> None:
     town, storage = Town(boards(6), notices=1), LocalStorage(root / "store")
     sound = write_town(root, town.texts)
-    crew = Crew(root, "run", "work")
+    crew, deaths = Crew(root, "run", "work"), 0
     try:
         wait_for(crew.published)
         town.texts["Seoul/d002/notice"]["0"] = POISON
@@ -212,8 +244,10 @@ def test_a_board_that_kills_its_workers_is_given_up_and_takes_no_neighbour_with_
         write_town(root, town.texts)
 
         def given_up() -> bool:
+            nonlocal deaths
             name, process = crew.processes[1]
             if process.poll() is not None:
+                deaths += 1
                 crew.processes[1] = name, crew.start(name)
             return bool(errors_of(storage)) and closure(storage) == expected
 
@@ -221,6 +255,8 @@ def test_a_board_that_kills_its_workers_is_given_up_and_takes_no_neighbour_with_
     finally:
         crew.close()
     errors = errors_of(storage)
+    numbers = {"acknowledged": len(expected), "lost": missing(storage, expected), "quarantined": len(errors)}
+    record(COMPONENT, "a job that kills its worker", injected=deaths, **numbers)
     assert {one["source"] for one in errors} == {"Seoul/d002/notice"}
     assert "the worker died or hung" in errors[0]["message"]
 

@@ -18,6 +18,7 @@ import msgspec
 import pytest
 
 from tests.faults import COMPILER
+from tests.faults.matrix import record
 from tests.flows.crawling import NAME, captures, counts, most_at_once, smallest_gaps
 from tests.services.crawl_nodes import PATIENCE, NodeProgram, NodeSetup, Site, look, nodes, visits, wait_for
 from tests.services.nginx import Nginx
@@ -52,11 +53,24 @@ def check_manners(site: Site, *, delay: float = DELAY) -> None:
     assert most_at_once(seen) == 1
 
 
-def check_everything_is_there(site: Site, url: str, *roots: Path) -> None:
+def check_everything_is_there(site: Site, url: str, *roots: Path, fault: str = "", times: int = 1) -> None:
     """Each page is visited, and has its record."""
-    found = visits(url, *roots)
-    assert {url for url, visit in found.items() if visit.status == 200} == site.urls
-    assert site.urls <= {url for root in roots for _, url, _ in captures(root)}
+    done = {url for url, visit in visits(url, *roots).items() if visit.status == 200}
+    kept = {url for root in roots for _, url, _ in captures(root)}
+    if fault:
+        lost = (site.urls | done) - (done & kept)
+        record("crawl on nodes", fault, injected=times, acknowledged=len(site.urls | done), lost=len(lost))
+    assert done == site.urls
+    assert site.urls <= kept
+
+
+def check_the_limit(url: str, root: Path, limit: int) -> None:
+    """After one was killed: what the others say they have is archived, and no more than may be."""
+    done = {url for url, visit in visits(url, root).items() if visit.status == 200}
+    lost = done - {url for _, url, _ in captures(root)}
+    record("crawl on nodes", "node killed", injected=1, acknowledged=len(done), lost=len(lost))
+    assert not lost
+    assert len(done) == limit
 
 
 def asked_more_than_once(site: Site) -> dict[str, int]:
@@ -64,6 +78,7 @@ def asked_more_than_once(site: Site) -> dict[str, int]:
     return {url: count for url, count in pages.items() if count > 1}
 
 
+@pytest.mark.crash
 def test_nodes_share_a_crawl_and_one_that_is_killed_is_replaced(nginx: Start, base: Path, root: Path) -> None:
     site = Site(nginx, base / "site", hosts=30, pages=6)
     limit, delay = 100, 2.0
@@ -75,7 +90,7 @@ def test_nodes_share_a_crawl_and_one_that_is_killed_is_replaced(nginx: Start, ba
             started[0].kill()
             said = started[1].ended()
         assert (said["end"], said["pages"]) == ("pages", limit)
-        assert sum(visit.status == 200 for visit in visits(redis.url, root).values()) == limit
+        check_the_limit(redis.url, root, limit)
     check_manners(site, delay=delay)
 
 
@@ -97,6 +112,7 @@ def test_hundreds_of_workers_on_three_nodes_ask_each_url_once_and_no_domain_befo
 
 
 @pytest.mark.soak
+@pytest.mark.crash
 def test_what_a_killed_node_had_is_finished_by_the_others_within_the_limit(
     nginx: Start, base: Path, root: Path
 ) -> None:
@@ -112,12 +128,12 @@ def test_what_a_killed_node_had_is_finished_by_the_others_within_the_limit(
             started[0].kill()
             said = [one.ended() for one in started[1:]]
         assert [(one["end"], one["pages"]) for one in said] == [("pages", limit)] * 2
-        found = visits(redis.url, root)
-        assert sum(visit.status == 200 for visit in found.values()) == limit
+        check_the_limit(redis.url, root, limit)
     check_manners(site)
 
 
 @pytest.mark.soak
+@pytest.mark.crash
 def test_redis_may_be_killed_and_come_back(nginx: Start, base: Path, root: Path) -> None:
     site = Site(nginx, base / "site", hosts=60, pages=8)
     with private_redis() as redis:
@@ -129,11 +145,12 @@ def test_redis_may_be_killed_and_come_back(nginx: Start, base: Path, root: Path)
                 redis.start()
             said = [one.ended() for one in started]
         assert [(one["end"], one["pages"]) for one in said] == [("finished", len(site.urls))] * 2
-        check_everything_is_there(site, redis.url, root)
+        check_everything_is_there(site, redis.url, root, fault="Redis killed", times=2)
     check_manners(site)
 
 
 @pytest.mark.soak
+@pytest.mark.crash
 def test_a_node_that_was_paused_for_longer_than_its_life_changes_nothing(nginx: Start, base: Path, root: Path) -> None:
     site = Site(nginx, base / "site", hosts=60, pages=10)
     with private_redis() as redis:
@@ -145,7 +162,7 @@ def test_a_node_that_was_paused_for_longer_than_its_life_changes_nothing(nginx: 
             started[0].signal(signal.SIGCONT)
             said = [one.ended() for one in started]
         assert [(one["end"], one["pages"]) for one in said] == [("finished", len(site.urls))] * 2
-        check_everything_is_there(site, redis.url, root)
+        check_everything_is_there(site, redis.url, root, fault="node paused past its lease")
     check_manners(site)
 
 
@@ -168,6 +185,7 @@ def test_a_node_that_is_told_to_stop_hands_its_shards_to_the_others_and_nothing_
 
 @pytest.mark.soak
 @pytest.mark.skipif(COMPILER is None, reason="no C compiler")
+@pytest.mark.crash
 def test_a_node_may_join_late_with_a_clock_that_is_an_hour_off(nginx: Start, base: Path, root: Path) -> None:
     """All hosts have one address: the nodes must agree on the time to ask it in turn."""
     site = Site(nginx, base / "site", hosts=16, pages=5, address="127.1.0.1")
@@ -185,13 +203,14 @@ def test_a_node_may_join_late_with_a_clock_that_is_an_hour_off(nginx: Start, bas
                 wait_for(lambda: spread(redis.url, 2), what="work on two nodes", programs=started)
                 said = [one.ended() for one in (*started, *joined)]
         assert [(one["end"], one["pages"]) for one in said] == [("finished", len(site.urls))] * 2
-        check_everything_is_there(site, redis.url, root)
+        check_everything_is_there(site, redis.url, root, fault="wall clock jumps")
     assert not asked_more_than_once(site)
     assert min(smallest_gaps(site.asked(), by="address").values()) >= BUSY * pace
     check_manners(site)
 
 
 @pytest.mark.soak
+@pytest.mark.crash
 def test_shards_of_a_folder_that_is_gone_are_rebuilt_by_those_who_were_told_to(nginx: Start, base: Path) -> None:
     site = Site(nginx, base / "site", hosts=40, pages=8)
     roots = [base / "one" / "collection", base / "two" / "collection"]
@@ -206,11 +225,12 @@ def test_shards_of_a_folder_that_is_gone_are_rebuilt_by_those_who_were_told_to(n
             said = started[1].ended()
         assert (said["end"], said["pages"]) == ("finished", len(site.urls))
         recover(Collection(roots[0].resolve(), NAME))  # the WARC files that it was writing
-        check_everything_is_there(site, redis.url, *roots)
+        check_everything_is_there(site, redis.url, *roots, fault="files lost")
     check_manners(site)
 
 
 @pytest.mark.soak
+@pytest.mark.crash
 def test_shards_of_a_folder_that_is_gone_are_rebuilt_from_a_backup_made_while_it_ran(nginx: Start, base: Path) -> None:
     site = Site(nginx, base / "site", hosts=40, pages=12)
     roots = [base / "one" / "collection", base / "two" / "collection"]
@@ -240,7 +260,7 @@ def test_shards_of_a_folder_that_is_gone_are_rebuilt_from_a_backup_made_while_it
             assert any("kept=0" not in line for line in taken), taken  # what waited is there, from the backup
         assert (said["end"], said["pages"]) == ("finished", len(site.urls))
         recover(Collection(roots[0].resolve(), NAME))
-        check_everything_is_there(site, redis.url, *roots)
+        check_everything_is_there(site, redis.url, *roots, fault="files lost")
     check_manners(site)
 
 
