@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -12,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.flows.crawling import Linked, Setup, crawl_here, moved_to, seen_by, visits
+from tests.flows.crawling import Linked, Setup, check_records, children, crawl_here, moved_to, seen_by, visits
+from tests.flows.test_crawl_ends import PATIENCE, command, wait_for
 from tests.unit.crawl.fetch.namespace import PRIVATE, PUBLIC
 from tests.unit.crawl.fetch.test_namespaces import pytestmark as needs_namespace
 from webmill.flows.crawl.options import Rules
-from webmill.testing import Answer, Reply, Request, TestWeb
+from webmill.testing import Answer, Reply, Request, Script, TestWeb, Wait
 
 ROOT = Path(__file__).parents[2]
 
@@ -81,3 +84,44 @@ def test_indexes_of_sitemaps_without_an_end_are_left(root: Path) -> None:
     assert report.end == "finished"
     assert asked == {"/robots.txt", "/", "/map0", "/map1", "/map2", "/map3"}
     assert report.total.refused == {"sitemap_too_deep": 1}
+
+
+class Moody(Linked):
+    """Its second page has no answer, until it has one."""
+
+    is_silent = True
+
+    def answer(self, request: Request) -> Answer:
+        if request.path == "/1" and self.is_silent:
+            return Script(steps=[Wait(1000)])
+        return super().answer(request)
+
+
+@pytest.mark.parametrize(
+    ("signals", "code"),
+    [((signal.SIGINT, signal.SIGTERM), 130), ((signal.SIGHUP,), -signal.SIGHUP)],  # two of a kind might be one
+    ids=["asked twice", "the terminal is gone"],
+)
+def test_whoever_does_not_want_to_wait_loses_nothing(root: Path, signals: tuple[int, ...], code: int) -> None:
+    """T08: a request is under way that will have no answer. Its processes end with it."""
+    site = Moody(3)
+    with TestWeb(hosts=0, sites={"www.one.test": site}) as web:
+        begun = subprocess.Popen(
+            command(root, web, ["www.one.test"], "--delay", "0s", "--processes", "1", "--no-languages"),
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+        wait_for(lambda: any(visit.path == "/0" for visit in web.log) and children(begun.pid))
+        shards = children(begun.pid)
+        for number in signals:
+            assert begun.poll() is None
+            os.killpg(begun.pid, number)
+        _, errors = begun.communicate(timeout=PATIENCE)
+        assert begun.returncode == code, errors
+        assert b"Traceback" not in errors
+        wait_for(lambda: not any(Path(f"/proc/{shard}").exists() for shard in shards))
+        site.is_silent = False
+        again = [sys.executable, "-m", "webmill", "crawl", str(root)]
+        subprocess.run(again, check=True, capture_output=True, timeout=PATIENCE)
+    assert {url.rpartition("/")[2] for url, visit in visits(root).items() if visit.status == 200} >= {"", "0", "1", "2"}
+    check_records(root)
+    assert not list(root.rglob("*.open"))
