@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from tests.contracts.search_benches import SERVERS, Bench, bench_of
-from tests.flows.test_search_feed import NEVER, Died, Dying, check, found, publish, watch
+from tests.faults.matrix import record, seed
+from tests.flows.test_search_feed import NEVER, Died, Dying, check, found, publish, watch, weigh
 from tests.services import started
 from tests.services.opensearch import wait_for
 from tests.services.search_front import front
@@ -35,6 +36,7 @@ from webmill.search.query import parse
 from webmill.wiring import discard_search, open_search
 
 MODULES = {"meilisearch": meilisearch, "opensearch": opensearch}
+COMPONENTS = {"meilisearch": "search (Meilisearch)", "opensearch": "search (OpenSearch)"}
 DEADLINE = 120.0
 
 
@@ -214,6 +216,7 @@ def kill_the_server_while_updating(
             thread.join()
             with closing(open_search(url)) as engine:
                 update(storage, engine, watch=watch)
+                record(COMPONENTS[kind], "server killed", injected=1, **weigh(storage, engine))
                 check(storage, engine)
                 assert found(engine, '"of 199"') == ["d199"]
 
@@ -227,6 +230,7 @@ def update_or_fail(storage: MemoryStorage, url: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.crash
 @pytest.mark.server("meilisearch")
 @pytest.mark.xdist_group("meilisearch")
 def test_meilisearch_is_killed_in_the_middle_of_an_update(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,6 +238,7 @@ def test_meilisearch_is_killed_in_the_middle_of_an_update(monkeypatch: pytest.Mo
 
 
 @pytest.mark.soak
+@pytest.mark.crash
 @pytest.mark.server("opensearch")
 @pytest.mark.timeout(900)
 def test_opensearch_is_killed_in_the_middle_of_an_update(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,9 +246,10 @@ def test_opensearch_is_killed_in_the_middle_of_an_update(monkeypatch: pytest.Mon
 
 
 @pytest.mark.soak
+@pytest.mark.crash
 @pytest.mark.timeout(900)
 def test_updates_that_are_killed_at_random_catch_up(bench: Bench, tmp_path: Path) -> None:
-    dice = random.Random(5)
+    dice = random.Random(seed(5))
     storage = LocalStorage(tmp_path)
     texts = {f"d{number:05}": f"text of {number} " * 20 for number in range(400)}
     command = [sys.executable, "-m", "webmill", "-q", "search", "update", str(tmp_path), "--index", bench.url("random")]
@@ -267,7 +273,9 @@ def test_updates_that_are_killed_at_random_catch_up(bench: Bench, tmp_path: Path
             break
     assert kills == 8
     subprocess.run(command, check=True)
-    check(storage, bench.open("random"))
+    engine = bench.open("random")
+    record(COMPONENTS[bench.kind], "kill -9 at random", injected=kills, **weigh(storage, engine))
+    check(storage, engine)
 
 
 # --- the command ---
