@@ -75,7 +75,7 @@ def drain(path: Path) -> list[str]:
 
 
 @pytest.mark.crash
-@pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("step", [13, pytest.param(1, marks=pytest.mark.soak)])
 def test_killed_before_durable_calls_every_message_is_in_its_place(base: Path, step: int) -> None:
     deaths: Counter[str] = Counter()
     acknowledged = lost = 0

@@ -14,6 +14,7 @@ from typing import NoReturn
 import click
 
 from webmill import __version__
+from webmill.cli import stderr
 from webmill.cli.lazy import LazyGroup
 from webmill.cli.words import shown
 from webmill.errors import Conflict, Misconfigured, NotFound, Unavailable, WebmillError
@@ -74,6 +75,7 @@ def webmill(ctx: click.Context, *, verbose: int, quiet: bool, log_format: str | 
 def main() -> NoReturn:
     """Run the command; bad input ends as a sentence on stderr, never as a traceback."""
     open_closed_streams()
+    stderr.forgive()
     try:
         code = webmill.main(standalone_mode=False)  # click gives the code of an Exit back as the value
     except click.ClickException as error:
