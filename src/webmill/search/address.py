@@ -26,18 +26,27 @@ class Address(msgspec.Struct, frozen=True):
         """`port`: where the address has none."""
         try:
             parts = urlsplit(url)
-            host, port = parts.hostname or "", parts.port or port
-        except ValueError as error:
-            raise Misconfigured(f"no address of a search server ({error})") from None
+            host, wanted = parts.hostname or "", parts.port or port
+        except ValueError:  # which may say a part of a password
+            raise Misconfigured(
+                "no address of a search server: in a key or password write / ? # @ : % as %2F %3F %23 %40 %3A %25"
+            ) from None
+        user, password = unquote(parts.username or ""), unquote(parts.password or "")
+        if not (user + password).isprintable():
+            raise Misconfigured("the key or password has characters that cannot be sent: copy it again")
         index = parts.path.strip("/")
         if not host or not _INDEX.fullmatch(index):
-            example = f"{parts.scheme}://HOST:{port}/INDEX"
+            shown = port if "@" in parts.path else wanted  # else it is the beginning of a password
+            example = f"{parts.scheme}://HOST:{shown}/INDEX"
             raise Misconfigured(f"write {example}: the name of an index has letters a-z, digits, - and _")
-        place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        place = f"[{host}]:{wanted}" if ":" in host else f"{host}:{wanted}"
         return cls(
             name=f"{parts.scheme}://{place}/{index}",
             server=f"{'https' if parts.scheme.endswith('s') else 'http'}://{place}",
             index=index,
-            user=unquote(parts.username or ""),
-            password=unquote(parts.password or ""),
+            user=user,
+            password=password,
         )
+
+    def has_stranger(self) -> Misconfigured:
+        return Misconfigured(f"{self.name}: there is an index that webmill has not made: name another, or delete it")

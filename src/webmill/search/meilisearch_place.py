@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
+from typing import Any
 
 import msgspec
 
@@ -11,6 +12,7 @@ from webmill.errors import Conflict, Misconfigured, NotFound, Unavailable
 from webmill.infra.json_http import JsonServer
 from webmill.infra.retry import Policy
 from webmill.search.address import Address
+from webmill.search.meilisearch_index import CURSOR
 
 PORT = 7700
 TASK_PATIENCE = 3600.0  # seconds
@@ -29,6 +31,8 @@ class _State(msgspec.Struct):
 
 def server_of(address: Address) -> JsonServer:
     key = address.password or address.user
+    if not key.isascii():
+        raise Misconfigured(f"{address.name}: the key has characters that no key has: copy it again")
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     return JsonServer(address.server, headers=headers, policy=ASKING)
 
@@ -71,10 +75,32 @@ def make(server: JsonServer, address: Address) -> None:
 
 
 def aside_of(url: str) -> str:
-    """Where to make an index anew: what lies there is left over, and deleted."""
+    """Where to make an index anew: what lies there is left over, and deleted.
+
+    `Misconfigured` when there is one, here or there, that webmill has not made: it is not ours to delete.
+    """
     aside = f"{url.rstrip('/')}-new"
+    for address in (Address.of(url, port=PORT), Address.of(aside, port=PORT)):
+        with closing(server_of(address)) as server:
+            refuse_stranger(server, address)
     discard(aside)
     return aside
+
+
+def refuse_stranger(server: JsonServer, address: Address) -> None:
+    """One of ours has a cursor from its first change on."""
+    path = f"/indexes/{address.index}/documents"
+    try:
+        if not server.ask("GET", f"{path}?limit=1&fields=id", answer=dict[str, Any])["results"]:
+            return
+    except NotFound:
+        return
+    try:
+        is_ours = {"format", "cursor"} <= server.ask("GET", f"{path}/{CURSOR}", answer=dict[str, Any]).keys()
+    except NotFound:
+        is_ours = False
+    if not is_ours:
+        raise address.has_stranger()
 
 
 def put_in_place(url: str, aside: str) -> None:

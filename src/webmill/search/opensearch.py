@@ -117,8 +117,7 @@ class OpenSearchEngine:
             note = mappings["_meta"]["webmill"]
             format_, cursor = int(note["format"]), note["cursor"]
         except (KeyError, TypeError, ValueError):
-            message = "there is an index that webmill has not made: name another, or delete it"
-            raise Misconfigured(f"{self._address.name}: {message}") from None
+            raise self._address.has_stranger() from None
         if format_ != FORMAT or not is_ours(mappings.get("properties", {})):
             raise BadInput(
                 f"{self._address.name} is of another webmill: `webmill search rebuild`", reason="bad_search_index"

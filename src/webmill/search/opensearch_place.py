@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from contextlib import closing
-
-from urllib3 import make_headers
+from typing import Any
 
 from webmill.errors import NotFound
 from webmill.infra.json_http import JsonServer
@@ -17,16 +17,21 @@ CHANGING = Policy(attempts=8)  # a server that restarts is waited for
 
 
 def server_of(address: Address) -> JsonServer:
-    headers = make_headers(basic_auth=f"{address.user}:{address.password}") if address.user else {}
+    known = b64encode(f"{address.user}:{address.password}".encode()).decode()
+    headers = {"Authorization": f"Basic {known}"} if address.user else {}
     return JsonServer(address.server, headers=headers, policy=ASKING)
 
 
 def aside_of(url: str) -> str:
-    """Where to make an index anew: the one of two names that is not in use. What lies there is left over: deleted."""
+    """Where to make an index anew: the one of two names that is not in use. What lies there is left over: deleted.
+
+    `Misconfigured` when there is one, here or there, that webmill has not made: it is not ours to delete.
+    """
     address = Address.of(url, port=PORT)
     with closing(server_of(address)) as server:
-        used = real_names(server, address)
-    aside = next(f"{url.rstrip('/')}{end}" for end in ("-a", "-b") if f"{address.index}{end}" not in used)
+        used = own_names(server, address)
+        aside = next(f"{url.rstrip('/')}{end}" for end in ("-a", "-b") if f"{address.index}{end}" not in used)
+        own_names(server, Address.of(aside, port=PORT))
     discard(aside)
     return aside
 
@@ -35,7 +40,7 @@ def put_in_place(url: str, aside: str) -> None:
     """At once: whoever searches meanwhile finds the one or the other."""
     place, fresh = Address.of(url, port=PORT), Address.of(aside, port=PORT)
     with closing(server_of(place)) as server:
-        actions: list[object] = [{"remove_index": {"index": name}} for name in real_names(server, place)]
+        actions: list[object] = [{"remove_index": {"index": name}} for name in own_names(server, place)]
         actions.append({"add": {"index": fresh.index, "alias": place.index}})
         server.ask("POST", "/_aliases", {"actions": actions}, answer=dict)
 
@@ -55,8 +60,21 @@ def delete(server: JsonServer, address: Address) -> None:
             pass
 
 
+def own_names(server: JsonServer, address: Address) -> list[str]:
+    found = behind(server, address)
+    for about in found.values():
+        if "webmill" not in about.get("mappings", {}).get("_meta", {}):
+            raise address.has_stranger()
+    return sorted(found)
+
+
 def real_names(server: JsonServer, address: Address) -> list[str]:
+    return sorted(behind(server, address))
+
+
+def behind(server: JsonServer, address: Address) -> dict[str, dict[str, Any]]:
+    """By its real name, what the server says of each index that the name stands for."""
     try:
-        return sorted(server.ask("GET", f"/{address.index}", answer=dict[str, object]))
+        return server.ask("GET", f"/{address.index}", answer=dict[str, dict[str, Any]])
     except NotFound:
-        return []
+        return {}

@@ -1,0 +1,31 @@
+"""Addresses of search servers: nothing of a password is in a message, whatever was mistyped."""
+
+from __future__ import annotations
+
+import pytest
+
+from webmill.errors import Misconfigured
+from webmill.search import meilisearch_place, opensearch_place
+from webmill.search.address import Address
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "opensearch://me:hush/1234@127.0.0.1:1/name",
+        "opensearch://me:4711/1234@127.0.0.1:1/name",
+        "opensearch://me:hush#1@127.0.0.1:1/name",
+        "meilisearch://:hush?@127.0.0.1:1/name",
+        "meilisearch://hush%0A4711@127.0.0.1:1/name",
+    ],
+)
+def test_a_mistyped_password_is_in_no_message(url: str) -> None:
+    with pytest.raises(Misconfigured) as caught:
+        Address.of(url, port=9200)
+    assert not {"hush", "4711", "1234"} & {*str(caught.value).replace(":", " ").replace("/", " ").split()}
+
+
+def test_a_password_may_have_any_letters_and_a_key_only_those_of_keys() -> None:
+    opensearch_place.server_of(Address.of("opensearch://me:%ED%82%A4@127.0.0.1:1/name", port=9200)).close()
+    with pytest.raises(Misconfigured, match="the key has characters"):
+        meilisearch_place.server_of(Address.of("meilisearch://%ED%82%A4@127.0.0.1:1/name", port=7700))
