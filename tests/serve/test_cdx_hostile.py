@@ -14,7 +14,9 @@ from starlette.testclient import TestClient
 from tests.serve.cdx_samples import NAME, make_captures, put_index
 from tests.serve.conftest import ADDRESS, site_of
 from webmill.config import Serve, Settings
+from webmill.errors import BadInput
 from webmill.serve.app import application
+from webmill.serve.cdx.output import whole_json
 
 LINES = make_captures(300, seed=9)
 NAMES = (
@@ -57,3 +59,9 @@ def test_any_url_behind_a_timegate_has_an_answer(hostile: TestClient, url: str, 
     for path in ("/timegate/", "/timemap/link/", f"/{NAME}/timemap/json/"):
         answer = hostile.get(path + quote(url, safe="/:?&=%[]@!"), headers=headers)
         assert answer.status_code in (200, 302, 400, 404)
+
+
+def test_no_timestamp_of_an_index_writes_members_of_its_own() -> None:
+    with pytest.raises(BadInput, match="bad_timestamp"):
+        whole_json(b'com,a)/ 2024","status":"200 {"status": "404"}\n')
+    assert whole_json(b"com,a)/ 20240101000000 { }\n") == b'{"urlkey":"com,a)/","timestamp":"20240101000000"}\n'

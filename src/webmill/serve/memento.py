@@ -131,9 +131,9 @@ def read_moment(date: str | None) -> str:
         return from_datetime(datetime.now(UTC))
     try:
         found = parsedate_to_datetime(date)
+        return from_datetime(found if found.tzinfo else found.replace(tzinfo=UTC))
     except (ValueError, OverflowError) as error:
         raise BadInput(f"Accept-Datetime is no date: {date[:80]!r}", reason="bad_timestamp") from error
-    return from_datetime(found if found.tzinfo else found.replace(tzinfo=UTC))
 
 
 def _http_date(timestamp: str) -> str:

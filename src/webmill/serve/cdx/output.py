@@ -19,7 +19,7 @@ MEDIA_TYPES: dict[Output, str] = {
     "text": "text/plain; charset=utf-8",
 }
 
-_PLAIN_KEY = re.compile(rb"[!#-\[\]-~]+")  # printable, without quote and backslash
+_PLAIN = re.compile(rb'([!#-\[\]-~]+) ([0-9]{14}) \{(?=")')  # a key without quote and backslash; not `{}`
 _CONTROLS = re.compile("[\x00-\x1f\x7f\x85\u2028\u2029]")
 
 
@@ -34,10 +34,10 @@ def formatted(lines: Iterable[bytes], output: Output, fields: tuple[str, ...]) -
 
 def whole_json(line: bytes) -> bytes:
     """Key and timestamp before the line's own JSON, which is not parsed: most answers are this."""
-    parts = line.split(b" ", 2)
-    if len(parts) < 3 or parts[2][:2] == b"{}" or parts[2][:1] != b"{" or not _PLAIN_KEY.fullmatch(parts[0]):
+    plain = _PLAIN.match(line)
+    if plain is None:
         return _encoded(_members(parse(line)))
-    return b'{"urlkey": "%b", "timestamp": "%b", %b' % (parts[0], parts[1], parts[2][1:])
+    return b'{"urlkey": "%b", "timestamp": "%b", %b' % (*plain.groups(), line[plain.end() :])
 
 
 def formatted_blocks(blocks: Iterable[Block], output: Output) -> Iterator[bytes]:
