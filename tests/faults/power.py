@@ -2,6 +2,7 @@
 
     left = cut_power(folder, "tests.flows.archiving", "endless-work", DISK, "a", after=40)
     left.said       the lines that it had printed before
+    left.later      those that it printed while the power went: what they tell may have happened, or not
     left.folder     a copy of what the disk held when it was mounted again
 
 The disk is a file on a loop device; the file system is shut down without writing its log (EXT4_IOC_SHUTDOWN), as if the
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import fcntl
 import functools
+import json
 import os
 import shutil
 import struct
@@ -31,6 +33,7 @@ DISK = "DISK"  # among a program's arguments: the folder on the disk
 
 class Left(NamedTuple):
     said: list[str]
+    later: list[str]
     folder: Path
 
 
@@ -43,7 +46,7 @@ def cut_power(folder: Path, module: str, *arguments: str, after: int) -> Left:
     folder.mkdir()
     ended = subprocess.run([*command, *arguments], env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
-    return Left(ended.stdout.splitlines(), folder / "left")
+    return Left(*json.loads(ended.stdout), folder / "left")
 
 
 @functools.cache
@@ -70,21 +73,21 @@ def main() -> None:
     (mounted / "root").mkdir()
     os.sync()
     arguments = [str(mounted / "root") if word == DISK else word for word in arguments]
-    said = watch([sys.executable, "-m", module, *arguments], Path(folder) / "said", mounted, after=int(after))
+    lines = watch([sys.executable, "-m", module, *arguments], Path(folder) / "said", mounted, after=int(after))
     subprocess.run(["umount", str(mounted)], check=True)
     mount(disk, mounted)
     shutil.copytree(mounted / "root", Path(folder) / "left")
     subprocess.run(["umount", str(mounted)], check=True)
     disk.unlink()
-    print(said, end="")
+    print(json.dumps(lines))
 
 
 def mount(disk: Path, at: Path) -> None:
     subprocess.run(["mount", "-o", "loop", str(disk), str(at)], check=True)
 
 
-def watch(command: list[str], log: Path, mounted: Path, *, after: int) -> str:
-    """Whole lines that were there before the power went."""
+def watch(command: list[str], log: Path, mounted: Path, *, after: int) -> tuple[list[str], list[str]]:
+    """Whole lines that were there before the power went, and after."""
     with log.open("wb") as out:
         victim = subprocess.Popen(command, stdout=out)
     give_up = time.monotonic() + DEADLINE
@@ -97,7 +100,8 @@ def watch(command: list[str], log: Path, mounted: Path, *, after: int) -> str:
     os.close(fd)
     victim.kill()
     victim.wait()
-    return said[: said.rfind(b"\n") + 1].decode()
+    count, lines = said.count(b"\n"), log.read_text().split("\n")[:-1]
+    return lines[:count], lines[count:]
 
 
 if __name__ == "__main__":
