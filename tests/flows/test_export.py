@@ -8,6 +8,8 @@ import io
 import json
 import subprocess
 import zipfile
+from contextlib import nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,13 @@ from warcio.archiveiterator import ArchiveIterator
 
 from tests.serve.town import Visit, archive, page
 from tests.unit.cli.command import webmill
+from webmill.errors import BadInput
+from webmill.flows.export.wacz import Export
 from webmill.formats.warc import read_records
+from webmill.index.lookup import open_index
+from webmill.index.query import Query, url_range
+from webmill.index.zipnum import write_index
+from webmill.infra.storage.local import LocalStorage
 
 URL = "https://town.example/"
 
@@ -158,3 +166,35 @@ def test_pywb_takes_it_and_finds_the_same_captures(town: Path, tmp_path: Path, j
     lines = (tmp_path / "collections" / "town" / "indexes" / "index.cdxj").read_text().splitlines()
     assert {tuple(line.split(" ")[:2]) for line in lines} == {tuple(line.split(" ")[:2]) for line in wacz.lines}
     assert len(lines) == len(wacz.lines)
+
+
+class Silent:
+    def advance(self, count: int = 1) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ({"offset": "x", "length": "1"}, "bad_place"),
+        ({"offset": "0", "length": "9" * 5000}, "bad_place"),
+        ({}, "com,a.* 20240101000000: no place in a file"),
+        ({"offset": "0", "length": "99999999999999"}, "bad_range"),
+        ({"offset": "0", "length": "1", "filename": "../secret"}, "bad_key"),
+    ],
+)
+def test_a_place_that_is_none_is_an_error_that_names_it(tmp_path: Path, place: dict[str, str], said: str) -> None:
+    (tmp_path / "secret").write_text("x")
+    files = tmp_path / "files"
+    files.mkdir()
+    (files / "a.warc.gz").write_bytes(b"x")
+    fields = {"url": "http://a.com/", "filename": "a.warc.gz", "status": "200"} | place
+    write_index([[f"com,a)/ 20240101000000 {json.dumps(fields)}\n".encode()]], tmp_path / "index")
+    work = Export(
+        io.BytesIO(),
+        files=LocalStorage(files),
+        title="",
+        created=datetime.now(UTC),
+        watch=lambda *_, **__: nullcontext(Silent()),
+    )
+    with pytest.raises(BadInput, match=said):
+        work.found(open_index(tmp_path / "index"), Query(range=url_range("http://a.com/")))

@@ -36,6 +36,16 @@ class Capture(msgspec.Struct, frozen=True):
         return value if isinstance(value, str) else bytes(value).decode("utf-8", "replace")
 
 
+def place_of(capture: Capture) -> tuple[str, int, int]:
+    """File, offset and length of its record. BadInput: bad_place."""
+    offset, length = capture.text("offset"), capture.text("length")
+    for number in (offset, length):
+        if not (number.isascii() and number.isdigit() and len(number) < 19):
+            message, source = f"no place in a file: {number[:40]!r}", f"{capture.urlkey} {capture.timestamp}"
+            raise BadInput(message, reason="bad_place", source=source)
+    return capture.text("filename"), int(offset), int(length)
+
+
 # --- slices of a line, for hot loops --------------------------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ import msgspec
 from webmill.collection import Collection
 from webmill.errors import BadInput, NotFound
 from webmill.formats.cdx_query import KeyRange
-from webmill.formats.cdxj import Capture, parse
+from webmill.formats.cdxj import Capture, parse, place_of
 from webmill.index.lookup import Index, open_index
 from webmill.index.zipnum import SUMMARY
 
@@ -85,16 +85,5 @@ def _graded(line: bytes) -> tuple[tuple[bool, str], Captured] | None:
 
 
 def _captured(capture: Capture) -> Captured:
-    return Captured(
-        url=capture.text("url"),
-        timestamp=capture.timestamp,
-        file=capture.text("filename"),
-        offset=_number(capture.text("offset")),
-        length=_number(capture.text("length")),
-    )
-
-
-def _number(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise BadInput(f"no place in a file: {text[:40]!r}", reason="bad_place")
-    return int(text)
+    file, offset, length = place_of(capture)
+    return Captured(url=capture.text("url"), timestamp=capture.timestamp, file=file, offset=offset, length=length)

@@ -1,7 +1,7 @@
 """Writes a WACZ: all archives of a collection as they are, or a new one of the records that a query finds.
 
-Memory is bounded: archives and records are copied in pieces, lines of the index are sorted outside of memory; of one
-URL at most `MOST_CAPTURES` lines are held.
+Memory is bounded: archives and records are copied in pieces, lines of the index are sorted outside of memory; of the
+captures of one URL the digests are held.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from webmill.flows.watch import Counter, Watch
 from webmill.formats import wacz
 from webmill.formats import warc_records as records
 from webmill.formats.cdx_query import KeyRange
-from webmill.formats.cdxj import Capture, format_line, key_of, parse
+from webmill.formats.cdxj import Capture, format_line, key_of, parse, place_of
 from webmill.formats.warc_writer import compress_record
 from webmill.formats.zipnum import LINES_PER_BLOCK, encode_block
 from webmill.index.lines import Batch
@@ -32,7 +32,6 @@ from webmill.infra.storage.base import Readable, chunks_of
 
 EVERYTHING = KeyRange(b"", b"\xff")
 ARCHIVE = "data.warc.gz"
-MOST_CAPTURES = 100_000  # of one URL
 REVISIT = "warc/revisit"
 BATCH = 1000
 
@@ -87,29 +86,34 @@ class Export:
 
     def _packed(self, index: Index, query: Query, out: IO[bytes], bar: Counter) -> Iterator[bytes]:
         """Each record goes into the archive; its line says where."""
-        for _, lines in groupby(answer(index, query), key_of):
-            chosen = list(islice(lines, MOST_CAPTURES))
-            for line in chain(chosen, self._originals(index, chosen)):
-                capture = parse(line)
-                start, length = int(capture.text("offset")), int(capture.text("length"))
-                place = {"offset": str(out.tell()), "filename": ARCHIVE}
-                out.write(self._files.read(capture.text("filename"), start=start, length=length))
-                yield format_line(msgspec.structs.replace(capture, fields=capture.fields | place))
+        for key, lines in groupby(answer(index, query), key_of):
+            there: set[str] = set()
+            repeated: set[str] = set()
+            for capture in map(parse, lines):
+                (repeated if is_revisit(capture) else there).add(capture.text("digest"))
+                yield self._copied(capture, out)
+                bar.advance()
+            for capture in self._originals(index, key, repeated - there):
+                yield self._copied(capture, out)
                 bar.advance()
 
-    def _originals(self, index: Index, chosen: Batch) -> Iterator[bytes]:
+    def _copied(self, capture: Capture, out: IO[bytes]) -> bytes:
+        file, start, length = place_of(capture)
+        place = {"offset": str(out.tell()), "filename": ARCHIVE}
+        with self._files.open(file, start=start, length=length) as record:
+            out.writelines(chunks_of(record))
+        return format_line(msgspec.structs.replace(capture, fields=capture.fields | place))
+
+    def _originals(self, index: Index, key: bytes, wanted: set[str]) -> Iterator[Capture]:
         """Of one URL: what its revisits stand for, when that was not chosen itself."""
-        captures = [parse(line) for line in chosen]
-        there = {capture.text("digest") for capture in captures if not is_revisit(capture)}
-        wanted = {capture.text("digest") for capture in captures if is_revisit(capture)} - there
         if not wanted:
             return
-        key = key_of(chosen[0])
-        for line in islice(index.lines(KeyRange(key + b" ", key + b"!")), MOST_CAPTURES):
-            capture = parse(line)
+        for capture in map(parse, index.lines(KeyRange(key + b" ", key + b"!"))):
             if capture.text("digest") in wanted and not is_revisit(capture):
                 wanted.remove(capture.text("digest"))
-                yield line
+                yield capture
+                if not wanted:
+                    return
         self.done.missing += len(wanted)
 
     def _write_lists(self, lines: Iterable[bytes]) -> None:
@@ -144,10 +148,12 @@ class Export:
 def unique_names(keys: Iterable[str]) -> dict[str, str]:
     """One flat folder holds them: files of one name in different folders get those folders into their names."""
     names: dict[str, str] = {}
+    taken: set[str] = set()
     for key in sorted(keys):
         parts = key.split("/")
         longer = ("-".join(parts[first:]) for first in range(len(parts) - 1, -1, -1))
-        names[key] = next((name for name in longer if name not in names.values()), f"{len(names)}-{parts[-1]}")
+        names[key] = next((name for name in longer if name not in taken), f"{len(names)}-{parts[-1]}")
+        taken.add(names[key])
     return names
 
 
