@@ -62,8 +62,12 @@ class Asker:
         start: dict[str, Any] = {}
         body: list[bytes] = []
 
+        bodies = [sent]
+
         async def receive() -> dict[str, Any]:
-            return {"type": "http.request", "body": sent, "more_body": False}
+            if not bodies:
+                await asyncio.Event().wait()  # it never leaves
+            return {"type": "http.request", "body": bodies.pop(), "more_body": False}
 
         async def send(message: Any) -> None:
             if message["type"] == "http.response.start":

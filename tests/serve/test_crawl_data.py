@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import sys
@@ -153,7 +154,7 @@ def test_memory_does_not_grow_with_the_file(town: Path, tmp_path: Path) -> None:
             async def send(message: Any) -> None:
                 sizes.append(len(message.get("body", b"")))
 
-            await self.app(scope, None, send)  # type: ignore[arg-type]
+            await self.app(scope, asyncio.Event().wait, send)  # type: ignore[arg-type]  # it never leaves
 
     with asking(CrawlData(site)) as asker:
         counting = Counting(asker.app, asker._runner)
@@ -166,6 +167,33 @@ def test_memory_does_not_grow_with_the_file(town: Path, tmp_path: Path) -> None:
     assert sum(sizes) == 64 << 20
     assert max(sizes) <= 64 << 10
     assert peak < 16 << 20
+
+
+def test_nothing_is_read_for_a_client_that_has_gone(town: Path, tmp_path: Path) -> None:
+    root = Path(shutil.copytree(town, tmp_path / "town", symlinks=True))
+    large = a_warc(root).with_name("large.warc.gz")
+    with large.open("wb") as file:
+        file.truncate(256 << 20)
+    sizes: list[int] = []
+
+    class Leaving(Asker):
+        async def _ask(self, scope: dict[str, Any], sent: bytes) -> Any:
+            left = asyncio.Event()
+
+            async def receive() -> dict[str, Any]:
+                await left.wait()
+                return {"type": "http.disconnect"}
+
+            async def send(message: Any) -> None:
+                sizes.append(len(message.get("body", b"")))
+                if sum(sizes):
+                    left.set()
+
+            await self.app(scope, receive, send)
+
+    with asking(application(site_of(root))) as asker:
+        Leaving(asker.app, asker._runner)(address(root, large))
+    assert 0 < sum(sizes) < 16 << 20
 
 
 def test_no_file_outside_the_collection_is_opened(site: Site) -> None:

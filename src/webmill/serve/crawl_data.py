@@ -25,7 +25,7 @@ class CrawlData:
         self._threads = reading_threads()
         self._headers = [*inert(site).items(), (b"cache-control", b"public, no-cache")]
 
-    async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         asked: dict[bytes, bytes] = scope.get(HEADERS) or dict(scope["headers"])
         if scope["method"] not in ("GET", "HEAD"):
             await refusal(send, asked, 405, "this can only be read", [(b"allow", b"GET, HEAD")])
@@ -34,6 +34,7 @@ class CrawlData:
             stat = await to_thread.run_sync(self._find, scope["path"], limiter=self._threads)
             await send_stored(
                 send,
+                receive,
                 asked,
                 self._site.files,
                 stat,

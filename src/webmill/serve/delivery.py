@@ -61,7 +61,7 @@ class Delivery:
         self._names = Names(self._storage)
         self._verified: OrderedDict[tuple[str, str], None] = OrderedDict()  # key and etag of what was too big to keep
 
-    async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         asked: dict[bytes, bytes] = scope.get(HEADERS) or dict(scope["headers"])
         is_head = scope["method"] == "HEAD"
         if scope["method"] != "GET" and not is_head:
@@ -73,7 +73,7 @@ class Delivery:
             if kept is None or kept.fresh_until < time.monotonic():  # type: ignore[union-attr]  # no Big is kept
                 kept = await self._load_once(path)
             if isinstance(kept, Big):
-                await self._send_big(send, asked, kept, is_head=is_head)
+                await self._send_big(send, receive, asked, kept, is_head=is_head)
                 return
             coding = IDENTITY if b"range" in asked else chosen(asked.get(b"accept-encoding", b""))
             variant = kept.variants.get(coding) or await self._encode(path, kept, coding)
@@ -118,9 +118,12 @@ class Delivery:
             piece = variant.body[at : min(at + PIECE, end)]
             await send({"type": "http.response.body", "body": piece, "more_body": at + PIECE < end})
 
-    async def _send_big(self, send: Send, asked: Mapping[bytes, bytes], big: Big, *, is_head: bool) -> None:
+    async def _send_big(
+        self, send: Send, receive: Receive, asked: Mapping[bytes, bytes], big: Big, *, is_head: bool
+    ) -> None:
         await send_stored(
             send,
+            receive,
             asked,
             self._storage,
             big.stat,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import BinaryIO
 
 from anyio import CapacityLimiter, to_thread
-from starlette.types import Send
+from starlette.types import Receive, Send
 
 from webmill.infra.storage.base import Readable, Stat
 from webmill.serve.conditions import Unsatisfiable, fails, http_date, is_known, range_of
@@ -24,6 +25,7 @@ def reading_threads() -> CapacityLimiter:
 
 async def send_stored(
     send: Send,
+    receive: Receive,
     asked: Mapping[bytes, bytes],
     storage: Readable,
     stat: Stat,
@@ -42,11 +44,12 @@ async def send_stored(
     elif is_known(asked, etag, stat.modified):
         await send_empty(send, 304, known)
     else:
-        await _send_range(send, asked, storage, stat, etag, known, is_head=is_head, threads=threads)
+        await _send_range(send, receive, asked, storage, stat, etag, known, is_head=is_head, threads=threads)
 
 
 async def _send_range(
     send: Send,
+    receive: Receive,
     asked: Mapping[bytes, bytes],
     storage: Readable,
     stat: Stat,
@@ -72,20 +75,30 @@ async def _send_range(
     stream = await to_thread.run_sync(opened, limiter=threads)  # before the head: what cannot be read is an error
     try:
         await send({"type": "http.response.start", "status": 206 if wanted else 200, "headers": headers})
-        await _send_pieces(send, stream, end - start, threads)
+        await _send_pieces(send, receive, stream, end - start, threads)
     finally:
         stream.close()
 
 
-async def _send_pieces(send: Send, stream: BinaryIO, left: int, threads: CapacityLimiter) -> None:
-    while left:
-        read = partial(stream.read, min(PIECE * PIECES, left))
-        data = await to_thread.run_sync(read, limiter=threads)
-        left -= len(data)
-        for start in range(0, len(data), PIECE):
-            piece = data[start : start + PIECE]
-            is_last = not left and start + PIECE >= len(data)
-            await send({"type": "http.response.body", "body": piece, "more_body": not is_last})
+async def _send_pieces(send: Send, receive: Receive, stream: BinaryIO, left: int, threads: CapacityLimiter) -> None:
+    """To its end, or until the client has gone: `send` would take the rest of a large file and say nothing."""
+    gone = asyncio.ensure_future(_wait_until_gone(receive))
+    try:
+        while left and not gone.done():
+            read = partial(stream.read, min(PIECE * PIECES, left))
+            data = await to_thread.run_sync(read, limiter=threads)
+            left -= len(data)
+            for start in range(0, len(data), PIECE):
+                piece = data[start : start + PIECE]
+                is_last = not left and start + PIECE >= len(data)
+                await send({"type": "http.response.body", "body": piece, "more_body": not is_last})
+    finally:
+        gone.cancel()
+
+
+async def _wait_until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 async def send_empty(send: Send, status: int, headers: list[Header]) -> None:
