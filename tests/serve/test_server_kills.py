@@ -21,10 +21,11 @@ from tests.serve.running import DEADLINE, Running, eventually, read_all, serving
 
 pytestmark = [
     pytest.mark.crash,
+    pytest.mark.timeout(900),
     pytest.mark.xdist_group("serve"),
     pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc"),
 ]
-KILLS = int(os.environ.get("WEBMILL_TEST_KILLS", "2"))
+KILLS = min(10, int(os.environ.get("WEBMILL_TEST_KILLS", "2")))
 READERS, LARGE = 6, "crawl-data/large.gz"
 
 
