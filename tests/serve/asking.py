@@ -24,7 +24,7 @@ class Answer:
 
 class Asker:
     def __init__(self, app: ASGIApp, runner: asyncio.Runner) -> None:
-        self.app, self._runner = app, runner
+        self.app, self.runner = app, runner
 
     def __call__(
         self,
@@ -56,7 +56,7 @@ class Asker:
             "server": ("127.0.0.1", 8080),
             "state": {},
         }
-        return self._runner.run(self._ask(scope, urlencode(form or {}).encode()))
+        return self.runner.run(self._ask(scope, urlencode(form or {}).encode()))
 
     async def _ask(self, scope: dict[str, Any], sent: bytes) -> Answer:
         start: dict[str, Any] = {}

@@ -157,7 +157,7 @@ def test_memory_does_not_grow_with_the_file(town: Path, tmp_path: Path) -> None:
             await self.app(scope, asyncio.Event().wait, send)  # type: ignore[arg-type]  # it never leaves
 
     with asking(CrawlData(site)) as asker:
-        counting = Counting(asker.app, asker._runner)
+        counting = Counting(asker.app, asker.runner)
         tracemalloc.start()
         try:
             counting(address(root, large))
@@ -192,7 +192,7 @@ def test_nothing_is_read_for_a_client_that_has_gone(town: Path, tmp_path: Path) 
             await self.app(scope, receive, send)
 
     with asking(application(site_of(root))) as asker:
-        Leaving(asker.app, asker._runner)(address(root, large))
+        Leaving(asker.app, asker.runner)(address(root, large))
     assert 0 < sum(sizes) < 16 << 20
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
+import threading
 from pathlib import Path
 
+from anyio import to_thread
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.serve.asking import asking
@@ -58,6 +61,24 @@ def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
         root.rmdir()
         assert ask("/readyz").status == 503
         assert ask("/healthz").status == 200
+
+
+def test_it_tells_how_it_is_also_when_every_thread_waits_for_a_disk(town: Path) -> None:
+    done = threading.Event()
+
+    async def occupy() -> list[asyncio.Task[bool]]:
+        many = int(to_thread.current_default_thread_limiter().total_tokens)
+        return [asyncio.create_task(to_thread.run_sync(done.wait, 120)) for _ in range(many)]
+
+    with asking(application(site_of(town))) as ask:
+        busy = ask.runner.run(occupy())
+        try:
+            for path in ("/healthz", "/readyz", "/metrics", "/version", "/latest.json"):
+                assert ask(path).status == 200
+            assert not any(task.done() for task in busy)
+        finally:
+            done.set()
+            ask.runner.run(asyncio.wait(busy))
 
 
 def test_prometheus_can_read_the_numbers(town: Path) -> None:

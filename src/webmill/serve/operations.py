@@ -1,9 +1,14 @@
-"""For those who run the server: is it there, can it answer, how much does it do."""
+"""For those who run the server: is it there, can it answer, how much does it do.
+
+None of it waits for the threads that pages and captures are made in: when all of those wait for a slow disk, the server
+is busy, not dead.
+"""
 
 from __future__ import annotations
 
 import logging
 
+from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -23,24 +28,31 @@ ALL = KeyRange(b"", b"\xff")
 
 
 def routes(site: Site) -> list[BaseRoute]:
-    def healthz(_: Request) -> Response:
+    threads = CapacityLimiter(1)
+
+    async def healthz(_: Request) -> Response:
         return JSONResponse({"ok": True}, headers=NO_STORE)
 
-    def readyz(_: Request) -> Response:
-        parts = {"versions": _versions(site), "index": _index(site)}
+    async def readyz(_: Request) -> Response:
+        parts = await to_thread.run_sync(_parts, site, limiter=threads)
         wrong = {part: found for part, (is_well, found) in parts.items() if not is_well}
         for part, found in wrong.items():
             log.error("not ready", extra={"part": part, "why": found})
         told = {"ready": not wrong, **{part: found for part, (_, found) in parts.items()}}
         return JSONResponse(told, status_code=503 if wrong else 200, headers=NO_STORE)
 
-    def metrics(_: Request) -> Response:
+    async def metrics(_: Request) -> Response:
         return Response(site.metrics.render(), media_type=CONTENT_TYPE, headers=NO_STORE)
 
-    def version(_: Request) -> Response:
+    async def version(_: Request) -> Response:
         return JSONResponse({"webmill": __version__}, headers=NO_STORE)
 
     return [Route(f"/{name.__name__}", name) for name in (healthz, readyz, metrics, version)]
+
+
+def _parts(site: Site) -> dict[str, tuple[bool, str]]:
+    """Whether each is well, and what it is."""
+    return {"versions": _versions(site), "index": _index(site)}
 
 
 def _versions(site: Site) -> tuple[bool, str]:
