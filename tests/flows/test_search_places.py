@@ -86,3 +86,12 @@ def test_a_page_that_was_published_with_its_place_needs_no_index(tmp_path: Path)
     assert find(root, "annual") == {"one": place}
     publish(root, page("one", "annual report", filename=FILE, offset=77, length=6, timestamp="20260909000000"))
     assert find(root, "annual") == {"one": place}
+
+
+def test_arguments_that_are_no_utf8_find_what_is_left_of_them(tmp_path: Path) -> None:
+    root = tmp_path / "c"
+    publish(root, page("one", "annual report", language="eng"))
+    assert [*find(root, "annual", "\udcff", "--count", "\udcff")] == ["one"]
+    for option in ("--site", "--language"):
+        ended = webmill("search", root, "annual", option, "\udcff")
+        assert (ended.code, "0 found" in ended.err) == (0, True), ended.err

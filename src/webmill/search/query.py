@@ -66,7 +66,7 @@ def parse(text: str) -> Query:
     parts: list[Part] = []
     joins = False  # the last token was OR
     count = 0
-    for match in _TOKEN.finditer(text[:LONGEST]):
+    for match in _TOKEN.finditer(in_utf8(text[:LONGEST])):
         if match[0] == "OR":
             joins = bool(parts)
             continue
@@ -85,6 +85,11 @@ def parse(text: str) -> Query:
             parts.append(term)
         joins = False
     return Query(parts, was_cut=len(text) > LONGEST)
+
+
+def in_utf8(text: str) -> str:
+    """With a question mark for each byte of an argument that is none: no engine takes it."""
+    return text.encode(errors="replace").decode()
 
 
 def _term(match: re.Match[str]) -> Term | None:

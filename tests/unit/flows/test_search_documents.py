@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from webmill.flows.search.documents import date_of
+from webmill.flows.search.documents import capture_of, date_of, mark_of
+from webmill.publish.nouns import Item
 
 
 @pytest.mark.parametrize(
@@ -22,3 +23,9 @@ from webmill.flows.search.documents import date_of
 )
 def test_a_date_is_what_is_written_else_when_it_was_first_seen(said: object, content: object, expected: int) -> None:
     assert date_of(said, content) == expected
+
+
+def test_numbers_of_any_size_are_no_reason_to_fail() -> None:
+    item = Item("a", "s", "h", metadata={"warc": "a.warc.gz", "offset": 1 << 70, "length": -1, "pages": 1 << 70})
+    assert capture_of(item) is None
+    assert mark_of(item) != mark_of(Item("a", "s", "h", metadata={"pages": 1 << 71}))

@@ -59,3 +59,8 @@ def test_any_text_is_a_query_and_its_own_text_reads_the_same(text: str) -> None:
 def test_what_is_to_be_marked_leaves_out_what_is_not_wanted() -> None:
     assert parse("a OR b -c d").terms == [Term("a"), Term("b"), Term("d")]
     assert Query().terms == []
+
+
+def test_bytes_that_are_no_utf8_are_no_reason_to_lose_the_words_beside_them() -> None:
+    broken = b"\xec\x84\x9c\xec\x9a\xb8 \xff report".decode(errors="surrogateescape")
+    assert parse(broken).parts == [Term("서울"), Term("report")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import textwrap
 from collections import defaultdict
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -21,7 +22,7 @@ from webmill.flows.search.captures import with_captures
 from webmill.index.newest import indexes_of
 from webmill.publish import history
 from webmill.search.base import DEEPEST, MOST_HITS, PAGE, Answer, Filters, Hit, Marked, Place, Request
-from webmill.search.query import parse
+from webmill.search.query import in_utf8, parse
 
 DAY = click.DateTime(["%Y-%m-%d"])
 
@@ -87,16 +88,16 @@ def find(
     request = Request(
         query=parse(" ".join(word.removeprefix(_WORD) for word in words)),
         filters=Filters(
-            languages=languages,
-            sites=sites,
-            facets=named_values(facets),
+            languages=[*map(in_utf8, languages)],
+            sites=[*map(in_utf8, sites)],
+            facets=named_values(map(in_utf8, facets)),
             since=_seconds(since),
             until=_seconds(until),
         ),
         sort=sort,
         limit=limit,
         offset=offset,
-        facets=counted,
+        facets=[*map(in_utf8, counted)],
     )
     if words and not request.query.parts:
         warn("these are no words: everything is found")
@@ -138,7 +139,7 @@ def behind(root: Path, cursor: str | None) -> str:
     return f"of version {cursor}, and {live} is live" if live != cursor else ""
 
 
-def named_values(given: tuple[str, ...]) -> dict[str, list[str]]:
+def named_values(given: Iterable[str]) -> dict[str, list[str]]:
     values: defaultdict[str, list[str]] = defaultdict(list)
     for each in given:
         name, equals, value = each.partition("=")

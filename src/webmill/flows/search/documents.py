@@ -15,6 +15,8 @@ from webmill.publish.blobs import read_blob
 from webmill.publish.nouns import Item
 from webmill.search.base import Document, Place
 
+MOST = 1 << 63  # bytes
+
 
 def document_of(storage: Readable, item: Item, *, version: str) -> Document:
     """`BadInput` when its blob is damaged, or gone."""
@@ -49,6 +51,8 @@ def capture_of(item: Item) -> Place | None:
     offset, length = said.get("offset"), said.get("length")
     if not _text(said, "warc") or not isinstance(offset, int) or not isinstance(length, int):
         return None
+    if not (0 <= offset < MOST and 0 <= length < MOST):
+        return None
     return Place(_text(said, "url"), _text(said, "captured"), _text(said, "warc"), offset, length)
 
 
@@ -59,7 +63,7 @@ def mark_of(item: Item) -> str:
 
 def label_of(item: Item) -> str:
     said = (item.source, sorted(item.facets.items()), sorted(item.metadata.items()))
-    return f"{crc32(msgspec.msgpack.encode(said)):08x}"
+    return f"{crc32(msgspec.json.encode(said)):08x}"  # whose numbers may be of any size
 
 
 def _text(values: Any, name: str) -> str:
