@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from itertools import chain, islice
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import BinaryIO, Protocol, TypeVar
 
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
 from webmill.formats.cdx_query import KeyRange
@@ -314,6 +314,19 @@ class FlatIndex:
         return chain.from_iterable(self.batches(wanted))
 
     def batches(self, wanted: KeyRange) -> Iterator[Batch]:
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                start, stream = self._found(wanted)
+                break
+            except Conflict:  # replaced meanwhile
+                if attempt == ATTEMPTS:
+                    raise
+        with stream:
+            batches = split_lines(stream_blocks(stream), source=self._key)
+            yield from in_byte_order(batches, source=f"{self._key}, from byte {start}")
+
+    def _found(self, wanted: KeyRange) -> tuple[int, BinaryIO]:
+        """Where the lines begin, and a stream of them, which stays with the file it was opened on."""
         pages = Pages(self._storage, self._storage.stat(self._key))
         if pages[: len(GZIP_MAGIC)] == GZIP_MAGIC:
             raise Misconfigured(
@@ -322,10 +335,9 @@ class FlatIndex:
         start = lower_bound(pages, wanted.start, max_line=MAX_LINE)
         end = lower_bound(pages, wanted.end, low=start, max_line=MAX_LINE)
         if start == end:
-            return
-        with self._storage.open(self._key, start=start, length=end - start, etag=pages.stat.etag or None) as stream:
-            batches = split_lines(stream_blocks(stream), source=self._key)
-            yield from in_byte_order(batches, source=f"{self._key}, from byte {start}")
+            return start, BytesIO()
+        etag = pages.stat.etag or None
+        return start, self._storage.open(self._key, start=start, length=end - start, etag=etag)
 
 
 class MergedIndex:

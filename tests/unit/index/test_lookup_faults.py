@@ -19,6 +19,7 @@ from tests.unit.index.zipnum_samples import EVERYTHING, build, make_lines, opene
 from webmill.errors import BadInput, Conflict, NotFound, WebmillError
 from webmill.formats.cdx_query import key_range
 from webmill.index.lookup import FlatIndex, ZipNumIndex, flatten
+from webmill.infra.storage.base import Stat
 from webmill.infra.storage.local import LocalStorage
 
 LINES = make_lines(2000)
@@ -195,6 +196,24 @@ def test_i11_a_reader_during_rebuilds_sees_whole_generations_only(tmp_path: Path
     assert read(index) == generation(39)
     assert seen == sorted(seen)
     assert len(set(seen)) > 3
+
+
+class ReplacedOnce(LocalStorage):
+    """Of a file that another takes the place of just after it was looked at."""
+
+    replaced = False
+
+    def stat(self, key: str) -> Stat:
+        seen = super().stat(key)
+        if not self.replaced:
+            self.replaced = True
+            self.write(key, b"".join(generation(1)))
+        return seen
+
+
+def test_a_flat_file_that_was_replaced_before_the_first_line_is_read_anew(tmp_path: Path) -> None:
+    write(tmp_path / "f", generation(0))
+    assert read(FlatIndex(ReplacedOnce(tmp_path), "f")) == generation(1)
 
 
 def test_i14_a_flat_file_cut_while_it_is_read_is_an_error_and_no_crash(tmp_path: Path) -> None:
