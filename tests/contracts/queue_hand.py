@@ -1,8 +1,9 @@
-"""A process that works on a queue (a SQLite file, an address of SQS) and may be killed at any moment.
+"""A process that works on a queue (a SQLite file, an address of SQS or RabbitMQ) and may be killed at any moment.
 
 It says what it did, one line at a time.
 
 `work PATH LOG`: `got ID` before the ack, `acked ID` after it, until the queue is empty.
+`pause PATH LOG`: `got ID` of one message, and only after a line of input its ack.
 `fill PATH LOG FIRST`: publish ten at a time for ever; `published ID` for each after `publish` returned.
 """
 
@@ -13,7 +14,7 @@ import sys
 from pathlib import Path
 
 from webmill.errors import Conflict
-from webmill.infra.queue.base import Message, Queue
+from webmill.infra.queue.base import Delivery, Message, Queue
 from webmill.infra.queue.sqlite import SqliteQueue
 
 LEASE = 1.0
@@ -25,6 +26,11 @@ def open_queue(path: str) -> Queue:
         from webmill.infra.queue.sqs import SqsQueue
 
         return SqsQueue(path, lease=SQS_LEASE, max_attempts=900, look=0)
+    if path.startswith("amqp:"):
+        from webmill.infra.queue.rabbitmq import RabbitQueue
+
+        url, _, name = path.partition("#")
+        return RabbitQueue(url, name=name, newborn=0, max_attempts=1000)
     return SqliteQueue(Path(path), lease=LEASE, max_attempts=1000)
 
 
@@ -46,12 +52,25 @@ def work(path: str, log: str) -> None:
                     return
                 continue
             say(log, f"got {delivery.id}")
-            try:
-                delivery.ack()
-            except Conflict:
-                say(log, f"refused {delivery.id}")
-            else:
-                say(log, f"acked {delivery.id}")
+            settle(delivery, log)
+
+
+def settle(delivery: Delivery, log: str) -> None:
+    try:
+        delivery.ack()
+    except Conflict:
+        say(log, f"refused {delivery.id}")
+    else:
+        say(log, f"acked {delivery.id}")
+
+
+def pause(path: str, log: str) -> None:
+    with open_queue(path).consume() as consumer:
+        delivery = consumer.receive(timeout=60)
+        assert delivery
+        say(log, f"got {delivery.id}")
+        sys.stdin.readline()
+        settle(delivery, log)
 
 
 def fill(path: str, log: str, first: str) -> None:
@@ -64,4 +83,4 @@ def fill(path: str, log: str, first: str) -> None:
 
 
 if __name__ == "__main__":
-    {"work": work, "fill": fill}[sys.argv[1]](*sys.argv[2:])
+    {"work": work, "pause": pause, "fill": fill}[sys.argv[1]](*sys.argv[2:])
