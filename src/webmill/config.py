@@ -144,12 +144,17 @@ def load(
         (folder / FILE_NAME for folder in (collection, Path()) if folder and (folder / FILE_NAME).is_file()), None
     )
     table, text = read_toml(file) if file else ({}, "")
-    for section, key, value in [*from_environment(environment), *(flag_name(*item) for item in flags.items())]:
+    places: dict[tuple[str, ...], str] = {}  # of what does not come from the file
+    for section, key, value in from_environment(environment):
         table.setdefault(section, {})[key] = value
+        places[section, key] = f"WEBMILL_{section}_{key}".upper()
+    for section, key, value in (flag_name(*item) for item in flags.items()):
+        table.setdefault(section, {})[key] = value
+        places[section, key] = f"--{section}-{key}".replace("_", "-")
     try:
         return msgspec.convert(table, Settings, strict=False)
     except msgspec.ValidationError as error:
-        raise Misconfigured(explain(error, text=text, file=file)) from None
+        raise Misconfigured(explain(error, text=text, file=file, places=places)) from None
 
 
 def read_toml(file: Path) -> tuple[dict[str, dict[str, object]], str]:
@@ -188,21 +193,31 @@ def flag_name(name: str, value: str) -> tuple[str, str, str]:
     return section, key, value
 
 
-def explain(error: msgspec.ValidationError, *, text: str, file: Path | None) -> str:
+def explain(
+    error: msgspec.ValidationError, *, text: str, file: Path | None, places: Mapping[tuple[str, ...], str]
+) -> str:
     """msgspec names the place by path; people want the file and the line."""
     message = str(error)
     path = re.search(r" - at `\$\.?([\w.]*)`", message)
     unknown = re.search(r"unknown field `(\w+)`", message)
     keys = [key for key in (path[1].split(".") if path else []) if key] + ([unknown[1]] if unknown else [])
     line = line_of(keys, text)
-    where = f"{file}:{line}" if line else "setting " + ".".join(keys)
+    where = places.get(tuple(keys)) or (f"{file}:{line}" if line else "setting " + ".".join(keys))
     if unknown:
         section = keys[0] if len(keys) > 1 else None
         names = SECTIONS[section].__struct_fields__ if section in SECTIONS else tuple(SECTIONS)
         near = get_close_matches(unknown[1], names, n=1)
         hint = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(names)}"
         return f"{where}: unknown setting `{'.'.join(keys)}`: {hint}"
-    return f"{where}: {message.split(' - at ', maxsplit=1)[0]}"
+    return f"{where}: `{'.'.join(keys)}`: {message.split(' - at ', maxsplit=1)[0]}{choices(keys)}"
+
+
+def choices(keys: list[str]) -> str:
+    """Of a setting that takes one of a few words."""
+    kind = SECTIONS.get(keys[0]) if len(keys) > 1 else None
+    fields = msgspec.json.schema(kind)["$defs"][kind.__name__]["properties"] if kind else {}
+    words = fields.get(keys[-1], {}).get("enum", ())
+    return f": write {', '.join(words)}" if words else ""
 
 
 def line_of(keys: list[str], text: str) -> int | None:

@@ -24,7 +24,8 @@ USES: list[tuple[str, int, str]] = [
     ("--config bad.toml run town", 1, "not valid TOML"),
     ("--config garbage run town", 1, "not valid TOML"),
     ("--config typo.toml run town", 1, "typo.toml:2: unknown setting `serve.prt`: did you mean `port`?"),
-    ("--config wrong.toml run town", 1, "wrong.toml:2: Expected `int`, got `str`"),
+    ("--config wrong.toml run town", 1, "wrong.toml:2: `serve.port`: Expected `int`, got `str`"),
+    ("run quote", 1, "crawl.flags: no closing quotation"),
     ("--log-format xml status town", 2, "'xml' is not one of 'text', 'json'"),
     # --- crawl, frontier, status
     ("crawl new --contact me@example.org", 2, "name a URL to begin with, or --seeds FILE"),
@@ -166,13 +167,15 @@ def place(town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     garbage = bytes(range(256)) * 40
     for name in ("garbage", "garbage.warc.gz", "file"):
         Path(name).write_bytes(garbage)
-    for name in ("folder", "garbage-search", "made"):
+    for name in ("folder", "garbage-search", "made", "quote"):
         Path(name).mkdir()
     Path("garbage-search/meta.json").write_bytes(garbage)
     Path("made/webmill.toml").write_text("")
     Path("bad.toml").write_text("[serve\n")
     Path("typo.toml").write_text("[serve]\nprt = 1\n")
     Path("wrong.toml").write_text('[serve]\nport = "many"\n')
+    Path("quote/webmill.toml").write_text("[crawl]\nflags = '--resolve \"a'\n")
+    Path("quote/seeds.txt").write_text("https://example.org/\n")
     Path("empty.json").write_text("{}")
     Path("bad-regex.txt").write_text("(\n")
     Path("unsorted.cdxj").write_text('b 20240101000000 {"url": "b"}\na 20240101000000 {"url": "a"}\n')

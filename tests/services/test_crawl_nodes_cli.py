@@ -48,7 +48,7 @@ def test_a_crawl_is_begun_gone_on_with_and_told_of(redis_url: str, name: str, tm
         report = json.loads(again.out)
         assert report["total"]["nodes"]["pages"] == 6
         told = webmill("status", root)
-        assert f"{name}, not running (last end: finished)" in told.out.decode()
+        assert f"{name}, not running: the last run finished" in told.out.decode()
         assert "shard      0 nobody: 6 pages" in told.out.decode()
         other = webmill("crawl", elsewhere, "--name", name, "--frontier", redis_url, "--shards", "2")
         assert "begun with 1 shards" in other.err

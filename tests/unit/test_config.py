@@ -39,8 +39,8 @@ def test_the_collection_s_own_file_is_found(tmp_path: Path) -> None:
     [
         ('[queue]\n\nulr = "x"\n', "webmill.toml:3: unknown setting `queue.ulr`: did you mean `url`?"),
         ("[qeue]\nurl = 1\n", "webmill.toml:1: unknown setting `qeue`: did you mean `queue`?"),
-        ('[log]\n[queue]\nattempts = "many"\n', "webmill.toml:3: Expected `int`, got `str`"),
-        ('[log]\nformat = "xml"\n', "webmill.toml:2: Invalid enum value 'xml'"),
+        ('[log]\n[queue]\nattempts = "many"\n', "webmill.toml:3: `queue.attempts`: Expected `int`, got `str`"),
+        ('[log]\nformat = "xml"\n', "webmill.toml:2: `log.format`: Invalid enum value 'xml': write json, text"),
         ("queue = 1\n", "`queue` is a section: write [queue] on a line of its own"),
         ("[queue\n", "not valid TOML"),
     ],
@@ -56,6 +56,11 @@ def test_an_unknown_variable_is_refused_with_the_nearest_name(tmp_path: Path) ->
         settings(tmp_path, WEBMILL_QUEUE_ULR="x")
     with pytest.raises(Misconfigured, match="known are WEBMILL_HTTP_CONTACT"):
         settings(tmp_path, WEBMILL_NOTHING_OF_THE_KIND="x")
+
+
+def test_a_wrong_variable_is_named_not_the_file_that_it_overrides(tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured, match=r"^WEBMILL_SERVE_PORT: `serve\.port`: Expected `int`"):
+        settings(tmp_path, "[serve]\nport = 8080\n", WEBMILL_SERVE_PORT="abc")
 
 
 def test_variables_for_the_tests_are_not_settings(tmp_path: Path) -> None:

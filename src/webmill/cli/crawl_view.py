@@ -51,6 +51,9 @@ class View:
 
     def show(self, seen: Snapshot) -> None:
         now = self._clock()
+        if not seen.fetched:  # what is counted until the first answer is of earlier runs
+            self._past.clear()
+            self._past.append((now, seen.pages, seen.bytes))
         if self._quiet or now < self._next:
             return
         self._next = now + (EVERY_PANEL if self._live else EVERY_LINE)
@@ -107,7 +110,7 @@ class View:
             rows.append(("refused", f"{sum(seen.refused.values()):,}", kinds(seen.refused)))
         if seen.slowest:
             host, seconds = seen.slowest[0]
-            rows.append(("slowest", host[:40], f"{seconds:.1f} s"))
+            rows.append(("slowest", host[:40], f"{1000 * seconds:,.0f} ms"))
         table = Table.grid(padding=(0, 2))
         table.add_column(style="bold")
         table.add_column(no_wrap=True, max_width=42)

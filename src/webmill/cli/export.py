@@ -91,7 +91,7 @@ def wacz(
     size = out.stat().st_size
     note(f"{out}: {counted(done.captures, 'capture')}, {counted(done.pages, 'page')}, {size:,} bytes")
     if done.missing:
-        warn(f"{counted(done.missing, 'revisit')} without the capture that they stand for: it is not in {root}")
+        warn(f"{counted(done.missing, 'revisit')} of a capture that is not in {root}")
 
 
 def index_in(root: Path) -> Index:

@@ -136,7 +136,11 @@ def crawl_command(root: Path, settings: Crawl) -> list[list[str]] | str:
     flags += ["--refresh"] * settings.refresh
     limit = settings.max_time or (ONE_REFRESH if settings.refresh else "")
     flags += ["--max-time", limit] * bool(limit)
-    return [["crawl", str(root), *flags, *shlex.split(settings.flags)]]
+    try:
+        more = shlex.split(settings.flags)
+    except ValueError as error:
+        raise Misconfigured(f"crawl.flags: {str(error).lower()}: write them as you would type them") from None
+    return [["crawl", str(root), *flags, *more]]
 
 
 def globals_of(context: Context) -> list[str]:

@@ -14,7 +14,7 @@ from webmill.cli.crawl_flags import FILE, read
 from webmill.cli.crawl_view import age, amount, kinds
 from webmill.errors import WebmillError
 from webmill.flows.crawl.meeting import Picture
-from webmill.flows.crawl.status import Status, read_status, seats
+from webmill.flows.crawl.status import ENDS, Status, read_status, seats
 from webmill.wiring import open_meeting
 
 
@@ -43,7 +43,7 @@ def status(*, collection: Path, as_json: bool) -> None:
 
 def show(found: Status) -> None:
     total = found.total
-    state = "running" if found.is_running else f"not running (last end: {found.end or 'killed'})"
+    state = "running" if found.is_running else f"not running: the last run {ENDS.get(found.end, found.end)}"
     rows = [
         ("crawl", f"{found.name}, {state}"),
         ("as of", f"{age(max(0.0, time.time() - found.time))} ago, {age(found.time - found.started)} into the run"),
@@ -54,7 +54,7 @@ def show(found: Status) -> None:
         ("answers", kinds(total.statuses) or "none"),
         ("errors", kinds(total.errors) or "none"),
         ("refused", kinds(total.refused) or "none"),
-        *(("slowest", f"{host}, {seconds:.1f} s") for host, seconds in total.slowest[:3]),
+        *(("slowest", f"{host}, {1000 * seconds:,.0f} ms") for host, seconds in total.slowest[:3]),
     ]
     if total.complaint:
         rows.append(("failed", total.complaint))

@@ -118,7 +118,7 @@ def test_status_tells_how_a_crawl_stands(tmp_path: Path) -> None:
     told = webmill("status", tmp_path / "c")
     assert told.code == 0
     assert f"pages    {pages}\n".encode() in told.out
-    assert b"not running (last end: finished)" in told.out
+    assert b"not running: the last run finished" in told.out
     status = json.loads(webmill("status", tmp_path / "c", "--json").out)
     assert status["is_running"] is False
     assert status["total"]["pages"] == pages

@@ -86,6 +86,16 @@ def test_a_log_file_gets_a_plain_line_now_and_then() -> None:
     assert "errors: timeout 12, dns_notfound 3, reset 2, http_503 1, others 1" in lines[0]
 
 
+def test_pages_of_earlier_runs_are_no_speed_of_this_one() -> None:
+    clock, stream = Clock(), io.StringIO()
+    with View(quiet=False, stream=stream, clock=clock) as view:
+        view.show(Snapshot(shard=-1))
+        view.show(Snapshot(shard=-1, pages=1000))
+        clock.now = 10.0
+        view.show(Snapshot(shard=-1, pages=1050, fetched=60))
+    assert stream.getvalue().startswith("0:00:10  1,050 pages (5.0/s)")
+
+
 def test_a_terminal_is_left_as_it_was() -> None:
     clock, stream = Clock(), Terminal()
     with View(quiet=False, stream=stream, clock=clock) as view:

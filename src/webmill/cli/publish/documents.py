@@ -101,7 +101,7 @@ def open_documents(origin: str) -> Documents:
     scheme, path = scheme_of(origin)
     folder = Path(path).resolve() if scheme == "file" else None
     if folder and not folder.is_dir():
-        raise NotFound(f"no folder {folder}: name the documents with --from")
+        raise NotFound(f"no folder {folder}: make documents with `webmill extract`, or name them with --from")
     return Documents(open_storage(origin), folder=folder)
 
 

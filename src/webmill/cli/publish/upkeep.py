@@ -22,7 +22,7 @@ from webmill.cli.publish.places import (
     storage_option,
     storage_with_versions,
 )
-from webmill.cli.words import shown
+from webmill.cli.words import counted, shown
 from webmill.infra.storage.local import LocalStorage
 from webmill.publish.gc import Report, collect, preview
 from webmill.publish.verify import Finding, Verdict, repair
@@ -61,7 +61,7 @@ def gc(*, root: Path, keep: int, grace: float, dry_run: bool, storage: str | Non
 
 def tell(report: Report, *, dry_run: bool) -> None:
     would = "would be " if dry_run else ""
-    note(f"{len(report.kept):,} versions {would}kept, {len(report.retired):,} {would}removed")
+    note(f"{counted(len(report.kept), 'version')} {would}kept, {len(report.retired):,} {would}removed")
     trashed = f"{report.trashed:,} blobs ({report.trashed_bytes:,} bytes) {would}put into the trash"
     note(f"{trashed}, {report.reachable:,} needed")
     if not dry_run:
@@ -119,7 +119,8 @@ def verify(
     else:
         tell_findings(verdict, repaired)
     note(
-        f"{verdict.versions:,} versions, {verdict.files:,} files, {verdict.blobs:,} blobs: {damage(verdict, repaired)}"
+        f"{counted(verdict.versions, 'version')}, {counted(verdict.files, 'file')}, "
+        f"{counted(verdict.blobs, 'blob')}: {damage(verdict, repaired)}"
     )
     left = [finding for finding in verdict.findings if finding.key not in repaired]
     if left:

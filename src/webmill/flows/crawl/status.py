@@ -18,6 +18,14 @@ log = logging.getLogger(__name__)
 
 EVERY = 2.0
 FILE = "status.json"
+ENDS = {  # how the last run ended, by what its file says
+    "finished": "finished: nothing was left to fetch",
+    "pages": "ended at its limit of pages",
+    "seconds": "ended at its limit of time",
+    "bytes": "ended at its limit of bytes",
+    "stopped": "was stopped",
+    "": "was killed, or the machine went down",
+}
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):

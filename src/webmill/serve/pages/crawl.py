@@ -17,7 +17,7 @@ from starlette.routing import BaseRoute, Route
 
 from webmill.errors import NotFound
 from webmill.flows.crawl.snapshot import Snapshot, added
-from webmill.flows.crawl.status import Status, read_status, seats
+from webmill.flows.crawl.status import ENDS, Status, read_status, seats
 from webmill.serve.pages import charts
 from webmill.serve.pages.render import render
 from webmill.serve.site import Site
@@ -28,14 +28,6 @@ CURVE = 60.0  # seconds that it is wide at least
 LATELY = 10.0  # seconds over which a speed is measured
 STALE = 20.0  # seconds without a word from a crawl that runs
 ROWS = 10
-ENDS = {  # how the last run ended, as its status file says
-    "finished": "finished: nothing was left to fetch",
-    "pages": "ended at its limit of pages",
-    "seconds": "ended at its limit of time",
-    "bytes": "ended at its limit of bytes",
-    "stopped": "was stopped",
-    "": "was killed, or the machine went down",
-}
 _POINT = re.compile(r"([0-9]{1,10}(?:\.[0-9])?):([0-9]{1,15}):([0-9]{1,18})")
 
 
