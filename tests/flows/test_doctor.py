@@ -72,11 +72,11 @@ def test_damage_is_named_with_its_place_and_repair(copy: Path) -> None:
     assert archive.name in found[f"archives of {NAME}"]["found"]
     assert blob.name in found["versions"]["found"]
     assert "publish verify" in found["versions"]["repair"]
-    assert found["queue.sqlite"]["state"] == "bad"
+    assert found["publish/queue.sqlite"]["state"] == "bad"
     assert {part for part, finding in found.items() if finding["state"] == "bad"} == {
         f"archives of {NAME}",
         "versions",
-        "queue.sqlite",
+        "publish/queue.sqlite",
     }
 
 

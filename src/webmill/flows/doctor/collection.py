@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import apsw
@@ -34,7 +35,7 @@ def collection_findings(root: Path, *, read_data: bool) -> Iterator[Finding]:
     """`read_data`: every byte of archives, indexes and blobs is read."""
     yield from disk(root)
     for file in databases(root):
-        yield database(file)
+        yield database(file, root=root)
     yield from leftovers(root)
     for crawl in crawls(root):
         if read_data:
@@ -95,12 +96,12 @@ def kind_of(root: Path) -> str:
 def databases(root: Path) -> Iterator[Path]:
     """Wherever our SQLite files lie: the top, and the folders of crawls, publishers and indexes."""
     yield from sorted(root.glob("*.sqlite"))
-    for folder in ("frontier", "publish", "cdxj", "documents", "rejected"):
+    for folder in ("frontier", "publish", "cdxj", "documents", "extract", "rejected"):
         yield from sorted((root / folder).rglob("*.sqlite"))
 
 
-def database(file: Path) -> Finding:
-    part = str(file.name)
+def database(file: Path, *, root: Path) -> Finding:
+    part = file.relative_to(root).as_posix()
     try:
         connection = apsw.Connection(os.fspath(file), flags=apsw.SQLITE_OPEN_READONLY)
         try:
@@ -247,7 +248,7 @@ def published(root: Path, *, read_data: bool) -> Iterator[Finding]:
             repair=f"webmill publish verify {root} --repair",
         )
     else:
-        found = f"{verdict.versions:,} versions, {verdict.blobs:,} blobs, {looked}"
+        found = f"{verdict.versions:,} version{'s' * (verdict.versions != 1)}, {verdict.blobs:,} blobs, {looked}"
         promise = "a reader sees one whole version, the live one or the one before it"
         yield Finding(part="versions", state="good", found=found, promise=promise)
     yield search(root, live=verdict.live)
@@ -255,15 +256,12 @@ def published(root: Path, *, read_data: bool) -> Iterator[Finding]:
 
 def search(root: Path, *, live: str) -> Finding:
     try:
-        engine = EmbeddedEngine(Publishing(root).search, create=False)
+        with closing(EmbeddedEngine(Publishing(root).search, create=False)) as engine:
+            count, cursor = engine.count(), engine.cursor()
     except NotFound:
         return Finding(part="search", state="good", found="nothing is indexed", repair=f"webmill search update {root}")
     except WebmillError as error:
         return Finding(part="search", state="bad", found=str(error), repair=f"webmill search rebuild {root}")
-    try:
-        count, cursor = engine.count(), engine.cursor()
-    finally:
-        engine.close()
     if cursor == live:
         return Finding(part="search", state="good", found=f"{count:,} documents, up to the live version")
     return Finding(
