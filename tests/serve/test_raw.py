@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import gzip
 import io
+import random
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import zstandard
 from starlette.testclient import TestClient
 from warcio.archiveiterator import ArchiveIterator  # type: ignore[import-untyped]
 
+from tests.serve.asking import asking
+from tests.serve.conftest import site_of
 from tests.serve.hand_made import collection, record, response, revisit, served
+from webmill.serve.app import application
+from webmill.serve.archived_address import Asked
+from webmill.serve.captures import PIECE, nearest, open_capture
 
 SITE, WHEN = "https://made.example", "20230401120000"
 SCRIPT = b"<script>alert(1)</script>"
@@ -212,6 +220,35 @@ def test_a_large_body_is_streamed_whole(made: TestClient) -> None:
     answer = made.get(f"/raw/{WHEN}/{SITE}/large")
     assert "Content-Length" not in answer.headers
     assert answer.content == LARGE
+
+
+def test_for_the_head_of_a_large_body_no_more_is_read(tmp_path: Path) -> None:
+    site = site_of(
+        collection(tmp_path, [response(f"{SITE}/large", WHEN, LARGE, head=(("Content-Type", "video/mp4"),))])
+    )
+    with asking(application(site)) as ask:
+        answer = ask(f"/raw/{WHEN}/{SITE}/large", method="HEAD")
+    assert (answer.status, answer["content-type"], answer.body) == (200, "video/mp4", b"")
+    assert answer["content-length"] == ""  # nobody knows it
+
+
+def test_a_bomb_behind_an_honest_beginning_never_is_in_memory(tmp_path: Path) -> None:
+    """What came before it allows it to be large."""
+    packer = zstandard.ZstdCompressor().compressobj()
+    packed = packer.compress(random.Random(1).randbytes(1 << 20))
+    packed += b"".join(packer.compress(bytes(1 << 20)) for _ in range(100)) + packer.flush()
+    site = site_of(collection(tmp_path, [response(f"{SITE}/", WHEN, packed, head=(("Content-Encoding", "zstd"),))]))
+    line = next(nearest(site.index(), Asked(timestamp=WHEN, url=f"{SITE}/")))
+    archived = open_capture(site, line)
+    tracemalloc.start()
+    try:
+        sizes = [len(piece) for piece in archived.content()]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+        archived.close()
+    assert (sum(sizes), max(sizes)) == (101 << 20, PIECE)
+    assert peak < 32 << 20
 
 
 def test_a_resource_record_has_its_own_type(made: TestClient) -> None:

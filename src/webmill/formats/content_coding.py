@@ -106,8 +106,12 @@ class Decoder:
             self._stages.append(_Stage(coding, self))
 
     def feed(self, data: bytes) -> bytes:
+        return b"".join(self.pieces(data))
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        """What `feed` gives, a few MiB at most at a time: for those whose limit is more than fits into memory."""
         self._received += len(data)
-        return self._gather(self._through(0, data))
+        yield from self._within_limit(self._through(0, data))
 
     def finish(self) -> None:
         """The input is over. No output waits for this: every decoder hands out what it can at once."""
@@ -121,17 +125,15 @@ class Decoder:
     def allowed(self) -> int:
         return self._limits.allowed(self._received)
 
-    def _gather(self, pieces: Iterable[bytes]) -> bytes:
+    def _within_limit(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
         """The limit holds for the output as a whole, also when nothing had to be decoded."""
-        output = bytearray()
         for piece in pieces:
             room = self._limits.output - self._written
-            output += piece[:room]
             self._written += min(room, len(piece))
+            yield piece[:room]
             if len(piece) > room:
                 self.note("decode_limit")
                 break
-        return bytes(output)
 
     def _through(self, index: int, data: bytes) -> Iterator[bytes]:
         if index == len(self._stages):

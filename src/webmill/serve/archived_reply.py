@@ -79,7 +79,7 @@ def http_date(timestamp: str) -> str:
 
 
 class Streamed(StreamingResponse):
-    """Lets go of its archive also when the client has gone away."""
+    """Lets go of its archive also when the client has gone away. For a HEAD nothing more is read."""
 
     def __init__(self, pieces: Iterator[bytes], archived: Archived, *, status: int) -> None:
         super().__init__(pieces, status_code=status)
@@ -87,7 +87,11 @@ class Streamed(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await super().__call__(scope, receive, send)
+            if scope["method"] == "HEAD":
+                await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+                await send({"type": "http.response.body"})
+            else:
+                await super().__call__(scope, receive, send)
         finally:
             self._archived.close()
 

@@ -203,12 +203,7 @@ class Archived:
         if transfer and transfer[-1] == "chunked":
             pieces, transfer = _unchunked(pieces), transfer[:-1]
         decoder = content_coding.Decoder((*content_coding.codings_of(self.headers), *transfer), limits=limits)
-        for piece in pieces:
-            if out := decoder.feed(piece):
-                yield out
-            if not decoder.complete:
-                break
-        decoder.finish()
+        yield from _even(_decoded(pieces, decoder))
         if decoder.flaw:
             log.info("%s at %d: content is %s", self.place.filename, self.place.offset, decoder.flaw)
 
@@ -239,6 +234,26 @@ def _unchunked(pieces: Iterator[bytes]) -> Iterator[bytes]:
     if held is not None:
         yield held
         yield from pieces
+
+
+def _decoded(pieces: Iterable[bytes], decoder: content_coding.Decoder) -> Iterator[bytes]:
+    for piece in pieces:
+        yield from decoder.pieces(piece)
+        if not decoder.complete:
+            break
+    decoder.finish()
+
+
+def _even(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Of one size: a decoder gives a few bytes at a time, or megabytes, which a slow client would not take in time."""
+    held = bytearray()
+    for piece in pieces:
+        held += piece
+        while len(held) >= PIECE:
+            yield bytes(held[:PIECE])
+            del held[:PIECE]
+    if held:
+        yield bytes(held)
 
 
 def open_capture(site: Site, line: Line) -> Archived:
