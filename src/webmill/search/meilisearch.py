@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from webmill.errors import BadInput, Misconfigured, NotFound
 from webmill.infra.retry import Policy
@@ -46,7 +47,7 @@ KEYS_AT_ONCE = 5000
 FORMS_AT_ONCE = 1000  # words with the same beginning that are looked at
 LOOKED_AT = 20  # documents, for words that were meant
 CHECKED = 2000  # documents that are looked through, of what a filter cannot decide; for more, the total is not exact
-CHECKED_AT_ONCE = 100
+CHECKED_AT_ONCE = 50  # whole texts, so that an answer of the longest is not refused
 MOST_WAYS = 10  # alternatives that are put in order
 LAST = 0.001  # the weight of what is found only by a filter; what Meilisearch finds by itself has up to 1
 COUNTED = {"language": "language", "site": "domain"}  # what every document has, and its field
@@ -179,7 +180,7 @@ class MeilisearchEngine:
         if answer.total == 0 and (meant := corrected(request.query, near=self._near, uses=self._uses)):
             other = self._answer(request, meant)
             if other.total:
-                return msgspec.structs.replace(other, suggestion=text_of(meant))
+                return replace(other, suggestion=text_of(meant))
         return answer
 
     def _answer(self, request: Request, query: Query) -> Answer:
@@ -189,7 +190,7 @@ class MeilisearchEngine:
         search = _Search(narrowed, query, request.sort, self._weighed(query, translator))
         counted = self._counted(narrowed.filters, request.facets)
         if narrowed.unsure:
-            found, left_out = self._checked(search, translator, wanted=offset + limit)
+            found, left_out = self._checked(search, translator, shown=range(offset, offset + limit))
             total = counted.estimated_total_hits - left_out
             if total == len(found):  # all were looked at: so others are not counted either
                 counted = self._counted([_those(found)], request.facets) if request.facets else counted
@@ -212,17 +213,17 @@ class MeilisearchEngine:
         return [(float(hit["_federation"]["weightedRankingScore"]), document_of(hit)) for hit in hits]
 
     def _checked(
-        self, search: _Search, translator: Translator, *, wanted: int
+        self, search: _Search, translator: Translator, *, shown: range
     ) -> tuple[list[tuple[float, Document]], int]:
-        """At least as many as are wanted, and how many of those before them were none."""
+        """Those that are shown, with others before and after them, without their texts; and how many were none."""
         found: list[tuple[float, Document]] = []
         seen = 0
-        while seen < DEEPEST + MOST_HITS and (len(found) < wanted or seen < CHECKED):
+        while seen < DEEPEST + MOST_HITS and (len(found) < shown.stop or seen < CHECKED):
             some = self._page(search, offset=seen, limit=CHECKED_AT_ONCE)
             for score, document in some:
                 checker = Checker(document, matching=translator.matching)
                 if all(checker.holds(part) for part in search.narrowed.unsure):
-                    found.append((score, document))
+                    found.append((score, document if len(found) in shown else replace(document, text="")))
             seen += len(some)
             if len(some) < CHECKED_AT_ONCE:
                 break
