@@ -4,6 +4,7 @@ every answer carries, and is counted as."""
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Iterable
 from urllib.parse import urlsplit
@@ -32,6 +33,7 @@ KIND_OF: dict[str, str] = {
     "api": "search",
 }
 MOST_HOSTS = 1024
+_HOST = re.compile(rb"(?:([A-Za-z0-9._-]+)|\[([0-9A-Fa-f:.]+)\])(?::[0-9]{0,5})?")  # nothing that a URL would end at
 LOCAL = frozenset({"localhost"})
 EXPOSED = "Accept-Ranges, Content-Encoding, Content-Length, Content-Range, ETag, Link, Memento-Datetime, Retry-After"
 MEANT = "Accept, Accept-Datetime, If-Match, If-Modified-Since, If-None-Match, If-Range, Range"
@@ -151,10 +153,8 @@ class Gate:
     def _is_ours(self, host: bytes, local: str) -> bool:
         """A name that we were told is ours, or the very address that was connected to: no name that somebody lets point
         to us (DNS rebinding)."""
-        try:
-            name = (urlsplit(f"//{host.decode('ascii')}").hostname or "").lower()
-        except ValueError:
-            return False
+        found = _HOST.fullmatch(host)
+        name = (found[1] or found[2]).decode().lower() if found else ""
         if name not in self._names and not _same_address(name, local):
             return False
         if len(self._passed) >= MOST_HOSTS:
