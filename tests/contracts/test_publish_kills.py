@@ -19,8 +19,7 @@ import pytest
 from tests.faults import Stage, needs_killer
 from tests.faults.matrix import record, seed
 from tests.unit.publish.hand import LIVE, NEW
-from tests.unit.publish.shelf import closure
-from webmill.errors import WebmillError
+from tests.unit.publish.shelf import closure, missing
 from webmill.infra.storage.local import LocalStorage
 from webmill.publish.gc import collect
 from webmill.publish.verify import verify
@@ -73,15 +72,6 @@ def test_killed_before_some_durable_calls_nothing_is_lost_and_nothing_dangles_c0
 @pytest.mark.parametrize("command", ["publish", "gc"])
 def test_killed_before_any_durable_call_nothing_is_lost_and_nothing_dangles_c01(root: Path, command: str) -> None:
     assert killed(root, command, step=1) > 50
-
-
-def missing(storage: LocalStorage, *promised: dict[str, str]) -> int:
-    """Items that a reader does not find: of the version it comes nearest to; all of the first when it can read none."""
-    try:
-        found = closure(storage).items()
-    except (WebmillError, AssertionError, ValueError):
-        return len(promised[0])
-    return min(len(version.items() - found) for version in promised)
 
 
 def killed(root: Path, command: str, *, step: int) -> int:

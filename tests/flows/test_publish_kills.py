@@ -18,12 +18,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.contracts.test_publish_kills import missing
 from tests.faults import Stage, needs_killer
 from tests.faults.matrix import record, seed
 from tests.flows.publish_hand import POISON
 from tests.flows.publishing import Town, boards
-from tests.unit.publish.shelf import closure
+from tests.unit.publish.shelf import closure, missing
 from webmill.errors import NotFound
 from webmill.infra import atomic
 from webmill.infra.storage.local import LocalStorage

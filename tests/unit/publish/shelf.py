@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from webmill.errors import WebmillError
 from webmill.infra.storage.base import Readable, Storage
 from webmill.publish.nouns import Item, Problem
 from webmill.publish.snapshot import Options, Publication, Published
@@ -69,6 +70,15 @@ def closure(storage: Readable) -> dict[str, Any]:
                 found = contents
     assert len(found) == pointer["count"] == manifest["count"]
     return found
+
+
+def missing(storage: Readable, *promised: Mapping[str, str]) -> int:
+    """Items that a reader does not find: of the version it comes nearest to; all of the first when it can read none."""
+    try:
+        found = closure(storage).items()
+    except (WebmillError, AssertionError, ValueError):
+        return len(promised[0])
+    return min(len(version.items() - found) for version in promised)
 
 
 def checked_blob(storage: Readable, hash_: str) -> Any:

@@ -9,8 +9,9 @@ from itertools import count
 
 import pytest
 
+from tests.faults.matrix import record
 from tests.unit.publish.actors import Actor
-from tests.unit.publish.shelf import Clock, closure
+from tests.unit.publish.shelf import Clock, closure, missing
 from webmill.errors import Conflict
 from webmill.infra.storage.base import Storage
 from webmill.infra.storage.memory import MemoryStorage
@@ -85,10 +86,12 @@ def collecting(world: World) -> Callable[[Storage], object]:
     return world.gc
 
 
+@pytest.mark.crash
 @pytest.mark.parametrize("hours", [0, 24, -24])
 def test_a_publisher_paused_anywhere_while_gc_runs_publishes_nothing_that_dangles(hours: int) -> None:
-    removed = waited = 0
-    for calls in range(calls_of(publishing)):
+    removed = waited = lost = 0
+    pauses = calls_of(publishing)
+    for calls in range(pauses):
         world = World()
         publisher = Actor(world.storage, publishing(world))
         publisher.step(calls)
@@ -100,14 +103,19 @@ def test_a_publisher_paused_anywhere_while_gc_runs_publishes_nothing_that_dangle
         world.check(LIVE, NEW)
         publisher.finish()
         assert publisher.error is None
+        lost += missing(world.storage, NEW)
         world.check(NEW)
+    fault = "wall clock jumps" if hours else "publisher paused"
+    record("gc", fault, injected=pauses, acknowledged=pauses * len(NEW), lost=lost)
     assert (waited > removed) if hours <= 0 else (removed > waited)
 
 
+@pytest.mark.crash
 def test_a_gc_paused_anywhere_for_longer_than_its_lease_takes_nothing_from_a_new_publication() -> None:
     """It is taken for dead; then it goes on, with a delete on its way. Its trash puts that right."""
-    overtaken = 0
-    for calls in range(calls_of(collecting)):
+    overtaken = lost = 0
+    pauses = calls_of(collecting)
+    for calls in range(pauses):
         world = World()
         gc = Actor(world.storage, world.gc)
         gc.step(calls)
@@ -116,7 +124,9 @@ def test_a_gc_paused_anywhere_for_longer_than_its_lease_takes_nothing_from_a_new
         gc.finish()
         assert gc.error is None or isinstance(gc.error, Conflict)
         overtaken += gc.error is not None
+        lost += missing(world.storage, NEW)
         world.check(NEW)
+    record("gc", "gc paused past its lease", injected=pauses, acknowledged=pauses * len(NEW), lost=lost)
     assert overtaken
 
 
