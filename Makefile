@@ -11,7 +11,7 @@ ALL    := $(PYTEST) -n 4 --dist loadfile --no-loadscope-reorder
 # The tests start hundreds of processes, and uv compiles nothing: each module is compiled once, not in every process.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help demo soak test coverage crash-matrix fuzz check collected lint types layers unit bench docs services lock clean
+.PHONY: help demo soak test coverage crash-matrix soak-river fuzz check collected lint types layers unit bench docs services lock clean
 
 help:                ## this list
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+: +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -83,6 +83,9 @@ MINUTES ?= 0
 crash-matrix: $(VENV)/.dev $(VENV)-judges/.ready $(VENV)-ministack/.ready ## every crash test with SEED=N, more rounds for MINUTES=N; the table goes into the docs
 	$(BIN)/python -m tests.services run -- $(BIN)/python -m tests.faults.matrix run --seed $(SEED) --minutes $(MINUTES)
 	$(BIN)/python -m tests.faults.matrix table .cache/crash-matrix.jsonl --about "seed $(SEED)" > docs/reference/crash-matrix.md
+
+soak-river: $(VENV)/.dev ## crawl, index, publish, serve for MINUTES=10 with kills; .cache/river.svg shows memory, files, disk, lag
+	$(BIN)/python -m tests.faults.river --minutes $(if $(filter-out 0,$(MINUTES)),$(MINUTES),10) --seed $(SEED)
 
 $(VENV)-fuzz/.ready: $(VENV)/.run requirements/fuzz.txt
 	test -x $(VENV)-fuzz/bin/python || $(PYTHON) -m venv $(VENV)-fuzz
