@@ -19,7 +19,8 @@ import pytest
 
 from tests.contracts.frontier_checker import Found
 from tests.contracts.test_frontier_kills import ALL
-from tests.faults import COMPILER, needs_killer
+from tests.faults import built, needs_killer
+from tests.faults.matrix import record
 from tests.flows.archiving import CAPTURES
 from tests.flows.crawl_manners import check_manners, keep_journal
 from tests.flows.crawling import Linked, Setup, captures, check_records, counts, most_at_once, seen_by, visits
@@ -31,17 +32,8 @@ from webmill.flows.crawl.options import Rules
 from webmill.infra.storage.local import LocalStorage
 from webmill.testing import TestWeb
 
-pytestmark = needs_killer
-SOURCE = Path(__file__).parent.parent / "faults" / "unruly.c"
-Run = Callable[..., str]
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    library = tmp_path_factory.mktemp("unruly") / "unruly.so"
-    command = [str(COMPILER), "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", str(library), str(SOURCE), "-ldl"]
-    subprocess.run(command, check=True)
-    return library
+pytestmark = [needs_killer, pytest.mark.crash]
+Run = Callable[..., tuple[str, int]]
 
 
 @pytest.fixture
@@ -53,12 +45,17 @@ def base() -> Iterator[Path]:
 
 
 @pytest.fixture
-def run(library: Path, base: Path, tmp_path: Path) -> Run:
-    """A program on such a system; what it printed. It was obstructed at least `most` times."""
+def run(base: Path, tmp_path: Path) -> Run:
+    """A program on such a system; what it printed, and how often it was obstructed."""
 
-    def run(*arguments: str | Path, most: int, code: int = 0, **unruly: str) -> str:
+    def run(*arguments: str | Path, code: int = 0, **unruly: str) -> tuple[str, int]:
         log = tmp_path / "obstructed"
-        environment = {**os.environ, "LD_PRELOAD": str(library), "UNRULY_UNDER": str(base), "UNRULY_LOG": str(log)}
+        environment = {
+            **os.environ,
+            "LD_PRELOAD": str(built("unruly.c")),
+            "UNRULY_UNDER": str(base),
+            "UNRULY_LOG": str(log),
+        }
         environment |= {"PYTHONPATH": os.pathsep.join(sys.path), "WEBMILL_EXECUTOR_URL": "inline", **unruly}
         ended = subprocess.run(
             [sys.executable, *map(str, arguments)], env=environment, capture_output=True, text=True, check=False
@@ -66,33 +63,39 @@ def run(library: Path, base: Path, tmp_path: Path) -> Run:
         assert ended.returncode == code, ended.stderr
         calls = Counter(log.read_text().splitlines())
         print(dict(calls))
-        assert calls.total() > most
-        return ended.stdout
+        return ended.stdout, calls.total()
 
     return run
 
 
-SHORT = {"UNRULY_SHORT": "1"}
+SHORT, CUT = {"UNRULY_SHORT": "1"}, "short and interrupted calls"
 CARELESS = "import os, sys; os.write(os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT), b'x' * 1000)"
 
 
 def test_who_does_not_look_loses_bytes_here(run: Run, base: Path) -> None:
     """The negative control."""
-    run("-c", CARELESS, base / "file", most=0, **SHORT)
-    assert (base / "file").stat().st_size == 500
+    _, times = run("-c", CARELESS, base / "file", **SHORT)
+    lost = 1000 - (base / "file").stat().st_size
+    record("bytes of one write", CUT, injected=times, acknowledged=1000, lost=lost, control=True)
+    assert lost > 0
 
 
 def test_short_and_interrupted_calls_change_no_archive(run: Run, base: Path) -> None:
-    told = Told(run("-m", "tests.flows.archiving", "work", base, "a", most=100, **SHORT))
+    said, times = run("-m", "tests.flows.archiving", "work", base, "a", **SHORT)
+    told = Told(said)
     assert len(told.places) == CAPTURES
     assert check_archive(base, told) == 0
+    assert times > 100
 
 
 def test_short_and_interrupted_calls_change_no_frontier(run: Run, base: Path, tmp_path: Path) -> None:
-    run("-m", "tests.contracts.frontier_hand", base / "crawl", tmp_path / "said", "300", most=200, **SHORT)
+    _, times = run("-m", "tests.contracts.frontier_hand", base / "crawl", tmp_path / "said", "300", **SHORT)
     found = Found(base / "crawl")
-    assert found.check() == ALL
+    known = found.check()
+    record("frontier (embedded)", CUT, injected=times, acknowledged=len(ALL), lost=len(ALL - known))
+    assert known == ALL
     assert set(found.visited) == ALL
+    assert times > 200
 
 
 def test_short_and_interrupted_calls_change_no_index(run: Run, base: Path) -> None:
@@ -101,14 +104,19 @@ def test_short_and_interrupted_calls_change_no_index(run: Run, base: Path) -> No
         put(root, f"{number}.warc.gz", warc(*range(number * 30, number * 30 + 40)))
     put(root, "torn.warc.gz", warc(1, 2, 3)[:-50])
     options = ("--shards", "3", "--lines", "5", "--name", NAME)
-    run("-m", "webmill", "index", root, *options, most=200, code=3, **SHORT)
-    assert published(root) == index_from_scratch(root, base / "elsewhere")
+    _, times = run("-m", "webmill", "index", root, *options, code=3, **SHORT)
+    expected = index_from_scratch(root, base / "elsewhere")
+    lost = sum(published(root).get(name) != data for name, data in expected.items())
+    record("index", CUT, injected=times, acknowledged=len(expected), lost=lost)
+    assert published(root) == expected
     assert leftovers(root) == []
+    assert times > 200
 
 
 def test_short_and_interrupted_calls_change_no_version(run: Run, base: Path) -> None:
-    run("-m", "tests.unit.publish.hand", "publish", base / "store", "live", most=20, **SHORT)
+    _, times = run("-m", "tests.unit.publish.hand", "publish", base / "store", "live", **SHORT)
     assert closure(LocalStorage(base / "store")) == LIVE
+    assert times > 20
 
 
 def test_with_syncs_that_take_long_a_crawl_asks_once_and_stays_polite(run: Run, base: Path) -> None:
@@ -124,10 +132,12 @@ def test_with_syncs_that_take_long_a_crawl_asks_once_and_stays_polite(run: Run, 
             rules=Rules(scope="any", sitemaps=False),
         )
         program = ("-m", "tests.flows.crawl_program", root, msgspec.json.encode(setup).decode(), "here")
-        run(*program, most=20, UNRULY_SYNC="40000")
+        _, times = run(*program, UNRULY_SYNC="40000")
         assert web.log.settle()
         seen = seen_by(web.log)
-    assert set(counts(seen).values()) == {1}
+    twice = sum(counts(seen).values()) - len(counts(seen))
+    record("crawl", "slow syncs", injected=times, acknowledged=len(visits(root)), duplicated=twice)
+    assert twice == 0
     assert len(seen) == 3 * (1 + 4)
     assert {visit.status for visit in visits(root).values()} == {200}
     check_records(root)
