@@ -9,10 +9,12 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
+from tests.faults.matrix import record, seed
 from tests.flows.datasets import (
     create,
     drafts,
@@ -23,6 +25,7 @@ from tests.flows.datasets import (
     views,
     write_files,
 )
+from tests.thoroughness import kills as kills_of
 from webmill.flows.dataset.folder import Folder
 
 FILES, PAGES = 4, 60
@@ -47,30 +50,44 @@ def kill_at_random(process: subprocess.Popen[bytes], folder: Folder, dice: rando
     return process.returncode == -signal.SIGKILL
 
 
-def disturb(tmp_path: Path, *, kills: int, options: tuple[str, ...], seed: int) -> Counter[str]:
+def disturb(tmp_path: Path, *, kills: int, options: tuple[str, ...], number: int) -> Counter[str]:
     """So many kills, in one dataset after the other; each must end as one that nobody disturbed."""
     lines = write_files(tmp_path / "in", files=FILES, count=PAGES)
     calm = create(tmp_path / "calm", lines, source=tmp_path / "in", write=WRITE)
     run(calm)
-    dice, seen = random.Random(seed), Counter[str]()
+    dice, seen = random.Random(number), Counter[str]()
     while seen["kills"] < kills:
         seen["datasets"] += 1
+        promised: Iterable[str] = ()
         folder = create(tmp_path / f"storm{seen['datasets']}", lines, source=tmp_path / "in", write=WRITE)
         while seen["kills"] < kills and receipts(folder) < PARTS:
             before = receipts(folder)
             seen["kills"] += kill_at_random(start(folder, *options), folder, dice, most=PARTS // 8)
             seen["in the middle"] += before < receipts(folder) < PARTS
+            promised = urls_of(folder).keys()
         last = start(folder, *options)
         _, errors = last.communicate()
         assert last.returncode == 0, errors.decode()
-        compare(folder, calm, f"seed {seed}, {seen}")
+        found = urls_of(folder)
+        seen["promised"] += FILES * PAGES
+        seen["lost"] += len({*promised, *urls_of(calm)} - found.keys())
+        seen["twice"] += sum(times > 1 for times in found.values())
+        compare(folder, calm, f"seed {number}, {seen}")
+    numbers = {"acknowledged": seen["promised"], "lost": seen["lost"], "duplicated": seen["twice"]}
+    record("datasets", "kill -9 at random", injected=seen["kills"], **numbers)
+    assert (seen["lost"], seen["twice"]) == (0, 0)
     return seen
+
+
+def urls_of(folder: Folder) -> Counter[str]:
+    """Of the documents that are there, whole parts only."""
+    return Counter(document["url"] for document in lines_of(folder.path / "output"))
 
 
 def compare(folder: Folder, calm: Folder, message: str) -> None:
     assert snapshot(folder) == snapshot(calm), message
     assert not drafts(folder)
-    urls = Counter(document["url"] for document in lines_of(folder.path / "output"))
+    urls = urls_of(folder)
     assert len(urls) == FILES * PAGES
     assert set(urls.values()) == {1}
     assert {view.state for view in views(folder)} == {"done"}
@@ -79,17 +96,20 @@ def compare(folder: Folder, calm: Folder, message: str) -> None:
 INLINE, POOL = ("--executor", "inline"), ("--executor", "pool", "--jobs", "2")
 
 
+@pytest.mark.crash
 @pytest.mark.parametrize("options", [INLINE, POOL], ids=["inline", "pool"])
 def test_a_run_killed_at_random_moments_ends_as_one_that_was_not(tmp_path: Path, options: tuple[str, ...]) -> None:
-    seen = disturb(tmp_path, kills=4, options=options, seed=random.randrange(1 << 32))
+    seen = disturb(tmp_path, kills=4, options=options, number=seed(12))
     assert seen["in the middle"] >= 1
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(400)
-@pytest.mark.parametrize(("kills", "options"), [(30, INLINE), (20, POOL)], ids=["inline", "pool"])
-def test_fifty_kills(tmp_path: Path, kills: int, options: tuple[str, ...]) -> None:
-    seen = disturb(tmp_path, kills=kills, options=options, seed=random.randrange(1 << 32))
+@pytest.mark.crash
+@pytest.mark.timeout(400 + 30 * kills_of(20))
+@pytest.mark.parametrize("options", [INLINE, POOL], ids=["inline", "pool"])
+def test_many_kills(tmp_path: Path, options: tuple[str, ...]) -> None:
+    kills = kills_of(20)
+    seen = disturb(tmp_path, kills=kills, options=options, number=seed(13))
     print(dict(seen))
     assert seen["in the middle"] >= kills // 4
 

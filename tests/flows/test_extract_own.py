@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from tests.faults import Stage, needs_killer
+from tests.faults.matrix import record, seed
 from tests.serve.town import NAME, Visit, archive, page
+from tests.thoroughness import kills as kills_of
 from tests.unit.cli.command import webmill
 
 FIRST = [Visit(f"https://a.example/{n}", f"202401010000{n:02d}", page(f"Page {n}", f"Words {n}")) for n in range(6)]
@@ -79,6 +82,7 @@ def test_what_another_version_began_is_begun_anew(tmp_path: Path) -> None:
 
 @needs_killer
 @pytest.mark.slow
+@pytest.mark.crash
 def test_killed_anywhere_each_page_is_a_document_once(tmp_path: Path) -> None:
     def scene(name: str) -> Path:
         root = tmp_path / name
@@ -90,13 +94,19 @@ def test_killed_anywhere_each_page_is_a_document_once(tmp_path: Path) -> None:
         command = ("-q", "extract")
         whole = stage.warm_up(*command, scene("whole"))
         assert whole.code == 0, whole.output
-        step = max(1, len(whole.calls) // 12)
-        for at in range(1, len(whole.calls) + 1, step):
+        kills = lost = twice = 0
+        for at in sorted(random.Random(seed(3)).sample(range(1, len(whole.calls) + 1), min(kills_of(12), 40))):
             root = scene(str(at))
             dead = stage.run(*command, root, at=at)
             assert dead.killed, dead.output
             again = stage.run(*command, root)
             assert again.code == 0, again.output
-            assert urls(root) == wanted(*FIRST), (at, dead.calls[-1])
+            kills += 1
+            lost += (wanted(*FIRST) - urls(root)).total()
+            twice += (urls(root) - wanted(*FIRST)).total()
+            print(at, dead.calls[-1], urls(root))
             assert json.loads(next((root / "extract").glob("*/dataset.json")).read_bytes())
+    numbers = {"acknowledged": kills * len(FIRST), "lost": lost, "duplicated": twice}
+    record("extract", "kill -9 before a durable call", injected=kills, **numbers)
+    assert (lost, twice) == (0, 0)
     assert NAME in str(next((tmp_path / "whole" / "crawl-data").iterdir()))
