@@ -1,0 +1,25 @@
+"""Publishes one version after the other, for the power to be cut: `python -m tests.contracts.publish_power MODE ROOT`.
+
+work      as always
+careless  nothing waits for the disk: the negative control
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from tests.unit.publish.hand import publish_again_and_again
+from webmill.infra.storage.local import LocalStorage
+
+
+def main() -> None:
+    mode, root = sys.argv[1:]
+    if mode == "careless":
+        os.fsync = lambda _: None  # type: ignore[assignment]
+    publish_again_and_again(LocalStorage(Path(root)), "x", 1_000_000)
+
+
+if __name__ == "__main__":
+    main()
