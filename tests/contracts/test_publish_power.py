@@ -26,7 +26,7 @@ def test_a_power_cut_takes_no_version_that_was_acknowledged(tmp_path: Path, mode
     told = {line.removeprefix("published ") for line in left.said if line.startswith("published ")}
     storage = LocalStorage(left.folder)
     lost = len(told - versions(storage))
-    record("publisher", "power cut", injected=1, acknowledged=len(told), lost=lost, control=mode == "careless")
+    record("blobs and versions", "power cut", injected=1, acknowledged=len(told), lost=lost, control=mode == "careless")
     assert told
     assert (lost > 0) == (mode == "careless")
     if mode == "work":

@@ -97,6 +97,7 @@ class Moody(Linked):
         return super().answer(request)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="its processes are found in /proc")
 @pytest.mark.parametrize(
     ("signals", "code"),
     [((signal.SIGINT, signal.SIGTERM), 130), ((signal.SIGHUP,), -signal.SIGHUP)],  # two of a kind might be one
