@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 from pathlib import Path
@@ -63,6 +64,11 @@ def test_stages_are_done_as_far_as_they_are_due(tmp_path: Path) -> None:
     ended = webmill("run", tmp_path)
     assert stages(ended.err)["publish"] == "no documents since the live version"
     assert len(list((tmp_path / "snapshots").glob("0*"))) == 1
+
+    (tmp_path / "documents" / "late.jsonl").write_text('{"url": "https://a.example/late", "text": "Ferry late"}\n')
+    os.utime(tmp_path / "latest.json", (2e9, 2e9))  # it came while a version was made, which was live after that
+    ended = webmill("run", tmp_path)
+    assert json.loads(webmill("search", tmp_path, "ferry", "--json").out)["total"] == 4, ended.err
 
     only = webmill("run", tmp_path, "--stage", "search")
     assert stages(only.err).keys() == {"search"}

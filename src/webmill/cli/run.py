@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import threading
 import time
+from datetime import datetime
 from pathlib import Path
 
 import click
@@ -22,9 +23,15 @@ from webmill.errors import Misconfigured, WebmillError
 from webmill.flows.publish.pages import is_documents
 from webmill.index.archives import find_archives
 from webmill.infra.lock import exclusive
+from webmill.infra.storage.local import LocalStorage
+from webmill.publish import history
+from webmill.publish.manifest import read_file
+from webmill.publish.nouns import decode
+from webmill.publish.version import STATS, Counts
 
 STAGES = ("crawl", "index", "extract", "publish", "search")
 ONE_REFRESH = "1h"
+TICK = 0.02  # seconds that the times of files may be behind the clock
 
 
 @click.command(
@@ -48,7 +55,7 @@ def run(context: Context, /, *, root: Path, every: float | None, stages: tuple[s
     """Crawl, index, extract, publish and search-index the collection in DIR, as far as each is due."""
     root = root.resolve()
     chosen = stages or stages_of(context.settings(root).run)
-    with exclusive(root, "run", doing="running all stages"), stopping("the stage at hand") as stop:
+    with exclusive(root, "run", doing="running all stages"), stopping("stage") as stop:
         if every:
             repeat(context, root, chosen, every=every, stop=stop)
             raise click.exceptions.Exit(INTERRUPTED)
@@ -72,7 +79,10 @@ def repeat(context: Context, root: Path, stages: tuple[str, ...], *, every: floa
             once(context, root, stages, stop)
         except WebmillError as error:
             warn(f"{heading(error)}: {shown(str(error))}; tried again in its time")
-        stop.wait(max(0.0, every - (time.monotonic() - started)))
+        wait = max(0.0, every - (time.monotonic() - started))
+        if not stop.is_set():
+            note(f"next run in {age(wait)}; Ctrl-C ends it")
+        stop.wait(wait)
 
 
 def once(context: Context, root: Path, stages: tuple[str, ...], stop: threading.Event) -> int:
@@ -117,14 +127,26 @@ def archived(root: Path) -> list[Collection]:
 
 
 def publish_command(root: Path, settings: Run) -> list[list[str]] | str:
-    folder, latest = Publishing(root).documents, root / "latest.json"
+    folder = Publishing(root).documents
     files = [path for path in folder.rglob("*") if is_documents(path.relative_to(folder).as_posix())]
     if not files:
         return "there are no documents yet"
-    if latest.exists() and all(path.stat().st_mtime < latest.stat().st_mtime for path in files):
+    last = last_published(root)
+    # Files come by renaming, which changes this time and not that of the content.
+    if last and all(path.stat().st_ctime < last.timestamp() - TICK for path in files):
         return "no documents since the live version"
     facets = [name.strip() for name in settings.facets.split(",") if name.strip()]
     return [["publish", "documents", str(root), *(word for facet in facets for word in ("--facet", facet))]]
+
+
+def last_published(root: Path) -> datetime | None:
+    """When documents were last looked at for a version: those that came while it was made are not in it."""
+    storage = LocalStorage(root)
+    try:
+        newest = max(history.every_version(storage), key=lambda version: version.published_at, default=None)
+        return decode(read_file(storage, newest, STATS), Counts, source=STATS).started_at if newest else None
+    except WebmillError:  # publishing tells what is wrong
+        return None
 
 
 def crawl_command(root: Path, settings: Crawl) -> list[list[str]] | str:

@@ -105,8 +105,10 @@ class Publication:
         options: Options | None = None,
         now: Callable[[], datetime] = utc_now,
         run: str | None = None,
+        started: datetime | None = None,
     ) -> Publication:
-        """For one process that puts, adds and commits. `run`: a name that no other publication has.
+        """For one process that puts, adds and commits. `run`: a name that no other publication has. `started`: when it
+        was first looked at what there is to publish; now, if nothing else is said.
 
         `Misconfigured` where there are blobs but no history, unless forced.
         """
@@ -118,7 +120,9 @@ class Publication:
         except WebmillError:
             leases.drop_if_possible(storage, run)
             raise
-        return cls(storage, lease, options=options, now=now)
+        begun = cls(storage, lease, options=options, now=now)
+        begun._started = started or begun._started
+        return begun
 
     @classmethod
     def join(

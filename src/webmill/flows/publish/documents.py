@@ -86,13 +86,15 @@ def publish_documents(
     """
     check_kind(storage, KIND, force=options.force)
     options = msgspec.structs.replace(options, carried=PLACE)
+    started = now()  # what comes after this is for the next version
     files = documents.files()
     if not files:
         raise NotFound("no documents: no .parquet or .jsonl files here")
     found = Found(files=len(files))
     look_first = options.readers == 1 and history.head(storage) is not None
     newest = choose(documents, files, found)
-    with Publication.begin(storage, options=options, now=now, run=run_name(KIND, now())) as publication:
+    run = run_name(KIND, started)
+    with Publication.begin(storage, options=options, now=now, run=run, started=started) as publication:
         chosen = chosen_pages(documents, files, newest, found)
         pages = made(chosen, publication, facets=options.facets, look_first=look_first)
         for page, item in pages:
