@@ -16,11 +16,13 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
 from tests.faults import Stage, needs_killer
+from tests.faults.matrix import record
 from tests.flows.crawling import Setup, captures, counts, crawl_here, frontiers, seen_by, start, visits
 from tests.unit.cli.command import webmill
 from webmill.crawl.frontier.base import Done, Settled, Step, Visit
@@ -191,9 +193,11 @@ def test_a_restored_crawl_is_called_what_it_was(base: Path) -> None:
 
 
 @needs_killer
+@pytest.mark.crash
 def test_killed_at_any_call_a_backup_or_restore_leaves_nothing_half(base: Path) -> None:
     root = filled(base / "crawl")
     expected = contents(root)
+    kills = lost = 0
     with Stage("webmill.cli.main", under=base) as stage:
         done = stage.warm_up("-q", "frontier", "backup", root, base / "backup")
         assert done.code == 0, done.output
@@ -210,10 +214,14 @@ def test_killed_at_any_call_a_backup_or_restore_leaves_nothing_half(base: Path) 
         for at in points(len(whole.calls)):
             again = base / f"again-{at}"
             assert stage.run("-q", "frontier", "restore", base / "backup", again, at=at).killed
+            kills += 1
             if not (again / "frontier").exists():
                 assert stage.run("-q", "frontier", "restore", base / "backup", again).code == 0
+            lost += len(urls_of(expected) - urls_of(contents(again)))
             assert contents(again) == expected
             assert not list(again.glob(".webmill-draft*"))
+    every = kills * len(urls_of(expected))
+    record("frontier (embedded)", "kill -9 before a durable call", injected=kills, acknowledged=every, lost=lost)
 
 
 def points(calls: int) -> list[int]:
@@ -240,7 +248,7 @@ def filled(root: Path) -> Path:
     return root
 
 
-def contents(root: Path) -> dict[str, object]:
+def contents(root: Path) -> dict[str, Any]:
     place = place_of(root, crawl_backends(), frontier_tools(), name=root.name)
     with frontiers(root) as shards:
         return {
@@ -250,6 +258,10 @@ def contents(root: Path) -> dict[str, object]:
             "letters": [list(place.tools.letters(place.options.box(shard))) for shard in range(2)],
             "seeds": place.options.seeds.read_bytes(),
         }
+
+
+def urls_of(contents: dict[str, Any]) -> set[str]:
+    return {*contents["waiting"], *contents["visited"]}
 
 
 def bucket_of(s3_url: str, name: str) -> str:
