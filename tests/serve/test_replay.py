@@ -67,6 +67,7 @@ def records() -> Iterator[bytes]:
     yield response(f"{SITE}/many", WHEN, b"<base href='/%s/'>" % (b"x" * 8000) + b"<a href=x>" * 100_000)
     yield response(f"{SITE}/sheet", WHEN, b"a{b:url(x.png)}", head=(("Content-Type", "text/css"),))
     yield response(f"{SITE}/script", WHEN, b"location='/x'", head=(("Content-Type", "text/javascript"),))
+    yield response(f"{SITE}/break%0Ahere", WHEN, b"<title>Broken</title>")
     yield response(f"{SITE}/title", WHEN, b"<title><script>alert(1)</script>&lt;b&gt;\xe2\x80\xae</title>")
     yield response(
         "http://both.example/", "20230401000000", b"", status="301 M", head=(("Location", "https://both.example/"),)
@@ -110,6 +111,17 @@ def test_every_answer_is_sealed(replay: TestClient) -> None:
         assert policy.endswith(f"frame-ancestors {ADDRESS}")
         assert headers["X-Content-Type-Options"] == "nosniff"
         assert not {"set-cookie", "service-worker-allowed", "strict-transport-security"} & set(headers)
+
+
+def test_a_line_break_in_an_address_is_a_part_of_it(own: TestClient, replay: TestClient) -> None:
+    url = f"{SITE}/break%0Ahere"
+    assert b"Broken" in replay.get(f"/web/{WHEN}/{url}").content
+    assert "<h1><bdi>Broken</bdi>" in own.get(f"/web/{WHEN}/{url}").text
+    assert b"Broken" in own.get(f"/raw/{WHEN}/{url}").content
+    assert own.get(f"/timegate/{url}").headers["location"].endswith(f"/web/{WHEN}/{url}")
+    lost = replay.get("/web/no%0Atime/x", headers={"Accept": "text/html"})
+    assert lost.status_code == 404
+    assert lost.headers["content-security-policy"].startswith("sandbox ")
 
 
 def test_few_archived_headers_are_kept_and_the_others_renamed(replay: TestClient) -> None:
@@ -240,7 +252,7 @@ def test_the_frame_tells_of_the_page_and_leads_to_its_neighbours(client: TestCli
     page = client.get("/web/20230401120500/https://town.example/").text
     assert "<bdi>The town</bdi>" in page
     assert "<bdi>https://town.example/</bdi>" in page
-    assert "2023-04-01 12:05 UTC" in page
+    assert "2023-04-01 12:05:00 UTC" in page
     assert 'rel="prev" href="/web/20230401120000/https://town.example/"' in page
     assert 'rel="next" href="/web/20240401100000/https://town.example/"' in page
     assert "/history?url=https%3A//town.example/" in page

@@ -14,6 +14,7 @@ from webmill.serve.delivery import WORDS, Delivery
 from webmill.serve.gate import Gate
 from webmill.serve.pages import routes as pages
 from webmill.serve.replay import frame, origin
+from webmill.serve.replay.seal import Seal
 from webmill.serve.replies import Sealed, error_answers, security
 from webmill.serve.site import Site
 
@@ -27,7 +28,8 @@ def application(site: Site, *, access: AccessLog | None = None) -> ASGIApp:
 def replay_application(site: Site, *, access: AccessLog | None = None) -> ASGIApp:
     """Archived pages, and nothing that they could reach."""
     routed = Starlette(routes=_replay_routes(site), exception_handlers=error_answers(site))
-    return Gate(Sealed(routed, security(site, is_replay=True)), site, is_replay=True, access=access)
+    sealed = Sealed(Seal(routed, site), security(site, is_replay=True))
+    return Gate(sealed, site, is_replay=True, access=access)
 
 
 def _routes(site: Site) -> list[BaseRoute]:

@@ -9,6 +9,7 @@ import re
 from urllib.parse import unquote_to_bytes
 
 import msgspec
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.requests import Request
 
 from webmill.errors import BadInput
@@ -18,6 +19,15 @@ from webmill.formats.urls import normalise
 _ADDRESS = re.compile(rb"/(?:web|raw)/([0-9]{1,14})([a-z]{1,8}_|~[0-9a-f]{16})?/(.+)", re.DOTALL)
 _SCHEME = re.compile(rb"(https?):/*+", re.IGNORECASE)
 _ESCAPED_SCHEME = re.compile(rb"https?%3A", re.IGNORECASE)
+
+
+class Rest(PathConvertor):
+    """`{rest:archived}` in a route: all that follows. Starlette's `path` ends at a line break, and URLs hold `%0A`."""
+
+    regex = "(?s:.*)"
+
+
+register_url_convertor("archived", Rest())
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):

@@ -56,7 +56,7 @@ def routes(site: Site) -> list[BaseRoute]:
             return RedirectResponse(there, 302, headers=NO_STORE)
         return _record(site, line) if asked.mark else _payload(site, line, asked)
 
-    return [Route("/raw/{rest:path}", raw)]
+    return [Route("/raw/{rest:archived}", raw)]
 
 
 def _payload(site: Site, line: Line, asked: Asked) -> Response:

@@ -17,10 +17,10 @@ def routes(site: Site, *, limits: QueryLimits | None = None) -> list[BaseRoute]:
     return [
         Route("/collinfo.json", Collinfo(site).reply),
         Route("/cdx", cdx.as_pywb),
-        Route("/timemap/{form}/{url:path}", memento.timemap),
-        Route("/timegate/{url:path}", memento.timegate),
+        Route("/timemap/{form}/{url:archived}", memento.timemap),
+        Route("/timegate/{url:archived}", memento.timegate),
         Route("/{name}/cdx", cdx.as_pywb),
         Route("/{name}-index", cdx.as_common_crawl),
-        Route("/{name}/timemap/{form}/{url:path}", memento.timemap),
-        Route("/{name}/timegate/{url:path}", memento.timegate),
+        Route("/{name}/timemap/{form}/{url:archived}", memento.timemap),
+        Route("/{name}/timegate/{url:archived}", memento.timegate),
     ]

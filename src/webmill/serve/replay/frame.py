@@ -72,7 +72,7 @@ def routes(site: Site) -> list[BaseRoute]:
         finally:
             archived.close()
 
-    return [Route("/web/{rest:path}", frame), Route("/web-banner", banner)]
+    return [Route("/web/{rest:archived}", frame), Route("/web-banner", banner)]
 
 
 def _elsewhere(archived: Archived, asked: Asked) -> str | None:

@@ -6,13 +6,12 @@ import html
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.routing import BaseRoute, Route, request_response
+from starlette.routing import BaseRoute, Route
 
 from webmill.errors import NotFound, WebmillError
 from webmill.formats.urls import join
 from webmill.serve.archived_address import Asked, parse_address, sent_path, web_address
 from webmill.serve.replay.content import content_reply
-from webmill.serve.replay.seal import Seal
 from webmill.serve.replay.shown import open_shown
 from webmill.serve.replies import message_of, status_of
 from webmill.serve.site import Site
@@ -31,7 +30,7 @@ def routes(site: Site) -> list[BaseRoute]:
             message = html.escape(message_of(error))
             return HTMLResponse(MISSING.format(message=message), status_code=status_of(error))
 
-    return [Route("/{rest:path}", Seal(request_response(archived), site))]
+    return [Route("/{rest:archived}", archived)]
 
 
 def _shown(site: Site, request: Request, asked: Asked) -> Response:
