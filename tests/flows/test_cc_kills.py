@@ -22,15 +22,19 @@ from pathlib import Path
 import pytest
 
 from tests.faults import Stage, needs_killer
+from tests.faults.matrix import record, seed
 from tests.flows.cc_commands import DEADLINE, cc, environment, wait_for
 from tests.flows.cc_pages import index_crawl, lines_of_index, rows, snapshot, write_crawl
 from tests.services import Running, started
 from tests.services.nginx import Nginx
+from tests.thoroughness import kills
 
-KILLS = int(os.environ.get("WEBMILL_TEST_KILLS", "5"))
-SEED = 11
+KILLS = kills(5)
+SEED = seed(11)
+PART = "Common Crawl workers"
 # trafilatura takes its time: most kills meet work half done
 FLAGS = ("--extractor", "trafilatura", "--format", "jsonl", "--file-size", "1", "--rate", "0", "--no-metrics")
+FAULTS = {"kills": "kill -9 at random", "restarts": "broker restarted"}
 PATIENT = {"WEBMILL_QUEUE_ATTEMPTS": "1000", "WEBMILL_QUEUE_LEASE": "2"}
 
 
@@ -45,13 +49,20 @@ def root() -> Iterator[Path]:
     shutil.rmtree(base)
 
 
-def judge(out: Path, calm: Path, root: Path) -> None:
+def judge(out: Path, calm: Path, root: Path, **faults: int) -> None:
+    """`faults`: how often which of them happened."""
     expected = [
         (fields["url"], timestamp, fields["digest"])
         for _, timestamp, fields in lines_of_index(root / "crawl")
         if fields["status"] == "200"
     ]
-    assert [(row["url"], row["timestamp"], row["digest"]) for row in rows(out)] == expected
+    found = [(row["url"], row["timestamp"], row["digest"]) for row in rows(out)]
+    lost, twice = len({*expected} - {*found}), len(found) - len({*found})
+    for name, times in faults.items():
+        numbers = {"acknowledged": len(expected), "lost": lost, "duplicated": twice}
+        record(PART, FAULTS[name], injected=times, **numbers)
+    assert (lost, twice) == (0, 0)
+    assert found == expected
     assert all(row["text"] for row in rows(out))
     assert snapshot(out) == snapshot(calm)
     assert leftovers(out) == []
@@ -114,17 +125,19 @@ def calm(root: Path) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.crash
 @pytest.mark.timeout(300 + 30 * KILLS)  # for a machine that is busy with other things
 def test_killed_at_random_moments_a_run_gives_the_output_of_a_calm_one(root: Path, calm: Path) -> None:
     out = root / "disturbed"
     flags = ("--crawl", "TEST-2024", "--status", "200", "--base-url", root / "crawl", "--batch-size", "10")
     run = command("run", *flags, "--out", out, *FLAGS, "--processes", "2")
     kill_at_random({"run": run}, out=out, ending="run")
-    judge(out, calm, root)
+    judge(out, calm, root, kills=KILLS)
 
 
 @needs_killer
 @pytest.mark.slow
+@pytest.mark.crash
 def test_killed_before_durable_calls_of_every_kind_a_run_goes_on(root: Path) -> None:
     """From a fresh start and from every state that such deaths leave."""
     folder = root / "stage"
@@ -138,18 +151,26 @@ def test_killed_before_durable_calls_of_every_kind_a_run_goes_on(root: Path) -> 
         with Stage("webmill.cli.main", under=folder) as stage:
             whole = stage.warm_up(*arguments, "--out", folder / "calm")
             assert whole.code == 0, whole.output
-            dice, deaths = random.Random(SEED), 0
+            dice, deaths, promised, lost, twice = random.Random(SEED), 0, 0, 0, 0
+            expected = {row["url"] for row in rows(folder / "calm")}
             until = time.monotonic() + 30  # of a slow machine only a few deaths are asked
             while deaths < KILLS * 3 and (deaths < 5 or time.monotonic() < until):
                 out = folder / f"out-{deaths}"
                 while (ended := stage.run(*arguments, "--out", out, at=dice.randint(1, len(whole.calls)))).killed:
                     deaths += 1
                 assert ended.code == 0, ended.output
+                found = [row["url"] for row in rows(out)]
+                promised += len(expected)
+                lost += len(expected - {*found})
+                twice += len(found) - len({*found})
                 assert snapshot(out) == snapshot(folder / "calm")
                 assert leftovers(out) == []
     finally:
         for name in ("WEBMILL_EXECUTOR_URL", *PATIENT):
             os.environ.pop(name, None)
+    numbers = {"acknowledged": promised, "lost": lost, "duplicated": twice}
+    record(PART, "kill -9 before a durable call", injected=deaths, **numbers)
+    assert (lost, twice) == (0, 0)
     assert deaths >= 5
 
 
@@ -163,6 +184,7 @@ def broker() -> Iterator[Running]:
 
 
 @pytest.mark.slow
+@pytest.mark.crash
 @pytest.mark.server("rabbitmq")
 @pytest.mark.server("nginx")
 @pytest.mark.timeout(300 + 30 * KILLS)
@@ -183,7 +205,7 @@ def test_batcher_workers_and_broker_are_killed_and_the_output_is_that_of_a_calm_
     kill_at_random({"batch": batch, "a": work, "b": work}, out=out, ending="batch", after=restart)
     done = cc("work", *flags, "--until-empty", **PATIENT)
     assert done.returncode == 0, done.stderr
-    judge(out, calm, root)
+    judge(out, calm, root, kills=KILLS, restarts=1)
 
 
 def test_a_killed_command_takes_its_processes_with_it(root: Path) -> None:

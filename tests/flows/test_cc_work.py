@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.matrix import record
 from tests.flows.cc_commands import cc, started, wait_for
 from tests.flows.cc_pages import RUN, Page, batches, index_crawl, parts, rows, snapshot, write_crawl
 from tests.services.base import free_port
@@ -121,6 +122,7 @@ def test_a_worker_shows_its_numbers_and_ends_gracefully(
 
 
 @pytest.mark.slow
+@pytest.mark.crash
 def test_a_worker_that_was_stopped_past_its_lease_adds_nothing(crawl: tuple[Path, list[Page]], tmp_path: Path) -> None:
     """SIGSTOP while it holds batches; another works them; then it goes on, and finds that they are not its own."""
     root, pages = crawl
@@ -140,7 +142,11 @@ def test_a_worker_that_was_stopped_past_its_lease_adds_nothing(crawl: tuple[Path
         assert sleeper.wait(100) == 0
     queue.close()
     assert snapshot(out) == before
-    assert [row["url"] for row in rows(out)] == [page.url for page in pages[:600]]
+    found, wanted = [row["url"] for row in rows(out)], [page.url for page in pages[:600]]
+    lost, twice = len({*wanted} - {*found}), len(found) - len({*found})
+    numbers = {"acknowledged": len(wanted), "lost": lost, "duplicated": twice}
+    record("Common Crawl workers", "worker paused past its lease", injected=1, **numbers)
+    assert found == wanted
     assert RUN in {path.parent.name for path in parts(out)}
 
 
