@@ -13,6 +13,7 @@ import pytest
 import redis
 
 from tests.contracts.frontier_redis_bench import forget, new_prefix
+from tests.faults.matrix import record
 from tests.services.base import free_port
 from tests.services.redis_kinds import bloom, private_redis
 from tests.services.redis_proxy import proxied
@@ -232,6 +233,7 @@ def test_of_two_changes_with_one_number_one_counts(redis_url: str, prefix: str) 
     server.close()
 
 
+@pytest.mark.crash
 def test_a_crawl_goes_on_when_redis_is_back(tmp_path: Path) -> None:
     with private_redis() as server, RedisFrontier(server.url, tmp_path, prefix="a", strict=True) as frontier:
         frontier.commit(Step(links=links(100)), now=NOW)
@@ -243,7 +245,10 @@ def test_a_crawl_goes_on_when_redis_is_back(tmp_path: Path) -> None:
             frontier.claim(5, urls=1, now=NOW, lease=60, hold=70)
         server.restart()
         assert frontier.commit(step, now=NOW) == Committed(added=50, known=50)
-        assert sorted(visit_all(frontier, now=NOW)) == sorted(link.url for link in links(150))
+        wanted, found = {link.url for link in links(150)}, visit_all(frontier, now=NOW)
+        numbers = {"lost": len(wanted - set(found)), "duplicated": len(found) - len(set(found))}
+        record("frontier (Redis)", "Redis killed", injected=1, acknowledged=len(wanted), **numbers)
+        assert sorted(found) == sorted(wanted)
 
 
 def test_a_full_memory_changes_nothing_and_passes(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import psycopg
 import pytest
 
 from tests.faults import killer, needs_killer
+from tests.faults.matrix import record
 from tests.flows.crawling import Linked, frontiers, seen_by
 from tests.services.crawler_database import EXPIRES, ODD_WAITING, crawler_database
 from tests.unit.cli.command import Ended, webmill
@@ -260,9 +261,17 @@ def import_killed_three_times(tmp_path: Path, url: str, *, batch: int) -> dict[s
 
 
 @needs_killer
+@pytest.mark.crash
 def test_killed_three_times_it_goes_on_and_every_row_counts_once(tmp_path: Path, make: Make) -> None:
     url = make(waiting=20_000, visited=4_000)
     found = import_killed_three_times(tmp_path, url, batch=1000)
+    with frontiers(tmp_path / "c") as shards:
+        here = [link.url for one in shards for link in one.waiting()]
+        here += [visit.url for one in shards for visit in one.visits()]
+    wanted = {*expected_waiting(20_000), *expected_visited(4_000)}
+    numbers = {"lost": len(wanted - set(here)), "duplicated": len(here) - len(set(here))}
+    numbers["quarantined"] = sum(sum(part["rejected"].values()) for part in found.values())
+    record("frontier (embedded)", "import killed", injected=3, acknowledged=len(wanted), **numbers)
     check(tmp_path / "c", found, waiting=20_000, visited=4_000)
 
 
