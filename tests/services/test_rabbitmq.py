@@ -139,6 +139,28 @@ def test_an_alarm_blocks_publishers_and_says_so(broker: Running, name: str) -> N
         eventually(lambda: succeeds(lambda: queue.publish([Message("after", b"")])))
 
 
+def test_what_a_full_queue_refuses_is_said_and_taken_when_there_is_room(broker: Running, name: str) -> None:
+    """Q06: the broker answers with a nack."""
+    with opened(broker.url, name, patience=0.5) as queue:
+        control(broker, "set_policy", "full", f"^{name}$", '{"max-length": 2}', "--apply-to", "queues")
+        confirmed: list[str] = []
+
+        def publish() -> None:
+            queue.publish([Message(str(len(confirmed)), b"")])
+            confirmed.append(str(len(confirmed)))
+
+        with pytest.raises(Unavailable, match="did not confirm"):
+            eventually_raises(publish)
+        taken: set[str] = set()
+        with queue.consume(prefetch=10) as consumer:
+            while not taken >= set(confirmed):
+                delivery = await_delivery(consumer)
+                taken.add(delivery.id)
+                delivery.ack()
+        eventually(lambda: succeeds(publish))
+        control(broker, "clear_policy", "full")
+
+
 @pytest.mark.slow
 def test_a_hung_broker_is_noticed_and_consumed_from_once_it_is_back(broker: Running, name: str) -> None:
     with opened(broker.url, name, heartbeat=1) as queue, queue.consume() as consumer:
