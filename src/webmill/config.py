@@ -82,6 +82,12 @@ class CommonCrawl(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rate: Annotated[float, _is("requests a second; 0: no limit, for a server of your own")] = 5.0
 
 
+class Search(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the index is that `webmill search`, `publish`, `run` and `serve` use."""
+
+    url: Annotated[str, _is("a folder, meilisearch://… or opensearch://…; empty: search/ in the collection")] = ""
+
+
 class Serve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where `webmill serve` listens, for whom, and what one client may cost. Lists are separated by commas."""
 
@@ -105,6 +111,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     http: Http = Http()
     crawl: Crawl = Crawl()
     run: Run = Run()
+    search: Search = Search()
     serve: Serve = Serve()
     queue: Queue = Queue()
     executor: Executor = Executor()

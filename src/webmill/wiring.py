@@ -81,6 +81,15 @@ def open_versions(url: str) -> Storage:
     return open_storage(url)
 
 
+def search_of(settings: Settings, root: Path) -> str:
+    """Where the index of a collection is."""
+    url = settings.search.url
+    if not url:
+        return str(Publishing(root).search)
+    scheme, path = scheme_of(url)
+    return str(root / path) if scheme == "file" else url
+
+
 def open_search(url: str, *, create: bool = True) -> Engine:
     """A folder, or an index of a server. `create`: also where there is none yet."""
     scheme, rest = scheme_of(url)
@@ -377,7 +386,7 @@ def open_site(
         limits=Limits(rate=serve.rate, burst=max(1, round(4 * serve.rate))),
         settings=shown_settings(settings),
         versions=open_storage(storage or str(place.root)),
-        open_engine=partial(open_search, str(place.search), create=False),
+        open_engine=partial(open_search, search_of(settings, place.root), create=False),
         queues={name: partial(existing_queue, settings.queue, url) for name, url in queues.items()},
         metrics=numbers or Numbers(),
     )

@@ -102,7 +102,7 @@ def feed_once(plan: Plan, fed: str) -> str:
     """The version that the index has now."""
     from webmill.flows.search.feed import update
     from webmill.publish.pointer import read_pointer
-    from webmill.wiring import open_search, open_storage
+    from webmill.wiring import open_search, open_storage, search_of
 
     versions = open_storage(plan.storage or str(plan.root))
     try:
@@ -110,7 +110,7 @@ def feed_once(plan: Plan, fed: str) -> str:
     except NotFound:
         return fed
     if live != fed:
-        with closing(open_search(str(plan.root / "search"))) as engine:
+        with closing(open_search(search_of(plan.settings, plan.root))) as engine:
             began = time.monotonic()
             done = update(versions, engine, watch=_silently)
         log.info("search is fed", extra={"version": done.version, "seconds": round(time.monotonic() - began, 1)})

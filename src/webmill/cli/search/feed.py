@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from webmill.cli.context import Context, finish, note, pass_context, warn
-from webmill.cli.publish.places import json_option, publishing_in, root_argument, storage_option
+from webmill.cli.publish.places import json_option, root_argument, storage_option
 from webmill.cli.search.places import engine_option, folder_of, index_of, published
 from webmill.errors import WebmillError
 from webmill.flows.search import feed
@@ -49,10 +49,11 @@ def check(context: Context, *, root: Path, storage: str | None, index: str | Non
 @pass_context
 def rebuild(context: Context, *, root: Path, storage: str | None, index: str | None, as_json: bool) -> None:
     """Make the index anew, beside the old one, whose place it takes when it is whole."""
-    versions, folder = published(root, storage), folder_of(root, index)
+    versions, place = published(root, storage), index_of(context, root, index)
+    folder = folder_of(place)
     with (
         exclusive(folder.parent if folder else root, "search-rebuild", doing="making a search index"),
-        replacing_search(index_of(root, index)) as fresh,
+        replacing_search(place) as fresh,
         closing(open_search(fresh)) as engine,
     ):
         fed = feed.update(versions, engine, watch=context.progress)
@@ -69,21 +70,23 @@ def bring(
     index: str | None,
     as_json: bool,
 ) -> None:
-    versions = published(root, storage)
+    versions, place = published(root, storage), index_of(context, root, index)
     with ExitStack() as stack:
-        if not folder_of(root, index):  # a folder knows itself who writes to it
+        if not folder_of(place):  # a folder knows itself who writes to it
             stack.enter_context(exclusive(root, "search-rebuild", doing="writing to a search server"))
-        engine = stack.enter_context(closing(open_search(index_of(root, index))))
+        engine = stack.enter_context(closing(open_search(place)))
         fed = work(versions, engine, watch=context.progress)
         tell(fed, engine.count(), as_json=as_json)
 
 
 def follow(context: Context, root: Path, *, storage: str | None) -> None:
     """After a publication: an index that is there is brought up to it. What fails is told; the version stays."""
-    if not publishing_in(root).search.is_dir():
+    place = index_of(context, root, None)
+    folder = folder_of(place)
+    if folder and not folder.is_dir():
         return
     try:
-        with closing(open_search(str(index_of(root, None)), create=False)) as engine:
+        with closing(open_search(place, create=False)) as engine:
             fed = feed.update(published(root, storage), engine, watch=context.progress)
         note(f"search: {fed.changed:,} put in, {fed.removed:,} taken out")
     except WebmillError as error:

@@ -13,7 +13,7 @@ from typing import Literal
 import click
 import msgspec
 
-from webmill.cli.context import note, warn
+from webmill.cli.context import Context, note, pass_context, warn
 from webmill.cli.publish.places import json_option, publishing_in, root_argument, storage_for_reading
 from webmill.cli.search.places import engine_option, opened_to_read
 from webmill.cli.words import shown
@@ -68,7 +68,10 @@ Examples:
 @click.option("--offset", type=click.IntRange(0, DEEPEST), default=0, metavar="N", help="Hits to pass over.")
 @click.option("--count", "counted", multiple=True, metavar="NAME", help="How many by language, site, or a facet.")
 @json_option
+@pass_context
 def find(
+    context: Context,
+    /,
     *,
     root: Path,
     words: tuple[str, ...],
@@ -103,7 +106,7 @@ def find(
         warn("these are no words: everything is found")
     if request.query.was_cut:
         warn("only the first 2,000 characters and 64 terms are looked at")
-    with opened_to_read(root, index) as engine:
+    with opened_to_read(context, root, index) as engine:
         answer = engine.search(request)
         told = behind(root, engine.cursor())
     if told:

@@ -8,32 +8,36 @@ from pathlib import Path
 
 import click
 
+from webmill.cli.context import Context
 from webmill.cli.publish.places import publishing_in, storage_for_reading
 from webmill.errors import NotFound
 from webmill.infra.storage.base import Storage
 from webmill.publish import history
 from webmill.search.base import Engine
-from webmill.wiring import open_search, scheme_of
+from webmill.wiring import open_search, scheme_of, search_of
 
 engine_option = click.option(
     "--index",
     "index",
     metavar="URL",
     help="A folder, meilisearch://KEY@HOST:PORT/INDEX or opensearch://USER:PASSWORD@HOST:PORT/INDEX; with an s after "
-    "the scheme, over TLS.  [default: DIR/search]",
+    "the scheme, over TLS.  [default: as the settings say, or DIR/search]",
 )
 
 
-def index_of(root: Path, index: str | None) -> str:
-    return str(folder_of(root, index) or index)
+def index_of(context: Context, root: Path, flag: str | None) -> str:
+    """As the flag says, else the settings, else in the collection."""
+    if flag is None:
+        root = root.resolve()
+        return search_of(context.settings(root if root.is_dir() else None), root)
+    scheme, path = scheme_of(flag)
+    return str(Path(path).resolve()) if scheme == "file" else flag
 
 
-def folder_of(root: Path, index: str | None) -> Path | None:
+def folder_of(index: str) -> Path | None:
     """None: it is on a server."""
-    if index is None:
-        return publishing_in(root).search
     scheme, path = scheme_of(index)
-    return Path(path).resolve() if scheme == "file" else None
+    return Path(path) if scheme == "file" else None
 
 
 def published(root: Path, storage: str | None) -> Storage:
@@ -45,11 +49,11 @@ def published(root: Path, storage: str | None) -> Storage:
 
 
 @contextmanager
-def opened_to_read(root: Path, index: str | None) -> Iterator[Engine]:
+def opened_to_read(context: Context, root: Path, flag: str | None) -> Iterator[Engine]:
     try:
-        engine = open_search(index_of(root, index), create=False)
+        engine = open_search(index_of(context, root, flag), create=False)
     except NotFound as error:
-        option = " --index …" if index else ""
+        option = " --index …" if flag else ""
         raise NotFound(f"{error} yet: `webmill search update {root}{option}`") from None
     with closing(engine):
         yield engine

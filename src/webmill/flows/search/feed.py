@@ -22,7 +22,7 @@ from webmill.infra.storage.base import Storage
 from webmill.publish import history
 from webmill.publish.diff import pair_up, unshared
 from webmill.publish.manifest import index_of
-from webmill.publish.nouns import Item, Version
+from webmill.publish.nouns import Index, Item, Version
 from webmill.publish.shards import items_of
 from webmill.search.base import Document, Engine, key_of
 
@@ -31,6 +31,10 @@ log = logging.getLogger(__name__)
 LOST = "00000000-00000000"  # a version that never was: nothing is known of what is in the index
 BATCH = 2_000  # documents
 BATCH_TEXT = 32 << 20  # characters of text in memory at once
+
+
+class _Gone(Exception):
+    """A version on the way is not kept any more. What an engine does not find is another matter."""
 
 
 class Fed(msgspec.Struct, kw_only=True):
@@ -51,7 +55,7 @@ def update(storage: Storage, engine: Engine, *, watch: Watch) -> Fed:
             _go(storage, engine, here, way, fed, watch=watch)
         if (way or here) != live.version:
             _go(storage, engine, way or here, live.version, fed, watch=watch)
-    except NotFound:  # a version on the way is gone: what is in the index is known by looking only
+    except _Gone:  # what is in the index is known by looking only
         _compare(storage, engine, live, fed, watch=watch)
     return fed
 
@@ -65,12 +69,21 @@ def reconcile(storage: Storage, engine: Engine, *, watch: Watch) -> Fed:
 
 
 def _go(storage: Storage, engine: Engine, here: str, way: str, fed: Fed, *, watch: Watch) -> None:
-    """`NotFound` when one of the two is gone."""
-    old = index_of(storage, history.find_version(storage, here)) if here else None
-    new = index_of(storage, history.find_version(storage, way))
+    """`_Gone` when one of the two is."""
+    try:
+        old = index_of(storage, history.find_version(storage, here)) if here else None
+        new = index_of(storage, history.find_version(storage, way))
+    except NotFound as error:
+        raise _Gone from error
     engine.apply((), (), cursor=f"{here}>{way}")
-    changes = (pair for pair in pair_up(*unshared(storage, old, new)) if pair[0] != pair[1])
-    _apply(storage, engine, changes, way, fed, watch=watch)
+    _apply(storage, engine, _changes(storage, old, new), way, fed, watch=watch)
+
+
+def _changes(storage: Storage, old: Index | None, new: Index) -> Iterator[tuple[Item | None, Item | None]]:
+    try:
+        yield from (pair for pair in pair_up(*unshared(storage, old, new)) if pair[0] != pair[1])
+    except NotFound as error:  # gc took a shard meanwhile
+        raise _Gone from error
 
 
 def _compare(storage: Storage, engine: Engine, live: Version, fed: Fed, *, watch: Watch) -> None:
