@@ -61,7 +61,8 @@ def settings_page() -> str:
             section = setting.section
             about = " ".join((SECTIONS[section].__doc__ or "").split())
             lines += [f"\n## [{section}]\n", about, "", "| setting | variable | default | |", "|---|---|---|---|"]
-        default = f"`{setting.default}`" if setting.default != "" else ""
+        default = f"`{str(setting.default).lower()}`" if isinstance(setting.default, bool) else f"`{setting.default}`"
+        default = default if setting.default != "" else ""
         about = setting.description.replace("|", "\\|")
         lines.append(f"| `{setting.key}` | `{setting.variable}` | {default} | {about} |")
     return "\n".join(lines) + "\n"

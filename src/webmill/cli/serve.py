@@ -32,7 +32,8 @@ EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - a person chose it
     epilog="""\b
 Examples:
   webmill serve news/ --open
-  webmill serve news/ --port 80 --host 0.0.0.0 --allow-host archive.example.org --token SECRET --processes 4
+  webmill serve news/ --host 0.0.0.0 --port 80 --processes 4 \\
+    --allow-host archive.example.org
   webmill serve news/ --certificate cert.pem --key key.pem
 
 Stop it with Ctrl-C: what is being sent is finished first. Behind nginx: docs/how-to/serve-behind-nginx.md"""
