@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import gzip
 import re
+import threading
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import pytest
 from starlette.testclient import TestClient
 
-from tests.serve.conftest import ADDRESS, REPLAY
+from tests.serve.conftest import ADDRESS, REPLAY, site_of
 from tests.serve.hand_made import HTML, collection, response, served
+from webmill.infra.storage.local import LocalStorage
+from webmill.serve.app import replay_application
+from webmill.serve.replay.origin import AT_ONCE, MOST_WAITING
 
 SITE, WHEN = "https://made.example", "20230401120000"
 Clients = tuple[TestClient, TestClient]
@@ -195,6 +204,30 @@ def test_a_page_that_is_too_much_to_rewrite_is_a_text(replay: TestClient, name: 
     assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
     assert answer.text.count("<a href=") in (1 << 20, 100_000)
     assert "/web/" not in answer.text
+
+
+class SlowDisk(LocalStorage):
+    """Opens nothing before `awake` is set."""
+
+    awake = threading.Event()
+
+    def open(self, *arguments: Any, **more: Any) -> BinaryIO:
+        assert self.awake.wait(120)
+        return super().open(*arguments, **more)
+
+
+def test_few_pages_are_made_at_once_and_not_too_many_wait(town: Path) -> None:
+    site = site_of(town)
+    site.__dict__["files"] = disk = SlowDisk(town)
+    url, everyone = "https://town.example/style.css", AT_ONCE + MOST_WAITING + 3
+    with TestClient(replay_application(site), base_url=REPLAY) as client, ThreadPoolExecutor(everyone) as people:
+        asked = [people.submit(client.get, f"/web/2023/{url}") for _ in range(everyone)]
+        try:
+            early = [one.result().status_code for one in islice(as_completed(asked, timeout=120), 3)]
+        finally:
+            disk.awake.set()
+        assert early == [503, 503, 503]
+        assert Counter(one.result().status_code for one in asked) == {200: everyone - 3, 503: 3}
 
 
 def test_style_sheets_are_rewritten_and_scripts_are_not(replay: TestClient) -> None:

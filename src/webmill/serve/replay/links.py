@@ -22,7 +22,7 @@ _NOT_ASCII = re.compile("[^\x00-\x7f]")
 class Room:
     """How much longer a page may become: a short link on a page with a long base is a long address here."""
 
-    def __init__(self, left: int = 64 << 20) -> None:
+    def __init__(self, left: int = 16 << 20) -> None:
         self._left = left
 
     def take(self, length: int) -> None:

@@ -10,6 +10,7 @@ from starlette.routing import BaseRoute, Route
 
 from webmill.errors import NotFound, WebmillError
 from webmill.formats.urls import join
+from webmill.serve.api.threads import Threads
 from webmill.serve.archived_address import Asked, parse_address, sent_path, web_address
 from webmill.serve.replay.content import content_reply
 from webmill.serve.replay.shown import open_shown
@@ -19,13 +20,19 @@ from webmill.serve.site import Site
 MISSING = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Not shown</title>
 <meta name="color-scheme" content="light dark"></head><body><h1>Not shown</h1><p>{message}</p></body></html>"""
 FRAMES = ("iframe", "frame")
+AT_ONCE, MOST_WAITING = 8, 128  # a page that is rewritten takes memory, and keeps a processor busy
 
 
 def routes(site: Site) -> list[BaseRoute]:
-    def archived(request: Request) -> Response:
+    threads = Threads(at_once=AT_ONCE, most_waiting=MOST_WAITING)
+
+    def answer(request: Request) -> Response:
+        asked = parse_address(sent_path(request))
+        return _shown(site, request, asked) if asked else _escaped(site, request)
+
+    async def archived(request: Request) -> Response:
         try:
-            asked = parse_address(sent_path(request))
-            return _shown(site, request, asked) if asked else _escaped(site, request)
+            return await threads.run(lambda: answer(request))
         except WebmillError as error:
             message = html.escape(message_of(error))
             return HTMLResponse(MISSING.format(message=message), status_code=status_of(error))
