@@ -95,7 +95,7 @@ def test_killed_before_a_durable_call_it_has_all_that_it_promised(root: Path, ki
     """But for one that promises before it calls: the negative control."""
     sums = Sums(kind)
     with Stage(PROGRAM, under=root) as stage:
-        for at in range(1, 1000, each(3)):
+        for at in range(1, 1000, each(7)):
             ended = stage.run(kind, mode, root, at=at)
             if not ended.killed:
                 assert ended.code == 0, ended.output
@@ -105,7 +105,7 @@ def test_killed_before_a_durable_call_it_has_all_that_it_promised(root: Path, ki
                 file.unlink()
     fault = "kill -9 before a durable call" if mode == "work" else "promised before the call"
     sums.record(fault, control=mode == "hasty")
-    assert sums.faults > 5 * ROUNDS // each(3)
+    assert sums.faults > 5 * ROUNDS // each(7)
     assert sums.most_extras <= BATCH, "more is there than one call that did not return has brought"
     assert (sums.lost > 0) == (mode == "hasty")
 

@@ -71,7 +71,7 @@ def main() -> None:
     subprocess.run(["mkfs.ext4", "-q", "-F", str(disk)], check=True)
     mount(disk, mounted)
     (mounted / "root").mkdir()
-    os.sync()
+    subprocess.run(["sync", "-f", str(mounted)], check=True)  # this disk; others may be busy for minutes
     arguments = [str(mounted / "root") if word == DISK else word for word in arguments]
     lines = watch([sys.executable, "-m", module, *arguments], Path(folder) / "said", mounted, after=int(after))
     subprocess.run(["umount", str(mounted)], check=True)

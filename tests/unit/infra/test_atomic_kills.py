@@ -68,7 +68,7 @@ def test_killed_before_a_durable_call_every_name_holds_whole_bytes(root: Path, m
     """But for names that are written in place: the negative control."""
     sums = Sums()
     with Stage(PROGRAM, under=root) as stage:
-        for at in range(1, 1000, each(2)):
+        for at in range(1, 1000, each(3)):
             ended = stage.run(mode, root, at=at)
             if not ended.killed:
                 break
@@ -82,7 +82,7 @@ def test_killed_before_a_durable_call_every_name_holds_whole_bytes(root: Path, m
     control = mode == "in-place"
     sums.record("written in place" if control else "kill -9 before a durable call", control=control)
     assert (sums.lost > 0) == control
-    assert sums.faults >= TURNS // each(2)
+    assert sums.faults >= TURNS // each(3)
 
 
 @needs_killer
