@@ -53,7 +53,7 @@ def test_years_lie_side_by_side_and_the_last_is_shown(client: TestClient) -> Non
 
 def test_the_list_tells_what_changed(client: TestClient) -> None:
     page = harmless(page_of(client, url="https://town.example/", period="2023"))
-    assert "2023-04-01 12:00 UTC 200 changed text/html" in page.text
+    assert "2023-04-01 12:00:00 UTC 200 changed text/html" in page.text
     assert "as before same warc/revisit" in page.text
     assert "/raw/20230401120000/https://town.example/" in page.links
     assert "200 first" in harmless(page_of(client, url="https://town.example/", period="2022")).text

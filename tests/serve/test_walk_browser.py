@@ -92,7 +92,7 @@ def look_at_the_archived_page(page: Page) -> None:
     expect(page.get_by_text("1 capture.", exact=False).first).to_be_visible()
     page.get_by_role("link", name="4 April 2024: 1 capture").click()
     expect(page.get_by_role("heading", name="4 April 2024")).to_be_visible()
-    page.get_by_role("link", name="2024-04-04 10:00 UTC", exact=True).click()
+    page.get_by_role("link", name="2024-04-04 10:00:00 UTC", exact=True).click()
     expect(page.frame_locator("iframe").locator("p").first).to_contain_text(WORD)
     page.go_back()
 

@@ -20,6 +20,7 @@ from webmill.serve.api.reading import Reading
 from webmill.serve.pages.language import lang_of
 from webmill.serve.pages.paging import page_count, pager
 from webmill.serve.pages.render import render
+from webmill.serve.pages.words import second
 
 FACET_VALUES = 12  # of each facet, those with most documents
 SHOWN_TEXT = 100_000  # characters
@@ -147,7 +148,9 @@ def values_of(entry: Entry) -> list[tuple[str, str]]:
     """What else is known: metadata, and content but title and text."""
     known = {**entry.item.metadata, **(entry.content or {})}
     beside = {name: value for name, value in known.items() if name not in ("title", "text", "url", *entry.item.facets)}
-    return [(name, _shown(value)) for name, value in sorted(beside.items())]
+    if isinstance(captured := beside.get("captured"), str):
+        beside["captured"] = second(captured)
+    return [(name, _shown(value)) for name, value in sorted(beside.items()) if value is not None]
 
 
 def _shown(value: object) -> str:

@@ -30,7 +30,7 @@ def size(number: float) -> str:
     return f"{number:,.1f} TB"
 
 
-def moment(when: datetime | str | float) -> str:
+def moment(when: datetime | str | float, form: str = "%Y-%m-%d %H:%M UTC") -> str:
     """2024-04-01 10:00 UTC; digits that are no date stay as they are."""
     try:
         if isinstance(when, str):
@@ -40,7 +40,12 @@ def moment(when: datetime | str | float) -> str:
     except (BadInput, ValueError, OverflowError, OSError):
         return str(when)
     aware = found if found.tzinfo else found.replace(tzinfo=UTC)
-    return aware.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return aware.astimezone(UTC).strftime(form)
+
+
+def second(when: datetime | str | float) -> str:
+    """2024-04-01 10:00:59 UTC: where several are of one minute."""
+    return moment(when, "%Y-%m-%d %H:%M:%S UTC")
 
 
 def ago(seconds: float) -> str:
@@ -84,6 +89,7 @@ FILTERS: dict[str, Callable[..., str]] = {
     "count": count,
     "size": size,
     "moment": moment,
+    "second": second,
     "ago": ago,
     "plural": plural,
     "web_link": web_link,
