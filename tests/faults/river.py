@@ -41,6 +41,7 @@ from webmill.wiring import open_search
 PROGRAM = [sys.executable, "-m", "webmill", "-q"]
 ROUND = 6  # seconds of crawling in a round
 GROWTH = 1.5  # from the first to the last third of a soak: more is a leak
+PATIENCE = 600
 RESTART_EVERY, COLLECT_EVERY = 7, 5  # rounds
 
 
@@ -123,11 +124,12 @@ class River:
         with self.root.with_name("said").open("w+b") as said:
             self._stage = subprocess.Popen([*PROGRAM, *command], stdout=said, stderr=said, start_new_session=True)
             try:
-                code = self._stage.wait(kill_after or 600)
+                code = self._stage.wait(kill_after or PATIENCE)
             except subprocess.TimeoutExpired:
                 os.killpg(self._stage.pid, signal.SIGKILL)
                 code = self._stage.wait()
                 self.counts["stages killed"] += 1
+                self.failures += [] if kill_after else [f"{command[:2]} did not end in {PATIENCE} s"]
             self._stage = None
             said.seek(0)
             if code not in (0, -signal.SIGKILL):
@@ -221,7 +223,7 @@ class River:
         third = len(values) // 3
         if not third:
             return 1.0
-        return statistics.median(values[-third:]) / max(1, statistics.median(values[:third]))
+        return float(statistics.median(values[-third:]) / max(1, statistics.median(values[:third])))
 
     def published(self) -> dict[str, str]:
         """URL: id, read by nothing of ours."""
