@@ -42,6 +42,7 @@ def demo(context: Context, /, *, serve: bool, port: int, keep: Path | None) -> N
 
     Nothing leaves this machine.
     """
+    context.settings()  # a mistake in a settings file is told first
     if keep and keep.exists() and any(keep.iterdir()):
         raise click.UsageError(f"{keep} is not empty: name a new folder")
     root = (keep or Path(tempfile.mkdtemp(prefix="webmill-demo-"))).resolve()
