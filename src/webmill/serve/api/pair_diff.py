@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from webmill.errors import BadInput, NotFound
+from webmill.flows.publish.documents import PLACE
 from webmill.publish.nouns import Item
 from webmill.serve.api.differences import Pair
 from webmill.serve.api.documents import content_of
@@ -66,13 +67,17 @@ class Comparing:
         return FieldDiff(name=name, pieces=pieces)
 
     def _values(self, item: Item | None) -> dict[str, str] | None:
-        """Content, facets and metadata by their names, as text. None: the content is too large."""
+        """Content, facets and metadata by their names, as text. None: the content is too large.
+
+        Where a page was first seen changes with its content, and says nothing more.
+        """
         if item is None:
             return {}
         content = content_of(self._published, item)
         if content is None:
             return None
-        beside = {**item.metadata, **item.facets, "source": item.source}
+        said = {name: value for name, value in item.metadata.items() if name not in PLACE}
+        beside = {**said, **item.facets, "source": item.source}
         return {name: _text(value) for name, value in {**beside, **content}.items()}
 
 
