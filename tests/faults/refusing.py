@@ -23,6 +23,7 @@ class Refusing:
     def __init__(self, kind: Literal["full", "sync"], *, each: int, under: Path) -> None:
         self.fault = {"full": "full disk", "sync": "failing sync"}[kind]
         self._log = under.with_name(f"refused-{kind}.log")
+        self._log.unlink(missing_ok=True)
         self.environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith("COVERAGE_")},
             "LD_PRELOAD": str(built("refuse.c")),
