@@ -44,19 +44,26 @@ class Answers:
             self.wrong.append(path)
 
 
-@pytest.fixture
-def root(town: Path, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def root(town: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With a file that fits into no buffer between us and the server."""
-    root = Path(shutil.copytree(town, tmp_path / "town", symlinks=True))
+    root = Path(shutil.copytree(town, tmp_path_factory.mktemp("kills") / "town", symlinks=True))
     (root / LARGE).write_bytes(random.Random(1).randbytes(1 << 20) * 24)
     return root
 
 
-@pytest.fixture
-def server(root: Path, tmp_path: Path) -> Iterator[Running]:
-    with serving(root, tmp_path / "errors", "--processes", "2", "--rate", "0", "--no-feed") as running:
-        eventually(lambda: len(running.workers()) == 2, "two processes")
+@pytest.fixture(scope="module")
+def server(root: Path) -> Iterator[Running]:
+    with serving(root, root.with_name("errors"), "--processes", "2", "--rate", "0", "--no-feed") as running:
+        eventually(lambda: len(workers(running)) == 2, "two processes")
         yield running
+
+
+def workers(server: Running) -> list[int]:
+    try:
+        return server.workers()
+    except OSError:  # one of them ended while we looked
+        return []
 
 
 def truth_of(root: Path) -> dict[str, str]:
@@ -66,10 +73,11 @@ def truth_of(root: Path) -> dict[str, str]:
 
 def kill_some(server: Running, dice: random.Random, *, every: bool) -> int:
     """How many; there are as many again then."""
-    victims = server.workers() if every else [dice.choice(server.workers())]
+    both = eventually(lambda: len(found := workers(server)) == 2 and found, "two processes")
+    victims = both if every else [dice.choice(both)]
     for victim in victims:
         os.kill(victim, signal.SIGKILL)
-    eventually(lambda: len(set(server.workers()) - set(victims)) == 2, "two other processes")
+    eventually(lambda: len(set(workers(server)) - set(victims)) == 2, "two other processes")
     return len(victims)
 
 
@@ -77,7 +85,7 @@ def ask_on(port: int, answers: Answers, stop: threading.Event, dice: random.Rand
     """Small things, one after the other, on connections that are kept as long as they live."""
     paths = [path for path in answers.truth if path != f"/{LARGE}"]
     connection = HTTPConnection("127.0.0.1", port, timeout=DEADLINE)
-    while not stop.is_set():
+    while not stop.wait(0.005):  # and leave the machine to others
         path = dice.choice(paths)
         try:
             connection.request("GET", path, headers={"Accept-Encoding": "identity"})
