@@ -22,7 +22,11 @@ async function ask() {
   while (next) {
     const [timestamp, url, stamp] = next;
     next = null;
-    await show(new URLSearchParams({ at: `/web/${timestamp}/${url}`, stamp }));
+    try {
+      await show(new URLSearchParams({ at: `/web/${timestamp}/${url}`, stamp }));
+    } catch {
+      banner.textContent = "The archive does not answer: what is shown below may be another page.";
+    }
     await new Promise((done) => setTimeout(done, 500));
   }
   asking = false;
