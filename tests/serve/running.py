@@ -72,7 +72,10 @@ def read_all(connection: socket.socket) -> bytes:
 
 
 def descendants(pid: int) -> list[int]:
-    found = [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    try:
+        found = [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []  # gone meanwhile
     return found + [below for one in found for below in descendants(one)]
 
 
