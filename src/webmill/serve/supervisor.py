@@ -63,7 +63,7 @@ class Member:
         assert self.process
         code = self.process.exitcode
         lived = time.monotonic() - self._began
-        self._pause = PAUSE if lived > WELL else min(2 * self._pause, LONGEST_PAUSE)
+        self._pause = PAUSE if lived > WELL or self.is_ready else min(2 * self._pause, LONGEST_PAUSE)
         self._next = time.monotonic() + (0 if lived > WELL else self._pause)
         self.stillborn = 0 if self.is_ready else self.stillborn + 1
         self.is_ready = False
