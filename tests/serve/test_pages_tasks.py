@@ -116,9 +116,7 @@ def test_a_program_that_bears_the_token_needs_no_form_and_others_are_asked_for_i
     with TestClient(application(site_of(root, settings)), base_url=ADDRESS) as client:
         stamped = form(client.get("/tasks").text, "/tasks/retry")
         assert client.post("/tasks/retry", data=stamped, headers=HTML).status_code == 401
-        assert (
-            client.post("/tasks/retry", data=fields, auth=("me", "hush")).status_code == 403
-        )  # no stamp
+        assert client.post("/tasks/retry", data=fields, auth=("me", "hush")).status_code == 403  # no stamp
         assert stats(root).buried == 1
         answer = client.post("/tasks/retry", data=fields, headers={"Authorization": "Bearer hush"})
         assert "1 task is queued again." in answer.text
