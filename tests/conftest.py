@@ -43,6 +43,7 @@ def loudness() -> Iterator[None]:
     yield
     for logger, level in zip(loggers, levels, strict=True):
         logger.setLevel(level)
+    logging.disable(logging.NOTSET)
 
 
 @pytest.fixture(scope="session")

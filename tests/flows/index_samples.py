@@ -104,7 +104,8 @@ def tables(root: Path) -> Path:
 def shard_names(root: Path) -> list[str]:
     summary = indexes(root) / "cluster.idx"
     lines = summary.read_bytes().splitlines() if summary.exists() else []
-    return list(dict.fromkeys(line.split(b"\t")[1].decode() for line in lines))
+    rows = [line.split(b"\t") for line in lines]
+    return list(dict.fromkeys(row[1].decode(errors="replace") for row in rows if len(row) > 1))  # it may be cut
 
 
 def published(root: Path) -> dict[str, bytes]:

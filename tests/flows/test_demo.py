@@ -37,7 +37,7 @@ def test_the_river_flows_by_itself_and_is_a_collection_that_others_can_read(tmp_
     assert int(first[0]) == int(first[1]) > 250
     assert 0 < int(second[2]) < int(second[0])
     assert "webmill init news/" in said
-    assert max(map(len, said.splitlines())) <= 100
+    assert max(map(len, said.replace(str(folder), "demo").splitlines())) <= 100
 
     warcs = sorted(folder.glob("crawl-data/DEMO/segments/*/warc/*.warc.gz"))
     with warcs[0].open("rb") as source:

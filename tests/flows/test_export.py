@@ -130,7 +130,7 @@ def test_a_revisit_without_its_original_is_told(tmp_path: Path) -> None:
     assert webmill("index", tmp_path / "c").code == 0
     ended = webmill("export", "wacz", tmp_path / "c", tmp_path / "c.wacz", "--url", URL)
     assert ended.code == 0
-    assert "1 revisit without the capture" in ended.err
+    assert "1 revisit of a capture that is not in" in ended.err
 
 
 @pytest.mark.parametrize(

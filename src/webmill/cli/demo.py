@@ -89,10 +89,8 @@ class River:
         self._publish("--force")
         self._ask("search", "update", str(self._root), json=False)
         found = self._ask("search", str(self._root), WORDS)
-        say(
-            "search",
-            f"{found['total']:,} pages with the word {WORDS!r}; the first: {found['hits'][0]['title']['text']}",
-        )
+        first = found["hits"][0]["title"]["text"]
+        say("search", f"{found['total']:,} pages with the word {WORDS!r}; the first: {first[:40]}")
 
     def _crawl(self, *arguments: str) -> Any:
         hosts = sorted({urlsplit(page.url).hostname or "" for page in self._web.pages()})
