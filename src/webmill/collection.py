@@ -75,6 +75,11 @@ class Collection(msgspec.Struct, frozen=True):
         return first not in OURS and (first != "crawl-data" or not rest or rest.partition("/")[0] == self.name)
 
 
+def archived_crawls(root: Path) -> list[Collection]:
+    """Those below `crawl-data`, by name."""
+    return [Collection(root, path.name) for path in sorted((root / "crawl-data").glob("[!.]*")) if path.is_dir()]
+
+
 class Publishing(msgspec.Struct, frozen=True):
     """A collection as its publishers see it. Versions lie at the root: `blobs`, `snapshots`, `latest.json`."""
 

@@ -1,4 +1,4 @@
-"""Which crawl of a folder is meant."""
+"""Which crawls of a folder are meant."""
 
 from __future__ import annotations
 
@@ -6,10 +6,21 @@ from pathlib import Path
 
 import click
 
+from webmill.collection import Collection, archived_crawls
+from webmill.errors import NotFound
+
 
 def crawl_name(root: Path) -> str:
     """The one crawl below crawl-data/; else the folder's own name."""
-    crawls = [path.name for path in (root / "crawl-data").glob("[!.]*") if path.is_dir()]
+    crawls = [crawl.name for crawl in archived_crawls(root)]
     if len(crawls) > 1:
-        raise click.UsageError(f"{root} has several crawls: choose with --name {' | '.join(sorted(crawls))}")
+        raise click.UsageError(f"{root} has several crawls: choose with --name {' | '.join(crawls)}")
     return crawls[0] if crawls else root.name
+
+
+def crawls_in(root: Path) -> list[Collection]:
+    """All of them. Archives may lie anywhere: a folder without crawls is one crawl by its own name."""
+    crawls = archived_crawls(root)
+    if not root.name and not crawls:
+        raise NotFound(f"{root} is no collection")
+    return crawls or [Collection(root, root.name)]

@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 import msgspec
 
+from webmill.cli.collections import crawls_in
 from webmill.cli.context import Context, note, pass_context, warn
-from webmill.cli.extract import crawls_in, refused
+from webmill.cli.extract import refused
 from webmill.cli.words import counted
 from webmill.errors import Conflict, NotFound
 from webmill.flows.export.wacz import Export

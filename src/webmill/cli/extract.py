@@ -8,13 +8,13 @@ from pathlib import Path
 import click
 import msgspec
 
+from webmill.cli.collections import crawls_in
 from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.dataset.places import doors
 from webmill.cli.dataset.run import emit, tell
 from webmill.cli.words import shown
-from webmill.collection import Collection, Publishing
+from webmill.collection import Publishing
 from webmill.config import Executor as ExecutorSettings
-from webmill.errors import NotFound
 from webmill.flows.dataset.config import Write
 from webmill.flows.dataset.own import datasets_due
 from webmill.flows.dataset.run import Report, Run, run_dataset
@@ -60,16 +60,6 @@ def extract(context: Context, /, *, root: Path, form: str, jobs: int | None, as_
         note("no archives that were not read before")
     where = f"`webmill dataset errors NAME --in {root}/extract` says why"
     finish(rejected=total.failed + total.errors + total.left, where=where)
-
-
-def crawls_in(root: Path) -> list[Collection]:
-    """Archives may lie anywhere; a folder without crawls is one crawl by its own name."""
-    folder = root / "crawl-data"
-    names = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-    crawls = [Collection(root, name) for name in names if not name.startswith(".")]
-    if not root.name and not crawls:
-        raise NotFound(f"{root} is no collection")
-    return crawls or [Collection(root, root.name)]
 
 
 def refused(path: str, reason: str, message: str) -> None:

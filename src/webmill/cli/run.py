@@ -11,10 +11,10 @@ from pathlib import Path
 import click
 
 from webmill.cli.cc.workers import stopping
+from webmill.cli.collections import crawls_in
 from webmill.cli.context import REJECTED, Context, note, pass_context, warn
 from webmill.cli.crawl_view import age
 from webmill.cli.durations import DURATION
-from webmill.cli.extract import crawls_in
 from webmill.cli.main import FAILED, INTERRUPTED, heading, webmill
 from webmill.cli.words import shown
 from webmill.collection import Collection, Publishing

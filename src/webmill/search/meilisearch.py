@@ -15,10 +15,10 @@ import msgspec
 from msgspec.structs import replace
 
 from webmill.errors import BadInput, Misconfigured, NotFound
+from webmill.infra.batches import batches
 from webmill.infra.retry import Policy
 from webmill.search.address import Address
 from webmill.search.base import DEEPEST, FACET_VALUES, MOST_HITS, Answer, Count, Document, Request, key_of
-from webmill.search.batches import batches
 from webmill.search.checking import Checker
 from webmill.search.hits import hit_of
 from webmill.search.meilisearch_index import (
@@ -103,7 +103,7 @@ class MeilisearchEngine:
         sent = [self._remove(some) for some in _some(map(id_of, map(key_of, removed)), REMOVED_AT_ONCE)]
         lines = (msgspec.json.encode(entry(document)) + b"\n" for document in changed)
         last: list[bytes] = []
-        for batch in batches(lines, most=BATCH, most_bytes=BATCH_BYTES):
+        for batch in batches(lines, len, count=BATCH, size=BATCH_BYTES):
             sent += [self._send(last)] if last else []
             last = batch
         for task in sent:

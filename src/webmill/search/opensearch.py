@@ -14,10 +14,10 @@ from urllib.parse import urlencode
 import msgspec
 
 from webmill.errors import BadInput, Misconfigured, NotFound, Unavailable
+from webmill.infra.batches import batches
 from webmill.infra.retry import Policy, retrying
 from webmill.search.address import Address
 from webmill.search.base import DEEPEST, FACET_VALUES, MOST_HITS, Answer, Count, Document, Request, key_of
-from webmill.search.batches import batches
 from webmill.search.hits import hit_of
 from webmill.search.opensearch_index import FORMAT, body, entry, id_of, is_ours, meta
 from webmill.search.opensearch_place import CHANGING, PORT, delete, server_of
@@ -84,7 +84,7 @@ class OpenSearchEngine:
     # --- changes ---
 
     def apply(self, changed: Iterable[Document], removed: Iterable[str], *, cursor: str | None) -> None:
-        for batch in batches(_lines(changed, removed), most=BATCH, most_bytes=BATCH_BYTES):
+        for batch in batches(_lines(changed, removed), len, count=BATCH, size=BATCH_BYTES):
             retrying(partial(self._send, batch), policy=CHANGING)
         self._patient.ask("POST", f"{self._path}/_refresh", answer=dict)
         if cursor is not None:

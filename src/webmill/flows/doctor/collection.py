@@ -14,7 +14,7 @@ import apsw
 from webmill.archive.recovery import recover
 from webmill.archive.segment import find_open
 from webmill.archive.segment_file import lock
-from webmill.collection import Collection, Publishing
+from webmill.collection import Collection, Publishing, archived_crawls
 from webmill.errors import BadInput, Conflict, NotFound, WebmillError
 from webmill.flows.doctor.findings import Finding
 from webmill.formats.warc import read_records
@@ -37,17 +37,11 @@ def collection_findings(root: Path, *, read_data: bool) -> Iterator[Finding]:
     for file in databases(root):
         yield database(file, root=root)
     yield from leftovers(root)
-    for crawl in crawls(root):
+    for crawl in archived_crawls(root):
         if read_data:
             yield archives(crawl)
         yield from index(crawl, read_data=read_data)
     yield from published(root, read_data=read_data)
-
-
-def crawls(root: Path) -> list[Collection]:
-    folder = root / "crawl-data"
-    names = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-    return [Collection(root, name) for name in names if not name.startswith(".")]
 
 
 # --- the disk ----------------------------------------------------------------------------------------------------
@@ -147,7 +141,7 @@ def leftovers(root: Path) -> Iterator[Finding]:
             promise="nobody reads them",
             repair="webmill doctor --sweep",
         )
-    torn = [path for crawl in crawls(root) for path in find_open(crawl) if is_abandoned(path)]
+    torn = [path for crawl in archived_crawls(root) for path in find_open(crawl) if is_abandoned(path)]
     if torn:
         yield Finding(
             part="archives",
@@ -163,7 +157,7 @@ def sweep(root: Path) -> Iterator[str]:
     removed = LocalStorage(root).sweep()
     if removed:
         yield f"removed {removed:,} unfinished files"
-    for crawl in crawls(root):
+    for crawl in archived_crawls(root):
         for repair in recover(crawl):
             kept = f", {repair.cut:,} bytes behind them kept in {repair.saved}" if repair.saved else ""
             yield f"sealed {repair.file}: {repair.captures:,} captures{kept}"

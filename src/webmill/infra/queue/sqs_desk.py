@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from webmill.errors import Conflict, Misconfigured, Unavailable
+from webmill.infra.batches import batches
 from webmill.infra.queue.sqs_letters import SYSTEM, WANTED, Copy, Letter, copy_of, size_of
 from webmill.infra.retry import Policy, retrying
-from webmill.infra.sinks.aws import Address, batches, errors, refused, send_all
+from webmill.infra.sinks.aws import Address, errors, refused, send_all
 from webmill.infra.sinks.sqs import ENTRIES, MAX_BYTES
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ the usual places: AWS_* variables, ~/.aws, web identity, the machine's role.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -114,19 +114,6 @@ def send_all(
         except Unavailable:
             if len(left) == before:
                 raise
-
-
-def batches(entries: Iterable[T], size_of: Callable[[T], int], *, count: int, size: int) -> Iterator[list[T]]:
-    batch: list[T] = []
-    total = 0
-    for entry in entries:
-        if batch and (len(batch) == count or total + size_of(entry) > size):
-            yield batch
-            batch, total = [], 0
-        batch.append(entry)
-        total += size_of(entry)
-    if batch:
-        yield batch
 
 
 @contextmanager

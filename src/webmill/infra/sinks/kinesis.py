@@ -15,8 +15,9 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from webmill.errors import Misconfigured
+from webmill.infra.batches import batches
 from webmill.infra.retry import Policy
-from webmill.infra.sinks.aws import PATIENCE, Address, batches, connect, send_all
+from webmill.infra.sinks.aws import PATIENCE, Address, connect, send_all
 from webmill.infra.sinks.base import Delivered, Row, check_size
 
 RECORDS = 500  # of a request

@@ -18,8 +18,9 @@ from typing import Any
 from msgspec import Struct
 
 from webmill.errors import Misconfigured
+from webmill.infra.batches import batches
 from webmill.infra.retry import Policy, retrying
-from webmill.infra.sinks.aws import PATIENCE, Address, batches, connect, errors, refused, send_all
+from webmill.infra.sinks.aws import PATIENCE, Address, connect, errors, refused, send_all
 from webmill.infra.sinks.base import Delivered, Row, check_size
 
 ENTRIES = 10  # of a batch
