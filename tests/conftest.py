@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -35,15 +36,21 @@ def pytest_unconfigure() -> None:
     gc.unfreeze()
 
 
-@pytest.fixture(autouse=True)
-def loudness() -> Iterator[None]:
-    """A command that runs in this process sets how loud the loggers are; the next test has not asked for that."""
+@contextmanager
+def as_loud_as_before() -> Iterator[None]:
+    """A command that runs in this process sets how loud the loggers are; what follows has not asked for that."""
     loggers = logging.root, logging.getLogger("webmill")
     levels = [logger.level for logger in loggers]
     yield
     for logger, level in zip(loggers, levels, strict=True):
         logger.setLevel(level)
     logging.disable(logging.NOTSET)
+
+
+@pytest.fixture(autouse=True)
+def loudness() -> Iterator[None]:
+    with as_loud_as_before():
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -68,4 +75,5 @@ def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small archived collection, indexed, published twice, searchable. Not to be changed: copy it first."""
     from tests.serve.town import build
 
-    return build(tmp_path_factory.mktemp("town") / "town")
+    with as_loud_as_before():  # made before the first test that asks for it has begun
+        return build(tmp_path_factory.mktemp("town") / "town")
