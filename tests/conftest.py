@@ -6,8 +6,6 @@ import gc
 import logging
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,6 +18,9 @@ settings.register_profile("soak", max_examples=1000)
 # Under nohup and in background jobs Ctrl-C is ignored, and so it would be by the commands that the tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+LOGGERS = logging.root, logging.getLogger("webmill")
+LEVELS = [logger.level for logger in LOGGERS]
 
 ROOT = Path(__file__).parent.parent
 SHARED_DATA = Path(os.environ.get("WEBMILL_TEST_DATA", ROOT.parent / "shared" / "data"))
@@ -36,21 +37,14 @@ def pytest_unconfigure() -> None:
     gc.unfreeze()
 
 
-@contextmanager
-def as_loud_as_before() -> Iterator[None]:
-    """A command that runs in this process sets how loud the loggers are; what follows has not asked for that."""
-    loggers = logging.root, logging.getLogger("webmill")
-    levels = [logger.level for logger in loggers]
-    yield
-    for logger, level in zip(loggers, levels, strict=True):
+@pytest.fixture(autouse=True)
+def loudness() -> None:
+    """A command that ran in this process, for a test or a fixture of many, has set how loud the loggers are; what
+    follows has not asked for that.
+    """
+    for logger, level in zip(LOGGERS, LEVELS, strict=True):
         logger.setLevel(level)
     logging.disable(logging.NOTSET)
-
-
-@pytest.fixture(autouse=True)
-def loudness() -> Iterator[None]:
-    with as_loud_as_before():
-        yield
 
 
 @pytest.fixture(scope="session")
@@ -75,5 +69,4 @@ def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small archived collection, indexed, published twice, searchable. Not to be changed: copy it first."""
     from tests.serve.town import build
 
-    with as_loud_as_before():  # made before the first test that asks for it has begun
-        return build(tmp_path_factory.mktemp("town") / "town")
+    return build(tmp_path_factory.mktemp("town") / "town")

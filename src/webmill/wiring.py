@@ -186,7 +186,7 @@ def limiter_path(url: str) -> Path:
     if folder.is_symlink() or folder.stat().st_uid != os.getuid():
         raise Misconfigured(f"{folder} is not ours: remove it, or set TMPDIR to a folder of your own")
     parts = urlsplit(url)
-    return folder / f"{parts.hostname or 'server'}-{parts.port or parts.scheme}.limit"
+    return folder / f"{parts.hostname or 'server'}:{parts.port or parts.scheme}.limit"
 
 
 def locate_crawl_file(url: str, *, http: HttpSettings, commoncrawl: CommonCrawlSettings) -> tuple[Readable, str]:

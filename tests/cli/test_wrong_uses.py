@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -164,6 +165,7 @@ USES: list[tuple[str, int, str]] = [
 def place(town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """A folder to be wrong in; a port that is taken."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # a server that others found silent is asked again here
     garbage = bytes(range(256)) * 40
     for name in ("garbage", "garbage.warc.gz", "file"):
         Path(name).write_bytes(garbage)

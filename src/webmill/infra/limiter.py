@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 LOCK_PATIENCE = 10.0
 LONGEST_SLEEP = 0.5  # a breaker may be closed, and a stop be asked for, at any time
 SHORTEST_SLEEP = 0.001
+SUFFIX = ".limit"
 _FORM = struct.Struct("<4s7d5Q2?")
 _MAGIC = b"wml1"
 
@@ -156,9 +157,11 @@ class Limiter:
 
     def _check(self, end: float | None, stop: threading.Event | None) -> None:
         if stop and stop.is_set():
-            raise Unavailable(f"{self.path.name}: told to stop while waiting for a turn")
+            raise Unavailable(f"{self.path.name.removesuffix(SUFFIX)}: told to stop while waiting for a turn")
         if end is not None and self._clock() > end:
-            raise Unavailable(f"{self.path.name}: no turn in time, others of this process wait too")
+            raise Unavailable(
+                f"{self.path.name.removesuffix(SUFFIX)}: no turn in time, others of this process wait too"
+            )
 
     def _try(self, end: float | None, stop: threading.Event | None = None) -> Turn | float:
         """A turn, or how long to sleep before the next try."""
@@ -169,7 +172,9 @@ class Limiter:
             return given
         known = 0.0 if state.pace.probe else given  # a probe may be answered at any moment
         if end is not None and state.now + known > end:
-            raise Unavailable(f"{self.path.name}: {_why(state.pace, known)}", retry_after=known)
+            raise Unavailable(
+                f"{self.path.name.removesuffix(SUFFIX)}: {_why(state.pace, known, self.path)}", retry_after=known
+            )
         return min(max(given, SHORTEST_SLEEP), LONGEST_SLEEP)
 
     @contextmanager
@@ -266,7 +271,7 @@ def _decode(data: bytes) -> Pace | None:
     return Pace(**dict(zip(Pace.__struct_fields__, _FORM.unpack(body)[1:], strict=True)))
 
 
-def _why(pace: Pace, wait: float) -> str:
+def _why(pace: Pace, wait: float, path: Path) -> str:
     pause = (
         f"no process of this machine asks for {wait:.0f} s"
         if wait
@@ -275,5 +280,5 @@ def _why(pace: Pace, wait: float) -> str:
     if pace.open and pace.refused:
         return f"the server refuses us (status 403), {pause}; look at the rate and the User-Agent meanwhile"
     if pace.open:
-        return f"the server did not answer {pace.failures} times in a row, {pause}"
+        return f"the server did not answer {pace.failures} times in a row, {pause}; remove {path} to ask at once"
     return f"no turn within {wait:.1f} s"
