@@ -181,12 +181,14 @@ def open_crawls(
 
 def limiter_path(url: str) -> Path:
     """One file per server and user: what all processes of a machine that ask this server share."""
+    from webmill.infra.limiter import SUFFIX
+
     folder = Path(tempfile.gettempdir()) / f"webmill-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.is_symlink() or folder.stat().st_uid != os.getuid():
         raise Misconfigured(f"{folder} is not ours: remove it, or set TMPDIR to a folder of your own")
     parts = urlsplit(url)
-    return folder / f"{parts.hostname or 'server'}:{parts.port or parts.scheme}.limit"
+    return folder / f"{parts.hostname or 'server'}:{parts.port or parts.scheme}{SUFFIX}"
 
 
 def locate_crawl_file(url: str, *, http: HttpSettings, commoncrawl: CommonCrawlSettings) -> tuple[Readable, str]:

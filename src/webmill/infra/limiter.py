@@ -87,6 +87,7 @@ class Limiter:
         if not (0 < rate < float("inf")) or not (1 <= burst < float("inf")):
             raise Misconfigured(f"a rate of {rate} with bursts of {burst}: the rate is above 0, a burst at least 1")
         self.path = path
+        self._server = path.name.removesuffix(SUFFIX)
         self._rate, self._burst = rate, burst
         self._manners = manners or Manners()
         self._clock, self._sleep = clock, sleep
@@ -157,11 +158,9 @@ class Limiter:
 
     def _check(self, end: float | None, stop: threading.Event | None) -> None:
         if stop and stop.is_set():
-            raise Unavailable(f"{self.path.name.removesuffix(SUFFIX)}: told to stop while waiting for a turn")
+            raise Unavailable(f"{self._server}: told to stop while waiting for a turn")
         if end is not None and self._clock() > end:
-            raise Unavailable(
-                f"{self.path.name.removesuffix(SUFFIX)}: no turn in time, others of this process wait too"
-            )
+            raise Unavailable(f"{self._server}: no turn in time, others of this process wait too")
 
     def _try(self, end: float | None, stop: threading.Event | None = None) -> Turn | float:
         """A turn, or how long to sleep before the next try."""
@@ -172,9 +171,7 @@ class Limiter:
             return given
         known = 0.0 if state.pace.probe else given  # a probe may be answered at any moment
         if end is not None and state.now + known > end:
-            raise Unavailable(
-                f"{self.path.name.removesuffix(SUFFIX)}: {_why(state.pace, known, self.path)}", retry_after=known
-            )
+            raise Unavailable(f"{self._server}: {_why(state.pace, known, self.path)}", retry_after=known)
         return min(max(given, SHORTEST_SLEEP), LONGEST_SLEEP)
 
     @contextmanager
