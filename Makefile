@@ -117,8 +117,8 @@ types: $(VENV)/.dev
 layers: $(VENV)/.dev
 	$(BIN)/lint-imports
 
-bench: $(VENV)/.dev $(VENV)-rivals/.ready $(SEARCH) ## our hot paths beside the rivals', in one run, as ratios
-	$(BIN)/python -m benchmarks
+bench: $(VENV)/.dev $(VENV)-rivals/.ready $(SEARCH) ## our hot paths beside the rivals', as ratios, into benchmarks/RESULTS.md (NAMES='indexing zipnum' for some)
+	$(BIN)/python -m benchmarks --write $(NAMES)
 
 services: $(VENV)/.dev $(SEARCH) ## start Redis, RabbitMQ, PostgreSQL, an S3 store, SQS and search servers on free ports, print their URLs
 	$(BIN)/python -m tests.services up
