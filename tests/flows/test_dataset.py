@@ -308,6 +308,7 @@ class Short(msgspec.Struct):
     name: str
     words: int
     protocols: tuple[str, ...]
+    file: str
 
 def document(page: Page) -> Short | None:
     name = page.target_uri.rpartition("/")[2]
@@ -315,7 +316,7 @@ def document(page: Page) -> Short | None:
         return None
     if name.endswith("-3"):
         raise KeyError("three")
-    return Short(name, len((page.text or "").split()), tuple(page.typed_capture.protocols))
+    return Short(name, len((page.text or "").split()), tuple(page.typed_capture.protocols), page.filename)
 """
 
 
@@ -332,11 +333,16 @@ def test_a_function_of_yours_takes_the_place_of_the_default(tmp_path: Path, form
     report = run(open_folder(folder.path), pool())
     assert (report.pages, report.documents, report.skipped, report.errors) == (6, 4, 1, 1)
     if form == "jsonl":
-        assert lines_of(folder.path / "output")[0] == {"name": "0-0", "words": 6, "protocols": ["h2", "tls/1.3"]}
+        assert lines_of(folder.path / "output")[0] == {
+            "name": "0-0",
+            "words": 6,
+            "protocols": ["h2", "tls/1.3"],
+            "file": "f0.warc.gz",
+        }
     else:
         with duckdb.connect() as database:
             found = database.execute(f"select * from '{folder.path}/output/*.parquet' limit 1").fetchone()
-        assert found == ("0-0", 6, ["h2", "tls/1.3"])
+        assert found == ("0-0", 6, ["h2", "tls/1.3"], "f0.warc.gz")
     (error,) = lines_of(folder.path / "errors")
     assert error["reason"] == "function_failed"
     assert error["errorMessage"] == "KeyError: 'three'"

@@ -37,20 +37,30 @@ def read_pages(
     wet: Source | None = None,
     *,
     start: Positions = _NOWHERE,
+    filename: str = "",
     limits: Limits = DEFAULT,
 ) -> Iterator[Page | ErrorDocument]:
     """Pages in the order of the WARC file, and error documents in place of those that are not whole.
 
     The sources give bytes from the offsets `start` on (0 where it says nothing): another page's `resume`, to go on
-    after that page. Without `wat` or `wet` the capture itself is read for what they would say.
+    after that page. Without `wat` or `wet` the capture itself is read for what they would say. `filename` is what pages
+    say of where they are from.
     """
-    return _Join(warc, wat, wet, start=start, limits=limits).pages()
+    return _Join(warc, wat, wet, start=start, filename=filename, limits=limits).pages()
 
 
 class _Join:
     def __init__(
-        self, warc: Source, wat: Source | None, wet: Source | None, *, start: Positions, limits: Limits
+        self,
+        warc: Source,
+        wat: Source | None,
+        wet: Source | None,
+        *,
+        start: Positions,
+        filename: str,
+        limits: Limits,
     ) -> None:
+        self._filename = filename
         self._wat = Shelf(WAT, wat, start=start.get(WAT, 0), limits=limits) if wat else None
         self._wet = Shelf(WET, wet, start=start.get(WET, 0), limits=limits) if wet else None
         self._warc_to = start.get(WARC, 0)
@@ -81,7 +91,7 @@ class _Join:
         if not group.capture and not flaws:
             flaws[_orphan(group)] = None
         offsets, resume = self._places(group, wet)
-        page = _compose(group, wet, offsets, resume)
+        page = _compose(group, wet, offsets, resume, filename=self._filename)
         if page and not flaws:
             return page
         uri, name = _identity(group)
@@ -169,7 +179,7 @@ class _Join:
         )
 
 
-def _compose(group: Group, wet: Entry | None, offsets: Offsets, resume: Positions) -> Page | None:
+def _compose(group: Group, wet: Entry | None, offsets: Offsets, resume: Positions, *, filename: str) -> Page | None:
     if not group.capture or not group.capture.record:
         return None
     request, metadata = group.request, group.metadata
@@ -181,6 +191,7 @@ def _compose(group: Group, wet: Entry | None, offsets: Offsets, resume: Position
         wet=wet.record if wet and wet.uri == group.capture.uri else None,
         offsets=offsets,
         resume=resume,
+        filename=filename,
     )
 
 

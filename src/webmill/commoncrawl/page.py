@@ -32,7 +32,8 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One capture of one URL, with all that the three files say about it.
 
     `offsets` has the byte range `[start, end)` of the page's records for every file that was read; an empty range where
-    a file has none. Reading on from `resume` gives exactly the pages that follow this one.
+    a file has none. Reading on from `resume` gives exactly the pages that follow this one. `filename` is the WARC
+    file's, as whoever opened it calls it.
 
     What is derived is decoded when it is asked for. A WAT record that holds no JSON is BadInput then; so is a page too
     long to be read for itself.
@@ -45,6 +46,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     wet: Record | None = None
     offsets: Offsets
     resume: Positions
+    filename: str = ""
 
     @property
     def record_id(self) -> str | None:

@@ -56,12 +56,12 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     warc_length: int = 0
 
 
-def make_document(page: Composite, *, extractor: Extractor = "auto", filename: str = "") -> Document:
+def make_document(page: Composite, *, extractor: Extractor = "auto") -> Document:
     head, http, capture = read_head(page), page.http, page.capture
     text, base = text_of(page, head, extractor=extractor), base_of(page, head)
     languages = _languages(page)
     return Document(
-        id=clean(page.record_id) or f"{filename}#{capture.offset}",
+        id=clean(page.record_id) or f"{page.filename}#{capture.offset}",
         url=clean(page.target_uri) or "",
         date=_date(page.date),
         last_modified=_http_date(http.last_modified) if http else None,
@@ -85,7 +85,7 @@ def make_document(page: Composite, *, extractor: Extractor = "auto", filename: s
         extractor=None if text is None else chosen(extractor, page),
         text=text,
         links=tuple(_links(base, head)),
-        warc_filename=filename,
+        warc_filename=page.filename,
         warc_offset=capture.offset,
         warc_length=capture.length,
     )

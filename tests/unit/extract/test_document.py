@@ -18,7 +18,7 @@ HTML = (
 
 
 def test_a_page_with_everything() -> None:
-    assert make_document(full(), filename="crawl/x.warc.gz") == Document(
+    assert make_document(msgspec.structs.replace(full(), filename="crawl/x.warc.gz")) == Document(
         id="<urn:uuid:1>",
         url=URL,
         date=datetime(2024, 7, 12, 10, 0, 2, tzinfo=UTC),
@@ -100,7 +100,7 @@ def test_a_redirect_says_where_to() -> None:
 
 def test_a_resource_has_no_status() -> None:
     capture = record([("WARC-Type", "resource"), ("WARC-Target-URI", URL), ("Content-Type", "image/png")], b"PNG")
-    document = make_document(page(capture, files="WARC"), filename="f")
+    document = make_document(msgspec.structs.replace(page(capture, files="WARC"), filename="f"))
     assert (document.status, document.mime, document.type, document.id) == (None, "image/png", "resource", "f#100")
 
 

@@ -235,7 +235,7 @@ def make_parts(job: Job, make: custom.MakeDocument, done: list[Receipt], sinks: 
         while True:
             part = Part(job, make, sources, used, sinks)
             part.resume = dict(start)
-            fill(part, streams, start, stall)
+            fill(part, streams, start, stall, filename=job.files[FileType.WARC])
             yield part
             if part.last:
                 return
@@ -244,11 +244,18 @@ def make_parts(job: Job, make: custom.MakeDocument, done: list[Receipt], sinks: 
                 stream.rewind(start[file_type])
 
 
-def fill(part: Part, streams: Mapping[FileType, Replay], start: Mapping[FileType, int], stall: Stall) -> None:
+def fill(
+    part: Part,
+    streams: Mapping[FileType, Replay],
+    start: Mapping[FileType, int],
+    stall: Stall,
+    *,
+    filename: str,
+) -> None:
     """Until it is full, or the files are at their end."""
     warc, wat, wet = (streams.get(file_type) for file_type in (FileType.WARC, FileType.WAT, FileType.WET))
     assert warc  # every line of a manifest has one
-    for item in read_pages(warc, wat, wet, start=start):
+    for item in read_pages(warc, wat, wet, start=start, filename=filename):
         # Errors follow their page, and have its place to read on, which lies behind all of them: a part ends before a
         # page, or, when there are very many errors, before one that has another place. It never ends where it began.
         if isinstance(item, Page):
@@ -274,7 +281,7 @@ def maker(job: Job) -> tuple[custom.MakeDocument, type[msgspec.Struct]]:
         return function, custom.result_type(function) or Document
     if wanted.kind == "index-record":
         return partial(make_index_record, extractor=wanted.text), IndexRecord
-    return partial(make_document, extractor=wanted.text, filename=job.files[FileType.WARC]), Document
+    return partial(make_document, extractor=wanted.text), Document
 
 
 def open_sink(target: Write | Errors, kind: type[msgspec.Struct], job: Job) -> Sink:
