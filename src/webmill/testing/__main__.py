@@ -7,9 +7,11 @@ import sys
 import threading
 from pathlib import Path
 
+from webmill.errors import Misconfigured
 from webmill.testing.features.base import Feature
 from webmill.testing.features.catalog import all_features
-from webmill.testing.web import TestWeb
+from webmill.testing.server import FALLBACK
+from webmill.testing.web import ADDRESSES, TestWeb
 
 
 def main() -> int:
@@ -21,14 +23,25 @@ def main() -> int:
         _serve(options)
     except KeyboardInterrupt:
         sys.stdout.write("\n")
+    except Misconfigured as error:
+        sys.exit(f"{error}")
     return 0
 
 
 def _serve(options: argparse.Namespace) -> None:
     say = sys.stdout.write
+    # Who names a port wants one place for all names, to write down; the names are told apart by the Host field.
+    addresses = (FALLBACK,) if options.port else ADDRESSES
     with TestWeb(
-        seed=options.seed, hosts=options.hosts, pages_per_host=options.pages, log_file=options.log, log_limit=1000
+        seed=options.seed,
+        hosts=options.hosts,
+        pages_per_host=options.pages,
+        addresses=addresses,
+        port=options.port,
+        log_file=options.log,
+        log_limit=1000,
     ) as web:
+        web.version = options.version
         say("".join(f"{name:32} {address}:{port}\n" for name, (address, port) in web.resolve.items()))
         proxy = f"{web.addresses[0]}:{web.port}"
         say(f"\nAny of the addresses is a proxy for all names: curl -x {proxy} {web.home}\nEnd with Ctrl-C.\n")
@@ -57,6 +70,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--hosts", type=int, default=20)
     parser.add_argument("--pages", type=int, default=15, help="pages per host")
+    parser.add_argument("--port", type=int, default=0, help="put all hosts on 127.0.0.1 and this port")
+    parser.add_argument("--version", type=int, default=1, help="2: after some pages changed, vanished and came")
     parser.add_argument("--log", type=Path, help="append the visits to this file as JSON lines")
     parser.add_argument("--table", action="store_true", help="print the table of features and end")
     return parser.parse_args()

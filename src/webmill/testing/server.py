@@ -51,22 +51,21 @@ class Asked(Struct, frozen=True, kw_only=True):
 Router = Callable[[Asked], tuple[str, Answer]]
 
 
-def listen(addresses: Sequence[str]) -> tuple[list[socket.socket], int]:
-    """One free port on all addresses, or on 127.0.0.1 alone where the others cannot be had."""
+def listen(addresses: Sequence[str], *, port: int = 0) -> tuple[list[socket.socket], int]:
+    """One port on all addresses, a free one for 0, or on 127.0.0.1 alone where the others cannot be had."""
     for _ in range(20):  # a port that is free on the first address may be taken on another
         try:
-            return _listen_on(addresses)
+            return _listen_on(addresses, port)
         except OSError as error:
             if error.errno == errno.EADDRNOTAVAIL and tuple(addresses) != (FALLBACK,):
                 addresses = (FALLBACK,)
-            elif error.errno != errno.EADDRINUSE:
+            elif error.errno != errno.EADDRINUSE or port:
                 raise Misconfigured(f"cannot listen on {addresses[0]}…: {error}") from error
     raise Misconfigured("no port is free on all addresses; give fewer `addresses`")
 
 
-def _listen_on(addresses: Sequence[str]) -> tuple[list[socket.socket], int]:
+def _listen_on(addresses: Sequence[str], port: int) -> tuple[list[socket.socket], int]:
     bound: list[socket.socket] = []
-    port = 0
     try:
         for address in addresses:
             bound.append(socket.socket(socket.AF_INET, socket.SOCK_STREAM))

@@ -25,8 +25,8 @@ ADDRESSES = tuple(f"127.0.0.{last}" for last in range(2, 18))
 class TestWeb:
     """A small web of many hosts on real sockets. Use it with `with`.
 
-    The content depends on `seed`, `hosts`, `pages_per_host` and `version` alone. `pace` is the beat in seconds of
-    everything slow. `sites` adds hosts of your own, by name.
+    The content depends on `seed`, `hosts`, `pages_per_host` and `version` alone. `port` 0 is a free one. `pace` is the
+    beat in seconds of everything slow. `sites` adds hosts of your own, by name.
     """
 
     __test__ = False  # not a test class, whatever its name makes pytest think
@@ -38,6 +38,7 @@ class TestWeb:
         hosts: int = 20,
         pages_per_host: int = 15,
         addresses: Sequence[str] = ADDRESSES,
+        port: int = 0,
         sites: Mapping[str, Site] | None = None,
         pace: float = 0.05,
         limits: Limits | None = None,
@@ -47,7 +48,8 @@ class TestWeb:
         plan = Plan(seed=seed, names=ordinary_names(hosts), pages_per_host=pages_per_host)
         self._villages = [Village(plan, index) for index in range(hosts)]
         self.features: tuple[Feature, ...] = all_features()
-        self._wanted_addresses, self._pace, self._limits = addresses, pace, limits or Limits()
+        self._wanted_addresses, self._wanted_port = addresses, port
+        self._pace, self._limits = pace, limits or Limits()
         self._sites: dict[str, Site] = {village.name: village for village in self._villages}
         self._sites |= {**feature_sites(self.features), **(sites or {})}
         self._log_file, self._log_limit = log_file, log_limit
@@ -56,7 +58,7 @@ class TestWeb:
 
     def start(self) -> None:
         """Listen and serve; returns when connections are accepted."""
-        sockets, self.port = listen(self._wanted_addresses)
+        sockets, self.port = listen(self._wanted_addresses, port=self._wanted_port)
         self.addresses: tuple[str, ...] = tuple(each.getsockname()[0] for each in sockets)
         self._hosts = HostMap(self._sites, addresses=self.addresses)
         self.resolve: Mapping[str, tuple[str, int]] = Resolver(self._hosts, port=self.port, elsewhere=foreign_names())
