@@ -1,11 +1,17 @@
-"""Where the program starts: imports nothing, so that Ctrl-C is answered from the first moment on."""
+"""Where the program starts: imports next to nothing, so that Ctrl-C is answered from the first moment on.
+
+SIGTERM is Ctrl-C to every command that does not know better. As the first process of a container, where the kernel
+ignores signals that have no handler, it would end nothing at all.
+"""
 
 from __future__ import annotations
 
+import signal
 import sys
 
 
 def main() -> None:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         from webmill.cli.main import main as run
 
