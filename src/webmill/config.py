@@ -107,6 +107,12 @@ class Serve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     access_log: Annotated[str, _is("file for one JSON line a request; -: stderr")] = ""
 
 
+class Metrics(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where commands with a metrics port answer Prometheus."""
+
+    host: Annotated[str, _is("address to listen on; in a container 0.0.0.0")] = "127.0.0.1"
+
+
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     http: Http = Http()
     crawl: Crawl = Crawl()
@@ -116,6 +122,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     queue: Queue = Queue()
     executor: Executor = Executor()
     commoncrawl: CommonCrawl = CommonCrawl()
+    metrics: Metrics = Metrics()
     log: Log = Log()
 
 

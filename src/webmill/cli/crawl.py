@@ -232,7 +232,9 @@ class Showing:
     ) -> Iterator[tuple[Callable[[Snapshot], None], Callable[[Crew], None]]]:
         """What is to be called with each snapshot, and once with the crew; `begin`, when the crawl is ours."""
         metrics = CrawlMetrics()
-        serving = metrics.metrics.serve(port=self._port) if self._port is not None else nullcontext()
+        root = options.collection.root
+        host = self.context.settings(root if root.is_dir() else None).metrics.host
+        serving = metrics.metrics.serve(port=self._port, host=host) if self._port is not None else nullcontext()
         view = View(quiet=self.context.quiet, stream=sys.stderr, limit=options.limits.pages)
         with serving, view, stopping_on_signals() as hired:
 

@@ -115,15 +115,15 @@ class Metrics:
         return prometheus.generate_latest(self._registry)
 
     @contextmanager
-    def serve(self, *, port: int, flag: str = "--metrics-port") -> Iterator[str]:
-        """Answer on 127.0.0.1 from a thread while the block runs; gives the URL. Port 0 takes a free one."""
+    def serve(self, *, port: int, host: str = "127.0.0.1", flag: str = "--metrics-port") -> Iterator[str]:
+        """Answer from a thread while the block runs; gives the URL. Port 0 takes a free one."""
         try:
-            server, thread = prometheus.start_http_server(port, addr="127.0.0.1", registry=self._registry)
+            server, thread = prometheus.start_http_server(port, addr=host, registry=self._registry)
         except (OSError, OverflowError) as error:
             why = "is taken" if getattr(error, "errno", None) == errno.EADDRINUSE else f"cannot be used ({error})"
-            raise Misconfigured(f"port {port} of 127.0.0.1 {why}: choose another with {flag}") from error
+            raise Misconfigured(f"port {port} of {host} {why}: choose another with {flag}") from error
         try:
-            yield f"http://127.0.0.1:{server.server_port}/metrics"
+            yield f"http://{f'[{host}]' if ':' in host else host}:{server.server_port}/metrics"
         finally:
             server.shutdown()
             server.server_close()

@@ -55,7 +55,7 @@ Exit code 3: done, but lines or blocks of the index were damaged; the message sa
 )
 @click.option("--restart", is_flag=True, help="Forget the checkpoint and begin anew.")
 @click.option(
-    "--metrics-port", type=click.IntRange(0, 65535), default=PORT, metavar="N", help="Of 127.0.0.1  [default: 9000]"
+    "--metrics-port", type=click.IntRange(0, 65535), default=PORT, metavar="N", help="For Prometheus  [default: 9000]"
 )
 @click.option("--no-metrics", is_flag=True, help="Serve none.")
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON on stdout.")
@@ -87,7 +87,7 @@ def batch(
     with ExitStack() as stack:
         metrics = Metrics(ALL)
         if not no_metrics:
-            stack.enter_context(served(metrics, port=metrics_port))
+            stack.enter_context(served(metrics, settings, port=metrics_port))
         progress = stack.enter_context(context.progress("blocks", unit="blocks"))
         around = Surroundings(metrics, total=lambda total: setattr(progress, "total", total), advance=progress.advance)
         report = run(
@@ -129,11 +129,11 @@ def state_beside(queue_url: str) -> Path:
 
 
 @contextmanager
-def served(metrics: Metrics, *, port: int) -> Iterator[None]:
+def served(metrics: Metrics, settings: Settings, *, port: int) -> Iterator[None]:
     """A batcher runs without its numbers too, when another has the port."""
     with ExitStack() as stack:
         try:
-            stack.enter_context(metrics.serve(port=port))
+            stack.enter_context(metrics.serve(port=port, host=settings.metrics.host))
         except Misconfigured as error:
             note(f"no metrics: {error}, or leave them out with --no-metrics")
         yield

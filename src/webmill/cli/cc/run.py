@@ -80,8 +80,8 @@ def run(context: Context, /, *, detected: tuple[str, ...], as_json: bool, **flag
         queue = stack.enter_context(opened_queue(settings))
         batcher_metrics, metrics = Metrics(dispatch_metrics.ALL), Metrics(extract_metrics.ALL)
         if not choice.no_metrics:
-            stack.enter_context(served(batcher_metrics, port=dispatch_metrics.PORT))
-            stack.enter_context(served(metrics, port=extract_metrics.PORT))
+            stack.enter_context(served(batcher_metrics, settings, port=dispatch_metrics.PORT))
+            stack.enter_context(served(metrics, settings, port=extract_metrics.PORT))
         fetcher = stack.enter_context(fetching(base, settings, choice, output, metrics))
         progress = stack.enter_context(context.progress("captures", unit="captures"))
         workers = Workers(

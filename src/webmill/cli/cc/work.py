@@ -74,7 +74,7 @@ def work(context: Context, /, *, base_url: str | None, until_empty: bool, metric
         output = open_output(choice.out, shape)
         fetcher = stack.enter_context(fetching(base, settings, choice, output, metrics))
         if not choice.no_metrics:
-            stack.enter_context(served(metrics, port=metrics_port))
+            stack.enter_context(served(metrics, settings, port=metrics_port))
         progress = stack.enter_context(context.progress("captures", unit="captures"))
         options = options_of(base, settings, choice)
         workers = Workers(queue, fetcher, output, options, metrics=metrics, advance=progress.advance)

@@ -126,7 +126,8 @@ def run(
         stop = stack.enter_context(stopping("boards"))
         queue = stack.enter_context(opened_queue(settings))
         if metrics_port is not None:
-            note(f"metrics: {stack.enter_context(metrics.serve(port=metrics_port))}")
+            host = context.settings(place.root).metrics.host
+            note(f"metrics: {stack.enter_context(metrics.serve(port=metrics_port, host=host))}")
         options = reading.options(place, user_agent=user_agent(contact))
         order = Order(storage=storage or str(place.root), queue=settings, reading=options, threads=workers)
         runs = Runs(

@@ -80,7 +80,8 @@ def work(
         queue = stack.enter_context(opened_queue(settings))
         reader = stack.enter_context(closing(BoardReader(options)))
         if metrics_port is not None:
-            note(f"metrics: {stack.enter_context(metrics.serve(port=metrics_port))}")
+            host = context.settings(place.root).metrics.host
+            note(f"metrics: {stack.enter_context(metrics.serve(port=metrics_port, host=host))}")
         bar = stack.enter_context(context.progress("boards", unit="boards"))
         crew = Workers(versions, queue, reader, order.labour, metrics=metrics, ended=lambda _: bar.advance())
         results = crew.run(stop=stop, is_over=lambda: until_empty and is_drained(queue))
