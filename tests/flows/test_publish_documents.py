@@ -224,17 +224,27 @@ def test_what_cannot_be_read_is_told_and_what_was_there_before_stays() -> None:
     storage = MemoryStorage()
     first = {"a.parquet": as_parquet([row(page(1), "one")]), "b.jsonl": lines([row(page(2), "two")])}
     published(storage, first)
-    bad = {"a.parquet": first["a.parquet"][:-20], "b.jsonl": first["b.jsonl"] + b'not JSON\n{"url": 7}\n'}
+    bad = {
+        "a.parquet": first["a.parquet"][:-20],
+        "b.jsonl": first["b.jsonl"] + b'not JSON\n{"url": 7}\n{"url": "\xff"}\n',
+    }
     bad["c.jsonl.gz"] = gzip.compress(lines([row(page(3), "three")]))[:-9]
     bad["d.jsonl.zst"] = zstandard.ZstdCompressor().compress(lines([row(page(4), "four")]))[:-9]
     done, found = published(storage, bad)
     assert found.damaged == ["a.parquet", "c.jsonl.gz", "d.jsonl.zst"]
-    assert (found.rows["bad_row"], found.rows["bad_documents"]) == (2, 3)
+    assert (found.rows["bad_row"], found.rows["bad_documents"]) == (3, 3)
     items = checked_items(storage)
     assert "stale_since" in items["com,example)/1"]
     assert "stale_since" not in items["com,example)/2"]
     errors = json.loads(storage.read(f"snapshots/{done.version.version}/aux/errors.json"))
-    assert {one["url"] for one in errors} == {"a.parquet", "b.jsonl#1", "b.jsonl#2", "c.jsonl.gz", "d.jsonl.zst"}
+    assert {one["url"] for one in errors} == {
+        "a.parquet",
+        "b.jsonl#1",
+        "b.jsonl#2",
+        "b.jsonl#3",
+        "c.jsonl.gz",
+        "d.jsonl.zst",
+    }
 
 
 def with_damaged_text(data: bytes) -> bytes:

@@ -266,7 +266,7 @@ def read(path: Path) -> dict[str, Any]:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
     except FileNotFoundError:
         return {}
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Misconfigured(f"{path}: {error}: repair it, or remove it and give all flags again") from error
 
 

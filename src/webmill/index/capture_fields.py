@@ -93,7 +93,7 @@ def description(block: bytes) -> dict[str, str]:
         elif name == b"languages-cld2":
             try:
                 decoded = _languages.decode(value)
-            except (msgspec.DecodeError, RecursionError):
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 continue
             found["languages"] = ",".join(language.code for language in decoded.languages if language.code)
     return found

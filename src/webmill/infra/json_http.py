@@ -52,7 +52,7 @@ class JsonServer:
         data = retrying(lambda: self._ask(method, path, content, kind), policy=self._policy)
         try:
             return msgspec.json.decode(data, type=answer)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise Misconfigured(f"{self.address}{path}: no answer of the server that is expected ({error})") from error
 
     def _ask(self, method: str, path: str, content: bytes | None, kind: str) -> bytes:

@@ -125,5 +125,5 @@ def encode(value: object) -> bytes:
 def decode(data: bytes, type_: type[T], *, source: str) -> T:
     try:
         return msgspec.json.decode(data, type=type_)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"not what is stored there: {error}", reason="bad_json", source=source) from error

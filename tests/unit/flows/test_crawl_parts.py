@@ -6,7 +6,11 @@ from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
+import pytest
+
 from webmill.crawl.frontier.base import Visit
+from webmill.errors import BadInput
 from webmill.flows.crawl.gates import Booking, Gates, Kept
 from webmill.flows.crawl.mail import LINKS, Mail
 from webmill.flows.crawl.page import conditions, is_html, original_of, redirected
@@ -87,6 +91,19 @@ def test_a_letter_of_the_longest_urls_fits(tmp_path: Path) -> None:
     sender = Mail(boxes, 0, open_box=open_letter_box)
     sender.send(1, [Link(f"http://a.test/{number:01900}") for number in range(LINKS)])
     sender.close()
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"\xc1", msgspec.msgpack.encode([Link("http://a.test/?x")]).replace(b"x", b"\xff")]
+)
+def test_what_is_no_letter_is_bad_input(body: bytes, tmp_path: Path) -> None:
+    box = open_letter_box(tmp_path / "0.sqlite")
+    box.post([body])
+    box.close()
+    reader = Mail([tmp_path / "0.sqlite"], 0, open_box=open_letter_box)
+    with pytest.raises(BadInput, match="bad_letter"):
+        reader.receive()
+    reader.close()
 
 
 def test_the_first_record_of_a_payload_stays(tmp_path: Path) -> None:

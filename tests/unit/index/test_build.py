@@ -83,8 +83,11 @@ def test_metadata_of_another_capture_is_not_taken() -> None:
     assert "charset" not in fields_of(record("response", PAGE, DIGEST) + other)
 
 
-@pytest.mark.parametrize("about", [b"languages-cld2: {", b"languages-cld2: []", b"languages-cld2: " + b"[" * 100_000])
-def test_metadata_that_makes_no_sense_is_passed_over(about: bytes) -> None:
+@pytest.mark.parametrize(
+    "cld2", [b"{", b"[]", b"[" * 100_000, b'{"languages":[{"code-iso-639-3":"\xff"}]}'], ids=range(4)
+)
+def test_metadata_that_makes_no_sense_is_passed_over(cld2: bytes) -> None:
+    about = b"languages-cld2: " + cld2
     other = record("metadata", about, "WARC-Concurrent-To: <urn:uuid:1>", "Content-Type: application/warc-fields")
     assert "languages" not in fields_of(record("response", PAGE, DIGEST) + other)
 

@@ -74,8 +74,9 @@ def test_a_refusal_is_an_error_that_shows_no_key(status: int, error: type[Except
 
 
 def test_what_is_no_json_and_what_is_too_much_are_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(Misconfigured, match="no answer of the server"):
-        ask(lambda _: (200, b"<html>"))
+    for nonsense in (b"<html>", b'{"a": "\xff"}', b'{"a":' * 100_000):
+        with pytest.raises(Misconfigured, match="no answer of the server"):
+            ask(lambda _, said=nonsense: (200, said))  # type: ignore[misc]
     monkeypatch.setattr(json_http, "LARGEST", 100)
     with pytest.raises(BadInput, match="an answer of more than"):
         ask(lambda _: (200, b" " * 200))

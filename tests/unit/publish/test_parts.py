@@ -86,8 +86,9 @@ def test_no_choice_of_ids_makes_a_shard_without_end() -> None:
         b'{"count":0,"items":[],"shards":[]}',
         b'{"count":"x"}',
         b'{"count":1,"items":[{"id":"a","source":"b","hash":"../../etc"}]}',
+        b'{"count":"\xff"}',
     ],
-    ids=range(7),
+    ids=range(8),
 )
 def test_what_is_no_index_is_bad_input(data: bytes) -> None:
     with pytest.raises(BadInput, match="bad_json"):

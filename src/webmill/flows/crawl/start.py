@@ -116,7 +116,7 @@ def read_layout(options: Options) -> Layout:
     path = options.folder / "crawl.json"
     try:
         layout = msgspec.json.decode(path.read_bytes(), type=Layout)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Misconfigured(f"{path}: {error}: put the file back as it was, or begin in another folder") from error
     if layout.name and layout.name != options.collection.name:
         raise Misconfigured(f"this crawl is called {layout.name}: give --name {layout.name}, or crawl into another DIR")

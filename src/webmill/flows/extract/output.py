@@ -123,7 +123,7 @@ class Output:
 def read_shape(storage: Storage) -> Shape:
     try:
         return msgspec.json.decode(storage.read(SETTINGS), type=Shape)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadInput(str(error), reason="bad_settings", source=SETTINGS) from error
 
 

@@ -40,7 +40,7 @@ class Place(msgspec.Struct, frozen=True):
             layout = msgspec.json.decode(path.read_bytes(), type=Layout)
         except FileNotFoundError:
             raise NotFound(f"no crawl in {self.root}: begin one with `webmill crawl {self.root} URL`") from None
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise Misconfigured(f"{path}: {error}: put the file back as it was") from error
         if layout.on_nodes and not self.tools.is_shared:
             raise Misconfigured(f"the crawl in {self.root} keeps its frontier in Redis: give --frontier redis://…")

@@ -202,7 +202,7 @@ def unpacked(raw: BinaryIO, key: str) -> BinaryIO:
 def read_line(line: bytes, key: str) -> Page | BadInput:
     try:
         return _line.decode(line)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         return BadInput(str(error), reason="bad_row", source=key)
 
 

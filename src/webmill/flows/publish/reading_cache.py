@@ -55,7 +55,7 @@ class Cache:
         rows = self._database.read("SELECT value FROM page WHERE key = ?", (key,))
         try:
             return self._decoder.decode(rows[0][0]) if rows else None
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             return None
 
     def put(self, key: str, cached: Cached) -> None:
@@ -70,7 +70,7 @@ class Cache:
         rows = self._database.read("SELECT value FROM robots WHERE origin = ?", (origin,))
         try:
             return msgspec.msgpack.decode(rows[0][0], type=Robots) if rows else None
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             return None
 
     def keep_robots(self, entry: Robots) -> None:

@@ -22,7 +22,7 @@ def document_of(storage: Readable, item: Item, *, version: str) -> Document:
     """`BadInput` when its blob is damaged, or gone."""
     try:
         content = msgspec.json.decode(read_blob(storage, item.hash), type=dict[str, Any])
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(str(error), reason="bad_blob", source=item.hash) from error
     return Document(
         id=item.id,

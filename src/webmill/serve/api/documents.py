@@ -123,7 +123,7 @@ def content_of(published: Published, item: Item) -> dict[str, Any] | None:
         return None
     try:
         return msgspec.json.decode(read_blob(published.storage, item.hash), type=dict[str, Any])
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"its content cannot be read: {error}", reason="bad_blob", source=item.hash) from error
 
 
