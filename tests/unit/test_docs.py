@@ -32,6 +32,15 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in {slug(title) for title in titles}, f"{page}: {link}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_that_are_named_are_there(page: Path) -> None:
+    named = re.findall(
+        r"`((?:tests|src|deploy|examples|benchmarks|docs|requirements)/[\w./-]*)(?:::\w+)?`", page.read_text()
+    )
+    lost = [name for name in named if not (ROOT / name).exists()]
+    assert not lost
+
+
 def slug(title: str) -> str:
     """As GitHub makes them."""
     return re.sub(r"[^\w\- ]", "", title.lower().strip()).replace(" ", "-")
