@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,6 +56,25 @@ def note(message: str) -> None:
     settings = context.find_object(Context) if context else None
     if not (settings and settings.quiet):
         click.echo(message, err=True)
+
+
+_is_stage: ContextVar[bool] = ContextVar("is_stage", default=False)
+
+
+@contextmanager
+def as_a_stage() -> Iterator[None]:
+    """Around a command that is one of several: what to do next is then not for it to say."""
+    before = _is_stage.set(True)
+    try:
+        yield
+    finally:
+        _is_stage.reset(before)
+
+
+def hint(message: str) -> None:
+    """A note of what to type next."""
+    if not _is_stage.get():
+        note(message)
 
 
 def warn(message: str) -> None:

@@ -17,7 +17,7 @@ import click
 import msgspec
 
 from webmill.cli.collections import crawl_name
-from webmill.cli.context import Context, finish, note, pass_context
+from webmill.cli.context import Context, finish, hint, note, pass_context
 from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.crawl_flags import FILE, Flags, agreed, combined, keep, read, with_flags
 from webmill.cli.crawl_view import View, age, amount, kinds
@@ -295,4 +295,4 @@ def tell(options: Options, report: Report) -> None:
     note(", ".join(parts) + (f"; errors: {kinds(total.errors)}" if total.errors else ""))
     for repair in report.repairs:
         note(f"repaired after a crash: {repair}")
-    note(f"next: webmill index {options.collection.root}")
+    hint(f"next: webmill index {options.collection.root}")

@@ -39,7 +39,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("webmill.cli.run:run", "Every stage of a collection that is due, once or on a schedule."),
     "search": ("webmill.cli.search:search", "Search what is published, by its words."),
     "serve": ("webmill.cli.serve:serve", "A collection over HTTP: for programs, archive clients and people."),
-    "status": ("webmill.cli.status:status", "How the crawl in a collection stands."),
+    "status": ("webmill.cli.status:status", "A whole collection at a glance: what is there, what is due."),
     "surt": ("webmill.cli.surt:surt", "Print the index key (SURT) of URLs."),
     "warc": ("webmill.cli.warc:warc", "Check and list WARC and ARC files."),
 }

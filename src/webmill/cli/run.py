@@ -5,33 +5,26 @@ from __future__ import annotations
 import shlex
 import threading
 import time
-from datetime import datetime
 from pathlib import Path
 
 import click
 
 from webmill.cli.cc.workers import stopping
 from webmill.cli.collections import crawls_in
-from webmill.cli.context import REJECTED, Context, note, pass_context, warn
+from webmill.cli.context import REJECTED, Context, as_a_stage, note, pass_context, warn
 from webmill.cli.crawl_view import age
 from webmill.cli.durations import DURATION
 from webmill.cli.main import FAILED, INTERRUPTED, heading, webmill
 from webmill.cli.words import shown
-from webmill.collection import Collection, Publishing
+from webmill.collection import Collection
 from webmill.config import Crawl, Run, Settings
 from webmill.errors import Misconfigured, WebmillError
-from webmill.flows.publish.pages import is_documents
+from webmill.flows.status.made import reason_not_to_publish
 from webmill.index.archives import find_archives
 from webmill.infra.lock import exclusive
-from webmill.infra.storage.local import LocalStorage
-from webmill.publish import history
-from webmill.publish.manifest import read_file
-from webmill.publish.nouns import decode
-from webmill.publish.version import STATS, Counts
 
 STAGES = ("crawl", "index", "extract", "publish", "search")
 ONE_REFRESH = "1h"
-TICK = 0.02  # seconds that the times of files may be behind the clock
 
 
 @click.command(
@@ -96,7 +89,8 @@ def once(context: Context, root: Path, stages: tuple[str, ...], stop: threading.
         for command in commands:
             note(f"{stage}: webmill {shlex.join(command)}")
             started = time.monotonic()
-            code = webmill.main([*globals_of(context), *command], standalone_mode=False) or 0
+            with as_a_stage():
+                code = webmill.main([*globals_of(context), *command], standalone_mode=False) or 0
             if stop.is_set() or code == INTERRUPTED:
                 return INTERRUPTED
             if code == FAILED:
@@ -127,26 +121,11 @@ def archived(root: Path) -> list[Collection]:
 
 
 def publish_command(root: Path, settings: Run) -> list[list[str]] | str:
-    folder = Publishing(root).documents
-    files = [path for path in folder.rglob("*") if is_documents(path.relative_to(folder).as_posix())]
-    if not files:
-        return "there are no documents yet"
-    last = last_published(root)
-    # Files come by renaming, which changes this time and not that of the content.
-    if last and all(path.stat().st_ctime < last.timestamp() - TICK for path in files):
-        return "no documents since the live version"
+    reason_against = reason_not_to_publish(root)
+    if reason_against:
+        return reason_against
     facets = [name.strip() for name in settings.facets.split(",") if name.strip()]
     return [["publish", "documents", str(root), *(word for facet in facets for word in ("--facet", facet))]]
-
-
-def last_published(root: Path) -> datetime | None:
-    """When documents were last looked at for a version: those that came while it was made are not in it."""
-    storage = LocalStorage(root)
-    try:
-        newest = max(history.every_version(storage), key=lambda version: version.published_at, default=None)
-        return decode(read_file(storage, newest, STATS), Counts, source=STATS).started_at if newest else None
-    except WebmillError:  # publishing tells what is wrong
-        return None
 
 
 def crawl_command(root: Path, settings: Crawl) -> list[list[str]] | str:

@@ -1,86 +1,135 @@
-"""`webmill status`: how a crawl stands."""
+"""`webmill status`: a whole collection at a glance."""
 
 from __future__ import annotations
 
-import time
+import shlex
+import textwrap
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import click
 import msgspec
 
+from webmill.cli.context import Context, pass_context
 from webmill.cli.crawl_flags import FILE, read
-from webmill.cli.crawl_view import age, amount, kinds
+from webmill.cli.run import stages_of
+from webmill.cli.status_rows import Row, rows_of
+from webmill.cli.words import shown
+from webmill.config import Settings
 from webmill.errors import WebmillError
 from webmill.flows.crawl.meeting import Picture
-from webmill.flows.crawl.status import ENDS, Status, read_status, seats
-from webmill.wiring import open_meeting
+from webmill.flows.status import Look, Problem, Wishes, look
+from webmill.wiring import open_meeting, open_search, search_of
+
+WIDTH, INDENT = 80, 11
+COLOURS = {"due": "yellow", "bad": "red", "": None}
 
 
-@click.command(epilog="Example: webmill status news/")
-@click.argument("collection", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
-def status(*, collection: Path, as_json: bool) -> None:
-    """How the crawl in DIR stands: running or not, pages, what waits, what went wrong.
+@click.command(
+    epilog="""\b
+Examples:
+  webmill status news/
+  webmill status news/ --json | jq '.due[].stage'
 
-    For a crawl on many machines: each node that has this DIR, and all nodes as Redis knows them.
+\b
+Only looks: no file is made or changed, so it may be asked while others write.
+What is told of very large folders is "at least": see docs/reference/status.md.
+Exit code 0 also when a part is damaged: that is a line, or `problems` in JSON."""
+)
+@click.argument("root", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@pass_context
+def status(context: Context, /, *, root: Path, as_json: bool) -> None:
+    """The whole collection in DIR at a glance: what each stage has made, what is due, what went wrong.
+
+    Reads the small files that every stage keeps about itself. For a crawl on many machines also all nodes, as Redis
+    knows them.
     """
-    folder = collection / "frontier"
-    found = [read_status(folder, seat=seat) for seat in seats(folder)]
-    crawl, problem = others(folder, found[-1].name)
+    folder = root.resolve()
+    settings, problems = settings_of(context, folder)
+    engine = partial(open_search, search_of(settings, folder), create=False)
+    seen = look(folder, wishes_of(settings, folder), open_engine=engine)
+    nodes, complaint = others(folder, seen)
+    problems = [*seen.problems, *problems, *complaint]
     if as_json:
-        told = [*found, crawl] if crawl else found
-        click.echo(b"\n".join(map(msgspec.json.encode, told)))
+        told = msgspec.to_builtins(msgspec.structs.replace(seen, problems=problems))
+        next_ = next_command(seen, root)
+        click.echo(msgspec.json.encode({**told, "nodes": msgspec.to_builtins(nodes, str_keys=True), "next": next_}))
         return
-    for one in found:
-        show(one)
-    if crawl:
-        show_nodes(crawl)
-    elif problem:
-        click.echo(f"nodes    {problem}")
+    for row in rows_of(seen, root):
+        show(row)
+    for row in node_rows(nodes) if nodes else ():
+        show(row)
+    for problem in problems:
+        show(Row("PROBLEM", f"{problem.part}: {problem.message}; `webmill doctor {spelled(root)}` says more", "bad"))
+    show(Row("next", next_command(seen, root) or "nothing is due", is_command=True))
 
 
-def show(found: Status) -> None:
-    total = found.total
-    state = "running" if found.is_running else f"not running: the last run {ENDS.get(found.end, found.end)}"
-    rows = [
-        ("crawl", f"{found.name}, {state}"),
-        ("as of", f"{age(max(0.0, time.time() - found.time))} ago, {age(found.time - found.started)} into the run"),
-        ("pages", f"{total.pages:,}"),
-        ("bytes", f"{amount(total.bytes)} in this run"),
-        ("waiting", f"{total.waiting:,} URLs of {total.domains_waiting:,} domains"),
-        ("active", f"{total.turns:,} domains"),
-        ("answers", kinds(total.statuses) or "none"),
-        ("errors", kinds(total.errors) or "none"),
-        ("refused", kinds(total.refused) or "none"),
-        *(("slowest", f"{host}, {1000 * seconds:,.0f} ms") for host, seconds in total.slowest[:3]),
-    ]
-    if total.complaint:
-        rows.append(("failed", total.complaint))
-    for name, value in rows:
-        click.echo(f"{name:<9}{value}")
-
-
-def others(folder: Path, name: str) -> tuple[Picture | None, str]:
-    """The nodes of a crawl that keeps its frontier in Redis; or why they cannot be told."""
-    redis = read(folder / FILE).get("frontier")
-    if not redis:
-        return None, ""
+def settings_of(context: Context, folder: Path) -> tuple[Settings, list[Problem]]:
+    """A mistake in the settings is a line, too."""
     try:
-        with closing(open_meeting(redis, name=name)) as meeting:
-            return meeting.look(), ""
+        settings = context.settings(folder)
+        stages_of(settings.run)
     except WebmillError as error:
-        return None, str(error)
+        return Settings(), [Problem("settings", str(error))]
+    return settings, []
 
 
-def show_nodes(crawl: Picture) -> None:
+def wishes_of(settings: Settings, folder: Path) -> Wishes:
+    seeds = folder / settings.crawl.seeds
+    return Wishes(stages=stages_of(settings.run), seeds=seeds, refresh=settings.crawl.refresh)
+
+
+def next_command(seen: Look, root: Path) -> str:
+    """What to type; empty when there is nothing to do."""
+    if seen.is_running or any(crawl.is_running for crawl in seen.crawls):
+        return ""
+    if seen.due:
+        return f"webmill run {spelled(root)}"
+    is_empty = not (seen.archives or seen.documents or seen.publish or seen.indexes or seen.crawls)
+    return f"webmill init {spelled(root)} URL --contact YOU" if is_empty else ""
+
+
+def spelled(root: Path) -> str:
+    return shlex.quote(str(root))
+
+
+def show(row: Row) -> None:
+    """At most 80 columns, but for what cannot be broken. Colour is left out by click where there is no terminal."""
+    text = shown(row.text)
+    fold = partial(textwrap.wrap, width=WIDTH - INDENT, break_long_words=False, break_on_hyphens=False)
+    wrapped = [text] if row.is_command else fold(text)
+    for number, line in enumerate(wrapped):
+        label = click.style(f"{'' if number else row.label:<{INDENT}}", bold=True)
+        click.echo(label + click.style(line, fg=COLOURS[row.state]))
+
+
+# --- a crawl on many machines --------------------------------------------------------------------------------------
+
+
+def others(folder: Path, seen: Look) -> tuple[Picture | None, list[Problem]]:
+    """The nodes of a crawl that keeps its frontier in Redis; or why they cannot be told."""
+    if not seen.crawls:
+        return None, []
+    try:
+        redis = read(folder / "frontier" / FILE).get("frontier")
+        if not redis:
+            return None, []
+        with closing(open_meeting(redis, name=seen.crawls[-1].name)) as meeting:
+            return meeting.look(), []
+    except WebmillError as error:
+        return None, [Problem("nodes", str(error))]
+
+
+def node_rows(crawl: Picture) -> Iterator[Row]:
     counts = Counter(crawl.owners.values())
     for id_ in sorted(crawl.living & crawl.nodes.keys()):
         node = crawl.nodes[id_]
-        click.echo(f"node     {id_} on {node.host}, process {node.pid}: {counts[id_]} shards")
+        yield Row("node", f"{id_} on {node.host}, process {node.pid}: {counts[id_]} shards")
     for shard, record in sorted(crawl.records.items()):
-        seen, owner = record.seen, crawl.owner(shard) or "nobody"
-        click.echo(
-            f"shard    {shard:>3} {owner}: {seen.pages:,} pages, {seen.waiting:,} URLs wait, {seen.turns:,} active"
-        )
+        known, owner = record.seen, crawl.owner(shard) or "nobody"
+        told = f"{known.pages:,} pages, {known.waiting:,} URLs wait, {known.turns:,} active"
+        yield Row("shard", f"{shard:>3} {owner}: {told}")

@@ -26,3 +26,12 @@ def escaped(line: bytes) -> bytes:
 def shown(text: str) -> str:
     r"""The same for text: a URL from an archive cannot move the cursor, and still says what it is."""
     return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in text)
+
+
+def ago(seconds: float) -> str:
+    """`5 s ago`, `12 min ago`, `3 h ago`, `2 days ago`."""
+    for size, unit in ((86400, "day"), (3600, "h"), (60, "min")):
+        if seconds >= (2 if unit == "day" else 1) * size:
+            number = int(seconds // size)
+            return f"{number:,} {unit}{'s' * (unit == 'day')} ago"
+    return f"{max(0, int(seconds))} s ago"

@@ -18,8 +18,9 @@ from typing import Self
 import msgspec
 
 from webmill.errors import BadInput, Misconfigured
+from webmill.infra.looking import reading
 from webmill.infra.positions import read_at
-from webmill.infra.sqlite import Database, Schema
+from webmill.infra.sqlite import Database, Row, Schema
 
 FILE_NAME = "state.sqlite"
 ENDS = 64 << 10
@@ -34,6 +35,9 @@ SCHEMA = Schema(
         """,
     ),
 )
+
+
+ALL = "SELECT path, known FROM warc"
 
 
 class Looks(msgspec.Struct, frozen=True):
@@ -108,13 +112,7 @@ class State:
             raise
 
     def known(self) -> dict[str, Known]:
-        found = {}
-        for path, row in self._database.read("SELECT path, known FROM warc"):
-            try:
-                found[path] = msgspec.json.decode(row, type=Known)
-            except msgspec.DecodeError:  # of a version that kept something else: as good as not known
-                continue
-        return found
+        return _known(self._database.read(ALL))
 
     def record(self, path: str, known: Known) -> None:
         """Durable on return: the CDXJ it speaks of must be so already."""
@@ -146,6 +144,34 @@ class State:
 
     def close(self) -> None:
         self._database.close()
+
+
+def _known(rows: Iterable[Row]) -> dict[str, Known]:
+    found = {}
+    for path, row in rows:
+        try:
+            found[path] = msgspec.json.decode(row, type=Known)
+        except msgspec.DecodeError:  # of a version that kept something else: as good as not known
+            continue
+    return found
+
+
+class Peeked(msgspec.Struct, frozen=True):
+    known: dict[str, Known]
+    published: dict[str, Published]  # indexes by name, but for one that somebody died while replacing
+
+
+def peek(path: Path) -> Peeked:
+    """All that is kept, by reading alone."""
+    with reading(path) as read:
+        known = _known(read(ALL))
+        published = {}
+        for name, made in read("SELECT name, made FROM published"):
+            try:
+                published[name] = msgspec.json.decode(made, type=Published)
+            except msgspec.DecodeError:
+                continue
+    return Peeked(known, published)
 
 
 @contextmanager

@@ -29,6 +29,7 @@ from typing import Literal
 import msgspec
 
 from webmill.errors import BadInput, Conflict
+from webmill.infra.looking import reading
 from webmill.infra.queue.base import lease_expired, worded
 from webmill.infra.sqlite import Database, Row, Run, Schema
 
@@ -72,6 +73,7 @@ SCHEMA = Schema(
         """,
     ),
 )
+STATES = "SELECT state, count(*) FROM task GROUP BY state"
 PAYLOAD = "SELECT payload FROM task JOIN payload USING (seq) WHERE id = ?"
 REDRIVE = (
     "UPDATE task SET state = 'planned', due = 0, attempts = 0, expired = 0, reason = '', changed = ?"
@@ -213,8 +215,7 @@ class Ledger:
 
     def counts(self) -> Counts:
         self._sweep_if_due()
-        found: dict[str, int] = dict(self._database.read("SELECT state, count(*) FROM task GROUP BY state"))
-        return Counts(**{state: found.get(state, 0) for state in Counts.__struct_fields__})
+        return _counts(self._database.read(STATES))
 
     def entries(self, state: State | None = None) -> Iterator[Entry]:
         """In the order of planning; one in memory at a time."""
@@ -258,6 +259,23 @@ class Ledger:
                 "UPDATE task SET state = ?, token = NULL, due = ?, expired = ?, reason = ?, changed = ? WHERE seq = ?",
                 (state, now, expired, lease_expired(expired), now, seq),
             )
+
+
+def peek(path: Path) -> Counts:
+    """By reading alone: a lease that is over still counts as running."""
+    with reading(path) as read:
+        return _counts(read(STATES))
+
+
+def peek_results(path: Path) -> list[bytes]:
+    """Of what is done, by reading alone."""
+    with reading(path) as read:
+        return [row[0] for row in read("SELECT result FROM task WHERE state = 'done' AND result IS NOT NULL")]
+
+
+def _counts(rows: list[Row]) -> Counts:
+    found: dict[str, int] = dict(rows)
+    return Counts(**{state: found.get(state, 0) for state in Counts.__struct_fields__})
 
 
 def last_good(run: Run, seq: int, *, task_id: str) -> bytes | None:

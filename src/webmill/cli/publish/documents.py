@@ -27,6 +27,16 @@ from webmill.publish.guard import MOST_LOST, Shrunk
 from webmill.publish.snapshot import Options, Published
 from webmill.wiring import open_storage, scheme_of
 
+ROWS = {  # what became of rows, in words
+    "bad_documents": "files that cannot be read",
+    "bad_row": "rows that cannot be read",
+    "no_text": "without text",
+    "no_url": "without a URL",
+    "not_ok": "of other answers than 2xx",
+    "older": "older captures",
+    "published": "published",
+}
+
 
 @click.command(
     epilog="""\b
@@ -107,8 +117,8 @@ def open_documents(origin: str) -> Documents:
 
 def tell(published: Published, read: Found, *, seconds: float) -> None:
     counts = published.counts
-    rows = ", ".join(f"{count:,} {reason}" for reason, count in sorted(read.rows.items()))
-    note(f"{counted(read.files, 'file')}: {rows}")
+    told = [f"{count:,} {ROWS.get(reason, reason)}" for reason, count in sorted(read.rows.items()) if count]
+    note(f"{counted(read.files, 'file')}: {', '.join(told) or 'no rows'}")
     changes = f"{counts.added:,} added, {counts.changed:,} changed, {counts.removed:,} removed, {counts.stale:,} stale"
     note(f"version {published.version.version}: {counted(counts.items, 'page')}: {changes}")
     written = f"{counts.blobs_written:,} blobs written ({counts.bytes_written:,} bytes)"

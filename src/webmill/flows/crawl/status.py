@@ -9,10 +9,10 @@ from pathlib import Path
 
 import msgspec
 
-from webmill.errors import BadInput, Conflict, NotFound, Unavailable
+from webmill.errors import BadInput, NotFound, Unavailable
 from webmill.flows.crawl.snapshot import Snapshot
 from webmill.infra import atomic
-from webmill.infra.lock import shared
+from webmill.infra.looking import is_held
 
 log = logging.getLogger(__name__)
 
@@ -75,13 +75,4 @@ def read_status(folder: Path, *, seat: str = "") -> Status:
         raise BadInput(f"{error}: the next run writes it anew", reason="bad_status", source=str(path)) from error
     except FileNotFoundError:
         raise NotFound(f"no crawl in {folder.parent}: begin one with `webmill crawl {folder.parent} URL`") from None
-    return msgspec.structs.replace(status, is_running=_is_running(folder, f"node-{seat}" if seat else "crawl"))
-
-
-def _is_running(folder: Path, lock: str) -> bool:
-    """Shared, so that two who look at the same moment do not take each other for the crawl."""
-    try:
-        with shared(folder, lock, doing="crawling"):
-            return False
-    except Conflict:
-        return True
+    return msgspec.structs.replace(status, is_running=is_held(folder, f"node-{seat}" if seat else "crawl"))

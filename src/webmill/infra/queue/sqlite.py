@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Self
 
 from webmill.errors import Conflict
+from webmill.infra.looking import reading
 from webmill.infra.queue.base import (
     MAX_ATTEMPTS,
     MAX_BYTES,
@@ -31,7 +32,7 @@ from webmill.infra.queue.base import (
     lease_expired,
     worded,
 )
-from webmill.infra.sqlite import Database, Run, Schema
+from webmill.infra.sqlite import Database, Row, Run, Schema
 
 LEASE = 60.0
 POLL = (0.002, 0.05)  # seconds between looks into an empty queue: from, to
@@ -65,10 +66,22 @@ SCHEMA = Schema(
         "CREATE TABLE mark (name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;",
     ),
 )
+STATES = "SELECT state, count(*) FROM message GROUP BY state"
 REQUEUE = (
     "UPDATE message SET state = 0, due = NULL, attempts = 0, expired = 0, first_error = '', last_error = ''"
     " WHERE state = 3"
 )
+
+
+def peek(path: Path) -> QueueStats:
+    """By reading alone: a lease that is over still counts as leased."""
+    with reading(path) as read:
+        return _stats(read(STATES))
+
+
+def _stats(rows: list[Row]) -> QueueStats:
+    count: dict[int, int] = dict(rows)
+    return QueueStats(*(count.get(state, 0) for state in (READY, LEASED, DELAYED, BURIED)))
 
 
 class SqliteQueue:
@@ -140,8 +153,7 @@ class SqliteQueue:
 
     def stats(self) -> QueueStats:
         self._sweep_if_due()
-        count: dict[int, int] = dict(self._database.read("SELECT state, count(*) FROM message GROUP BY state"))
-        return QueueStats(*(count.get(state, 0) for state in (READY, LEASED, DELAYED, BURIED)))
+        return _stats(self._database.read(STATES))
 
     def close(self) -> None:
         self._database.close()

@@ -1,0 +1,175 @@
+"""`webmill status`: every stage at a glance, by reading alone, whatever state it is in."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.serve.town import NAME
+from tests.unit.cli.command import webmill
+from webmill.flows.status.files import amount_of
+from webmill.infra.queue.base import Message
+from webmill.infra.queue.sqlite import SqliteQueue
+
+
+@pytest.fixture
+def place(town: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(town, tmp_path / "news"))
+
+
+def look(root: Path) -> dict[str, object]:
+    ended = webmill("status", root, "--json")
+    assert ended.code == 0, ended.err
+    told: dict[str, object] = json.loads(ended.out)
+    return told
+
+
+def tree(root: Path) -> Iterator[tuple[str, int, bytes]]:
+    for path in sorted(root.rglob("*")):
+        yield str(path), path.lstat().st_mtime_ns, path.read_bytes() if path.is_file() else b""
+
+
+def test_every_stage_of_a_collection_is_told(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place.parent)
+    assert webmill("index", "news/").code == 0  # a copy has other inodes
+    ended = webmill("status", "news/")
+    told = ended.out.decode()
+    assert ended.code == 0, ended.err
+    for words in (
+        f"archive    {NAME}: 2 WARC files, ",
+        f"index      {NAME}: 87 captures, made ",
+        "queue      publish: 0 waiting, 0 in work, 1 given up",
+        "why: webmill publish dead list news\n",
+        "publish    2 versions; live 00000002-",
+        "search     7 documents, up to the live version",
+        " used here, ",
+        "next       webmill run news\n",
+    ):
+        assert words in told
+    assert max(map(len, told.splitlines())) <= 80, told
+    assert "\x1b" not in told
+
+
+def test_the_json_is_one_object_with_the_same_facts(place: Path) -> None:
+    told = look(place)
+    assert told["root"] == str(place)
+    assert told["crawls"] == []
+    assert told["queues"] == [
+        {
+            "name": "publish",
+            "file": str(place / "publish" / "queue.sqlite"),
+            "stats": {"ready": 0, "leased": 0, "delayed": 0, "buried": 1},
+        }
+    ]
+    assert told["search"]["documents"] == told["publish"]["documents"] == 7  # type: ignore[index]
+    assert told["problems"] == []
+    assert told["next"] == f"webmill run {place}"
+
+
+def test_looking_changes_nothing(place: Path) -> None:
+    before = [*tree(place)]
+    webmill("status", place)
+    assert [*tree(place)] == before
+
+
+def test_a_folder_that_may_not_be_written_to_is_told_as_well(place: Path) -> None:
+    shutil.rmtree(place / "search")  # its engine takes a lock of its own
+    for path in [place, *place.rglob("*")]:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    try:
+        told = look(place)
+    finally:
+        for path in [place, *place.rglob("*")]:
+            path.chmod(0o755 if path.is_dir() else 0o644)
+    assert told["problems"] == []
+
+
+def test_an_empty_folder_says_how_to_begin(tmp_path: Path) -> None:
+    ended = webmill("status", tmp_path)
+    assert (ended.code, ended.err) == (0, "")
+    assert f"next       webmill init {tmp_path} URL" in ended.out.decode()
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_archives_that_came_changed_or_went_make_the_index_due(place: Path) -> None:
+    one, other = sorted(place.rglob("*.warc.gz"))
+    shutil.copy(one, one.with_name("new.warc.gz"))
+    os.utime(one)
+    other.unlink()
+    told = look(place)
+    [index] = told["indexes"]  # type: ignore[misc]
+    assert (index["new"], index["changed"], index["gone"]) == (1, 1, 1)
+    assert {"stage": "index", "why": f"{NAME}: archives 1 new, 1 changed, 1 gone"} in told["due"]  # type: ignore[operator]
+    said = " ".join(webmill("status", place).out.decode().split())
+    assert "behind the archives: 1 new, 1 changed, 1 gone (" in said
+    assert "new.warc.gz" in said
+
+
+def test_an_index_without_its_state_is_told_by_its_blocks_and_time(place: Path) -> None:
+    shutil.rmtree(place / "cdxj")
+    [index] = look(place)["indexes"]  # type: ignore[misc]
+    assert (index["captures"], index["blocks"], index["new"]) == (None, 1, 0)
+
+
+def test_a_search_index_that_lacks_the_live_version_is_due(place: Path) -> None:
+    assert webmill("publish", "rollback", place, "previous").code == 0
+    told = look(place)
+    assert {"stage": "search", "why": "a newer version is live"} in told["due"]  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("part", "file"),
+    [
+        ("crawl", "frontier/status.json"),
+        ("index", "cdxj/state.sqlite"),
+        ("publish", "snapshots/_history/000000000002.json"),
+        ("search", "search/meta.json"),
+        ("queue", "queue.sqlite"),
+        ("extract", "extract/x/dataset.json"),
+        ("datasets", "datasets/x/dataset.json"),
+        ("settings", "webmill.toml"),
+    ],
+)
+def test_a_damaged_part_is_a_line_and_the_others_are_told(part: str, file: str, place: Path) -> None:
+    (place / file).parent.mkdir(parents=True, exist_ok=True)
+    (place / file).write_bytes(bytes(range(256)) * 9)
+    ended = webmill("status", place)
+    told = " ".join(ended.out.decode().split())
+    assert (ended.code, ended.err) == (0, "")
+    assert f"PROBLEM {part}: " in told
+    assert f"archive {NAME}: 2 WARC files" in told
+    assert part in [problem["part"] for problem in look(place)["problems"]]  # type: ignore[attr-defined]
+
+
+def test_a_queue_that_is_written_to_at_this_moment_is_told_as_it_is(place: Path) -> None:
+    with closing(SqliteQueue(place / "queue.sqlite")) as queue:
+        queue.publish([Message("a", b"1"), Message("b", b"2")])
+        names = {path.name for path in place.iterdir()}
+        [found] = [one for one in look(place)["queues"] if one["name"] == "extract"]  # type: ignore[attr-defined]
+        assert found["stats"]["ready"] == 2
+        assert {path.name for path in place.iterdir()} == names
+        queue.publish([Message("c", b"3")])
+        assert queue.stats().ready == 3
+
+
+def test_rejects_are_counted_with_the_file_to_look_into(tmp_path: Path) -> None:
+    (tmp_path / "rejected").mkdir()
+    (tmp_path / "rejected" / "index.jsonl").write_text('{"file": "a"}\n' * 3)
+    (tmp_path / "rejected" / "import-x.jsonl").write_text('{"file": "a"}\n' * 20_000)
+    told = {one["stage"]: (one["count"], one["is_estimate"]) for one in look(tmp_path)["rejects"]}  # type: ignore[attr-defined]
+    assert told == {"index": (3, False), "import-x": (20_000, True)}
+    said = " ".join(webmill("status", tmp_path).out.decode().split())
+    assert f"rejects 3 of index: {tmp_path}/rejected/index.jsonl" in said
+
+
+def test_what_is_more_than_a_glance_is_at_least_so_much(tmp_path: Path) -> None:
+    for number in range(5):
+        (tmp_path / str(number)).write_bytes(b"12")
+    assert (amount_of(tmp_path, most=3).files, amount_of(tmp_path, most=3).is_whole) == (3, False)
+    assert (amount_of(tmp_path, most=5).bytes, amount_of(tmp_path, most=5).is_whole) == (10, True)

@@ -1,0 +1,79 @@
+"""Looking leaves no trace, whatever the writers are doing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from webmill.errors import BadInput, NotFound
+from webmill.infra import lock
+from webmill.infra.ledger import Ledger, Task, peek
+from webmill.infra.looking import is_held, reading
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from webmill.infra.ledger import Ledger, Task
+book = Ledger(Path(sys.argv[1]))
+book.plan([Task("a", b"1"), Task("b", b"2")])
+os._exit(0)
+"""
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """But for SQLite's index of its log, in which readers leave marks while a writer is there."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.endswith("-shm")}
+
+
+def test_a_closed_file_is_read_without_a_trace(tmp_path: Path) -> None:
+    with closing(Ledger(tmp_path / "ledger")) as book:
+        book.plan([Task("a", b"1")])
+    before = files(tmp_path)
+    tmp_path.chmod(0o555)
+    try:
+        assert peek(tmp_path / "ledger").planned == 1
+    finally:
+        tmp_path.chmod(0o755)
+    assert files(tmp_path) == before
+    assert not (tmp_path / "ledger-shm").exists()
+
+
+def test_what_a_writer_has_just_written_is_seen(tmp_path: Path) -> None:
+    with closing(Ledger(tmp_path / "ledger")) as book:
+        book.plan([Task("a", b"1")])
+        before = files(tmp_path)
+        assert peek(tmp_path / "ledger").planned == 1
+        assert files(tmp_path) == before
+
+
+def test_the_log_of_a_killed_writer_is_read_and_left(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "ledger")], check=True, timeout=120)
+    before = files(tmp_path)
+    assert peek(tmp_path / "ledger").planned == 2
+    assert files(tmp_path) == before
+    with closing(Ledger(tmp_path / "ledger")) as book:
+        assert book.counts().planned == 2
+
+
+def test_a_file_that_is_none_of_ours_is_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(NotFound):
+        peek(tmp_path / "none")
+    (tmp_path / "garbage").write_bytes(os.urandom(5000))
+    with pytest.raises(BadInput), reading(tmp_path / "garbage") as read:
+        read("SELECT 1 FROM task")
+    (tmp_path / "empty").touch()
+    with pytest.raises(BadInput):
+        peek(tmp_path / "empty")
+
+
+def test_a_lock_is_seen_while_it_is_held_and_is_never_made(tmp_path: Path) -> None:
+    assert not is_held(tmp_path, "run")
+    assert [*tmp_path.iterdir()] == []
+    with lock.exclusive(tmp_path, "run", doing="testing"):
+        assert is_held(tmp_path, "run")
+    assert not is_held(tmp_path, "run")
