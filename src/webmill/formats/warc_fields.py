@@ -16,19 +16,22 @@ from webmill.model import Headers
 
 
 def parse_fields(block: bytes) -> Headers:
-    pairs: list[tuple[str, str]] = []
+    fields: list[tuple[str, list[str]]] = []
     for line in block.decode("utf-8", "surrogateescape").split("\n"):
         line = line.rstrip("\r")
-        if line[:1] in (" ", "\t") and pairs:
-            name, value = pairs.pop()
-            pairs.append((name, f"{value} {line.strip()}".strip()))
+        if line[:1] in (" ", "\t") and fields:
+            fields[-1][1].append(line.strip())
             continue
         name, colon, value = line.partition(":")
         if colon:
-            pairs.append((name.strip(), value.strip()))
+            fields.append((name.strip(), [value.strip()]))
         elif line:
-            pairs.append(("", line))
-    return Headers(pairs)
+            fields.append(("", [line]))
+    return Headers((name, _unfolded(parts)) for name, parts in fields)
+
+
+def _unfolded(parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else " ".join(filter(None, parts)).strip()
 
 
 class Field:

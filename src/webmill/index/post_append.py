@@ -81,14 +81,16 @@ def _leaves(value: object) -> dict[str, str]:
 
 
 def _walk(value: object, name: str) -> Iterator[tuple[str, str]]:
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from _walk(inner, key)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _walk(inner, name)
-    elif name:
-        yield name, _as_javascript(value)
+    """Not by calling itself: each leaf would come up through as many generators as it is deep."""
+    waiting = [(name, value)]
+    while waiting:
+        name, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += reversed(value.items())
+        elif isinstance(value, list):
+            waiting += [(name, inner) for inner in reversed(value)]
+        elif name:
+            yield name, _as_javascript(value)
 
 
 def _as_javascript(value: object) -> str:

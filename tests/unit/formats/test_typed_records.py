@@ -108,3 +108,18 @@ def test_fields_are_read_leniently_and_in_any_order() -> None:
     assert fields.pairs == (("languages-cld2", "{broken"), ("", "no colon"), ("fetchTimeMs", "-1"), ("a", "b c"))
     findings = Findings(fields)
     assert (findings.languages, findings.fetch_time_ms, findings.charset) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("block", "value"),
+    [(b"a: b\r\n c\r\n\td ", "b c d"), (b"a:\n b\n \n c", "b c"), (b"a: b\n", "b"), (b"a: b\n  ", "b")],
+    ids=range(4),
+)
+def test_a_folded_value_is_joined_by_one_space(block: bytes, value: str) -> None:
+    assert list(parse_fields(block)) == [("a", value)]
+
+
+def test_a_value_folded_very_often_takes_no_time() -> None:
+    """In the square of its length this would take minutes."""
+    long = "c" * 200
+    assert parse_fields(b"a: b" + f"\n {long}".encode() * 100_000).get("a") == "b" + f" {long}" * 100_000

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from webmill.index.build import PROFILES, Options, index_file
+from webmill.index.post_append import query_of
 from webmill.model import Damage
 
 MULTIPART = (
@@ -98,3 +99,8 @@ def test_a_request_for_something_else_is_not_joined() -> None:
     (line,) = index_file(Source(), filename="a", options=Options(post_append=True))
     assert isinstance(line, bytes)
     assert line.startswith(b"example,site)/ ")
+
+
+def test_leaves_of_a_deep_body_come_in_their_order() -> None:
+    body = b'{"a":' * 300 + b'[1, {"b": 2}, [3]]' + b"}" * 300
+    assert query_of("POST", "application/json", body) == "a=1&b=2&a.2_=3"

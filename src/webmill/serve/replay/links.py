@@ -15,7 +15,8 @@ from webmill.serve.archived_address import web_address
 SPACE = "\t\n\f\r "
 _FRAGMENT = "!#$%&()*+,-./:;=?@[]^_{|}~"
 _REFRESH = re.compile(r"\s*+([0-9.]++)\s*+[;,]?\s*+(?:url\s*+=\s*+)?+(['\"]?)(.*)", re.IGNORECASE | re.DOTALL)
-_CANDIDATE = re.compile(rf"([{SPACE},]*+)([^{SPACE}]++)([^,]*+)")
+_BETWEEN = f"{SPACE},"
+_CANDIDATE = re.compile(rf"([{_BETWEEN}]*+)([^{SPACE}]++)([^,]*+)")
 _NOT_ASCII = re.compile("[^\x00-\x7f]")
 
 
@@ -63,7 +64,8 @@ class Links(msgspec.Struct, frozen=True):
 
     def to_set(self, value: str) -> str:
         """A `srcset`: addresses with their sizes, between commas. An address may hold commas, but not end in one."""
-        return _CANDIDATE.sub(self._candidate, value)
+        said = value.rstrip(_BETWEEN)  # else every place in a row of commas is tried as a beginning
+        return _CANDIDATE.sub(self._candidate, said) + value[len(said) :]
 
     def _candidate(self, found: re.Match[str]) -> str:
         before, url, size = found.groups()
