@@ -10,6 +10,14 @@ from webmill.collection import Collection, archived_crawls
 from webmill.errors import NotFound
 
 
+def existing(root: Path) -> Path:
+    """The same. Where DIR may lie elsewhere: else the argument's type says so, in the same words."""
+    if not root.is_dir():
+        what = "is a file" if root.exists() else "does not exist"
+        raise click.BadParameter(f"Directory {str(root)!r} {what}.", param_hint="'DIR'")
+    return root
+
+
 def crawl_name(root: Path) -> str:
     """The one crawl below crawl-data/; else the folder's own name."""
     crawls = [crawl.name for crawl in archived_crawls(root)]

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from webmill.cli.collections import crawl_name
+from webmill.cli.collections import crawl_name, existing
 from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.counts import ANY_COUNT, AT_LEAST_ONE
 from webmill.cli.words import counted
@@ -88,8 +88,8 @@ def index(
     """
     if max_captures is None and (keep or drop_revisits_first):
         raise click.UsageError("--keep and --drop-revisits-first are about URLs over --max-captures: give that too")
-    root = ((collections_dir or Path()) / collection).resolve()
-    settings = context.settings(root if root.is_dir() else None).executor
+    root = existing((collections_dir or Path()) / collection).resolve()
+    settings = context.settings(root).executor
     where = Collection(root, name or crawl_name(root))
     options = Options(
         captures=CaptureOptions(post_append=post_append),

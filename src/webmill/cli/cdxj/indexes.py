@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -9,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from webmill.config import Http
-from webmill.errors import Misconfigured, NotFound
+from webmill.errors import BadInput, Misconfigured, NotFound
 from webmill.formats.cdx_query import KeyRange
 from webmill.index.lines import GZIP_MAGIC, Batch, open_input, read_batches
 from webmill.index.lookup import SUMMARY_ENDINGS, FlatIndex, Index, MergedIndex, ZipNumIndex, open_index, summary_in
@@ -19,6 +20,8 @@ from webmill.infra.storage.local import LocalStorage
 from webmill.wiring import locate, open_readable, scheme_of
 
 FLAT = (".cdxj", ".cdx")
+BEGINNING = 64 << 10  # bytes of a file that are looked at
+LINE = re.compile(rb"^[^\s\x00-\x1f]+ [0-9]{1,14} ", re.MULTILINE)  # behind headers, maybe
 
 
 def open_indexes(names: Sequence[str], *, http: Http) -> Index:
@@ -40,7 +43,11 @@ def open_any(name: str, *, http: Http) -> Index:
         if not files:
             raise NotFound(f"neither a summary (cluster.idx) nor a .cdxj file in {path}")
         return open_index(*files)
-    return ScannedIndex(path) if is_gzip(path) else open_index(path)
+    if is_gzip(path):
+        return ScannedIndex(path)
+    if path.is_file() and not path.name.endswith(SUMMARY_ENDINGS):
+        check_lines(path)
+    return open_index(path)
 
 
 def open_zipnum(name: str, *, http: Http) -> ZipNumIndex:
@@ -61,6 +68,14 @@ def open_zipnum(name: str, *, http: Http) -> ZipNumIndex:
 
 def has_summary(folder: Path) -> bool:
     return any(path.name.endswith(SUMMARY_ENDINGS) for path in folder.iterdir())
+
+
+def check_lines(path: Path) -> None:
+    """`BadInput` when no line at its beginning is one of an index: in other files nothing is ever found."""
+    with path.open("rb") as file:
+        start = file.read(BEGINNING)
+    if start and not LINE.search(start):
+        raise BadInput("no sorted CDXJ file, nor a summary (.idx)", reason="bad_line", source=str(path))
 
 
 def is_gzip(path: Path) -> bool:

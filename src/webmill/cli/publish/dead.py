@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from webmill.cli.cc.dead import as_line, as_object
+from webmill.cli.collections import existing
 from webmill.cli.context import Context, note, pass_context
 from webmill.cli.publish.places import (
     echo_json,
@@ -38,6 +39,8 @@ which = together(
 
 @contextmanager
 def queue_at(context: Context, root: Path, url: str | None) -> Iterator[Queue]:
+    if not url:
+        existing(root)
     settings = queue_settings(context, publishing_in(root), url)
     scheme, file = scheme_of(settings.url)
     if scheme == "sqlite" and not Path(file).exists():

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from webmill.cli.collections import existing
 from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.crawl_view import age
 from webmill.cli.main import FAILED
@@ -88,6 +89,8 @@ def documents(
 ) -> None:
     """Publish the documents that `webmill cc` or `webmill dataset` wrote, as blobs and a version."""
     place = publishing_in(root)
+    if not origin:
+        existing(root)
     started = time.monotonic()
     found = open_documents(origin or str(place.documents))
     versions = storage_for_writing(place, storage)

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from webmill.cli.collections import existing
 from webmill.cli.context import Context
 from webmill.collection import Publishing
 from webmill.config import Queue as QueueSettings
@@ -73,8 +74,8 @@ def storage_for_reading(place: Publishing, url: str | None) -> Storage:
 
 
 def check_folder(place: Publishing, url: str | None) -> None:
-    if not url and not place.root.is_dir():
-        raise NotFound(f"no folder {place.root}")
+    if not url:
+        existing(place.root)
 
 
 def queue_settings(context: Context, place: Publishing, url: str | None) -> QueueSettings:

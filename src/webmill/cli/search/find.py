@@ -34,8 +34,17 @@ class WordsCommand(click.Command):
     """`-word` is a word to leave out, where it is no option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        known = {name for parameter in self.get_params(ctx) for name in parameter.opts}
-        return super().parse_args(ctx, [_WORD + arg if _is_word(arg) and arg not in known else arg for arg in args])
+        options = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
+        known = {name for option in options for name in option.opts}
+        with_value = {name for option in options if not option.is_flag for name in option.opts}
+        before = ["", *args]  # the value of an option is no word, whatever it begins with
+        return super().parse_args(
+            ctx,
+            [
+                _WORD + arg if _is_word(arg) and arg not in known and last not in with_value else arg
+                for last, arg in zip(before, args, strict=False)
+            ],
+        )
 
 
 def _is_word(argument: str) -> bool:

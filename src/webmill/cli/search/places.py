@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from webmill.cli.collections import existing
 from webmill.cli.context import Context
 from webmill.cli.publish.places import publishing_in, storage_for_reading
 from webmill.errors import NotFound
@@ -50,6 +51,8 @@ def published(root: Path, storage: str | None) -> Storage:
 
 @contextmanager
 def opened_to_read(context: Context, root: Path, flag: str | None) -> Iterator[Engine]:
+    if flag is None:
+        existing(root)
     try:
         engine = open_search(index_of(context, root, flag), create=False)
     except NotFound as error:
