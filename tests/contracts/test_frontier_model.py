@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tests.contracts.frontier_benches import TINY
 from tests.thoroughness import examples
-from webmill.crawl.frontier.base import Done, Later, Outcome, Robots, Settled, Step, Turn, Unused, Visit
+from webmill.crawl.frontier.base import REQUISITE, Done, Later, Outcome, Robots, Settled, Step, Turn, Unused, Visit
 from webmill.crawl.frontier.local import LocalFrontier, restore
 from webmill.crawl.frontier.memory import MemoryFrontier
 from webmill.model import Link
@@ -30,7 +30,7 @@ LINKS = st.builds(
     st.sampled_from(DOMAINS),
     st.integers(0, 60),
     st.integers(0, 3),
-    st.sampled_from([0, 5, 5, 5, 9]),
+    st.sampled_from([REQUISITE, REQUISITE, 0, 5, 5, 5, 9]),
     st.sampled_from([0, 0, 1, 255]),
 )
 SECONDS = st.sampled_from([0.0, 1.0, 3.0, 10.0, 31.0])
@@ -77,6 +77,13 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(count=st.integers(1, 4), urls=st.integers(1, 5), lease=SECONDS, hold=SECONDS, revisits=st.booleans())
     def claim(self, count: int, urls: int, lease: float, hold: float, revisits: bool) -> None:
         self.turns += self.both("claim", count, urls=urls, now=self.now, lease=lease + 1, hold=hold, revisits=revisits)
+
+    @rule(count=st.integers(1, 4), urls=st.integers(1, 5), lease=SECONDS, hold=SECONDS)
+    def claim_requisites(self, count: int, urls: int, lease: float, hold: float) -> None:
+        turns = self.both("claim", count, urls=urls, now=self.now, lease=lease + 1, hold=hold, requisites=True)
+        assert all(item.priority == REQUISITE and item.last is None for turn in turns for item in turn.items)
+        assert all(turn.items for turn in turns)
+        self.turns += turns
 
     @precondition(lambda self: self.turns)
     @rule(data=st.data(), links=st.lists(LINKS, max_size=3))
@@ -179,6 +186,7 @@ class FrontierMachine(RuleBasedStateMachine):
         self.both("stats")
         self.both("next_turn")
         self.both("next_turn", revisits=True)
+        self.both("next_turn", requisites=True)
 
     @invariant()
     def every_known_url_is_somewhere(self) -> None:

@@ -43,6 +43,7 @@ def test_a_local_frontier_of_the_first_version_opens(tmp_path: Path) -> None:
         database.execute("UPDATE turn SET items = ? WHERE token = ?", (old, token))
     database.execute(
         "ALTER TABLE retry DROP COLUMN hops; PRAGMA user_version=1;"
+        "DROP INDEX domain_errand; ALTER TABLE domain DROP COLUMN errand;"
         "CREATE TABLE gate (key TEXT PRIMARY KEY, time REAL NOT NULL) WITHOUT ROWID"
     )
     database.close()
@@ -78,7 +79,7 @@ def test_a_frontier_in_redis_of_the_first_version_opens(redis_url: str, tmp_path
         client.hset(at + "meta", "version", "1")
         with RedisFrontier(redis_url, tmp_path, prefix=prefix) as frontier:
             check(frontier)
-        assert client.hget(at + "meta", "version") == b"2"
+        assert client.hget(at + "meta", "version") == b"3"
         assert not client.exists(at + "gates")
         client.hset(at + "meta", "version", "99")
         with pytest.raises(Misconfigured, match="newer webmill"):

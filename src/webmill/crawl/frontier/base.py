@@ -18,9 +18,9 @@ What every backend promises (`tests/contracts/test_frontier.py`)
   dead may end it.
 - Polite across restarts: from the moment a turn is claimed its domain is not offered before `now + hold`, whoever dies;
   once it is settled with `next`, not before that.
-- Order: within a domain the lower priority number first; among equals those that came back and may be asked now (at
-  their old places), then revisits whose time has come, then new ones, first in, first out. Domains: the one that may be
-  asked for longest first.
+- Order: within a domain the lower priority number first, requisites before all; among equals those that came back and
+  may be asked now (at their old places), then revisits whose time has come, then new ones, first in, first out.
+  Domains: the one that may be asked for longest first.
 - A revisit that came to nothing (later, unused, lease over) stays a revisit: it is visited, and due again.
 - Bounded: memory does not grow with URLs nor with domains; nothing is read whole when it is opened.
 
@@ -40,6 +40,7 @@ from webmill.formats.urls import host_of
 from webmill.model import Link
 
 PRIORITIES = 10  # 0 is asked first, 9 last
+REQUISITE = -1  # before all of them: what belongs to a page, as its pictures and styles do. Nobody else may say it
 MOST_DEPTH, MOST_HOPS = (1 << 24) - 1, (1 << 8) - 1  # they share 32 bits of a line
 
 
@@ -169,9 +170,18 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
 
 class Frontier(Protocol):
     def claim(
-        self, count: int, *, urls: int, now: float, lease: float, hold: float, revisits: bool = False
+        self,
+        count: int,
+        *,
+        urls: int,
+        now: float,
+        lease: float,
+        hold: float,
+        revisits: bool = False,
+        requisites: bool = False,
     ) -> list[Turn]:
-        """Up to `count` turns of up to `urls` URLs each. `revisits`: offer visited URLs whose time has come, too."""
+        """Up to `count` turns of up to `urls` URLs each. `revisits`: offer visited URLs whose time has come, too.
+        `requisites`: offer nothing but those that were never visited."""
         ...
 
     def commit(self, step: Step, *, now: float) -> Committed: ...
@@ -180,9 +190,9 @@ class Frontier(Protocol):
         """The leases start anew; the tokens that are lost."""
         ...
 
-    def next_turn(self, *, revisits: bool = False) -> float | None:
+    def next_turn(self, *, revisits: bool = False, requisites: bool = False) -> float | None:
         """When the next domain that has something waiting may be asked, maybe long ago; the end of a lease counts, for
-        what is in hand may come back. None when nothing waits and nothing is in hand."""
+        what is in hand may come back. None when nothing waits and nothing is in hand. `requisites`: as for `claim`."""
         ...
 
     def visit(self, url: str) -> Visit | None: ...

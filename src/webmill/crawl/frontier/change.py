@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from webmill.crawl.frontier.base import Done, Later, Outcome, Settled, Visit
+from webmill.crawl.frontier.base import REQUISITE, Done, Later, Outcome, Settled, Visit
 from webmill.crawl.frontier.state import Domain, Held, State
 from webmill.model import Link
 
@@ -186,9 +186,9 @@ class Change:
 
     def _schedule(self, domain: Domain, *, since: float) -> None:
         """When it comes up: not before its time, nor before it has something. What was earlier already, stays."""
-        before = (domain.due, domain.again)
+        before = (domain.due, domain.again, domain.errand)
         if domain.token or domain.excluded:
-            domain.due = domain.again = None
+            domain.due = domain.again = domain.errand = None
         else:
             start = max(domain.next, since)
             if domain.has_lines:
@@ -199,9 +199,16 @@ class Change:
                 domain.again = earlier(domain.again, max(start, self._state.earliest_again(domain.id)))
             if domain.due is not None and domain.again is not None and domain.due <= domain.again:
                 domain.again = None
-        if before != (domain.due, domain.again):
+            domain.errand = self._errand(domain, start) if REQUISITE in domain.lanes else None
+        if before != (domain.due, domain.again, domain.errand):
             self._whole.add(domain.id)
             self.counts["domains_waiting"] += (domain.due is not None) - (before[0] is not None)
+
+    def _errand(self, domain: Domain, start: float) -> float | None:
+        """When it would come up if it had nothing but requisites."""
+        read, end = domain.lanes[REQUISITE]
+        first = start if read < end else self._state.earliest_errand(domain.id) if domain.retries else None
+        return None if first is None else earlier(domain.errand, max(start, first))
 
 
 def earlier(one: float | None, other: float) -> float:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from webmill.crawl.frontier.base import MOST_DEPTH, MOST_HOPS, PRIORITIES, Done, Step, domain_of
+from webmill.crawl.frontier.base import MOST_DEPTH, MOST_HOPS, PRIORITIES, REQUISITE, Done, Step, domain_of
 from webmill.crawl.frontier.lanes import line_of
 from webmill.crawl.frontier.seen import Seen, hash_of
 from webmill.errors import BadInput
@@ -73,7 +73,7 @@ def _sort_visits(
 
 
 def link_bytes(link: Link) -> bytes:
-    if not (0 <= link.priority < PRIORITIES and 0 <= link.depth <= MOST_DEPTH and 0 <= link.hops <= MOST_HOPS):
+    if not (REQUISITE <= link.priority < PRIORITIES and 0 <= link.depth <= MOST_DEPTH and 0 <= link.hops <= MOST_HOPS):
         said = f"priority {link.priority}, depth {link.depth}, hops {link.hops} of {link.url[:200]!r}: out of range"
         raise BadInput(said, reason="bad_link")
     return as_bytes(link.url)

@@ -37,7 +37,7 @@ from webmill.infra.positions import read_at, write_at
 log = logging.getLogger(__name__)
 
 HEAD = struct.Struct("<III")
-_NAME = re.compile(r"([0-9a-f]{32})\.([0-9])\.([0-9]+)")
+_NAME = re.compile(r"([0-9a-f]{32})\.(-1|[0-9])\.([0-9]+)")
 SIZE = 1 << 20
 READ = 1 << 12
 HOLE = 1 << 16  # consumed bytes that make it worth while to write a file anew

@@ -124,18 +124,30 @@ class LocalFrontier:
     # Turns
 
     def claim(
-        self, count: int, *, urls: int, now: float, lease: float, hold: float, revisits: bool = False
+        self,
+        count: int,
+        *,
+        urls: int,
+        now: float,
+        lease: float,
+        hold: float,
+        revisits: bool = False,
+        requisites: bool = False,
     ) -> list[Turn]:
+        state = self._state
         turns: list[Turn] = []
         consumed: list[Consumed] = []
         with self._lock:
-            with self._state.database.write():
+            with state.database.write():
                 self._end_leases(now)
-                change = Change(self._state, now=now)
-                domains = self._state.due(count, now=now, revisits=revisits)
-                last = self._state.tallied().get("tokens", 0)
+                change = Change(state, now=now)
+                due = state.due_for_requisites(count, now=now) if requisites else None
+                domains = state.due(count, now=now, revisits=revisits) if due is None else due
+                last = state.tallied().get("tokens", 0)
                 for token, domain in enumerate(domains, last + 1):
-                    chosen, read = take(domain, urls, state=self._state, lanes=self._lanes, now=now, revisits=revisits)
+                    chosen, read = take(
+                        domain, urls, state=state, lanes=self._lanes, now=now, revisits=revisits, requisites=requisites
+                    )
                     consumed += read
                     held = [candidate.held for candidate in chosen]
                     change.take(domain, held, token=token, until=now + lease, next_=now + hold)
@@ -158,8 +170,8 @@ class LocalFrontier:
             kept = {token for each in wanted for (token,) in run(sql, (now + lease, each, now))}
         return frozenset(wanted - kept)
 
-    def next_turn(self, *, revisits: bool = False) -> float | None:
-        return self._state.next_turn(revisits=revisits)
+    def next_turn(self, *, revisits: bool = False, requisites: bool = False) -> float | None:
+        return self._state.next_errand() if requisites else self._state.next_turn(revisits=revisits)
 
     # Steps
 

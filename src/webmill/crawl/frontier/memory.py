@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 
 from webmill.crawl.frontier import backup
 from webmill.crawl.frontier.base import (
+    PRIORITIES,
+    REQUISITE,
     Committed,
     Done,
     Item,
@@ -40,8 +42,10 @@ class Known(msgspec.Struct, kw_only=True):
     last: Visit | None = None
     again: float | None = None
 
-    def rank(self, *, now: float, revisits: bool) -> tuple[int, int, float, int] | None:
+    def rank(self, *, now: float, revisits: bool, requisites: bool) -> tuple[int, int, float, int] | None:
         """Its place in the queue; None when it is not to be asked now."""
+        if requisites and (self.link.priority != REQUISITE or self.state != "waiting"):
+            return None
         if self.state == "waiting" and (self.not_before or 0.0) <= now:
             return (self.link.priority, 2 if self.not_before is None else 0, 0.0, self.place)
         if self.state == "visited" and revisits and self.again is not None and self.again <= now:
@@ -56,6 +60,7 @@ class Domain(msgspec.Struct, kw_only=True):
     next: float = 0.0
     due: float | None = None
     again: float | None = None  # `due`, when revisits count as well
+    errand: float | None = None  # `due`, when nothing but requisites counts
     token: int = 0
     until: float = 0.0
     is_excluded: bool = False
@@ -65,10 +70,22 @@ class Domain(msgspec.Struct, kw_only=True):
 
     def schedule(self, since: float) -> None:
         """When it comes up: not before its time, nor before it has something. What was earlier already, stays."""
-        waiting = [known.not_before or 0.0 for known in self.urls.values() if known.state == "waiting"]
+        waiting = self._waiting(range(REQUISITE, PRIORITIES))
         revisits = [known.again for known in self.urls.values() if known.state == "visited" and known.again is not None]
         self.due = self._earlier(self.due, waiting, since)
         self.again = self._earlier(self.again, waiting + revisits, since)
+        self.errand = self._earlier(self.errand, self._waiting([REQUISITE]), since)
+
+    def _waiting(self, priorities: Container[int]) -> list[float]:
+        return [
+            known.not_before or 0.0
+            for known in self.urls.values()
+            if known.state == "waiting" and known.link.priority in priorities
+        ]
+
+    def time(self, *, revisits: bool, requisites: bool) -> float | None:
+        """When it comes up."""
+        return self.errand if requisites else self.again if revisits else self.due
 
     def _earlier(self, before: float | None, times: list[float], since: float) -> float | None:
         if self.token or self.is_excluded or not times:
@@ -102,21 +119,31 @@ class MemoryFrontier:
         self._counts: Counter[str] = Counter()
 
     def claim(
-        self, count: int, *, urls: int, now: float, lease: float, hold: float, revisits: bool = False
+        self,
+        count: int,
+        *,
+        urls: int,
+        now: float,
+        lease: float,
+        hold: float,
+        revisits: bool = False,
+        requisites: bool = False,
     ) -> list[Turn]:
+        which = {"revisits": revisits, "requisites": requisites}
         with self._lock:
             self._end_leases(now)
-            due = [(domain.again if revisits else domain.due, domain) for domain in self._domains.values()]
+            due = [(domain.time(**which), domain) for domain in self._domains.values()]
             ready = sorted((time, domain.number, domain) for time, domain in due if time is not None and time <= now)
-            turns = [self._take(domain, urls, now=now, revisits=revisits) for _, _, domain in ready[:count]]
+            turns = [self._take(domain, urls, now=now, **which) for _, _, domain in ready[:count]]
             for turn in turns:
                 domain = self._turns[turn.token]
                 domain.until, domain.next = now + lease, now + hold
                 domain.schedule(now)
             return [msgspec.structs.replace(turn, until=now + lease) for turn in turns]
 
-    def _take(self, domain: Domain, count: int, *, now: float, revisits: bool) -> Turn:
-        ranked = [(known.rank(now=now, revisits=revisits), known) for known in domain.urls.values()]
+    def _take(self, domain: Domain, count: int, *, now: float, revisits: bool, requisites: bool) -> Turn:
+        which = {"revisits": revisits, "requisites": requisites}
+        ranked = [(known.rank(now=now, **which), known) for known in domain.urls.values()]
         chosen = sorted((rank, known.link.url) for rank, known in ranked if rank is not None)[:count]
         self._counts["tokens"] += 1
         domain.token = self._counts["tokens"]
@@ -213,8 +240,8 @@ class MemoryFrontier:
                 self._turns[token].until = now + lease
         return frozenset(wanted - alive)
 
-    def next_turn(self, *, revisits: bool = False) -> float | None:
-        times = [domain.again if revisits else domain.due for domain in self._domains.values()]
+    def next_turn(self, *, revisits: bool = False, requisites: bool = False) -> float | None:
+        times = [domain.time(revisits=revisits, requisites=requisites) for domain in self._domains.values()]
         times += [max(domain.until, domain.next) for domain in self._turns.values() if not domain.is_excluded]
         return min((time for time in times if time is not None), default=None)
 

@@ -24,6 +24,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -118,12 +119,10 @@ class RedisFrontier(LocalFrontier):
 
     # Turns
 
-    def claim(
-        self, count: int, *, urls: int, now: float, lease: float, hold: float, revisits: bool = False
-    ) -> list[Turn]:
+    def claim(self, count: int, *, urls: int, **how: Any) -> list[Turn]:
         with self._lock:
             self._redis.urls = urls
-            return super().claim(count, urls=urls, now=now, lease=lease, hold=hold, revisits=revisits)
+            return super().claim(count, urls=urls, **how)
 
     def _end_leases(self, now: float, *, since: float | None = None) -> None:
         super()._end_leases(now, since=since)

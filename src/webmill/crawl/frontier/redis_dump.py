@@ -19,7 +19,7 @@ from webmill.crawl.frontier.redis_state import escaped
 
 OURS = {
     "domain", "ready", "in_hand", "turns", "leases", "retries", "revisits", "visited", "excluded", "robots", "notes",
-    "tally",
+    "tally", "errands",
 }  # fmt: skip
 JOURNAL = "journal"
 AT_ONCE = 1000

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from webmill.crawl.frontier.base import Visit
+from webmill.crawl.frontier.base import REQUISITE, Visit
 from webmill.crawl.frontier.redis_changes import Act, Changes
 from webmill.crawl.frontier.redis_server import Command, Server, text
 from webmill.crawl.frontier.redis_visits import RedisVisits, Revisit, soonest
@@ -22,7 +22,7 @@ from webmill.crawl.frontier.state import Domain, Held, State, as_json, first_of
 AT_ONCE = 1000
 RETRIES = 10_000  # of a domain among which its next ones are chosen: those that may be asked for longest
 
-VERSION = 2  # of the keys; 1 had no hops
+VERSION = 3  # of the keys; 1 had no hops, 2 no errands
 
 
 class Waiting(msgspec.Struct, array_like=True, frozen=True):
@@ -67,9 +67,10 @@ class RedisState(State):
     def _begin(self) -> None:
         self._commands: list[Command] = []
         self._known: dict[int, Domain] = {}
-        self._before: dict[int, tuple[float | None, float | None, int, int]] = {}
+        self._before: dict[int, tuple[float | None, float | None, float | None, int, int]] = {}
         self._until: dict[int, float] = {}  # by token
         self._first_retry: dict[int, float] = {}
+        self._first_errand: dict[int, float] = {}  # likewise, of requisites
         self._due_retries: dict[int, dict[tuple[int, int], tuple[bytes, Held]]] = {}
         self._due_revisits: dict[int, list[Revisit]] = {}
         self._is_claim = False
@@ -115,15 +116,17 @@ class RedisState(State):
 
     def _remember(self, name: str, row: Sequence[Any]) -> Domain:
         domain = domain_of_row(name, row)
-        until, retry, revisit = row[-3:]
+        until, retry, revisit, errand = row[-4:]
         self._known[domain.id] = domain
-        self._before[domain.id] = (domain.due, domain.again, domain.token, domain.excluded)
+        self._before[domain.id] = (domain.due, domain.again, domain.errand, domain.token, domain.excluded)
         if until:
             self._until[domain.token] = float(until)
         if retry:
             soonest(self._first_retry, domain.id, float(retry))
         if revisit:
             soonest(self.visits.first_again, domain.id, float(revisit))
+        if errand:
+            soonest(self._first_errand, domain.id, float(errand))
         return domain
 
     def numbered(self, ids: Iterable[int]) -> dict[int, Domain]:
@@ -148,10 +151,11 @@ class RedisState(State):
 
     def _queue(self, row: Domain) -> None:
         """Its places in the sets that say whose turn it is."""
-        due, again, token, excluded = self._before.get(row.id, (None, None, 0, 0))
+        due, again, errand, token, excluded = self._before.get(row.id, (None, None, None, 0, 0))
         member = member_of(row)
         self._place("ready", member, due, row.due)
         self._place("ready:revisits", member, again, row.again)
+        self._place("ready:errands", member, errand, row.errand)
         if row.token and not row.excluded:
             self.put("ZADD", self.key("in_hand"), repr(max(self._until[row.token], row.next)), member)
         elif token:
@@ -174,12 +178,8 @@ class RedisState(State):
 
     def due(self, count: int, *, now: float, revisits: bool) -> list[Domain]:
         queues = ["ready", "ready:revisits"] if revisits else ["ready"]
-        found = self._server.ask_all(
-            ("ZRANGEBYSCORE", self.key(queue), "-inf", repr(now), "LIMIT", 0, count) for queue in queues
-        )
-        names = dict.fromkeys(name_in(member) for members in found for member in members)
         order = sorted(
-            self.named(names).values(),
+            self._queued(queues, count, now=now),
             key=lambda row: (first_of(row.due, row.again if revisits else None), row.id),
         )[:count]
         self._find_retries([row for row in order if row.retries], now=now)
@@ -187,6 +187,18 @@ class RedisState(State):
             some = [row for row in order if row.revisits]
             self._due_revisits = self.visits.due(some, now=now, count=self.urls)
         return order
+
+    def due_for_requisites(self, count: int, *, now: float) -> list[Domain]:
+        order = sorted(self._queued(["ready:errands"], count, now=now), key=lambda row: (row.errand, row.id))
+        self._find_retries([row for row in order if row.retries], now=now)
+        return order
+
+    def _queued(self, queues: Sequence[str], count: int, *, now: float) -> Iterable[Domain]:
+        """The first `count` of each, in any order."""
+        found = self._server.ask_all(
+            ("ZRANGEBYSCORE", self.key(queue), "-inf", repr(now), "LIMIT", 0, count) for queue in queues
+        )
+        return self.named(dict.fromkeys(name_in(member) for members in found for member in members)).values()
 
     def _find_retries(self, domains: Sequence[Domain], *, now: float) -> None:
         """Of all these domains in one round trip; `retries` asks for each."""
@@ -200,7 +212,12 @@ class RedisState(State):
                 found[one.priority, one.place] = (member, one.held)
 
     def next_turn(self, *, revisits: bool) -> float | None:
-        queues = ["ready", "in_hand", "ready:revisits"] if revisits else ["ready", "in_hand"]
+        return self._first(["ready", "in_hand", "ready:revisits"] if revisits else ["ready", "in_hand"])
+
+    def next_errand(self) -> float | None:
+        return self._first(["ready:errands", "in_hand"])
+
+    def _first(self, queues: Sequence[str]) -> float | None:
         found = self._server.ask_all(("ZRANGE", self.key(queue), 0, 0, "WITHSCORES") for queue in queues)
         return min((float(answer[1]) for answer in found if answer), default=None)
 
@@ -208,6 +225,9 @@ class RedisState(State):
 
     def earliest_retry(self, domain: int) -> float:
         return self._first_retry[domain]
+
+    def earliest_errand(self, domain: int) -> float | None:
+        return self._first_errand.get(domain)
 
     def earliest_again(self, domain: int) -> float:
         return self.visits.first_again[domain]
@@ -226,11 +246,16 @@ class RedisState(State):
             member = msgspec.json.encode(Waiting(priority, place, attempts, depth, url, hops))
             self.put("ZADD", self.key("retries", self._known[id_].name), repr(not_before), member)
             soonest(self._first_retry, id_, not_before)
+            if priority == REQUISITE:
+                self.put("ZADD", self.key("errands", self._known[id_].name), repr(not_before), member)
+                soonest(self._first_errand, id_, not_before)
 
     def drop_retries(self, rows: Iterable[tuple[int, int, int]]) -> None:
         for id_, priority, place in rows:
             member, _ = self._due_retries[id_][priority, place]
             self.put("ZREM", self.key("retries", self._known[id_].name), member)
+            if priority == REQUISITE:
+                self.put("ZREM", self.key("errands", self._known[id_].name), member)
 
     # Turns
 
@@ -341,10 +366,10 @@ class RedisState(State):
 
 def domain_of_row(name: str, row: Sequence[Any]) -> Domain:
     """As `domains.lua` gives it."""
-    id_, excluded, token, next_, due, again, retries, revisits, lanes, *_ = row
+    id_, excluded, token, next_, due, again, retries, revisits, lanes, errand, *_ = row
     return Domain(
         int(id_), name, int(excluded or 0), int(token or 0), float(next_ or 0), number_in(due), number_in(again),
-        int(retries or 0), int(revisits or 0), lanes or "{}",
+        int(retries or 0), int(revisits or 0), lanes or "{}", number_in(errand),
     )  # fmt: skip
 
 
@@ -363,6 +388,7 @@ def fields_of(row: Domain) -> list[str]:
     values: dict[str, tuple[float | None, float | None]] = {  # and what it means that there is none
         "next_fetch_time": (row.next, 0.0), "due": (row.due, None), "again": (row.again, None), "token": (row.token, 0),
         "retries": (row.retries, 0), "revisits": (row.revisits, 0), "is_excluded": (row.excluded, 0),
+        "errand": (row.errand, None),
     }  # fmt: skip
     fields = ["lanes", as_json(row.lanes)]
     if row.new:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from webmill.crawl.frontier.base import PRIORITIES, Visit
+from webmill.crawl.frontier.base import PRIORITIES, REQUISITE, Visit
 from webmill.crawl.frontier.redis_server import Server
 from webmill.crawl.frontier.seen import hash_of
 from webmill.crawl.frontier.state import Domain, Held
@@ -101,7 +101,7 @@ class RedisVisits:
 
     def due(self, domains: Sequence[Domain], *, now: float, count: int) -> dict[int, list[Revisit]]:
         """The first ones of each domain."""
-        where = [(row, priority) for row in domains for priority in range(PRIORITIES)]
+        where = [(row, priority) for row in domains for priority in range(REQUISITE, PRIORITIES)]
         asked = (
             ("ZRANGEBYSCORE", self._key("revisits", priority, row.name), "-inf", repr(now), "LIMIT", 0, count)
             for row, priority in where

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from webmill.crawl.frontier.base import Stats, Visit
+from webmill.crawl.frontier.base import PRIORITIES, REQUISITE, Stats, Visit
 from webmill.crawl.frontier.lanes import hash_of_domain
 from webmill.crawl.frontier.seen import hash_of
 from webmill.infra import sqlite
@@ -90,18 +90,24 @@ SCHEMA = sqlite.Schema(
         """,
         # Lines have hops as well now, in what were the highest bits of the depth: those that are there have none.
         "ALTER TABLE retry ADD COLUMN hops INTEGER NOT NULL DEFAULT 0; DROP TABLE gate",
+        # Requisites have a lane of their own, and come up at a time of their own: `due`, if there were nothing else.
+        """
+        ALTER TABLE domain ADD COLUMN errand REAL;
+        CREATE INDEX domain_errand ON domain (errand) WHERE errand IS NOT NULL;
+        """,
     ),
 )
 PAGE = 1000
-COLUMNS = "id, name, excluded, token, next, due, again, retries, revisits, lanes"
+COLUMNS = "id, name, excluded, token, next, due, again, retries, revisits, lanes, errand"
 
 SELECT_DOMAIN = f"SELECT {COLUMNS} FROM domain WHERE "  # noqa: S608  our own names
 # A seek for each priority, where a scan would read all revisits of a domain.
 EARLIEST_AGAIN = """
-    WITH RECURSIVE priority (number) AS (SELECT 0 UNION ALL SELECT number + 1 FROM priority WHERE number < 9)
+    WITH RECURSIVE priority (number) AS (SELECT -1 UNION ALL SELECT number + 1 FROM priority WHERE number < 9)
     SELECT min((SELECT min(again) FROM visit WHERE domain = ? AND priority = number AND again IS NOT NULL))
     FROM priority
 """
+LEASES_END = "SELECT min(max(until, next)) FROM turn JOIN domain ON domain.id = turn.domain WHERE NOT excluded"
 
 
 class Held(msgspec.Struct, frozen=True, array_like=True):
@@ -121,10 +127,10 @@ class Domain:
 
     def __init__(
         self, id_: int, name: str, excluded: int, token: int, next_: float, due: float | None, again: float | None,
-        retries: int, revisits: int, lanes: str,
+        retries: int, revisits: int, lanes: str, errand: float | None = None,
     ) -> None:  # fmt: skip
         self.id, self.name, self.excluded, self.token = id_, name, excluded, token
-        self.next, self.due, self.again = next_, due, again
+        self.next, self.due, self.again, self.errand = next_, due, again, errand
         self.retries, self.revisits = retries, revisits
         self.lanes = _lanes.decode(lanes)
         self.hash = hash_of_domain(name)
@@ -200,13 +206,13 @@ class State:
         for row in domains:
             values = (row.excluded, row.token, row.next, row.due, row.again, row.retries, row.revisits)
             if row.new:
-                new.append((row.id, key_of(row.hash), row.name, *values, as_json(row.lanes)))
+                new.append((row.id, key_of(row.hash), row.name, *values, as_json(row.lanes), row.errand))
             else:
-                old.append((*values, as_json(row.lanes), row.id))
-        self.database.many("INSERT INTO domain VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", new)
+                old.append((*values, as_json(row.lanes), row.errand, row.id))
+        self.database.many("INSERT INTO domain VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", new)
         update = (
             "UPDATE domain SET excluded = ?, token = ?, next = ?, due = ?, again = ?, retries = ?, revisits = ?,"
-            " lanes = ? WHERE id = ?"
+            " lanes = ?, errand = ? WHERE id = ?"
         )
         self.database.many(update, old)
 
@@ -224,20 +230,32 @@ class State:
         order = sorted(found.values(), key=lambda row: (first_of(row.due, row.again if revisits else None), row.id))
         return order[:count]
 
+    def due_for_requisites(self, count: int, *, now: float) -> list[Domain]:
+        rows = self.database.read(SELECT_DOMAIN + "errand <= ? ORDER BY errand, id LIMIT ?", (now, count))
+        return [Domain(*row) for row in rows]
+
     def next_turn(self, *, revisits: bool) -> float | None:
         """The earliest of all domains, and of the leases that will end."""
-        sql = """
-            SELECT min(due) FROM domain WHERE due IS NOT NULL
-            UNION ALL SELECT min(max(until, next)) FROM turn JOIN domain ON domain.id = turn.domain WHERE NOT excluded
-            UNION ALL SELECT min(again) FROM domain WHERE again IS NOT NULL AND ?
-        """
-        times = [time for (time,) in self.database.read(sql, (revisits,)) if time is not None]
-        return min(times, default=None)
+        again = ("SELECT min(again) FROM domain WHERE again IS NOT NULL",) if revisits else ()
+        return self._earliest("SELECT min(due) FROM domain WHERE due IS NOT NULL", LEASES_END, *again)
+
+    def next_errand(self) -> float | None:
+        return self._earliest("SELECT min(errand) FROM domain WHERE errand IS NOT NULL", LEASES_END)
+
+    def _earliest(self, *questions: str) -> float | None:
+        rows = self.database.read(" UNION ALL ".join(questions))
+        return min((time for (time,) in rows if time is not None), default=None)
 
     # What waits
 
     def earliest_retry(self, domain: int) -> float:
         return float(self.database.read("SELECT min(not_before) FROM retry WHERE domain = ?", (domain,))[0][0])
+
+    def earliest_errand(self, domain: int) -> float | None:
+        """Among retries."""
+        sql = "SELECT min(not_before) FROM retry WHERE domain = ? AND priority = ?"
+        time: float | None = self.database.read(sql, (domain, REQUISITE))[0][0]
+        return time
 
     def earliest_again(self, domain: int) -> float:
         return float(self.database.read(EARLIEST_AGAIN, (domain,))[0][0])
@@ -255,7 +273,7 @@ class State:
             "SELECT id, attempts, body FROM visit WHERE domain = ? AND priority = ? AND again <= ?"
             " ORDER BY again, id LIMIT ?"
         )
-        for priority in range(10):
+        for priority in range(REQUISITE, PRIORITIES):
             for id_, attempts, body in self.database.read(sql, (domain, priority, now, count - len(found))):
                 last = _visit.decode(body)
                 found.append((Held(last.url, last.depth, priority, attempts, 0, id_, last.hops), last))
@@ -268,7 +286,7 @@ class State:
 
     def retries_of(self, domain: Domain) -> Iterator[Held]:
         """All of them."""
-        after = (-1, -1)
+        after = (REQUISITE, -1)
         sql = (
             "SELECT url, depth, priority, attempts, place, 0, hops FROM retry"
             " WHERE domain = ? AND (priority, place) > (?, ?) ORDER BY priority, place LIMIT ?"

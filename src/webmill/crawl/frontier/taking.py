@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from webmill.crawl.frontier.base import Visit
+from webmill.crawl.frontier.base import REQUISITE, Visit
 from webmill.crawl.frontier.lanes import Lane, Lanes
 from webmill.crawl.frontier.state import Domain, Held, State
 
@@ -31,10 +31,12 @@ class Consumed(NamedTuple):
 
 
 def take(
-    domain: Domain, count: int, *, state: State, lanes: Lanes, now: float, revisits: bool
+    domain: Domain, count: int, *, state: State, lanes: Lanes, now: float, revisits: bool, requisites: bool
 ) -> tuple[list[Candidate], list[Consumed]]:
     """The first `count` URLs of a domain. The domain's positions and counts are moved on; the caller saves them."""
-    found = list(candidates(domain, count, state=state, lanes=lanes, now=now, revisits=revisits))
+    found = list(candidates(domain, count, state=state, lanes=lanes, now=now, revisits=revisits and not requisites))
+    if requisites:  # they are the first ones, if there are any
+        found = [candidate for candidate in found if candidate.priority == REQUISITE]
     chosen = sorted(found, key=lambda candidate: candidate[:3])[:count]
     retries = [(domain.id, each.priority, each.held.place) for each in chosen if each.kind == RETRY]
     state.drop_retries(retries)
