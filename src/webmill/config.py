@@ -48,6 +48,7 @@ class Crawl(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_pages: Annotated[int, _is("in the whole crawl; 0: no limit")] = 0
     max_time: Annotated[str, _is("of one run: 20m, 8h; empty: until all is visited (with refresh: 1h)")] = ""
     refresh: Annotated[bool, _is("visit pages again, more often those that change")] = False
+    requisites: Annotated[bool, _is("fetch what pages need to be seen, too: pictures, styles, scripts, fonts")] = False
     flags: Annotated[str, _is("more flags of `webmill crawl`, as you would type them")] = ""
 
 

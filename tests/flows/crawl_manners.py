@@ -49,10 +49,17 @@ def keep_journal(root: Path) -> None:
 
 
 def check_manners(
-    root: Path, seen: Sequence[Seen], *, host: float = 0.0, domain: float = 0.0, address: float = 0.0
+    root: Path,
+    seen: Sequence[Seen],
+    *,
+    host: float = 0.0,
+    domain: float = 0.0,
+    address: float = 0.0,
+    soon_host: float = 0.0,
+    soon_domain: float = 0.0,
 ) -> None:
-    """The delays of these kinds were kept."""
-    waits = {"host": host, "domain": domain, "addr": address}
+    """The delays of these kinds were kept. Those that are soon over lie before requisites."""
+    waits = {"host": host, "domain": domain, "addr": address, "soon-host": soon_host, "soon-domain": soon_domain}
     booked = {key: _bookings(key, rows, wait=waits[key.partition(":")[0]]) for key, rows in _journal(root).items()}
     arrived = _arrivals(root, seen, kinds=[kind for kind, wait in waits.items() if wait])
     assert arrived
@@ -97,6 +104,7 @@ def _arrivals(root: Path, seen: Sequence[Seen], *, kinds: Sequence[str]) -> dict
     found: dict[str, list[float]] = {}
     for one in seen:
         keys = {"host": one.host, "domain": domain_of(one.url), "addr": one.address}
+        keys |= {"soon-host": keys["host"], "soon-domain": keys["domain"]}
         for kind in kinds:
             found.setdefault(f"{kind}:{keys[kind]}", []).append(one.started + shift)
     return {key: sorted(times) for key, times in found.items()}

@@ -52,6 +52,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     processes: int = 1
     delay: float = 0.0
     address_delay: float = 0.0
+    requisite_delay: float = 1.0
     window: float = 3.0
     max_retry_after: float = 86400.0
     obey_robots: bool = True
@@ -74,6 +75,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
                 user_agent=AGENT,
                 delay=self.delay,
                 address_delay=self.address_delay,
+                requisite_delay=self.requisite_delay,
                 window=self.window,
                 max_retry_after=self.max_retry_after,
                 obey_robots=self.obey_robots,

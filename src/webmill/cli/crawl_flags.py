@@ -39,6 +39,9 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     max_body: int
     delay: float
     address_delay: float
+    requisites: bool
+    max_requisites: int
+    requisite_delay: float
     retry_wait: float
     concurrency: int
     refresh: bool
@@ -63,6 +66,7 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
             user_agent=user_agent,
             delay=self.delay,
             address_delay=self.address_delay,
+            requisite_delay=self.requisite_delay,
             obey_robots=self.robots,
             obey_nofollow=self.nofollow,
         )
@@ -75,6 +79,7 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
             bytes=self.max_bytes,
             body=self.max_body,
             retry_wait=self.retry_wait,
+            requisites=self.max_requisites,
         )
 
     def reach(self) -> Reach:
@@ -89,6 +94,7 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
             traps=self.traps,
             extensions=not self.all_types,
             sitemaps=self.sitemaps,
+            requisites=self.requisites,
         )
 
     def refreshing(self) -> Refresh:
@@ -135,6 +141,25 @@ OPTIONS = (
     click.option("--delay", type=DURATION, default="70s", show_default=True, help="Between two requests to a domain."),
     click.option(
         "--address-delay", type=DURATION, default="1s", show_default=True, help="Between two requests to an address."
+    ),
+    click.option(
+        "--requisites/--no-requisites",
+        default=False,
+        help="Fetch what pages need to be seen, too: pictures, styles, scripts, fonts, frames, wherever they lie.",
+    ),
+    click.option(
+        "--max-requisites",
+        type=AT_LEAST_ONE,
+        default=Limits().requisites,
+        show_default=True,
+        help="Of one page; they do not count as pages.",
+    ),
+    click.option(
+        "--requisite-delay",
+        type=DURATION,
+        default="1s",
+        show_default=True,
+        help="Before a requisite, instead of --delay. Never more than that.",
     ),
     click.option("--retry-wait", type=DURATION, default="60s", show_default=True, help="Before a second attempt."),
     click.option(

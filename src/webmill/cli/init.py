@@ -51,7 +51,8 @@ def seeds_file(seeds: tuple[str, ...]) -> str:
 
 
 def settings_file(contact: str) -> str:
-    lines, given = [HEAD], {("http", "contact"): contact}
+    # Who makes an archive wants to see its pages again; who only wants their text sets it to false.
+    lines, given = [HEAD], {("http", "contact"): contact, ("crawl", "requisites"): True}
     section = ""
     for setting in every_setting():
         if setting.section != section:

@@ -135,6 +135,7 @@ def crawl_command(root: Path, settings: Crawl) -> list[list[str]] | str:
     flags = ["--seeds", str(seeds), "--scope", settings.scope, "--delay", settings.delay]
     flags += ["--max-pages", str(settings.max_pages)] * bool(settings.max_pages)
     flags += ["--refresh"] * settings.refresh
+    flags.append("--requisites" if settings.requisites else "--no-requisites")
     limit = settings.max_time or (ONE_REFRESH if settings.refresh else "")
     flags += ["--max-time", limit] * bool(limit)
     try:

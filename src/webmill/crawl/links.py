@@ -13,7 +13,7 @@ It runs in the crawler's own process for every page, so no page may make it slow
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from urllib.parse import quote
 
 import msgspec
@@ -78,7 +78,7 @@ def read_links(payload: bytes, *, url: str, content_type: str | None, link_field
             reading.add_anchor(attributes)
         elif tag in _READ:
             _READ[tag](reading, attributes, inner)
-    reading.field = dict.fromkeys(_links_of_field(link_field), True) if link_field else {}
+    reading.field = dict.fromkeys(links_of_field(link_field, _RELATIONS), True) if link_field else {}
     if len(payload) > MAX_PAGE:
         reading.flaws.append("page_too_long")
     return _resolve(reading, url=url, encoding=text.encoding)
@@ -166,7 +166,7 @@ _READ = {
 
 def _resolve(reading: _Reading, *, url: str, encoding: str) -> PageLinks:
     flaws = reading.flaws
-    join = _joiner(url, reading.base, flaws)
+    join = joiner_of(url, reading.base, flaws)
     followed: dict[str, bool] = {}
     _follow(reading.found, followed, join=join, encoding=encoding, flaws=flaws)
     if reading.field:
@@ -177,8 +177,8 @@ def _resolve(reading: _Reading, *, url: str, encoding: str) -> PageLinks:
         title=reading.title,
         charset=encoding,
         meta_robots=", ".join(reading.robots),
-        canonical=_join(join, reading.canonical, encoding) if reading.canonical else None,
-        refresh=_join(join, reading.refresh, encoding) if reading.refresh else None,
+        canonical=join_written(join, reading.canonical, encoding) if reading.canonical else None,
+        refresh=join_written(join, reading.refresh, encoding) if reading.refresh else None,
         flaws=tuple(dict.fromkeys(flaws)),
     )
 
@@ -189,7 +189,7 @@ def _follow(
     for href, follow in found.items():
         if _SCHEME.match(href):  # what is written with white space before it is found out by join
             continue
-        joined = _join(join, href, encoding)
+        joined = join_written(join, href, encoding)
         if joined is None:
             flaws.append("bad_link")
         elif len(followed) < MAX_LINKS or joined in followed:
@@ -199,7 +199,8 @@ def _follow(
             break
 
 
-def _joiner(url: str, base: str | None, flaws: list[str]) -> Joiner:
+def joiner_of(url: str, base: str | None, flaws: list[str]) -> Joiner:
+    """Of a page with this <base href>."""
     join = Joiner(url)
     if base is None or not base.strip(_EDGES):
         return join
@@ -210,7 +211,7 @@ def _joiner(url: str, base: str | None, flaws: list[str]) -> Joiner:
         return join
 
 
-def _join(join: Joiner, href: str, encoding: str) -> str | None:
+def join_written(join: Joiner, href: str, encoding: str) -> str | None:
     if not href.isascii():
         href = _with_encoded_query(href, encoding)
     return join_or_none(join, href)
@@ -241,10 +242,10 @@ def _escaped(letter: str, encoding: str) -> str:
         return f"%26%23{ord(letter)}%3B"
 
 
-def _links_of_field(value: str) -> Iterator[str]:
+def links_of_field(value: str, relations: Iterable[str]) -> Iterator[str]:
     """RFC 8288, as far as it is used: `<https://example.com/2>; rel="next"; title="more"`. In UTF-8, as browsers do."""
     text = value[:_MAX_FIELD].encode("latin-1", "replace").decode("utf-8", "replace")
     for target, parameters in _FIELD_LINK.findall(text):
         relation = _FIELD_REL.search(parameters)
-        if relation and not {*(relation[1] or relation[2] or "").lower().split()}.isdisjoint(_RELATIONS):
+        if relation and not {*(relation[1] or relation[2] or "").lower().split()}.isdisjoint(relations):
             yield target

@@ -90,6 +90,12 @@ class Scope:
             return "out_of_scope"
         return "excluded" if self._exclude and self._exclude.search(url) else None
 
+    def decide_requisite(self, url: str) -> str | None:
+        """What a page needs may lie anywhere, and is called as it may be."""
+        if len(url) > self._rules.max_length:
+            return "url_too_long"
+        return "excluded" if self._exclude and self._exclude.search(url) else None
+
     def _decide_place(self, url: str, depth: int) -> str | None:
         if len(url) > self._rules.max_length:
             return "url_too_long"

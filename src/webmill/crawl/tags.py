@@ -7,7 +7,8 @@ This is the tokenizer of the HTML standard (https://html.spec.whatwg.org/multipa
 the tree: what stands in comments, scripts, styles and in attributes of other tags is no tag. Browser-grade parsers
 build the tree, too, and freeze on pages made for it (40,000 nested <div>). `formats.html_tokens` cuts pages as Common
 Crawl's older lexer does and tells of every tag; this one skips uninteresting ones inside one regular expression, which
-makes it twice as fast (benchmarks/links.py). Tags in <template> are told, too: a tree has them in a place of their own.
+makes it twice as fast (benchmarks/links.py); `read_all_tags` skips none. Tags in <template> are told, too: a tree has
+them in a place of their own.
 
 Every repetition is possessive (`*+`, `++`): the expressions never go back, so no input makes them slow.
 """
@@ -50,6 +51,10 @@ _SKIPPED = "|".join(
 )
 # All that is skipped, then a wanted tag: name, attributes, `>`. A tag that the page's end cuts is none.
 _NEXT = re.compile(rf"(?:{_SKIPPED})*+(?:<([a-zA-Z]++)({_ATTRIBUTES})(>)?)?")
+_EVERY = re.compile(
+    rf"(?:[^<]++|</[a-zA-Z0-9]++>|<(?![a-zA-Z])(?:/[a-zA-Z][^{_S}/>]*+{_ATTRIBUTES}>?|{_COMMENT}|[!?/][^>]*+>?)?+)*+"
+    rf"(?:<([a-zA-Z][^{_S}/>]*+)({_ATTRIBUTES})(>)?)?"
+)
 _RAW_ENDS = {name: re.compile(rf"</{_any_case(name)}(?=[{_S}/>])") for name in _RAW}
 _IN_SCRIPT = re.compile(rf"<!--|-->|<(/?){_any_case('script')}(?=[{_S}/>])")
 _ATTRIBUTE = re.compile(rf"({_NAME})(?:[{_S}]*+=[{_S}]*+({_VALUE})?+)?+")
@@ -63,7 +68,16 @@ _HREF = re.compile(
 
 def read_tags(page: str) -> Iterator[tuple[str, str, str]]:
     """Name in lower case, raw attributes, and the raw text of <title> (empty for all others)."""
-    following, at, end = _NEXT.match, 0, len(page)
+    return _read(page, _NEXT, texts=("title",))
+
+
+def read_all_tags(page: str) -> Iterator[tuple[str, str, str]]:
+    """Likewise, of whatever name; with the text of <style>, too."""
+    return _read(page, _EVERY, texts=("title", "style"))
+
+
+def _read(page: str, expression: re.Pattern[str], *, texts: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
+    following, at, end = expression.match, 0, len(page)
     while at < end:
         found = following(page, at)
         assert found  # it matches nothing, too
@@ -75,7 +89,7 @@ def read_tags(page: str) -> Iterator[tuple[str, str, str]]:
         text = ""
         if name in _RAW_ENDS and not (name in _DRAWN and attributes.endswith("/")):
             start, at = at, _end_of_raw(page, name, at)
-            text = page[start:at] if name == "title" else ""
+            text = page[start:at] if name in texts else ""
         yield name, attributes, text
 
 

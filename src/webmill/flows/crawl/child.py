@@ -84,10 +84,11 @@ async def crawl(options: Options, shard: int, shards: int, parent: Connection) -
 
 
 def visitor_for(fetcher: Fetcher, desk: Desk, options: Options, crawler: Shard) -> Visitor:
-    asker = Asker(fetcher, options.manners, crawler, clock=desk.clock)
+    requisites = options.rules.requisites
+    asker = Asker(fetcher, options.manners, crawler, clock=desk.clock, requisites=requisites)
     policy = Policy(agent=AGENT, max_delay=options.manners.max_crawl_delay, first_retry=options.limits.retry_wait)
     robots = RobotsAsking(asker, RobotsKeeper(desk.frontier, policy, clock=desk.clock), policy, clock=desk.clock)
-    reader = Reader(scope_of(options), options.rules, options.manners)
+    reader = Reader(scope_of(options), options.rules, options.manners, requisites=options.limits.requisites)
     return Visitor(asker, robots, reader, options, clock=desk.clock)
 
 
@@ -129,6 +130,7 @@ def open_desk(options: Options, shard: int, shards: int, parts: ExitStack) -> De
         shard=shard,
         shards=shards,
         revisits=options.refresh.on,
+        requisites=options.rules.requisites,
     )
 
 

@@ -143,7 +143,7 @@ class Crew:
         """Counts of the dead are added; how things stand is told by the living."""
         living = added(member.seen for member in self._members)
         past = added(self._past())
-        for name in ("fetched", "robots", "bytes", "links", "revisits", "seconds"):
+        for name in ("fetched", "robots", "requisites", "bytes", "links", "revisits", "seconds"):
             setattr(living, name, getattr(living, name) + getattr(past, name))
         for name in ("errors", "refused", "statuses"):
             setattr(living, name, dict(Counter(getattr(living, name)) + Counter(getattr(past, name))))
@@ -229,13 +229,14 @@ class Crew:
         if any(member.promised is None for member in self._members):
             return None
         if limits.pages is not None and total.pages >= limits.pages:
-            return "pages"
-        return "finished" if self._all_idle() else None
+            is_whole = not self._options.rules.requisites or self._is_quiet(are_idle=total.is_spent)
+            return "pages" if is_whole else None
+        return "finished" if self._is_quiet(are_idle=total.is_idle) else None
 
-    def _all_idle(self) -> bool:
+    def _is_quiet(self, *, are_idle: bool) -> bool:
         """Idle, and nothing done since the round before: then no letter can be on its way."""
         seen = [member.seen for member in self._members]
-        if not all(one.is_idle for one in seen):
+        if not are_idle:
             self._quiet = None
             return False
         if any(one.probe < self._probe for one in seen):

@@ -17,6 +17,7 @@ import msgspec
 
 from webmill.archive.writer import Capture, Place, WarcWriter
 from webmill.crawl.frontier.base import (
+    REQUISITE,
     Committed,
     Done,
     Frontier,
@@ -79,6 +80,7 @@ class Batch(msgspec.Struct, kw_only=True):
     tokens: list[int] = []  # turns in hand, to extend
     turns: int = 0  # how many to claim
     urls: int = 1
+    requisites: bool = False  # claim nothing else
     is_last: bool = False
     waits: dict[int, float] | None = None  # set when the bookings are made
     settled: list[Result] = []  # results that are archived, with the places of their records
@@ -101,6 +103,7 @@ class Reply(msgspec.Struct, kw_only=True):
     over: list[Result] = []  # URLs beyond what their domain may give
     stats: Stats | None = None  # now and then
     wake: float | None = None  # when the next domain may be asked; None: nothing waits
+    errand: float | None = None  # likewise, for requisites
     mail_is_empty: bool = True
     complaint: str = ""  # why the last order that failed did
 
@@ -120,11 +123,12 @@ class Desk:
         shard: int,
         shards: int,
         revisits: bool,
+        requisites: bool = False,
     ) -> None:
         self.frontier, self.gates, self.writer, self.mail = frontier, gates, writer, mail
         self.payloads, self.quota = payloads, quota
         self.clock, self.manners, self.shard, self.shards = clock, manners, shard, shards
-        self.claims_revisits = revisits
+        self.claims_revisits, self.has_requisites = revisits, requisites
         self._extended = clock()
         self._counted = 0.0
         self._complaint = ""
@@ -145,6 +149,7 @@ class Desk:
         if batch.is_last or self.clock() - self._counted > COUNT_EVERY:
             reply.stats, self._counted = self.frontier.stats(), self.clock()
         reply.wake = self.frontier.next_turn(revisits=self.claims_revisits)
+        reply.errand = self.frontier.next_turn(requisites=True) if self.has_requisites else None
         reply.mail_is_empty = self.mail.is_empty()
         return reply
 
@@ -276,6 +281,7 @@ class Desk:
             lease=LEASE,
             hold=hold,
             revisits=self.claims_revisits,
+            requisites=batch.requisites,
         )
 
     def _within_quota(self, turns: list[Turn], reply: Reply) -> list[Turn]:
@@ -286,13 +292,14 @@ class Desk:
         kept = []
         for turn in turns:
             left = allowed[turn.domain]
-            if left >= len(turn.items):
+            beyond = [item for item in turn.items if item.priority != REQUISITE][left:]
+            if not beyond:
                 kept.append(turn)
                 continue
-            over = (Unused(item.url) if left else self._over(item) for item in turn.items[left:])
+            over = (Unused(item.url) if left else self._over(item) for item in beyond)
             results = [Result(token=turn.token, outcome=outcome, was_in_hand=False) for outcome in over]
-            if left:
-                kept.append(msgspec.structs.replace(turn, items=turn.items[:left]))
+            if rest := tuple(item for item in turn.items if item not in beyond):
+                kept.append(msgspec.structs.replace(turn, items=rest))
             else:
                 results[-1] = msgspec.structs.replace(results[-1], next=self.clock())
             reply.over += results

@@ -9,8 +9,8 @@ from webmill.flows.crawl.options import Limits
 class Judge:
     """`probe` and `end` are to be told to all."""
 
-    def __init__(self, limits: Limits, shards: int) -> None:
-        self._limits, self._shards = limits, shards
+    def __init__(self, limits: Limits, shards: int, *, requisites: bool = False) -> None:
+        self._limits, self._shards, self._requisites = limits, shards, requisites
         self.probe = 0
         self.end = ""
         self._quiet: tuple[object, ...] | None = None
@@ -26,8 +26,9 @@ class Judge:
             self.end = "bytes"
         elif records := self._of_all(picture):
             if limits.pages is not None and sum(record.seen.pages for record in records) >= limits.pages:
-                self.end = "pages"
-            elif self._is_quiet(records):
+                spent = all(record.seen.is_spent for record in records)
+                self.end = "pages" if not self._requisites or self._is_quiet(records, are_idle=spent) else ""
+            elif self._is_quiet(records, are_idle=all(record.seen.is_idle for record in records)):
                 self.end = "finished"
 
     def _of_all(self, picture: Picture) -> list[Record]:
@@ -39,9 +40,9 @@ class Judge:
         ]
         return found if len(found) == self._shards else []
 
-    def _is_quiet(self, records: list[Record]) -> bool:
+    def _is_quiet(self, records: list[Record], *, are_idle: bool) -> bool:
         """Idle, and nothing done since the round before, by the same processes: then no letter can be on its way."""
-        if not all(record.seen.is_idle for record in records):
+        if not are_idle:
             self._quiet = None
             return False
         if any(record.seen.probe < self.probe for record in records):

@@ -13,7 +13,9 @@ PORT = 8001
 _STATUS_ERRORS = ("http_429", "http_500", "http_502", "http_503", "http_504")
 PAGES = Counter("crawler_pages_crawled", "Pages archived.")
 ADDED = Counter("crawler_urls_added", "New URLs in the frontier.")
-FETCHES = Counter("crawler_fetches", "Answers, by what was asked for.", {"fetch_type": ("page", "robots_txt")})
+FETCHES = Counter(
+    "crawler_fetches", "Answers, by what was asked for.", {"fetch_type": ("page", "robots_txt", "requisite")}
+)
 ERRORS = Counter(
     "crawler_errors",
     "Requests without a usable answer.",
@@ -69,7 +71,8 @@ class CrawlMetrics:
             metrics.count(metric, max(0, getattr(seen, name) - getattr(last, name)))
         metrics.count(EXPIRED, max(0, seen.expired - last.expired))
         metrics.count(FETCHES, max(0, seen.robots - last.robots), fetch_type="robots_txt")
-        metrics.count(FETCHES, max(0, seen.fetched - seen.robots - last.fetched + last.robots), fetch_type="page")
+        metrics.count(FETCHES, max(0, seen.requisites - last.requisites), fetch_type="requisite")
+        metrics.count(FETCHES, max(0, _pages_of(seen) - _pages_of(last)), fetch_type="page")
         for kind, grown in _growth(seen.errors, last.errors).items():
             metrics.count(ERRORS, grown, error_type=kind)
         metrics.set(FRONTIER, seen.waiting)
@@ -85,6 +88,10 @@ class CrawlMetrics:
             metrics.set(SHARDS, nodes.shards_nowhere, owner="nobody")
             metrics.set(SHARDS, nodes.shards - nodes.shards_here - nodes.shards_nowhere, owner="elsewhere")
         metrics.set(DURATION, seen.seconds / seen.fetched if seen.fetched else 0.0)
+
+
+def _pages_of(seen: Snapshot) -> int:
+    return seen.fetched - seen.robots - seen.requisites
 
 
 def _growth(now: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:

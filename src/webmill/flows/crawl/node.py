@@ -48,7 +48,7 @@ class Node(Crew):
         super().__init__(options, 0, watch=watch)
         self._shards, self._meeting, self._me, self._run = shards, meeting, attendee, run
         self._seeds, self._renew_seeds, self._begin_with = seeds, renew_seeds, begin_with
-        self._judge = Judge(options.limits, shards)
+        self._judge = Judge(options.limits, shards, requisites=options.rules.requisites)
         self._picture: Picture | None = None
         self._ended: End | None = None
         self._next = 0.0
@@ -146,7 +146,7 @@ class Node(Crew):
         if picture.owner(0) == self._me.id:
             self._judge.look(picture)
         else:
-            self._judge = Judge(self._options.limits, self._shards)
+            self._judge = Judge(self._options.limits, self._shards, requisites=self._options.rules.requisites)
 
     # --- shards ---
 

@@ -23,11 +23,17 @@ class Manners(msgspec.Struct, frozen=True, kw_only=True):
     user_agent: str
     delay: float = 70.0  # to one registered domain and to one host
     address_delay: float = 1.0  # to one address, which thousands of domains may share; never more than `delay`
+    requisite_delay: float = 1.0  # before what belongs to a page; never more than `delay`
     max_crawl_delay: float = 60.0  # what a robots.txt may ask for
     max_retry_after: float = 86400.0
     obey_robots: bool = True
     obey_nofollow: bool = True
     window: float = 30.0  # a request must be on its way this soon after its time was booked
+
+    @property
+    def soon(self) -> float:
+        """After any request to a domain or a host, until a requisite may be asked for there."""
+        return min(self.delay, self.requisite_delay)
 
     @property
     def connect_time(self) -> float:
@@ -47,6 +53,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int = 4  # for one URL
     retry_wait: float = 60.0  # before the second attempt; later ones wait longer
     redirects: int = 10
+    requisites: int = 1000  # of one page
 
 
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +74,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     traps: bool = True
     extensions: bool = True  # leave out what is no text by its name
     sitemaps: bool = True
+    requisites: bool = False  # fetch what pages need to be seen, wherever it lies
 
 
 class Refresh(msgspec.Struct, frozen=True, kw_only=True):

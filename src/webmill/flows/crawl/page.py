@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from email.utils import formatdate
 from typing import Literal
@@ -13,13 +13,15 @@ import msgspec
 from webmill.archive.segment import Subset
 from webmill.archive.writer import Capture
 from webmill.crawl.fetch import Fetched
-from webmill.crawl.frontier.base import Item, Visit
+from webmill.crawl.frontier.base import REQUISITE, Item, Visit
 from webmill.crawl.links import PageLinks, read_links
+from webmill.crawl.requisites import Requisite, read_requisites, read_sheet_requisites
 from webmill.crawl.robots import robots_directives
 from webmill.crawl.scope import Scope
 from webmill.errors import BadInput
 from webmill.flows.crawl.options import AGENT, Manners, Rules
 from webmill.flows.crawl.recent import Recent
+from webmill.flows.crawl.requisites import MOST_STEPS, Belonging, deal
 from webmill.formats.sitemap import looks_like_sitemap, read_sitemap
 from webmill.formats.urls import join
 from webmill.formats.warc_records import Original
@@ -29,7 +31,7 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 SITEMAP, SEED, REDIRECTED, LINKED = 2, 3, 4, 5  # priorities
 SITEMAPS_DEEP = 3  # an index names maps, and at some sites indexes; a chain of them without an end is a trap
 
-Kind = Literal["page", "sitemap", "redirect", "not_modified"]
+Kind = Literal["page", "sitemap", "redirect", "not_modified", "requisite"]
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -39,16 +41,19 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class Reader:
-    """Reads answers by the rules of one crawl."""
+    """Reads answers by the rules of one crawl. `requisites`: how many one page may bring."""
 
-    def __init__(self, scope: Scope, rules: Rules, manners: Manners) -> None:
+    def __init__(self, scope: Scope, rules: Rules, manners: Manners, *, requisites: int) -> None:
         self._scope, self._rules, self._manners = scope, rules, manners
+        self._page = Belonging(steps=-1, share=requisites)
         self._recent = Recent()
 
     def read(self, fetched: Fetched, item: Item) -> Page:
         status = fetched.head.status
         if status == 304 and item.last:
             return Page("not_modified", [], Counter())
+        if item.priority == REQUISITE:
+            return self._read_requisite(fetched, item)
         if status in REDIRECTS and (location := fetched.head.headers.get("Location")):
             return self._read_redirect(location, item)
         if status != 200:
@@ -87,11 +92,15 @@ class Reader:
         return [url for url in joined(base, urls) if self._scope.decide_sitemap(url) is None]
 
     def _read_page(self, fetched: Fetched, item: Item) -> Page:
-        content_type = fetched.head.headers.get("Content-Type")
-        if not is_html(content_type, fetched.payload):
+        if not is_html(content_type_of(fetched), fetched.payload):
             return Page("page", [], Counter())
-        link_field = ", ".join(fetched.head.headers.get_all("Link")) or None
-        page = read_links(fetched.payload, url=item.url, content_type=content_type, link_field=link_field)
+        found, needed = self._linked(fetched, item), self._needed(html_requisites(fetched, item), item, self._page)
+        return Page("page", [*needed.links, *found.links], found.refused + needed.refused)
+
+    def _linked(self, fetched: Fetched, item: Item) -> Page:
+        page = read_links(
+            fetched.payload, url=item.url, content_type=content_type_of(fetched), link_field=link_field_of(fetched)
+        )
         if self._manners.obey_nofollow and self._forbids(fetched, page):
             return Page("page", [], Counter(nofollow=len(page.links)))
         links = page.links
@@ -104,6 +113,46 @@ class Reader:
 
     def _forbids(self, fetched: Fetched, page: PageLinks) -> bool:
         return robots_directives(fetched.head.headers, page.meta_robots, agent=AGENT).nofollow
+
+    # --- what pages need ---
+
+    def _read_requisite(self, fetched: Fetched, item: Item) -> Page:
+        """A document in the scope of the crawl is a page as well: its links are followed. No others are."""
+        own, status = Belonging.of(item.hops), fetched.head.status
+        if status in REDIRECTS and (location := fetched.head.headers.get("Location")):
+            return self._brought([(url, own.share) for url in redirected(item.url, location)], item, own)
+        if status != 200:
+            return Page("requisite", [], Counter())
+        if is_style_sheet(content_type_of(fetched)):
+            return self._needed(lambda: read_sheet_requisites(fetched.payload, url=item.url), item, own)
+        if not is_html(content_type_of(fetched), fetched.payload):
+            return Page("requisite", [], Counter())
+        needed = self._needed(html_requisites(fetched, item), item, own)
+        if self._scope.decide(item.url, item.depth):
+            return needed
+        found = self._linked(fetched, item)
+        return Page("requisite", [*needed.links, *found.links], found.refused + needed.refused)
+
+    def _needed(self, read: Callable[[], list[Requisite]], item: Item, own: Belonging) -> Page:
+        if not (self._rules.requisites and own.share):
+            return Page("requisite", [], Counter())
+        dealt = deal(read(), own.share)
+        page = self._brought(dealt.taken, item, own)
+        return Page("requisite", page.links, page.refused + Counter(too_many_requisites=dealt.left_out))
+
+    def _brought(self, shares: Sequence[tuple[str, int]], item: Item, own: Belonging) -> Page:
+        if own.steps >= MOST_STEPS:
+            return Page("requisite", [], Counter(requisite_too_far=len(shares)))
+        links: list[Link] = []
+        refused: Counter[str] = Counter()
+        for url, share in shares:
+            if url in self._recent:
+                continue
+            if reason := self._scope.decide_requisite(url):
+                refused[reason] += 1
+            else:
+                links.append(Link(url, item.depth, REQUISITE, own.next(share).hops))
+        return Page("requisite", links, refused)
 
     def _followed(self, kind: Kind, urls: list[str], depth: int, priority: int, *, hops: int = 0) -> Page:
         links: list[Link] = []
@@ -132,6 +181,25 @@ def joined(base: str, urls: Iterable[str]) -> list[str]:
         except BadInput:
             pass  # no link at all, as in a page
     return found
+
+
+def content_type_of(fetched: Fetched) -> str | None:
+    return fetched.head.headers.get("Content-Type")
+
+
+def link_field_of(fetched: Fetched) -> str | None:
+    return ", ".join(fetched.head.headers.get_all("Link")) or None
+
+
+def html_requisites(fetched: Fetched, item: Item) -> Callable[[], list[Requisite]]:
+    return lambda: read_requisites(
+        fetched.payload, url=item.url, content_type=content_type_of(fetched), link_field=link_field_of(fetched)
+    )
+
+
+def is_style_sheet(content_type: str | None) -> bool:
+    """As the server calls it: browsers take nothing else for one."""
+    return (content_type or "").partition(";")[0].strip().lower() == "text/css"
 
 
 def is_html(content_type: str | None, payload: bytes) -> bool:

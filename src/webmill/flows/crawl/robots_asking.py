@@ -11,7 +11,7 @@ from webmill.crawl.fetch import Failed, Fetched
 from webmill.crawl.frontier.base import Robots
 from webmill.crawl.robots import MAX_REDIRECTS, Policy, Verdict, make_entry
 from webmill.errors import BadInput
-from webmill.flows.crawl.asking import Asked, Asker, Busy
+from webmill.flows.crawl.asking import Asked, Asker, Busy, Pace
 from webmill.flows.crawl.desk import Answered
 from webmill.flows.crawl.page import REDIRECTS
 from webmill.flows.crawl.robots import RobotsKeeper
@@ -36,39 +36,40 @@ class RobotsAsking:
         self._asker, self._keeper, self._policy, self._clock = asker, keeper, policy, clock
         self.asked = 0
 
-    async def learn(self, origin: str, *, delay: float) -> Learned:
+    async def learn(self, origin: str, *, pace: Pace) -> Learned:
         verdict = await self._keeper.find(origin)
         if verdict:
             return Learned(verdict=verdict)
-        first = await self._asker.ask(f"{origin}/robots.txt", delay=delay)
+        first = await self._asker.ask(f"{origin}/robots.txt", pace=pace)
         if isinstance(first, Busy):
             return Learned(until=first.until)
         self.asked += 1
-        hops = await self._followed(f"{origin}/robots.txt", first, delay=delay)
+        hops = await self._followed(f"{origin}/robots.txt", first, pace=pace)
         before = self._keeper.last(origin)
         entry = make_entry(origin, hops[-1].answer, now=self._clock(), before=before, policy=self._policy)
         verdict = self._keeper.keep(entry)
-        until = max(first.sent + max(delay, verdict.crawl_delay or 0.0), hops[-1].free)
+        delay = Pace(pace.is_requisite, verdict.crawl_delay or 0.0).delay(self._asker.manners)
+        until = max(first.sent + delay, hops[-1].free)
         return Learned(
             verdict=verdict,
             entry=entry,
             answers=tuple(_answered(hop) for hop in hops if isinstance(hop.answer, Fetched)),
-            until=until if delay or verdict.crawl_delay else None,
+            until=until if delay else None,
             failed=hops[-1].answer if isinstance(hops[-1].answer, Failed) else None,
         )
 
-    async def _followed(self, url: str, asked: Asked, *, delay: float) -> list[Asked]:
+    async def _followed(self, url: str, asked: Asked, *, pace: Pace) -> list[Asked]:
         hops = [asked]
         while len(hops) <= MAX_REDIRECTS and (url := _target(url, hops[-1])):
-            next_hop = await self._patiently(url, delay=delay)
+            next_hop = await self._patiently(url, pace=pace)
             if next_hop is None:
                 break
             hops.append(next_hop)
         return hops
 
-    async def _patiently(self, url: str, *, delay: float) -> Asked | None:
+    async def _patiently(self, url: str, *, pace: Pace) -> Asked | None:
         deadline = self._clock() + LONGEST_WAIT
-        while isinstance(asked := await self._asker.ask(url, delay=delay), Busy):
+        while isinstance(asked := await self._asker.ask(url, pace=pace), Busy):
             if asked.until > deadline:
                 return None
             await asyncio.sleep(max(0.0, asked.until - self._clock()))

@@ -29,6 +29,14 @@ GRACE = 10.0  # for requests that are under way when we stop
 PAUSE = 5.0  # when the disk is full, before the next try
 
 
+class Room(msgspec.Struct, frozen=True):
+    """So many turns, each with so many URLs; of requisites alone when no page may be asked for."""
+
+    turns: int = 0
+    urls: int = 1
+    requisites: bool = False
+
+
 class Shard:
     """`tell` is called with a snapshot after every batch. `grant` and `stop` may be called at any time."""
 
@@ -40,7 +48,7 @@ class Shard:
         self._booked: dict[int, asyncio.Future[float | None]] = {}
         self._turns: dict[int, asyncio.Task[None]] = {}
         self._numbers = count()  # of bookings
-        self._items: Counter[int] = Counter()  # in hand, by turn
+        self._items: Counter[int] = Counter()  # in hand, by turn, that may be pages
         self._something = asyncio.Event()
         self._stopping, self._grace = False, GRACE
         self.probe = 0
@@ -85,16 +93,18 @@ class Shard:
         probe = self.probe  # answered with what is found after it
         batch, self._batch = self._batch, Batch()
         batch.tokens, batch.is_last = list(self._turns), self._stopping
-        batch.turns, batch.urls = (0, 1) if self._stopping else self._room()
+        room = Room() if self._stopping else self._room()
+        batch.turns, batch.urls, batch.requisites = room.turns, room.urls, room.requisites
         reply = await self._worked_off(batch, desk)
         self._answer(batch, reply)
         self._count(batch, reply)
         self._batch.results += reply.over
         for turn in reply.turns:
-            self._begin(turn)
-        self._wake = reply.wake
-        is_busy = self._turns or self._batch.results or reply.wake is not None or not reply.mail_is_empty
-        self.snapshot.is_idle = not is_busy
+            self._begin(turn, may_have_pages=not batch.requisites)
+        self._wake = reply.errand if batch.requisites else reply.wake
+        is_busy = bool(self._turns or self._batch.results or not reply.mail_is_empty)
+        self.snapshot.is_idle = not is_busy and reply.wake is None
+        self.snapshot.is_spent = not is_busy and reply.errand is None
         self.snapshot.is_hungry = reply.wake is not None and reply.wake <= self._clock()
         self.snapshot.queue_age = max(0.0, self._clock() - reply.wake) if reply.wake is not None else 0.0
         self.snapshot.complaint = reply.complaint
@@ -104,7 +114,7 @@ class Shard:
     def _tell_now_and_then(self) -> None:
         """At once when the parent may be waiting for it."""
         seen, now = self.snapshot, self._clock()
-        state = (seen.is_idle, seen.is_hungry, seen.revoked, seen.probe, seen.pages >= seen.granted)
+        state = (seen.is_idle, seen.is_spent, seen.is_hungry, seen.revoked, seen.probe, seen.pages >= seen.granted)
         if state != self._told or now - self._told_at > TELL:
             self._told, self._told_at = state, now
             self._tell(seen)
@@ -138,25 +148,28 @@ class Shard:
         await asyncio.sleep(GATHER)
 
     def _patience(self) -> float:
-        if self._wake is None or not self._room()[0]:
+        if self._wake is None or not self._room().turns:
             return LOOK
         return min(max(self._wake - self._clock(), GATHER), LOOK)
 
-    def _room(self) -> tuple[int, int]:
-        """How many turns to claim, and with how many URLs each, so that no budget can be passed."""
+    def _room(self) -> Room:
+        """What to claim, so that no budget can be passed."""
         free = self._options.concurrency - len(self._turns)
         pages = self.snapshot.granted - self.snapshot.pages - self._items.total()
         urls = 1 if self._options.manners.delay else URLS
-        if free <= 0 or pages <= 0:
-            return 0, 1
+        if free <= 0:
+            return Room()
+        if pages <= 0:
+            return Room(free, urls, requisites=True) if self._options.rules.requisites else Room()
         if pages < free * urls:
             urls = max(1, pages // free)
-        return min(free, pages // urls), urls
+        return Room(min(free, pages // urls), urls)
 
     # --- turns ---
 
-    def _begin(self, turn: Turn) -> None:
-        self._items[turn.token] = len(turn.items)
+    def _begin(self, turn: Turn, *, may_have_pages: bool) -> None:
+        if may_have_pages:
+            self._items[turn.token] = len(turn.items)
         task = asyncio.create_task(self._take(turn))
         self._turns[turn.token] = task
         task.add_done_callback(lambda _: self._turns.pop(turn.token))

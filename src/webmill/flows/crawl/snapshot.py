@@ -37,6 +37,7 @@ class Snapshot(msgspec.Struct, kw_only=True):
     turns: int = 0  # domains that are asked at this moment
     fetched: int = 0  # answers, robots.txt and sitemaps included
     robots: int = 0
+    requisites: int = 0
     bytes: int = 0  # as they came over the wire
     links: int = 0  # new ones
     revisits: int = 0  # records that only say "as before"
@@ -46,6 +47,7 @@ class Snapshot(msgspec.Struct, kw_only=True):
     slowest: list[tuple[str, float]] = []  # hosts and their seconds per answer
     seconds: float = 0.0  # in fetches, all added up
     is_idle: bool = False
+    is_spent: bool = False  # nothing but pages can be asked
     is_hungry: bool = False  # a domain may be asked now, and is not
     work: int = 0  # grows with whatever is done: two equal ones mean that nothing was
     trouble: str = ""  # why nothing is written at the moment
@@ -75,7 +77,7 @@ class Hosts:
 
 def added(snapshots: Iterable[Snapshot]) -> Snapshot:
     """All shards as one."""
-    total = Snapshot(shard=-1, is_idle=True)
+    total = Snapshot(shard=-1, is_idle=True, is_spent=True)
     errors: Counter[str] = Counter()
     refused: Counter[str] = Counter()
     statuses: Counter[str] = Counter()
@@ -87,6 +89,7 @@ def added(snapshots: Iterable[Snapshot]) -> Snapshot:
         statuses.update(one.statuses)
         total.slowest += one.slowest
         total.is_idle &= one.is_idle
+        total.is_spent &= one.is_spent
         total.trouble = total.trouble or one.trouble
         total.complaint = total.complaint or one.complaint
         total.queue_age = max(total.queue_age, one.queue_age)

@@ -8,12 +8,14 @@ from random import Random
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
+
 from webmill.crawl.fetch import Failed, Fetched
-from webmill.crawl.frontier.base import MOST_HOPS, Done, Item, Later, Turn, Unused, Visit
+from webmill.crawl.frontier.base import MOST_HOPS, REQUISITE, Done, Item, Later, Turn, Unused, Visit, domain_of
 from webmill.crawl.recrawl import Bounds, interval_after_error, interval_after_gone, next_interval
 from webmill.crawl.retries import Decision, Patience, Retry, decide_answer, decide_failure, retry_after
 from webmill.crawl.robots import Verdict
-from webmill.flows.crawl.asking import Asked, Asker, Busy
+from webmill.flows.crawl.asking import Asked, Asker, Busy, Pace
 from webmill.flows.crawl.desk import Answered, Result
 from webmill.flows.crawl.options import Options
 from webmill.flows.crawl.page import SITEMAP, Page, Reader, capture_of, conditions
@@ -41,6 +43,7 @@ class Visitor:
         self.errors: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self.statuses: Counter[str] = Counter()
+        self.requisites = 0
 
     async def visit(self, turn: Turn, item: Item) -> Result:
         learned = await self._learned(item)
@@ -49,8 +52,8 @@ class Visitor:
             return self._after(learned, token=turn.token, outcome=Unused(item.url, until), next=until)
         if not self._may(learned.verdict, item):
             return self._refused(turn, item, learned)
-        delay = self._delay(learned.verdict)
-        asked = await self._asker.ask(item.url, headers=conditions(item.last), delay=delay)
+        pace = self._pace(item, learned.verdict)
+        asked = await self._asker.ask(item.url, headers=conditions(item.last), pace=pace)
         if isinstance(asked, Busy):
             return self._after(learned, token=turn.token, outcome=Unused(item.url, asked.until), next=asked.until)
         if isinstance(asked.answer, Failed):
@@ -63,14 +66,10 @@ class Visitor:
         if not self._options.manners.obey_robots:
             return Learned(verdict=Verdict())
         parts = urlsplit(item.url)
-        return await self._robots.learn(f"{parts.scheme}://{parts.netloc}", delay=self._options.manners.delay)
+        return await self._robots.learn(f"{parts.scheme}://{parts.netloc}", pace=self._pace(item, Verdict()))
 
     def _may(self, verdict: Verdict, item: Item) -> bool:
         return verdict.state != "unreachable" and verdict.allows(path_of(item.url))
-
-    def _delay(self, verdict: Verdict) -> float:
-        """A robots.txt may ask for more than the operator, also where he asked for none."""
-        return max(self._options.manners.delay, verdict.crawl_delay or 0.0)
 
     def _refused(self, turn: Turn, item: Item, learned: Learned) -> Result:
         """Not to be asked: for good, or until its robots.txt can be had."""
@@ -102,7 +101,7 @@ class Visitor:
     def _failed(self, turn: Turn, item: Item, asked: Asked, failed: Failed, learned: Learned) -> Result:
         self.errors[failed.reason] += 1
         error = f"{failed.reason}: {failed.message}"[:500]
-        free = self._free(asked, learned) if failed.sent else None
+        free = self._free(item, asked, learned) if failed.sent else None
         choice = decide_failure(failed.reason, item.attempts, random=self._random(), patience=self._patience)
         if isinstance(choice, Retry):
             later = Later(item.url, self._clock() + choice.delay, error)
@@ -114,8 +113,9 @@ class Visitor:
     # --- an answer ---
 
     def _answered(self, turn: Turn, item: Item, asked: Asked, fetched: Fetched, learned: Learned) -> Result:
-        status, free = fetched.head.status, self._free(asked, learned)
+        status, free = fetched.head.status, self._free(item, asked, learned)
         self.statuses[f"{status // 100}xx"] += 1
+        self.requisites += is_requisite(item)
         choice, wait = self._judge(item, fetched)
         if wait:
             free = max(free or 0.0, self._clock() + wait)
@@ -128,12 +128,15 @@ class Visitor:
         page = self._reader.read(fetched, item)
         self.refused.update(page.refused)
         visit, again = self._visit_record(item, asked, fetched, page)
+        links = self._links(item, page)
+        if not wait and any(link.priority == REQUISITE and domain_of(link.url) == turn.domain for link in links):
+            free = self._free(item, asked, learned, is_followed_by_requisite=True)
         result = self._after(
             learned,
             token=turn.token,
-            outcome=Done(visit, again=again, is_page=page.kind != "sitemap"),
+            outcome=Done(visit, again=again, is_page=page.kind != "sitemap" and not is_requisite(item)),
             answers=(*learned.answers, Answered(capture=capture_of(fetched, item, page.kind), sent=asked.sent)),
-            links=self._links(item, page),
+            links=links,
             next=free,
         )
         self._reader.hand_on(result.links)
@@ -157,11 +160,21 @@ class Visitor:
             return choice, 0.0
         return choice, choice.delay if isinstance(choice, Retry) else wait or 0.0
 
-    def _free(self, asked: Asked, learned: Learned) -> float | None:
-        """When the domain may be asked again; None: at once."""
+    def _free(
+        self, item: Item, asked: Asked, learned: Learned, *, is_followed_by_requisite: bool = False
+    ) -> float | None:
+        """When the domain may be asked again; None: at once. After a requisite the next may be one, too: if it is not,
+        it is told to wait when it books its time."""
         assert learned.verdict
-        delay = self._delay(learned.verdict)
+        pace = self._pace(item, learned.verdict)
+        if is_followed_by_requisite:
+            pace = msgspec.structs.replace(pace, is_requisite=True)
+        delay = pace.delay(self._options.manners)
         return asked.sent + delay if delay else None
+
+    def _pace(self, item: Item, verdict: Verdict) -> Pace:
+        """What is left of a crawl that no longer asks for requisites is asked as pages are."""
+        return Pace(self._options.rules.requisites and is_requisite(item), verdict.crawl_delay or 0.0)
 
     def _links(self, item: Item, page: Page) -> list[Link]:
         if page.kind == "redirect" and item.hops >= min(self._options.limits.redirects, MOST_HOPS):
@@ -214,9 +227,13 @@ class Visitor:
 
     def fill(self, snapshot: Snapshot) -> None:
         self._asker.fill(snapshot)
-        snapshot.robots = self._robots.asked
+        snapshot.robots, snapshot.requisites = self._robots.asked, self.requisites
         snapshot.errors, snapshot.refused = dict(self.errors), dict(self.refused)
         snapshot.statuses = dict(self.statuses)
+
+
+def is_requisite(item: Item) -> bool:
+    return item.priority == REQUISITE
 
 
 def _is_changed(fetched: Fetched, last: Visit | None) -> bool:

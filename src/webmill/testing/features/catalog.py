@@ -15,6 +15,7 @@ from webmill.testing.features import (
     endless,
     files,
     framing,
+    gallery,
     redirects,
     robots,
     signs,
@@ -39,6 +40,7 @@ _SHELVES = (
     framing,
     bombs,
     boards,
+    gallery,
 )
 
 

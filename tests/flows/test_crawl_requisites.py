@@ -1,0 +1,205 @@
+"""Crawls that fetch what pages need to be seen, judged by the log of the server."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.flows.crawl_manners import check_manners, keep_journal
+from tests.flows.crawling import (
+    Linked,
+    Setup,
+    captures,
+    check_records,
+    counts,
+    crawl_here,
+    crawl_until,
+    most_at_once,
+    seen_by,
+    visits,
+)
+from webmill.flows.crawl.options import Limits, Refresh, Rules
+from webmill.testing import Reply, TestWeb
+from webmill.testing.features.gallery import CDN, HOST
+
+GALLERY, DEPOT = f"http://{HOST}", f"http://{CDN}"
+PAGES = {f"{GALLERY}/whole", f"{GALLERY}/other"}
+OWN = {
+    *("icon.png", "look/inline.css", "frame"),
+    *(f"pictures/{name}.png" for name in ("head", "one", "one-large", "two", "two-old", "styled", "framed")),
+    *(f"pictures/{name}.png" for name in ("moved", "found")),
+}
+OF_DEPOT = {
+    *("look/main.css", "look/more.css", "look/mill.woff2", "script.js", "frame"),
+    *(f"pictures/{name}.png" for name in ("depot", "wall", "deep", "framed")),
+}
+NEEDED = {*(f"{GALLERY}/{path}" for path in OWN), *(f"{DEPOT}/{path}" for path in OF_DEPOT)}
+CLOSED = f"{DEPOT}/closed/secret.png"
+ROBOTS = {f"{GALLERY}/robots.txt", f"{DEPOT}/robots.txt"}
+BEHIND = f"{GALLERY}/behind-the-frame"
+WHOLE = Rules(scope="host", requisites=True)
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    memory = Path("/dev/shm")
+    base = Path(tempfile.mkdtemp(prefix="webmill-test-", dir=memory if memory.is_dir() else None))
+    keep_journal(base / "collection")
+    yield base / "collection"
+    shutil.rmtree(base)
+
+
+def setup_for(web: TestWeb, **given: object) -> Setup:
+    setup = Setup(seeds=(f"{GALLERY}/whole",), resolve=dict(web.resolve), rules=WHOLE)
+    return msgspec.structs.replace(setup, **given)
+
+
+@pytest.mark.parametrize("processes", [1, 2], ids=["one process", "two processes"])
+def test_all_that_a_page_needs_is_asked_for_once_and_nothing_else(root: Path, processes: int) -> None:
+    with TestWeb(hosts=1) as web:
+        report = crawl_here(root, setup_for(web, processes=processes))
+        assert web.log.settle()
+        seen = seen_by(web.log)
+    pages = {*PAGES, BEHIND}  # a frame in scope is a page as well: its links are followed
+    assert counts(seen) == dict.fromkeys({*pages, *NEEDED, *ROBOTS}, 1)
+    assert most_at_once(seen) == 1
+    assert report.end == "finished"
+    assert report.total.pages == len(pages)
+    assert report.total.requisites == len(NEEDED)
+    known = visits(root)
+    assert known.keys() == {*pages, *NEEDED, CLOSED}
+    assert known[CLOSED].error == "robots"
+    check_records(root)
+    assert {url for _, url, _ in captures(root)} == {*pages, *NEEDED, *ROBOTS}
+
+
+def test_without_the_flag_no_requisite_is_asked_for(root: Path) -> None:
+    with TestWeb(hosts=1) as web:
+        crawl_here(root, setup_for(web, rules=Rules(scope="host")))
+        assert web.log.settle()
+        asked = counts(seen_by(web.log))
+    assert asked.keys() == {*PAGES, f"{GALLERY}/frame", BEHIND, f"{GALLERY}/robots.txt"}
+
+
+@pytest.mark.parametrize("processes", [1, 2], ids=["one process", "two processes"])
+def test_the_last_page_that_may_be_asked_for_is_whole_too(root: Path, processes: int) -> None:
+    with TestWeb(hosts=1) as web:
+        setup = setup_for(web, processes=processes, limits=Limits(retry_wait=0.2, pages=1))
+        report = crawl_here(root, setup)
+        assert web.log.settle()
+        assert (report.end, report.total.pages) == ("pages", 1)
+        assert counts(seen_by(web.log)) == dict.fromkeys({f"{GALLERY}/whole", *NEEDED, *ROBOTS}, 1)
+        again = crawl_here(root, setup)  # it finds nothing to do
+        assert (again.end, again.total.pages) == ("pages", 1)
+        more = crawl_here(root, setup_for(web, processes=processes, limits=Limits(retry_wait=0.2, pages=2)))
+        assert web.log.settle()
+        asked = counts(seen_by(web.log))
+    assert (more.end, more.total.pages) == ("pages", 2)
+    assert len(asked.keys() & {*PAGES, BEHIND}) == 2
+    assert set(asked.values()) == {1}
+
+
+def test_what_a_domain_may_give_is_pages_and_not_pictures(root: Path) -> None:
+    with TestWeb(hosts=1) as web:
+        report = crawl_here(root, setup_for(web, limits=Limits(retry_wait=0.2, pages_per_domain=1)))
+        assert web.log.settle()
+        asked = counts(seen_by(web.log))
+    assert report.total.pages == 1
+    assert asked == dict.fromkeys({f"{GALLERY}/whole", *NEEDED, *ROBOTS}, 1)
+
+
+def test_exclusions_count_for_requisites_and_skipped_endings_do_not(root: Path) -> None:
+    with TestWeb(hosts=1) as web:
+        rules = Rules(scope="path", include=("whole",), exclude=("two", r"\.css$"), requisites=True)
+        crawl_here(root, setup_for(web, rules=rules, excluded=("depot.example",)))
+        assert web.log.settle()
+        asked = counts(seen_by(web.log)).keys()
+    own = {url for url in NEEDED if url.startswith(GALLERY) and "two" not in url and not url.endswith(".css")}
+    assert asked == {f"{GALLERY}/whole", f"{GALLERY}/robots.txt", *own}
+
+
+def test_sheets_that_import_each_other_without_end_come_to_an_end(root: Path) -> None:
+    with TestWeb(hosts=1) as web:
+        report = crawl_here(
+            root, setup_for(web, seeds=(f"{GALLERY}/endless",), limits=Limits(retry_wait=0.2, requisites=40))
+        )
+        assert web.log.settle()
+        sheets = [one for one in seen_by(web.log) if one.path.startswith("/endless.css")]
+    assert report.end == "finished"
+    assert 10 < len(sheets) <= 40
+    assert report.total.refused["too_many_requisites"]
+
+
+def test_a_page_brings_no_more_than_it_may(root: Path) -> None:
+    with TestWeb(hosts=1) as web:
+        setup = setup_for(web, seeds=(f"{GALLERY}/many/30",), limits=Limits(retry_wait=0.2, requisites=12))
+        report = crawl_here(root, setup)
+        assert web.log.settle()
+        pictures = [one.path for one in seen_by(web.log) if one.path.startswith("/pictures/")]
+    assert sorted(pictures) == sorted(f"/pictures/{number}.png" for number in range(12))
+    assert report.total.refused == {"too_many_requisites": 18}
+
+
+def test_requisites_come_sooner_than_pages_and_never_two_at_once(root: Path) -> None:
+    with TestWeb(hosts=1) as web:
+        crawl_here(root, setup_for(web, delay=2.0, requisite_delay=0.05, window=2.0))
+        assert web.log.settle()
+        seen = seen_by(web.log)
+    pages = [one for one in seen if one.url in {*PAGES, BEHIND}]
+    assert counts(seen) == dict.fromkeys({*PAGES, BEHIND, *NEEDED, *ROBOTS}, 1)
+    assert most_at_once(seen) == 1
+    check_manners(root, pages, host=2.0, domain=2.0)
+    check_manners(root, seen, soon_host=0.05, soon_domain=0.05)
+    own = [one.path for one in seen if one.host == HOST and not one.is_robots]
+    assert own[0] == "/whole"
+    assert {f"{GALLERY}{path}" for path in own[1 : len(OWN) + 1]} <= NEEDED  # all of them before the next page
+
+
+def test_a_crawl_delay_lies_between_requisites_too(root: Path) -> None:
+    site = Linked(0, robots=b"User-agent: *\nCrawl-delay: 0.3\n")
+    site.replies["/"] = Reply(body=b"<html><img src=/a.png><img src=/b.png>")
+    with TestWeb(hosts=0, sites={"slow.example": site}) as web:
+        setup = Setup(seeds=("http://slow.example/",), resolve=dict(web.resolve), rules=WHOLE, window=1.0)
+        crawl_here(root, setup)
+        assert web.log.settle()
+        seen = seen_by(web.log)
+    assert {one.path for one in seen} == {"/robots.txt", "/", "/a.png", "/b.png"}
+    check_manners(root, [one for one in seen if not one.is_robots], soon_host=0.3)
+
+
+def test_what_was_begun_with_requisites_goes_on_politely_without(root: Path) -> None:
+    """What waits is asked for as pages are, and brings nothing more."""
+    with TestWeb(hosts=1) as web:
+        setup = setup_for(web, limits=Limits(retry_wait=0.2, pages=1))
+        crawl_until(root, setup, lambda seen: seen.requisites >= 1)
+        before = len(web.log)
+        plain = setup_for(web, rules=Rules(scope="host"), delay=0.05, window=1.0)
+        report = crawl_here(root, plain)
+        assert web.log.settle()
+        seen = seen_by(web.log)[before:]
+    assert report.end == "finished"
+    assert most_at_once(seen) == 1
+
+
+def test_a_page_that_is_visited_again_brings_what_is_new_and_requisites_stay_requisites(root: Path) -> None:
+    site = Linked(0)
+    site.replies["/"] = Reply(body=b"<html><img src=/a.png>")
+    site.replies["/a.png"] = Reply(body=b"a picture", media_type="image/png", etag='"1"')
+    with TestWeb(hosts=0, sites={"one.example": site}) as web:
+        refresh = Refresh(on=True, first=0.2, least=0.1, most=0.4)
+        setup = Setup(seeds=("http://one.example/",), resolve=dict(web.resolve), rules=WHOLE, refresh=refresh)
+        crawl_until(root, setup, lambda _: _asked(web, "/a.png") >= 2)
+        site.replies["/"] = Reply(body=b"<html><img src=/a.png><img src=/b.png>")
+        report = crawl_until(root, setup, lambda _: _asked(web, "/b.png") >= 1)
+        pages = _asked(web, "/")
+    assert report.total.pages <= pages
+    assert visits(root)["http://one.example/a.png"].status in (200, 304)
+
+
+def _asked(web: TestWeb, path: str) -> int:
+    return sum(visit.path == path for visit in web.log)
