@@ -1,0 +1,144 @@
+"""What a page says that somebody types, typed: its console blocks, in order, into one shell.
+
+    ```console
+    $ webmill surt https://example.org/a          run; it must end with exit code 0
+    org,example)/a                                stands in its output, after the lines before it; `…` is anything
+    ```
+
+Ports are those that are free here. A person is slow; so a server in the background is waited for by its port, a crawl
+by its first pages, and a process that was told to end by its end.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+BLOCK = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
+MARK = "=== typed"
+TURNED_UP = 'until compgen -G "{folder}/crawl-data/*/segments/*/warc/*" >/dev/null; do sleep 0.1; done'
+LISTENS = "until (exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null; do sleep 0.1; done"
+
+
+class Step(Struct, frozen=True):
+    command: str
+    output: tuple[str, ...]
+
+
+class Outcome(Struct, frozen=True):
+    step: Step
+    code: str  # empty: it was not reached, or did not end
+    said: tuple[str, ...]
+
+    def flaw(self) -> str:
+        if self.code != "0":
+            return f"exit code {self.code or 'unknown: it did not end'}"
+        missing = missing_line(self.step.output, self.said)
+        return f"does not say: {missing}" if missing else ""
+
+    def __str__(self) -> str:
+        return f"$ {self.step.command}\n{self.flaw()}\n--- it said\n" + "\n".join(self.said)
+
+
+def steps_of(page: str) -> list[Step]:
+    steps: list[Step] = []
+    for block in BLOCK.findall(page):
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                steps.append(Step(line[2:], ()))
+            else:
+                steps[-1] = Step(steps[-1].command, (*steps[-1].output, line))
+    return steps
+
+
+def missing_line(expected: tuple[str, ...], said: tuple[str, ...]) -> str:
+    """The first stated line that does not follow those before it. Lines between them may be there: progress comes
+    by the clock, and pages leave out what is not interesting.
+    """
+    rest = iter(said)
+    for line in expected:
+        pattern = ".*".join(re.escape(piece) for piece in line.split("…"))
+        if line != "…" and not any(re.fullmatch(pattern, one.rstrip()) for one in rest):
+            return line
+    return ""
+
+
+def script_of(steps: list[Step]) -> str:
+    lines = []
+    for number, step in enumerate(steps):
+        lines += [f"echo '{MARK} {number}'", step.command, f"echo '{MARK} code' $?"]
+        lines += patience(shlex.split(step.command))
+    return "\n".join([*lines, "exit 0\n"])
+
+
+def patience(words: list[str]) -> list[str]:
+    """What a person would wait for before going on."""
+    if "&" in words and "--port" in words:
+        return [LISTENS.format(port=words[words.index("--port") + 1])]
+    if "&" in words and words[:2] == ["webmill", "crawl"]:
+        return [TURNED_UP.format(folder=words[2].rstrip("/"))]
+    if words[0] == "kill":
+        return [f"wait {words[-1]} 2>/dev/null"]
+    return []
+
+
+def type_in(steps: list[Step], *, folder: Path, environment: Mapping[str, str], seconds: float) -> list[Outcome]:
+    """In a new shell in this folder, which takes along all that it started when it ends."""
+    script = folder.parent / f"{folder.name}.sh"
+    script.write_text(script_of(steps))
+    log = script.with_suffix(".log")
+    with log.open("wb") as out:
+        shell = subprocess.Popen(
+            ["bash", script], cwd=folder, env=environment, stdout=out, stderr=out, start_new_session=True
+        )
+        try:
+            shell.wait(seconds)
+        except subprocess.TimeoutExpired:
+            pass  # the outcomes tell which step it was
+        finally:
+            with suppress(ProcessLookupError):  # nothing is left
+                os.killpg(shell.pid, signal.SIGKILL)
+            shell.wait()
+    return outcomes(steps, log.read_text(errors="replace"))
+
+
+def outcomes(steps: list[Step], log: str) -> list[Outcome]:
+    pieces = dict(re.findall(rf"^{MARK} (\d+)\n(.*?)(?=^{MARK} \d|\Z)", log, re.DOTALL | re.MULTILINE))
+    found = []
+    for number, step in enumerate(steps):
+        said, _, code = pieces.get(str(number), "").partition(f"{MARK} code")
+        found.append(Outcome(step, code.strip().split("\n")[0], tuple(said.splitlines())))
+    return found
+
+
+def with_free_ports(page: str, ports: Mapping[int, int]) -> str:
+    for written, free in ports.items():
+        page = re.sub(rf"\b{written}\b", str(free), page)
+    return page
+
+
+def free_ports(count: int) -> int:
+    """The first of so many in a row that nobody has."""
+    for _ in range(200):
+        with socket.create_server(("127.0.0.1", 0)) as first:
+            port = first.getsockname()[1]
+            if all(is_free(port + more) for more in range(1, count)):
+                return int(port)
+    raise OSError(f"no {count} free ports in a row")
+
+
+def is_free(port: int) -> bool:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
