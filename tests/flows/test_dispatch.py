@@ -484,13 +484,13 @@ def test_another_index_under_a_checkpoint_is_refused(tmp_path: Path, queue: Memo
     with pytest.raises(Unavailable):
         run(half, Selection(), queue, tmp_path, batch_size=3)
     write_index(tmp_path / "index", in_blocks(captures(200), 10))
-    with pytest.raises(Conflict, match="--restart"):
+    with pytest.raises(Conflict, match="--from-scratch"):
         run(source_at(cluster), Selection(), queue, tmp_path, batch_size=3)
     taken(queue)
     assert run(source_at(cluster), Selection(), queue, tmp_path, batch_size=3, restart=True).counts.accepted == 200
     assert len(messages_of(taken(queue).values())) == 200
     write_index(tmp_path / "index", in_blocks(captures(250), 10))
-    with pytest.raises(Conflict, match="--restart"):  # also when all of the old one was published
+    with pytest.raises(Conflict, match="--from-scratch"):  # also when all of the old one was published
         run(source_at(cluster), Selection(), queue, tmp_path, batch_size=3)
 
 
@@ -502,7 +502,7 @@ def test_digests_that_are_lost_are_noticed(tmp_path: Path, queue: MemoryQueue, m
         run(half, Selection(), queue, tmp_path, dedup=True, batch_size=2)
     for file in tmp_path.glob("*/digests.sqlite*"):
         file.unlink()
-    with pytest.raises(Misconfigured, match="--restart"):
+    with pytest.raises(Misconfigured, match="--from-scratch"):
         run(source_at(cluster), Selection(), queue, tmp_path, dedup=True, batch_size=2)
 
 

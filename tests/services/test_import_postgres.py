@@ -149,7 +149,7 @@ def test_a_database_that_changed_meanwhile_is_an_error_and_again_repairs_it(tmp_
         database.execute("INSERT INTO frontier VALUES (0, 'https://new.org/', 'new.org', 1, 1)")
     ended = imported(tmp_path / "c", url)
     assert ended.code == 1
-    assert "--again" in ended.err
+    assert "--from-scratch" in ended.err
     repaired = imported(tmp_path / "c", url, "--again", "--json")
     assert counts(repaired)["frontier"]["imported"] == 1
     assert counts(repaired)["frontier"]["known"] == 500 + ODD_WAITING + 2

@@ -10,8 +10,10 @@ import msgspec
 
 from webmill.cli.collections import crawls_in
 from webmill.cli.context import Context, finish, note, pass_context, warn
+from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.dataset.places import doors
 from webmill.cli.dataset.run import emit, tell
+from webmill.cli.renamed import Renamed
 from webmill.cli.words import shown
 from webmill.collection import Publishing
 from webmill.config import Executor as ExecutorSettings
@@ -34,7 +36,14 @@ errors; they are told, and kept in DIR/extract/*/errors."""
 )
 @click.argument("root", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--format", "form", type=click.Choice(["jsonl", "parquet"]), default="jsonl", show_default=True)
-@click.option("--jobs", type=click.IntRange(min=1), help="Archives at once  [default: one per core]")
+@click.option(
+    "--processes",
+    "jobs",
+    cls=Renamed,
+    old=["--jobs"],
+    type=AT_LEAST_ONE,
+    help="Archives at once  [default: one per core]",
+)
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON on stdout.")
 @pass_context
 def extract(context: Context, /, *, root: Path, form: str, jobs: int | None, as_json: bool) -> None:

@@ -11,6 +11,7 @@ import msgspec
 from webmill.cli.collections import crawl_name, existing
 from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.counts import ANY_COUNT, AT_LEAST_ONE
+from webmill.cli.renamed import Renamed
 from webmill.cli.words import counted
 from webmill.collection import Collection
 from webmill.flows.index import Options, Report, index_collection
@@ -56,7 +57,9 @@ Run it again after adding, changing or removing WARC files: only what changed is
 @click.option(
     "--parquet/--no-parquet", default=None, help="Write the columnar index too  [default: if pyarrow is there]"
 )
-@click.option("--jobs", type=AT_LEAST_ONE, help="Processes  [default: one per core]")
+@click.option(
+    "--processes", "jobs", cls=Renamed, old=["--jobs"], type=AT_LEAST_ONE, help="Processes  [default: one per core]"
+)
 @click.option("--incremental/--from-scratch", default=True, help="Trust what an earlier run made, or not.")
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON on stdout.")
 @pass_context

@@ -13,6 +13,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{plural}"
 
 
+def worded(code: str) -> str:
+    """`not_html`, which metrics and logs say, for people."""
+    return code.replace("_", " ")
+
+
 def printable(text: str) -> str:
     """What a stranger's message says moves no cursor and makes no line."""
     return "".join(letter if letter.isprintable() else " " for letter in text)

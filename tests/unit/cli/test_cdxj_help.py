@@ -29,7 +29,7 @@ def test_the_help_of_every_command_fits_80_columns(command: tuple[str, ...]) -> 
         (("cdxj", "merge", "nowhere"), "nowhere"),
         (("cdxj", "zipnum"), "Missing option '-o'"),
         (("cdxj", "zipnum", "-o", "x", "--shards", "2", "--shard-size", "3"), "either --shards or --shard-size"),
-        (("cdxj", "zipnum", "-o", "x", "--jobs", "2"), "--jobs is for --shards"),
+        (("cdxj", "zipnum", "-o", "x", "--jobs", "2"), "--processes is for --shards"),
         (("cdxj", "zipnum", "-o", "x", "--lines", "0"), "0 is too small"),
         (("cdxj", "zipnum", "-o", "x", "--lines", "many"), "'many' is not a whole number"),
         (("cdxj", "query", "--index", "x"), "either a URL or --surt"),

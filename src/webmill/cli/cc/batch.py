@@ -14,6 +14,7 @@ from webmill.cli.cc.queues import opened_queue, queue_option, with_queue
 from webmill.cli.cc.wanted import Wanted, opened_executor, wanted_options
 from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.counts import AT_LEAST_ONE
+from webmill.cli.renamed import Renamed
 from webmill.commoncrawl.selection import Selection
 from webmill.config import Settings
 from webmill.errors import Misconfigured, NotFound, Unavailable
@@ -47,13 +48,27 @@ Exit code 3: done, but lines or blocks of the index were damaged; the message sa
     "--max-queued", type=AT_LEAST_ONE, default=MAX_QUEUED, show_default=True, help="Wait for workers above it."
 )
 @click.option("--concurrency", type=AT_LEAST_ONE, default=4, show_default=True, help="Requests at once.")
-@click.option("--jobs", type=AT_LEAST_ONE, help="Processes that look through blocks  [default: this one]")
+@click.option(
+    "--processes",
+    "jobs",
+    cls=Renamed,
+    old=["--jobs"],
+    type=AT_LEAST_ONE,
+    help="Processes that look through blocks  [default: this one]",
+)
 @click.option(
     "--state",
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder of checkpoints and rejects  [default: .webmill beside an SQLite queue, else here]",
 )
-@click.option("--restart", is_flag=True, help="Forget the checkpoint and begin anew.")
+@click.option(
+    "--from-scratch",
+    "restart",
+    cls=Renamed,
+    old=["--restart"],
+    is_flag=True,
+    help="Forget the checkpoint and begin anew.",
+)
 @click.option(
     "--metrics-port", type=click.IntRange(0, 65535), default=PORT, metavar="N", help="For Prometheus  [default: 9000]"
 )
@@ -144,7 +159,7 @@ def tell(report: Report, *, as_json: bool) -> None:
     if as_json:
         click.echo(msgspec.json.encode(report))
     if report.nothing_to_do:
-        note(f"nothing to do: all was published before (batches: {report.batches:,}); --restart begins anew")
+        note(f"nothing to do: all was published before (batches: {report.batches:,}); --from-scratch begins anew")
     else:
         left_out = ", ".join(f"{count:,} by {name}" for name, count in counts.filtered.items())
         published = f"batches: {report.batches:,}, of them published now: {report.published:,}"

@@ -48,11 +48,11 @@ from webmill.wiring import scheme_of
     epilog="""\b
 Example: English pages of a domain, as Parquet
   webmill cc run --crawl latest --domain example.com --language eng \\
-    --status 200 --out documents --contact me@example.org
+    --status 200 -o documents --contact me@example.org
 
 \b
 Stopped or killed at any moment, the same command goes on. Other workers may
-join: `webmill cc work` with the same --queue and --out.
+join: `webmill cc work` with the same --queue and --output.
 Exit code 3: done, but batches were buried or parts of the index are damaged."""
 )
 @wanted_options

@@ -39,9 +39,9 @@ from webmill.wiring import open_storage, scheme_of
 @click.command(
     epilog="""\b
 Examples:
-  webmill cc work --queue sqlite:work.sqlite --out documents --until-empty
-  webmill cc work --queue amqp://broker/ --out documents --min-text 500
-  webmill cc work --out s3://bucket/documents --base-url s3://commoncrawl/
+  webmill cc work --queue sqlite:work.sqlite -o documents --until-empty
+  webmill cc work --queue amqp://broker/ -o documents --min-text 500
+  webmill cc work -o s3://bucket/documents --base-url s3://commoncrawl/
 
 \b
 Files are OUT/RUN/part-FIRST-LAST.parquet, with a row for each capture.

@@ -20,7 +20,8 @@ from webmill.cli.cc.source import open_base
 from webmill.cli.context import note
 from webmill.cli.counts import ANY_COUNT, AT_LEAST_ONE
 from webmill.cli.main import INTERRUPTED
-from webmill.cli.words import counted
+from webmill.cli.renamed import Renamed
+from webmill.cli.words import counted, worded
 from webmill.commoncrawl.captures import Fetcher, WholeRule
 from webmill.commoncrawl.ranges import RangeLimits
 from webmill.commoncrawl.whole_files import WholeFiles
@@ -40,7 +41,16 @@ F = TypeVar("F", bound=Callable[..., object])
 MIB = 1 << 20
 
 _OPTIONS = (
-    click.option("--out", required=True, metavar="DIR|URL", help="Where documents go: a folder or s3://BUCKET/PREFIX."),
+    click.option(
+        "-o",
+        "--output",
+        "out",
+        cls=Renamed,
+        old=["--out"],
+        required=True,
+        metavar="DIR|URL",
+        help="Where documents go: a folder or s3://BUCKET/PREFIX.",
+    ),
     queue_option,
     click.option(
         "--extractor",
@@ -65,7 +75,7 @@ _OPTIONS = (
     click.option(
         "--rate", type=click.FloatRange(min=0), metavar="N", help="Requests a second of this machine  [default: 5]"
     ),
-    click.option("--contact", metavar="TEXT", help="Your address or page, told to the server."),
+    click.option("--contact", metavar="TEXT", help="Your e-mail or page: every server is told whom to ask."),
     click.option(
         "--cache-size",
         type=ANY_COUNT,
@@ -199,7 +209,7 @@ def tell(report: Report) -> None:
 
 
 def details(counted: Any) -> str:
-    """`, 12 ok, 3 not_html; left out 5 too_short` of a report or summary."""
-    kept = "".join(f", {count:,} {name}" for name, count in sorted(counted.extraction.items()))
-    left = "".join(f", {count:,} {name}" for name, count in sorted(counted.filtered.items()))
+    """`, 12 ok, 3 not html; left out 5 too short` of a report or summary."""
+    kept = "".join(f", {count:,} {worded(name)}" for name, count in sorted(counted.extraction.items()))
+    left = "".join(f", {count:,} {worded(name)}" for name, count in sorted(counted.filtered.items()))
     return kept + (f"; left out{left[1:]}" if left else "")

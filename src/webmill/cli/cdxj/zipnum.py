@@ -13,6 +13,7 @@ from webmill.cli.cdxj.indexes import open_zipnum
 from webmill.cli.cdxj.streams import INPUT, OUTPUT, STDIN, batches_of, name_of, output_to
 from webmill.cli.context import REJECTED, Context, finish, note, pass_context
 from webmill.cli.counts import AT_LEAST_ONE
+from webmill.cli.renamed import Renamed
 from webmill.config import Executor as ExecutorSettings
 from webmill.errors import BadInput
 from webmill.formats.zipnum import LINES_PER_BLOCK
@@ -29,7 +30,7 @@ REPORTED = 20
     epilog="""\b
 Examples:
   webmill cdxj merge cdxj/ | webmill cdxj zipnum -o index/
-  webmill cdxj zipnum all.cdxj -o index/ --shards 300 --jobs 16"""
+  webmill cdxj zipnum all.cdxj -o index/ --shards 300 --processes 16"""
 )
 @INPUT
 @click.option(
@@ -43,7 +44,14 @@ Examples:
 @click.option("--lines", default=LINES_PER_BLOCK, show_default=True, type=AT_LEAST_ONE, help="Lines to a block.")
 @click.option("--shard-size", type=AT_LEAST_ONE, metavar="MB", help=f"End a shard here  [default: {SHARD_SIZE >> 20}]")
 @click.option("--shards", type=AT_LEAST_ONE, help="Write so many, in several processes, instead.")
-@click.option("--jobs", type=AT_LEAST_ONE, help="Processes for --shards  [default: one per core]")
+@click.option(
+    "--processes",
+    "jobs",
+    cls=Renamed,
+    old=["--jobs"],
+    type=AT_LEAST_ONE,
+    help="Processes for --shards  [default: one per core]",
+)
 @click.option("--threads", default=2, show_default=True, type=AT_LEAST_ONE, help="Compressing threads per process.")
 @pass_context
 def zipnum(
@@ -66,7 +74,7 @@ def zipnum(
     if shards and shard_size:
         raise click.UsageError("give either --shards or --shard-size")
     if jobs and not shards:
-        raise click.UsageError("--jobs is for --shards: a stream is compressed by --threads")
+        raise click.UsageError("--processes is for --shards: a stream is compressed by --threads")
     with rebuilding(folder) as target:
         with clean_failure(target):
             if shards:

@@ -11,7 +11,9 @@ import click
 import msgspec
 
 from webmill.cli.context import Context, finish, note, pass_context, warn
+from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.dataset.places import doors, folder_of, in_option
+from webmill.cli.renamed import Renamed
 from webmill.cli.words import counted
 from webmill.config import Executor as ExecutorSettings
 from webmill.errors import Unavailable
@@ -25,7 +27,7 @@ from webmill.wiring import open_executor
     epilog="""\b
 Examples:
   webmill dataset run news
-  webmill dataset run news --jobs 4
+  webmill dataset run news --processes 4
   webmill dataset run news --executor ray://HOST:10001
   webmill -q dataset run news | jq .url        # with write.to = "stdout"
 
@@ -34,7 +36,9 @@ Exit code 3: done, but some tasks failed or pages gave errors; see `webmill data
 @click.argument("name")
 @in_option
 @click.option("--executor", help="pool, inline, ray:auto or ray://HOST:PORT  [default: as the dataset says]")
-@click.option("--jobs", type=click.IntRange(min=1), help="Tasks at once  [default: one per core]")
+@click.option(
+    "--processes", "jobs", cls=Renamed, old=["--jobs"], type=AT_LEAST_ONE, help="Tasks at once  [default: one per core]"
+)
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON on stdout (stderr if documents go there).")
 @pass_context
 def run(context: Context, /, *, name: str, root: Path, executor: str | None, jobs: int | None, as_json: bool) -> None:

@@ -11,6 +11,7 @@ from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.crawl_flags import FILE, keep, read
 from webmill.cli.frontier.crawls import crawl_in, frontier_option, name_option
+from webmill.cli.renamed import Renamed
 from webmill.crawl.frontier.base import PRIORITIES
 from webmill.flows.frontier.importing import BATCH, Import, importing
 from webmill.flows.frontier.marks import Counts
@@ -30,7 +31,16 @@ Killed or cut off, run it again: it goes on where it was."""
 @click.option("--url", required=True, metavar="postgresql://…", help="The database. PGPASSWORD and ~/.pgpass work too.")
 @frontier_option
 @name_option
-@click.option("--batch", type=AT_LEAST_ONE, default=BATCH, show_default=True, help="Rows in one step.")
+@click.option(
+    "--batch-size",
+    "batch",
+    cls=Renamed,
+    old=["--batch"],
+    type=AT_LEAST_ONE,
+    default=BATCH,
+    show_default=True,
+    help="Rows in one step.",
+)
 @click.option(
     "--priority",
     type=click.IntRange(0, PRIORITIES - 1),
@@ -39,7 +49,14 @@ Killed or cut off, run it again: it goes on where it was."""
     help="Of what waits: 0 is asked first.",
 )
 @click.option("--processes", type=AT_LEAST_ONE, help="Processes (shards) of the crawl, when it is new.")
-@click.option("--again", is_flag=True, help="From the beginning: what is there already counts as known.")
+@click.option(
+    "--from-scratch",
+    "again",
+    cls=Renamed,
+    old=["--again"],
+    is_flag=True,
+    help="From the beginning: what is there already counts as known.",
+)
 @click.option("--json", "as_json", is_flag=True, help="The counts as JSON on stdout.")
 @pass_context
 def import_postgres(

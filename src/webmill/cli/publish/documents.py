@@ -42,7 +42,7 @@ ROWS = {  # what became of rows, in words
 @click.command(
     epilog="""\b
 Examples:
-  webmill cc run --crawl latest --domain example.com --out news/documents
+  webmill cc run --crawl latest --domain example.com -o news/documents
   webmill publish documents news/
   webmill publish documents news/ --from s3://bucket/documents \\
     --facet language

@@ -71,7 +71,7 @@ def decode_place(data: bytes, *, source: str) -> Place:
         return _place.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadInput(
-            f"not a checkpoint of ours: {error}; begin anew with --restart", reason="corrupt", source=source
+            f"not a checkpoint of ours: {error}; begin anew with --from-scratch", reason="corrupt", source=source
         ) from error
 
 
@@ -194,4 +194,4 @@ class Digests:
 
 
 def _lost(path: Path) -> Misconfigured:
-    return Misconfigured(f"{path} is not what the checkpoint knows of it: begin anew with --restart")
+    return Misconfigured(f"{path} is not what the checkpoint knows of it: begin anew with --from-scratch")

@@ -66,7 +66,7 @@ class Output:
             if there != self.shape:
                 raise Misconfigured(
                     f"{self.folder or 'the output'} was begun with {described(there, self.shape)}: "
-                    "use the same flags, or another --out"
+                    "use the same flags, or another --output"
                 ) from None
 
     def private(self) -> Path | None:

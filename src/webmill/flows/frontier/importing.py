@@ -172,4 +172,5 @@ class Import:
         rows, total = self.counts().rows, self.total()
         if rows != total:
             message = f"the table {self.table.name} has {total:,} rows, {rows:,} were read: it has changed meanwhile; "
-            raise Conflict(message + "stop what writes to it, then import with --again (what is there counts as known)")
+            advice = "stop what writes to it, then import with --from-scratch (what is there counts as known)"
+            raise Conflict(message + advice)

@@ -68,7 +68,7 @@ def read_mark(frontier: Frontier, name: str) -> Mark:
     try:
         return msgspec.json.decode(note, type=Mark).settled(known_urls(frontier))
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise Misconfigured(f"the note of how far the import was: {error}; import with --again") from error
+        raise Misconfigured(f"the note of how far the import was: {error}; import with --from-scratch") from error
 
 
 def written(mark: Mark) -> str:

@@ -36,7 +36,7 @@ def rejects_in(root: Path) -> Iterator[Rejects]:
     for file in sorted(folder.glob("*.jsonl")):
         count, is_estimate = lines_of(file)
         yield Rejects(stage=file.stem, file=str(file), count=count, is_estimate=is_estimate)
-    for file in sorted((root / ".webmill").glob("*/rejected.jsonl")):
+    for file in sorted((root / ".webmill" / "batcher").glob("*/rejected.jsonl")):
         count, is_estimate = lines_of(file)
         yield Rejects(stage="cc batch", file=str(file), count=count, is_estimate=is_estimate)
     cut = amount_of(folder / "archive")
