@@ -13,15 +13,27 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import yaml
 
 import webmill.flows
+import webmill.serve.metrics
 from webmill.infra.metrics import Counter, Gauge, Histogram, Metric, Metrics
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 BOARDS = ("commoncrawl", "crawler")
-OF_A_PROCESS = {"process_resident_memory_bytes", "process_cpu_seconds_total", "process_open_fds"}  # seen on Linux only
+OF_A_PROCESS = {
+    "process_resident_memory_bytes",
+    "process_cpu_seconds_total",
+    "process_open_fds",
+    "process_max_fds",
+}  # seen on Linux only
 OF_PROMETHEUS = {"up"}
-WORDS = {"sum", "rate", "max", "by"}
+WORDS = {"sum", "rate", "max", "by", "and", "or", "increase", "max_over_time", "histogram_quantile", "le"}
+RULES = [
+    rule
+    for group in yaml.safe_load((DEPLOY / "prometheus" / "alerts.yml").read_text())["groups"]
+    for rule in group["rules"]
+]
 TARGET_LABELS = {"instance", "job"}
 
 
@@ -32,7 +44,7 @@ def metric_modules() -> list[ModuleType]:
 
 def declared() -> list[Metric]:
     metrics: dict[str, Metric] = {}
-    for module in metric_modules():
+    for module in (*metric_modules(), webmill.serve.metrics):
         for value in vars(module).values():
             if isinstance(value, Counter | Gauge | Histogram):
                 metrics[value.name] = value
@@ -108,3 +120,29 @@ def test_prometheus_asks_at_the_ports_that_are_the_defaults() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="these numbers come from /proc")
 def test_what_a_process_tells_of_itself_is_served() -> None:
     assert served() >= OF_A_PROCESS
+
+
+@pytest.mark.parametrize("rule", RULES, ids=[rule["alert"] for rule in RULES])
+def test_an_alert_asks_only_for_what_is_served_and_says_what_to_do(rule: dict[str, Any]) -> None:
+    labels = {label for metric in declared() for label in metric.labels}
+    known = served() | labels | OF_A_PROCESS | OF_PROMETHEUS | TARGET_LABELS
+    assert not names(rule["expr"]) - known
+    assert rule["labels"]["severity"] in ("page", "ticket")
+    assert len(rule["annotations"]["action"]) > 40
+    assert rule["annotations"]["summary"]
+    pages = re.findall(r"docs/[\w/-]+\.md", rule["annotations"]["action"])
+    assert all((DEPLOY.parent / page).is_file() for page in pages)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=[rule["alert"] for rule in RULES])
+def test_an_alert_is_promql_with_values_that_labels_have(rule: dict[str, Any]) -> None:
+    promql_parser = pytest.importorskip("promql_parser")
+    promql_parser.parse(rule["expr"])
+    for label, asked in re.findall(r'(\w+)(?:=~|!=|=)"([^"]*)"', rule["expr"]):
+        assert set(asked.split("|")) <= {value for metric in declared() for value in metric.labels.get(label, ())}
+
+
+def test_both_configurations_of_prometheus_have_the_alerts() -> None:
+    for path in (DEPLOY / "prometheus.yml", DEPLOY / "prometheus" / "compose.yml"):
+        (rules,) = yaml.safe_load(path.read_text())["rule_files"]
+        assert (path.parent / rules).is_file()
