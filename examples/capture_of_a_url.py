@@ -1,7 +1,7 @@
 """Give me the capture of this address: one look into the index, one range of bytes out of a WARC file.
 
     webmill demo --no-serve --keep demo/
-    python examples/capture_of_a_url.py demo/ DEMO http://www.mill.example/
+    python examples/capture_of_a_url.py demo/ DEMO http://news.mill.example/
     python examples/capture_of_a_url.py https://data.commoncrawl.org/ CC-MAIN-2024-30 commoncrawl.org 20240715
 
 The collection may be a folder, a bucket (`s3://…`) or a web server: an index as large as Common Crawl's is asked with a
@@ -32,16 +32,14 @@ def main() -> None:
     asked = parser.parse_args()
     storage = open_crawls(asked.place, http=Http(), commoncrawl=CommonCrawl())
     index = ZipNumIndex(storage, cluster_key(asked.crawl))
-    wanted = url_range(asked.url)
+    nearest = Query(range=url_range(asked.url), sort="closest", closest=asked.moment, resolve_revisits=True)
+    captures = [parse(line) for line in answer(index, nearest)]
+    captures.sort(key=lambda capture: capture.text("url") != asked.url)  # to an index, www.a.org and a.org are the same
 
-    captures = [parse(line) for line in answer(index, Query(range=wanted))]
-    print(f"{len(captures)} captures")
+    print(f"{len(captures)} captures, the best first")
     for capture in captures:
-        print(f"{capture.timestamp}  {capture.text('mime')}  {capture.text('length')} bytes")
-
-    nearest = Query(range=wanted, sort="closest", closest=asked.moment, limit=1, resolve_revisits=True)
-    for line in answer(index, nearest):
-        capture = parse(line)
+        print(f"{capture.timestamp}  {capture.text('mime')}  {capture.text('url')}")
+    for capture in captures[:1]:
         file, start, length = place_of(capture)
         record = read_record_at(storage.read(file, start=start, length=length), offset=start)
         response = read_response(record.content)

@@ -2,7 +2,7 @@
 
     python3 -m venv pywb && pywb/bin/pip install pywb      # it has a licence of its own (GPL)
     webmill demo --no-serve --keep demo/
-    python examples/pywb/replay.py demo/ http://www.mill.example/ --wayback pywb/bin/wayback
+    python examples/pywb/replay.py demo/ http://news.mill.example/ --wayback pywb/bin/wayback
 
 Prints the captures of the address and the newest of them, both as pywb gives them. With --stay it goes on serving, for
 a browser. The configuration is config.yaml, beside this file.
