@@ -77,6 +77,7 @@ def test_a_link_leads_into_the_archive(page: str, rewritten: str) -> None:
         *("<!-- <a href=x> -->", "<!--><a title=x>-->", "<! a href=x>", "<?php <a href=x ?>", "</a href=x>"),
         *("<script>'<a href=x>'</script>", "<script>a='</a><a href=x>'", "<textarea><a href=x></textarea>"),
         *("<title><a href=x></title>", "<xmp><a href=x></xmp>", "<plaintext><a href=x>", "<a href=x", '<a href="x'),
+        *("<a title=\"x><img src='y'>", "<a title='x><img src=\"y\">", "<a href='x><a href=y></a>"),
         '<p data-text="about https://b.example/">',
     ],
 )

@@ -18,7 +18,7 @@ _S = r"\t\n\f\r "
 _OPENING = re.compile(rf"<(?:(/?)([A-Za-z][^{_S}/>]*+)|(!--)|[!?/])")
 _CLOSE = re.compile(">")
 _COMMENT_END = re.compile(r"(?<=<!--)-?>|--!?>")
-_VALUE = rf"""(?:"[^"]*+"|'[^']*+'|[^{_S}>"'][^{_S}>]*+)"""
+_VALUE = rf"""(?:"[^"]*+"?|'[^']*+'?|[^{_S}>"'][^{_S}>]*+)"""  # a quote without an end takes all
 _ONE = rf"([^{_S}/>][^{_S}/>=]*+)(?:[{_S}]*+=[{_S}]*+({_VALUE})?+)?+"
 _ATTRIBUTE = re.compile(_ONE)
 _ATTRIBUTES = re.compile(rf"(?:[{_S}/]++|{_ONE})*+")
