@@ -28,7 +28,7 @@ LINK = re.compile(r"(\[[^\]]*\]\()(?!https?:|mailto:|#)([^)\s#]+)(#[^)\s]*)?(\))
 CODE = re.compile(r"(^```.*?^```$|^(?: {4}[^\n]*\n)+)", re.DOTALL | re.MULTILINE)
 RENAMED = {"reference/index.md": "reference/indexing.md"}  # the page of `webmill index`, not the folder's
 
-Tree = list["str | dict[str, Tree]"]
+Tree = list["str | dict[str, str | Tree]"]
 
 
 def prepare(folder: Path) -> None:
@@ -74,32 +74,31 @@ def for_site(page: Path) -> str:
 
 
 def tree() -> Tree:
-    """`**Section**`, `*group*`, `- [page](…)` of docs/README.md; the index of a folder brings all of it along."""
-    found: Tree = ["index.md"]
+    """`## Section`, `### Group`, `- [page](…)` of docs/README.md; the index of a folder brings all of it along."""
+    found: Tree = ["index.md", {"Tutorial": "tutorial.md"}]
     section = group = found
     for line in (DOCS / "README.md").read_text().splitlines():
-        if heading := re.fullmatch(r"\*\*([^*]+)\*\*", line):
+        if line.startswith("## "):
             section = group = []
-            found.append({heading[1]: section})
-        elif heading := re.fullmatch(r"\*([^*]+)\*", line):
+            found.append({line[3:]: section})
+        elif line.startswith("### "):
             group = []
-            section.append({heading[1].partition(":")[0]: group})
-        elif line.startswith(("- ", "**[")):
-            (found if line.startswith("**[") else group).extend(pages_in(line))
+            section.append({line[4:]: group})
+        elif line.startswith("- "):
+            group.extend(pages_in(line))
     return found
 
 
-def pages_in(line: str) -> Iterator[str | dict[str, Tree]]:
+def pages_in(line: str) -> Iterator[str]:
     for link in LINK.finditer(line):
         page = DOCS / link[2]
-        if page.name == "README.md":
-            others = [name_of(one) for one in sorted(page.parent.glob("*.md")) if one != page]
-            yield {page.parent.name.capitalize(): [name_of(page), *others]}
-        elif page.suffix == ".md":
+        if page.suffix == ".md":
             yield name_of(page)
+        if page.name == "README.md":
+            yield from (name_of(one) for one in sorted(page.parent.glob("*.md")) if one != page)
 
 
-def as_toml(value: Tree | str | dict[str, Tree]) -> str:
+def as_toml(value: Tree | str | dict[str, str | Tree]) -> str:
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, dict):

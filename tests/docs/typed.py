@@ -52,7 +52,7 @@ class Outcome(Struct, frozen=True):
 def steps_of(page: str) -> list[Step]:
     steps: list[Step] = []
     for block in BLOCK.findall(page):
-        for line in block.splitlines():
+        for line in re.sub(r"\\\n\s*", "", block).splitlines():
             if line.startswith("$ "):
                 steps.append(Step(line[2:], ()))
             else:
