@@ -371,11 +371,11 @@ def open_site(
     `storage`: where versions are, when not in `root`. `numbers`: where the processes count together.
     """
     from webmill.serve.numbers import Numbers
-    from webmill.serve.site import Limits, Site
+    from webmill.serve.site import Limits, QueueDoor, Site
 
     serve = settings.serve
     place = Publishing(root.resolve())
-    queues = {"publish": f"sqlite:{place.queue}"} | {"extract": f"sqlite:{place.root / 'queue.sqlite'}"}
+    queues = {"publish": place.queue, "extract": place.root / "queue.sqlite"}
     return Site(
         root=place.root,
         address=address,
@@ -389,7 +389,10 @@ def open_site(
         settings=shown_settings(settings),
         versions=open_storage(storage or str(place.root)),
         open_engine=partial(open_search, search_of(settings, place.root), create=False),
-        queues={name: partial(existing_queue, settings.queue, url) for name, url in queues.items()},
+        queues={
+            name: QueueDoor(file=file, open=partial(existing_queue, settings.queue, f"sqlite:{file}"))
+            for name, file in queues.items()
+        },
         metrics=numbers or Numbers(),
     )
 

@@ -16,10 +16,10 @@ from starlette.types import ASGIApp, Message
 from tests.serve.cdx_samples import make_captures, put_index
 from tests.serve.conftest import site_of
 from webmill.config import Serve, Settings
-from webmill.errors import WebmillError
 from webmill.serve.cdx.limits import QueryLimits
 from webmill.serve.cdx.routes import routes
-from webmill.serve.replies import as_json
+from webmill.serve.gate import Gate
+from webmill.serve.replies import error_answers
 
 LINES = make_captures(4000, seed=6)
 LONG = {"url": "*.com", "output": "json"}
@@ -36,7 +36,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def app_of(root: Path, *, proxies: str = "", **limits: Any) -> ASGIApp:
     site = site_of(root, Settings(serve=Serve(proxies=proxies)))
     made = routes(site, limits=QueryLimits(**limits))
-    return Starlette(routes=made, exception_handlers={WebmillError: as_json})
+    return Gate(Starlette(routes=made, exception_handlers=error_answers(site)), site)
 
 
 class Client:
@@ -50,7 +50,7 @@ class Client:
             "type": "http",
             "method": "GET",
             "path": "/cdx",
-            "headers": [(b"x-forwarded-for", forwarded.encode())] if forwarded else [],
+            "headers": [(b"host", b"localhost"), (b"x-forwarded-for", forwarded.encode())],
             "query_string": urlencode(params).encode(),
             "client": (address, 1),
         }

@@ -6,7 +6,10 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +26,8 @@ from webmill.serve.address import Proxies
 from webmill.serve.app import application, replay_application
 from webmill.serve.control import may
 from webmill.serve.gate import Gate
-from webmill.serve.rate import MOST_CLIENTS, Rate
+from webmill.serve.rate import MOST_CLIENTS, Buckets, Rate
+from webmill.serve.rate import create as create_buckets
 from webmill.serve.site import Limits, Site
 
 
@@ -140,13 +144,40 @@ def test_a_proxy_is_believed_only_when_it_is_ours(site: Site) -> None:
 
 
 def test_the_rate_remembers_so_many_clients_and_no_more() -> None:
-    rate = Rate(1.0, 1)
-    for one in range(MOST_CLIENTS + 100):
-        rate.wait(f"10.0.{one >> 8}.{one & 255}", 0.0)
-    assert len(rate._buckets) == MOST_CLIENTS
-    last = f"10.0.{MOST_CLIENTS >> 8}.{MOST_CLIENTS & 255}"
-    assert rate.wait(last, 0.5) == pytest.approx(0.5)
-    assert rate.wait(last, 1.5) == 0
+    with closing(Buckets()) as buckets:
+        rate = Rate(1.0, 1, buckets=buckets, name="own", secret=b"s")
+        for one in range(MOST_CLIENTS + 100):
+            rate.wait(f"10.{one >> 16}.{one >> 8 & 255}.{one & 255}", 0.0)
+        last = f"10.{one >> 16}.{one >> 8 & 255}.{one & 255}"
+        assert rate.wait(last, 0.5) == pytest.approx(0.5)
+        assert rate.wait(last, 1.5) == 0
+
+
+def test_a_client_is_counted_once_whichever_process_it_asks(tmp_path: Path) -> None:
+    create_buckets(file := tmp_path / "buckets")
+    with closing(Buckets(file)) as one, closing(Buckets(file)) as two:
+        rates = [Rate(1.0, 4, buckets=each, name="own", secret=b"s") for each in (one, two)]
+        replay = Rate(1.0, 4, buckets=one, name="replay", secret=b"s")
+        waits = [rates[turn % 2].wait("192.0.2.1", 100.0) for turn in range(6)]
+        assert waits == [0, 0, 0, 0, pytest.approx(1), pytest.approx(1)]
+        assert rates[0].wait("192.0.2.1", 101.0) == 0
+        assert rates[1].wait("192.0.2.1", 101.0) == pytest.approx(1)
+        assert rates[0].wait("192.0.2.2", 101.0) == 0
+        assert replay.wait("192.0.2.1", 101.0) == 0
+
+
+def test_requests_that_come_to_many_processes_at_once_are_all_counted(tmp_path: Path) -> None:
+    """Without a lock two of them would read the same number, and one request would be free."""
+    create_buckets(file := tmp_path / "buckets")
+    with ProcessPoolExecutor(4, mp_context=get_context("spawn")) as pool:
+        passed = sum(pool.map(count_passed, [file] * 4))
+    assert passed == 3000
+
+
+def count_passed(file: Path) -> int:
+    with closing(Buckets(file)) as buckets:
+        rate = Rate(1.0, 3000, buckets=buckets, name="own", secret=b"s")
+        return sum(not rate.wait("192.0.2.1", 100.0) for _ in range(2000))
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "TRACE", "OPTIONS", "PROPFIND", "get"])
@@ -331,12 +362,12 @@ def test_bytes_and_seconds_are_counted(town: Path) -> None:
 
 
 def test_plain_answers_of_others_are_sealed(site: Site) -> None:
-    from webmill.serve.replies import Sealed, security
+    from webmill.serve.replies import WithHeaders, security
 
     async def page(_: Request) -> Response:
         return PlainTextResponse("x", headers={"Content-Security-Policy": "own"})
 
-    with asking(Gate(Sealed(Starlette(routes=[Route("/", page)]), security(site)), site)) as ask:
+    with asking(Gate(WithHeaders(Starlette(routes=[Route("/", page)]), security(site)), site)) as ask:
         assert ask("/")["content-security-policy"] == "own"
         secure = replace(site, address="https://127.0.0.1:8080")
     with asking(application(secure)) as ask:

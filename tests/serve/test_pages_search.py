@@ -8,18 +8,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import anyio
 import pytest
 from starlette.testclient import TestClient
 
 from tests.serve.board import feed, harmless, publish
 from tests.serve.town import SCRIPT, run
-from webmill.errors import Unavailable
 from webmill.search.base import Answer, Request
 from webmill.search.query import parse
 from webmill.serve.api import links
 from webmill.serve.api.engine import KeptEngine
-from webmill.serve.api.threads import Threads
 
 END = '"><script>alert(1)</script>'  # of an attribute, if it could
 HOSTILE = (
@@ -316,27 +313,3 @@ def test_an_engine_that_was_replaced_is_closed_after_its_last_query(tmp_path: Pa
     assert not opened[1].closed.is_set()
     kept.close()
     assert opened[1].closed.is_set()
-
-
-def test_more_than_can_wait_are_asked_to_come_again() -> None:
-    release = threading.Event()
-
-    async def ask() -> tuple[int, int]:
-        threads = Threads(at_once=1, most_waiting=2)
-        done = refused = 0
-
-        async def one() -> None:
-            nonlocal done, refused
-            try:
-                await threads.run(lambda: release.wait(60))
-                done += 1
-            except Unavailable:
-                refused += 1
-                release.set()  # the others need not wait any longer
-
-        async with anyio.create_task_group() as group:
-            for _ in range(4):
-                group.start_soon(one)
-        return done, refused
-
-    assert anyio.run(ask) == (3, 1)

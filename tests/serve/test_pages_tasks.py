@@ -7,6 +7,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
+import apsw
 import pytest
 from selectolax.lexbor import LexborHTMLParser
 from starlette.testclient import TestClient
@@ -57,6 +58,29 @@ def test_a_failed_task_is_shown_with_its_reason_as_text(own: TestClient) -> None
     row = LexborHTMLParser(text).css("tbody tr")[0].text(separator=" ")
     assert f"HTTP 500 from the board {SCRIPT}" in row
     assert "job-1" in row
+
+
+def test_looking_changes_nothing_also_where_a_lease_is_over_and_a_version_is_old(
+    tmp_path: Path, client_of: Callable[[Path], TestClient]
+) -> None:
+    bury(tmp_path)
+    file = tmp_path / "publish" / "queue.sqlite"
+    with closing(SqliteQueue(file, lease=0.001)) as queue:
+        queue.publish([Message("over", b"{}")])
+        assert queue.consume().receive(timeout=60)
+    with closing(apsw.Connection(str(file))) as connection:  # as an earlier webmill would have left it
+        connection.execute("PRAGMA user_version=1")
+        connection.execute("DROP TABLE mark")
+    before = snapshot(tmp_path)
+    with client_of(tmp_path) as client:
+        assert "job-1" in client.get("/tasks").text
+        assert client.get("/tasks/drop", params={"queue": "publish", "id": "job-1"}).status_code == 200
+        assert client.get("/").status_code == 200
+    assert snapshot(tmp_path) == before
+
+
+def snapshot(root: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
 def test_the_retry_button_queues_it_again_and_leads_back(own: TestClient, root: Path) -> None:

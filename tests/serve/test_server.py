@@ -19,6 +19,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -30,8 +31,10 @@ from tests.flows.cc_commands import cc
 from tests.flows.cc_pages import rows
 from tests.serve import town as town_of_this
 from tests.serve.running import DEADLINE, Running, eventually, read_all, serving
+from webmill.cli.main import webmill
 from webmill.cli.serve_processes import Plan, feed_once
 from webmill.config import Settings
+from webmill.errors import WebmillError
 
 pytestmark = [
     pytest.mark.xdist_group("serve"),
@@ -231,16 +234,12 @@ def test_what_stops_it_from_starting_is_a_sentence(town: Path, tmp_path: Path) -
             (("--port", "0", "--access-log", str(tmp_path / "no" / "log")), "cannot write the access log"),
         ):
             assert said in refused(town, *flags)
-    assert "no folder" in refused(tmp_path / "nowhere", "--port", "0")
+    nowhere = CliRunner().invoke(webmill, ["serve", str(tmp_path / "nowhere"), "--port", "0"])
+    assert (nowhere.exit_code, "does not exist" in nowhere.output) == (2, True)
 
 
 def refused(root: Path, *flags: str) -> str:
     """In this process: nothing is started."""
-    from click.testing import CliRunner
-
-    from webmill.cli.main import webmill
-    from webmill.errors import WebmillError
-
     result = CliRunner().invoke(webmill, ["serve", str(root), *flags])
     assert isinstance(result.exception, WebmillError), result.output
     return str(result.exception)

@@ -11,13 +11,14 @@ from pathlib import Path
 import click
 import msgspec
 
+from webmill.cli.collections import existing
 from webmill.cli.context import Context, note, pass_context, warn
 from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.publish.places import publishing_in, root_argument, storage_option
 from webmill.cli.serve_processes import Plan, feed, work
 from webmill.config import Serve
-from webmill.errors import Misconfigured, NotFound
-from webmill.serve import numbers
+from webmill.errors import Misconfigured
+from webmill.serve import numbers, rate
 from webmill.serve.access_log import AccessLog
 from webmill.serve.address import is_loopback, is_network
 from webmill.serve.server import tls_context
@@ -41,11 +42,13 @@ Stop it with Ctrl-C: what is being sent is finished first. Behind nginx: docs/ho
 @root_argument
 @storage_option
 @click.option("--host", help="Address to listen on  [default: 127.0.0.1]")
-@click.option("--port", type=PORT, help="0 takes a free one  [default: 8080]")
-@click.option("--replay-port", type=PORT, help="Where archived pages live  [default: the port after --port]")
+@click.option("--port", type=PORT, metavar="N", help="0 takes a free one  [default: 8080]")
+@click.option(
+    "--replay-port", type=PORT, metavar="N", help="Where archived pages live  [default: the port after --port]"
+)
 @click.option("--address", metavar="URL", help="The origin that clients see, when a proxy is in front.")
 @click.option("--replay-address", metavar="URL", help="The same for archived pages.")
-@click.option("--processes", type=AT_LEAST_ONE, help="[default: 1]")
+@click.option("--processes", type=AT_LEAST_ONE, help="That answer  [default: 1]")
 @click.option("--certificate", metavar="FILE", help="PEM, for https.")
 @click.option("--key", metavar="FILE", help="PEM, when it is not in the certificate's file.")
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name that clients may call us by.")
@@ -63,9 +66,7 @@ def serve(context: Context, *, root: Path, storage: str | None, is_fed: bool, is
     The flags from --host to --access-log are settings of section [serve] in webmill.toml, too. Others see the flags of
     a running command: set a token there, or as WEBMILL_SERVE_TOKEN.
     """
-    place = publishing_in(root)
-    if not place.root.is_dir():
-        raise NotFound(f"no folder {place.root}: give the collection's, or make one with `webmill crawl`")
+    place = publishing_in(existing(root))
     settings = context.settings(place.root)
     chosen = with_flags(settings.serve, given)
     settings = msgspec.structs.replace(settings, serve=chosen)
@@ -76,8 +77,9 @@ def serve(context: Context, *, root: Path, storage: str | None, is_fed: bool, is
         listen(chosen.host, replay_port(chosen), flag="--replay-port") as replay,
     ):
         address = chosen.address or address_of(chosen, own)
-        file = Path(folder) / "numbers"
+        file, buckets = Path(folder) / "numbers", Path(folder) / "buckets"
         numbers.create(file, rows=chosen.processes)
+        rate.create(buckets)
         plan = Plan(
             root=place.root,
             settings=settings,
@@ -86,6 +88,7 @@ def serve(context: Context, *, root: Path, storage: str | None, is_fed: bool, is
             replay_address=(chosen.replay_address or address_of(chosen, replay)).rstrip("/"),
             secret=secrets.token_bytes(32),
             numbers=file,
+            buckets=buckets,
             verbosity=-1 if context.quiet else context.verbosity,
         )
         warn_of_strangers(chosen)

@@ -11,6 +11,7 @@ import socket
 import sys
 import time
 from contextlib import AbstractContextManager, closing
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -38,6 +39,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     secret: bytes
     numbers: Path
     verbosity: int
+    buckets: Path | None = None  # where requests of clients are counted together
 
 
 def work(plan: Plan, row: int, own: socket.socket, replay: socket.socket, parent: Connection) -> None:
@@ -64,6 +66,7 @@ def work(plan: Plan, row: int, own: socket.socket, replay: socket.socket, parent
             storage=plan.storage,
             numbers=Numbers(plan.numbers, row=row, rows=chosen.processes),
         )
+        site = replace(site, buckets=plan.buckets)
         access = AccessLog(chosen.access_log) if chosen.access_log else None
         tls = tls_context(chosen.certificate, chosen.key)
     except WebmillError as error:

@@ -267,6 +267,14 @@ def peek(path: Path) -> Counts:
         return _counts(read(STATES))
 
 
+def peek_entries(path: Path, state: State, *, most: int) -> list[Entry]:
+    """The first of those in this state, by reading alone."""
+    fields = "id, state, attempts, worker, reason, result, changed"
+    with reading(path) as read:
+        rows = read(f"SELECT {fields} FROM task WHERE state = ? ORDER BY seq LIMIT ?", (state, most))  # noqa: S608
+        return [Entry(*row) for row in rows]
+
+
 def peek_results(path: Path) -> list[bytes]:
     """Of what is done, by reading alone."""
     with reading(path) as read:

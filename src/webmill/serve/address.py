@@ -6,6 +6,10 @@ from collections.abc import Iterable
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
+from starlette.types import Scope
+
+CLIENT = "webmill.client"  # in a scope: whose request it is, as the gate has found out
+
 
 @lru_cache(maxsize=4096)
 def network_of(address: str) -> str:
@@ -14,6 +18,11 @@ def network_of(address: str) -> str:
     if isinstance(found, IPv6Address):
         return str(ip_network((int(found) >> 64 << 64, 64)).network_address)
     return str(found) if found else address
+
+
+def client_of(scope: Scope) -> str:
+    """What is counted as one client; behind no gate, whoever holds the connection."""
+    return scope.get(CLIENT) or network_of(scope["client"][0] if scope.get("client") else "")
 
 
 def parse(address: str) -> IPv4Address | IPv6Address | None:

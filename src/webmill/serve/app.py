@@ -15,32 +15,33 @@ from webmill.serve.gate import Gate
 from webmill.serve.pages import routes as pages
 from webmill.serve.replay import frame, origin
 from webmill.serve.replay.seal import Seal
-from webmill.serve.replies import Sealed, error_answers, security
+from webmill.serve.replies import WithHeaders, error_answers, security
 from webmill.serve.site import Site
+from webmill.serve.threads import Threads
 
 
 def application(site: Site, *, access: AccessLog | None = None) -> ASGIApp:
     """Everything but archived pages."""
     routed = Starlette(routes=_routes(site), exception_handlers=error_answers(site))
-    return Gate(Fork(_bare(site), Sealed(routed, security(site))), site, access=access)
+    return Gate(Fork(_bare(site), WithHeaders(routed, security(site))), site, access=access)
 
 
 def replay_application(site: Site, *, access: AccessLog | None = None) -> ASGIApp:
     """Archived pages, and nothing that they could reach."""
     routed = Starlette(routes=_replay_routes(site), exception_handlers=error_answers(site))
-    sealed = Sealed(Seal(routed, site), security(site, is_replay=True))
-    return Gate(sealed, site, is_replay=True, access=access)
+    return Gate(Seal(routed, site), site, is_replay=True, access=access)
 
 
 def _routes(site: Site) -> list[BaseRoute]:
-    """The first that fits answers."""
+    """The first that fits answers. What people look at shares its threads; the rest has its own."""
+    threads = Threads()
     return [
         *operations.routes(site),
         *cdx.routes(site),
-        *pages.routes(site),
-        *reading.routes(site),
-        *raw.routes(site),
-        *frame.routes(site),
+        *pages.routes(site, threads),
+        *reading.routes(site, threads),
+        *raw.routes(site, threads),
+        *frame.routes(site, threads),
     ]
 
 

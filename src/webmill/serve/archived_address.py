@@ -6,7 +6,7 @@ The URL is the rest of the path and the query string as they were sent: `%2F`, `
 from __future__ import annotations
 
 import re
-from urllib.parse import unquote_to_bytes
+from urllib.parse import quote, unquote_to_bytes
 
 import msgspec
 from starlette.convertors import PathConvertor, register_url_convertor
@@ -18,6 +18,7 @@ from webmill.formats.urls import normalise
 
 _ADDRESS = re.compile(rb"/(?:web|raw)/([0-9]{1,14})([a-z]{1,8}_|~[0-9a-f]{16})?/(.+)", re.DOTALL)
 _SCHEME = re.compile(rb"(https?):/*+", re.IGNORECASE)
+_KEPT = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"#<>')  # all that a normalised URL has
 _ESCAPED_SCHEME = re.compile(rb"https?%3A", re.IGNORECASE)
 
 
@@ -78,9 +79,14 @@ def parse_address(path: bytes) -> Asked | None:
 
 
 def web_address(when: str, url: str) -> str:
-    """`url` is normalised, so it has no fragment and is ASCII."""
-    return f"/web/{when}/{url}"
+    """Of any URL: a normalised one stays as it is."""
+    return f"/web/{when}/{spelled(url)}"
 
 
 def raw_address(timestamp: str, url: str, *, mark: str = "") -> str:
-    return f"/raw/{timestamp}{mark}/{url}"
+    return f"/raw/{timestamp}{mark}/{spelled(url)}"
+
+
+def spelled(url: str) -> str:
+    """A URL as the rest of a path of ours: readable, and nothing in it ends the path, an attribute or a link."""
+    return quote(url, safe=_KEPT, errors="replace")

@@ -9,6 +9,7 @@ from email.utils import format_datetime
 from itertools import chain
 from urllib.parse import quote_from_bytes
 
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -17,13 +18,17 @@ from webmill.formats.charset import charset_of
 from webmill.formats.timestamps import to_datetime
 from webmill.model import Headers
 from webmill.serve.captures import Archived
+from webmill.serve.conditions import Unsatisfiable, range_of
+from webmill.serve.replies import NO_STORE
 from webmill.serve.site import Site
+from webmill.serve.threads import Threads
 
 Pairs = list[tuple[str, str]]
 
 ORIGINAL = "X-Archive-Orig-"
 MOST_FIELDS, MOST_BYTES = 64, 16 << 10  # of archived fields in an answer of ours; the record has them all
-HELD = 1 << 20  # bodies up to this get a Content-Length
+HELD = 1 << 20  # what is not larger is sent at once
+SKIPPED = 1 << 20  # bytes that are passed over at once, on the way to a range
 
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,100}")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]+")
@@ -81,9 +86,9 @@ def http_date(timestamp: str) -> str:
 class Streamed(StreamingResponse):
     """Lets go of its archive also when the client has gone away. For a HEAD nothing more is read."""
 
-    def __init__(self, pieces: Iterator[bytes], archived: Archived, *, status: int) -> None:
-        super().__init__(pieces, status_code=status)
-        self._archived = archived
+    def __init__(self, pieces: Iterator[bytes], archived: Archived, *, status: int, threads: Threads) -> None:
+        super().__init__((), status_code=status)
+        self._pieces, self._archived, self._threads = pieces, archived, threads
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -91,25 +96,71 @@ class Streamed(StreamingResponse):
                 await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
                 await send({"type": "http.response.body"})
             else:
+                self.body_iterator = self._threads.pieces(scope, self._pieces)
                 await super().__call__(scope, receive, send)
         finally:
             self._archived.close()
 
 
-def reply(archived: Archived, pieces: Iterator[bytes], headers: Pairs, *, status: int = 200) -> Response:
-    """The archive is closed with it."""
+def reply(
+    archived: Archived,
+    pieces: Iterator[bytes],
+    headers: Pairs,
+    *,
+    threads: Threads,
+    status: int = 200,
+    size: int | None = None,
+) -> Response:
+    """The archive is closed with it. `size`: of all pieces, where that is known."""
     try:
         held, rest = take(pieces, HELD)
     except BaseException:
         archived.close()
         raise
-    made: Response
     if rest is None:
         archived.close()
-        made = Response(held, status_code=status)
-    else:
-        made = Streamed(chain((held,), rest), archived, status=status)
-    return with_headers(made, headers)
+        return with_headers(Response(held, status_code=status), headers)
+    made = Streamed(chain((held,), rest), archived, status=status, threads=threads)
+    return with_headers(made, headers if size is None else [*headers, ("Content-Length", str(size))])
+
+
+def ranged_reply(
+    archived: Archived, pieces: Iterator[bytes], headers: Pairs, *, request: Request, threads: Threads
+) -> Response:
+    """The content as it is: all of it, or the range that is asked for.
+
+    What is coded has no ranges: its length is known only at its end. Otherwise a range costs what lies before it: a
+    record is packed as a whole, and unpacked up to there.
+    """
+    size = archived.size
+    if size is None:
+        return reply(archived, pieces, [*headers, ("Accept-Ranges", "none")], threads=threads)
+    headers = [*headers, ("Accept-Ranges", "bytes")]
+    asked: dict[bytes, bytes] = dict(request.scope["headers"]) if request.method == "GET" else {}
+    try:
+        wanted = range_of(asked, size, etag=b"")
+    except Unsatisfiable:
+        archived.close()
+        return Response(status_code=416, headers={**NO_STORE, "Content-Range": f"bytes */{size}"})
+    if wanted is None:
+        return reply(archived, pieces, headers, threads=threads, size=size)
+    start, end = wanted
+    headers += [("Content-Length", str(end - start)), ("Content-Range", f"bytes {start}-{end - 1}/{size}")]
+    return with_headers(Streamed(between(pieces, start, end), archived, status=206, threads=threads), headers)
+
+
+def between(pieces: Iterable[bytes], start: int, end: int) -> Iterator[bytes]:
+    """These bytes; now and then an empty piece, while those before them are passed over."""
+    at = told = 0
+    for piece in pieces:
+        begin, at = at, at + len(piece)
+        if at > start:
+            yield piece[max(0, start - begin) : end - begin]
+        elif at - told >= SKIPPED:
+            told = at
+            yield b""
+        if at >= end:
+            return
 
 
 def with_headers(made: Response, headers: Pairs) -> Response:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import BinaryIO
@@ -153,12 +153,15 @@ class Archived:
     `line` is what was asked for; of a revisit, `place` is where its original lies.
     """
 
-    def __init__(self, line: Line, record: Record, head: ResponseHead | None, body: bytes, block: Block) -> None:
+    def __init__(
+        self, line: Line, record: Record, head: ResponseHead | None, body: bytes, block: Block, *, size: int
+    ) -> None:
         self.line = self.place = line
         self.record = record
         self.head = head
         self._body = body  # what came along with the head
         self._block = block
+        self._size = size  # of the body as it is stored
         self._stream: BinaryIO | None = None
 
     @property
@@ -176,6 +179,17 @@ class Archived:
         if not stated or stated.startswith("application/http"):
             stated = self.record.headers.get("WARC-Identified-Payload-Type")
         return stated or ""
+
+    @property
+    def size(self) -> int | None:
+        """Of the content. None when it is coded: then it is known at its end."""
+        return self._size if {*self._codings(), *self._transfer()} <= {"identity"} else None
+
+    def _codings(self) -> Sequence[str]:
+        return content_coding.codings_of(self.headers)
+
+    def _transfer(self) -> Sequence[str]:
+        return content_coding.codings_of(self.headers, "Transfer-Encoding")
 
     def under(self, line: Line, head: ResponseHead | None) -> Archived:
         """The body of this one for a revisit, under its head, unless that says no more than that nothing changed."""
@@ -198,11 +212,11 @@ class Archived:
 
     def content(self, *, limits: content_coding.Limits = WHOLE) -> Iterator[bytes]:
         """The body with its codings undone, as far as that can be done."""
-        transfer = content_coding.codings_of(self.headers, "Transfer-Encoding")
+        transfer = self._transfer()
         pieces = self.stored()
         if transfer and transfer[-1] == "chunked":
             pieces, transfer = _unchunked(pieces), transfer[:-1]
-        decoder = content_coding.Decoder((*content_coding.codings_of(self.headers), *transfer), limits=limits)
+        decoder = content_coding.Decoder((*self._codings(), *transfer), limits=limits)
         yield from _even(_decoded(pieces, decoder))
         if decoder.flaw:
             log.info("%s at %d: content is %s", self.place.filename, self.place.offset, decoder.flaw)
@@ -302,7 +316,7 @@ def _opened(line: Line, block: Block) -> Archived:
     record = Record(block.version, block.headers, b"", line.offset, line.length)
     is_http = record.type in ("response", "revisit") and (record.target_uri or "").lower().startswith("http")
     if not is_http:
-        return Archived(line, record, None, b"", block)
+        return Archived(line, record, None, b"", block, size=block.length)
     start = b""
     while end_of_head(start) is None and len(start) <= MAX_HEAD_BYTES and (piece := block.read(PIECE)):
         start += piece
@@ -311,7 +325,7 @@ def _opened(line: Line, block: Block) -> Archived:
     if message.head and body.startswith(b"\r\n"):  # crawls of 2018 wrote two empty lines
         rest = block.length - (len(start) - len(body)) - 2
         body = body[2:] if message.head.headers.get("Content-Length") == str(rest) else body
-    return Archived(line, record, message.head, body, block)
+    return Archived(line, record, message.head, body, block, size=block.length - len(start) + len(body))
 
 
 # --- revisits -----------------------------------------------------------------------------------------------------

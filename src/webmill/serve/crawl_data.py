@@ -6,12 +6,13 @@ opens every segment from its parent.
 
 from __future__ import annotations
 
-from anyio import to_thread
+from functools import partial
+
 from starlette.types import Receive, Scope, Send
 
 from webmill.errors import BadInput, NotFound, WebmillError
 from webmill.infra.storage.base import Stat, check_key
-from webmill.serve.replies import HEADERS, inert, message_of, refusal, refuse_error
+from webmill.serve.replies import HEADERS, inert, refusal, refuse_error
 from webmill.serve.site import Site
 from webmill.serve.stored import reading_threads, send_stored
 
@@ -31,10 +32,11 @@ class CrawlData:
             await refusal(send, asked, 405, "this can only be read", [(b"allow", b"GET, HEAD")])
             return
         try:
-            stat = await to_thread.run_sync(self._find, scope["path"], limiter=self._threads)
+            stat = await self._threads.begin(scope, receive, partial(self._find, scope["path"]))
             await send_stored(
-                send,
+                scope,
                 receive,
+                send,
                 asked,
                 self._site.files,
                 stat,
@@ -44,13 +46,13 @@ class CrawlData:
                 threads=self._threads,
             )
         except WebmillError as error:
-            await refuse_error(send, asked, error)
+            await refuse_error(send, asked, error, self._site.root)
 
     def _find(self, path: str) -> Stat:
         try:
             key = check_key(path[1:])
         except BadInput as error:
-            raise NotFound(message_of(error)) from error
+            raise NotFound(error.message) from error
         if any(segment.startswith(".") for segment in key.split("/")) or key.split("/")[0] not in FOLDERS:
             raise NotFound("there is no such file")
         try:

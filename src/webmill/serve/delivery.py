@@ -14,7 +14,6 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from functools import partial
 
-from anyio import to_thread
 from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
@@ -71,12 +70,12 @@ class Delivery:
         try:
             kept: Kept | Big | None = self._shelf.get(path)
             if kept is None or kept.fresh_until < time.monotonic():  # type: ignore[union-attr]  # no Big is kept
-                kept = await self._load_once(path)
+                kept = await self._load_once(scope, path)
             if isinstance(kept, Big):
-                await self._send_big(send, receive, asked, kept, is_head=is_head)
+                await self._send_big(scope, receive, send, asked, kept, is_head=is_head)
                 return
             coding = IDENTITY if b"range" in asked else chosen(asked.get(b"accept-encoding", b""))
-            variant = kept.variants.get(coding) or await self._encode(path, kept, coding)
+            variant = kept.variants.get(coding) or await self._encode(scope, path, kept, coding)
         except WebmillError as error:
             await self._refuse(send, asked, path, error)
             return
@@ -119,11 +118,12 @@ class Delivery:
             await send({"type": "http.response.body", "body": piece, "more_body": at + PIECE < end})
 
     async def _send_big(
-        self, send: Send, receive: Receive, asked: Mapping[bytes, bytes], big: Big, *, is_head: bool
+        self, scope: Scope, receive: Receive, send: Send, asked: Mapping[bytes, bytes], big: Big, *, is_head: bool
     ) -> None:
         await send_stored(
-            send,
+            scope,
             receive,
+            send,
             asked,
             self._storage,
             big.stat,
@@ -133,26 +133,26 @@ class Delivery:
             threads=self._threads,
         )
 
-    async def _encode(self, path: str, kept: Kept, coding: str) -> Variant:
-        variant = await to_thread.run_sync(kept.encode, coding, limiter=self._threads)
+    async def _encode(self, scope: Scope, path: str, kept: Kept, coding: str) -> Variant:
+        variant = await self._threads.go_on(scope, partial(kept.encode, coding))
         kept.variants[coding] = variant
         if self._shelf.get(path) is kept:
             self._shelf.put(path, kept)
         return variant
 
-    async def _load_once(self, path: str) -> Kept | Big:
-        """Many may ask for it at once: one reads."""
+    async def _load_once(self, scope: Scope, path: str) -> Kept | Big:
+        """Many may ask for it at once: one reads, also when the first of them leaves."""
         loading = self._loading.get(path)
         if loading is None:
-            loading = asyncio.ensure_future(self._load(path))
+            loading = asyncio.ensure_future(self._load(scope, path))
             self._loading[path] = loading
             loading.add_done_callback(lambda _: self._loading.pop(path, None))
         return await asyncio.shield(loading)
 
-    async def _load(self, path: str) -> Kept | Big:
+    async def _load(self, scope: Scope, path: str) -> Kept | Big:
         kept = self._shelf.get(path)
         try:
-            found = await to_thread.run_sync(self._read, path, kept, limiter=self._threads)
+            found = await self._threads.go_on(scope, partial(self._read, path, kept))
         except WebmillError:
             self._shelf.drop(path)
             raise
@@ -203,7 +203,7 @@ class Delivery:
         elif isinstance(error, NotFound):
             await refusal(send, asked, 404, "nothing of that name was published")
         else:
-            await refuse_error(send, asked, error)
+            await refuse_error(send, asked, error, self._site.root)
 
 
 CONDITIONS = frozenset(

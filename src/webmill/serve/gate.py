@@ -7,18 +7,20 @@ import logging
 import re
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from webmill.serve.access_log import AccessLog
-from webmill.serve.address import Proxies, parse
+from webmill.serve.address import CLIENT, Proxies, network_of, parse
 from webmill.serve.control import CHALLENGES, bears_token
 from webmill.serve.metrics import BYTES, KINDS, REFUSED, REQUESTS, SECONDS, STATUSES, status_class
 from webmill.serve.numbers import Numbers
-from webmill.serve.rate import Rate
+from webmill.serve.rate import Buckets, Rate
 from webmill.serve.replies import HEADERS, Header, refusal
 from webmill.serve.site import Site
+from webmill.serve.threads import Left
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +46,13 @@ class Gate:
 
     def __init__(self, app: ASGIApp, site: Site, *, is_replay: bool = False, access: AccessLog | None = None) -> None:
         self._app, self._site, self._is_replay, self._access = app, site, is_replay, access
-        self._rate = Rate(site.limits.rate, site.limits.burst)
+        self._rate = Rate(
+            site.limits.rate,
+            site.limits.burst,
+            buckets=Buckets(site.buckets),
+            name="replay" if is_replay else "own",
+            secret=site.secret,
+        )
         address = site.replay_address if is_replay else site.address
         self._names = LOCAL | site.hosts_of(address)
         self._scheme = urlsplit(address).scheme  # as clients see it: a proxy may have taken TLS off
@@ -66,6 +74,7 @@ class Gate:
             hosts += name == b"host"
         scope[HEADERS], scope["scheme"] = headers, self._scheme
         address = self._client(scope, headers)
+        scope[CLIENT] = network_of(address)
         cors = () if self._is_replay else self._cors.headers(headers.get(b"origin"))
         status = size = 0
         is_complete = False
@@ -82,8 +91,9 @@ class Gate:
             await send(message)
 
         try:
-            if not await self._refused(scope, headers, hosts, address, answer):
-                await self._app(scope, receive, answer)
+            with suppress(Left):  # there is nobody to tell
+                if not await self._refused(scope, headers, hosts, address, answer):
+                    await self._app(scope, receive, answer)
         except Exception:
             log.exception("an answer failed", extra={"path": scope["path"][:1000]})
             if status and not is_complete:

@@ -9,9 +9,9 @@ import logging
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from email.utils import format_datetime, parsedate_to_datetime
+from functools import partial
 from urllib.parse import quote
 
-from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -26,20 +26,21 @@ from webmill.serve.captures import Line, nearest
 from webmill.serve.cdx.api import CdxApi, Form, failure, refusal
 from webmill.serve.cdx.params import OUTPUTS, Asked
 from webmill.serve.site import Site
+from webmill.serve.threads import Threads
 
 log = logging.getLogger(__name__)
 
 LINK = "application/link-format"
 VARY = {"Vary": "accept-datetime"}
-SAFE = "!#$%&'()*+,/:;=?@[]~"  # of a URL between angle brackets
 
 
 class Memento:
     """The name of a crawl before the rest of the path asks for captures of that crawl alone."""
 
-    def __init__(self, site: Site, cdx: CdxApi) -> None:
+    def __init__(self, site: Site, cdx: CdxApi, threads: Threads) -> None:
         self._site = site
         self._cdx = cdx
+        self._threads = threads
 
     async def timemap(self, request: Request) -> Response:
         """As links, or as the lines of the CDX API: `json`, `cdxj`."""
@@ -63,12 +64,13 @@ class Memento:
         except BadInput as error:
             return refusal(400, error.message, VARY)
         try:
-            line = await to_thread.run_sync(self._nearest, name, wanted)
+            find = partial(self._nearest, name, wanted)
+            line = await self._threads.begin(request.scope, request.receive, find)
         except WebmillError as error:
             return failure(error)
         if line is None:
             return refusal(404, f"No Captures found for: {wanted.url}", VARY)
-        place = self._site.address + web_address(line.timestamp, quote(line.url, safe=SAFE))
+        place = self._site.address + web_address(line.timestamp, line.url)
         links = [
             _link(wanted.url, "original"),
             _link(self._address(name, "timemap/link", wanted.url), "timemap", type=LINK),
@@ -100,8 +102,7 @@ class Memento:
             except BadInput:  # it was captured, but at no time that a memento could have
                 log.warning("no date: %s", line[:200])
                 continue
-            url = quote(capture.text("url"), safe=SAFE, errors="replace")
-            yield self._site.address + web_address(capture.timestamp, url), date
+            yield self._site.address + web_address(capture.timestamp, capture.text("url")), date
 
     def _head(self, url: str, name: str | None, *, since: str) -> bytes:
         links = [

@@ -7,8 +7,8 @@ is busy, not dead.
 from __future__ import annotations
 
 import logging
+from functools import partial
 
-from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -20,6 +20,7 @@ from webmill.infra.metrics import CONTENT_TYPE
 from webmill.publish.pointer import read_pointer
 from webmill.serve.replies import NO_STORE, message_of
 from webmill.serve.site import Site
+from webmill.serve.threads import Threads
 
 log = logging.getLogger(__name__)
 
@@ -28,13 +29,13 @@ ALL = KeyRange(b"", b"\xff")
 
 
 def routes(site: Site) -> list[BaseRoute]:
-    threads = CapacityLimiter(1)
+    threads = Threads(at_once=1, each=1)
 
     async def healthz(_: Request) -> Response:
         return JSONResponse({"ok": True}, headers=NO_STORE)
 
-    async def readyz(_: Request) -> Response:
-        parts = await to_thread.run_sync(_parts, site, limiter=threads)
+    async def readyz(request: Request) -> Response:
+        parts = await threads.begin(request.scope, request.receive, partial(_parts, site))
         wrong = {part: found for part, (is_well, found) in parts.items() if not is_well}
         for part, found in wrong.items():
             log.error("not ready", extra={"part": part, "why": found})
@@ -62,7 +63,7 @@ def _versions(site: Site) -> tuple[bool, str]:
     except NotFound:
         return True, ABSENT
     except WebmillError as error:
-        return False, f"latest.json: {message_of(error)}"
+        return False, f"latest.json: {message_of(error, site.root)}"
 
 
 def _index(site: Site) -> tuple[bool, str]:
@@ -76,5 +77,5 @@ def _index(site: Site) -> tuple[bool, str]:
         except NotFound:
             continue
         except WebmillError as error:
-            return False, f"{crawl.name}: {message_of(error)}"
+            return False, f"{crawl.name}: {message_of(error, site.root)}"
     return True, ", ".join(found) or ABSENT

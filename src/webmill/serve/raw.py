@@ -15,10 +15,19 @@ from starlette.routing import BaseRoute, Route
 
 from webmill.errors import BadInput, NotFound
 from webmill.serve.archived_address import Asked, raw_address, read_address
-from webmill.serve.archived_reply import Pairs, memento, original_headers, read_type, reply, without_control
+from webmill.serve.archived_reply import (
+    Pairs,
+    memento,
+    original_headers,
+    ranged_reply,
+    read_type,
+    reply,
+    without_control,
+)
 from webmill.serve.captures import PIECE, Archived, Line, nearest, open_capture, open_record
 from webmill.serve.replies import NO_STORE
 from webmill.serve.site import Site
+from webmill.serve.threads import Threads
 
 RECORD = "warc_"
 
@@ -43,7 +52,7 @@ _NAME = re.compile(r"[^/]/([A-Za-z0-9_-][A-Za-z0-9._-]{0,99})$")
 _MAGIC = ((b"\x1f\x8b", ".warc.gz"), (b"\x28\xb5\x2f\xfd", ".warc.zst"), (b"WARC/", ".warc"))
 
 
-def routes(site: Site) -> list[BaseRoute]:
+def routes(site: Site, threads: Threads) -> list[BaseRoute]:
     def raw(request: Request) -> Response:
         asked = read_address(request)
         if asked.mark not in ("", RECORD):
@@ -54,12 +63,12 @@ def routes(site: Site) -> list[BaseRoute]:
         if line.timestamp != asked.timestamp:
             there = raw_address(line.timestamp, asked.url, mark=asked.mark)
             return RedirectResponse(there, 302, headers=NO_STORE)
-        return _record(site, line) if asked.mark else _payload(site, line, asked)
+        return _record(site, line, threads) if asked.mark else _payload(site, line, asked, request, threads)
 
-    return [Route("/raw/{rest:archived}", raw)]
+    return [Route("/raw/{rest:archived}", threads.endpoint(raw))]
 
 
-def _payload(site: Site, line: Line, asked: Asked) -> Response:
+def _payload(site: Site, line: Line, asked: Asked, request: Request, threads: Threads) -> Response:
     archived = open_capture(site, line)
     kind, charset = read_type(archived.content_type)
     headers: Pairs = [
@@ -69,7 +78,7 @@ def _payload(site: Site, line: Line, asked: Asked) -> Response:
         *memento(site, archived, asked.url),
         *_archive_headers(archived),
     ]
-    return reply(archived, archived.content(), headers)
+    return ranged_reply(archived, archived.content(), headers, request=request, threads=threads)
 
 
 def _file_name(url: str, line: Line) -> str:
@@ -86,7 +95,7 @@ def _archive_headers(archived: Archived) -> Pairs:
     return [*pairs, *original_headers(archived.headers)]
 
 
-def _record(site: Site, line: Line) -> Response:
+def _record(site: Site, line: Line, threads: Threads) -> Response:
     archived = open_record(site, line)  # so that it is one
     archived.close()
     stream = site.files.open(line.filename, start=line.offset, length=line.length)
@@ -98,4 +107,4 @@ def _record(site: Site, line: Line) -> Response:
         ("Content-Type", "application/warc"),
         ("Content-Disposition", f'attachment; filename="{line.timestamp}{ending}"'),
     ]
-    return reply(archived, chain((first,), iter(partial(stream.read, PIECE), b"")), headers)
+    return reply(archived, chain((first,), iter(partial(stream.read, PIECE), b"")), headers, threads=threads)

@@ -8,10 +8,11 @@ from webmill.serve.api import routes as api
 from webmill.serve.api.reading import Reading
 from webmill.serve.pages import documents, history, search, versions, versions_diff
 from webmill.serve.site import Site
+from webmill.serve.threads import Threads
 
 
-def routes(site: Site) -> list[BaseRoute]:
-    reading = Reading(site)
+def routes(site: Site, threads: Threads) -> list[BaseRoute]:
+    reading = Reading(site, threads)
     return [
         *search.routes(reading),
         *documents.routes(reading),

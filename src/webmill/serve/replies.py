@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Callable, Iterable, Mapping
+import logging
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from http import HTTPStatus
+from pathlib import Path
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -14,6 +17,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable, WebmillError
 from webmill.serve.site import Site
+from webmill.serve.threads import Left
+
+log = logging.getLogger(__name__)
 
 Header = tuple[bytes, bytes]
 HEADERS = "webmill.headers"  # in a scope: by name, as the gate has read them
@@ -29,56 +35,69 @@ NO_STORE = {"Cache-Control": "no-store"}
 INERT = b"default-src 'none'; frame-ancestors 'none'; sandbox"
 COMMON: dict[bytes, bytes] = {b"x-content-type-options": b"nosniff"}
 PERMISSIONS = b"camera=(), geolocation=(), microphone=(), payment=(), usb=(), browsing-topics=()"
+# A path of this machine, at the beginning of a word; /web/… and the like are addresses of ours.
+_PATH = re.compile(r"""(?<![^\s'"`(\[=])/(?!web/|raw/|static/)(?:[^\s/'"`:;,()]+/)+([^\s/'"`:;,()]*)""")
+_SERVER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"`(),;]+[^\s'\"`(),;:.]")
 
 
 def inert(site: Site) -> dict[bytes, bytes]:
     """For data, which is no document: it opens nothing, and no other site may show it as a part of its own."""
     shared = b"cross-origin" if site.origins else b"same-origin"
-    return COMMON | _strict(site) | {b"cross-origin-resource-policy": shared, b"content-security-policy": INERT}
+    return COMMON | strict(site) | {b"cross-origin-resource-policy": shared, b"content-security-policy": INERT}
 
 
-def security(site: Site, *, is_replay: bool = False) -> dict[bytes, bytes]:
-    """What every answer carries that does not say otherwise itself."""
-    headers = COMMON | _strict(site) | {b"permissions-policy": PERMISSIONS}
-    if is_replay:  # archived pages have an origin of nobody: to them, all that they are made of is of another origin
-        return headers | {b"cross-origin-resource-policy": b"cross-origin", b"content-security-policy": b"sandbox"}
-    return headers | inert(site) | {b"referrer-policy": b"no-referrer"}
+def security(site: Site) -> dict[bytes, bytes]:
+    """What every answer of our own origin carries that does not say otherwise itself."""
+    return inert(site) | {b"permissions-policy": PERMISSIONS, b"referrer-policy": b"no-referrer"}
 
 
-def _strict(site: Site) -> dict[bytes, bytes]:
+def strict(site: Site) -> dict[bytes, bytes]:
     is_secure = site.address.startswith("https:")
     return {b"strict-transport-security": b"max-age=31536000"} if is_secure else {}
 
 
-class Sealed:
-    """An application whose answers carry `security`, where they do not say otherwise."""
+class WithHeaders:
+    """An application whose answers carry these headers, where they do not say otherwise."""
 
     def __init__(self, app: ASGIApp, headers: Mapping[bytes, bytes]) -> None:
         self._app, self._headers = app, headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def sealed(message: Message) -> None:
+        async def complete(message: Message) -> None:
             if message["type"] == "http.response.start":
                 said = {name.lower() for name, _ in message["headers"]}
                 more = [header for header in self._headers.items() if header[0] not in said]
                 message["headers"] = [*message["headers"], *more]
             await send(message)
 
-        await self._app(scope, receive, sealed)
+        await self._app(scope, receive, complete)
+
+
+class Unsaid(Response):
+    """To a client that has left."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        pass
 
 
 def status_of(error: WebmillError) -> int:
     return next((status for kind, status in STATUS.items() if isinstance(error, kind)), 500)
 
 
-def message_of(error: WebmillError) -> str:
-    """Without places on our disk: what is damaged here is told in our log."""
-    return error.message if isinstance(error, BadInput) else str(error)
+def message_of(error: WebmillError, root: Path) -> str:
+    """For strangers: of our own disk only what is below the collection, of other places files' names, and of servers
+    that we ask nothing. The log has it all.
+    """
+    said = error.message if isinstance(error, BadInput) else str(error)
+    if isinstance(error, Conflict | Unavailable | Misconfigured):  # others speak of addresses that were asked for
+        said = _SERVER.sub("its server", said)
+    said = said.replace(f"{root}/", "").replace(str(root), "the collection")
+    return _PATH.sub(lambda found: found[1] or "a folder", said)
 
 
-def as_json(_: Request, error: Exception) -> Response:
-    assert isinstance(error, WebmillError)
-    return JSONResponse({"message": message_of(error)}, status_code=status_of(error), headers=headers_of(error))
+def as_json(error: WebmillError, root: Path) -> Response:
+    message = message_of(error, root)
+    return JSONResponse({"message": message}, status_code=status_of(error), headers=headers_of(error))
 
 
 def headers_of(error: WebmillError) -> dict[str, str]:
@@ -87,19 +106,20 @@ def headers_of(error: WebmillError) -> dict[str, str]:
     return NO_STORE
 
 
-def error_answers(site: Site) -> dict[type[Exception], Callable[[Request, Exception], Response]]:
+def error_answers(site: Site) -> dict[type[Exception], Callable[[Request, Exception], Awaitable[Response]]]:
     """For Starlette: pages for browsers, JSON for programs."""
     from webmill.serve.pages.errors import error_page, wants_page
 
-    def of_ours(request: Request, error: Exception) -> Response:
+    async def of_ours(request: Request, error: Exception) -> Response:
         assert isinstance(error, WebmillError)
+        tell_operator(error)
         if not wants_page(request):
-            return as_json(request, error)
-        answer = error_page(site, request, status=status_of(error), message=message_of(error))
+            return as_json(error, site.root)
+        answer = error_page(site, request, status=status_of(error), message=message_of(error, site.root))
         answer.headers.update(headers_of(error))
         return answer
 
-    def of_http(request: Request, error: Exception) -> Response:
+    async def of_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         if wants_page(request) and error.status_code >= 400:
             answer = error_page(site, request, status=error.status_code, message=error.detail)
@@ -108,13 +128,23 @@ def error_answers(site: Site) -> dict[type[Exception], Callable[[Request, Except
         headers = NO_STORE | dict(error.headers or {})
         return JSONResponse({"message": error.detail}, status_code=error.status_code, headers=headers)
 
-    return {WebmillError: of_ours, HTTPException: of_http}
+    async def of_gone(_: Request, __: Exception) -> Response:
+        return Unsaid()
+
+    return {WebmillError: of_ours, HTTPException: of_http, Left: of_gone}
 
 
-async def refuse_error(send: Send, asked: Mapping[bytes, bytes], error: WebmillError) -> None:
+def tell_operator(error: WebmillError) -> None:
+    """What is none of a client's fault, with all that clients are not told."""
+    if status_of(error) >= 500:
+        log.warning("cannot answer", extra={"why": str(error)})
+
+
+async def refuse_error(send: Send, asked: Mapping[bytes, bytes], error: WebmillError, root: Path) -> None:
+    tell_operator(error)
     headers = [(name.lower().encode(), value.encode()) for name, value in headers_of(error).items()]
     more = [header for header in headers if header[0] != b"cache-control"]
-    await refusal(send, asked, status_of(error), message_of(error), more)
+    await refusal(send, asked, status_of(error), message_of(error, root), more)
 
 
 async def refusal(

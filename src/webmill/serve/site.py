@@ -55,6 +55,14 @@ class Setting:
 
 
 @dataclass(frozen=True, kw_only=True)
+class QueueDoor:
+    """`file` is read by those who look; `open` is for those who change something. `NotFound`: nobody has begun it."""
+
+    file: Path
+    open: Callable[[], AbstractContextManager[Queue]]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Site:
     """`address` and `replay_address` are the origins that clients see: `http://127.0.0.1:8080`.
 
@@ -73,8 +81,9 @@ class Site:
     settings: Sequence[Setting] = ()  # as shown to people
     versions: Storage
     open_engine: Callable[[], Engine]  # `NotFound`: nothing is indexed yet
-    queues: Mapping[str, Callable[[], AbstractContextManager[Queue]]] = field(default_factory=dict)  # by kind of work
+    queues: Mapping[str, QueueDoor] = field(default_factory=dict)  # by kind of work
     metrics: Numbers
+    buckets: Path | None = None  # where the processes count the requests of clients together (serve/rate.py)
 
     @cached_property
     def files(self) -> LocalStorage:

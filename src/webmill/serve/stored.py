@@ -7,25 +7,27 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import BinaryIO
 
-from anyio import CapacityLimiter, to_thread
-from starlette.types import Receive, Send
+from starlette.types import Receive, Scope, Send
 
 from webmill.infra.storage.base import Readable, Stat
 from webmill.serve.conditions import Unsatisfiable, fails, http_date, is_known, range_of
 from webmill.serve.replies import Header, refusal
+from webmill.serve.threads import Threads, until_gone
 
 PIECE = 64 << 10  # sent at once: a client must take one within `send_seconds`
 PIECES = 8  # read at once
-AT_ONCE = 16  # threads that read
+AT_ONCE, EACH = 16, 8  # threads that read
+MOST_WAITING = 1000  # of all and of one: they are bounded by their connections
 
 
-def reading_threads() -> CapacityLimiter:
-    return CapacityLimiter(AT_ONCE)
+def reading_threads() -> Threads:
+    return Threads(at_once=AT_ONCE, each=EACH, most_waiting=MOST_WAITING, waiting_each=MOST_WAITING)
 
 
 async def send_stored(
-    send: Send,
+    scope: Scope,
     receive: Receive,
+    send: Send,
     asked: Mapping[bytes, bytes],
     storage: Readable,
     stat: Stat,
@@ -33,7 +35,7 @@ async def send_stored(
     etag: bytes,
     headers: Sequence[Header],
     is_head: bool,
-    threads: CapacityLimiter,
+    threads: Threads,
 ) -> None:
     """`headers` without those of length, range and validators."""
     known = [*headers, (b"etag", etag), (b"accept-ranges", b"bytes")]
@@ -44,12 +46,13 @@ async def send_stored(
     elif is_known(asked, etag, stat.modified):
         await send_empty(send, 304, known)
     else:
-        await _send_range(send, receive, asked, storage, stat, etag, known, is_head=is_head, threads=threads)
+        await _send_range(scope, receive, send, asked, storage, stat, etag, known, is_head=is_head, threads=threads)
 
 
 async def _send_range(
-    send: Send,
+    scope: Scope,
     receive: Receive,
+    send: Send,
     asked: Mapping[bytes, bytes],
     storage: Readable,
     stat: Stat,
@@ -57,7 +60,7 @@ async def _send_range(
     headers: list[Header],
     *,
     is_head: bool,
-    threads: CapacityLimiter,
+    threads: Threads,
 ) -> None:
     try:
         wanted = range_of(asked, stat.size, etag=etag, modified=stat.modified)
@@ -72,21 +75,23 @@ async def _send_range(
         await send_empty(send, 206 if wanted else 200, headers)
         return
     opened = partial(storage.open, stat.key, start=start, length=end - start, etag=stat.etag)
-    stream = await to_thread.run_sync(opened, limiter=threads)  # before the head: what cannot be read is an error
+    stream = await threads.begin(scope, receive, opened)  # before the head: what cannot be read is an error
     try:
         await send({"type": "http.response.start", "status": 206 if wanted else 200, "headers": headers})
-        await _send_pieces(send, receive, stream, end - start, threads)
+        await _send_pieces(scope, receive, send, stream, end - start, threads)
     finally:
         stream.close()
 
 
-async def _send_pieces(send: Send, receive: Receive, stream: BinaryIO, left: int, threads: CapacityLimiter) -> None:
+async def _send_pieces(
+    scope: Scope, receive: Receive, send: Send, stream: BinaryIO, left: int, threads: Threads
+) -> None:
     """To its end, or until the client has gone: `send` would take the rest of a large file and say nothing."""
-    gone = asyncio.ensure_future(_wait_until_gone(receive))
+    gone = asyncio.ensure_future(until_gone(receive))
     try:
         while left and not gone.done():
             read = partial(stream.read, min(PIECE * PIECES, left))
-            data = await to_thread.run_sync(read, limiter=threads)
+            data = await threads.go_on(scope, read)
             left -= len(data)
             for start in range(0, len(data), PIECE):
                 piece = data[start : start + PIECE]
@@ -94,11 +99,6 @@ async def _send_pieces(send: Send, receive: Receive, stream: BinaryIO, left: int
                 await send({"type": "http.response.body", "body": piece, "more_body": not is_last})
     finally:
         gone.cancel()
-
-
-async def _wait_until_gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 async def send_empty(send: Send, status: int, headers: list[Header]) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -67,6 +67,10 @@ SCHEMA = Schema(
     ),
 )
 STATES = "SELECT state, count(*) FROM message GROUP BY state"
+FIRST_BURIED = (
+    "SELECT seq, id, body, last_error, attempts, first_error, last_error, due"
+    " FROM message JOIN body USING (seq) WHERE state = 3 AND seq > ? ORDER BY seq LIMIT 1"
+)
 REQUEUE = (
     "UPDATE message SET state = 0, due = NULL, attempts = 0, expired = 0, first_error = '', last_error = ''"
     " WHERE state = 3"
@@ -77,6 +81,19 @@ def peek(path: Path) -> QueueStats:
     """By reading alone: a lease that is over still counts as leased."""
     with reading(path) as read:
         return _stats(read(STATES))
+
+
+def peek_buried(path: Path) -> Generator[Buried, None, None]:
+    """By reading alone; one message in memory at a time. Close it, if not all are taken."""
+    with reading(path) as read:
+        yield from _buried(read)
+
+
+def _buried(read: Callable[..., list[Row]]) -> Iterator[Buried]:
+    seq = -1
+    while rows := read(FIRST_BURIED, (seq,)):
+        seq, *fields = rows[0]
+        yield Buried(*fields)
 
 
 def _stats(rows: list[Row]) -> QueueStats:
@@ -130,14 +147,7 @@ class SqliteQueue:
     def buried(self) -> Iterator[Buried]:
         """One message in memory at a time; what is buried meanwhile may or may not be told."""
         self._sweep_if_due()
-        seq = -1
-        while rows := self._database.read(
-            "SELECT seq, id, body, last_error, attempts, first_error, last_error, due"
-            " FROM message JOIN body USING (seq) WHERE state = 3 AND seq > ? ORDER BY seq LIMIT 1",
-            (seq,),
-        ):
-            seq, *fields = rows[0]
-            yield Buried(*fields)
+        yield from _buried(self._database.read)
 
     def requeue(self, ids: Iterable[str] | None = None) -> int:
         self._sweep_if_due()

@@ -5,26 +5,19 @@ from __future__ import annotations
 import re
 from urllib.parse import quote, unquote, urlencode
 
-_KEPT = "%/:?&=+,;@!$'()*[]~"  # an archived address stays readable in the path; what would end the path does not
+from webmill.serve.archived_address import spelled
 
+_KEPT = "%/:?&=+,;@!$'()*[]~#"
 _WEB = re.compile("https?://[^/]", re.IGNORECASE)
 
 
-def replay(timestamp: str, url: str) -> str:
-    return f"/web/{timestamp}/{_archived(url)}"
-
-
-def raw(timestamp: str, url: str) -> str:
-    return f"/raw/{timestamp}/{_archived(url)}"
-
-
 def timemap(url: str) -> str:
-    return f"/timemap/link/{_archived(url)}"
+    return f"/timemap/link/{spelled(url)}"
 
 
 def original(url: str) -> str:
     """Where it is on the live web; empty for what is no address there: `javascript:` is never a link."""
-    return quote(url, safe=f"{_KEPT}#", errors="replace") if _WEB.match(url) else ""
+    return quote(url, safe=_KEPT, errors="replace") if _WEB.match(url) else ""
 
 
 def history(url: str) -> str:
@@ -43,10 +36,6 @@ def address(path: str, values: list[tuple[str, str]]) -> str:
     """Empty values are left out."""
     asked = urlencode([(name, value) for name, value in values if value], errors="replace")
     return f"{path}?{asked}" if asked else path
-
-
-def _archived(url: str) -> str:
-    return quote(url, safe=_KEPT, errors="replace")
 
 
 def readable(url: str) -> str:

@@ -49,8 +49,10 @@ class Comparing:
             return PairDiff(pair=pair, problem="more on a page of its own")
         try:
             old, new = (self._values(item) for item in (pair.old, pair.new))
-        except (NotFound, BadInput) as error:
-            return PairDiff(pair=pair, problem=f"its content cannot be read: {error}")
+        except NotFound:
+            return PairDiff(pair=pair, problem="its content is gone")
+        except BadInput as error:
+            return PairDiff(pair=pair, problem=f"its content cannot be read: {error.message}")
         if old is None or new is None:
             return PairDiff(pair=pair, problem="too large to be compared")
         if not (pair.old and pair.new):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,19 +14,19 @@ from webmill.errors import BadInput, Unavailable
 from webmill.serve.api.engine import KeptEngine
 from webmill.serve.api.published import Published
 from webmill.serve.api.search import Searching
-from webmill.serve.api.threads import Threads
 from webmill.serve.site import Site
+from webmill.serve.threads import Threads
 
 log = logging.getLogger(__name__)
 
 
 class Reading:
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, threads: Threads) -> None:
         self.site = site
         self.published = Published(site.versions)
         engine = KeptEngine(site.open_engine, site.publishing.search / "meta.json")
         self.searching = Searching(site, engine, self.published)
-        self._threads = Threads()
+        self._threads = threads
         weakref.finalize(self, engine.close)  # with the application, or at the end of the process
 
     def endpoint(self, answer: Callable[[Reading, Request], Response]) -> Callable[[Request], Awaitable[Response]]:
@@ -33,7 +34,7 @@ class Reading:
 
         async def asked(request: Request) -> Response:
             try:
-                return await self._threads.run(lambda: answer(self, request))
+                return await self._threads.begin(request.scope, request.receive, partial(answer, self, request))
             except BadInput as error:
                 if not error.source:  # of the request
                     raise

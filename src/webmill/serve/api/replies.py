@@ -11,10 +11,10 @@ from starlette.responses import Response
 from webmill.index.newest import Captured
 from webmill.publish.nouns import Item, Scalar, Version
 from webmill.search.base import Count, Hit, Marked
-from webmill.serve.api import links
 from webmill.serve.api.differences import Differences
 from webmill.serve.api.documents import Entry, Listing
 from webmill.serve.api.search import Found
+from webmill.serve.archived_address import raw_address, web_address
 from webmill.serve.replies import NO_STORE
 
 
@@ -150,8 +150,8 @@ def _capture(capture: Captured) -> CaptureReply:
         file=capture.file,
         offset=capture.offset,
         length=capture.length,
-        replay=links.replay(capture.timestamp, capture.url),
-        raw=links.raw(capture.timestamp, capture.url),
+        replay=web_address(capture.timestamp, capture.url),
+        raw=raw_address(capture.timestamp, capture.url),
     )
 
 

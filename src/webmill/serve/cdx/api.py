@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
-from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -17,12 +16,13 @@ from webmill.errors import BadInput, Conflict, NotFound, Unavailable, WebmillErr
 from webmill.index.lookup import Index
 from webmill.index.paging import count_pages, page_of
 from webmill.index.query import answer
-from webmill.serve.address import Proxies
+from webmill.serve.address import client_of
 from webmill.serve.cdx.limits import QueryLimits, Seats, Stopwatch, TimedIndex
 from webmill.serve.cdx.output import MEDIA_TYPES, formatted, formatted_blocks
 from webmill.serve.cdx.params import Asked, Output, read_params
 from webmill.serve.cdx.stream import Chunks, accepts_gzip, reply
 from webmill.serve.site import Site
+from webmill.serve.threads import Left, Threads
 
 log = logging.getLogger(__name__)
 
@@ -34,11 +34,11 @@ class CdxApi:
     """Errors for clients are `{"message": …}`. What cdx_toolkit needs: 400 for a page past the end and nothing else of
     a page (it takes 400 for "no more"), 404 where nothing was found."""
 
-    def __init__(self, site: Site, limits: QueryLimits) -> None:
+    def __init__(self, site: Site, limits: QueryLimits, threads: Threads) -> None:
         self._site = site
         self._limits = limits
         self._seats = Seats(limits)
-        self._proxies = Proxies(site.proxies)
+        self._threads = threads
 
     async def as_pywb(self, request: Request) -> Response:
         return await self._answer(request, output="cdxj", found_nothing=200)
@@ -48,7 +48,7 @@ class CdxApi:
 
     async def _answer(self, request: Request, *, output: Output, found_nothing: int) -> Response:
         try:
-            asked = await _read(request, output)
+            asked = await self._read(request, output)
         except BadInput as error:
             return refusal(400, error.message)
         if asked.output == "json":  # where nothing at all is no JSON either
@@ -60,23 +60,36 @@ class CdxApi:
     ) -> Response:
         """Unavailable when too many ask at once."""
         form = form or form_of(asked)
+        begin = partial(self._begin, asked, name, form, gzip=accepts_gzip(request))
         with ExitStack() as held:
             if asked.heavy:
-                held.enter_context(await self._seats.take(self._client(request)))
+                held.enter_context(await self._seats.take(client_of(request.scope)))
+                if await request.is_disconnected():
+                    raise Left
             try:
-                first, chunks = await to_thread.run_sync(self._begin, asked, name, form, accepts_gzip(request))
+                first, chunks = await self._threads.begin(request.scope, request.receive, begin)
             except WebmillError as error:
                 return failure(error, page=asked.page)
             if request.method == "HEAD":
                 chunks.stop()
             if not chunks.found and found_nothing != 200:
                 return refusal(found_nothing, f"No Captures found for: {asked.url}")
-            return reply(first, chunks, media_type=form.media_type, headers=HEADERS, on_end=held.pop_all().close)
+            return reply(
+                first,
+                chunks,
+                media_type=form.media_type,
+                headers=HEADERS,
+                on_end=held.pop_all().close,
+                threads=self._threads,
+            )
         raise AssertionError  # no exception is kept back by what is held
 
-    def _client(self, request: Request) -> str:
-        address = request.client.host if request.client else ""
-        return self._proxies.client(address, request.headers.get("x-forwarded-for", ""))
+    async def _read(self, request: Request, output: Output) -> Asked:
+        """A pattern may take a tenth of a second to compile: not in the event loop's thread."""
+        read = partial(read_params, request.query_params.multi_items(), output=output)
+        if "filter" not in request.query_params:
+            return read()
+        return await self._threads.begin(request.scope, request.receive, read)
 
     def index(self, name: str | None) -> Index:
         """BadInput (no_index): a shard that is missing is `NotFound` too, and another matter."""
@@ -85,7 +98,7 @@ class CdxApi:
         except NotFound as error:
             raise BadInput(str(error), reason="no_index") from error
 
-    def _begin(self, asked: Asked, name: str | None, form: Form, gzip: bool) -> tuple[bytes, Chunks]:  # noqa: FBT001
+    def _begin(self, asked: Asked, name: str | None, form: Form, *, gzip: bool) -> tuple[bytes, Chunks]:
         watch = Stopwatch(self._limits.seconds)
         chunks = Chunks(found_lines(self.index(name), asked, form, watch), watch, gzip=gzip)
         return chunks.next(), chunks
@@ -118,12 +131,6 @@ def found_lines(index: Index, asked: Asked, form: Form, watch: Stopwatch) -> Ite
     if asked.page is not None:
         index = page_of(index, wanted, number=asked.page, size=asked.page_size)
     yield from form.write(answer(TimedIndex(index, watch), asked.query))
-
-
-async def _read(request: Request, output: Output) -> Asked:
-    """A pattern may take a tenth of a second to compile: not in the event loop's thread."""
-    read = partial(read_params, request.query_params.multi_items(), output=output)
-    return await to_thread.run_sync(read) if "filter" in request.query_params else read()
 
 
 def refusal(status: int, message: str, headers: Mapping[str, str] = HEADERS) -> Response:

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from itertools import chain, islice
 from urllib.parse import quote
 
-from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -28,9 +27,8 @@ class Collinfo:
         self._site = site
         self._periods: dict[str, tuple[Stat, Period | None]] = {}  # by crawl, with the state of the index
 
-    async def reply(self, _: Request) -> Response:
-        crawls = await to_thread.run_sync(self._crawls)
-        return JSONResponse(crawls, headers={"Cache-Control": "max-age=60"})
+    def reply(self, _: Request) -> Response:
+        return JSONResponse(self._crawls(), headers={"Cache-Control": "max-age=60"})
 
     def _crawls(self) -> list[dict[str, str]]:
         """The newest first; none that is not indexed."""

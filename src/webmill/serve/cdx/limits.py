@@ -15,7 +15,6 @@ from webmill.errors import BadInput, Unavailable
 from webmill.formats.cdx_query import KeyRange
 from webmill.index.lines import Batch
 from webmill.index.lookup import Index
-from webmill.serve.address import network_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,15 +67,14 @@ class Seats:
     """At most so many heavy answers at once. Only the event loop's thread counts them: no lock."""
 
     limits: QueryLimits
-    taken: Counter[str] = field(default_factory=Counter)  # by address
+    taken: Counter[str] = field(default_factory=Counter)  # by client
 
-    def _is_free(self, address: str) -> bool:
-        return self.taken.total() < self.limits.heavy and self.taken[address] < self.limits.heavy_each
+    def _is_free(self, client: str) -> bool:
+        return self.taken.total() < self.limits.heavy and self.taken[client] < self.limits.heavy_each
 
-    async def take(self, address: str) -> AbstractContextManager[None]:
+    async def take(self, client: str) -> AbstractContextManager[None]:
         """To be left by whoever gets it. Unavailable when none got free in time."""
         end = time.monotonic() + self.limits.patience
-        client = network_of(address)
         while not self._is_free(client):
             if time.monotonic() >= end:
                 raise Unavailable("too many long queries at once: come back later", retry_after=self.limits.patience)
@@ -85,10 +83,10 @@ class Seats:
         return self._seat(client)
 
     @contextmanager
-    def _seat(self, address: str) -> Iterator[None]:
+    def _seat(self, client: str) -> Iterator[None]:
         try:
             yield
         finally:
-            self.taken[address] -= 1
-            if not self.taken[address]:
-                del self.taken[address]
+            self.taken[client] -= 1
+            if not self.taken[client]:
+                del self.taken[client]

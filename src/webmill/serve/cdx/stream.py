@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any
 
-from anyio import to_thread
 from isal import isal_zlib
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from webmill.serve.cdx.limits import Stopwatch
+from webmill.serve.threads import Threads
 
 LINES_AT_ONCE = 500  # a thread is asked once for so many: a hop costs more than many lines
 WORTH_PACKING = 1024  # bytes
@@ -65,7 +65,13 @@ def accepts_gzip(request: Request) -> bool:
 
 
 def reply(
-    first: bytes, chunks: Chunks, *, media_type: str, headers: Mapping[str, str], on_end: Callable[[], None]
+    first: bytes,
+    chunks: Chunks,
+    *,
+    media_type: str,
+    headers: Mapping[str, str],
+    on_end: Callable[[], None],
+    threads: Threads,
 ) -> Response:
     """Short answers whole, with their length; of others `first` and then the rest. `on_end` is called once, always."""
     headers = {**headers, "Content-Type": media_type}
@@ -74,24 +80,32 @@ def reply(
     if chunks.ended:
         on_end()
         return Response(first, headers=headers)
-    return LongReply(first, chunks, headers=headers, on_end=on_end)
+    return LongReply(first, chunks, headers=headers, on_end=on_end, threads=threads)
 
 
 class LongReply(StreamingResponse):
     """Fails midway rather than end early: a client that got all of it knows that it has all."""
 
-    def __init__(self, first: bytes, chunks: Chunks, *, headers: Mapping[str, str], on_end: Callable[[], None]) -> None:
-        super().__init__(_all(first, chunks), headers=headers)
-        self._on_end = on_end
+    def __init__(
+        self,
+        first: bytes,
+        chunks: Chunks,
+        *,
+        headers: Mapping[str, str],
+        on_end: Callable[[], None],
+        threads: Threads,
+    ) -> None:
+        super().__init__((), headers=headers)
+        self._first, self._chunks, self._on_end, self._threads = first, chunks, on_end, threads
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.body_iterator = self._all(scope)
         try:
             await super().__call__(scope, receive, send)
         finally:
             self._on_end()
 
-
-async def _all(first: bytes, chunks: Chunks) -> AsyncIterator[bytes]:
-    yield first
-    while not chunks.ended:
-        yield await to_thread.run_sync(chunks.next)
+    async def _all(self, scope: Scope) -> AsyncIterator[bytes]:
+        yield self._first
+        while not self._chunks.ended:
+            yield await self._threads.go_on(scope, self._chunks.next)

@@ -21,6 +21,7 @@ from webmill.flows.crawl.status import ENDS, Status, read_status, seats
 from webmill.serve.pages import charts
 from webmill.serve.pages.render import render
 from webmill.serve.site import Site
+from webmill.serve.threads import Threads
 
 EVERY = 2  # seconds between turns
 KEPT = 60  # points of the curve
@@ -47,7 +48,7 @@ class Speed(msgspec.Struct, frozen=True):
     is_average: bool = False
 
 
-def routes(site: Site) -> list[BaseRoute]:
+def routes(site: Site, threads: Threads) -> list[BaseRoute]:
     def crawl(request: Request) -> Response:
         nodes = nodes_of(site)
         if not nodes:
@@ -75,7 +76,7 @@ def routes(site: Site) -> list[BaseRoute]:
             refused=charts.bars(total.refused, most=ROWS),
         )
 
-    return [Route("/crawl", crawl)]
+    return [Route("/crawl", threads.endpoint(crawl))]
 
 
 def nodes_of(site: Site) -> list[Status]:

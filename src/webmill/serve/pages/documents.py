@@ -17,6 +17,7 @@ from webmill.serve.api.captures import newest
 from webmill.serve.api.documents import PAGE, Change, Entry, find_entry, list_items, text_of
 from webmill.serve.api.parameters import number, text
 from webmill.serve.api.reading import Reading
+from webmill.serve.archived_address import web_address
 from webmill.serve.pages.language import lang_of
 from webmill.serve.pages.paging import page_count, pager
 from webmill.serve.pages.render import render
@@ -128,7 +129,7 @@ def item(reading: Reading, request: Request) -> Response:
         is_text_cut=len(entry.text) > SHOWN_TEXT,
         url=links.readable(entry.url),
         original_address=links.original(entry.url),
-        replay=links.replay(capture.timestamp, capture.url) if capture else "",
+        replay=web_address(capture.timestamp, capture.url) if capture else "",
         captured=capture.timestamp if capture else "",
         history=links.history(entry.url) if entry.url else "",
         blob=links.blob(entry.item.hash),

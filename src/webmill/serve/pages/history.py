@@ -19,6 +19,7 @@ from webmill.serve.api.capture_history import MOST_LINES, PAGE, Taken, read_hist
 from webmill.serve.api.captures import newest as newest_captures
 from webmill.serve.api.parameters import number, one_of, text
 from webmill.serve.api.reading import Reading
+from webmill.serve.archived_address import raw_address, web_address
 from webmill.serve.pages.history_calendar import calendar_of, period_name
 from webmill.serve.pages.paging import page_count, pager
 from webmill.serve.pages.render import render
@@ -104,7 +105,7 @@ def _captures(reading: Reading, request: Request, index: Index, url: str) -> Res
         rows=[_row(taken) for taken in found.captures],
         first=(page - 1) * PAGE + 1,
         pager=pager(page, page_count(found.total, PAGE), page_address),
-        newest=links.replay(newest.timestamp, newest.url) if newest else "",
+        newest=web_address(newest.timestamp, newest.url) if newest else "",
         below=address_of(url, match="prefix"),
         host=address_of(url, match="host"),
         timemap=links.timemap(url),
@@ -121,7 +122,7 @@ def period_of(text: str) -> str:
 def _row(taken: Taken) -> Row:
     if not taken.url:
         return Row(taken, "", "")
-    return Row(taken, links.replay(taken.timestamp, taken.url), links.raw(taken.timestamp, taken.url))
+    return Row(taken, web_address(taken.timestamp, taken.url), raw_address(taken.timestamp, taken.url))
 
 
 # --- many addresses ---
@@ -142,7 +143,7 @@ def _addresses(reading: Reading, request: Request, index: Index, url: str, match
         match=match or "prefix",
         matches=MATCHES,
         rows=[
-            AddressRow(each, links.readable(each.url), links.history(each.url), links.replay(each.last, each.url))
+            AddressRow(each, links.readable(each.url), links.history(each.url), web_address(each.last, each.url))
             for each in found.found
         ],
         following=address_of(url, match=match, after=found.after) if found.after else "",

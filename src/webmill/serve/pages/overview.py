@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -22,6 +24,7 @@ from webmill.serve.pages.survey import MOST_FILES, Survey, Surveyor
 from webmill.serve.pages.words import size
 from webmill.serve.replies import message_of
 from webmill.serve.site import Site
+from webmill.serve.threads import Threads
 
 PATIENCE = 2.0  # seconds for a first count; then the page says that it is counting
 ROWS = 10
@@ -41,13 +44,14 @@ class Languages(msgspec.Struct, frozen=True):
     of: str  # captures or documents
 
 
-def routes(site: Site) -> list[BaseRoute]:
+def routes(site: Site, threads: Threads) -> list[BaseRoute]:
     surveyor, published = Surveyor(site), Published(site.versions)
 
     def overview(request: Request) -> Response:
         survey = surveyor.look(patience=PATIENCE)
         problems: list[str] = []
-        version = _tried(lambda: live.live_version(published), problems)
+        tried = partial(_tried, problems=problems, root=site.root)
+        version = tried(lambda: live.live_version(published))
         figures = added(crawl.figures for crawl in survey.crawls if crawl.figures) if survey else None
         return render(
             site,
@@ -56,26 +60,26 @@ def routes(site: Site) -> list[BaseRoute]:
             survey=survey,
             figures=figures if figures and figures.blocks else None,
             plots=plots_of(figures) if figures and figures.captures else None,
-            languages=_tried(lambda: languages_of(published, figures, version), problems),
+            languages=tried(lambda: languages_of(published, figures, version)),
             archive_bytes=sum(survey.archives.values()) if survey else 0,
             most_files=MOST_FILES,
             version=version,
             age=live.age_of(version) if version else 0.0,
-            search=_tried(lambda: live.search_state(site), problems),
-            crawls=_tried(lambda: nodes_of(site), problems) or [],
-            buried=_tried(lambda: tasks.buried_count(site), problems) or 0,
+            search=tried(lambda: live.search_state(site)),
+            crawls=tried(lambda: nodes_of(site)) or [],
+            buried=tried(lambda: tasks.buried_count(site)) or 0,
             problems=[*problems, *index_problems(survey)],
         )
 
-    return [Route("/", overview)]
+    return [Route("/", threads.endpoint(overview))]
 
 
-def _tried(look: Callable[[], T], problems: list[str]) -> T | None:
+def _tried(look: Callable[[], T], *, problems: list[str], root: Path) -> T | None:
     """One part that is damaged or out of reach leaves the others to be seen."""
     try:
         return look()
     except WebmillError as error:
-        problems.append(message_of(error))
+        problems.append(message_of(error, root))
         return None
 
 

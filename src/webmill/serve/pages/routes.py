@@ -6,13 +6,14 @@ from starlette.routing import BaseRoute
 
 from webmill.serve.pages import crawl, overview, settings, static_files, tasks
 from webmill.serve.site import Site
+from webmill.serve.threads import Threads
 
 
-def routes(site: Site) -> list[BaseRoute]:
+def routes(site: Site, threads: Threads) -> list[BaseRoute]:
     return [
         *static_files.routes(),
-        *overview.routes(site),
-        *crawl.routes(site),
-        *tasks.routes(site),
-        *settings.routes(site),
+        *overview.routes(site, threads),
+        *crawl.routes(site, threads),
+        *tasks.routes(site, threads),
+        *settings.routes(site, threads),
     ]

@@ -14,6 +14,7 @@ from webmill.serve.api import links
 from webmill.serve.api.asked import SORTS, Asked, read_asked
 from webmill.serve.api.reading import Reading
 from webmill.serve.api.search import Found
+from webmill.serve.archived_address import web_address
 from webmill.serve.pages.language import lang_of
 from webmill.serve.pages.paging import page_count, pager
 from webmill.serve.pages.render import render
@@ -95,7 +96,7 @@ def view_of(hit: Hit, capture: Captured | None) -> HitView:
         original=links.original(hit.url),
         document=links.document(hit.id),
         history=links.history(hit.url) if hit.url else "",
-        replay=links.replay(capture.timestamp, capture.url) if capture else "",
+        replay=web_address(capture.timestamp, capture.url) if capture else "",
         captured=capture.timestamp if capture else "",
     )
 

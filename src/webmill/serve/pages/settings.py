@@ -10,13 +10,14 @@ from starlette.routing import BaseRoute, Route
 
 from webmill.serve.pages.render import render
 from webmill.serve.site import Site
+from webmill.serve.threads import Threads
 
 
-def routes(site: Site) -> list[BaseRoute]:
+def routes(site: Site, threads: Threads) -> list[BaseRoute]:
     sections = [(name, [*group]) for name, group in groupby(site.settings, key=lambda setting: setting.section)]
 
     def settings(request: Request) -> Response:
         has_file = (site.root / "webmill.toml").is_file()
         return render(site, request, "settings.html", sections=sections, has_file=has_file)
 
-    return [Route("/settings", settings)]
+    return [Route("/settings", threads.endpoint(settings))]

@@ -118,7 +118,7 @@ def view_of(crawl: Collection, *, most: int, before: CrawlView | None) -> CrawlV
     try:
         figures = count_index(LocalStorage(crawl.zipnum), most=most)
     except WebmillError as error:  # it is told on the page; the next look tries again
-        return msgspec.structs.replace(view, problem=message_of(error))
+        return msgspec.structs.replace(view, problem=message_of(error, crawl.root))
     size = sum(size_of(path) for path in islice(crawl.zipnum.iterdir(), MOST_FILES))
     return msgspec.structs.replace(view, figures=figures, index_bytes=size)
 

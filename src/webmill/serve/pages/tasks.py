@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from urllib.parse import parse_qs, urlencode
 
 import msgspec
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from webmill.errors import BadInput, NotFound, WebmillError
 from webmill.flows.dataset.folder import LEDGER, find_folders
-from webmill.flows.dataset.ledger import looking
 from webmill.flows.publish.jobs import job_of
-from webmill.infra.ledger import Entry
+from webmill.infra.ledger import Entry, peek_entries
+from webmill.infra.ledger import peek as peek_ledger
 from webmill.infra.queue.base import Buried, QueueStats
+from webmill.infra.queue.sqlite import peek, peek_buried
 from webmill.serve.api.published import Published
 from webmill.serve.control import may
 from webmill.serve.pages import live
@@ -26,6 +28,7 @@ from webmill.serve.pages.errors import error_page
 from webmill.serve.pages.render import render
 from webmill.serve.replies import message_of
 from webmill.serve.site import Site
+from webmill.serve.threads import Threads
 
 LETTERS = 200  # of a queue, on one page
 FAILED = 50  # tasks of a dataset
@@ -61,7 +64,7 @@ class DatasetView(msgspec.Struct, frozen=True):
     problem: str = ""
 
 
-def routes(site: Site) -> list[BaseRoute]:
+def routes(site: Site, threads: Threads) -> list[BaseRoute]:
     published = Published(site.versions)
 
     def tasks(request: Request) -> Response:
@@ -73,7 +76,7 @@ def routes(site: Site) -> list[BaseRoute]:
             request,
             "tasks.html",
             queues=[view_of(site, name) for name in site.queues],
-            datasets=[*islice(failed_datasets(site.root / "datasets"), DATASETS)],
+            datasets=[*islice(failed_datasets(site.root), DATASETS)],
             version=version,
             problems=problems[:PROBLEMS],
             problem_count=len(problems),
@@ -95,12 +98,12 @@ def routes(site: Site) -> list[BaseRoute]:
             return error_page(
                 site, request, status=403, message="This button is not one of ours, or of an earlier run."
             )
-        count = await run_in_threadpool(settle, site, action, name, id_)
+        count = await threads.begin(request.scope, request.receive, partial(settle, site, action, name, id_))
         return RedirectResponse("/tasks?" + urlencode({"did": action, "count": count}), status_code=303)
 
     return [
-        Route("/tasks", tasks),
-        Route("/tasks/drop", confirm, methods=["GET"]),
+        Route("/tasks", threads.endpoint(tasks)),
+        Route("/tasks/drop", threads.endpoint(confirm), methods=["GET"]),
         Route("/tasks/drop", act, methods=["POST"]),
         Route("/tasks/retry", act, methods=["POST"]),
     ]
@@ -110,24 +113,24 @@ def routes(site: Site) -> list[BaseRoute]:
 
 
 def view_of(site: Site, name: str) -> QueueView:
+    file = site.queues[name].file
     try:
-        with site.queues[name]() as queue:
-            letters = [letter_of(site, name, buried) for buried in islice(queue.buried(), LETTERS)]
-            stamp = site.stamp(f"retry {name} {ALL}")
-            return QueueView(name=name, stats=queue.stats(), letters=letters, retry_all=stamp)
+        with closing(peek_buried(file)) as every:
+            letters = [letter_of(site, name, buried) for buried in islice(every, LETTERS)]
+        stamp = site.stamp(f"retry {name} {ALL}")
+        return QueueView(name=name, stats=peek(file), letters=letters, retry_all=stamp)
     except NotFound:
         return QueueView(name=name)
     except WebmillError as error:
-        return QueueView(name=name, problem=message_of(error))
+        return QueueView(name=name, problem=message_of(error, site.root))
 
 
 def buried_count(site: Site) -> int:
     """Of all queues that can be seen."""
     count = 0
-    for opened in site.queues.values():
+    for door in site.queues.values():
         try:
-            with opened() as queue:
-                count += queue.stats().buried
+            count += peek(door.file).buried
         except NotFound:
             continue
     return count
@@ -147,24 +150,24 @@ def what_of(body: bytes) -> str:
 def find_letter(site: Site, name: str, id_: str) -> Letter:
     """`NotFound` also when it was retried or dropped meanwhile."""
     if name in site.queues:
-        with site.queues[name]() as queue:
-            for buried in queue.buried():
+        with closing(peek_buried(site.queues[name].file)) as letters:
+            for buried in letters:
                 if buried.id == id_:
                     return letter_of(site, name, buried)
     raise NotFound("no such failed task: it was retried or dropped meanwhile, maybe")
 
 
-def failed_datasets(folder: Path) -> Iterator[DatasetView]:
+def failed_datasets(root: Path) -> Iterator[DatasetView]:
     """Those with failed tasks, where `webmill dataset --in DIR/datasets` keeps them."""
+    folder = root / "datasets"
     for path in find_folders(folder) if folder.is_dir() else ():
         if not (path / LEDGER).is_file():
             continue
         try:
-            with looking(path / LEDGER) as ledger:
-                failed = ledger.counts().failed
-                entries = [*islice(ledger.entries("failed"), FAILED)]
+            failed = peek_ledger(path / LEDGER).failed
+            entries = peek_entries(path / LEDGER, "failed", most=FAILED)
         except WebmillError as error:
-            yield DatasetView(path.name, 0, [], message_of(error))
+            yield DatasetView(path.name, 0, [], message_of(error, root))
             continue
         if failed:
             yield DatasetView(path.name, failed, entries)
@@ -185,7 +188,7 @@ def done_text(request: Request) -> str:
 def settle(site: Site, action: str, name: str, id_: str) -> int:
     if name not in site.queues:
         raise NotFound("no such queue")
-    with site.queues[name]() as queue:
+    with site.queues[name].open() as queue:
         if action == "drop":
             return queue.drop([id_])
         return queue.requeue(None if id_ == ALL else [id_])

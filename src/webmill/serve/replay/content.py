@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 
+from starlette.requests import Request
 from starlette.responses import Response
 
 from webmill.errors import BadInput
@@ -17,6 +18,7 @@ from webmill.serve.archived_reply import (
     Pairs,
     memento,
     original_headers,
+    ranged_reply,
     read_type,
     reply,
     take,
@@ -29,6 +31,7 @@ from webmill.serve.replay.rewrite_css import rewrite_css
 from webmill.serve.replay.rewrite_html import rewrite_html
 from webmill.serve.replay.shown import redirect_of
 from webmill.serve.site import Site
+from webmill.serve.threads import Threads
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +45,9 @@ _NOT_ASCII = ("utf-16le", "utf-16be", "iso-2022-jp", "replacement")
 _LOOKS_LIKE_HTML = re.compile(rb"\s*+(?:\xef\xbb\xbf)?<(?:!doctype\s++html|html|head|body|title)\b", re.IGNORECASE)
 
 
-def content_reply(site: Site, archived: Archived, asked: Asked, *, is_page: bool) -> Response:
+def content_reply(
+    site: Site, archived: Archived, asked: Asked, *, is_page: bool, request: Request, threads: Threads
+) -> Response:
     """`is_page`: it fills a frame, and tells our page around it what it is. The archive is closed with the answer."""
     links = Links(asked.when, archived.line.url or asked.url)
     headers = [*memento(site, archived, asked.url), *_kept(archived, links)]
@@ -51,13 +56,22 @@ def content_reply(site: Site, archived: Archived, asked: Asked, *, is_page: bool
     if there or archived.status in BODILESS:
         archived.close()
         return with_headers(Response(status_code=archived.status), headers)
+    if archived.status == 200 and _is_kept(archived.content_type):
+        kind = _type(*read_type(archived.content_type))
+        headers.append(("Content-Type", kind))
+        return ranged_reply(archived, archived.content(), headers, request=request, threads=threads)
     try:
         pieces, kind = _rewritten(archived, links, first=_report(site, archived, asked) if is_page else "")
     except BaseException:
         archived.close()
         raise
     status = archived.status if 200 <= archived.status <= 599 and archived.status != 304 else 200
-    return reply(archived, pieces, [*headers, ("Content-Type", kind)], status=status)
+    return reply(archived, pieces, [*headers, ("Content-Type", kind)], status=status, threads=threads)
+
+
+def _is_kept(content_type: str) -> bool:
+    """Not looked into: pictures, sound, film, scripts and data."""
+    return bool(content_type) and read_type(content_type)[0] not in (*HTML, CSS)
 
 
 def _rewritten(archived: Archived, links: Links, *, first: str) -> tuple[Iterator[bytes], str]:

@@ -21,8 +21,9 @@ from webmill.serve.raw import RECORD
 from webmill.serve.replay.content import HTML, shown_action
 from webmill.serve.replay.seal import pass_of
 from webmill.serve.replay.shown import open_shown, redirect_of
-from webmill.serve.replies import NO_STORE
+from webmill.serve.replies import NO_STORE, message_of
 from webmill.serve.site import Site
+from webmill.serve.threads import Threads
 
 TITLE_WITHIN = 64 << 10  # bytes
 MOST_OF_TITLE = 500
@@ -45,13 +46,15 @@ class Banner(msgspec.Struct, frozen=True, kw_only=True):
     later: Line | None
 
 
-def routes(site: Site) -> list[BaseRoute]:
+def routes(site: Site, threads: Threads) -> list[BaseRoute]:
     def frame(request: Request) -> Response:
         asked = read_address(request)
         try:
             archived = open_shown(site, asked)
         except NotFound as error:
-            return render(site, request, "capture_missing.html", status=404, url=asked.url, reason=str(error))
+            return render(
+                site, request, "capture_missing.html", status=404, url=asked.url, reason=message_of(error, site.root)
+            )
         try:
             if elsewhere := _elsewhere(archived, asked):
                 return RedirectResponse(elsewhere, 302, headers=NO_STORE)
@@ -72,7 +75,7 @@ def routes(site: Site) -> list[BaseRoute]:
         finally:
             archived.close()
 
-    return [Route("/web/{rest:archived}", frame), Route("/web-banner", banner)]
+    return [Route("/web/{rest:archived}", threads.endpoint(frame)), Route("/web-banner", threads.endpoint(banner))]
 
 
 def _elsewhere(archived: Archived, asked: Asked) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -10,42 +11,45 @@ from starlette.routing import BaseRoute, Route
 
 from webmill.errors import NotFound, WebmillError
 from webmill.formats.urls import join
-from webmill.serve.api.threads import Threads
 from webmill.serve.archived_address import Asked, parse_address, sent_path, web_address
 from webmill.serve.replay.content import content_reply
 from webmill.serve.replay.shown import open_shown
-from webmill.serve.replies import message_of, status_of
+from webmill.serve.replies import message_of, status_of, tell_operator
 from webmill.serve.site import Site
+from webmill.serve.threads import Threads
 
 MISSING = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Not shown</title>
 <meta name="color-scheme" content="light dark"></head><body><h1>Not shown</h1><p>{message}</p></body></html>"""
 FRAMES = ("iframe", "frame")
 AT_ONCE, MOST_WAITING = 8, 128  # a page that is rewritten takes memory, and keeps a processor busy
+EACH, WAITING_EACH = 6, 64  # a browser asks for six parts of a page at once
 
 
 def routes(site: Site) -> list[BaseRoute]:
-    threads = Threads(at_once=AT_ONCE, most_waiting=MOST_WAITING)
+    threads = Threads(at_once=AT_ONCE, each=EACH, most_waiting=MOST_WAITING, waiting_each=WAITING_EACH)
 
     def answer(request: Request) -> Response:
         asked = parse_address(sent_path(request))
-        return _shown(site, request, asked) if asked else _escaped(site, request)
+        return _shown(site, request, asked, threads) if asked else _escaped(site, request)
 
     async def archived(request: Request) -> Response:
         try:
-            return await threads.run(lambda: answer(request))
+            return await threads.begin(request.scope, request.receive, partial(answer, request))
         except WebmillError as error:
-            message = html.escape(message_of(error))
+            tell_operator(error)
+            message = html.escape(message_of(error, site.root))
             return HTMLResponse(MISSING.format(message=message), status_code=status_of(error))
 
     return [Route("/{rest:archived}", archived)]
 
 
-def _shown(site: Site, request: Request, asked: Asked) -> Response:
+def _shown(site: Site, request: Request, asked: Asked, threads: Threads) -> Response:
     goal = request.headers.get("sec-fetch-dest", "")
     if goal == "document":  # a tab of its own: archived pages are shown below our banner, and can go nowhere else
         return RedirectResponse(site.address + web_address(asked.timestamp, asked.url), 302)
     archived = open_shown(site, asked)
-    return content_reply(site, archived, asked, is_page=goal in FRAMES)
+    is_page = goal in FRAMES
+    return content_reply(site, archived, asked, is_page=is_page, request=request, threads=threads)
 
 
 def _escaped(site: Site, request: Request) -> Response:

@@ -16,12 +16,22 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from webmill.serve.replies import COMMON, PERMISSIONS, strict
 from webmill.serve.site import Site
 
 POLICY = (
     "sandbox allow-scripts allow-forms; default-src {replay} data: blob: 'unsafe-inline' 'unsafe-eval'; "
     "connect-src {replay}; form-action {replay}; base-uri {replay}"
 )
+ALWAYS = COMMON | {
+    b"permissions-policy": PERMISSIONS,
+    b"cross-origin-resource-policy": b"cross-origin",  # an origin of nobody: all that a page is made of is of another
+    # `same-origin` would be none at all; and there is nobody else whom a page could tell.
+    b"referrer-policy": b"no-referrer-when-downgrade",
+    b"x-dns-prefetch-control": b"off",
+    b"cache-control": b"no-store",
+    b"vary": b"Origin, Referer, Sec-Fetch-Dest",
+}
 FORBIDDEN = ("set-cookie", "strict-transport-security", "service-worker-allowed", "clear-site-data")
 
 
@@ -36,6 +46,7 @@ class Seal:
         self._passed = re.compile(f"(?:{re.escape(site.replay_address)})?/web/[0-9]+{pass_of(site)}/")
         self._policy = POLICY.format(replay=site.replay_address)
         self._framed = f"{self._policy}; frame-ancestors {site.address}"
+        self._always = {name.decode(): value.decode() for name, value in (ALWAYS | strict(site)).items()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -60,12 +71,7 @@ class Seal:
     def _seal(self, headers: MutableHeaders, request: Headers, *, has_pass: bool) -> None:
         for name in FORBIDDEN:
             del headers[name]
+        headers.update(self._always)
         headers["Content-Security-Policy"] = self._policy if has_pass else self._framed
-        headers["X-Content-Type-Options"] = "nosniff"
-        # `same-origin` would be none at all; and there is nobody else whom a page could tell.
-        headers["Referrer-Policy"] = "no-referrer-when-downgrade"
-        headers["X-DNS-Prefetch-Control"] = "off"
-        headers["Cache-Control"] = "no-store"
-        headers["Vary"] = "Origin, Referer, Sec-Fetch-Dest"
         if has_pass and request.get("origin") == "null":
             headers["Access-Control-Allow-Origin"] = "null"

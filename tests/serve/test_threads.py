@@ -1,0 +1,222 @@
+"""Places for work that blocks: nobody has all of them, nobody waits for those who have left."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.types import ASGIApp, Message
+
+from tests.serve.conftest import ADDRESS, site_of
+from webmill.errors import Unavailable
+from webmill.search.base import Answer, Request
+from webmill.serve.app import application
+from webmill.serve.threads import EACH, WAITING_EACH, Left, Threads
+
+DEADLINE = 120.0
+
+
+class SlowEngine:
+    """Finds nothing, and takes as long for it as the test wants."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.may_end = threading.Event()
+
+    def search(self, request: Request) -> Answer:
+        self.asked += 1
+        assert self.may_end.wait(DEADLINE)
+        return Answer(total=0, hits=[])
+
+    def count(self) -> int:
+        return 0
+
+    def cursor(self) -> str | None:
+        return None
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def engine() -> Iterator[SlowEngine]:
+    engine = SlowEngine()
+    yield engine
+    engine.may_end.set()
+
+
+class Caller:
+    """One request of one client, who may leave before it is answered."""
+
+    def __init__(self, app: ASGIApp, path: str, *, client: str) -> None:
+        self.status = 0
+        self.left = asyncio.Event()
+        host = ADDRESS.partition("://")[2]
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"q=x" if "search" in path else b"",
+            "headers": [(b"host", host.encode())],
+            "client": (client, 1),
+            "server": ("127.0.0.1", 8080),
+        }
+        self.task = asyncio.ensure_future(app(scope, self._receive, self._send))  # type: ignore[arg-type]
+
+    async def _receive(self) -> Message:
+        await self.left.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Message) -> None:
+        self.status = message.get("status", self.status)
+
+    async def answered(self) -> int:
+        await asyncio.wait_for(self.task, DEADLINE)
+        return self.status
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(DEADLINE):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
+def app_with(town: Path, engine: SlowEngine) -> ASGIApp:
+    return application(replace(site_of(town), open_engine=lambda: engine))  # type: ignore[arg-type, return-value]
+
+
+def test_one_client_leaves_places_for_others(town: Path, engine: SlowEngine) -> None:
+    paths = (
+        *("/api/versions", "/documents", "/history", "/", "/tasks", "/crawl", "/settings", "/versions"),
+        *("/raw/20230401120000/https://town.example/", "/web/20230401120000/https://town.example/"),
+        *("/healthz", "/readyz", "/collinfo.json", "/latest.json"),
+    )
+
+    async def test() -> None:
+        app = app_with(town, engine)
+        greedy = [Caller(app, "/api/search", client="192.0.2.1") for _ in range(EACH + WAITING_EACH + 1)]
+        await until(lambda: engine.asked == EACH and any(one.status for one in greedy))
+        assert [one.status for one in greedy if one.status] == [503]
+        for path in paths:
+            assert await Caller(app, path, client="192.0.2.2").answered() == 200, path
+        assert engine.asked == EACH
+        engine.may_end.set()
+        statuses = [await one.answered() for one in greedy]
+        assert sorted(statuses) == [200] * (EACH + WAITING_EACH) + [503]
+
+    asyncio.run(test())
+
+
+def test_nobody_works_for_a_client_that_has_left(town: Path, engine: SlowEngine) -> None:
+    async def test() -> None:
+        app = app_with(town, engine)
+        callers = [Caller(app, "/search", client="192.0.2.1") for _ in range(EACH + 3)]
+        await until(lambda: engine.asked == EACH)
+        for one in callers[EACH:]:
+            one.left.set()
+        assert [await one.answered() for one in callers[EACH:]] == [0, 0, 0]
+        engine.may_end.set()
+        assert [await one.answered() for one in callers[:EACH]] == [200] * EACH
+        assert engine.asked == EACH
+
+    asyncio.run(test())
+
+
+# --- the class itself ----------------------------------------------------------------------------------------------
+
+
+def scope_of(client: str) -> dict[str, Any]:
+    return {"type": "http", "client": (client, 1)}
+
+
+async def never() -> Message:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+def test_more_than_can_wait_are_asked_to_come_again() -> None:
+    release = threading.Event()
+
+    async def test() -> None:
+        threads = Threads(at_once=2, each=1, most_waiting=3, waiting_each=2)
+
+        def ask(client: str) -> asyncio.Task[bool]:
+            return asyncio.ensure_future(threads.begin(scope_of(client), never, lambda: release.wait(DEADLINE)))
+
+        tasks = [ask("192.0.2.1") for _ in range(4)]
+        with pytest.raises(Unavailable):
+            await tasks[3]
+        tasks[3] = ask("192.0.2.2")
+        tasks += [ask("192.0.2.3"), ask("192.0.2.4")]
+        with pytest.raises(Unavailable):
+            await tasks[5]
+        release.set()
+        done = await asyncio.wait_for(asyncio.gather(*tasks[:5]), DEADLINE)
+        assert all(done)
+
+    asyncio.run(test())
+
+
+def test_an_answer_that_has_begun_is_never_refused_and_a_client_is_never_over_its_share() -> None:
+    lock, running, most = threading.Lock(), 0, 0
+    may_end = threading.Event()
+
+    def work() -> None:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        may_end.wait(DEADLINE)
+        with lock:
+            running -= 1
+
+    async def test() -> None:
+        threads = Threads(at_once=4, each=2, most_waiting=0, waiting_each=0)
+        tasks = [asyncio.ensure_future(threads.go_on(scope_of("192.0.2.1"), work)) for _ in range(50)]
+        await until(lambda: running == 2)
+        other = asyncio.ensure_future(threads.begin(scope_of("192.0.2.2"), never, may_end.is_set))
+        assert await asyncio.wait_for(other, DEADLINE) is False
+        for task in tasks[30:]:
+            task.cancel()
+        may_end.set()
+        await asyncio.wait_for(asyncio.gather(*tasks[:30]), DEADLINE)
+        assert most == 2
+        assert all(task.cancelled() for task in tasks[30:])
+        await asyncio.gather(*(threads.begin(scope_of("192.0.2.1"), never, may_end.is_set) for _ in range(2)))
+
+    asyncio.run(test())
+
+
+def test_a_place_that_is_given_to_somebody_who_leaves_in_that_moment_is_given_on() -> None:
+    async def test() -> None:
+        threads = Threads(at_once=1, each=1, most_waiting=10, waiting_each=10)
+        may_end = threading.Event()
+        first = asyncio.ensure_future(threads.begin(scope_of("192.0.2.1"), never, lambda: may_end.wait(DEADLINE)))
+        await asyncio.sleep(0)
+        gone = asyncio.Event()
+
+        async def leaving() -> Message:
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        left = asyncio.ensure_future(threads.begin(scope_of("192.0.2.2"), leaving, lambda: True))
+        cancelled = asyncio.ensure_future(threads.begin(scope_of("192.0.2.3"), never, lambda: True))
+        last = asyncio.ensure_future(threads.begin(scope_of("192.0.2.4"), never, lambda: True))
+        await asyncio.sleep(0)
+        may_end.set()
+        await first
+        gone.set()
+        cancelled.cancel()
+        assert await asyncio.wait_for(last, DEADLINE) is True
+        results = await asyncio.gather(left, cancelled, return_exceptions=True)
+        assert isinstance(results[0], Left) or results[0] is True
+        assert isinstance(results[1], asyncio.CancelledError) or results[1] is True
+        assert await threads.begin(scope_of("192.0.2.5"), never, lambda: True) is True
+
+    asyncio.run(test())
