@@ -4,6 +4,7 @@ It says what it did, one line at a time.
 
 `work PATH LOG`: `got ID` before the ack, `acked ID` after it, until the queue is empty.
 `pause PATH LOG`: `got ID` of one message, and only after a line of input its ack.
+`hasty PATH LOG`: `acked ID` of one message, and only after a line of input its work, `got ID`: a negative control.
 `fill PATH LOG FIRST`: publish ten at a time for ever; `published ID` for each after `publish` returned.
 """
 
@@ -73,6 +74,15 @@ def pause(path: str, log: str) -> None:
         settle(delivery, log)
 
 
+def hasty(path: str, log: str) -> None:
+    with open_queue(path).consume() as consumer:
+        delivery = consumer.receive(timeout=60)
+        assert delivery
+        settle(delivery, log)
+        sys.stdin.readline()
+        say(log, f"got {delivery.id}")
+
+
 def fill(path: str, log: str, first: str) -> None:
     queue, number = open_queue(path), int(first)
     while True:
@@ -83,4 +93,4 @@ def fill(path: str, log: str, first: str) -> None:
 
 
 if __name__ == "__main__":
-    {"work": work, "pause": pause, "fill": fill}[sys.argv[1]](*sys.argv[2:])
+    {"work": work, "pause": pause, "hasty": hasty, "fill": fill}[sys.argv[1]](*sys.argv[2:])

@@ -21,6 +21,7 @@ from tests.faults.matrix import record, seed
 from tests.unit.publish.hand import LIVE, NEW
 from tests.unit.publish.shelf import closure, missing
 from webmill.infra.storage.local import LocalStorage
+from webmill.publish import gc
 from webmill.publish.gc import collect
 from webmill.publish.verify import verify
 
@@ -160,6 +161,19 @@ def test_what_a_killed_publisher_left_is_collected_at_once(root: Path) -> None:
     record("gc", "kill -9 at random", injected=1, acknowledged=len(LIVE), lost=missing(storage, LIVE))
     assert (report.waiting_for, report.trashed) == ([], 3)  # all but "1", which is published
     assert closure(storage) == LIVE
+
+
+@pytest.mark.crash
+def test_a_gc_that_overlooks_what_is_reachable_is_seen(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The negative control."""
+    storage = LocalStorage(root)
+    hand("publish", root, "live").communicate()
+    assert missing(storage, LIVE) == 0
+    monkeypatch.setattr(gc, "reachable", lambda *_, **__: set())
+    report = collect(storage, keep=1, grace=timedelta(0), now=datetime.now(UTC))
+    lost, fault = missing(storage, LIVE), "overlooks what is reachable"
+    record("gc", fault, injected=report.trashed, acknowledged=len(LIVE), lost=lost, control=True)
+    assert lost
 
 
 @pytest.mark.slow

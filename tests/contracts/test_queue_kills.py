@@ -21,6 +21,7 @@ from tests.contracts import queue_hand
 from tests.faults import built, needs_killer
 from tests.faults.matrix import record, seed
 from tests.thoroughness import kills as kills_of
+from webmill.flows.hands import is_drained
 from webmill.infra.queue.base import Message
 
 ROOT = Path(__file__).parent.parent.parent
@@ -49,18 +50,27 @@ def wait_for_lines(log: Path, count: int, process: subprocess.Popen[bytes]) -> N
         time.sleep(0.001)
 
 
-def judge(log: Path, ids: set[str], part: str, fault: str, *, faults: int) -> None:
-    """All was handed out, and acked by one; but for those that died after the ack and before saying so."""
+def weigh(log: Path, ids: set[str]) -> tuple[int, Counter[str]]:
+    """How many were never worked on, and how often each was acked."""
     said = [line.split(" ") for line in lines(log)]
     got = {id_ for verb, id_ in said if verb == "got"}
-    acked = Counter(id_ for verb, id_ in said if verb == "acked")
-    lost, twice = len(ids - got), sum(times > 1 for times in acked.values())
+    return len(ids - got), Counter(id_ for verb, id_ in said if verb == "acked")
+
+
+def judge(log: Path, ids: set[str], part: str, fault: str, *, faults: int) -> None:
+    """All was handed out, and acked by one; but for those that died after the ack and before saying so."""
+    lost, acked = weigh(log, ids)
+    twice = sum(times > 1 for times in acked.values())
     promises = {"acknowledged": len(ids) + len(acked), "lost": lost}
     if "RabbitMQ" in part:  # which promises no more
         twice = 0
     record(part, fault, injected=faults, **promises, duplicated=twice)
     assert (lost, twice) == (0, 0)
     assert len(ids - acked.keys()) <= faults
+
+
+def sqs_address(aws_url: str) -> str:
+    return f"sqs://KEY:SECRET@kills-{secrets.token_hex(6)}.fifo?region=us-east-1&endpoint={aws_url}"
 
 
 @pytest.mark.slow
@@ -75,8 +85,7 @@ def test_workers_killed_at_random_lose_nothing_and_ack_nothing_twice(tmp_path: P
 @pytest.mark.server("aws")
 @pytest.mark.xdist_group("aws")
 def test_workers_on_sqs_killed_at_random_lose_nothing_and_ack_nothing_twice(tmp_path: Path, aws_url: str) -> None:
-    address = f"sqs://KEY:SECRET@kills-{secrets.token_hex(6)}.fifo?region=us-east-1&endpoint={aws_url}"
-    kill_workers(address, tmp_path / "log", part="queue (SQS)", count=300, kills=kills_of(8))
+    kill_workers(sqs_address(aws_url), tmp_path / "log", part="queue (SQS)", count=300, kills=kills_of(8))
 
 
 @pytest.mark.slow
@@ -108,6 +117,41 @@ def kill_workers(place: Path | str, log: Path, *, part: str, count: int, kills: 
     stats = queue.stats()
     assert (stats.ready, stats.leased, stats.delayed, stats.buried) == (0, 0, 0, 0)
     queue.close()
+
+
+def lose_one(place: Path | str, log: Path, *, part: str) -> None:
+    """The negative control: a worker that acks before it works, and is killed in between."""
+    ids = {str(number) for number in range(5)}
+    queue = queue_hand.open_queue(str(place))
+    queue.publish(Message(id_, b"") for id_ in ids)
+    worker = hand("hasty", place, log)
+    wait_for_lines(log, 1, worker)
+    worker.kill()
+    worker.communicate()
+    while not is_drained(queue):
+        assert ended(hand("work", place, log)) == 0
+    queue.close()
+    lost, acked = weigh(log, ids)
+    promises = {"acknowledged": len(ids) + len(acked), "lost": lost}
+    record(part, "acked before its work is done", injected=1, **promises, control=True)
+    assert lost == 1
+
+
+def test_a_worker_that_acks_before_it_works_loses_what_it_had(tmp_path: Path) -> None:
+    lose_one(tmp_path / "queue.sqlite", tmp_path / "log", part="queue (SQLite)")
+
+
+@pytest.mark.soak
+@pytest.mark.server("aws")
+@pytest.mark.xdist_group("aws")
+def test_a_worker_on_sqs_that_acks_before_it_works_loses_what_it_had(tmp_path: Path, aws_url: str) -> None:
+    lose_one(sqs_address(aws_url), tmp_path / "log", part="queue (SQS)")
+
+
+@pytest.mark.soak
+@pytest.mark.server("rabbitmq")
+def test_a_worker_on_rabbitmq_that_acks_before_it_works_loses_what_it_had(tmp_path: Path, amqp_url: str) -> None:
+    lose_one(f"{amqp_url}#hasty-{secrets.token_hex(6)}", tmp_path / "log", part="queue (RabbitMQ)")
 
 
 def test_workers_that_were_paused_past_their_lease_settle_nothing(tmp_path: Path) -> None:

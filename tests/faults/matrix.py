@@ -8,6 +8,7 @@
 
 A test records what it counted and asserts on the same numbers, after them: a row that says "lost 3" is written by a run
 that fails. `control=True` is for negative controls: the same check with the promise broken on purpose must see a loss.
+A run in which a component was weighed that has no control, or one whose control saw nothing, fails.
 
     python -m tests.faults.matrix run --minutes 30 --seed 7 --out FILE.jsonl     what `make crash-matrix` does
     python -m tests.faults.matrix table FILE.jsonl > docs/reference/crash-matrix.md
@@ -95,7 +96,18 @@ def run(out: Path, *, minutes: float, first: int, kills: int) -> int:
             print(f"play it again: make crash-matrix SEED={first + number}", file=sys.stderr)
             return code
         number += 1
-    return 0
+    unproven = sorted(without_control(out.read_text().splitlines()))
+    if unproven:
+        print(f"without a control that saw a loss: {', '.join(unproven)}", file=sys.stderr)
+    return int(bool(unproven))
+
+
+def without_control(lines: Iterable[str]) -> set[str]:
+    """Components of which nobody knows whether a loss would be seen."""
+    rows = [json.loads(line) for line in lines]
+    return {one["component"] for one in rows if not one["control"]} - {
+        one["component"] for one in rows if one["control"] and one["lost"]
+    }
 
 
 # --- the table ---------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
     left = cut_power(folder, "tests.flows.archiving", "endless-work", DISK, "a", after=40)
     left.said       the lines that it had printed before
     left.later      those that it printed while the power went: what they tell may have happened, or not
-    left.folder     a copy of what the disk held when it was mounted again
+    left.folder     a copy of what the disk held when it was mounted again; it lies where the disk was
 
 The disk is a file on a loop device; the file system is shut down without writing its log (EXT4_IOC_SHUTDOWN), as if the
 machine had stopped: what was not synced is gone. All of it happens in a mount namespace of its own.
@@ -28,7 +28,7 @@ import pytest
 
 SHUTDOWN, WITHOUT_LOG = 0x8004587D, 2
 DEADLINE = 120.0
-DISK = "DISK"  # among a program's arguments: the folder on the disk
+DISK = "{disk}"  # in a program's arguments: the folder on the disk
 
 
 class Left(NamedTuple):
@@ -46,7 +46,7 @@ def cut_power(folder: Path, module: str, *arguments: str, after: int) -> Left:
     folder.mkdir()
     ended = subprocess.run([*command, *arguments], env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
-    return Left(*json.loads(ended.stdout), folder / "left")
+    return Left(*json.loads(ended.stdout), (folder / "left").rename(folder / "mounted" / "root"))
 
 
 @functools.cache
@@ -72,8 +72,8 @@ def main() -> None:
     mount(disk, mounted)
     (mounted / "root").mkdir()
     subprocess.run(["sync", "-f", str(mounted)], check=True)  # this disk; others may be busy for minutes
-    arguments = [str(mounted / "root") if word == DISK else word for word in arguments]
-    lines = watch([sys.executable, "-m", module, *arguments], Path(folder) / "said", mounted, after=int(after))
+    command = [sys.executable, "-m", module, *(word.replace(DISK, str(mounted / "root")) for word in arguments)]
+    lines = watch(command, Path(folder) / "said", mounted, after=int(after))
     subprocess.run(["umount", str(mounted)], check=True)
     mount(disk, mounted)
     shutil.copytree(mounted / "root", Path(folder) / "left")
@@ -83,7 +83,8 @@ def main() -> None:
 
 
 def mount(disk: Path, at: Path) -> None:
-    subprocess.run(["mount", "-o", "loop", str(disk), str(at)], check=True)
+    """It writes nothing down by itself for ten minutes: what is there was synced."""
+    subprocess.run(["mount", "-o", "loop,commit=600", str(disk), str(at)], check=True)
 
 
 def watch(command: list[str], log: Path, mounted: Path, *, after: int) -> tuple[list[str], list[str]]:

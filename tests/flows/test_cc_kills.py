@@ -7,7 +7,6 @@ it. WEBMILL_TEST_KILLS=50 kills longer.
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 import signal
@@ -15,13 +14,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.faults import Stage, needs_killer
+from tests.faults import Ended, Stage, needs_killer
 from tests.faults.matrix import record, seed
 from tests.flows.cc_commands import DEADLINE, cc, environment, wait_for
 from tests.flows.cc_pages import index_crawl, lines_of_index, rows, snapshot, write_crawl
@@ -56,16 +55,25 @@ def judge(out: Path, calm: Path, root: Path, **faults: int) -> None:
         for _, timestamp, fields in lines_of_index(root / "crawl")
         if fields["status"] == "200"
     ]
-    found = [(row["url"], row["timestamp"], row["digest"]) for row in rows(out)]
-    lost, twice = len({*expected} - {*found}), len(found) - len({*found})
+    lost, twice = weigh(out, expected)
     for name, times in faults.items():
         numbers = {"acknowledged": len(expected), "lost": lost, "duplicated": twice}
         record(PART, FAULTS[name], injected=times, **numbers)
     assert (lost, twice) == (0, 0)
-    assert found == expected
+    assert pages_in(out) == expected
     assert all(row["text"] for row in rows(out))
     assert snapshot(out) == snapshot(calm)
     assert leftovers(out) == []
+
+
+def pages_in(out: Path) -> list[tuple[str, str, str]]:
+    return [(row["url"], row["timestamp"], row["digest"]) for row in rows(out)]
+
+
+def weigh(out: Path, expected: Iterable[tuple[str, str, str]]) -> tuple[int, int]:
+    """Pages that are missing, and those that are there again."""
+    found = pages_in(out)
+    return len({*expected} - {*found}), len(found) - len({*found})
 
 
 def leftovers(out: Path) -> list[Path]:
@@ -135,43 +143,60 @@ def test_killed_at_random_moments_a_run_gives_the_output_of_a_calm_one(root: Pat
     judge(out, calm, root, kills=KILLS)
 
 
+@contextmanager
+def small_runs(folder: Path, module: str, *first: str, under: Path) -> Iterator[Callable[..., Ended]]:
+    """`webmill cc run` in one process, of a few batches; what it takes is where to write, and when to die."""
+    write_crawl(folder / "crawl", pages=60, files=2)
+    index_crawl(folder / "crawl")
+    chosen = ("--crawl", "TEST-2024", "--status", "200", "--base-url", folder / "crawl", "--batch-size", "5")
+    arguments = (*first, "--quiet", "cc", "run", *chosen, *FLAGS[2:], "--processes", "1", "--extractor", "none")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (PATIENT | {"WEBMILL_QUEUE_LEASE": "0.3", "WEBMILL_EXECUTOR_URL": "inline"}).items():
+            patch.setenv(name, value)
+        with Stage(module, under=under) as stage:
+            assert stage.warm_up(*arguments, "--out", folder / "calm").code == 0
+            yield lambda out, at=0: stage.run(*arguments, "--out", out, at=at)
+
+
 @needs_killer
 @pytest.mark.slow
 @pytest.mark.crash
 def test_killed_before_durable_calls_of_every_kind_a_run_goes_on(root: Path) -> None:
     """From a fresh start and from every state that such deaths leave."""
     folder = root / "stage"
-    crawl = folder / "crawl"
-    write_crawl(crawl, pages=60, files=2)
-    index_crawl(crawl)
-    flags = ("--crawl", "TEST-2024", "--status", "200", "--base-url", crawl, "--batch-size", "5", *FLAGS[2:])
-    arguments = ("--quiet", "cc", "run", *flags, "--processes", "1", "--extractor", "none")
-    os.environ.update(environment(**PATIENT | {"WEBMILL_QUEUE_LEASE": "0.3"}))
-    try:
-        with Stage("webmill.cli.main", under=folder) as stage:
-            whole = stage.warm_up(*arguments, "--out", folder / "calm")
-            assert whole.code == 0, whole.output
-            dice, deaths, promised, lost, twice = random.Random(SEED), 0, 0, 0, 0
-            expected = {row["url"] for row in rows(folder / "calm")}
-            until = time.monotonic() + 30  # of a slow machine only a few deaths are asked
-            while deaths < KILLS * 3 and (deaths < 5 or time.monotonic() < until):
-                out = folder / f"out-{deaths}"
-                while (ended := stage.run(*arguments, "--out", out, at=dice.randint(1, len(whole.calls)))).killed:
-                    deaths += 1
-                assert ended.code == 0, ended.output
-                found = [row["url"] for row in rows(out)]
-                promised += len(expected)
-                lost += len(expected - {*found})
-                twice += len(found) - len({*found})
-                assert snapshot(out) == snapshot(folder / "calm")
-                assert leftovers(out) == []
-    finally:
-        for name in ("WEBMILL_EXECUTOR_URL", *PATIENT):
-            os.environ.pop(name, None)
+    with small_runs(folder, "webmill.cli.main", under=folder) as run:
+        calls = len(run(folder / "whole").calls)
+        dice, deaths, promised, lost, twice = random.Random(SEED), 0, 0, 0, 0
+        expected = pages_in(folder / "calm")
+        until = time.monotonic() + 30  # of a slow machine only a few deaths are asked
+        while deaths < KILLS * 3 and (deaths < 5 or time.monotonic() < until):
+            out = folder / f"out-{deaths}"
+            while (ended := run(out, at=dice.randint(1, calls))).killed:
+                deaths += 1
+            assert ended.code == 0, ended.output
+            missing, again = weigh(out, expected)
+            promised, lost, twice = promised + len(expected), lost + missing, twice + again
+            assert snapshot(out) == snapshot(folder / "calm")
+            assert leftovers(out) == []
     numbers = {"acknowledged": promised, "lost": lost, "duplicated": twice}
     record(PART, "kill -9 before a durable call", injected=deaths, **numbers)
     assert (lost, twice) == (0, 0)
     assert deaths >= 5
+
+
+@needs_killer
+@pytest.mark.crash
+def test_a_worker_that_acknowledges_what_it_has_not_written_loses_it(root: Path) -> None:
+    """The negative control: killed before it writes the rows of its first batch."""
+    folder = root / "hasty"
+    with small_runs(folder, "tests.flows.hasty", "ack", under=folder / "out" / "spool" / ".webmill-tmp") as run:
+        assert run(folder / "out", at=1).killed
+        run(folder / "out")
+    expected = pages_in(folder / "calm")
+    lost, _ = weigh(folder / "out", expected)
+    fault = "acknowledged before it is written"
+    record(PART, fault, injected=1, acknowledged=len(expected), lost=lost, control=True)
+    assert lost
 
 
 # --- RabbitMQ ---------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults import Stage, needs_killer
 from tests.faults.matrix import record, seed
 from tests.flows.datasets import (
     create,
@@ -68,10 +69,8 @@ def disturb(tmp_path: Path, *, kills: int, options: tuple[str, ...], number: int
         last = start(folder, *options)
         _, errors = last.communicate()
         assert last.returncode == 0, errors.decode()
-        found = urls_of(folder)
         seen["promised"] += FILES * PAGES
-        seen["lost"] += len({*promised, *urls_of(calm)} - found.keys())
-        seen["twice"] += sum(times > 1 for times in found.values())
+        seen.update(weigh(folder, {*promised, *urls_of(calm)}))
         compare(folder, calm, f"seed {number}, {seen}")
     numbers = {"acknowledged": seen["promised"], "lost": seen["lost"], "duplicated": seen["twice"]}
     record("datasets", "kill -9 at random", injected=seen["kills"], **numbers)
@@ -82,6 +81,11 @@ def disturb(tmp_path: Path, *, kills: int, options: tuple[str, ...], number: int
 def urls_of(folder: Folder) -> Counter[str]:
     """Of the documents that are there, whole parts only."""
     return Counter(document["url"] for document in lines_of(folder.path / "output"))
+
+
+def weigh(folder: Folder, promised: set[str]) -> dict[str, int]:
+    found = urls_of(folder)
+    return {"lost": len(promised - found.keys()), "twice": sum(times > 1 for times in found.values())}
 
 
 def compare(folder: Folder, calm: Folder, message: str) -> None:
@@ -112,6 +116,25 @@ def test_many_kills(tmp_path: Path, options: tuple[str, ...]) -> None:
     seen = disturb(tmp_path, kills=kills, options=options, number=seed(13))
     print(dict(seen))
     assert seen["in the middle"] >= kills // 4
+
+
+@needs_killer
+@pytest.mark.crash
+def test_a_task_that_is_called_done_before_it_is_run_is_seen(tmp_path: Path) -> None:
+    """The negative control."""
+    lines = write_files(tmp_path / "in", files=2, count=12)
+    calm = create(tmp_path / "calm", lines, source=tmp_path / "in", write=WRITE)
+    run(calm)
+    folder = create(tmp_path / "hasty", lines, source=tmp_path / "in", write=WRITE)
+    command = ("done", "-q", "dataset", "run", folder.path, *INLINE)
+    with Stage("tests.flows.hasty", under=folder.path / "output") as stage:
+        assert stage.run(*command, at=7).killed
+        again = stage.run(*command)
+        assert again.code == 0, again.output
+    wanted = {*urls_of(calm)}
+    lost = weigh(folder, wanted)["lost"]
+    record("datasets", "done before it is run", injected=1, acknowledged=len(wanted), lost=lost, control=True)
+    assert lost
 
 
 # --- stopping ---------------------------------------------------------------------------------------------------------

@@ -53,10 +53,10 @@ class Sums:
         self.lost += (expected - found).total()
         self.twice += (found - expected).total()
 
-    def record(self, fault: str, *, kills: int, quarantined: int = 0) -> None:
+    def record(self, fault: str, *, kills: int, quarantined: int = 0, control: bool = False) -> None:
         numbers = {"acknowledged": self.batches, "lost": self.lost, "duplicated": self.twice}
-        record("dispatch", fault, injected=kills, **numbers, quarantined=quarantined)
-        assert (self.lost, self.twice) == (0, 0)
+        record("dispatch", fault, injected=kills, **numbers, quarantined=quarantined, control=control)
+        assert control or (self.lost, self.twice) == (0, 0)
 
 
 class Scene:
@@ -127,6 +127,29 @@ def test_killed_before_durable_calls_it_publishes_each_batch_once(root: Path, st
     assert deaths.total() > 200 // step
     for file in ("queue.sqlite", "digests.sqlite"):
         assert any(file in call for call in deaths)
+
+
+@needs_killer
+def test_who_notes_its_place_before_its_batches_loses_them(root: Path) -> None:
+    """The negative control."""
+    scene, sums, kills = Scene(root), Sums(), 0
+    with Stage("tests.flows.hasty", under=scene.work) as stage:
+        scene.clear()
+        whole = stage.warm_up("mark", *scene.arguments)
+        assert whole.code == 3, whole.output
+        expected: Counter[tuple[str, bytes]] = Counter()
+        scene.take(expected)
+        for at in range(1, len(whole.calls), 5):
+            scene.clear()
+            kills += stage.run("mark", *scene.arguments, at=at).killed
+            assert stage.run("mark", *scene.arguments).code == 3
+            found: Counter[tuple[str, bytes]] = Counter()
+            scene.take(found)
+            sums.add(found, expected)
+            if sums.lost:
+                break
+    sums.record("notes its place before its batches", kills=kills, control=True)
+    assert sums.lost
 
 
 @pytest.mark.slow

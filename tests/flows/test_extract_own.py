@@ -80,33 +80,55 @@ def test_what_another_version_began_is_begun_anew(tmp_path: Path) -> None:
     assert set(urls(tmp_path)) == {visit.url for visit in FIRST}
 
 
+def weigh(root: Path) -> tuple[int, int]:
+    """Documents that are missing, and those that are there again."""
+    return (wanted(*FIRST) - urls(root)).total(), (urls(root) - wanted(*FIRST)).total()
+
+
+def scene_at(root: Path) -> Path:
+    root.mkdir()
+    archive(root, FIRST)
+    return root
+
+
 @needs_killer
 @pytest.mark.slow
 @pytest.mark.crash
 def test_killed_anywhere_each_page_is_a_document_once(tmp_path: Path) -> None:
-    def scene(name: str) -> Path:
-        root = tmp_path / name
-        root.mkdir()
-        archive(root, FIRST)
-        return root
-
     with Stage("webmill.cli.main", under=tmp_path) as stage:
         command = ("-q", "extract")
-        whole = stage.warm_up(*command, scene("whole"))
+        whole = stage.warm_up(*command, scene_at(tmp_path / "whole"))
         assert whole.code == 0, whole.output
         kills = lost = twice = 0
         for at in sorted(random.Random(seed(3)).sample(range(1, len(whole.calls) + 1), min(kills_of(12), 40))):
-            root = scene(str(at))
+            root = scene_at(tmp_path / str(at))
             dead = stage.run(*command, root, at=at)
             assert dead.killed, dead.output
             again = stage.run(*command, root)
             assert again.code == 0, again.output
             kills += 1
-            lost += (wanted(*FIRST) - urls(root)).total()
-            twice += (urls(root) - wanted(*FIRST)).total()
+            missing, again_there = weigh(root)
+            lost, twice = lost + missing, twice + again_there
             print(at, dead.calls[-1], urls(root))
             assert json.loads(next((root / "extract").glob("*/dataset.json")).read_bytes())
     numbers = {"acknowledged": kills * len(FIRST), "lost": lost, "duplicated": twice}
     record("extract", "kill -9 before a durable call", injected=kills, **numbers)
     assert (lost, twice) == (0, 0)
     assert NAME in str(next((tmp_path / "whole" / "crawl-data").iterdir()))
+
+
+@needs_killer
+@pytest.mark.crash
+def test_archives_that_are_called_done_before_they_are_read_are_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The negative control."""
+    monkeypatch.setenv("WEBMILL_EXECUTOR_URL", "inline")  # the one that dies is the one that writes
+    root = scene_at(tmp_path / "hasty")
+    with Stage("tests.flows.hasty", under=root / "documents") as stage:
+        assert stage.run("done", "-q", "extract", root, at=1).killed
+        again = stage.run("done", "-q", "extract", root)
+        assert again.code == 0, again.output
+    lost, _ = weigh(root)
+    record("extract", "done before it is read", injected=1, acknowledged=len(FIRST), lost=lost, control=True)
+    assert lost

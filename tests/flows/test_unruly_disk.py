@@ -21,14 +21,18 @@ from tests.contracts.frontier_checker import Found
 from tests.contracts.test_frontier_kills import ALL
 from tests.faults import built, needs_killer
 from tests.faults.matrix import record
+from tests.flows.archive_checker import account
 from tests.flows.archiving import CAPTURES
+from tests.flows.cc_pages import batches, write_crawl
 from tests.flows.crawl_manners import check_manners, keep_journal
 from tests.flows.crawling import Linked, Setup, captures, check_records, counts, most_at_once, seen_by, visits
 from tests.flows.index_samples import NAME, index_from_scratch, leftovers, published, put, warc
 from tests.flows.test_archive_kills import Told, check_archive
+from tests.flows.test_cc_kills import weigh
 from tests.unit.publish.hand import LIVE
-from tests.unit.publish.shelf import closure
+from tests.unit.publish.shelf import closure, missing
 from webmill.flows.crawl.options import Rules
+from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.infra.storage.local import LocalStorage
 from webmill.testing import TestWeb
 
@@ -83,6 +87,8 @@ def test_who_does_not_look_loses_bytes_here(run: Run, base: Path) -> None:
 def test_short_and_interrupted_calls_change_no_archive(run: Run, base: Path) -> None:
     said, times = run("-m", "tests.flows.archiving", "work", base, "a", **SHORT)
     told = Told(said)
+    lost = len(account(base, told.places).lost)
+    record("WARC writer", CUT, injected=times, acknowledged=len(told.places), lost=lost)
     assert len(told.places) == CAPTURES
     assert check_archive(base, told) == 0
     assert times > 100
@@ -115,7 +121,9 @@ def test_short_and_interrupted_calls_change_no_index(run: Run, base: Path) -> No
 
 def test_short_and_interrupted_calls_change_no_version(run: Run, base: Path) -> None:
     _, times = run("-m", "tests.unit.publish.hand", "publish", base / "store", "live", **SHORT)
-    assert closure(LocalStorage(base / "store")) == LIVE
+    storage = LocalStorage(base / "store")
+    record("blobs and versions", CUT, injected=times, acknowledged=len(LIVE), lost=missing(storage, LIVE))
+    assert closure(storage) == LIVE
     assert times > 20
 
 
@@ -144,3 +152,23 @@ def test_with_syncs_that_take_long_a_crawl_asks_once_and_stays_polite(run: Run, 
     assert len(captures(root)) == len(seen)
     check_manners(root, seen, host=delay, domain=delay)
     assert most_at_once(seen) == 1
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+def test_with_syncs_of_five_seconds_no_batch_is_handed_out_twice(run: Run, base: Path, tmp_path: Path) -> None:
+    """O04: a batch takes longer than its lease, which is extended meanwhile. Whoever had it twice would say so."""
+    pages = write_crawl(tmp_path / "crawl", pages=40, files=2)
+    queue, out = SqliteQueue(base / "work.sqlite"), base / "out"
+    queue.publish(batches(pages))
+    flags = ("--queue", f"sqlite:{base}/work.sqlite", "--out", out, "--base-url", tmp_path / "crawl", "--until-empty")
+    flags = (*flags, "--no-metrics", "--format", "jsonl", "--processes", "2", "--extractor", "none")
+    slow = {"UNRULY_SYNC": "5000000", "WEBMILL_QUEUE_LEASE": "25", "WEBMILL_QUEUE_ATTEMPTS": "1"}
+    _, times = run("-m", "webmill", "cc", "work", *flags, **slow)
+    stats = queue.stats()
+    queue.close()
+    lost, twice = weigh(out, [(page.url, page.timestamp, page.fields["digest"]) for page in pages])
+    numbers = {"acknowledged": len(pages), "lost": lost, "duplicated": twice}
+    record("Common Crawl workers", "slow syncs", injected=times, **numbers)
+    assert (lost, twice) == (0, 0)
+    assert (stats.ready, stats.leased, stats.delayed, stats.buried) == (0, 0, 0, 0)

@@ -17,9 +17,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.faults import COMPILER
+from tests.faults import built, needs_killer
 from tests.faults.matrix import record
-from tests.flows.crawling import NAME, captures, counts, most_at_once, smallest_gaps
+from tests.flows.crawling import NAME, archives, captures, counts, most_at_once, smallest_gaps
 from tests.services.crawl_nodes import PATIENCE, NodeProgram, NodeSetup, Site, look, nodes, visits, wait_for
 from tests.services.nginx import Nginx
 from tests.services.redis_kinds import private_redis
@@ -55,8 +55,7 @@ def check_manners(site: Site, *, delay: float = DELAY) -> None:
 
 def check_everything_is_there(site: Site, url: str, *roots: Path, fault: str = "", times: int = 1) -> None:
     """Each page is visited, and has its record."""
-    done = {url for url, visit in visits(url, *roots).items() if visit.status == 200}
-    kept = {url for root in roots for _, url, _ in captures(root)}
+    done, kept = done_and_kept(url, *roots)
     if fault:
         lost = (site.urls | done) - (done & kept)
         record("crawl on nodes", fault, injected=times, acknowledged=len(site.urls | done), lost=len(lost))
@@ -64,10 +63,16 @@ def check_everything_is_there(site: Site, url: str, *roots: Path, fault: str = "
     assert site.urls <= kept
 
 
+def done_and_kept(url: str, *roots: Path) -> tuple[set[str], set[str]]:
+    """What the nodes say they have, and what is archived."""
+    done = {url for url, visit in visits(url, *roots).items() if visit.status == 200}
+    return done, {url for root in roots for _, url, _ in captures(root)}
+
+
 def check_the_limit(url: str, root: Path, limit: int) -> None:
     """After one was killed: what the others say they have is archived, and no more than may be."""
-    done = {url for url, visit in visits(url, root).items() if visit.status == 200}
-    lost = done - {url for _, url, _ in captures(root)}
+    done, kept = done_and_kept(url, root)
+    lost = done - kept
     record("crawl on nodes", "node killed", injected=1, acknowledged=len(done), lost=len(lost))
     assert not lost
     assert len(done) == limit
@@ -92,6 +97,23 @@ def test_nodes_share_a_crawl_and_one_that_is_killed_is_replaced(nginx: Start, ba
         assert (said["end"], said["pages"]) == ("pages", limit)
         check_the_limit(redis.url, root, limit)
     check_manners(site, delay=delay)
+
+
+@pytest.mark.crash
+@pytest.mark.soak
+def test_an_archive_that_is_gone_is_seen(nginx: Start, base: Path, root: Path) -> None:
+    """The negative control."""
+    site = Site(nginx, base / "site", hosts=4, pages=3)
+    with private_redis() as redis:
+        setup = NodeSetup(url=redis.url, crawl=site.crawl(delay=0.05), shards=2)
+        with nodes(lambda: NodeProgram(root, setup)) as started:
+            assert started[0].ended()["end"] == "finished"
+        check_everything_is_there(site, redis.url, root)
+        next(path for path in archives(root) if path.parent.name == "warc").unlink()
+        done, kept = done_and_kept(redis.url, root)
+    lost, fault = done - kept, "an archive is deleted"
+    record("crawl on nodes", fault, injected=1, acknowledged=len(done), lost=len(lost), control=True)
+    assert lost
 
 
 @pytest.mark.soak
@@ -183,19 +205,16 @@ def test_a_node_that_is_told_to_stop_hands_its_shards_to_the_others_and_nothing_
     check_manners(site)
 
 
+@needs_killer
 @pytest.mark.soak
-@pytest.mark.skipif(COMPILER is None, reason="no C compiler")
 @pytest.mark.crash
 def test_a_node_may_join_late_with_a_clock_that_is_an_hour_off(nginx: Start, base: Path, root: Path) -> None:
     """All hosts have one address: the nodes must agree on the time to ask it in turn."""
     site = Site(nginx, base / "site", hosts=16, pages=5, address="127.1.0.1")
     pace = 0.5
-    library = base / "wall_clock.so"
-    source = Path(__file__).parent.parent / "faults" / "wall_clock.c"
-    subprocess.run([str(COMPILER), "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"], check=True)
     with private_redis() as redis:
         setup = NodeSetup(url=redis.url, crawl=site.crawl(delay=DELAY, address_delay=pace), shards=4)
-        off = {"LD_PRELOAD": str(library), "WALL_CLOCK_SHIFT": "3600"}
+        off = {"LD_PRELOAD": str(built("wall_clock.c")), "WALL_CLOCK_SHIFT": "3600"}
         with nodes(lambda: NodeProgram(root, setup, name="0")) as started:
             wait_for(lambda: site.requests() > 20, what="requests", programs=started)
             late = msgspec.structs.replace(setup, crawl=msgspec.structs.replace(setup.crawl, seeds=()))
@@ -206,6 +225,30 @@ def test_a_node_may_join_late_with_a_clock_that_is_an_hour_off(nginx: Start, bas
         check_everything_is_there(site, redis.url, root, fault="wall clock jumps")
     assert not asked_more_than_once(site)
     assert min(smallest_gaps(site.asked(), by="address").values()) >= BUSY * pace
+    check_manners(site)
+
+
+@needs_killer
+@pytest.mark.soak
+@pytest.mark.crash
+def test_a_clock_that_jumps_under_a_node_changes_nothing(nginx: Start, base: Path, root: Path) -> None:
+    """N20: by a day, to and fro, while it is at work."""
+    site, clock = Site(nginx, base / "site", hosts=40, pages=8), base / "clock"
+    clock.write_bytes(bytes(8))
+    off = {"LD_PRELOAD": str(built("wall_clock.c")), "WALL_CLOCK_FILE": str(clock)}
+    with private_redis() as redis:
+        setup = NodeSetup(url=redis.url, crawl=site.crawl(delay=DELAY), shards=4, begin_with=2)
+        with nodes(
+            lambda: NodeProgram(root, setup, name="0", environment=off), lambda: NodeProgram(root, setup, name="1")
+        ) as started:
+            for asked, days in ((60, 1), (120, -1), (180, 0)):
+                wait_for(lambda asked=asked: site.requests() > asked, what="requests", programs=started)
+                with clock.open("r+b") as file:  # in place: it is looked at all the time
+                    file.write((days * 86400).to_bytes(8, sys.byteorder, signed=True))
+            said = [one.ended() for one in started]
+        assert [(one["end"], one["pages"]) for one in said] == [("finished", len(site.urls))] * 2
+        check_everything_is_there(site, redis.url, root, fault="wall clock jumps", times=3)
+    assert not asked_more_than_once(site)
     check_manners(site)
 
 

@@ -18,7 +18,17 @@ import pytest
 
 from tests.contracts.search_benches import SERVERS, Bench, bench_of
 from tests.faults.matrix import record, seed
-from tests.flows.test_search_feed import NEVER, Died, Dying, check, found, publish, watch, weigh
+from tests.flows.test_search_feed import (
+    NEVER,
+    Died,
+    Dying,
+    check,
+    found,
+    lose_what_was_to_come,
+    publish,
+    watch,
+    weigh,
+)
 from tests.services import started
 from tests.services.opensearch import wait_for
 from tests.services.search_front import front
@@ -227,6 +237,11 @@ def update_or_fail(storage: MemoryStorage, url: str) -> None:
             update(storage, engine, watch=watch)
     except WebmillError:  # it was not patient enough
         pass
+
+
+@pytest.mark.crash
+def test_who_saves_the_cursor_first_loses_what_was_to_come(bench: Bench, engine: Engine) -> None:
+    lose_what_was_to_come(MemoryStorage(), engine, component=COMPONENTS[bench.kind])
 
 
 @pytest.mark.slow
