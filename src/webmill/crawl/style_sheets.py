@@ -23,6 +23,7 @@ _TOKEN = re.compile(
     | @import{_S}*+(?:url\({_S}*+(?P<imported>{_QUOTED}|{_BARE})|(?P<named>{_QUOTED}))
     | @namespace[^;]*+
     | \burl\({_S}*+(?P<url>{_QUOTED}|{_BARE}){_S}*+\)
+    | \burl\({_S}*+(?!["'])(?:[^)\\]++|\\.)*+
     | {_QUOTED}""",
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
