@@ -238,6 +238,22 @@ def test_what_stops_it_from_starting_is_a_sentence(town: Path, tmp_path: Path) -
     assert (nowhere.exit_code, "does not exist" in nowhere.output) == (2, True)
 
 
+def test_a_feed_that_waits_for_its_search_engine_does_not_hold_up_the_end(town: Path, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes what is asked, and never answers
+        url = f"meilisearch://key@127.0.0.1:{silent.getsockname()[1]}/town"
+        root = tmp_path / "town"
+        shutil.copytree(town, root)
+        (root / "webmill.toml").write_text(f'[search]\nurl = "{url}"\n')
+        silent.settimeout(DEADLINE)
+        with serving(root, tmp_path / "errors") as server:
+            asked, _ = silent.accept()
+            with asked:
+                asked.settimeout(DEADLINE)
+                assert asked.recv(1)
+                assert server.stop() == 0
+    assert "did not end and was killed" not in (tmp_path / "errors").read_text()
+
+
 def refused(root: Path, *flags: str) -> str:
     """In this process: nothing is started."""
     result = CliRunner().invoke(webmill, ["serve", str(root), *flags])
