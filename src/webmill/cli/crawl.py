@@ -66,8 +66,12 @@ Stop it with Ctrl-C, or kill it: run it again to go on. Then: webmill index news
 @with_flags
 @click.option("--processes", type=AT_LEAST_ONE, help="Processes  [default: one per core]")
 @click.option("--shards", type=AT_LEAST_ONE, help="With --frontier: parts, for life, each one process  [default: 8]")
-@click.option("--nodes", type=AT_LEAST_ONE, default=1, help="With --frontier: begin when so many machines are here.")
-@click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve Prometheus metrics there (the usual: 8001).")
+@click.option(
+    "--nodes", type=AT_LEAST_ONE, default=1, show_default=True, help="With --frontier: begin when so many are here."
+)
+@click.option(
+    "--metrics-port", type=click.IntRange(0, 65535), metavar="N", help="Serve Prometheus metrics there (usual: 8001)."
+)
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON on stdout.")
 @pass_context
 @click.pass_context

@@ -34,7 +34,9 @@ Examples:
   webmill demo --no-serve --keep demo/"""
 )
 @click.option("--serve/--no-serve", default=True, help="Serve the collection until Ctrl-C.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="0: a free one.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), metavar="N", default=8080, show_default=True, help="0: a free one."
+)
 @click.option("--keep", type=click.Path(path_type=Path), help="Put the collection here and keep it.")
 @pass_context
 def demo(context: Context, /, *, serve: bool, port: int, keep: Path | None) -> None:

@@ -25,6 +25,7 @@ Examples:
   webmill doctor                                  # this machine
   webmill doctor news/                            # and a collection
   webmill doctor news/ --read-data                # every byte of it
+  webmill doctor news/ --sweep --dry-run
   webmill doctor --frontier redis://localhost/0 --queue amqp://localhost/
 
 Exit code 1 when a promise cannot be kept."""
@@ -35,6 +36,7 @@ Exit code 1 when a promise cannot be kept."""
 @click.option("--queue", "queue_url", metavar="URL", help="amqp://…, sqs://… or sqlite:FILE")
 @click.option("--storage", metavar="URL", help="Where versions shall be: s3://BUCKET/PREFIX")
 @click.option("--sweep", is_flag=True, help="Remove what dead processes left in DIR, seal their WARC files.")
+@click.option("--dry-run", is_flag=True, help="With --sweep: say what would go; change nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per finding.")
 @pass_context
 def doctor(
@@ -47,14 +49,17 @@ def doctor(
     queue_url: str | None,
     storage: str | None,
     sweep: bool,
+    dry_run: bool,
     as_json: bool,
 ) -> None:
     """Check this machine, the collection in DIR, and servers: which promise each part can keep, and the repair."""
     if sweep:
         if root is None:
             raise click.UsageError("--sweep needs DIR")
-        for done in looks.sweep(root):
+        for done in looks.would_sweep(root) if dry_run else looks.sweep(root):
             note(shown(done))
+    elif dry_run:
+        raise click.UsageError("--dry-run is for --sweep: nothing else changes anything")
     found = list(
         tell(
             chain(

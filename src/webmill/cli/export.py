@@ -39,7 +39,12 @@ Open the file at replayweb.page, or in any other player of WACZ."""
 @click.argument("root", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("out", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--url", metavar="URL", help="Only captures of this; *.HOST and URL* say more  [default: everything]")
-@click.option("--match", type=click.Choice(["exact", "prefix", "host", "domain"]), metavar="TYPE")
+@click.option(
+    "--match",
+    type=click.Choice(["exact", "prefix", "host", "domain"]),
+    metavar="TYPE",
+    help="exact, prefix, host or domain  [default: exact; *.HOST is domain, URL* is prefix]",
+)
 @click.option("--from", "start", metavar="DATE", help="2021, 2021-03, 20210304, …: from its first second on.")
 @click.option("--to", "end", metavar="DATE", help="Up to its last second.")
 @click.option("--filter", "filters", multiple=True, metavar="FILTER", help="As of `webmill cdxj query`. Repeatable.")

@@ -35,7 +35,14 @@ Killed at any moment, the next one goes on. Exit code 3: some pages gave
 errors; they are told, and kept in DIR/extract/*/errors."""
 )
 @click.argument("root", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--format", "form", type=click.Choice(["jsonl", "parquet"]), default="jsonl", show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["jsonl", "parquet"]),
+    default="jsonl",
+    show_default=True,
+    help="Of the documents; parquet needs webmill[parquet].",
+)
 @click.option(
     "--processes",
     "jobs",

@@ -11,10 +11,13 @@ import msgspec
 from webmill.cli.collections import crawl_name, existing
 from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.counts import ANY_COUNT, AT_LEAST_ONE
+from webmill.cli.dry_run import dry_run_option, quantity
 from webmill.cli.renamed import Renamed
 from webmill.cli.words import counted
 from webmill.collection import Collection
 from webmill.flows.index import Options, Report, index_collection
+from webmill.flows.status.files import added, amount_of
+from webmill.flows.status.stored import archives_of, index_of
 from webmill.formats.zipnum import LINES_PER_BLOCK
 from webmill.index import columnar
 from webmill.index.captures import Options as CaptureOptions
@@ -27,6 +30,7 @@ from webmill.wiring import open_executor
 Examples:
   webmill index my-crawl/                      # WARC files anywhere below it
   webmill index my-crawl/ --blocklist block.txt --max-captures 1000 --keep 10
+  webmill index my-crawl/ --from-scratch --dry-run
   webmill index NEWS --collections-dir /data   # the collection /data/NEWS
 
 Run it again after adding, changing or removing WARC files: only what changed is read again."""
@@ -61,6 +65,7 @@ Run it again after adding, changing or removing WARC files: only what changed is
     "--processes", "jobs", cls=Renamed, old=["--jobs"], type=AT_LEAST_ONE, help="Processes  [default: one per core]"
 )
 @click.option("--incremental/--from-scratch", default=True, help="Trust what an earlier run made, or not.")
+@dry_run_option
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON on stdout.")
 @pass_context
 def index(
@@ -82,6 +87,7 @@ def index(
     parquet: bool | None,
     jobs: int | None,
     incremental: bool,
+    dry_run: bool,
     as_json: bool,
 ) -> None:
     """Index the WARC and ARC files of a collection: CDXJ, ZipNum, Parquet, lists of paths.
@@ -94,6 +100,9 @@ def index(
     root = existing((collections_dir or Path()) / collection).resolve()
     settings = context.settings(root).executor
     where = Collection(root, name or crawl_name(root))
+    if dry_run:
+        preview(where, from_scratch=not incremental)
+        return
     options = Options(
         captures=CaptureOptions(post_append=post_append),
         collection_field=collection_field,
@@ -114,6 +123,21 @@ def index(
     else:
         tell(where, report)
     finish(rejected=len(report.rejects), where=f"{where.rejected / 'index.jsonl'} has files, byte ranges and reasons")
+
+
+def preview(collection: Collection, *, from_scratch: bool) -> None:
+    """By what archives look like from outside."""
+    found = archives_of(collection)
+    seen = index_of(collection, found)
+    if seen is None:
+        note("no archives, and no index: nothing would be made")
+        return
+    due = len(found) if from_scratch else seen.new + seen.changed
+    all_ = added(status.st_size for status in found.values())
+    note(f"would be read: {due:,} of {quantity(all_, 'archive')}; {seen.gone:,} gone would leave the index")
+    if seen.made is not None and (due or seen.gone or seen.is_torn):
+        old = amount_of(collection.zipnum)
+        note(f"would be replaced, if it comes out different: {collection.zipnum} ({quantity(old)})")
 
 
 def tell(collection: Collection, report: Report) -> None:

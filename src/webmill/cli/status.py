@@ -36,8 +36,8 @@ Examples:
 
 \b
 Only looks: no file is made or changed, so it may be asked while others write.
-What is told of very large folders is "at least": see docs/reference/status.md.
-Exit code 0 also when a part is damaged: that is a line, or `problems` in JSON."""
+Of very large folders it tells "at least"; see docs/reference/status.md.
+Exit code 0 also when a part is damaged: that is a line ("problems" in JSON)."""
 )
 @click.argument("root", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")

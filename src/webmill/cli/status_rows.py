@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from webmill.cli.crawl_view import age, amount, kinds
+from webmill.cli.dry_run import quantity
 from webmill.cli.words import ago, counted
 from webmill.flows.crawl.status import ENDS, Status
 from webmill.flows.status import Look
-from webmill.flows.status.nouns import Amount, Archive, Index, Publication, Queue, Rejects, Search, Work
+from webmill.flows.status.nouns import Archive, Index, Publication, Queue, Rejects, Search, Work
 
 
 class Row(NamedTuple):
@@ -48,7 +49,7 @@ def stages(seen: Look, *, folder: str) -> Iterator[tuple[str, list[Row]]]:
     if seen.datasets:
         yield "dataset", [*work_rows("dataset", seen.datasets, unit="task", folder=f"{folder}/datasets")]
     if seen.documents:
-        yield "documents", [Row("documents", amount_of(seen.documents, "file"))]
+        yield "documents", [Row("documents", quantity(seen.documents, "file"))]
     yield "publish", [*publish_rows(seen.publish, now=now, folder=folder)]
     yield "search", [*search_rows(seen.search, seen.publish)]
     if seen.rejects:
@@ -77,7 +78,7 @@ def crawl_rows(found: Status, *, now: float) -> Iterator[Row]:
 def archive_row(archive: Archive, *, now: float) -> Row:
     newest = f", the last written {ago(now - archive.newest)}" if archive.newest is not None else ""
     being_written = f", {archive.open:,} being written" if archive.open else ""
-    return Row("archive", f"{archive.crawl}: {amount_of(archive.amount, 'WARC file')}{being_written}{newest}")
+    return Row("archive", f"{archive.crawl}: {quantity(archive.amount, 'WARC file')}{being_written}{newest}")
 
 
 def index_rows(index: Index, *, now: float) -> Iterator[Row]:
@@ -127,7 +128,7 @@ def publish_rows(found: Publication | None, *, now: float, folder: str) -> Itera
         return
     when = ago(now - found.published_at.timestamp())
     yield Row("publish", f"{counted(found.versions, 'version')}; live {found.live}, {when}")
-    yield Row("", f"{counted(found.documents, 'document')}; {amount_of(found.blobs, 'blob')}")
+    yield Row("", f"{counted(found.documents, 'document')}; {quantity(found.blobs, 'blob')}")
     if found.failed_sources or found.errors:
         told = f"{counted(found.failed_sources, 'source')} failed, {counted(found.errors, 'error')}"
         yield Row("", told, "bad")
@@ -137,18 +138,13 @@ def publish_rows(found: Publication | None, *, now: float, folder: str) -> Itera
 def search_rows(found: Search | None, publish: Publication | None) -> Iterator[Row]:
     if not found:
         return
-    told = counted(found.documents, "document")
+    known = counted(found.documents, "document")
     if publish and not found.is_behind:
-        yield Row("search", f"{told}, up to the live version")
+        yield Row("search", f"{known}, up to the live version")
         return
-    of = f"{told}, of {found.cursor or 'no version'}"
+    of = f"{known}, of {found.cursor or 'no version'}"
     yield Row("search", f"{of}: behind the live version", "due") if publish else Row("search", of)
 
 
 def rejected(found: Rejects) -> str:
     return f"{'about ' * found.is_estimate}{found.count:,} of {found.stage}: {found.file}"
-
-
-def amount_of(found: Amount, noun: str) -> str:
-    least = "at least " * (not found.is_whole)
-    return f"{least}{counted(found.files, noun)}, {amount(found.bytes)}"

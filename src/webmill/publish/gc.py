@@ -97,7 +97,7 @@ def collect(
 def preview(storage: Storage, *, keep: int, now: datetime, grace: timedelta = GRACE) -> Report:
     """What `collect` would do, by reading alone. Blobs that go to the trash are counted, not those that leave it."""
     _check_history(storage)
-    last = history.head(storage)
+    last = history.last_record(storage)
     every = history.versions(storage, last) if last else []
     kept = choose(every, keep=keep, since=now - grace)
     names = [version.version for version in kept]
@@ -147,7 +147,7 @@ def _read_shard(storage: Readable, shard: Shard) -> list[Item]:
 
 def _check_history(storage: Storage) -> None:
     """An empty answer where a history should be must not be read as "nothing is needed" (restic issue 4619)."""
-    if not history.head(storage) and any(storage.list(BLOBS)):
+    if not history.last_record(storage) and any(storage.list(BLOBS)):
         raise Misconfigured(
             "there are blobs but no version: is this the right place, may it be listed, was a first publication broken "
             "off? Nothing is removed; publish first, or put snapshots/ and latest.json back from a copy"

@@ -183,3 +183,11 @@ def test_a_folder_without_a_crawl_is_told_so(tmp_path: Path, arguments: tuple[st
 def test_nothing_to_add_is_wrong_usage(place: Place) -> None:
     for command in ("add", "exclude", "include"):
         assert frontier(command, place.root).code == 2
+
+
+def test_a_dry_run_of_compact_leaves_every_file_as_it_is(place: Place) -> None:
+    before = {path: path.read_bytes() for path in place.root.rglob("*") if path.is_file()}
+    ended = frontier("compact", place.root, "--dry-run")
+    assert ended.code == 0
+    assert "1 URL that wait or are in hand would stay" in ended.err
+    assert {path: path.read_bytes() for path in place.root.rglob("*") if path.is_file()} == before

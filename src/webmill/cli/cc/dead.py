@@ -11,8 +11,10 @@ import msgspec
 
 from webmill.cli.cc.queues import opened_queue, queue_option, require_queue, with_queue
 from webmill.cli.context import Context, note, pass_context
+from webmill.cli.dry_run import dry_run_option, quantity
 from webmill.cli.words import counted, printable
 from webmill.errors import NotFound
+from webmill.flows.status.nouns import Amount
 from webmill.infra.queue.base import Buried, Queue
 
 
@@ -35,7 +37,7 @@ def dead() -> None:
     """Batches that nobody could work: why, what is in them, and another try."""
 
 
-@dead.command("list")
+@dead.command("list", epilog="Example: webmill cc dead list --queue sqlite:work.sqlite")
 @queue_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line, with the first error too.")
 @pass_context
@@ -50,7 +52,7 @@ def list_(context: Context, /, *, queue: str | None, as_json: bool) -> None:
         note("none are buried")
 
 
-@dead.command()
+@dead.command(epilog="Example: webmill cc dead show 0123456789ab-00000042 > batch.json")
 @click.argument("id_", metavar="ID")
 @queue_option
 @pass_context
@@ -66,7 +68,7 @@ def show(context: Context, /, *, id_: str, queue: str | None) -> None:
         click.echo(letter.body, nl=not letter.body.endswith(b"\n"))
 
 
-@dead.command()
+@dead.command(epilog="Example: webmill cc dead requeue --all --queue amqp://localhost/")
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option("--all", "everything", is_flag=True, help="All of them.")
 @queue_option
@@ -78,17 +80,21 @@ def requeue(context: Context, /, *, ids: tuple[str, ...], everything: bool, queu
         note(f"{dead_queue.requeue(None if everything else ids):,} queued again")
 
 
-@dead.command()
+@dead.command(epilog="Example: webmill cc dead drop --all --dry-run --queue sqlite:work.sqlite")
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option("--all", "everything", is_flag=True, help="All of them.")
 @queue_option
+@dry_run_option
 @pass_context
-def drop(context: Context, /, *, ids: tuple[str, ...], everything: bool, queue: str | None) -> None:
+def drop(context: Context, /, *, ids: tuple[str, ...], everything: bool, queue: str | None, dry_run: bool) -> None:
     """Forget batches for good."""
     check(ids, everything=everything)
     with queue_at(context, queue) as dead_queue:
-        chosen = [letter.id for letter in dead_queue.buried()] if everything else ids
-        note(f"{dead_queue.drop(chosen):,} dropped")
+        chosen = {letter.id: len(letter.body) for letter in dead_queue.buried() if everything or letter.id in ids}
+        if dry_run:
+            note(f"would be dropped: {quantity(Amount(files=len(chosen), bytes=sum(chosen.values())), 'batch')}")
+            return
+        note(f"{dead_queue.drop([*chosen] if everything else ids):,} dropped")
 
 
 def check(ids: tuple[str, ...], *, everything: bool) -> None:

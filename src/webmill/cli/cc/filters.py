@@ -53,8 +53,12 @@ _OPTIONS = (
     click.option("--from", "start", metavar="DATE", help="2024, 2024-07, 20240722…: from its first second on."),
     click.option("--to", "end", metavar="DATE", help="Up to its last second."),
     click.option("--url-regex", metavar="RE2", default="", help="Found anywhere in the URL."),
-    click.option("--sample", type=Share(), default=1.0, help="This share of what the others leave: 0.01."),
-    click.option("--seed", type=int, default=0, metavar="N", help="Another sample of the same size."),
+    click.option(
+        "--sample", type=Share(), default=1.0, show_default=True, help="This share of what the others leave: 0.01."
+    ),
+    click.option(
+        "--seed", type=int, default=0, show_default=True, metavar="N", help="Another sample of the same size."
+    ),
 )
 
 

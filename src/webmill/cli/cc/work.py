@@ -53,7 +53,14 @@ Exit code 3: done, but batches were buried; `webmill cc dead list` says why."""
 @base_url_option
 @language_option("--language", "--detected-language", "languages", help_="Keep pages in it; repeatable.")
 @click.option("--until-empty", is_flag=True, help="End when the queue is empty, and seal what is there.")
-@click.option("--metrics-port", type=click.IntRange(0, 65535), default=PORT, show_default=True, metavar="N")
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    default=PORT,
+    show_default=True,
+    metavar="N",
+    help="Of 127.0.0.1, for Prometheus.",
+)
 @pass_context
 def work(context: Context, /, *, base_url: str | None, until_empty: bool, metrics_port: int, **flags: Any) -> None:
     """Fetch the captures of queued batches, extract their text, and keep it as documents.

@@ -59,7 +59,14 @@ _OPTIONS = (
         show_default=True,
         help="resiliparse is fast, trafilatura is better and ten times slower.",
     ),
-    click.option("--format", "form", type=click.Choice(["parquet", "jsonl"]), default="parquet", show_default=True),
+    click.option(
+        "--format",
+        "form",
+        type=click.Choice(["parquet", "jsonl"]),
+        default="parquet",
+        show_default=True,
+        help="Of the files; parquet needs webmill[parquet].",
+    ),
     click.option(
         "--file-size",
         type=AT_LEAST_ONE,

@@ -24,7 +24,10 @@ def excessive() -> None:
     """Find and thin out URLs with too many captures. Input must be sorted; nothing is held in memory."""
 
 
-@excessive.command(short_help="List them.")
+@excessive.command(
+    short_help="List them.",
+    epilog="Example: webmill cdxj excessive find all.cdxj -n 5000 > too-many.txt",
+)
 @INPUT
 @MOST
 def find(*, source: Path, max_captures: int) -> None:
@@ -35,7 +38,10 @@ def find(*, source: Path, max_captures: int) -> None:
     note(f"# Found {len(found):,} URLs with > {max_captures:,} captures")
 
 
-@excessive.command(short_help="Drop those of a list.")
+@excessive.command(
+    short_help="Drop those of a list.",
+    epilog="Example: webmill cdxj excessive remove all.cdxj -b too-many.txt -o fewer.cdxj",
+)
 @INPUT
 @OUTPUT
 @click.option(

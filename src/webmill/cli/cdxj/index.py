@@ -32,8 +32,10 @@ Exit code 3 when a file is damaged: its good records are indexed, the damage is 
 @OUTPUT
 @click.option("--all", "all_records", is_flag=True, help="Index requests and metadata records too.")
 @click.option("--post-append", is_flag=True, help="Tell POST requests apart by their bodies, as pywb does.")
-@click.option("--profile", type=click.Choice(sorted(PROFILES)), default="commoncrawl", help="Which fields.")
-@click.option("--fields", help=f"Or these, separated by commas, of {','.join(FIELDS)}.")
+@click.option(
+    "--profile", type=click.Choice(sorted(PROFILES)), default="commoncrawl", show_default=True, help="Which fields."
+)
+@click.option("--fields", help=f"Or these, separated by commas, of {', '.join(FIELDS)}.")
 @click.option("--full-paths", is_flag=True, help="Call files as they are called here, not by their last part.")
 @click.option("--verify", is_flag=True, help="Inflate everything; check CRC, lengths and digests.")
 @click.option("--torn", is_flag=True, help="Also index a last record of which only the beginning is there.")

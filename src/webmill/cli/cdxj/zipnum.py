@@ -13,9 +13,11 @@ from webmill.cli.cdxj.indexes import open_zipnum
 from webmill.cli.cdxj.streams import INPUT, OUTPUT, STDIN, batches_of, name_of, output_to
 from webmill.cli.context import REJECTED, Context, finish, note, pass_context
 from webmill.cli.counts import AT_LEAST_ONE
+from webmill.cli.dry_run import dry_run_option, quantity
 from webmill.cli.renamed import Renamed
 from webmill.config import Executor as ExecutorSettings
 from webmill.errors import BadInput
+from webmill.flows.status.files import added
 from webmill.formats.zipnum import LINES_PER_BLOCK
 from webmill.index.lines import GZIP_MAGIC, open_input, write_batches
 from webmill.index.ranges import clean_failure, write_ranges
@@ -24,12 +26,14 @@ from webmill.infra.atomic import drafting, open_folder
 from webmill.wiring import open_executor
 
 REPORTED = 20
+PARTS = ("cdx-*.gz", "cluster.idx", "cluster.loc")
 
 
 @click.command(
     epilog="""\b
 Examples:
   webmill cdxj merge cdxj/ | webmill cdxj zipnum -o index/
+  webmill cdxj zipnum all.cdxj -o index/ --dry-run
   webmill cdxj zipnum all.cdxj -o index/ --shards 300 --processes 16"""
 )
 @INPUT
@@ -53,6 +57,7 @@ Examples:
     help="Processes for --shards  [default: one per core]",
 )
 @click.option("--threads", default=2, show_default=True, type=AT_LEAST_ONE, help="Compressing threads per process.")
+@dry_run_option
 @pass_context
 def zipnum(
     context: Context,
@@ -65,6 +70,7 @@ def zipnum(
     shards: int | None,
     jobs: int | None,
     threads: int,
+    dry_run: bool,
 ) -> None:
     """Write sorted lines as a ZipNum index: cdx-*.gz, cluster.idx, cluster.loc.
 
@@ -75,6 +81,10 @@ def zipnum(
         raise click.UsageError("give either --shards or --shard-size")
     if jobs and not shards:
         raise click.UsageError("--processes is for --shards: a stream is compressed by --threads")
+    if dry_run:
+        old = added(path.stat().st_size for pattern in PARTS for path in folder.glob(pattern))
+        note(f"would be replaced: the index in {folder} ({quantity(old)})" if old.files else f"would be made: {folder}")
+        return
     with rebuilding(folder) as target:
         with clean_failure(target):
             if shards:

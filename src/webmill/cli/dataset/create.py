@@ -10,11 +10,13 @@ import msgspec
 
 from webmill.cli.context import Context, note, pass_context
 from webmill.cli.dataset.places import folder_of, in_option
+from webmill.cli.dry_run import dry_run_option, quantity
 from webmill.cli.words import counted
 from webmill.config import Http
 from webmill.flows.dataset import folder as dataset_folder
 from webmill.flows.dataset.config import load
 from webmill.flows.dataset.manifest import decode_lines
+from webmill.flows.status.files import amount_of
 from webmill.wiring import locate
 
 
@@ -57,18 +59,23 @@ def read_lines(place: str, *, http: Http) -> list[str]:
 
 @click.command(
     epilog="""\b
-Example:
+Examples:
+  webmill dataset delete news --dry-run
   webmill dataset delete news --yes"""
 )
 @click.argument("name")
 @in_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def delete(*, name: str, root: Path, yes: bool) -> None:
+@dry_run_option
+def delete(*, name: str, root: Path, yes: bool, dry_run: bool) -> None:
     """Remove the folder of dataset NAME, with the output in it.
 
     What it wrote elsewhere (S3, a queue, another folder) stays.
     """
     path = dataset_folder.there(folder_of(name, root))
+    if dry_run:
+        note(f"would be removed: {path} ({quantity(amount_of(path))})")
+        return
     if not yes:
         click.confirm(f"Remove {path} and all in it?", abort=True, err=True)
     dataset_folder.delete(path)

@@ -24,7 +24,7 @@ Example:
 )
 @click.argument("name")
 @in_option
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON on stdout.")
 def view(*, name: str, root: Path, as_json: bool) -> None:
     """What dataset NAME is, and how far it got."""
     folder = open_folder(folder_of(name, root))
@@ -63,7 +63,7 @@ Examples:
 )
 @click.argument("name")
 @in_option
-@click.option("--limit", type=click.IntRange(min=1), help="Only the first.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first.")
 @pass_context
 def errors(context: Context, /, *, name: str, root: Path, limit: int | None) -> None:
     """What could not be read or made: one JSON object per line, with reason, files and byte ranges.

@@ -37,7 +37,7 @@ Examples:
     show_default=True,
     help="Where the crawl is: https://…, s3://…, a folder.",
 )
-@click.option("--limit", type=click.IntRange(min=1), help="Only the first lines.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first lines.")
 @pass_context
 def manifest(context: Context, /, *, crawl: str, kind: Kind, source: str, limit: int | None) -> None:
     """Write the manifest of a crawl, one line per WARC file, from its warc.paths.gz."""

@@ -53,7 +53,7 @@ class Apart(Collection, frozen=True, kw_only=True):
     epilog="Example: cdxj-index-collection AWP999 --collections-dir /data --incremental",
 )
 @click.argument("name", metavar="COLLECTION")
-@click.option("--blocklist", type=FILE, help=f"[default: {BLOCKLIST}, if there]")
+@click.option("--blocklist", type=FILE, help=f"Rules of lines to drop  [default: {BLOCKLIST}, if there]")
 @click.option("--threshold", default=1000, show_default=True, type=ANY_COUNT, help="Captures a URL may have.")
 @click.option("--jobs", type=AT_LEAST_ONE, help="Processes  [default: one per core]")
 @click.option("--shard-size", "lines", default=3000, show_default=True, type=AT_LEAST_ONE, help="Lines to a block.")

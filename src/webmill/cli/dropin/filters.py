@@ -53,7 +53,7 @@ def excessive(ctx: click.Context) -> None:
         ctx.exit(1)
 
 
-@excessive.command()
+@excessive.command(epilog="Example: filter-excessive-urls find -i all.cdxj -n 500 > urls.txt")
 @INPUT
 @THRESHOLD
 def find(*, source: Path, threshold: int) -> None:
@@ -64,7 +64,7 @@ def find(*, source: Path, threshold: int) -> None:
     note(f"# Found {len(found)} URLs with > {threshold} occurrences")
 
 
-@excessive.command()
+@excessive.command(epilog="Example: filter-excessive-urls remove -i all.cdxj -b urls.txt -o fewer.cdxj")
 @INPUT
 @click.option("-b", "--blacklist", "listed", required=True, type=FILE, help="What `find` printed.")
 @OUTPUT
@@ -78,7 +78,7 @@ def remove(*, source: Path, listed: Path, output: Path) -> None:
     tell(tally)
 
 
-@excessive.command()
+@excessive.command(epilog="Example: filter-excessive-urls auto -i all.cdxj -n 500 -o fewer.cdxj")
 @INPUT
 @OUTPUT
 @THRESHOLD

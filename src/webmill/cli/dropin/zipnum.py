@@ -47,7 +47,9 @@ NO_END = sys.maxsize // 4
 )
 @click.option("--single-shard", is_flag=True, help="One shard, however large.")
 @click.option("-c", "--chunk-size", default=3000, show_default=True, type=AT_LEAST_ONE, help="Lines to a block.")
-@click.option("--compress-level", default=LEVEL, type=click.IntRange(1, 9), metavar="1..9", help="Of no effect: 6.")
+@click.option(
+    "--compress-level", default=LEVEL, type=click.IntRange(1, 9), metavar="1..9", help="Of no effect  [default: 6]"
+)
 @click.option("--workers", default=4, show_default=True, type=AT_LEAST_ONE, help="Compressing threads.")
 @click.option("--base", metavar="NAME", help="How files are called  [default: name of the folder]")
 @click.option("--idx-file", metavar="NAME", help="Name of the summary  [default: BASE.idx]")
@@ -118,7 +120,7 @@ def remove_old_shards(folder: Path, base: str, *, kept: set[str]) -> None:
 @click.option("-i", "--input", "source", required=True, type=FILE_OR_DASH, help="The .idx file, or - for stdin.")
 @click.option("--base-dir", type=FOLDER, help="Where the shards are  [default: beside the .idx]")
 @click.option("--loc", type=FILE, help="The .loc file  [default: beside the .idx, if it is there]")
-@click.option("--workers", default=4, type=AT_LEAST_ONE, help="Of no effect: reading needs less time than writing out.")
+@click.option("--workers", default=4, show_default=True, type=AT_LEAST_ONE, help="Of no effect: reading is quick.")
 def flatten(*, source: Path, base_dir: Path | None, loc: Path | None, workers: int) -> None:  # noqa: ARG001
     """All lines of a ZipNum index to stdout, also of one that the original wrote wrongly."""
     folder = (base_dir or (Path() if source == STDIN else source.parent)).resolve()

@@ -40,6 +40,7 @@ Which of the links on these pages are followed is still decided by the crawl's s
 @click.option(
     "--priority",
     type=click.IntRange(0, PRIORITIES - 1),
+    metavar="N",
     default=3,
     show_default=True,
     help="0 is asked first; seeds have 3, links 5.",

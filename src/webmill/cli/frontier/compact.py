@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import click
 
 from webmill.cli.context import note
+from webmill.cli.crawl_view import amount
+from webmill.cli.dry_run import dry_run_option
 from webmill.cli.frontier.crawls import crawl_argument, crawl_in, frontier_option
+from webmill.cli.words import counted
 from webmill.flows.frontier import giving
+from webmill.flows.frontier.figures import figures, total
 
 
-@click.command(epilog="Example: webmill frontier compact news/")
+@click.command(
+    epilog="""\b
+Examples:
+  webmill frontier compact news/ --dry-run
+  webmill frontier compact news/"""
+)
 @crawl_argument
 @frontier_option
-def compact(*, collection: Path, frontier: str | None) -> None:
-    """Free the room of URLs that were taken out of their files, while the crawl runs or not."""
+@dry_run_option
+def compact(*, collection: Path, frontier: str | None, dry_run: bool) -> None:
+    """Free the room of URLs that were taken out of their files, while the crawl runs or not.
+
+    Rewrites files in DIR/frontier. No URL is lost.
+    """
     with crawl_in(collection, frontier) as place:
+        if dry_run:
+            now = total([*figures(place, now=time.time())])
+            size, kept = amount(now.bytes), counted(now.stats.waiting + now.stats.in_hand, "URL")
+            note(f"{size} in all would be looked through; {kept} that wait or are in hand would stay, and all visits")
+            return
         is_done = giving.compact(place)
     note("done" if is_done else "the crawl does it with its next step")

@@ -39,7 +39,12 @@ While the crawl runs, a copy is made first and read: as much room again is neede
     show_default=True,
     help="txt: only URLs, one per line.",
 )
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="FILE  [default: stdout]")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File to write, which appears when it is complete  [default: stdout]",
+)
 @pass_context
 def export(
     context: Context,

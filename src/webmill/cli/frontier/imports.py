@@ -44,6 +44,7 @@ Killed or cut off, run it again: it goes on where it was."""
 @click.option(
     "--priority",
     type=click.IntRange(0, PRIORITIES - 1),
+    metavar="N",
     default=5,
     show_default=True,
     help="Of what waits: 0 is asked first.",

@@ -12,6 +12,7 @@ import click
 from webmill.cli.cc.dead import as_line, as_object
 from webmill.cli.collections import existing
 from webmill.cli.context import Context, note, pass_context
+from webmill.cli.dry_run import dry_run_option, quantity
 from webmill.cli.publish.places import (
     echo_json,
     opened_queue,
@@ -24,6 +25,7 @@ from webmill.cli.publish.places import (
 from webmill.cli.words import shown
 from webmill.errors import BadInput, NotFound
 from webmill.flows.publish.jobs import job_of
+from webmill.flows.status.nouns import Amount
 from webmill.infra.queue.base import Buried, Queue
 from webmill.wiring import scheme_of
 
@@ -63,7 +65,7 @@ def dead() -> None:
     """
 
 
-@dead.command("list")
+@dead.command("list", epilog="Example: webmill publish dead list notices/ --json")
 @root_argument
 @queue_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line, with the first error too.")
@@ -82,7 +84,7 @@ def list_(context: Context, /, *, root: Path, queue_url: str | None, as_json: bo
         note("none are buried")
 
 
-@dead.command()
+@dead.command(epilog="Example: webmill publish dead requeue notices/ --all")
 @which
 @pass_context
 def requeue(context: Context, /, *, root: Path, ids: tuple[str, ...], everything: bool, queue_url: str | None) -> None:
@@ -93,14 +95,21 @@ def requeue(context: Context, /, *, root: Path, ids: tuple[str, ...], everything
     tell_unknown(unknown)
 
 
-@dead.command()
+@dead.command(epilog="Example: webmill publish dead drop notices/ --all --dry-run")
 @which
+@dry_run_option
 @pass_context
-def drop(context: Context, /, *, root: Path, ids: tuple[str, ...], everything: bool, queue_url: str | None) -> None:
+def drop(
+    context: Context, /, *, root: Path, ids: tuple[str, ...], everything: bool, queue_url: str | None, dry_run: bool
+) -> None:
     """Forget jobs for good."""
     with queue_at(context, root, queue_url) as queue:
         chosen, unknown = choose(queue, ids, everything=everything)
-        note(f"{queue.drop(chosen):,} dropped")
+        if dry_run:
+            size = sum(len(letter.body) for letter in queue.buried() if letter.id in chosen)
+            note(f"would be dropped: {quantity(Amount(files=len(chosen), bytes=size), 'job')}")
+        else:
+            note(f"{queue.drop(chosen):,} dropped")
     tell_unknown(unknown)
 
 

@@ -89,7 +89,7 @@ Exit code 3: published, but boards failed. 1: refused, nothing was published."""
     help="Refuse to lose more items than this.",
 )
 @reading_options
-@click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve Prometheus metrics there.")
+@click.option("--metrics-port", type=click.IntRange(0, 65535), metavar="N", help="Serve Prometheus metrics there.")
 @json_option
 @pass_context
 def run(

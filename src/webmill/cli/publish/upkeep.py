@@ -11,6 +11,7 @@ import msgspec
 
 from webmill.cli.context import Context, note, pass_context, warn
 from webmill.cli.counts import AT_LEAST_ONE
+from webmill.cli.dry_run import dry_run_option
 from webmill.cli.durations import DURATION
 from webmill.cli.main import FAILED
 from webmill.cli.publish.places import (
@@ -44,12 +45,12 @@ It gives way to runs: if one is at work, it stops and says so."""
 @root_argument
 @click.option("--keep", type=AT_LEAST_ONE, default=10, show_default=True, help="Versions to keep, the last ones.")
 @click.option("--grace", type=DURATION, default="3d", show_default=True, help="Keep what was live within this time.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done.")
+@dry_run_option
 @storage_option
 @json_option
 def gc(*, root: Path, keep: int, grace: float, dry_run: bool, storage: str | None, as_json: bool) -> None:
     """Remove versions that are not kept, and the blobs that no kept version and no run at work can reach."""
-    place = storage_with_versions(publishing_in(root), storage)
+    place = (storage_for_reading if dry_run else storage_with_versions)(publishing_in(root), storage)
     now, time = datetime.now(UTC), timedelta(seconds=grace)
     report = (preview if dry_run else collect)(place, keep=keep, grace=time, now=now)
     if isinstance(place, LocalStorage) and not dry_run:

@@ -49,7 +49,7 @@ it longer."""
 @storage_option
 @reading_options
 @click.option("--until-empty", is_flag=True, help="End when the queue is empty.")
-@click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve Prometheus metrics there.")
+@click.option("--metrics-port", type=click.IntRange(0, 65535), metavar="N", help="Serve Prometheus metrics there.")
 @pass_context
 def work(
     context: Context,

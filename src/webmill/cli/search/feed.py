@@ -10,12 +10,16 @@ import click
 import msgspec
 
 from webmill.cli.context import Context, finish, note, pass_context, warn
+from webmill.cli.dry_run import dry_run_option, quantity
 from webmill.cli.publish.places import json_option, root_argument, storage_option
-from webmill.cli.search.places import engine_option, folder_of, index_of, published
+from webmill.cli.search.places import engine_option, folder_of, index_of, opened_to_read, published
+from webmill.cli.words import counted
 from webmill.errors import WebmillError
 from webmill.flows.search import feed
 from webmill.flows.search.feed import Fed
+from webmill.flows.status.files import amount_of
 from webmill.infra.lock import exclusive
+from webmill.publish import history
 from webmill.wiring import open_search, replacing_search
 
 
@@ -30,27 +34,53 @@ def update(context: Context, *, root: Path, storage: str | None, index: str | No
     bring(context, feed.update, root=root, storage=storage, index=index, as_json=as_json)
 
 
-@click.command(epilog="Example: webmill search check news/")
+@click.command(
+    epilog="""\b
+Examples:
+  webmill search check news/ --dry-run
+  webmill search check news/"""
+)
 @root_argument
 @storage_option
 @engine_option
+@dry_run_option
 @json_option
 @pass_context
-def check(context: Context, *, root: Path, storage: str | None, index: str | None, as_json: bool) -> None:
+def check(
+    context: Context, *, root: Path, storage: str | None, index: str | None, dry_run: bool, as_json: bool
+) -> None:
     """Compare the index with all of the live version, and mend what is missing, doubled or left over."""
+    if dry_run:
+        with opened_to_read(context, root, index) as engine:
+            missing, left_over = feed.differences(published(root, storage), engine)
+        note(f"would be put in: {counted(missing, 'document')}; would be taken out: {left_over:,}")
+        return
     bring(context, feed.reconcile, root=root, storage=storage, index=index, as_json=as_json)
 
 
-@click.command(epilog="Example: webmill search rebuild news/")
+@click.command(
+    epilog="""\b
+Examples:
+  webmill search rebuild news/ --dry-run
+  webmill search rebuild news/"""
+)
 @root_argument
 @storage_option
 @engine_option
+@dry_run_option
 @json_option
 @pass_context
-def rebuild(context: Context, *, root: Path, storage: str | None, index: str | None, as_json: bool) -> None:
+def rebuild(
+    context: Context, *, root: Path, storage: str | None, index: str | None, dry_run: bool, as_json: bool
+) -> None:
     """Make the index anew, beside the old one, whose place it takes when it is whole."""
     versions, place = published(root, storage), index_of(context, root, index)
     folder = folder_of(place)
+    if dry_run:
+        live = history.live(versions)
+        old = f"the index in {folder} ({quantity(amount_of(folder))})" if folder else "the index of the server"
+        note(f"would be replaced: {old}, by one of version {live.version}: {counted(live.count, 'document')}")
+        return
     with (
         exclusive(folder.parent if folder else root, "search-rebuild", doing="making a search index"),
         replacing_search(place) as fresh,

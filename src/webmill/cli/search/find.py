@@ -72,9 +72,17 @@ Examples:
 @click.option("--facet", "facets", multiple=True, metavar="NAME=VALUE", help="Only this value; again for more.")
 @click.option("--since", type=DAY, metavar="DAY", help="Not older than this day, like 2026-01-31.")
 @click.option("--until", type=DAY, metavar="DAY", help="Older than this day.")
-@click.option("--sort", type=click.Choice(["relevance", "newest", "oldest"]), default="relevance", show_default=True)
+@click.option(
+    "--sort",
+    type=click.Choice(["relevance", "newest", "oldest"]),
+    default="relevance",
+    show_default=True,
+    help="Which hits come first.",
+)
 @click.option("--limit", type=click.IntRange(1, MOST_HITS), default=PAGE, show_default=True, metavar="N", help="Hits.")
-@click.option("--offset", type=click.IntRange(0, DEEPEST), default=0, metavar="N", help="Hits to pass over.")
+@click.option(
+    "--offset", type=click.IntRange(0, DEEPEST), default=0, show_default=True, metavar="N", help="Hits to pass over."
+)
 @click.option("--count", "counted", multiple=True, metavar="NAME", help="How many by language, site, or a facet.")
 @json_option
 @pass_context

@@ -9,17 +9,16 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import apsw
-
 from webmill.archive.recovery import recover
 from webmill.archive.segment import find_open
 from webmill.archive.segment_file import lock
 from webmill.collection import Collection, Publishing, archived_crawls
-from webmill.errors import BadInput, Conflict, NotFound, WebmillError
+from webmill.errors import BadInput, Conflict, NotFound, Unavailable, WebmillError
 from webmill.flows.doctor.findings import Finding
 from webmill.formats.warc import read_records
 from webmill.index.verify import verify as verify_index
 from webmill.infra import atomic
+from webmill.infra.looking import reading
 from webmill.infra.sqlite import NETWORK_FILE_SYSTEMS, file_system_of
 from webmill.infra.storage.local import LocalStorage
 from webmill.model import Damage
@@ -97,16 +96,12 @@ def databases(root: Path) -> Iterator[Path]:
 def database(file: Path, *, root: Path) -> Finding:
     part = file.relative_to(root).as_posix()
     try:
-        connection = apsw.Connection(os.fspath(file), flags=apsw.SQLITE_OPEN_READONLY)
-        try:
-            connection.set_busy_timeout(5000)
-            faults = [str(row[0]) for row in connection.execute(f"PRAGMA quick_check({MOST_NAMED})")]
-            journal = str(next(iter(connection.execute("PRAGMA journal_mode")))[0])
-        finally:
-            connection.close()
-    except apsw.BusyError:
+        with reading(file) as read:
+            faults = [str(row[0]) for row in read(f"PRAGMA quick_check({MOST_NAMED})")]
+            journal = str(read("PRAGMA journal_mode")[0][0])
+    except Unavailable:
         return Finding(part=part, state="good", found="is in use: not looked into")
-    except apsw.Error as error:
+    except WebmillError as error:
         faults, journal = [str(error)], ""
     if faults != ["ok"]:
         return Finding(
@@ -132,7 +127,7 @@ def repair_of(file: Path) -> str:
 
 
 def leftovers(root: Path) -> Iterator[Finding]:
-    stale = [path for path in files_below(root) if path.name.startswith(atomic.RESERVED) and atomic.is_stale_temp(path)]
+    stale = unfinished(root)
     if stale:
         yield Finding(
             part="leftovers",
@@ -141,7 +136,7 @@ def leftovers(root: Path) -> Iterator[Finding]:
             promise="nobody reads them",
             repair="webmill doctor --sweep",
         )
-    torn = [path for crawl in archived_crawls(root) for path in find_open(crawl) if is_abandoned(path)]
+    torn = left_open(root)
     if torn:
         yield Finding(
             part="archives",
@@ -150,6 +145,22 @@ def leftovers(root: Path) -> Iterator[Finding]:
             promise="every acknowledged capture in them is whole",
             repair="webmill doctor --sweep, or go on with the crawl: either seals them",
         )
+
+
+def unfinished(root: Path) -> list[Path]:
+    return [path for path in files_below(root) if path.name.startswith(atomic.RESERVED) and atomic.is_stale_temp(path)]
+
+
+def left_open(root: Path) -> list[Path]:
+    return [path for crawl in archived_crawls(root) for path in find_open(crawl) if is_abandoned(path)]
+
+
+def would_sweep(root: Path) -> Iterator[str]:
+    """What `sweep` would do, in sentences."""
+    stale, torn = unfinished(root), left_open(root)
+    size = sum(path.stat().st_size for path in stale)
+    yield f"would be removed: {len(stale):,} unfinished files, {size:,} bytes" + f": {named(stale)}" * bool(stale)
+    yield f"would be sealed: {len(torn):,} WARC files" + f": {named(torn)}" * bool(torn)
 
 
 def sweep(root: Path) -> Iterator[str]:

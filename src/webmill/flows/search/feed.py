@@ -90,16 +90,22 @@ def _compare(storage: Storage, engine: Engine, live: Version, fed: Fed, *, watch
     """Memory: key and mark of everything in the index."""
     fed.compared = True
     engine.apply((), (), cursor=f"{LOST}>{live.version}")
+    _apply(storage, engine, _differences(storage, engine, live), live.version, fed, watch=watch)
+
+
+def _differences(storage: Storage, engine: Engine, live: Version) -> Iterator[tuple[Item | None, Item | None]]:
     there = dict(engine.keys())
+    for item in items_of(storage, index_of(storage, live)):
+        if there.pop(key_of(item.id), None) != mark_of(item):
+            yield None, item
+    for key in there:
+        yield Item(key, "", ""), None
 
-    def changes() -> Iterator[tuple[Item | None, Item | None]]:
-        for item in items_of(storage, index_of(storage, live)):
-            if there.pop(key_of(item.id), None) != mark_of(item):
-                yield None, item
-        for key in there:
-            yield Item(key, "", ""), None
 
-    _apply(storage, engine, changes(), live.version, fed, watch=watch)
+def differences(storage: Storage, engine: Engine) -> tuple[int, int]:
+    """How many documents `reconcile` would put in, and take out."""
+    found = [now is not None for _, now in _differences(storage, engine, history.live(storage))]
+    return sum(found), len(found) - sum(found)
 
 
 def _apply(

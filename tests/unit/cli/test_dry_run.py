@@ -1,0 +1,80 @@
+"""`--dry-run` of every command that deletes or replaces: says how much would go, and changes not a byte."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.serve.town import NAME
+from tests.unit.cli.command import webmill
+from webmill.infra.queue.base import Message
+from webmill.infra.queue.sqlite import SqliteQueue
+
+INDEX = f"news/cc-index/collections/{NAME}/indexes"
+DATASET = """
+name = "pages"
+manifest = ["crawl-data/a.warc.gz"]
+read.from = "news"
+"""
+
+# As typed, and what must be said.
+USES = [
+    ("index news --dry-run", "would be read: 2 of 2 archives, "),  # a copy has other inodes
+    ("index news --from-scratch --dry-run", "would be replaced, if it comes out different: "),
+    (f"cdxj zipnum all.cdxj -o {INDEX} --dry-run", f"would be replaced: the index in {INDEX} (3 files, "),
+    ("cdxj zipnum all.cdxj -o new --dry-run", "would be made: new"),
+    ("publish gc news --keep 1 --grace 0s --dry-run", "1 version would be kept, 1 would be removed"),
+    ("publish dead drop news --all --dry-run", "would be dropped: 1 job, "),
+    ("cc dead drop --all --queue sqlite:work.sqlite --dry-run", "would be dropped: 1 batch, 5 B"),
+    ("cc dead drop x --queue sqlite:work.sqlite --dry-run", "would be dropped: 1 batch, 5 B"),
+    ("dataset delete pages --dry-run", "would be removed: "),
+    ("search rebuild news --dry-run", "would be replaced: the index in "),
+    ("search check news --dry-run", "would be put in: 0 documents; would be taken out: 0"),
+    ("doctor news --sweep --dry-run", "would be removed: 1 unfinished files, 3 bytes: .webmill-tmp-"),
+]
+
+
+@pytest.fixture
+def place(town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(town, "news")
+    (tmp_path / "news" / f".webmill-tmp-{dead_process()}-{'0' * 16}").write_bytes(b"abc")
+    (tmp_path / "all.cdxj").write_text('com,a)/ 20200101000000 {"url": "http://a.com/"}\n')
+    (tmp_path / "pages.toml").write_text(DATASET)
+    assert webmill("dataset", "create", "pages.toml").code == 0
+    with closing(SqliteQueue(tmp_path / "work.sqlite", max_attempts=1)) as queue:
+        queue.publish([Message("x", b"batch")])
+        [delivery] = queue.claim(1)
+        delivery.bury("it is bad")
+    return tmp_path
+
+
+def dead_process() -> int:
+    with subprocess.Popen([sys.executable, "-c", ""]) as child:
+        child.wait(120)
+    return child.pid
+
+
+def tree(root: Path) -> Iterator[tuple[str, bytes]]:
+    for path in sorted(root.rglob("*")):
+        yield str(path), path.read_bytes() if path.is_file() else b""
+
+
+@pytest.mark.parametrize(("typed", "said"), USES, ids=[typed for typed, _ in USES])
+def test_it_says_what_would_go_and_changes_nothing(typed: str, said: str, place: Path) -> None:
+    before = [*tree(place)]
+    ended = webmill(*typed.split())
+    assert said in ended.err, ended
+    assert ended.code == 0 or typed.startswith("doctor")
+    assert [*tree(place)] == before
+
+
+def test_a_dry_run_of_nothing_is_wrong_usage(tmp_path: Path) -> None:
+    ended = webmill("doctor", tmp_path, "--dry-run")
+    assert (ended.code, "--dry-run is for --sweep" in ended.err) == (2, True)
