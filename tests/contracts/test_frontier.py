@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.contracts.frontier_benches import BENCHES, Bench
 from webmill.crawl.frontier.base import (
+    REQUISITE,
     Committed,
     Done,
     Frontier,
@@ -57,9 +58,15 @@ def add(frontier: Frontier, *links: Link | str, now: float = NOW) -> Committed:
 
 
 def claim(
-    frontier: Frontier, count: int = 10, *, urls: int = 1, now: float = NOW, revisits: bool = False
+    frontier: Frontier,
+    count: int = 10,
+    *,
+    urls: int = 1,
+    now: float = NOW,
+    revisits: bool = False,
+    requisites: bool = False,
 ) -> list[Turn]:
-    return frontier.claim(count, urls=urls, now=now, lease=LEASE, hold=HOLD, revisits=revisits)
+    return frontier.claim(count, urls=urls, now=now, lease=LEASE, hold=HOLD, revisits=revisits, requisites=requisites)
 
 
 def take(frontier: Frontier, *, urls: int = 1, now: float = NOW, revisits: bool = False) -> Turn:
@@ -142,13 +149,13 @@ def test_depth_and_priority_come_back_with_the_url(frontier: Frontier) -> None:
     "link",
     [
         Link("https://a.com/", 0, 10),
-        Link("https://a.com/", 0, -1),
+        Link("https://a.com/", 0, -2),
         Link("https://a.com/", -1),
         Link("https://a.com/", 1 << 24),
         Link("https://a.com/", hops=256),
         Link("ftp://a.com/"),
     ],
-    ids=["priority 10", "priority -1", "depth -1", "depth 2^24", "hops 256", "not http"],
+    ids=["priority 10", "priority -2", "depth -1", "depth 2^24", "hops 256", "not http"],
 )
 def test_a_link_that_cannot_be_kept_refuses_the_whole_step(frontier: Frontier, link: Link) -> None:
     with pytest.raises(BadInput):
@@ -647,3 +654,52 @@ def test_compaction_changes_no_answer(bench: Bench) -> None:
     visits = [visit.url for visit in frontier.visits()]
     assert len(rest) == 110
     assert sorted(visits) == sorted(link.url for link in links)
+
+
+# --- requisites ---
+
+
+def test_what_belongs_to_a_page_comes_before_all_else_and_can_be_claimed_alone(frontier: Frontier) -> None:
+    add(frontier, Link("https://a.com/first", priority=0), Link("https://b.com/page"))
+    add(frontier, Link("https://a.com/picture", 3, REQUISITE, 17))
+    assert frontier.next_turn(requisites=True) == NOW
+    (turn,) = claim(frontier, urls=5, requisites=True)
+    assert [(item.url, item.depth, item.priority, item.hops) for item in turn.items] == [
+        ("https://a.com/picture", 3, REQUISITE, 17)
+    ]
+    settle(frontier, Settled(turn.token, [Unused("https://a.com/picture")], NOW))
+    assert [urls_of(turn) for turn in claim(frontier, urls=5)] == [
+        ["https://a.com/picture", "https://a.com/first"],
+        ["https://b.com/page"],
+    ]
+    assert claim(frontier, requisites=True) == []
+
+
+def test_a_requisite_that_came_back_is_waited_for(durable: Bench) -> None:
+    frontier = durable.frontier
+    add(frontier, "https://a.com/page", Link("https://a.com/picture", priority=REQUISITE))
+    (turn,) = claim(frontier, requisites=True)
+    settle(frontier, Settled(turn.token, [Later("https://a.com/picture", NOW + 30, "x")], NOW + 5))
+    frontier = durable.reopen()
+    assert frontier.next_turn() == NOW + 5
+    assert frontier.next_turn(requisites=True) == NOW + 30
+    assert claim(frontier, now=NOW + 29, requisites=True) == []
+    assert urls_of(take(frontier, now=NOW + 29)) == ["https://a.com/page"]
+    frontier = durable.reopen()  # which ends the lease
+    (turn,) = claim(frontier, now=NOW + 200, requisites=True)
+    assert [(item.url, item.attempts) for item in turn.items] == [("https://a.com/picture", 2)]
+    settle(frontier, Settled(turn.token, [visited("https://a.com/picture")], NOW + 200), now=NOW + 200)
+    assert frontier.next_turn(requisites=True) is None
+
+
+def test_requisites_of_excluded_domains_and_revisits_are_not_claimed(frontier: Frontier) -> None:
+    add(frontier, *(Link(f"https://{name}.com/picture", priority=REQUISITE) for name in "ab"))
+    frontier.exclude(["a.com"])
+    (turn,) = claim(frontier, requisites=True)
+    settle(frontier, Settled(turn.token, [visited("https://b.com/picture", again=NOW)], NOW))
+    assert frontier.next_turn(requisites=True) is None
+    assert claim(frontier, requisites=True, revisits=True) == []
+    (again,) = take(frontier, revisits=True).items
+    assert (again.url, again.priority) == ("https://b.com/picture", REQUISITE)
+    frontier.include(["a.com"])
+    assert [urls_of(turn) for turn in claim(frontier, requisites=True)] == [["https://a.com/picture"]]

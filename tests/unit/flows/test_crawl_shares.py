@@ -122,3 +122,17 @@ def test_limits_are_those_of_all_nodes() -> None:
         judge = Judge(limits, 2)
         judge.look(picture(nodes, owners, records=records, now=110.0, bytes=50))
         assert judge.end == end
+
+
+def test_with_requisites_it_is_over_when_the_last_pages_are_whole() -> None:
+    nodes, owners = [attendee("one"), attendee("two")], {0: "one", 1: "two"}
+    judge = Judge(Limits(pages=7), 2, requisites=True)
+
+    def look(*records: Record) -> str:
+        judge.look(picture(nodes, owners, records=dict(enumerate(records))))
+        return judge.end
+
+    assert look(told("one", pages=3, is_spent=True), told("two", pages=4)) == ""
+    assert look(told("one", pages=3, is_spent=True), told("two", pages=4, is_spent=True)) == ""
+    spent = [told("one", probe=1, pages=3, is_spent=True), told("two", probe=1, pages=4, is_spent=True)]
+    assert look(*spent) == "pages"
