@@ -149,9 +149,10 @@ class _Join:
         return offsets, resume
 
     def _leave(self, group: Group) -> None:
-        """What was read up to the end of the group is given out now; so is damage after it that it told of."""
+        """What was read up to the end of the group is given out now; so is damage after it that it told of, unless
+        that is known by its beginning and has a group of its own."""
         del self._pending[: self._pending.index(group.slots[-1]) + 1]
-        while self._pending and self._pending[0].told:
+        while self._pending and self._pending[0].told and self._pending[0].kind is None:
             del self._pending[0]
 
     def _resume(self) -> dict[FileType, int]:

@@ -242,6 +242,15 @@ def test_a_request_may_come_after_its_response() -> None:
     assert grouped(*stored) == [("q1", "r1", "m1"), ("q2", "r2", None)]
 
 
+def test_damage_of_which_the_beginning_is_known_may_follow_damage_of_which_nothing_is() -> None:
+    content = b"<p>" * 1000
+    broken = compress_record(Headers([*fields("resource", "r1")[:-1], ("Content-Length", str(len(content)))]), content)
+    broken = broken[:-8] + bytes(4) + broken[-4:]  # another CRC
+    garbage = broken[:10] + b"\xff" * 30
+    stored = [garbage, record("warcinfo", "w"), broken, record("response", "r2", uri="https://e.org/2")]
+    assert grouped(*stored) == ["bad_gzip", "bad_crc", (None, "r2", None)]
+
+
 def test_without_ids_neighbours_of_one_uri_and_time_are_one_page() -> None:
     stored = [
         record("request", "q1"),
