@@ -178,7 +178,7 @@ def read_toml(file: Path) -> tuple[dict[str, dict[str, object]], str]:
         table = tomllib.loads(text)
     except FileNotFoundError:
         raise Misconfigured(f"no settings file {file}: create it, or leave --config out to use the defaults") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also a number of 5,000 digits, and lists in lists in lists
         raise Misconfigured(f"{file}: not valid TOML: {error}") from None
     for name, section in table.items():
         if name in SECTIONS and not isinstance(section, dict):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,6 +31,11 @@ def test_a_range_lies_within_the_value_or_is_none(asked: bytes, size: int, condi
     except Unsatisfiable:
         return
     assert found is None or 0 <= found[0] < found[1] <= size
+
+
+@pytest.mark.parametrize("asked", [b"bytes=-", b"bytes= -", b"bytes=- ", b"bytes=\t-\t"])
+def test_a_range_without_a_number_is_none(asked: bytes) -> None:
+    assert range_of({b"range": asked}, 100, etag=ETAG) is None
 
 
 @given(st.integers(0, 50), st.integers(0, 60), st.integers(1, 50))

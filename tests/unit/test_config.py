@@ -43,6 +43,8 @@ def test_the_collection_s_own_file_is_found(tmp_path: Path) -> None:
         ('[log]\nformat = "xml"\n', "webmill.toml:2: `log.format`: Invalid enum value 'xml': write json, text"),
         ("queue = 1\n", "`queue` is a section: write [queue] on a line of its own"),
         ("[queue\n", "not valid TOML"),
+        pytest.param("[queue]\nattempts = " + "1" * 5000, "not valid TOML", id="a number that is too long"),
+        pytest.param("a = " + "[" * 5000, "not valid TOML", id="lists in lists"),
     ],
 )
 def test_a_wrong_setting_is_refused_with_file_line_and_repair(tmp_path: Path, text: str, expected: str) -> None:

@@ -38,7 +38,7 @@ def range_of(
 ) -> tuple[int, int] | None:
     """Start and end (behind the last byte) of what is asked for; None: all. `Unsatisfiable`: nothing of it is there."""
     match = _RANGE.fullmatch(asked.get(b"range", b""))
-    if not match or match[0].strip() == b"bytes=-" or not _is_same(asked.get(b"if-range"), etag, modified):
+    if not match or not (match[1] or match[2]) or not _is_same(asked.get(b"if-range"), etag, modified):
         return None
     first, last = match[1], match[2]
     if not first:

@@ -94,7 +94,7 @@ def test_a_letter_of_the_longest_urls_fits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"\xc1", msgspec.msgpack.encode([Link("http://a.test/?x")]).replace(b"x", b"\xff")]
+    "body", [b"", b"\xc1", b"\x91" * 10_000, msgspec.msgpack.encode([Link("http://a.test/?x")]).replace(b"x", b"\xff")]
 )
 def test_what_is_no_letter_is_bad_input(body: bytes, tmp_path: Path) -> None:
     box = open_letter_box(tmp_path / "0.sqlite")

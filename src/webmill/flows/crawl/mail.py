@@ -97,5 +97,5 @@ def post_order(box: Box, order: Order) -> None:
 def _read(letter: Letter) -> list[Link] | Order:
     try:
         return _decode(letter.body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:  # tampered with
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:  # tampered with
         raise BadInput(f"letter {letter.id}: {error}", reason="bad_letter") from error

@@ -95,7 +95,7 @@ def load(file: Path) -> Dataset:
         raise Misconfigured(f"no dataset file {file}") from None
     except UnicodeDecodeError:
         raise Misconfigured(f"{file}: not UTF-8 text") from None
-    except (tomllib.TOMLDecodeError, msgspec.DecodeError, msgspec.ValidationError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise Misconfigured(f"{file}: {error}") from None
     return checked(dataset, source=str(file))
 
