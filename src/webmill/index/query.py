@@ -20,10 +20,11 @@ from webmill.formats.cdx_query import (
     key_range,
     read_pattern,
 )
-from webmill.formats.cdxj import Capture, parse
-from webmill.formats.timestamps import earliest, latest, to_datetime
+from webmill.formats.cdxj import Capture
+from webmill.formats.timestamps import earliest, is_timestamp, latest, to_datetime
 from webmill.index.lookup import Index
 from webmill.index.order import successor
+from webmill.index.parsed import Reject, parsed
 from webmill.index.revisits import resolve
 
 MOST_SORTED = 100_000  # lines that `reverse` and `closest` hold when no limit says how many
@@ -76,29 +77,28 @@ def surt_range(key: str, match_type: MatchType | None = None) -> KeyRange:
             return KeyRange(host + (b")/" if b"," in host else b","), host + b"-")
 
 
-def answer(
-    index: Index, query: Query, *, on_reject: Callable[[bytes, BadInput], None] | None = None
-) -> Iterator[bytes]:
+def answer(index: Index, query: Query, *, on_reject: Reject | None = None) -> Iterator[bytes]:
     """BadInput: bad_timestamp, bad_filter, bad_collapse, bad_limit, too_many; and what a damaged index raises.
 
-    A stray line that is no CDXJ passes no filter: `on_reject` is told, or, without one, it is raised.
+    Where lines are looked into, a stray one that is no CDXJ is left out: `on_reject` is told, or, without one, it is
+    raised.
     """
     if query.limit is not None and query.limit < 0:
         raise BadInput(f"a limit of {query.limit}", reason="bad_limit")
     first = earliest(query.start).encode() if query.start else None
     last = latest(query.end).encode() if query.end else None
     if query.resolve_revisits:  # an original may lie before the period
-        lines = resolve(index.lines(query.range))
+        lines = resolve(index.lines(query.range), on_reject=on_reject)
     else:
         lines = index.lines(_narrowed(query.range, first, last))
     if first or last:
-        lines = _between(lines, first or b"", last or b"9" * 14)
+        lines = _between(lines, first or b"", last or b"9" * 14, on_reject)
     if query.filters:
         lines = _filtered(lines, compile_filters(query.filters), on_reject)
     if query.collapse_time is not None:
-        lines = _collapsed(lines, _time_and_status(query.collapse_time))
+        lines = _collapsed(lines, _time_and_status(query.collapse_time), on_reject)
     for field in query.collapse:
-        lines = _collapsed(lines, compile_collapse(field))
+        lines = _collapsed(lines, compile_collapse(field), on_reject)
     match query.sort:
         case "forward":
             return islice(lines, query.limit)
@@ -118,31 +118,25 @@ def _narrowed(wanted: KeyRange, first: bytes | None, last: bytes | None) -> KeyR
     )
 
 
-def _between(lines: Iterable[bytes], first: bytes, last: bytes) -> Iterator[bytes]:
+def _between(lines: Iterable[bytes], first: bytes, last: bytes, on_reject: Reject | None) -> Iterator[bytes]:
     for line in lines:
-        if first <= _timestamp(line) <= last:
+        timestamp = _timestamp(line)
+        if first <= timestamp <= last:
             yield line
+        elif on_reject and not is_timestamp(timestamp):
+            on_reject(line, BadInput(f"not 14 digits: {timestamp[:40]!r}", reason="bad_timestamp"))
 
 
-def _filtered(
-    lines: Iterable[bytes], holds: Predicate, on_reject: Callable[[bytes, BadInput], None] | None
+def _filtered(lines: Iterable[bytes], holds: Predicate, on_reject: Reject | None) -> Iterator[bytes]:
+    return (line for line, capture in parsed(lines, on_reject) if holds(capture))
+
+
+def _collapsed(
+    lines: Iterable[bytes], token_of: Callable[[Capture], object], on_reject: Reject | None
 ) -> Iterator[bytes]:
-    for line in lines:
-        try:
-            wanted = holds(parse(line))
-        except BadInput as error:
-            if on_reject is None:
-                raise
-            on_reject(line, error)
-            continue
-        if wanted:
-            yield line
-
-
-def _collapsed(lines: Iterable[bytes], token_of: Callable[[Capture], object]) -> Iterator[bytes]:
     last: object = None
-    for line in lines:
-        token = token_of(parse(line))
+    for line, capture in parsed(lines, on_reject):
+        token = token_of(capture)
         if token != last:
             yield line
         last = token

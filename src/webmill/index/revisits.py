@@ -7,21 +7,21 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats.cdxj import Value, format_line, parse
+from webmill.formats.cdxj import Value, format_line
+from webmill.index.parsed import Reject, parsed
 
 MOST_ORIGINALS = 100_000  # that are held at once
 PLACE = ("length", "offset", "filename")
 
 
-def resolve(lines: Iterable[bytes]) -> Iterator[bytes]:
+def resolve(lines: Iterable[bytes], *, on_reject: Reject | None = None) -> Iterator[bytes]:
     """Every line gets `orig.length`, `orig.offset` and `orig.filename`, those of the first capture before it with the
     same digest if it is a revisit of one, else `-`; a resolved revisit gets the type and status of its original too.
 
-    BadInput (too_many) when more originals would have to be held than is sensible.
+    BadInput (too_many) when more originals would have to be held than is sensible. `on_reject` as in `parsed`.
     """
     originals: dict[str, dict[str, Value]] = {}
-    for line in lines:
-        capture = parse(line)
+    for _, capture in parsed(lines, on_reject):
         fields, digest = dict(capture.fields), capture.text("digest")
         original = originals.get(digest) if digest else None
         is_revisit = capture.text("mime") == "warc/revisit" or capture.text("filename") == "-"

@@ -17,8 +17,8 @@ from starlette.responses import Response
 
 from webmill.errors import BadInput, WebmillError
 from webmill.formats.cdx_query import key_range
-from webmill.formats.cdxj import parse
 from webmill.formats.timestamps import from_datetime, to_datetime
+from webmill.index.parsed import parsed
 from webmill.index.query import Query
 from webmill.serve.archived_address import Asked as Wanted
 from webmill.serve.archived_address import parse_address, sent_path, web_address
@@ -95,8 +95,7 @@ class Memento:
         yield (_link(last[0], f"{first}last memento", datetime=last[1]) + "\n").encode()
 
     def _mementos(self, lines: Iterable[bytes]) -> Iterator[tuple[str, str]]:
-        for line in lines:
-            capture = parse(line)
+        for line, capture in parsed(lines, self._cdx.rejects):
             try:
                 date = _http_date(capture.timestamp)
             except BadInput:  # it was captured, but at no time that a memento could have

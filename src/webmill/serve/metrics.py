@@ -19,10 +19,11 @@ BYTES = Counter("webmill_serve_bytes", "Bytes of bodies sent.", {"kind": KINDS})
 SECONDS = Histogram("webmill_serve_seconds", "Seconds until an answer was sent.", {"kind": KINDS})
 REFUSED = Counter("webmill_serve_refused", "Requests and connections refused, by reason.", {"reason": REFUSALS})
 DAMAGED = Counter("webmill_serve_damaged", "Files that are not what their name or manifest says, and were not sent.")
+BAD_LINES = Counter("webmill_serve_bad_lines", "Lines of an index that are no CDXJ, left out of answers.")
 CACHED = Gauge("webmill_serve_cached_bytes", "Bytes of published files kept in memory.")
 CONNECTIONS = Gauge("webmill_serve_connections", "Connections that are open.")
 
-METRICS: list[Metric] = [REQUESTS, BYTES, SECONDS, REFUSED, DAMAGED, CACHED, CONNECTIONS]
+METRICS: list[Metric] = [REQUESTS, BYTES, SECONDS, REFUSED, DAMAGED, BAD_LINES, CACHED, CONNECTIONS]
 
 
 def status_class(status: int) -> str:

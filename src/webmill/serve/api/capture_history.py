@@ -7,8 +7,8 @@ from collections import Counter
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats.cdxj import parse
-from webmill.formats.timestamps import earliest, latest
+from webmill.formats.cdxj import parse, prefix_of
+from webmill.formats.timestamps import earliest, is_timestamp, latest
 from webmill.index.lookup import Index
 from webmill.index.query import url_range
 
@@ -46,7 +46,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_history(index: Index, url: str, *, period: str = "", start: int = 0, count: int = PAGE) -> History:
     """`period`: 2024, 202401, 20240131; empty is all time. `captures` begin with number `start` of it."""
-    first, last = (earliest(period).encode(), latest(period).encode()) if period else (b"", b"9" * 14)
+    first, last = (earliest(period).encode(), latest(period).encode()) if period else (b"", b"\xff")
     days: Counter[str] = Counter()
     captures: list[Taken] = []
     total = 0
@@ -54,8 +54,9 @@ def read_history(index: Index, url: str, *, period: str = "", start: int = 0, co
     for seen, line in enumerate(index.lines(url_range(url, "exact"))):
         if seen == MOST_LINES:
             return History(days=days, captures=captures, total=total, is_cut=True)
-        timestamp = line.split(b" ", 2)[1]
-        days[timestamp[:8].decode("ascii", "replace")] += 1
+        timestamp = prefix_of(line).rpartition(b" ")[2]
+        if is_timestamp(timestamp):
+            days[timestamp[:8].decode()] += 1
         if first <= timestamp <= last:
             if start <= total < start + count:
                 captures.append(_taken(line, before))
@@ -68,7 +69,7 @@ def _taken(line: bytes, before: bytes) -> Taken:
     try:
         capture = parse(line)
     except BadInput as error:
-        timestamp = line.split(b" ", 2)[1].decode("ascii", "replace")
+        timestamp = prefix_of(line).rpartition(b" ")[2].decode("ascii", "replace")
         return Taken(url="", timestamp=timestamp, mime=f"a damaged line: {error.reason}")
     length = capture.text("length")
     return Taken(

@@ -20,6 +20,7 @@ from webmill.serve.address import client_of
 from webmill.serve.cdx.limits import QueryLimits, Seats, Stopwatch, TimedIndex
 from webmill.serve.cdx.output import MEDIA_TYPES, formatted, formatted_blocks
 from webmill.serve.cdx.params import Asked, Output, read_params
+from webmill.serve.cdx.rejects import Rejects
 from webmill.serve.cdx.stream import Chunks, accepts_gzip, reply
 from webmill.serve.site import Site
 from webmill.serve.threads import Left, Threads
@@ -39,6 +40,7 @@ class CdxApi:
         self._limits = limits
         self._seats = Seats(limits)
         self._threads = threads
+        self.rejects = Rejects(site.metrics)
 
     async def as_pywb(self, request: Request) -> Response:
         return await self._answer(request, output="cdxj", found_nothing=200)
@@ -59,7 +61,7 @@ class CdxApi:
         self, request: Request, asked: Asked, *, name: str | None, form: Form | None = None, found_nothing: int = 404
     ) -> Response:
         """Unavailable when too many ask at once."""
-        form = form or form_of(asked)
+        form = form or self._form_of(asked)
         begin = partial(self._begin, asked, name, form, gzip=accepts_gzip(request))
         with ExitStack() as held:
             if asked.heavy:
@@ -100,8 +102,27 @@ class CdxApi:
 
     def _begin(self, asked: Asked, name: str | None, form: Form, *, gzip: bool) -> tuple[bytes, Chunks]:
         watch = Stopwatch(self._limits.seconds)
-        chunks = Chunks(found_lines(self.index(name), asked, form, watch), watch, gzip=gzip)
+        chunks = Chunks(self._lines(self.index(name), asked, form, watch), watch, gzip=gzip)
         return chunks.next(), chunks
+
+    def _form_of(self, asked: Asked) -> Form:
+        media_type = "application/json" if asked.show == "page count" else MEDIA_TYPES[asked.output]
+        return Form(media_type, partial(formatted, output=asked.output, fields=asked.fields, on_reject=self.rejects))
+
+    def _lines(self, index: Index, asked: Asked, form: Form, watch: Stopwatch) -> Iterator[bytes]:
+        """A generator: nothing is read before a thread asks for the first line."""
+        wanted = asked.query.range
+        if asked.show == "page count":
+            count = count_pages(index, wanted, size=asked.page_size)
+            yield b'{"pages": %d, "pageSize": %d, "blocks": %d}\n' % (count.pages, count.size, count.blocks)
+            return
+        if asked.show == "blocks":
+            page = page_of(index, wanted, number=asked.page or 0, size=asked.page_size)
+            yield from formatted_blocks(islice(page.blocks(), asked.query.limit), asked.output)
+            return
+        if asked.page is not None:
+            index = page_of(index, wanted, number=asked.page, size=asked.page_size)
+        yield from form.write(answer(TimedIndex(index, watch), asked.query, on_reject=self.rejects))
 
 
 @dataclass(frozen=True)
@@ -110,27 +131,6 @@ class Form:
 
     media_type: str
     write: Callable[[Iterable[bytes]], Iterable[bytes]]
-
-
-def form_of(asked: Asked) -> Form:
-    media_type = "application/json" if asked.show == "page count" else MEDIA_TYPES[asked.output]
-    return Form(media_type, lambda lines: formatted(lines, asked.output, asked.fields))
-
-
-def found_lines(index: Index, asked: Asked, form: Form, watch: Stopwatch) -> Iterator[bytes]:
-    """A generator: nothing is read before a thread asks for the first line."""
-    wanted = asked.query.range
-    if asked.show == "page count":
-        count = count_pages(index, wanted, size=asked.page_size)
-        yield b'{"pages": %d, "pageSize": %d, "blocks": %d}\n' % (count.pages, count.size, count.blocks)
-        return
-    if asked.show == "blocks":
-        page = page_of(index, wanted, number=asked.page or 0, size=asked.page_size)
-        yield from formatted_blocks(islice(page.blocks(), asked.query.limit), asked.output)
-        return
-    if asked.page is not None:
-        index = page_of(index, wanted, number=asked.page, size=asked.page_size)
-    yield from form.write(answer(TimedIndex(index, watch), asked.query))
 
 
 def refusal(status: int, message: str, headers: Mapping[str, str] = HEADERS) -> Response:

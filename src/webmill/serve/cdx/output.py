@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 import msgspec
 
@@ -11,6 +12,7 @@ from webmill.errors import BadInput
 from webmill.formats.cdxj import Capture, Value, parse
 from webmill.formats.surt import without_surrogates
 from webmill.formats.zipnum import Block, format_summary_line
+from webmill.index.parsed import Reject
 from webmill.serve.cdx.params import Output
 
 MEDIA_TYPES: dict[Output, str] = {
@@ -20,23 +22,44 @@ MEDIA_TYPES: dict[Output, str] = {
 }
 
 _PLAIN = re.compile(rb'([!#-\[\]-~]+) ([0-9]{14}) \{(?=")')  # a key without quote and backslash; not `{}`
+_object = msgspec.json.Decoder(msgspec.Raw)
 _CONTROLS = re.compile("[\x00-\x1f\x7f\x85\u2028\u2029]")
 
 
-def formatted(lines: Iterable[bytes], output: Output, fields: tuple[str, ...]) -> Iterable[bytes]:
-    """Without `fields` CDXJ and text are the lines as they are. BadInput for a line that is none."""
+def formatted(
+    lines: Iterable[bytes], output: Output, fields: tuple[str, ...], *, on_reject: Reject | None = None
+) -> Iterable[bytes]:
+    """Without `fields` CDXJ and text are the lines as they are. Else a line that is none is left out, and `on_reject`
+    is told; without one, it is raised.
+    """
     if output == "json":
-        return _selected(lines, _json_of, fields) if fields else map(whole_json, lines)
+        return _written(lines, partial(_json_of, fields=fields) if fields else whole_json, on_reject)
     if not fields:
         return lines
-    return _selected(lines, _cdxj_of if output == "cdxj" else _text_of, fields)
+    return _written(lines, partial(_cdxj_of if output == "cdxj" else _text_of, fields=fields), on_reject)
+
+
+def _written(lines: Iterable[bytes], write: Callable[[bytes], bytes], on_reject: Reject | None) -> Iterator[bytes]:
+    for line in lines:
+        try:
+            yield write(line)
+        except BadInput as error:
+            if on_reject is None:
+                raise
+            on_reject(line, error)
 
 
 def whole_json(line: bytes) -> bytes:
-    """Key and timestamp before the line's own JSON, which is not parsed: most answers are this."""
+    """Key and timestamp before the line's own JSON, which is checked, but not taken apart: most answers are this."""
     plain = _PLAIN.match(line)
     if plain is None:
         return _encoded(_members(parse(line)))
+    try:
+        _object.decode(line[plain.end() - 1 :])
+        if not line.isascii():
+            line.decode()
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadInput(f"{error} in {line[:80]!r}", reason="bad_json") from error
     return b'{"urlkey": "%b", "timestamp": "%b", %b' % (*plain.groups(), line[plain.end() :])
 
 
@@ -51,25 +74,20 @@ def formatted_blocks(blocks: Iterable[Block], output: Output) -> Iterator[bytes]
         yield _encoded(shown if block.number is None else shown | {"lineno": block.number})
 
 
-def _selected(
-    lines: Iterable[bytes], form: Callable[[Capture, tuple[str, ...]], bytes], fields: tuple[str, ...]
-) -> Iterator[bytes]:
-    for line in lines:
-        yield form(parse(line), fields)
-
-
-def _json_of(capture: Capture, fields: tuple[str, ...]) -> bytes:
-    members = _members(capture)
+def _json_of(line: bytes, *, fields: tuple[str, ...]) -> bytes:
+    members = _members(parse(line))
     return _encoded({name: members[name] for name in fields if name in members})
 
 
-def _cdxj_of(capture: Capture, fields: tuple[str, ...]) -> bytes:
+def _cdxj_of(line: bytes, *, fields: tuple[str, ...]) -> bytes:
+    capture = parse(line)
     members = {name: capture.fields[name] for name in fields if name in capture.fields}
     return f"{without_surrogates(capture.urlkey)} {capture.timestamp} ".encode() + _encoded(members)
 
 
-def _text_of(capture: Capture, fields: tuple[str, ...]) -> bytes:
+def _text_of(line: bytes, *, fields: tuple[str, ...]) -> bytes:
     """A value that would end the line, or begin another, is escaped; a missing one is `-`."""
+    capture = parse(line)
     members = _members(capture)
     words = (capture.text(name) if name in capture.fields else str(members.get(name, "-")) for name in fields)
     return (_CONTROLS.sub(_escaped, without_surrogates(" ".join(words))) + "\n").encode()
