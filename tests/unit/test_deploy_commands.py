@@ -9,7 +9,7 @@ import click
 import pytest
 
 from tests.docs.test_commands_exist import commands_of, flaw_of
-from tests.unit.deploy_files import DEPLOY, ROOT, Line, lines
+from tests.unit.deploy_files import COLLECTION, DEPLOY, ROOT, UNITS, Line, lines
 from webmill.cli.main import webmill
 from webmill.config import every_setting, load
 
@@ -82,3 +82,21 @@ def test_commands_and_variables_that_are_spoken_of_are_there(path: Path) -> None
     assert not [flaw for line in inside if (flaw := complaint(line.split()))]
     variables = {setting.variable for setting in every_setting()}
     assert set(re.findall(r"\bWEBMILL_[A-Z_]+\b", text)) <= variables
+
+
+def test_the_documentation_names_units_and_collections_as_they_are() -> None:
+    page = (ROOT / "docs" / "how-to" / "deploy.md").read_text()
+    assert f"/srv/webmill/{COLLECTION}" in page
+    assert set(re.findall(r"`(webmill-\w+@)NAME", page)) == {unit.stem for unit in UNITS}
+
+
+def test_the_documentation_names_every_file_and_alert() -> None:
+    table = (DEPLOY / "README.md").read_text()
+    assert all(
+        f"`{path.name}`" in table or f"`{path.name}/" in table for path in DEPLOY.iterdir() if path.name != "README.md"
+    )
+    page = (ROOT / "docs" / "how-to" / "monitor.md").read_text()
+    alerts = re.findall(r"alert: (\w+)", (DEPLOY / "prometheus" / "alerts.yml").read_text())
+    assert [alert for alert in alerts if alert not in page] == []
+    manifests = {path.name for path in (DEPLOY / "kubernetes").iterdir()}
+    assert manifests == set(re.findall(r"`(\w+\.yaml)`", (ROOT / "docs" / "how-to" / "deploy.md").read_text()))
