@@ -36,6 +36,7 @@ class Asker:
         query: str = "",
         more: list[tuple[str, str]] | None = None,
         form: dict[str, str] | None = None,
+        body: bytes = b"",
         **headers: str,
     ) -> Answer:
         """`if_none_match="*"` is a header; `more` for those that come twice."""
@@ -56,7 +57,7 @@ class Asker:
             "server": ("127.0.0.1", 8080),
             "state": {},
         }
-        return self.runner.run(self._ask(scope, urlencode(form or {}).encode()))
+        return self.runner.run(self._ask(scope, urlencode(form).encode() if form else body))
 
     async def _ask(self, scope: dict[str, Any], sent: bytes) -> Answer:
         start: dict[str, Any] = {}

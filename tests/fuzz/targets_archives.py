@@ -1,0 +1,133 @@
+"""What is made of archives and indexes: index lines, derived records, pages, packages, messages of captures."""
+
+from __future__ import annotations
+
+import io
+import json
+
+from tests.fuzz.target import Target, drain, each
+from tests.fuzz.targets_formats import FIELDS, LINE, PAGE, WARC
+from webmill.archive.capture import read_capture
+from webmill.archive.derive_wat import describe
+from webmill.archive.derive_wet import Waiting
+from webmill.archive.identify import identify
+from webmill.commoncrawl.aligned import read_pages
+from webmill.commoncrawl.batch import decode_batch, encode_batch
+from webmill.commoncrawl.grammar import check_file
+from webmill.commoncrawl.page import Page
+from webmill.commoncrawl.selection import Selection, sift
+from webmill.errors import BadInput, WebmillError
+from webmill.extract.index_record import decode, encode, make_index_record
+from webmill.formats import wacz
+from webmill.formats.cdxj import parse
+from webmill.formats.typed_records import FileType
+from webmill.formats.warc import read_records
+from webmill.formats.warc.scan import Scan, scan_records
+from webmill.formats.wat import read_description
+from webmill.index.blocklist import parse_blocklist
+from webmill.index.captures import Captures, Options
+from webmill.index.columns import row_of
+from webmill.index.post_append import QUERY_MOST, query_of
+from webmill.model import Record
+
+
+def warc(kind: bytes, block: bytes, content_type: bytes = b"application/http; msgtype=response") -> bytes:
+    return (
+        b"WARC/1.0\r\nWARC-Type: %b\r\nWARC-Record-ID: <urn:uuid:%d>\r\nWARC-Concurrent-To: <urn:uuid:8>\r\n"
+        b"WARC-Date: 2024-01-01T00:00:00Z\r\nWARC-Target-URI: http://example.com/\r\n"
+        b"Content-Type: %b\r\nContent-Length: %d\r\n\r\n%b\r\n\r\n" % (kind, len(kind), content_type, len(block), block)
+    )
+
+
+GROUP = (
+    warc(b"warcinfo", b"software: a\r\n", b"application/warc-fields")
+    + warc(b"request", b'POST / HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 7\r\n\r\n{"a":1}')
+    + warc(b"response", b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + PAGE)
+    + warc(b"metadata", FIELDS, b"application/warc-fields")
+)
+BATCH = encode_batch([LINE.replace(b'"mime"', b'"filename": "a.gz", "offset": "1", "length": "2", "mime"')])
+WANTED = Selection(statuses=("200",), languages=("eng",), mimes=("text/html",), url_regex="a", sample=0.5, digests=True)
+BODIES = (
+    b'application/json\n{"a": [1, {"b": null}], "c": 1.5}',
+    b'multipart/form-data; boundary=x\n--x\r\nContent-Disposition: form-data; name="a"\r\n\r\nb\r\n--x--\r\n',
+    b"application/x-www-form-urlencoded\na=b&c=%20",
+)
+
+
+def take_index(data: bytes) -> None:
+    """Every line of an index is one, whatever is archived."""
+    for verify in (False, True):
+        captures = Captures(filename="a.warc.gz", options=Options(post_append=True, all_records=True))
+        found = scan_records(io.BytesIO(data), enough=captures.enough, scan=Scan(verify=verify, torn=True))
+        for line in captures.lines(found):
+            if isinstance(line, bytes):
+                assert line.count(b"\n") == 1
+                parse(line)
+
+
+def take_derived(data: bytes) -> None:
+    """What we write about a record is a WAT description that can be read."""
+    waiting = Waiting()
+    for item in read_records(io.BytesIO(data)):
+        if isinstance(item, Record):
+            capture = read_capture(item)
+            waiting.follow(capture)
+            try:
+                read_description(describe(capture, filename="a.warc.gz", frame=None))
+            except BadInput:
+                pass
+
+
+def take_pages(data: bytes) -> None:
+    """Three files in one: what is behind a line of dashes is the WAT, then the WET."""
+    parts = [io.BytesIO(part) for part in data.split(b"\n---\n", 2)]
+    for page in read_pages(*parts, filename="a"):
+        if isinstance(page, Page):
+            try:
+                record = make_index_record(page)
+                assert decode(encode(record)) == record
+            except WebmillError:
+                pass
+
+
+def take_grammar(data: bytes) -> None:
+    for kind in FileType:
+        drain(check_file(io.BytesIO(data), file_type=kind))
+
+
+def take_package(data: bytes) -> None:
+    """Lines of a package: each is one line, and what it says can be read."""
+    capture = parse(data)
+    wacz.is_page(capture)
+    lines = wacz.page_line(capture, number=1), wacz.summary_line(data, offset=1, block=b"x").split(b" ", 2)[2]
+    for line in lines:
+        assert line.count(b"\n") == 1
+        json.loads(line)
+
+
+def take_body(data: bytes) -> None:
+    kind, _, body = data.partition(b"\n")
+    assert len(query_of("POST", kind.decode("latin-1"), body)) <= QUERY_MOST
+
+
+def take_blocklist(data: bytes) -> None:
+    parse_blocklist(data.splitlines(keepends=True)[:50]).partition([LINE])
+
+
+TARGETS = (
+    Target("index", take_index, (WARC, GROUP), "warc"),
+    Target("derive", take_derived, (GROUP,), "warc"),
+    Target("pages", take_pages, (GROUP, GROUP + b"\n---\n" + WARC + b"\n---\n" + WARC), "warc"),
+    Target("grammar", take_grammar, (GROUP,), "warc"),
+    Target("wacz", take_package, (LINE,), "lines"),
+    Target(
+        "columns", row_of, (LINE.replace(b'"mime"', b'"filename": "a", "offset": 1, "length": 2, "mime"'),), "lines"
+    ),
+    Target("sift", lambda data: sift(data, WANTED), (LINE, LINE + LINE.replace(b'"200"', b"200")), "lines"),
+    Target("batch", decode_batch, (BATCH,)),
+    Target("body", take_body, BODIES),
+    Target("blocklist", take_blocklist, (b"^com,example\\)/a\n# no\nx(a|b)*\\<y\\>$\n[[:alpha:]]+\n",)),
+    Target(
+        "identify", each(lambda data: identify(data, None), lambda data: identify(data, "text/html")), (PAGE,), "pages"
+    ),
+)

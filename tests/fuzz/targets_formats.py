@@ -1,0 +1,225 @@
+"""Formats: what comes from servers, archives and people."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tempfile
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+import zstandard
+
+from tests.fuzz.target import Target, drain, each, text
+from webmill.config import load
+from webmill.crawl.links import read_links
+from webmill.crawl.retries import retry_after
+from webmill.crawl.robots import robots_directives
+from webmill.crawl.seeds import seed_of
+from webmill.extract.board import complaint_about, read_body, read_listing
+from webmill.flows.dataset.manifest import parse_manifest
+from webmill.formats import charset, content_coding, dates, timestamps, urls
+from webmill.formats.cdx_query import compile_filters, key_range, read_pattern
+from webmill.formats.cdxj import format_line, parse
+from webmill.formats.html import read_html, read_html_text
+from webmill.formats.http import ResponseFramer, split_message, split_request
+from webmill.formats.robots import parse_robots
+from webmill.formats.site_map import Board, read_site_map
+from webmill.formats.sitemap import looks_like_sitemap, read_sitemap
+from webmill.formats.surt import surt
+from webmill.formats.typed_records import FileType, read_typed
+from webmill.formats.warc import read_records
+from webmill.formats.warc.single import read_record_at
+from webmill.formats.warc_fields import Findings, parse_fields
+from webmill.formats.wat import read_description, read_title
+from webmill.formats.zipnum import decode_block, encode_block, parse_location, parse_summary_line
+from webmill.index.query import Query, answer, url_range
+from webmill.model import Headers, Record
+from webmill.search.query import parse as parse_query
+from webmill.search.query import text_of
+
+NOW = datetime(2024, 7, 1, tzinfo=UTC)
+PAGE = b"<!doctype html><html lang=en><head><title>T</title><base href='/b/'></head><body><a href='x'>y</a><p>z</body>"
+RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\nhello"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+LINE = b'com,example)/a 20240101000000 {"url": "http://example.com/a", "status": "200", "mime": "text/html"}\n'
+WARC = (
+    b"WARC/1.0\r\nWARC-Type: response\r\nWARC-Record-ID: <urn:uuid:00000000-0000-0000-0000-000000000001>\r\n"
+    b"WARC-Date: 2024-01-01T00:00:00Z\r\nWARC-Target-URI: http://example.com/\r\n"
+    b"Content-Type: application/http; msgtype=response\r\nContent-Length: %d\r\n\r\n%b\r\n\r\n"
+    % (len(RESPONSE), RESPONSE)
+)
+ARC = b"filedesc://a 0.0.0.0 20240101000000 text/plain 10\n1 0 x\n\n\n\n\nhttp://a/ 1.2.3.4 20240101000000 a/b 3\nabc\n"
+ROBOTS = (
+    b"User-agent: *\nDisallow: /a*b$\nAllow: /\nCrawl-delay: 5\nSitemap: http://a/s.xml\n\nUser-agent: x\nDisallow:\n"
+)
+SITEMAP = (
+    b'<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url>'
+    b"<loc>http://a.example/?a=1&amp;b=2</loc><lastmod>2024-01-01</lastmod><priority>0.5</priority></url></urlset>"
+)
+WAT = (
+    b'{"Container":{"Filename":"a","Offset":"0"},"Envelope":{"Format":"WARC","WARC-Header-Metadata":'
+    b'{"WARC-Type":"response"},"Payload-Metadata":{"HTTP-Response-Metadata":{"HTML-Metadata":{"Head":{"Title":"T"},'
+    b'"Links":[{"path":"A@/href","url":"x"}]}}}}}'
+)
+SITE_MAPS = (
+    b'{"sources":[{"source":"a/b","url":"http://a.example/","facets":{"x":"y"},"selectors":{"item":"li","title":"a"}}]}',
+    b'[{"campus":"a","colleges":[{"departments":[{"id":"c","boards":[{"id":"e","url":"http://a.example/e"}]}]}]}]',
+)
+BOARD = Board(source="a/b", board="b", url="http://a.example/list")
+LISTING = (
+    b"<table><tbody><tr><td>1</td><td class=title><a href='view?id=7'>One</a></td><td class=date>2024-05-01</td></tr>"
+    b"<tr><td>2</td><td class=title><a href='view?id=8'>Two</a></td><td class=date>3 hours ago</td></tr></table>"
+    b"<a class=next href='list?page=2'>next</a><div class=content>words</div>"
+)
+FIELDS = b'fetchTimeMs: 3\r\ncharset-detected: UTF-8\r\nlanguages-cld2: {"languages":[{"code":"de"}]}\r\n a\r\n'
+REQUEST = b"POST /a HTTP/1.1\r\nHost: a.example\r\nContent-Length: 3\r\n\r\nb=c"
+SCRIPTED = b"<script>if (a < b) '</scr' + 'ipt>'</script><!-- <a> --><style>@import 'x'"
+FEED = b"<rss><channel><item><link>http://a.example/</link><pubDate>today</pubDate></item></channel></rss>"
+SETTINGS = b'[queue]\nurl = "sqlite:a"\nattempts = 3\n[serve]\nport = 80\n'
+
+
+def zstd(data: bytes) -> bytes:
+    return zstandard.ZstdCompressor().compress(data)
+
+
+def take_warc(data: bytes) -> None:
+    for item in read_records(io.BytesIO(data)):
+        if isinstance(item, Record):
+            for kind in FileType:
+                read_typed(item, file_type=kind)
+
+
+def take_framing(data: bytes) -> None:
+    framer = ResponseFramer(method="GET")
+    for start in range(0, len(data), 7):
+        framer.feed(data[start : start + 7])
+
+
+def take_cdxj(data: bytes) -> None:
+    """What is read and written again reads the same."""
+    capture = parse(data)
+    assert parse(format_line(capture)) == capture
+
+
+def take_robots(data: bytes) -> None:
+    """The first line is a path that is asked for."""
+    path, _, body = data.partition(b"\n")
+    robots = parse_robots(body)
+    for agent in ("webmill/1.0", "*"):
+        robots.for_agent(agent).allows(text(path))
+    robots_directives(Headers([("X-Robots-Tag", data.decode("latin-1"))]), text(path))
+
+
+def take_search(data: bytes) -> None:
+    """Any text is a query, and its text is one again."""
+    parse_query(text_of(parse_query(text(data))))
+
+
+class OneLine:
+    """An index of one line."""
+
+    def lines(self, _: object) -> Iterator[bytes]:
+        return iter([LINE])
+
+    def batches(self, _: object) -> Iterator[list[bytes]]:
+        return iter([[LINE]])
+
+
+def take_cdx_question(data: bytes) -> None:
+    url, _, rest = text(data).partition("\n")
+    filters = tuple(rest.split("\n"))[:5] if rest else ()
+    compile_filters(filters)
+    pattern, match = read_pattern(url)
+    key_range(pattern, match or "exact")
+    drain(answer(OneLine(), Query(range=url_range(url), filters=filters)))
+
+
+def take_settings(data: bytes) -> None:
+    with tempfile.NamedTemporaryFile(suffix=".toml") as file:
+        file.write(data)
+        file.flush()
+        load(Path(file.name), collection=None, environment={}, flags={})
+
+
+def take_coding(data: bytes) -> None:
+    for coding in ("gzip", "deflate", "br", "zstd"):
+        content_coding.decode(data, (coding,), limits=content_coding.Limits(output=1 << 20))
+    content_coding.dechunk(data)
+
+
+def take_html(data: bytes) -> None:
+    page = charset.decode_page(data, content_type=None).text
+    read_html(page)
+    read_html_text(page)
+
+
+def take_links(data: bytes) -> None:
+    """Whatever is a link can be asked for, and is in its canonical form. The first line is the HTTP field `Link`."""
+    field, _, page = data.partition(b"\n")
+    found = read_links(page, url="http://a.example/b/", content_type=None, link_field=field.decode("latin-1"))
+    assert all(urls.normalise(link) == link for link in found.links)
+    looks_like_sitemap(data)
+
+
+def take_board(data: bytes) -> None:
+    about = {"url": "http://a.example/list", "content_type": "text/html; charset=utf-8", "board": BOARD}
+    read_listing(data, now=NOW, **about)
+    read_body(data, **about)
+
+
+def as_text(take: Callable[[str], object]) -> Callable[[bytes], object]:
+    return lambda data: take(text(data))
+
+
+TARGETS = (
+    Target("warc", take_warc, (WARC, WARC + WARC, ARC, gzip.compress(WARC, mtime=0), zstd(WARC)), "warc"),
+    Target("warc-record", read_record_at, (WARC, gzip.compress(WARC, mtime=0)), "warc"),
+    Target("warc-fields", lambda data: Findings(parse_fields(data)).languages, (FIELDS,)),
+    Target("http", each(split_message, split_request), (RESPONSE, CHUNKED, REQUEST), "http"),
+    Target("http-framing", take_framing, (RESPONSE, CHUNKED), "http"),
+    Target("content-coding", take_coding, (encode_block([LINE]), zstd(LINE), b"5\r\nhello\r\n0\r\n\r\n"), "packed"),
+    Target("cdxj", take_cdxj, (LINE,), "lines"),
+    Target(
+        "zipnum",
+        each(
+            lambda data: parse_summary_line(data, line_number=1),
+            lambda data: parse_location(data, line_number=1),
+            lambda data: decode_block(data, limit=1 << 20),
+        ),
+        (encode_block([LINE]), b"com,a)/ 20240101000000\tcdx-0.gz\t0\t9\t1\n", b"a\tb/c\n"),
+    ),
+    Target("wat", each(read_description, read_title), (WAT,), "wat"),
+    Target("robots", take_robots, (b"/a/b\n" + ROBOTS,), "robots"),
+    Target("sitemap", read_sitemap, (SITEMAP, FEED, b"http://a.example/\nhttp://b.example/\n")),
+    Target(
+        "url",
+        each(*map(as_text, (urls.normalise, surt, partial(urls.join, "http://a.example/b"), urls.host_of, seed_of))),
+        (b"http://user@www.Example.com:80/a/../b?x=1&y#z", b"//[::1]/%zz", b"http://1.2.3/"),
+        "urls",
+    ),
+    Target("html", take_html, (PAGE, SCRIPTED), "pages"),
+    Target("links", take_links, (b'<http://b.example/2>; rel="next"\n' + PAGE, b"\n" + SCRIPTED), "pages"),
+    Target("board", take_board, (LISTING,), "pages"),
+    Target("search-query", take_search, (b'ferry "the town" -old OR title:new* site:a.example lang:en',)),
+    Target("cdx-query", take_cdx_question, (b"*.example.com/\n!=status:200\n~mime:text/.*", b"http://a.example/x*")),
+    Target("settings", take_settings, (SETTINGS,)),
+    Target("site-map", lambda data: read_site_map(data, complaint_about=complaint_about), SITE_MAPS),
+    Target("manifest", lambda data: parse_manifest(text(data).splitlines(), source="m"), (b"WARC:a|WAT:b|WET:c\nd\n",)),
+    Target(
+        "times",
+        each(
+            *map(
+                as_text,
+                (
+                    *(timestamps.earliest, timestamps.latest, timestamps.from_warc_date, timestamps.to_datetime),
+                    lambda said: dates.read_day(said, now=NOW),
+                    lambda said: retry_after(said, 0.0),
+                ),
+            )
+        ),
+        (b"20240101", b"2024-01-01T00:00:00Z", "2024년 7월 1일".encode(), b"Wed, 21 Oct 2015 07:28:00 GMT"),
+    ),
+)

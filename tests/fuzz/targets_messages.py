@@ -1,0 +1,144 @@
+"""Messages, files of the frontier, and what servers answer: as we wrote them, damaged, or somebody else's."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import urllib3
+import urllib3.exceptions
+
+from tests.fuzz.target import Target, drain, each
+from webmill.crawl.frontier.backup import read_manifest
+from webmill.crawl.frontier.frames import HEAD, MAGIC, read_frames
+from webmill.crawl.frontier.lanes import line_of, lines_in
+from webmill.flows.crawl.mail import Letter, Mail
+from webmill.flows.dataset.config import load
+from webmill.flows.publish.jobs import job_of
+from webmill.formats.http import split_message
+from webmill.infra.queue.sqs_letters import copy_of
+from webmill.infra.storage.http_answers import Wanted, date, redirected
+from webmill.model import Link
+from webmill.publish.nouns import Commit, Pointer, decode
+
+JOB = (
+    b'{"run":"boards-1","deadline":"2024-01-01T00:00:00Z","board":{"source":"a/b","board":"b","url":"http://a.example/",'
+    b'"facets":{"x":"y"},"selectors":{"item":"li"}}}'
+)
+POINTER = (
+    b'{"version":"00000001-0123abcd","sequence":1,"updated_at":"2024-01-01T00:00:00Z","count":3,'
+    b'"manifest_sha256":"' + b"0" * 64 + b'","manifest_bytes":9}'
+)
+BACKUP = (
+    b'{"format":1,"backend":"local","version":1,"files":{},"facts":{},"stats":{"waiting":1,"in_hand":0,"visited":1,'
+    b'"pages":1,"revisits":0,"domains":1,"domains_waiting":1,"domains_in_hand":0,"expired":0}}'
+)
+DATASET = b'name = "a"\n[read]\nfrom = "crawl-data"\n[make]\ndocument = "page"\n[write]\nto = "out"\nformat = "jsonl"\n'
+FRAMES = MAGIC + HEAD.pack(3, 0x352441C2) + b"abc"
+ANSWER = (
+    b'HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 2-4/9\r\nContent-Length: 3\r\nETag: "x"\r\n'
+    b"Retry-After: Wed, 21 Oct 2015 07:28:00 GMT\r\nLocation: /there\r\n\r\n"
+)
+SQS = b'{"Body":"a","MessageAttributes":{"webmill-attempts":"2","webmill-delay":"1e3"},"Attributes":{}}'
+
+
+class OneLetter:
+    """A box that holds it."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    def post(self, letters: Sequence[bytes]) -> None: ...
+
+    def take(self, count: int) -> list[Letter]:
+        return [Letter("1", self._body)]
+
+    def drop(self, letters: Sequence[Letter]) -> None: ...
+
+    def is_empty(self) -> bool:
+        return False
+
+    def close(self) -> None: ...
+
+
+def take_letter(data: bytes) -> None:
+    mail = Mail([Path("box")], 0, open_box=lambda _: OneLetter(data))
+    mail.receive()
+    mail.orders()
+
+
+def take_frames(data: bytes) -> None:
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        drain(read_frames(Path(file.name)))
+
+
+def take_backup(data: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "manifest.json").write_bytes(data)
+        read_manifest(Path(folder), backend="local", version=1)
+
+
+def take_dataset(data: bytes) -> None:
+    for suffix in (".toml", ".json"):
+        with tempfile.NamedTemporaryFile(suffix=suffix) as file:
+            file.write(data)
+            file.flush()
+            each(lambda _, name=file.name: load(Path(name)))(data)  # type: ignore[misc]
+
+
+def take_answer(data: bytes) -> None:
+    """What a server says that we read ranges from."""
+    head = split_message(data).head
+    if head is None:
+        return
+    try:
+        answer = urllib3.HTTPResponse(status=head.status, headers=[*head.headers])  # type: ignore[arg-type]
+    except urllib3.exceptions.HTTPError:
+        return  # so it is not even an answer
+    date(head.headers.get("Retry-After"))
+    each(
+        lambda _: redirected("https://a.example/b", head.headers.get("Location") or ""),
+        lambda _: Wanted(key="k", start=2, length=3, etag='"x"').check(answer),
+        lambda _: Wanted(key="k", start=0, length=None, etag=None).check(answer),
+    )(data)
+
+
+def take_sqs(data: bytes) -> None:
+    """SQS gives attributes in this form, whoever wrote them."""
+    try:
+        said = msgspec.json.decode(data, type=dict[str, str | dict[str, str]])
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return
+    body, attributes, system = said.get("Body", ""), said.get("MessageAttributes"), said.get("Attributes")
+    message: dict[str, Any] = {"ReceiptHandle": "r", "MessageId": "m", "Body": body}
+    if isinstance(attributes, dict):
+        message["MessageAttributes"] = {name: {"StringValue": value} for name, value in attributes.items()}
+    if isinstance(system, dict):
+        message["Attributes"] = system
+    copy_of(message).next("again")
+
+
+TARGETS = (
+    Target("board-job", job_of, (JOB,)),
+    Target(
+        "pointer",
+        each(*(lambda data, kind=kind: decode(data, kind, source="s") for kind in (Pointer, Commit))),
+        (POINTER,),
+    ),
+    Target(
+        "crawl-letter",
+        take_letter,
+        (msgspec.msgpack.encode([Link("http://a.example/", depth=1)]), b"\x81\xa4type\xa7compact"),
+    ),
+    Target("frontier-frames", take_frames, (FRAMES,)),
+    Target("frontier-lines", lambda data: drain(lines_in(data)), (line_of(b"http://a.example/", 3) * 2,)),
+    Target("frontier-backup", take_backup, (BACKUP,)),
+    Target("dataset", take_dataset, (DATASET,)),
+    Target("storage-answer", take_answer, (ANSWER,)),
+    Target("sqs-message", take_sqs, (SQS,)),
+)

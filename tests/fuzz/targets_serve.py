@@ -1,0 +1,265 @@
+"""What clients ask the server, and what the server makes of archived pages."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+import tempfile
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+
+from starlette.datastructures import QueryParams
+
+from tests.fuzz.target import Target, drain, text
+from tests.fuzz.targets_formats import PAGE, SCRIPTED
+from tests.serve.asking import Asker
+from tests.serve.town import NAME, build
+from webmill.collection import Collection
+from webmill.config import Serve, Settings
+from webmill.crawl.tags import attributes_of, read_tags
+from webmill.errors import BadInput
+from webmill.formats import urls
+from webmill.formats.charset import decode_as, decode_page
+from webmill.index.zipnum import write_index
+from webmill.serve.address import Proxies, network_of
+from webmill.serve.api.asked import read_asked
+from webmill.serve.api.text_diff import compare
+from webmill.serve.app import application, replay_application
+from webmill.serve.archived_address import parse_address, raw_address, web_address
+from webmill.serve.cdx.output import formatted
+from webmill.serve.cdx.params import read_params
+from webmill.serve.codings import CODINGS, IDENTITY, chosen
+from webmill.serve.conditions import Unsatisfiable, fails, is_known, range_of
+from webmill.serve.memento import read_moment
+from webmill.serve.replay.links import Links, Spelling
+from webmill.serve.replay.rewrite_css import rewrite_css
+from webmill.serve.replay.rewrite_html import rewrite_html
+from webmill.wiring import open_site
+
+BASE = "https://a.example/dir/page?q=1"
+LINKED = (
+    b"<!doctype html><base href=//b.example/c/><link rel=stylesheet href=s.css integrity=x><a target=_top href='/x?a'>"
+    b"<img src=https://c.example/i.png srcset='a.png, b.png 2x' style='top:url(\"d.png\")'>"
+    b"<iframe srcdoc='&lt;a href=y&gt;'></iframe><meta http-equiv=refresh content='5; url=\"x\"'>"
+    b"<style>@import 'i.css'; p{a:url(b.png)}</style><script src=j.js>"
+)
+SHEET = b"@import \"a.css\" screen; @import url(b.css); p{a:URL( 'c\\'d.png' )} /* url(x) */ i{a:url(\\68ttp://x/)}"
+LINE = b'com,example)/a 20240101000000 {"url": "http://example.com/a", "status": "200", "mime": "text/html"}\n'
+WARC = (
+    b"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://any.example/\r\n"
+    b"Content-Type: application/http; msgtype=response\r\nContent-Length: %d\r\n\r\n%b\r\n\r\n"
+)
+ANY, ANY_SIZE = "any.warc", 80 << 10
+ANY_LINE = (
+    b'example,any)/ 20240101000000 {"url": "http://any.example/", "mime": "text/html", "status": "200", '
+    b'"length": "%d", "offset": "0", "filename": "%b"}\n' % (ANY_SIZE, ANY.encode())
+)
+REPLY = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=euc-kr\r\nRefresh: 5; url=/there\r\nLocation: /x\r\n\r\n"
+    + PAGE
+)
+ETAG, MODIFIED = b'"x"', datetime(2024, 1, 1, tzinfo=UTC)
+MOST_GROWTH = 64  # times: a character may become an escape, and that be escaped again; links have a limit of their own
+MOST_LINKED = 16 << 20
+
+
+# --- archived pages ---------------------------------------------------------------------------------------------------
+
+
+def take_page(data: bytes) -> None:
+    """Rewritten, a page does not grow without end, and all its links lead into the archive."""
+    encoding = decode_page(data).encoding
+    if encoding.startswith(("utf-16", "iso-2022", "replacement")):
+        encoding = "utf-8"
+    page = rewrite_html(data.decode("latin-1"), Links("2023", BASE), spelling=Spelling(encoding), first="<!--!-->")
+    assert len(page) <= MOST_GROWTH * len(data) + MOST_LINKED
+    assert page.count("<!--!-->") >= 1
+    for tag, raw, _ in read_tags(decode_as(page.encode("latin-1"), encoding)):
+        if tag in ("style", "title") and raw.endswith("/"):
+            return  # from here on they differ: a crawler takes it for closed, as in a picture, a browser does not
+        attributes = attributes_of(raw)
+        for name in ("href", "src"):
+            assert_archived(attributes.get(name, ""), tag)
+
+
+def take_sheet(data: bytes) -> None:
+    sheet = rewrite_css(data.decode("latin-1"), Links("2023", BASE), spelling=Spelling("utf-8"))
+    sheet.encode("latin-1")
+    assert len(sheet) <= MOST_GROWTH * len(data) + MOST_LINKED
+
+
+def assert_archived(link: str, tag: str) -> None:
+    """It leads into the archive, or nowhere on the web."""
+    link = link.strip("\t\n\f\r ")
+    if not link or link.startswith(("#", "/web/2023/http://", "/web/2023/https://")):
+        return
+    try:
+        there = urls.join(BASE, link)
+    except BadInput:
+        return
+    raise AssertionError(f"<{tag}> leads to {there[:200]}")
+
+
+# --- addresses and parameters -----------------------------------------------------------------------------------------
+
+
+def take_address(data: bytes) -> None:
+    """What is written of what was read is read as the same."""
+    asked = parse_address(data)
+    if asked is not None:
+        assert parse_address(web_address(asked.when, asked.url).encode("ascii")) == asked
+        assert parse_address(raw_address(asked.timestamp, asked.url, mark=asked.mark).encode("ascii")) == asked
+        assert len(asked.moment) == 14
+
+
+def take_cdx(data: bytes) -> None:
+    params = QueryParams(data).multi_items()
+    for output in ("cdxj", "json", "text"):
+        asked = read_params(params, output=output)  # type: ignore[arg-type]
+        drain(formatted([LINE], asked.output, asked.fields))
+
+
+def take_conditions(data: bytes) -> None:
+    names = b"if-match", b"if-none-match", b"if-modified-since", b"if-unmodified-since", b"range", b"if-range"
+    values = data.split(b"\n")
+    for asked in (dict(zip(names, values, strict=False)), dict(zip(reversed(names), values, strict=False))):
+        fails(asked, ETAG, MODIFIED)
+        is_known(asked, ETAG, MODIFIED)
+        try:
+            found = range_of(asked, 100, etag=ETAG, modified=MODIFIED)
+            assert found is None or 0 <= found[0] < found[1] <= 100
+        except Unsatisfiable:
+            pass
+    assert chosen(values[0]) in (IDENTITY, *CODINGS)
+    said = data.decode("latin-1")
+    network_of(said)
+    Proxies(["10.0.0.0/8"]).client("10.0.0.1", said)
+    read_moment(values[-1].decode("latin-1"))
+
+
+def take_diff(data: bytes) -> None:
+    """Where nothing is left out, both texts can be told from what is shown of them."""
+    old, _, new = text(data).partition("\n---\n")
+    pieces = compare(old, new)
+    if pieces is not None and all(piece.kind != "left out" for piece in pieces):
+        assert "".join(piece.text for piece in pieces if piece.kind in ("same", "gone")) == old
+        assert "".join(piece.text for piece in pieces if piece.kind in ("same", "new")) == new
+
+
+# --- whole requests ---------------------------------------------------------------------------------------------------
+
+
+class Failures(logging.Handler):
+    """Raises again what the server has told its log, and its client that something went wrong."""
+
+    def __init__(self) -> None:
+        super().__init__(level=logging.ERROR)
+        self._told: list[BaseException] = []
+        logging.getLogger("webmill.serve").addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.exc_info[1]:
+            self._told.append(record.exc_info[1])
+
+    def check(self) -> None:
+        told, self._told = self._told, []
+        for error in told:
+            raise error
+
+
+class Town:
+    """A small collection and both applications on it. One capture of it may be anything: what is in `ANY`."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.failures = root, Failures()
+        folder = Collection(root, "ANY").zipnum
+        folder.mkdir(parents=True)
+        write_index([[ANY_LINE]], folder, lines=10, shard_size=10)
+        address, replay = "http://127.0.0.1:8080", "http://127.0.0.1:8081"
+        site = open_site(root, Settings(serve=Serve(rate=0)), address=address, replay_address=replay, secret=b"secret")
+        runner = asyncio.Runner()
+        self.own, self.replay = (Asker(app(site), runner) for app in (application, replay_application))
+        atexit.register(runner.close)
+
+
+@cache
+def town() -> Town:
+    folder = tempfile.TemporaryDirectory(prefix="webmill-fuzz-")
+    atexit.register(folder.cleanup)
+    return Town(build(Path(folder.name)))
+
+
+def take_reply(data: bytes) -> None:
+    """An archived answer, whatever its head says, becomes one of ours."""
+    (town().root / ANY).write_bytes((WARC % (len(data), data)).ljust(ANY_SIZE, b"\n"))
+    for asker, path in ((town().replay, "/web"), (town().own, "/web"), (town().own, "/raw")):
+        answer = asker(f"{path}/20240101000000/http://any.example/", sec_fetch_dest="iframe")
+        town().failures.check()
+        assert not any(control in name + value for control in "\r\n\0" for name, value in answer.pairs)
+
+
+def take_request(data: bytes) -> None:
+    """No request is answered by an error of ours. Lines: path, method, headers; behind an empty line the body."""
+    head, _, body = data.partition(b"\n\n")
+    target, *lines = head.decode("latin-1").split("\n")
+    path, _, query = target.partition("?")
+    method = lines[0] if lines and lines[0] in ("HEAD", "POST", "OPTIONS") else "GET"
+    fields = [
+        (name.strip().lower(), value.strip()) for name, colon, value in (line.partition(":") for line in lines) if colon
+    ]
+    for asker in (town().own, town().replay):
+        answer = asker(f"/{path.lstrip('/')}", method=method, query=query, more=fields, body=body)
+        town().failures.check()
+        assert answer.status < 500 or answer.status == 503, (answer.status, answer.body[:300])
+
+
+REQUESTS = (
+    b"/web/20230401120000/https://town.example/\nGET\nsec-fetch-dest: iframe",
+    b"/web/2023/https://town.example/old?a=b\nHEAD\nreferer: http://127.0.0.1:8081/web/2023/http://town.example/",
+    b"/raw/20230401120500warc_/https://town.example/style.css",
+    b"/%b-index?url=*.example&output=json&filter=~status:2..&limit=3&page=0&showNumPages=true" % NAME.encode(),
+    b"/timegate/https://town.example/\nGET\naccept-datetime: Wed, 21 Oct 2015 07:28:00 GMT",
+    b"/timemap/link/https://town.example/",
+    b"/search?q=ferry&language=eng&facet=domain%3Dtown.example&since=2024-01-01&page=2&sort=newest",
+    b"/api/search?q=%22the+town%22&limit=3&offset=1\nGET\naccept-encoding: br;q=1, gzip",
+    b'/latest.json\nGET\nrange: bytes=0-9\nif-none-match: "x"',
+    b"/api/versions/diff?old=00000001-0&new=x\n",
+    b"/history?url=town.example/clock&year=2024&month=4&day=1",
+    b"/api/captures?url=*.example&after=com,x&match=domain",
+    b"/documents/item?id=x&version=y",
+    b"/tasks\nPOST\ncontent-type: application/x-www-form-urlencoded\n\naction=retry&queue=publish&id=job-1&stamp=x",
+    b"/crawl-data/%b/warc.paths.gz\nGET\nif-modified-since: Wed, 21 Oct 2015 07:28:00 GMT" % NAME.encode(),
+    b"/web-banner?at=/web/2023/http://a.example/&stamp=x",
+)
+ADDRESSES = (
+    b"/web/20230401120000/https://town.example/a?b=c",
+    b"/raw/2023warc_/http:/a.example//x%2F",
+    b"/web/2~0123456789abcdef/https%3A%2F%2Fa.example%2F%3Fx",
+)
+QUERIES = (
+    b"url=*.example.com&matchType=domain&output=json&filter=!~status:3..&filter=mime:html&fl=url,timestamp&limit=5",
+    b"url=a.example/x*&from=2023&to=202401&sort=closest&closest=now&collapse=timestamp:6&page=1&pageSize=2",
+    b"url=a.example&showNumPages=true&resolveRevisits=true&collapseTime=10&reverse=1&closest=20240229",
+)
+CONDITIONS = (
+    b'W/"a", "x"\n*\nWed, 21 Oct 2015 07:28:00 GMT\nWed, 21 Oct 2015 07:28:00 +0100\nbytes=0-9\n21 Oct 15 07:28:00 GMT',
+    b"gzip;q=0.5, br\n10.0.0.2, 192.0.2.1\nbytes=-5\n21 Oct 15 7:28 EST",
+)
+
+TARGETS = (
+    Target("replay-page", take_page, (LINKED, PAGE, SCRIPTED), "pages"),
+    Target("replay-sheet", take_sheet, (SHEET,)),
+    Target("replay-reply", take_reply, (REPLY, REPLY.replace(b"200", b"302")), "http"),
+    Target("replay-address", take_address, ADDRESSES),
+    Target("cdx-params", take_cdx, QUERIES),
+    Target(
+        "search-params",
+        lambda data: read_asked(QueryParams(data)).request(count=()),
+        (b"q=a+%22b%22&facet=x%3Dy&since=2024-01-01&sort=newest&limit=5&page=2",),
+    ),
+    Target("conditions", take_conditions, CONDITIONS),
+    Target("text-diff", take_diff, (b"a b\nc d\n---\na x\nc d e", "서울 대학\n---\n서울 학교".encode())),
+    Target("request", take_request, REQUESTS),
+)
