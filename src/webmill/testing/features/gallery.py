@@ -56,7 +56,7 @@ def _depot() -> Shelf:
     rules = b"User-agent: *\nDisallow: /closed/\n"
     shelf.put("/robots.txt", "`/closed/` forbidden", Reply(body=rules, media_type=TEXT))
     shelf.put("/look/main.css", "imports a sheet, has a font and a picture", Reply(body=_MAIN, media_type=CSS))
-    more = b"#styled { outline: 1px solid; background: url(/pictures/deep.png) }"
+    more = b"#styled { outline: 1px solid }\na { background: url(/pictures/deep.png) }\n"
     shelf.put("/look/more.css", "has a picture", Reply(body=more, media_type=CSS))
     shelf.put("/look/mill.woff2", "no font, whatever it says", Reply(body=b"wOF2" + bytes(40), media_type=FONT))
     shelf.put("/script.js", "a script", Reply(body=b"window.mill = 'grinds'", media_type=SCRIPT))
