@@ -1,4 +1,4 @@
-"""Pages that are made from the code, so that they cannot say something else: commands, settings, metrics.
+"""Pages that are made from the code, so that they cannot say something else: commands, settings, metrics, fields.
 
 python docs/generate.py            writes them
 python docs/generate.py --check    exit code 1 when one of them is not what the code says
@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+from fields import fields_page
 
 from webmill.cli.main import webmill
 from webmill.config import SECTIONS, every_setting
@@ -84,7 +85,12 @@ def metrics_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-PAGES = {"commands.md": commands_page, "settings.md": settings_page, "metrics.md": metrics_page}
+PAGES = {
+    "commands.md": commands_page,
+    "settings.md": settings_page,
+    "metrics.md": metrics_page,
+    "fields.md": lambda: MADE + fields_page(),
+}
 
 
 def main() -> None:

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from webmill.cli.context import REJECTED
+from webmill.cli.main import FAILED, INTERRUPTED, USAGE
+
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "deploy").rglob("*.md")])
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?!https?:|mailto:)([^)\s]+)\)")
@@ -18,6 +21,17 @@ def test_pages_made_from_the_code_are_as_new_as_the_code() -> None:
     command = [sys.executable, ROOT / "docs" / "generate.py", "--check"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
+
+
+def test_exit_codes_are_those_of_the_program() -> None:
+    page = (ROOT / "docs" / "reference" / "command.md").read_text()
+    assert [int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)] == [
+        0,
+        FAILED,
+        USAGE,
+        REJECTED,
+        INTERRUPTED,
+    ]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -1,0 +1,102 @@
+"""The page of every field that is written for others to read: from the structs that write them, and their comments."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import types
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from webmill.index.captures import FIELDS
+
+
+class Format(NamedTuple):
+    title: str
+    where: str
+    struct: str
+    more: str
+
+
+FORMATS = (
+    Format("Documents", "`documents/*.jsonl.gz`, `.parquet`", "extract.document:Document", "dataset.md#document"),
+    Format(
+        "IndexRecord",
+        'A dataset with `document.kind = "index-record"`',
+        "extract.index_record:IndexRecord",
+        "dataset.md#indexrecord",
+    ),
+    Format("Errors of documents", "`errors/` of a dataset", "extract.error_record:ErrorRecord", "dataset.md#errors"),
+    Format("Rows of `webmill cc`", "`OUT/RUN/part-*`", "flows.extract.rows:Row", "cc-workers.md#rows"),
+    Format("latest.json", "The live version", "publish.nouns:Pointer", "publish.md#files"),
+    Format("Manifest", "`snapshots/VERSION/_manifest.json`", "publish.nouns:Manifest", "publish.md#files"),
+    Format("Index", "`snapshots/VERSION/index/`", "publish.nouns:Index", "publish.md#items-and-indexes"),
+    Format("Commit record", "`snapshots/_history/`", "publish.nouns:Commit", "publish.md#files"),
+    Format("Sources", "`meta/sources.json`, a list", "publish.gather:Source", "publish.md#files"),
+    Format("Problems", "`aux/errors.json`, a list", "publish.nouns:Problem", "publish.md#files"),
+    Format("Statistics", "`aux/stats.json`", "publish.version:Counts", "publish.md#files"),
+    Format("Answers of search", "`webmill search --json`", "search.base:Answer", "search.md#what-can-be-typed"),
+    Format("Visits", "`webmill frontier export --visited`", "crawl.frontier.base:Visit", "frontier-commands.md#export"),
+    Format("Rejects of the index", "`rejected/index.jsonl`", "flows.index:Reject", "index.md#what-it-promises"),
+    Format("Rejects of the batcher", "`rejected.jsonl`", "flows.dispatch.blocks:Reject", "cc.md#webmill-cc-batch"),
+    Format("Findings", "`webmill doctor --json`", "flows.doctor.findings:Finding", "doctor.md"),
+)
+WORDS = {str: "text", int: "number", float: "number", bool: "true or false", datetime: "time", bytes: "text"}
+
+
+def fields_page() -> str:
+    lines = [
+        "# Every field\n",
+        "Of what is written for others to read, as JSON, JSON lines or Parquet, in the order of writing.",
+        "Times are ISO 8601 in UTC. `null`: it may be. What lies where: [what is on the disk](../design/formats.md).\n",
+        "## CDXJ\n\nAll are text, and left out without a value ([who writes what](cdxj.md#fields)):",
+        f"{', '.join(f'`{name}`' for name in FIELDS)}.\n",
+    ]
+    inner: dict[str, type[msgspec.Struct]] = {}
+    for one in FORMATS:
+        module, _, name = one.struct.partition(":")
+        struct = getattr(importlib.import_module(f"webmill.{module}"), name)
+        lines += [f"## {one.title}\n\n{one.where} ([more]({one.more})).\n", *table(struct, inner)]
+    lines.append("## Parts of these\n")
+    while rest := {name: struct for name, struct in inner.items() if f"### {name}\n" not in lines}:
+        name, struct = min(rest.items())
+        lines += [f"### {name}\n", *table(struct, inner)]
+    return "\n".join(lines)
+
+
+def table(struct: type[msgspec.Struct], inner: dict[str, type[msgspec.Struct]]) -> Iterator[str]:
+    yield "| field | | |\n|---|---|---|"
+    hints, remarks = get_type_hints(struct), dict(remarks_of(struct))
+    for field in msgspec.structs.fields(struct):
+        kind, remark = in_words(hints[field.name], inner), remarks.get(field.name, "")
+        yield f"| `{field.encode_name}` | {kind} | {remark} |".replace("|  |", "| |")
+    yield "\nThose without a value are left out.\n" if struct.__struct_config__.omit_defaults else ""
+
+
+def remarks_of(struct: type[msgspec.Struct]) -> Iterator[tuple[str, str]]:
+    for line in inspect.getsource(struct).splitlines():
+        if found := re.match(r"    (\w+): .*?  # (.*)", line):
+            yield found[1], found[2].replace("|", "\\|")
+
+
+def in_words(kind: Any, inner: dict[str, type[msgspec.Struct]]) -> str:
+    origin, within = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        words = [in_words(one, inner) for one in within if one is not type(None)]
+        return " or ".join(dict.fromkeys(words)) + (", null" if type(None) in within else "")
+    if origin is Literal:
+        return ", ".join(f"`{value}`" for value in within)
+    if origin is tuple and within[-1] is not ...:
+        return " and ".join(in_words(one, inner) for one in within)
+    if origin in (tuple, list, Sequence):
+        return f"list of {in_words(within[0], inner)}"
+    if origin is dict:
+        return f"object of {in_words(within[1], inner)}"
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        assert inner.setdefault(kind.__name__, kind) is kind, f"two structs are called {kind.__name__}"
+        return f"[{kind.__name__}](#{kind.__name__.lower()})"
+    return WORDS.get(kind, "any")
