@@ -12,8 +12,9 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 import pytest
@@ -88,6 +89,30 @@ class Site:
             window=1.5,
             rules=Rules(scope="any", sitemaps=False),
         )
+
+
+class WholeSite(Site):
+    """Each page has a picture, and a frame on the next host, which is no page, has one on the host behind that."""
+
+    def __init__(self, nginx: Start, folder: Path) -> None:
+        super().__init__(nginx, folder)
+        names = sorted({urlsplit(url).netloc for url in self.urls})
+        self._needs: dict[str, set[str]] = {}
+        for number, name in enumerate(names):
+            for page in range(PAGES):
+                frame, far = (names[(number + step) % len(names)] for step in (1, 2))
+                needed = [f"http://{name}/{page}.png", f"http://{frame}/f{page}", f"http://{far}/far{page}.png"]
+                path = folder / name / f"{page}.html"
+                path.write_text(f"{path.read_text()}<img src='{needed[0]}'><iframe src='{needed[1]}'></iframe>")
+                (folder / frame / f"f{page}").write_text(
+                    f"<html><body>{needed[1]}<img src='{needed[2]}'></body></html>"
+                )
+                for url in (needed[0], needed[2]):
+                    (folder / urlsplit(url).netloc / urlsplit(url).path[1:]).write_text(url * 40)
+                self._needs[f"http://{name}/{page}.html"] = set(needed)
+
+    def needed_by(self, pages: Iterable[str]) -> set[str]:
+        return {url for page in pages for url in self._needs[page]}
 
 
 def run_killed(
@@ -198,3 +223,28 @@ def test_killed_again_and_again_it_archives_exactly_as_many_pages_as_it_may(
     pages = {url for url, visit in visits(root).items() if visit.status == 200}
     assert len(pages) == len(site.urls) // 2
     judge(site, root, killed, pages)
+
+
+@pytest.mark.crash
+def test_killed_again_and_again_the_pages_that_it_may_have_are_whole(root: Path, nginx: Start, tmp_path: Path) -> None:
+    site = WholeSite(nginx, tmp_path)
+    setup = msgspec.structs.replace(
+        site.setup,
+        limits=Limits(retry_wait=0.2, pages=len(site.urls) // 2),
+        rules=Rules(scope="any", sitemaps=False, requisites=True),
+        requisite_delay=0.02,
+    )
+    killed = run_killed(root, site, setup, random.Random(SEED + 3))
+    done = {url for url, visit in visits(root).items() if visit.status == 200}
+    pages = done & site.urls
+    assert len(pages) == len(site.urls) // 2
+    assert done >= site.needed_by(pages)
+    check_records(root)
+    assert {url for _, url, _ in captures(root)} >= done
+    seen = seen_by(site.server.log())
+    asked = counts(one for one in seen if not one.is_robots)
+    assert max(asked.values()) <= 1 + len(killed)
+    tried = asked.keys() & site.urls  # some were asked for when a kill came, and another page was taken instead
+    assert asked.keys() <= tried | site.needed_by(tried)
+    check_manners(root, [one for one in seen if one.url in site.urls], host=DELAY, domain=DELAY)
+    check_manners(root, seen, soon_host=0.02, soon_domain=0.02)
