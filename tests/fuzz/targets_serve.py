@@ -9,6 +9,7 @@ import tempfile
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from urllib.parse import quote
 
 from starlette.datastructures import QueryParams
 
@@ -21,6 +22,7 @@ from webmill.config import Serve, Settings
 from webmill.crawl.tags import attributes_of, read_tags
 from webmill.errors import BadInput
 from webmill.formats import urls
+from webmill.formats.cdxj import parse
 from webmill.formats.charset import decode_as, decode_page
 from webmill.index.zipnum import write_index
 from webmill.serve.address import Proxies, network_of
@@ -200,6 +202,23 @@ def take_reply(data: bytes) -> None:
         assert not any(control in name + value for control in "\r\n\0" for name, value in answer.pairs)
 
 
+def take_line(data: bytes) -> None:
+    """Whatever an index says of a capture, there is an answer to all that can be asked about it."""
+    line = data.partition(b"\n")[0] + b"\n"
+    capture = parse(line)
+    write_index([[line]], Collection(town().root, "ANY").zipnum, lines=10, shard_size=10)
+    url = capture.text("url")
+    asked = quote(url, safe="", errors="replace")
+    paths = [f"/web/2024/{url}", f"/raw/2024/{url}", f"/timegate/{url}", f"/timemap/link/{url}"]
+    queries = [f"/ANY-index?url={asked}&output={output}&fl=url,status,x" for output in ("json", "text", "cdxj")]
+    pages = [f"/history?url={asked}", f"/api/captures?url={asked}", "/api/captures?url=*", f"/cdx?url={asked}", "/"]
+    for target in (*paths, *queries, *pages):
+        path, _, query = quote(target, safe="/:?&=%*-", errors="replace").partition("?")
+        answer = town().own(path, query=query)
+        town().failures.check()
+        assert answer.status < 500 or answer.status == 503, (target[:100], answer.status, answer.body[:300])
+
+
 def take_request(data: bytes) -> None:
     """No request is answered by an error of ours. Lines: path, method, headers; behind an empty line the body."""
     head, _, body = data.partition(b"\n\n")
@@ -261,5 +280,6 @@ TARGETS = (
     ),
     Target("conditions", take_conditions, CONDITIONS),
     Target("text-diff", take_diff, (b"a b\nc d\n---\na x\nc d e", "서울 대학\n---\n서울 학교".encode())),
+    Target("served-line", take_line, (ANY_LINE, LINE)),
     Target("request", take_request, REQUESTS),
 )

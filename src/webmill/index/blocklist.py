@@ -30,7 +30,8 @@ from webmill.index.tally import Tally
 _LITERAL_PREFIX = re.compile(rb"\^((?:[^\\.\[(){*+?|^$]|\\[!-/:;=?@\[-`{-~]|\))+)(?:\.\*\$?)?", re.DOTALL)
 _BEYOND_ASCII = re.compile(rb"[\x80-\xff]|\\[xpP0-7]")
 _ESCAPED = re.compile(rb"\\(.)", re.DOTALL)
-_TOKEN = re.compile(rb"\\.|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]|\(\?[a-zA-Z]*-[a-zA-Z]*m|.", re.DOTALL)
+# A class without an end takes all, and RE2 refuses it: it is not looked for again from each bracket in it.
+_TOKEN = re.compile(rb"\\.|\[\^?\]?+(?:\[:\^?+\w++:\]|\\.|[^\]\\])*+(?:\]|\Z)|\(\?[a-zA-Z]*+-[a-zA-Z]*m|.", re.DOTALL)
 _SPELLED_OTHERWISE = {rb"\<": rb"\b", rb"\>": rb"\b", rb"\A": b"^", rb"\z": b"$", rb"\C": b"."}
 _UNSUPPORTED = {rb"\Q", rb"\E"}
 
