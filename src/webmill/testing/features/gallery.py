@@ -40,6 +40,7 @@ def _gallery() -> Shelf:
     shelf.put("/other", "needs what /whole needs, and nothing else", Reply(body=_whole()))
     shelf.put("/frame", "in a frame of /whole, with a picture and a link", Reply(body=_frame("/behind-the-frame")))
     shelf.put("/behind-the-frame", "what the frame links to", page("Behind the frame"))
+    shelf.put("/astray", "only a link of the depot's frame leads here", page("Astray"))
     shelf.put("/look/inline.css", "imported by a style element", Reply(body=b"h1 { margin: 0 }", media_type=CSS))
     shelf.add("/pictures/*", "pictures", _picture, start="/pictures/one.png")
     moved = Reply(status=302, headers=(("Location", "/pictures/found.png"),))
@@ -62,7 +63,7 @@ def _depot() -> Shelf:
     shelf.put("/script.js", "a script", Reply(body=b"window.mill = 'grinds'", media_type=SCRIPT))
     shelf.add("/pictures/*", "pictures", _picture, start="/pictures/depot.png")
     shelf.add("/closed/*", "a picture that robots.txt forbids", _picture, start="/closed/secret.png")
-    shelf.put("/frame", "in a frame of /whole, with a picture and a link", Reply(body=_frame("/never")))
+    shelf.put("/frame", "in a frame of /whole, with a picture and a link", Reply(body=_frame("/never", f"http://{HOST}/astray")))
     shelf.put("/never", "nobody's requisite: only a link of a frame leads here", page("Never"))
     return shelf
 
@@ -71,8 +72,9 @@ def _whole() -> bytes:
     return plain_page("The gallery", _BODY, head=_HEAD)
 
 
-def _frame(link: str) -> bytes:
-    return plain_page("A frame", f'<img src="/pictures/framed.png" alt=""><p><a href="{link}">more</a></p>')
+def _frame(*links: str) -> bytes:
+    anchors = "".join(f'<p><a href="{link}">more</a></p>' for link in links)
+    return plain_page("A frame", f'<img src="/pictures/framed.png" alt="">{anchors}')
 
 
 def _picture(request: Request) -> Answer:
