@@ -56,11 +56,17 @@ class Sample(msgspec.Struct, frozen=True):
     lag: float  # seconds since the index was as new as what is live
 
 
+class Event(msgspec.Struct, frozen=True):
+    at: float  # seconds
+    what: str
+
+
 class River:
     def __init__(self, root: Path, web: TestWeb, dice: random.Random, *, every: float = 5.0) -> None:
         self.root, self.web, self._dice, self._every = root, web, dice, every
         self.counts: Counter[str] = Counter()
         self.samples: list[Sample] = []
+        self.events: list[Event] = []  # what was done to it
         self.failures: list[str] = []
         self.lost = 0
         self._stop = threading.Event()
@@ -70,6 +76,7 @@ class River:
 
     def flow(self, seconds: float) -> None:
         """Rounds until the time is over, then one that nobody disturbs."""
+        self._began = time.monotonic()
         self._begin()
         self.running = self._serve()
         threads = [threading.Thread(target=work) for work in (self._ask_on, self._sample_on)]
@@ -112,10 +119,10 @@ class River:
             self.running.process.wait()
             self._server.close()
             self.running = self._serve()
-            self.counts["servers killed"] += 1
+            self._note("servers killed")
         elif self._dice.random() < 0.3 and (workers := self.running.workers()):
             os.kill(self._dice.choice(workers), signal.SIGKILL)
-            self.counts["server processes killed"] += 1
+            self._note("server processes killed")
         self._run("run", str(self.root), kill_after=kill_after)
         if self.counts["rounds"] % COLLECT_EVERY == 0:
             self._run("publish", "gc", str(self.root), "--keep", "2", "--grace", "30s", kill_after=None)
@@ -128,12 +135,16 @@ class River:
             except subprocess.TimeoutExpired:
                 os.killpg(self._stage.pid, signal.SIGKILL)
                 code = self._stage.wait()
-                self.counts["stages killed"] += 1
+                self._note("stages killed")
                 self.failures += [] if kill_after else [f"{command[:2]} did not end in {PATIENCE} s"]
             self._stage = None
             said.seek(0)
             if code not in (0, -signal.SIGKILL):
                 self.failures.append(f"{command[:2]} ended with {code}: {said.read().decode(errors='replace')[-2000:]}")
+
+    def _note(self, what: str) -> None:
+        self.counts[what] += 1
+        self.events.append(Event(round(time.monotonic() - self._began, 1), what))
 
     # --- who asks ---
 
@@ -170,7 +181,7 @@ class River:
     # --- who looks ---
 
     def _sample_on(self) -> None:
-        began = even = time.monotonic()
+        even = time.monotonic()
         while not self._stop.wait(self._every):
             now = time.monotonic()
             even = now if self._is_even() else even
@@ -178,7 +189,7 @@ class River:
             stage = self._stage
             self.samples.append(
                 Sample(
-                    at=round(now - began, 1),
+                    at=round(now - self._began, 1),
                     memory=sum(map(_memory, server)),
                     files=sum(map(_files, server)),
                     stage=sum(map(_memory, [stage.pid, *_family(stage.pid)])) if stage else 0,
@@ -290,8 +301,10 @@ def soak(seconds: float, *, seed: int, out: Path, every: float = 5.0) -> tuple[R
     out.parent.mkdir(parents=True, exist_ok=True)
     told: dict[str, Any] = {"seed": seed, "seconds": seconds, "counts": river.counts, "wrong": wrong}
     told |= {"growth": {name: round(river.growth(name), 2) for name in ("memory", "files")}, "samples": river.samples}
+    told["events"] = river.events
     out.with_suffix(".json").write_bytes(msgspec.json.format(msgspec.json.encode(told), indent=1))
-    out.with_suffix(".svg").write_text(plot([msgspec.structs.asdict(sample) for sample in river.samples]))
+    samples = [msgspec.structs.asdict(sample) for sample in river.samples]
+    out.with_suffix(".svg").write_text(plot(samples, [(event.at, event.what) for event in river.events]))
     return river, wrong
 
 
