@@ -7,6 +7,8 @@ languages: nothing is stored for it, and a phrase stays the phrase.
 
 from __future__ import annotations
 
+import errno
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -30,6 +32,9 @@ HEAP = 128 << 20  # bytes that wait to be written, all threads together
 CURSOR = "\x00cursor"  # of the document that holds it; no key has a NUL
 LANGUAGES = 100  # whose forms of words are known
 FACETS_AT_ONCE = 10_000  # values that are counted
+FULL = {errno.ENOSPC, errno.EDQUOT}
+EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO}
+_SYSTEM_ERROR = re.compile(r"\(os error ([0-9]+)\)|\bcode: ([0-9]+)")  # as Rust tells it, in words or in a panic
 COUNTED = {"language": "language", "site": "domain"}  # what every document has, and its field
 
 
@@ -55,23 +60,46 @@ class EmbeddedEngine:
         try:
             yield
         except (ValueError, OSError, KeyError, msgspec.MsgspecError) as error:
-            if "PermissionDenied" in str(error):
-                message = f"{self._folder}: searching takes a lock there: allow it to write, or search a copy"
-                raise Misconfigured(message) from error
-            raise self._damaged(error) from error
+            raise self._passing(error) or self._damaged(error) from error
         except BaseException as error:
             if type(error).__name__ != "PanicException":
                 raise
-            raise self._damaged(error) from error
+            raise self._passing(error) or self._damaged(error) from error
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """The same for changes: none of what failed is kept, so that it can be tried again with another writer."""
+        try:
+            yield
+        except BaseException as error:
+            is_panic = type(error).__name__ == "PanicException"
+            if not (is_panic or isinstance(error, ValueError | OSError)):
+                raise
+            self._writer = None
+            raise self._passing(error) or self._refused(error) from error
+
+    def _passing(self, error: BaseException) -> Unavailable | Misconfigured | None:
+        """What is no fault of the files."""
+        said = str(error)
+        if "PermissionDenied" in said:
+            return Misconfigured(f"{self._folder}: searching takes a lock there: allow it to write, or search a copy")
+        found = _SYSTEM_ERROR.search(said)
+        number = int(found[1] or found[2]) if found else getattr(error, "errno", None)
+        if number in FULL:
+            return Unavailable(f"the disk under the search index in {self._folder} is full: make room")
+        return Unavailable(f"{self._folder} cannot be used now: {error}") if number in EXHAUSTED else None
 
     def _damaged(self, error: BaseException) -> BadInput:
         return BadInput(f"{self._folder} is damaged ({error}): `webmill search rebuild`", reason="bad_search_index")
 
+    def _refused(self, error: BaseException) -> Unavailable:
+        return Unavailable(f"the search index in {self._folder} takes nothing: {error}")
+
     # --- changes ---
 
     def apply(self, changed: Iterable[Document], removed: Iterable[str], *, cursor: str | None) -> None:
-        writer = self._begin()
-        try:
+        with self._writing():
+            writer = self._begin()
             for id_ in removed:
                 writer.delete_documents_by_term("key", key_of(id_))
             for document in changed:
@@ -82,13 +110,12 @@ class EmbeddedEngine:
                 note = msgspec.msgpack.encode((FORMAT, cursor))
                 writer.add_document(tantivy.Document(key=[CURSOR], stored=[note]))
             writer.commit()
-        except ValueError as error:  # a full disk, for one
-            self._writer = None
-            raise Unavailable(f"the search index in {self._folder} takes nothing: {error}") from error
-        self._index.reload()
+        with self._guarded():
+            self._index.reload()
 
     def clear(self) -> None:
-        self._begin().delete_all_documents()
+        with self._writing():
+            self._begin().delete_all_documents()
         self.apply((), (), cursor=None)
 
     def _begin(self) -> tantivy.IndexWriter:
@@ -97,7 +124,7 @@ class EmbeddedEngine:
                 self._writer = self._index.writer(heap_size=self._heap, num_threads=self._threads)
             except ValueError as error:
                 if "LockBusy" not in str(error):
-                    raise Unavailable(f"the search index in {self._folder} takes nothing: {error}") from error
+                    raise
                 raise Conflict(f"another process writes to the search index in {self._folder}") from error
             self._writer.garbage_collect_files()  # of one that was killed: their names would be given again
         return self._writer
@@ -105,7 +132,8 @@ class EmbeddedEngine:
     def close(self) -> None:
         writer, self._writer = self._writer, None
         if writer:
-            writer.wait_merging_threads()
+            with self._writing():
+                writer.wait_merging_threads()
 
     # --- what is there ---
 

@@ -1,0 +1,74 @@
+"""The embedded index on a disk that takes nothing for a while: no damage, and it goes on afterwards."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.faults import needs_killer
+from tests.faults.refusing import Refusing
+from webmill.errors import BadInput, Unavailable
+from webmill.search.base import Document, Request
+from webmill.search.embedded import EmbeddedEngine
+from webmill.search.query import parse
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from contextlib import closing
+from webmill.errors import WebmillError
+from webmill.search.base import Document
+from webmill.search.embedded import EmbeddedEngine
+
+try:
+    with closing(EmbeddedEngine(Path(sys.argv[1]))) as engine:
+        engine.apply([Document(id=sys.argv[2], hash="h", version="v", text="a ferry")], (), cursor=sys.argv[2])
+except WebmillError as error:
+    print(type(error).__name__, error)
+"""
+
+
+def told(folder: Path, name: str, disk: Refusing | None = None) -> str:
+    command = [sys.executable, "-c", PROGRAM, str(folder), name]
+    environment = disk.environment if disk else None
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
+    return done.stdout.strip()
+
+
+@needs_killer
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_full_disk_is_told_as_such_and_the_index_goes_on_when_there_is_room(tmp_path: Path, is_there: bool) -> None:
+    folder = tmp_path / "search"
+    if is_there:
+        assert told(folder, "first") == ""
+    disk = Refusing("full", each=1, under=folder)
+    for _ in range(2):
+        assert (
+            told(folder, "second", disk)
+            == f"Unavailable the disk under the search index in {folder} is full: make room"
+        )
+    assert disk.refusals()
+    assert told(folder, "second") == ""
+    with closing(EmbeddedEngine(folder, create=False)) as engine:
+        assert engine.cursor() == "second"
+        assert engine.search(Request(query=parse("ferry"))).total == 1 + is_there
+
+
+def test_an_index_that_loses_its_files_while_it_is_written_is_told_by_an_error_of_ours(tmp_path: Path) -> None:
+    """Commit, reload and the end of merging too: nothing of tantivy gets out."""
+    engine = EmbeddedEngine(tmp_path / "search")
+    engine.apply([Document(id="a", hash="h", version="v", text="a ferry")], (), cursor="1")
+    for file in (tmp_path / "search").iterdir():
+        file.unlink()
+    (tmp_path / "search").rmdir()
+    for change in (
+        lambda: engine.apply([Document(id="b", hash="h", version="v", text="b")], (), cursor="2"),
+        engine.clear,
+    ):
+        with pytest.raises((Unavailable, BadInput)):
+            change()
+    engine.close()
