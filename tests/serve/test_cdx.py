@@ -6,15 +6,20 @@ import gzip
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 from starlette.testclient import TestClient
 
 from tests.serve.cdx_samples import NAME, make_captures, put_index
-from tests.serve.conftest import ADDRESS
+from tests.serve.conftest import ADDRESS, site_of
 from tests.serve.town import NAME as TOWN
 from tests.unit.index.zipnum_samples import build
 from webmill.formats.cdxj import Capture, format_line
+from webmill.index.lookup import ZipNumIndex
+from webmill.index.zipnum import write_index
+from webmill.infra.storage.local import LocalStorage
+from webmill.serve.app import application
 
 LINES = make_captures(1500, seed=5)
 EVEN, ODD = "EVEN-2024", "ODD-2024"
@@ -232,3 +237,40 @@ def test_an_index_that_is_replaced_is_seen_at_once(tmp_path: Path, client_of: Ca
         assert client.get(f"/{NAME}-index", params=asked).status_code == 404
         build(folder, LINES)
         assert client.get(f"/{NAME}-index", params=asked).status_code == 200
+
+
+class CountingStorage(LocalStorage):
+    """How often something was read."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.reads = 0
+
+    def read(self, key: str, *, start: int = 0, length: int | None = None, etag: str | None = None) -> bytes:
+        self.reads += 1
+        return super().read(key, start=start, length=length, etag=etag)
+
+    def open(self, key: str, *, start: int = 0, length: int | None = None, etag: str | None = None) -> BinaryIO:
+        self.reads += 1
+        return super().open(key, start=start, length=length, etag=etag)
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_the_list_of_crawls_reads_an_index_once_for_each_state_of_it(tmp_path: Path, damaged: bool) -> None:
+    folder = put_index(tmp_path, LINES[:100], name="A")
+    site = site_of(tmp_path)
+    storage = CountingStorage(folder)
+    site._indexes["A"] = ZipNumIndex(storage)
+    with TestClient(application(site), base_url=ADDRESS) as client:
+        for lines in (LINES[:200], LINES[:300]):
+            write_index([lines], folder, lines=20)
+            if damaged:
+                with (folder / "cluster.idx").open("ab") as summary:
+                    summary.write(b"no line of a summary\n")
+            before = storage.reads
+            first = client.get("/collinfo.json").json()
+            read = storage.reads
+            assert read > before
+            assert [client.get("/collinfo.json").json() for _ in range(3)] == [first] * 3
+            assert storage.reads == read
+            assert ("from" in first[0]) is not damaged

@@ -6,16 +6,18 @@
         publish(target, shards)                             # .loc, then cluster.idx, each at once and durably
 
 The bytes depend on the lines and the options, not on threads, processes, batches or what was there before. A shard that
-is replaced gets another name (`cdx-00000-HASH.gz`), and the shards of the summary just replaced stay: whoever reads the
-old summary finds the old shards. They go with the next rebuild.
+is replaced gets another name (`cdx-00000-HASH.gz`), and stays: whoever reads the old summary finds the old shards. It
+goes with the first rebuild that is an hour later, or when what was replaced takes more room than the index itself.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from typing import Literal
@@ -50,6 +52,8 @@ from webmill.infra.lock import exclusive
 SUMMARY = "cluster.idx"
 LOCATIONS = "cluster.loc"
 SHARD_SIZE = 100 << 20
+GRACE = 3600.0  # seconds that a replaced shard stays for its readers
+LEAST_ROOM = 64 << 20  # bytes that replaced shards may take beside a small index
 SHARD_NAME = re.compile(r"cdx-[0-9]{5,}(?:-([0-9a-f]{8}))?\.gz", re.ASCII)
 
 Naming = Literal["plain", "stamped"]
@@ -150,12 +154,13 @@ def write_shard(
         return writer.finish()
 
 
-def publish(target: Target, shards: Iterable[Shard]) -> None:
+def publish(target: Target, shards: Iterable[Shard], *, clock: Callable[[], float] = time.time) -> None:
     """Make these shards the index. Readers see the old one or the new one."""
     folder = target.folder
     shards = [shard for shard in shards if shard.blocks]
     _check(folder, shards)
     names, old_names, is_ours = [shard.name for shard in shards], named_in_summary(folder), (folder / SUMMARY).exists()
+    _note_replaced(folder, set(old_names) - set(names), now=clock())
     # pywb reads the locations before the summary, so these are first, and name what either summary names.
     _write_locations(folder, list(dict.fromkeys([*names, *old_names])))
     with writing(folder / SUMMARY) as file:
@@ -164,7 +169,8 @@ def publish(target: Target, shards: Iterable[Shard]) -> None:
     if not set(old_names) <= set(names):
         _write_locations(folder, names)
     if is_ours:  # what a folder without a summary holds was not made by us, or not finished: it stays
-        _remove_shards(folder, kept={*names, *old_names})
+        room = max(LEAST_ROOM, sum(shard.size for shard in shards))
+        _remove_shards(folder, kept={*names, *old_names}, room=room, now=clock())
 
 
 def named_in_summary(folder: Path) -> list[str]:
@@ -264,9 +270,25 @@ def _write_locations(folder: Path, names: Iterable[str]) -> None:
         file.writelines(format_location(Location(name, (name,))) for name in names)
 
 
-def _remove_shards(folder: Path, *, kept: set[str]) -> None:
-    """Only files with names of our making, and only after the summary that does without them is durable."""
+def _note_replaced(folder: Path, names: Iterable[str], *, now: float) -> None:
+    """As the time of their last change, before they are replaced: killed between the two, they only look younger."""
     with os_errors(str(folder)):
-        for path in folder.iterdir():
-            if SHARD_NAME.fullmatch(path.name) and path.name not in kept:
+        for name in names:
+            with suppress(FileNotFoundError):
+                os.utime(folder / name, (now, now))
+
+
+def _remove_shards(folder: Path, *, kept: set[str], room: int, now: float) -> None:
+    """Those replaced longest ago. Only files with names of our making, and only after the summary that does without
+    them is durable.
+    """
+    with os_errors(str(folder)):
+        replaced = [path for path in folder.iterdir() if SHARD_NAME.fullmatch(path.name) and path.name not in kept]
+        for status, path in sorted(((path.stat(), path) for path in replaced), key=_when, reverse=True):
+            room -= status.st_size
+            if room < 0 or now - status.st_mtime >= GRACE:
                 path.unlink(missing_ok=True)
+
+
+def _when(found: tuple[os.stat_result, Path]) -> float:
+    return found[0].st_mtime

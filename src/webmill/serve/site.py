@@ -16,6 +16,7 @@ from webmill.collection import Collection, Publishing
 from webmill.errors import NotFound
 from webmill.index.kept_blocks import KeptBlocks
 from webmill.index.lookup import Index, MergedIndex, ZipNumIndex
+from webmill.index.zipnum import SUMMARY
 from webmill.infra.queue.base import Queue
 from webmill.infra.storage.base import Storage
 from webmill.infra.storage.local import LocalStorage
@@ -115,12 +116,12 @@ class Site:
     def index(self, name: str | None = None) -> Index:
         """Of one crawl, or of all. `NotFound` when none is indexed. Indexes at hand are kept, with their blocks."""
         chosen = [self.crawl(name)] if name is not None else self.crawls()
-        indexes = [self._index_of(crawl) for crawl in chosen if (crawl.zipnum / "cluster.idx").is_file()]
+        indexes = [self.index_of(crawl) for crawl in chosen if is_indexed(crawl)]
         if not indexes:
             raise NotFound("nothing is indexed here yet: `webmill index`")
         return indexes[0] if len(indexes) == 1 else MergedIndex(indexes)
 
-    def _index_of(self, crawl: Collection) -> ZipNumIndex:
+    def index_of(self, crawl: Collection) -> ZipNumIndex:
         kept: dict[str, ZipNumIndex] = self._indexes
         if crawl.name not in kept:
             kept[crawl.name] = ZipNumIndex(LocalStorage(crawl.zipnum), kept=self._blocks)
@@ -144,3 +145,7 @@ class Site:
     def hosts_of(self, address: str) -> frozenset[str]:
         """Names, without ports, that one of our two addresses may be called by."""
         return frozenset(name.lower() for name in (*self.hosts, urlsplit(address).hostname or "") if name)
+
+
+def is_indexed(crawl: Collection) -> bool:
+    return (crawl.zipnum / SUMMARY).is_file()

@@ -25,6 +25,7 @@ from webmill.index.lines import MAX_LINE
 from webmill.index.lookup import flatten
 from webmill.index.merge import Range, merge_range, plan_ranges
 from webmill.index.order import urlkey
+from webmill.index.verify import verify
 from webmill.index.zipnum import Shard, Target, publish, rebuilding, write_index, write_shard, write_shards
 from webmill.infra.executor.base import Done
 from webmill.infra.executor.inline import InlineExecutor
@@ -193,19 +194,55 @@ def test_a_line_that_no_summary_can_name_is_refused(tmp_path: Path, line: bytes)
 # --- replacing ------------------------------------------------------------------------------------------------------
 
 
-def test_a_rebuild_keeps_the_shards_of_the_index_it_replaces_and_removes_older_ones(tmp_path: Path) -> None:
-    generations = [make_lines(500, seed=seed) for seed in range(4)]
+def rebuild_at(folder: Path, lines: list[bytes], now: float) -> None:
+    with rebuilding(folder) as target:
+        shards = [*write_shards(cut_into(lines, 50), target, lines=7, shard_size=2000, threads=1)]
+        publish(target, shards, clock=lambda: now)
+
+
+def test_a_rebuild_keeps_the_shards_that_were_replaced_within_an_hour_and_removes_older_ones(tmp_path: Path) -> None:
+    minutes = [0, 10, 20, 69, 71, 90, 400, 401]  # of each rebuild; one replaces the shards of the one before it
+    alive = [{0}, {0, 1}, {0, 1, 2}, {0, 1, 2, 3}, {1, 2, 3, 4}, {2, 3, 4, 5}, {5, 6}, {5, 6, 7}]
     seen: list[set[str]] = []
-    for lines in generations:
-        build(tmp_path, lines, shard_size=2000)
+    for number, minute in enumerate(minutes):
+        lines = make_lines(300, seed=number)
+        rebuild_at(tmp_path, lines, 1e9 + 60 * minute)
         seen.append({row.shard for row in rows(tmp_path)})
         on_disk = {name for name in files(tmp_path) if name.endswith(".gz")}
-        assert on_disk == set().union(*seen[-2:])
+        assert on_disk == set().union(*(seen[one] for one in alive[number])), number
         named = {line.split(b"\t")[0].decode() for line in (tmp_path / "cluster.loc").read_bytes().splitlines()}
         assert named == seen[-1]
         assert flat(flatten(opened(tmp_path))) == lines
+        assert {finding.severity for finding in verify(tmp_path)} <= {"note"}
     assert seen[0] == {f"cdx-{number:05d}.gz" for number in range(len(seen[0]))}
     assert not seen[1] & seen[2]
+
+
+def test_a_slow_reader_is_not_cut_off_by_rebuilds(tmp_path: Path) -> None:
+    lines = make_lines(2000, seed=1)
+    rebuild_at(tmp_path, lines, 1e9)
+    reading = flatten(opened(tmp_path))
+    found = [*next(reading)]
+    for number in range(2, 6):
+        rebuild_at(tmp_path, make_lines(300, seed=number), 1e9 + number)
+    assert found + flat(reading) == lines
+
+
+def test_what_was_replaced_takes_no_more_room_than_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webmill.index.zipnum.LEAST_ROOM", 0)
+    sizes = []
+    for number in range(12):
+        rebuild_at(tmp_path, make_lines(300, seed=number), 1e9 + number)
+        sizes.append(sum(row.length for row in rows(tmp_path)))
+        on_disk = sum(len(data) for name, data in files(tmp_path).items() if name.endswith(".gz"))
+        assert on_disk <= 2 * sizes[-1] + (sizes[-2] if number else 0)
+        assert flat(flatten(opened(tmp_path))) == make_lines(300, seed=number)
+
+
+def test_a_clock_that_was_set_back_removes_nothing_that_was_just_replaced(tmp_path: Path) -> None:
+    for number, now in enumerate((1e9, 1e9 + 5000, 1e9 - 5000)):
+        rebuild_at(tmp_path, make_lines(300, seed=number), now)
+    assert len({name for name in files(tmp_path) if name.startswith("cdx-00000")}) == 3
 
 
 def test_an_unchanged_shard_keeps_its_name_and_is_not_written_again(tmp_path: Path) -> None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain, islice
+from threading import Lock
 from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from webmill.errors import WebmillError
+from webmill.collection import Collection
+from webmill.errors import BadInput, NotFound, WebmillError
 from webmill.formats.cdx_query import KeyRange
 from webmill.formats.timestamps import is_timestamp
-from webmill.index.lookup import Generation, ZipNumIndex
+from webmill.index.lookup import Generation
 from webmill.infra.storage.base import Stat
-from webmill.serve.site import Site
+from webmill.serve.site import Site, is_indexed
 
 FEW_BLOCKS = 50  # an index that is read whole for its first and last capture; of a larger one each block's first line
 EVERYTHING = KeyRange(b"", b"\xff")
@@ -23,35 +25,46 @@ Period = tuple[str, str]
 
 
 class Collinfo:
+    """What an index says is read once for each state of it (inode, time of change, size), also when it is damaged."""
+
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._periods: dict[str, tuple[Stat, Period | None]] = {}  # by crawl, with the state of the index
+        self._lock = Lock()  # of many who ask after a change, one reads
+        self._periods: dict[str, tuple[Stat, Period | None]] = {}  # by crawl
 
     def reply(self, _: Request) -> Response:
         return JSONResponse(self._crawls(), headers={"Cache-Control": "max-age=60"})
 
     def _crawls(self) -> list[dict[str, str]]:
         """The newest first; none that is not indexed."""
-        names = [crawl.name for crawl in self._site.crawls() if (crawl.zipnum / "cluster.idx").is_file()]
-        return sorted(map(self._described, names), key=lambda crawl: crawl.get("to", ""), reverse=True)
+        with self._lock:
+            found = [self._described(crawl) for crawl in self._site.crawls() if is_indexed(crawl)]
+        return sorted(found, key=lambda crawl: crawl.get("to", ""), reverse=True)
 
-    def _described(self, name: str) -> dict[str, str]:
+    def _described(self, crawl: Collection) -> dict[str, str]:
+        name = crawl.name
         address = f"{self._site.address}/{quote(name)}"
         about = {"id": name, "name": name, "timegate": f"{address}/timegate/", "cdx-api": f"{address}-index"}
         try:
-            period = self._period(name)
-        except WebmillError:  # a damaged index is told where it is asked
+            period = self._period(crawl)
+        except WebmillError:  # it has just gone, or its disk does not answer
             period = None
         return about | {"from": _iso(period[0]), "to": _iso(period[1])} if period else about
 
-    def _period(self, name: str) -> Period | None:
-        index = self._site.index(name)
-        assert isinstance(index, ZipNumIndex)
-        generation = index.current()
-        kept = self._periods.get(name)
+    def _period(self, crawl: Collection) -> Period | None:
+        generation = self._site.index_of(crawl).current()
+        kept = self._periods.get(crawl.name)
         if kept is None or kept[0] != generation.stat:
-            kept = self._periods[name] = (generation.stat, read_period(generation))
+            kept = self._periods[crawl.name] = (generation.stat, _tried(generation))
         return kept[1]
+
+
+def _tried(generation: Generation) -> Period | None:
+    """None when it is damaged: that is told where it is asked."""
+    try:
+        return read_period(generation)
+    except (BadInput, NotFound):
+        return None
 
 
 def read_period(generation: Generation) -> Period | None:
