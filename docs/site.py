@@ -149,13 +149,8 @@ def main(target: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="webmill-site-") as aside:
         folder = Path(aside).resolve()
         prepare(folder)
-        command = [
-            Path(sys.executable).parent / "zensical",
-            "build",
-            "--strict",
-            "--config-file",
-            folder / "zensical.toml",
-        ]
+        zensical = Path(sys.executable).parent / "zensical"
+        command = [str(zensical), "build", "--strict", "--config-file", str(folder / "zensical.toml")]
         subprocess.run(command, cwd=folder, check=True)
         wrong = list(flaws(folder / "site"))
         if wrong:

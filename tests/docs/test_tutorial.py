@@ -47,7 +47,7 @@ def test_the_wheel_has_all_that_belongs_to_the_package(wheel: Path) -> None:
 
 def test_what_is_imported_is_the_wheel(programs: Path, tmp_path: Path) -> None:
     code = "import sys, webmill, webmill.cli.main; print(webmill.__file__); print(*sys.path, sep='\\n')"
-    command = [programs / "python", "-c", code]
+    command = [str(programs / "python"), "-c", code]
     ended = subprocess.run(
         command, cwd=tmp_path, env=clean(programs, tmp_path), capture_output=True, text=True, check=True
     )

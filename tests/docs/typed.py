@@ -25,8 +25,9 @@ from msgspec import Struct
 
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
 MARK = "=== typed"
-TURNED_UP = 'until compgen -G "{folder}/crawl-data/*/segments/*/warc/*" >/dev/null; do sleep 0.1; done'
-LISTENS = "until (exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null; do sleep 0.1; done"
+WAIT = "until {what}; do kill -0 $! || break; sleep 0.1; done 2>/dev/null >&2"  # unless it has died
+TURNED_UP = 'compgen -G "{folder}/crawl-data/*/segments/*/warc/*"'
+LISTENS = "(exec 3<>/dev/tcp/127.0.0.1/{port})"
 
 
 class Step(Struct, frozen=True):
@@ -83,9 +84,9 @@ def script_of(steps: list[Step]) -> str:
 def patience(words: list[str]) -> list[str]:
     """What a person would wait for before going on."""
     if "&" in words and "--port" in words:
-        return [LISTENS.format(port=words[words.index("--port") + 1])]
+        return [WAIT.format(what=LISTENS.format(port=words[words.index("--port") + 1]))]
     if "&" in words and words[:2] == ["webmill", "crawl"]:
-        return [TURNED_UP.format(folder=words[2].rstrip("/"))]
+        return [WAIT.format(what=TURNED_UP.format(folder=words[2].rstrip("/")))]
     if words[0] == "kill":
         return [f"wait {words[-1]} 2>/dev/null"]
     return []
@@ -127,13 +128,14 @@ def with_free_ports(page: str, ports: Mapping[int, int]) -> str:
 
 
 def free_ports(count: int) -> int:
-    """The first of so many in a row that nobody has."""
-    for _ in range(200):
-        with socket.create_server(("127.0.0.1", 0)) as first:
-            port = first.getsockname()[1]
-            if all(is_free(port + more) for more in range(1, count)):
-                return int(port)
-    raise OSError(f"no {count} free ports in a row")
+    """The first of so many in a row that nobody has: below those that the kernel hands out to everybody else, who might
+    get one of ours before we bind it.
+    """
+    first = 20_000 + os.getpid() % 1_000 * 10
+    for port in range(first, first + 2_000, count):
+        if all(is_free(port + more) for more in range(count)):
+            return port
+    raise OSError(f"no {count} free ports in a row from {first} on")
 
 
 def is_free(port: int) -> bool:
