@@ -102,3 +102,16 @@ def test_runs_on_a_schedule_that_are_the_first_process_end_at_once_between_two_r
         while "next run" not in process.stderr.readline():
             assert process.poll() is None
         assert ended(process, child_of(process.pid))[0] == 130
+
+
+def test_numbers_are_served_where_the_settings_say(tmp_path: Path) -> None:
+    """In a container loopback is out of reach for a Prometheus beside it."""
+    command = [*WEBMILL, "publish", "work", str(tmp_path), "--contact", "me@example.org", "--metrics-port", "0"]
+    run = subprocess.run(
+        [*command, "--until-empty"],
+        env=os.environ | {"WEBMILL_METRICS_HOST": "127.0.0.2"},
+        stderr=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    assert "metrics: http://127.0.0.2:" in run.stderr
