@@ -62,6 +62,7 @@ REPLY = (
     b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=euc-kr\r\nRefresh: 5; url=/there\r\nLocation: /x\r\n\r\n"
     + PAGE
 )
+LOG = logging.getLogger("webmill.serve")
 ETAG, MODIFIED = b'"x"', datetime(2024, 1, 1, tzinfo=UTC)
 MOST_GROWTH = 64  # times: a character may become an escape, and that be escaped again; links have a limit of their own
 MOST_LINKED = 16 << 20
@@ -154,20 +155,22 @@ def take_diff(data: bytes) -> None:
 
 
 class Failures(logging.Handler):
-    """Raises again what the server has told its log, and its client that something went wrong."""
+    """Raises again, when it is left, what the server told its log while it told a client that something went wrong."""
 
     def __init__(self) -> None:
         super().__init__(level=logging.ERROR)
         self._told: list[BaseException] = []
-        logging.getLogger("webmill.serve").addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.exc_info and record.exc_info[1]:
             self._told.append(record.exc_info[1])
 
-    def check(self) -> None:
-        told, self._told = self._told, []
-        for error in told:
+    def __enter__(self) -> None:
+        LOG.addHandler(self)
+
+    def __exit__(self, *_: object) -> None:
+        LOG.removeHandler(self)
+        for error in self._told:
             raise error
 
 
@@ -175,7 +178,7 @@ class Town:
     """A small collection and both applications on it. One capture of it may be anything: what is in `ANY`."""
 
     def __init__(self, root: Path) -> None:
-        self.root, self.failures = root, Failures()
+        self.root = root
         folder = Collection(root, "ANY").zipnum
         folder.mkdir(parents=True)
         write_index([[ANY_LINE]], folder, lines=10, shard_size=10)
@@ -197,8 +200,8 @@ def take_reply(data: bytes) -> None:
     """An archived answer, whatever its head says, becomes one of ours."""
     (town().root / ANY).write_bytes((WARC % (len(data), data)).ljust(ANY_SIZE, b"\n"))
     for asker, path in ((town().replay, "/web"), (town().own, "/web"), (town().own, "/raw")):
-        answer = asker(f"{path}/20240101000000/http://any.example/", sec_fetch_dest="iframe")
-        town().failures.check()
+        with Failures():
+            answer = asker(f"{path}/20240101000000/http://any.example/", sec_fetch_dest="iframe")
         assert not any(control in name + value for control in "\r\n\0" for name, value in answer.pairs)
 
 
@@ -214,8 +217,8 @@ def take_line(data: bytes) -> None:
     pages = [f"/history?url={asked}", f"/api/captures?url={asked}", "/api/captures?url=*", f"/cdx?url={asked}", "/"]
     for target in (*paths, *queries, *pages):
         path, _, query = quote(target, safe="/:?&=%*-", errors="replace").partition("?")
-        answer = town().own(path, query=query)
-        town().failures.check()
+        with Failures():
+            answer = town().own(path, query=query)
         assert answer.status < 500 or answer.status == 503, (target[:100], answer.status, answer.body[:300])
 
 
@@ -229,8 +232,8 @@ def take_request(data: bytes) -> None:
         (name.strip().lower(), value.strip()) for name, colon, value in (line.partition(":") for line in lines) if colon
     ]
     for asker in (town().own, town().replay):
-        answer = asker(f"/{path.lstrip('/')}", method=method, query=query, more=fields, body=body)
-        town().failures.check()
+        with Failures():
+            answer = asker(f"/{path.lstrip('/')}", method=method, query=query, more=fields, body=body)
         assert answer.status < 500 or answer.status == 503, (answer.status, answer.body[:300])
 
 
