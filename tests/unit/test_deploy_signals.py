@@ -85,7 +85,8 @@ def test_a_server_that_is_the_first_process_answers_and_ends_well(tmp_path: Path
     command = [*FIRST, *WEBMILL, "serve", str(tmp_path), "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr
-        line = process.stderr.readline()
+        while not (line := process.stderr.readline()).startswith("serving "):
+            assert process.poll() is None
         address = line.partition(" at ")[2].split()[0]
         with urllib.request.urlopen(f"{address}healthz", timeout=PATIENCE) as answer:
             assert answer.status == 200
