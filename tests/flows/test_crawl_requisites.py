@@ -160,6 +160,16 @@ def test_requisites_come_sooner_than_pages_and_never_two_at_once(root: Path) -> 
     assert {f"{GALLERY}{path}" for path in own[1 : len(OWN) + 1]} <= NEEDED  # all of them before the next page
 
 
+def test_an_address_is_asked_no_sooner_for_requisites_than_for_pages(root: Path) -> None:
+    with TestWeb(hosts=1) as web:
+        limits = Limits(retry_wait=0.2, pages=1)
+        crawl_here(root, setup_for(web, delay=0.3, address_delay=0.1, requisite_delay=0.01, window=2.0, limits=limits))
+        assert web.log.settle()
+        seen = seen_by(web.log)
+    assert counts(seen) == dict.fromkeys({f"{GALLERY}/whole", *NEEDED, *ROBOTS}, 1)
+    check_manners(root, seen, address=0.1)
+
+
 def test_a_crawl_delay_lies_between_requisites_too(root: Path) -> None:
     site = Linked(0, robots=b"User-agent: *\nCrawl-delay: 0.3\n")
     site.replies["/"] = Reply(body=b"<html><img src=/a.png><img src=/b.png>")

@@ -97,7 +97,7 @@ class Asker:
         """A domain is asked as often as the operator says, a host maybe less often, an address that many share more.
         A requisite waits for what was asked last, whatever that was, and not for the time of the next page."""
         manners, host, domain = self.manners, host_of(url), domain_of(url)
-        delay = pace.delay(manners)
+        delay = max(manners.delay, pace.crawl_delay)
         waits = {f"addr:{ip}": min(delay, manners.address_delay)}
         if not pace.is_requisite:
             waits |= {f"host:{host}": delay, f"domain:{domain}": manners.delay}
