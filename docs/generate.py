@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 from fields import fields_page
 
+from webmill.cli.completion_table import table as completion_table
 from webmill.cli.main import webmill
 from webmill.config import SECTIONS, every_setting
 from webmill.infra.metrics import Counter, Gauge, Histogram
@@ -90,6 +91,7 @@ PAGES = {
     "settings.md": settings_page,
     "metrics.md": metrics_page,
     "fields.md": lambda: MADE + fields_page(),
+    "../../src/webmill/cli/completion.json": completion_table,  # what shells complete
 }
 
 

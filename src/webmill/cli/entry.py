@@ -6,6 +6,7 @@ ignores signals that have no handler, it would end nothing at all.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 
@@ -13,6 +14,10 @@ import sys
 def main() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
+        if "_WEBMILL_COMPLETE" in os.environ:
+            from webmill.cli.completing import answer
+
+            answer()
         from webmill.cli.main import main as run
 
         run()

@@ -24,6 +24,7 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 COMMANDS: dict[str, tuple[str, str]] = {
     "cc": ("webmill.cli.cc:cc", "Pages of Common Crawl, or of any webmill: choose, queue, fetch, extract."),
     "cdxj": ("webmill.cli.cdxj:cdxj", "Make, filter, merge, compress and query CDXJ indexes."),
+    "completion": ("webmill.cli.completion:completion", "Let bash, zsh or fish complete these commands."),
     "crawl": ("webmill.cli.crawl:crawl", "Crawl from seeds into WARC files, politely."),
     "dataset": ("webmill.cli.dataset:dataset", "Documents from WARC, WAT and WET files, as tracked tasks."),
     "demo": ("webmill.cli.demo:demo", "See webmill work on a small web of its own."),

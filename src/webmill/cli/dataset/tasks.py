@@ -19,10 +19,12 @@ from webmill.formats.typed_records import FileType
 class OrList(click.Group):
     """`tasks NAME` is short for `tasks list NAME`."""
 
+    otherwise = "list"
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        return super().resolve_command(ctx, args if args[0] in self.commands else ["list", *args])
+        return super().resolve_command(ctx, args if args[0] in self.commands else [self.otherwise, *args])
 
 
 @click.group(

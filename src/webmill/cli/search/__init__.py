@@ -17,10 +17,12 @@ COMMANDS = {
 class SearchGroup(LazyGroup):
     """What names no command is what to search."""
 
+    otherwise = "find"
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        return super().resolve_command(ctx, args if args[0] in self.commands_at else ["find", *args])
+        return super().resolve_command(ctx, args if args[0] in self.commands_at else [self.otherwise, *args])
 
 
 @click.group(

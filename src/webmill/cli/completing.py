@@ -1,0 +1,121 @@
+"""What a shell asks when Tab is pressed, answered in a tenth of a second.
+
+The commands themselves would be imported with all that they work with, which takes several times as long. So their
+words are in completion.json, made from them by `completion_table`, and a tree of commands that can do nothing is grown
+from it, as far as the line goes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem, shell_complete
+
+VARIABLE = "_WEBMILL_COMPLETE"
+FILE = Path(__file__).with_name("completion.json")
+PATHS = {
+    "dir": click.Path(file_okay=False),
+    "file": click.Path(dir_okay=False),
+    "path": click.Path(),
+}
+MOST = 1000  # names of a folder
+VERSION = re.compile("[0-9]{8}-[0-9a-f]{8}")
+
+Entry = dict[str, Any]  # of the file: made and read here only
+
+
+def answer() -> None:
+    sys.exit(shell_complete(commands(), {}, "webmill", VARIABLE, os.environ[VARIABLE]))
+
+
+def commands() -> click.Group:
+    return Words("webmill", json.loads(FILE.read_bytes()))
+
+
+class Words(click.Group):
+    """A group with the names of its commands, each of which is made when it is asked for."""
+
+    def __init__(self, name: str, entry: Entry) -> None:
+        super().__init__(name, params=parameters(entry), help=entry["help"])
+        self._entries: dict[str, Entry] = entry["commands"]
+        self._otherwise: str | None = entry.get("otherwise")
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
+        return list(self._entries)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        entry = self._entries.get(cmd_name)
+        if entry is None:
+            return None
+        if "commands" in entry:
+            return Words(cmd_name, entry)
+        return click.Command(cmd_name, params=parameters(entry), help=entry["help"])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """`webmill search DIR` is `webmill search find DIR`."""
+        is_short = self._otherwise and args[0] not in self._entries
+        return super().resolve_command(ctx, [self._otherwise, *args] if is_short and self._otherwise else args)
+
+
+def parameters(entry: Entry) -> list[click.Parameter]:
+    return [parameter(one) for one in entry["params"]]
+
+
+def parameter(one: Entry) -> click.Parameter:
+    kind = one["kind"]
+    if kind == "flag":
+        return click.Option(one["names"], is_flag=True, help=one["help"])
+    type_ = click.Choice(one["choices"]) if kind == "choice" else PATHS.get(kind)
+    shared: dict[str, Any] = {"type": type_, "shell_complete": VALUES.get(kind)}
+    if "nargs" in one:
+        return click.Argument(one["names"], required=False, nargs=one["nargs"], **shared)
+    return click.Option(one["names"], multiple=one["multiple"], help=one["help"], **shared)
+
+
+# --- names of things in the folder that the line has named ---
+
+
+def versions(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return items(
+        ["live", "previous", *(name for name in below(ctx, "snapshots") if VERSION.fullmatch(name))], incomplete
+    )
+
+
+def crawls(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return items((name for name in below(ctx, "crawl-data") if name[0] != "."), incomplete)
+
+
+def datasets(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    root = Path(ctx.params.get("root") or "datasets")
+    return items((name for name in below(ctx, "", root) if (root / name / "dataset.json").is_file()), incomplete)
+
+
+def below(ctx: click.Context, folder: str, root: Path | None = None) -> list[str]:
+    named = ctx.params.get("root") or ctx.params.get("collection")
+    if not named:  # where an option waits for its value, arguments are not told apart yet
+        named = next(filter(os.path.isdir, ctx.args), ".")
+    place = (root or Path(named)) / folder
+    try:
+        return sorted(path.name for path in place.iterdir())[:MOST]
+    except OSError:
+        return []
+
+
+def items(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+VALUES: dict[str, Callable[[click.Context, click.Parameter, str], list[CompletionItem]]] = {
+    "version": versions,
+    "crawl": crawls,
+    "dataset": datasets,
+}

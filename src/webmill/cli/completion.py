@@ -1,0 +1,29 @@
+"""`webmill completion`: the script by which a shell completes our words."""
+
+from __future__ import annotations
+
+import click
+
+from webmill.cli.completing import VARIABLE, commands
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  webmill completion bash > ~/.local/share/bash-completion/completions/webmill
+  webmill completion zsh > ~/.zfunc/_webmill       # with fpath+=~/.zfunc
+  webmill completion fish > ~/.config/fish/completions/webmill.fish
+
+\b
+Or for this shell only: eval "$(webmill completion bash)"
+Commands, flags, their values, files and folders are completed; and versions,
+crawls and datasets of the folder that is named before."""
+)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(*, shell: str) -> None:
+    """Print a script on stdout that makes SHELL complete webmill's commands."""
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind
+    click.echo(kind(commands(), {}, "webmill", VARIABLE).source())
