@@ -17,7 +17,7 @@ from webmill.crawl.frontier.base import Frontier
 from webmill.crawl.retries import Patience, Retry, decide_answer, decide_failure, retry_after
 from webmill.crawl.robots import Policy, Verdict
 from webmill.errors import BadInput
-from webmill.flows.crawl.asking import Asked, Asker, Booker, Busy
+from webmill.flows.crawl.asking import Asked, Asker, Booker, Busy, Pace
 from webmill.flows.crawl.options import AGENT
 from webmill.flows.crawl.options import Manners as CrawlManners
 from webmill.flows.crawl.page import REDIRECTS
@@ -117,7 +117,7 @@ class Web:
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}"
         while True:
-            learned = await self._robots.learn(origin, delay=self._options.manners.delay)
+            learned = await self._robots.learn(origin, pace=Pace(crawl_delay=self._options.manners.delay))
             if learned.verdict is not None:
                 break
             if (late := await self._sleep_until(learned.until or 0.0, until)) is not None:
@@ -139,7 +139,7 @@ class Web:
         self, url: str, headers: tuple[tuple[str, str], ...], delay: float, until: float
     ) -> Asked | Refusal:
         while self._clock() <= until:
-            asked = await self._asker.ask(url, headers=headers, delay=delay)
+            asked = await self._asker.ask(url, headers=headers, pace=Pace(crawl_delay=delay))
             if isinstance(asked, Asked):
                 return asked
             assert isinstance(asked, Busy)
