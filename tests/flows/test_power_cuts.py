@@ -195,7 +195,7 @@ def test_a_power_cut_costs_no_more_than_a_second_run(scene: Scene, tmp_path: Pat
     whole = cut(scene, tmp_path)
     assert whole.code == 0
     cuts, (promised, lost) = 1, counted(scene, whole.root)
-    for at in random.Random(seed(9)).sample(range(1, whole.calls), min(kills(2), 10)):
+    for at in random.Random(seed(9)).sample(range(1, whole.calls), min(kills(2), 6)):
         died = cut(scene, tmp_path, at=at)
         assert died.code in (-signal.SIGKILL, 0)  # runs differ a little: it may have ended before
         run_again(scene, died.root)
