@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import ctypes.util
 import hashlib
-import importlib.util
 import os
 import re
 import shutil
@@ -189,8 +188,6 @@ def test_pywb_replays_the_newest_capture(judges: Path, town: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not ctypes.util.find_library("magic"), reason="datatrove's reader needs libmagic of the system")
 def test_datatrove_reads_the_pages_with_the_text_that_was_archived(town: Path) -> None:
-    if not importlib.util.find_spec("datatrove"):
-        pytest.skip("datatrove, faust-cchardet and python-magic are not installed")
     told = run("datatrove_reading.py", town)
     assert told == [f"{moment(visit)}  {sha1(visit.body)}  {ascii_url(visit.url)}" for visit in pages()]
 
