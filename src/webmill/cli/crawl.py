@@ -295,7 +295,8 @@ def tell(options: Options, report: Report) -> None:
     if total.nodes:
         pages += f" of {total.nodes.pages:,} on all nodes"
     note(f"{ENDS[report.end]} after {age(report.seconds)}: {pages} in {options.collection.root}")
-    parts = [f"{amount(total.bytes)} in {total.fetched:,} answers", f"{total.waiting:,} URLs wait"]
+    needed = f" ({total.requisites:,} requisites)" if total.requisites else ""
+    parts = [f"{amount(total.bytes)} in {total.fetched:,} answers{needed}", f"{total.waiting:,} URLs wait"]
     note(", ".join(parts) + (f"; errors: {kinds(total.errors)}" if total.errors else ""))
     for repair in report.repairs:
         note(f"repaired after a crash: {repair}")

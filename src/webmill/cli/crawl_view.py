@@ -78,6 +78,7 @@ class View:
         parts = [
             f"{age(now - self._started)}  {seen.pages:,} pages ({pages:,.1f}/s)",
             f"{amount(seen.bytes)} ({amount(size)}/s)",
+            *([f"{seen.requisites:,} requisites"] if seen.requisites else []),
             f"{seen.waiting:,} waiting",
             f"{seen.turns:,} domains active",
         ]
@@ -102,6 +103,8 @@ class View:
             ("active", f"{seen.turns:,} domains", f"{seen.in_hand:,} URLs in hand"),
             ("answers", kinds(seen.statuses) or "none yet", f"{mean(seen)} each"),
         ]
+        if seen.requisites:
+            rows.insert(1, ("and", f"{seen.requisites:,} requisites", "of this run"))
         if seen.nodes:
             rows.insert(0, ("crawl", crowd(seen.nodes), f"{seen.nodes.pages:,} pages{of}"))
         if seen.errors:

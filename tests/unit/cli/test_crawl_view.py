@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 
+import msgspec
 import pytest
 from rich.console import Console
 
@@ -63,6 +64,18 @@ def test_the_panel_fits_eighty_columns_and_shows_what_matters() -> None:
         "100 ms",
     ):
         assert part in text
+
+
+def test_requisites_are_told_beside_the_pages() -> None:
+    seen = msgspec.structs.replace(BUSY, requisites=5678)
+    text = drawn(seen)
+    assert "1,234 of 10,000" in text
+    assert "5,678 requisites" in text
+    assert max(map(len, text.splitlines())) <= 80
+    clock = Clock()
+    view = View(quiet=True, stream=io.StringIO(), clock=clock)
+    view._past.append((0.0, 0, 0))
+    assert "1,234 pages (0.0/s), 45.6 MB (0 B/s), 5,678 requisites, " in view.line(seen, 10.0)
 
 
 def test_names_from_the_web_are_no_markup() -> None:
