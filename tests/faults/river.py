@@ -53,6 +53,7 @@ class Sample(msgspec.Struct, frozen=True):
     files: int
     stage: int  # bytes
     disk: int  # bytes
+    beside: int  # bytes of it that are neither archives nor their index: those grow with what was crawled
     lag: float  # seconds since the index was as new as what is live
 
 
@@ -187,13 +188,15 @@ class River:
             even = now if self._is_even() else even
             server = [self.running.process.pid, *_family(self.running.process.pid)]
             stage = self._stage
+            sizes = _sizes(self.root)
             self.samples.append(
                 Sample(
                     at=round(now - self._began, 1),
                     memory=sum(map(_memory, server)),
                     files=sum(map(_files, server)),
                     stage=sum(map(_memory, [stage.pid, *_family(stage.pid)])) if stage else 0,
-                    disk=sum(_size(path) for path in self.root.rglob("*")),
+                    disk=sizes.total(),
+                    beside=sizes.total() - sizes["crawl-data"] - sizes["cc-index"],
                     lag=round(now - even, 1),
                 )
             )
@@ -283,10 +286,15 @@ def _files(pid: int) -> int:
     return 0
 
 
-def _size(path: Path) -> int:
-    with suppress(OSError):
-        return path.stat().st_size if path.is_file() else 0
-    return 0
+def _sizes(root: Path) -> Counter[str]:
+    """Bytes in each folder of a collection. Files and folders may go while we look."""
+    sizes: Counter[str] = Counter()
+    for folder, _, names in os.walk(root):
+        within = Path(folder).relative_to(root).parts
+        for name in names:
+            with suppress(OSError):
+                sizes[within[0] if within else name] += (Path(folder) / name).stat().st_size
+    return sizes
 
 
 def soak(seconds: float, *, seed: int, out: Path, every: float = 5.0) -> tuple[River, list[str]]:
@@ -298,10 +306,11 @@ def soak(seconds: float, *, seed: int, out: Path, every: float = 5.0) -> tuple[R
         river = River(Path(folder) / "collection", web, random.Random(seed), every=every)
         river.flow(seconds)
         wrong = river.verdict()
+        folders = _sizes(river.root)
     out.parent.mkdir(parents=True, exist_ok=True)
     told: dict[str, Any] = {"seed": seed, "seconds": seconds, "counts": river.counts, "wrong": wrong}
     told |= {"growth": {name: round(river.growth(name), 2) for name in ("memory", "files")}, "samples": river.samples}
-    told["events"] = river.events
+    told |= {"events": river.events, "folders": folders}
     out.with_suffix(".json").write_bytes(msgspec.json.format(msgspec.json.encode(told), indent=1))
     samples = [msgspec.structs.asdict(sample) for sample in river.samples]
     out.with_suffix(".svg").write_text(plot(samples, [(event.at, event.what) for event in river.events]))
