@@ -42,6 +42,7 @@ PROGRAM = [sys.executable, "-m", "webmill", "-q"]
 ROUND = 6  # seconds of crawling in a round
 GROWTH = 1.5  # from the first to the last third of a soak: more is a leak
 PATIENCE = 600
+GROWING = ("crawl-data", "cdxj", "cc-index", "documents")  # with all that was ever crawled
 RESTART_EVERY, COLLECT_EVERY = 7, 5  # rounds
 
 
@@ -53,7 +54,7 @@ class Sample(msgspec.Struct, frozen=True):
     files: int
     stage: int  # bytes
     disk: int  # bytes
-    beside: int  # bytes of it that are neither archives nor their index: those grow with what was crawled
+    beside: int  # bytes of it in other folders than GROWING
     lag: float  # seconds since the index was as new as what is live
 
 
@@ -196,7 +197,7 @@ class River:
                     files=sum(map(_files, server)),
                     stage=sum(map(_memory, [stage.pid, *_family(stage.pid)])) if stage else 0,
                     disk=sizes.total(),
-                    beside=sizes.total() - sizes["crawl-data"] - sizes["cc-index"],
+                    beside=sizes.total() - sum(sizes[folder] for folder in GROWING),
                     lag=round(now - even, 1),
                 )
             )

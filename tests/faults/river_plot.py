@@ -11,7 +11,7 @@ CHARTS = {  # title: key of a sample, unit
     "memory of the running stage, MiB": ("stage", MEBIBYTE),
     "open files of the server": ("files", 1),
     "disk, MiB": ("disk", MEBIBYTE),
-    "disk without archives and their index, MiB": ("beside", MEBIBYTE),
+    "disk without archives, their index and documents, MiB": ("beside", MEBIBYTE),
     "search behind the live version, seconds": ("lag", 1),
 }
 
