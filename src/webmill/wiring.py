@@ -128,15 +128,6 @@ def replacing_search(url: str) -> Iterator[str]:
     put_in_place(url, aside)
 
 
-def discard_search(url: str) -> None:
-    """Delete an index of a server, whoever made it."""
-    if scheme_of(url)[0].startswith("meilisearch"):
-        from webmill.search.meilisearch_place import discard
-    else:
-        from webmill.search.opensearch_place import discard
-    discard(url)
-
-
 def open_readable(url: str, *, http: HttpSettings) -> Readable:
     """A place that can be read: all the above and the web."""
     scheme = scheme_of(url)[0]

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from webmill.search import meilisearch_place, opensearch_place
 from webmill.search.base import Engine
-from webmill.wiring import discard_search, open_search
+from webmill.wiring import open_search
 
 SERVERS = ("meilisearch", "opensearch")
 KINDS = [
@@ -38,6 +39,11 @@ class Bench:
             engine.close()
             if self._is_server:
                 discard_search(self.url(name))
+
+
+def discard_search(url: str) -> None:
+    """Delete an index of a server, whoever made it."""
+    (meilisearch_place if url.startswith("meilisearch") else opensearch_place).discard(url)
 
 
 def bench_of(kind: str, request: pytest.FixtureRequest, folder: Path) -> Bench:

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.contracts.search_benches import KINDS, Bench, bench_of
-from webmill.search.base import MOST_HITS, Answer, Document, Engine, Filters, Place, Request, key_of
+from webmill.search.base import MOST_HITS, TEXT_KEPT, Answer, Document, Engine, Filters, Place, Request, key_of
 from webmill.search.embedded import EmbeddedEngine
 from webmill.search.query import parse
 
@@ -240,6 +240,16 @@ def test_a_word_of_two_scripts_is_found(engine: Engine, query: str, is_found: bo
 def test_a_phrase_may_have_single_characters(engine: Engine, query: str) -> None:
     engine.apply([document("it", f"x {query} y"), document("other", "x y")], [], cursor="v1")
     assert ids(engine, query) == ["it"]
+
+
+def test_a_long_text_is_found_by_what_is_at_its_end_and_over_any_border(engine: Engine) -> None:
+    start = "a " * ((TEXT_KEPT - len("water ")) // 2) + "water "
+    assert len(start) == TEXT_KEPT
+    engine.apply([document("long", start + "tower and the lighthouse"), document("short", "tower")], [], cursor="v1")
+    for query in ("lighthouse", '"water tower"', "water lighthouse"):
+        assert ids(engine, query) == ["long"]
+    assert set(ids(engine, "tower")) == {"long", "short"}
+    assert ids(engine, '"tower water"') == []
 
 
 def test_a_phrase_does_not_reach_over_what_stands_between(engine: Engine) -> None:

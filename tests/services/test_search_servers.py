@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contracts.search_benches import SERVERS, Bench, bench_of
+from tests.contracts.search_benches import SERVERS, Bench, bench_of, discard_search
 from tests.faults.matrix import record, seed
 from tests.flows.test_search_feed import (
     NEVER,
@@ -43,7 +43,7 @@ from webmill.publish.gc import collect
 from webmill.search import meilisearch, opensearch
 from webmill.search.base import Document, Engine, Request
 from webmill.search.query import parse
-from webmill.wiring import discard_search, open_search
+from webmill.wiring import open_search
 
 MODULES = {"meilisearch": meilisearch, "opensearch": opensearch}
 COMPONENTS = {"meilisearch": "search (Meilisearch)", "opensearch": "search (OpenSearch)"}

@@ -12,11 +12,11 @@ from webmill.cli.collections import crawls_in
 from webmill.cli.context import Context, note, pass_context, warn
 from webmill.cli.extract import refused
 from webmill.cli.words import counted
-from webmill.errors import Conflict, NotFound
+from webmill.errors import Conflict
 from webmill.flows.export.wacz import Export
 from webmill.formats.cdx_query import MatchType
 from webmill.index.archives import find_archives
-from webmill.index.lookup import Index, open_index
+from webmill.index.newest import indexes_of
 from webmill.index.query import Query, url_range
 from webmill.infra import atomic
 from webmill.infra.storage.local import LocalStorage
@@ -77,7 +77,7 @@ def wacz(
     if out.exists() and not force:
         raise Conflict(f"{out} is there already: choose another name, or --force")
     root = root.resolve()
-    index = index_in(root)
+    index = indexes_of(root)
     with atomic.writing(out) as file:
         work = Export(
             file,
@@ -98,10 +98,3 @@ def wacz(
     note(f"{out}: {counted(done.captures, 'capture')}, {counted(done.pages, 'page')}, {size:,} bytes")
     if done.missing:
         warn(f"{counted(done.missing, 'revisit')} of a capture that is not in {root}")
-
-
-def index_in(root: Path) -> Index:
-    folders = [crawl.zipnum for crawl in crawls_in(root) if (crawl.zipnum / "cluster.idx").is_file()]
-    if not folders:
-        raise NotFound(f"nothing is indexed in {root}: `webmill index {root}`")
-    return open_index(*folders)

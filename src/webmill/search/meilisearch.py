@@ -26,6 +26,7 @@ from webmill.search.meilisearch_index import (
     FORMAT,
     SETTINGS,
     SHOWN,
+    WHOLE,
     differences,
     document_of,
     entry,
@@ -205,8 +206,10 @@ class MeilisearchEngine:
         fields = sorted({COUNTED.get(name, "facet") for name in names})
         return self._ask({"q": "", "filter": filters, "limit": 0, "facets": fields})
 
-    def _page(self, search: _Search, *, offset: int, limit: int) -> list[tuple[float, Document]]:
-        wanted = search.wanted(self._address.index, offset=offset, limit=limit)
+    def _page(
+        self, search: _Search, *, offset: int, limit: int, fields: Sequence[str] = SHOWN
+    ) -> list[tuple[float, Document]]:
+        wanted = search.wanted(self._address.index, offset=offset, limit=limit, fields=fields)
         if search.sort != "relevance":
             return [(0.0, document_of(hit)) for hit in self._ask(wanted).hits]
         hits = self._server.ask("POST", "/multi-search", wanted, answer=_Found).hits
@@ -219,7 +222,7 @@ class MeilisearchEngine:
         found: list[tuple[float, Document]] = []
         seen = 0
         while seen < DEEPEST + MOST_HITS and (len(found) < shown.stop or seen < CHECKED):
-            some = self._page(search, offset=seen, limit=CHECKED_AT_ONCE)
+            some = self._page(search, offset=seen, limit=CHECKED_AT_ONCE, fields=WHOLE)
             for score, document in some:
                 checker = Checker(document, matching=translator.matching)
                 if all(checker.holds(part) for part in search.narrowed.unsure):
@@ -269,9 +272,9 @@ class _Search(msgspec.Struct, frozen=True):
     sort: str
     weighed: list[tuple[str, float]]
 
-    def wanted(self, index: str, *, offset: int, limit: int) -> dict[str, object]:
+    def wanted(self, index: str, *, offset: int, limit: int, fields: Sequence[str]) -> dict[str, object]:
         """What Meilisearch puts first by its own rules, and after it the rest of what is found."""
-        one = {"filter": self.narrowed.filters, "attributesToRetrieve": SHOWN}
+        one = {"filter": self.narrowed.filters, "attributesToRetrieve": fields}
         if self.sort != "relevance":
             order = "date:asc" if self.sort == "oldest" else "date:desc"
             return {**one, "q": "", "sort": [order], "offset": offset, "limit": limit}

@@ -1,7 +1,7 @@
 """What Meilisearch keeps of a document. It finds by `words` and `pairs`, which are ours and exact: all engines find
 the same. Its own reading of title and text is for the order of what was found only.
 
-title, text, url           as they are
+title, text, rest, url     as they are; of a long text the beginning, which hits are shown with, and the rest apart
 words.title, .text, .url   words, lower-cased and without accents, with a hole for runs of paired scripts; each once
 pairs.title, .text         pairs of characters of those runs, and each character alone
 site, domain, language, facet, date    to narrow, to count, to sort
@@ -20,17 +20,18 @@ from typing import Any
 import msgspec
 
 from webmill.formats.domains import registered_domain
-from webmill.search.base import TEXT_INDEXED, Document
+from webmill.search.base import TEXT_INDEXED, TEXT_KEPT, Document
 from webmill.search.fields import cut, host_of, sites_of
 from webmill.search.words import normalised, pairs
 
-FORMAT = 1  # of the fields: an index of another one is built anew
+FORMAT = 2  # of the fields: an index of another one is built anew
 CURSOR = "cursor"  # the id of the document that holds it; others have only letters a-f
 LONGEST_VALUE = 400  # bytes of a spelled value: Meilisearch cuts at 468
-SHOWN = ["title", "text", "url", "about"]
+SHOWN = ["title", "text", "url", "about"]  # 100 of the longest are 40 MB; with their rests they would be 400
+WHOLE = [*SHOWN, "rest"]
 _NO_RANGE = {"equality": True, "comparison": False}
 SETTINGS: dict[str, Any] = {
-    "searchableAttributes": ["title", "text", "url"],
+    "searchableAttributes": ["title", "text", "rest", "url"],
     "filterableAttributes": [
         {"attributePatterns": ["words.*"], "features": {"facetSearch": True, "filter": _NO_RANGE}},
         {"attributePatterns": ["pairs.*"], "features": {"facetSearch": False, "filter": _NO_RANGE}},
@@ -79,7 +80,8 @@ def entry(document: Document) -> dict[str, Any]:
         "key": document.key,
         "mark": document.mark,
         "title": title,
-        "text": text,
+        "text": text[:TEXT_KEPT],
+        "rest": text[TEXT_KEPT:],
         "url": document.url,
         "about": about,
         "words": {name: spelled_once(cut(value)) for name, value in _texts(title, text, document.url)},
@@ -93,7 +95,10 @@ def entry(document: Document) -> dict[str, Any]:
 
 
 def document_of(found: dict[str, Any]) -> Document:
-    return msgspec.convert({**found["about"], **{name: found[name] for name in ("title", "text", "url")}}, Document)
+    """With the rest of its text, if that was asked for."""
+    text = found["text"] + found.get("rest", "")
+    said = {"title": found["title"], "text": text, "url": found["url"]}
+    return msgspec.convert({**found["about"], **said}, Document)
 
 
 def note(cursor: str) -> dict[str, object]:
