@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
 from tests.serve.board import harmless
+from tests.serve.cdx_samples import put_index
 from tests.serve.town import NAME, SCRIPT, Visit, archive, run
+from webmill.formats.cdx_query import KeyRange
+from webmill.index.lookup import Index, ZipNumIndex
+from webmill.infra.storage.local import LocalStorage
 from webmill.serve.api import addresses, capture_history
 from webmill.serve.pages.history_calendar import calendar_of, heat_of, period_name
 from webmill.serve.site import Site
@@ -131,6 +135,27 @@ def test_pages_of_addresses_have_every_address_once(site: Site, monkeypatch: pyt
 def test_a_list_of_addresses_tells_first_and_last(client: TestClient) -> None:
     page = harmless(page_of(client, url="https://town.example/*"))
     assert "https://town.example/ 4 2022-03-10 08:00 UTC 2024-04-01 10:00 UTC" in page.text
+
+
+def test_addresses_without_a_host_are_passed_over_at_once(tmp_path: Path) -> None:
+    class Looked:
+        """How often an index was asked."""
+
+        def __init__(self, index: Index) -> None:
+            self._index, self.times = index, 0
+
+        def lines(self, wanted: KeyRange) -> Iterator[bytes]:
+            self.times += 1
+            return self._index.lines(wanted)
+
+        batches = None
+
+    keys = [f"dns:{number}.example" for number in range(1000)] + ["com,a)/", "dns,b)/x", "nonsense", "org,c:8080)/"]
+    lines = sorted(f'{key} 20240101000000 {{"url": "x"}}\n'.encode() for key in keys)
+    index = Looked(ZipNumIndex(LocalStorage(put_index(tmp_path, lines))))
+    found = addresses.list_hosts(index)  # type: ignore[arg-type]
+    assert found.found == ["a.com", "b.dns", "c.org:8080"]
+    assert index.times < 10
 
 
 def test_hosts_are_listed_in_their_own_script_and_by_pages(client: TestClient, site: Site) -> None:

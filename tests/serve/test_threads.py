@@ -16,9 +16,14 @@ from tests.serve.conftest import ADDRESS, site_of
 from webmill.errors import Unavailable
 from webmill.search.base import Answer, Request
 from webmill.serve.app import application
-from webmill.serve.threads import EACH, WAITING_EACH, Left, Threads
+from webmill.serve.threads import AT_ONCE, EACH, WAITING_EACH, Left, Threads
 
 DEADLINE = 120.0
+PATHS = (
+    *("/api/versions", "/documents", "/history", "/", "/tasks", "/crawl", "/settings", "/versions"),
+    *("/raw/20230401120000/https://town.example/", "/web/20230401120000/https://town.example/"),
+    *("/healthz", "/readyz", "/collinfo.json", "/latest.json"),
+)
 
 
 class SlowEngine:
@@ -92,23 +97,32 @@ def app_with(town: Path, engine: SlowEngine) -> ASGIApp:
 
 
 def test_one_client_leaves_places_for_others(town: Path, engine: SlowEngine) -> None:
-    paths = (
-        *("/api/versions", "/documents", "/history", "/", "/tasks", "/crawl", "/settings", "/versions"),
-        *("/raw/20230401120000/https://town.example/", "/web/20230401120000/https://town.example/"),
-        *("/healthz", "/readyz", "/collinfo.json", "/latest.json"),
-    )
-
     async def test() -> None:
         app = app_with(town, engine)
         greedy = [Caller(app, "/api/search", client="192.0.2.1") for _ in range(EACH + WAITING_EACH + 1)]
         await until(lambda: engine.asked == EACH and any(one.status for one in greedy))
         assert [one.status for one in greedy if one.status] == [503]
-        for path in paths:
+        for path in PATHS:
             assert await Caller(app, path, client="192.0.2.2").answered() == 200, path
         assert engine.asked == EACH
         engine.may_end.set()
         statuses = [await one.answered() for one in greedy]
         assert sorted(statuses) == [200] * (EACH + WAITING_EACH) + [503]
+
+    asyncio.run(test())
+
+
+def test_a_search_engine_that_hangs_holds_up_nothing_else(town: Path, engine: SlowEngine) -> None:
+    async def test() -> None:
+        app = app_with(town, engine)
+        many = [Caller(app, "/search", client=f"192.0.2.{number}") for number in range(1, 2 * AT_ONCE)]
+        await until(lambda: engine.asked == AT_ONCE)
+        for path in PATHS:
+            if path != "/":  # says how the search stands
+                assert await Caller(app, path, client="198.51.100.1").answered() == 200, path
+        assert engine.asked == AT_ONCE
+        engine.may_end.set()
+        assert [await one.answered() for one in many] == [200] * len(many)
 
     asyncio.run(test())
 

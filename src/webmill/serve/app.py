@@ -33,15 +33,15 @@ def replay_application(site: Site, *, access: AccessLog | None = None) -> ASGIAp
 
 
 def _routes(site: Site) -> list[BaseRoute]:
-    """The first that fits answers. What people look at shares its threads; the rest has its own."""
-    threads = Threads()
+    """The first that fits answers. Kinds of work have threads apart: a search engine that hangs holds up no page."""
+    looking, searching, captures = Threads(), Threads(), Threads()
     return [
         *operations.routes(site),
         *cdx.routes(site),
-        *pages.routes(site, threads),
-        *reading.routes(site, threads),
-        *raw.routes(site, threads),
-        *frame.routes(site, threads),
+        *pages.routes(site, looking, searching=searching),
+        *reading.routes(site, looking, searching=searching),
+        *raw.routes(site, captures),
+        *frame.routes(site, captures),
     ]
 
 

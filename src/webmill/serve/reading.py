@@ -11,8 +11,8 @@ from webmill.serve.site import Site
 from webmill.serve.threads import Threads
 
 
-def routes(site: Site, threads: Threads) -> list[BaseRoute]:
-    reading = Reading(site, threads)
+def routes(site: Site, threads: Threads, *, searching: Threads) -> list[BaseRoute]:
+    reading = Reading(site, threads, searching=searching)
     return [
         *search.routes(reading),
         *documents.routes(reading),

@@ -83,9 +83,11 @@ def list_hosts(index: Index, *, after: str = "", count: int = HOSTS) -> Hosts:
     last = ""
     while line := next(index.lines(KeyRange(start, _END)), None):
         key, bracket, _ = key_of(line).partition(b")")
-        start = key + (b"*" if bracket else b"!")  # these are next after the end of a host, and of a key
-        if not bracket:  # no address of a host
+        if not bracket:  # no address of a host: dns:…, urn:…, of which there may be as many as pages
+            scheme, colon, _ = key.partition(b":")
+            start = scheme + b";" if colon else key + b"!"  # next behind them all; behind the key
             continue
+        start = key + b"*"  # next behind the host
         if len(found) == count:
             return Hosts(found, last)
         last = key.decode("ascii", "replace")

@@ -6,6 +6,7 @@ import logging
 import weakref
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import TypeAlias
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,21 +21,30 @@ from webmill.serve.threads import Threads
 log = logging.getLogger(__name__)
 
 
+Answer: TypeAlias = "Callable[[Reading, Request], Response]"
+
+
 class Reading:
-    def __init__(self, site: Site, threads: Threads) -> None:
+    def __init__(self, site: Site, threads: Threads, *, searching: Threads) -> None:
         self.site = site
         self.published = Published(site.versions)
         engine = KeptEngine(site.open_engine, site.publishing.search / "meta.json")
         self.searching = Searching(site, engine, self.published)
-        self._threads = threads
+        self._threads, self._search_threads = threads, searching
         weakref.finalize(self, engine.close)  # with the application, or at the end of the process
 
-    def endpoint(self, answer: Callable[[Reading, Request], Response]) -> Callable[[Request], Awaitable[Response]]:
+    def endpoint(self, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
         """In a thread: everything here waits for a disk, or computes."""
+        return self._endpoint(answer, self._threads)
 
+    def search_endpoint(self, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
+        """For what asks the search engine."""
+        return self._endpoint(answer, self._search_threads)
+
+    def _endpoint(self, answer: Answer, threads: Threads) -> Callable[[Request], Awaitable[Response]]:
         async def asked(request: Request) -> Response:
             try:
-                return await self._threads.begin(request.scope, request.receive, partial(answer, self, request))
+                return await threads.begin(request.scope, request.receive, partial(answer, self, request))
             except BadInput as error:
                 if not error.source:  # of the request
                     raise

@@ -20,7 +20,7 @@ MOST = 1_000  # items or differences in one answer
 
 def routes(reading: Reading) -> list[BaseRoute]:
     return [
-        Route("/api/search", reading.endpoint(search)),
+        Route("/api/search", reading.search_endpoint(search)),
         Route("/api/documents", reading.endpoint(documents)),
         Route("/api/documents/item", reading.endpoint(document)),
         Route("/api/versions", reading.endpoint(versions)),

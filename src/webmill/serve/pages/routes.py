@@ -9,10 +9,11 @@ from webmill.serve.site import Site
 from webmill.serve.threads import Threads
 
 
-def routes(site: Site, threads: Threads) -> list[BaseRoute]:
+def routes(site: Site, threads: Threads, *, searching: Threads) -> list[BaseRoute]:
+    """The overview asks the search engine, too."""
     return [
         *static_files.routes(),
-        *overview.routes(site, threads),
+        *overview.routes(site, searching),
         *crawl.routes(site, threads),
         *tasks.routes(site, threads),
         *settings.routes(site, threads),

@@ -53,7 +53,7 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 def routes(reading: Reading) -> list[BaseRoute]:
-    return [Route("/search", reading.endpoint(search))]
+    return [Route("/search", reading.search_endpoint(search))]
 
 
 def search(reading: Reading, request: Request) -> Response:

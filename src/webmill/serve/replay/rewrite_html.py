@@ -10,6 +10,7 @@ from __future__ import annotations
 import html
 import re
 
+from webmill.crawl.tags import RAW, end_of_raw
 from webmill.formats.html_entities import decode_attribute
 from webmill.serve.replay.links import Links, Spelling
 from webmill.serve.replay.rewrite_css import rewrite_css
@@ -22,8 +23,6 @@ _VALUE = rf"""(?:"[^"]*+"?|'[^']*+'?|[^{_S}>"'][^{_S}>]*+)"""  # a quote without
 _ONE = rf"([^{_S}/>][^{_S}/>=]*+)(?:[{_S}]*+=[{_S}]*+({_VALUE})?+)?+"
 _ATTRIBUTE = re.compile(_ONE)
 _ATTRIBUTES = re.compile(rf"(?:[{_S}/]++|{_ONE})*+")
-_RAW = ("script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes")
-_RAW_ENDS = {name: re.compile(rf"</{name}(?=[{_S}/>])", re.IGNORECASE) for name in _RAW}
 
 _URLS = frozenset(
     {
@@ -92,12 +91,9 @@ class _Page:
 
     def _after_tag(self, name: str, at: int) -> int:
         """Past what is no markup."""
-        if name == "plaintext":
-            return len(self._page)
-        if name not in _RAW_ENDS:
+        if name not in RAW:
             return at
-        over = _RAW_ENDS[name].search(self._page, at)
-        stop = over.start() if over else len(self._page)
+        stop = end_of_raw(self._page, name, at)
         if name == "style":
             self._replace(at, stop, rewrite_css(self._page[at:stop], self._links, spelling=self._spelling))
         return stop
