@@ -53,7 +53,9 @@ Examples:
   webmill crawl news/ --refresh      # visit pages again, for ever
   webmill crawl news/ --frontier redis://10.0.0.1/0   # join a shared crawl
 
-Stop it with Ctrl-C, or kill it: run it again to go on. Then: webmill index news/"""
+Stop it with Ctrl-C, or kill it: run it again to go on. Then: webmill index news/
+
+Exit code 3: done, but some seeds are no URLs; they are named with their lines."""
 )
 @click.argument("collection", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
 @click.argument("urls", nargs=-1, metavar="[URL]...")

@@ -33,7 +33,9 @@ Examples:
   webmill index my-crawl/ --from-scratch --dry-run
   webmill index NEWS --collections-dir /data   # the collection /data/NEWS
 
-Run it again after adding, changing or removing WARC files: only what changed is read again."""
+Run it again after adding, changing or removing WARC files: only what changed is read again.
+
+Exit code 3: done, but some archives are damaged; DIR/rejected/index.jsonl says where."""
 )
 @click.argument("collection", type=click.Path(path_type=Path), metavar="DIR")
 @click.option(

@@ -15,6 +15,7 @@ from webmill.cli.context import REJECTED, Context, as_a_stage, note, pass_contex
 from webmill.cli.crawl_view import age
 from webmill.cli.durations import DURATION
 from webmill.cli.main import FAILED, INTERRUPTED, heading, webmill
+from webmill.cli.stages import STAGES, stages_of
 from webmill.cli.words import shown
 from webmill.collection import Collection
 from webmill.config import Crawl, Run, Settings
@@ -23,7 +24,6 @@ from webmill.flows.status.made import reason_not_to_publish
 from webmill.index.archives import find_archives
 from webmill.infra.lock import exclusive
 
-STAGES = ("crawl", "index", "extract", "publish", "search")
 ONE_REFRESH = "1h"
 
 
@@ -54,14 +54,6 @@ def run(context: Context, /, *, root: Path, every: float | None, stages: tuple[s
             raise click.exceptions.Exit(INTERRUPTED)
         code = once(context, root, chosen, stop)
     raise click.exceptions.Exit(code)
-
-
-def stages_of(settings: Run) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in settings.stages.split(",") if name.strip())
-    unknown = [name for name in names if name not in STAGES]
-    if unknown:
-        raise Misconfigured(f"run.stages: no stage {unknown[0]!r}: there are {', '.join(STAGES)}")
-    return tuple(stage for stage in STAGES if stage in names)
 
 
 def repeat(context: Context, root: Path, stages: tuple[str, ...], *, every: float, stop: threading.Event) -> None:

@@ -9,20 +9,23 @@ from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from webmill.cli.context import Context, pass_context
 from webmill.cli.crawl_flags import FILE, read
-from webmill.cli.run import stages_of
+from webmill.cli.stages import stages_of
 from webmill.cli.status_rows import Row, rows_of
 from webmill.cli.words import shown
 from webmill.config import Settings
 from webmill.errors import WebmillError
-from webmill.flows.crawl.meeting import Picture
 from webmill.flows.status import Look, Problem, Wishes, look
 from webmill.wiring import open_meeting, open_search, search_of
+
+if TYPE_CHECKING:  # it brings Redis along
+    from webmill.flows.crawl.meeting import Picture
 
 WIDTH, INDENT = 80, 11
 COLOURS = {"due": "yellow", "bad": "red", "": None}

@@ -58,7 +58,9 @@ def check(context: Context, /, *, files: tuple[Path, ...], as_json: bool) -> Non
     "list",
     epilog="""\b
 Example:
-  webmill warc list file.warc.gz | awk '$3 == "response"'""",
+  webmill warc list file.warc.gz | awk '$3 == "response"'
+
+Exit code 3: done, but some of it is damaged: `webmill warc check`.""",
 )
 @FILES
 @AS_JSON

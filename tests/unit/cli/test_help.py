@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import shlex
 from collections.abc import Iterator
@@ -115,6 +116,14 @@ def test_its_options_say_what_they_are_for_and_what_they_are_by_themselves(path:
         default = option.to_info_dict()["default"]
         if not option.is_flag and default not in (None, (), ""):
             assert "default" in told, f"{option.opts}: the default is not told: {told}"
+
+
+@every_command
+def test_it_tells_its_special_exit_codes(path: tuple[str, ...]) -> None:
+    callback = COMMANDS[path].callback
+    assert callback
+    if "    finish(" in inspect.getsource(callback):
+        assert "Exit code 3" in " ".join((COMMANDS[path].epilog or "").split())
 
 
 def test_a_flag_that_had_another_name_still_has_it() -> None:

@@ -77,7 +77,9 @@ Examples:
 \b
 year.py may say:
   def addfield(surt_key, timestamp, json_data):
-      return json_data | {"year": timestamp[:4]}""",
+      return json_data | {"year": timestamp[:4]}
+
+Exit code 3: done, but some lines are no CDXJ; they are left as they were.""",
 )
 @INPUT
 @OUTPUT
@@ -142,7 +144,13 @@ def block(*, source: Path, output: Path, blocklist: Path, max_removed_share: flo
     note(f"# Kept {tally.kept:,} lines, blocked {tally.removed:,} lines ({tally.removed_share:.1%})")
 
 
-@click.command(epilog="Example: webmill cdxj field -f url --raw all.cdxj | sort -u")
+@click.command(
+    epilog="""\b
+Example:
+  webmill cdxj field -f url --raw all.cdxj | sort -u
+
+Exit code 3: done, but some lines are no CDXJ."""
+)
 @INPUT
 @click.option("-f", "--field", "name", metavar="NAME", required=True, help="Name of the field.")
 @click.option("-r", "--raw", is_flag=True, help="Strings without quotes and escapes.")

@@ -31,7 +31,9 @@ Examples:
 Filters:
   FIELD:VALUE    the field contains the value   !FIELD:VALUE   it does not
   =FIELD:VALUE   it is the value                !=FIELD:VALUE  it is not
-  ~FIELD:RE2     it matches from its start on   !~FIELD:RE2    it does not"""
+  ~FIELD:RE2     it matches from its start on   !~FIELD:RE2    it does not
+
+Exit code 3: done, but some lines of the index are no CDXJ."""
 )
 @click.argument("url", required=False)
 @click.option("--surt", metavar="KEY", help="Key to look for, as the index has it, instead of a URL.")

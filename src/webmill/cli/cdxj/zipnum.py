@@ -190,7 +190,9 @@ def verify(*, index: Path, lines: int | None, as_json: bool) -> None:
 @click.command(
     epilog="""\b
 Example:
-  webmill cdxj flatten index/ | webmill cdxj parquet -o captures.parquet"""
+  webmill cdxj flatten index/ | webmill cdxj parquet -o captures.parquet
+
+Exit code 3: done, but some lines are no captures, and not in the file."""
 )
 @INPUT
 @click.option(

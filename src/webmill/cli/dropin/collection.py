@@ -50,7 +50,11 @@ class Apart(Collection, frozen=True, kw_only=True):
 
 @click.command(
     "cdxj-index-collection",
-    epilog="Example: cdxj-index-collection AWP999 --collections-dir /data --incremental",
+    epilog="""\b
+Example:
+  cdxj-index-collection AWP999 --collections-dir /data --incremental
+
+Exit code 3: done, but some archives are damaged; the message says where they are listed.""",
 )
 @click.argument("name", metavar="COLLECTION")
 @click.option("--blocklist", type=FILE, help=f"Rules of lines to drop  [default: {BLOCKLIST}, if there]")

@@ -25,7 +25,9 @@ Examples:
   webmill frontier add news/ https://example.com/new --priority 0
   webmill frontier add news/ --file urls.txt
 
-Which of the links on these pages are followed is still decided by the crawl's scope."""
+Which of the links on these pages are followed is still decided by the crawl's scope.
+
+Exit code 3: done, but some are no URLs that can be fetched; they are named."""
 )
 @crawl_argument
 @click.argument("urls", nargs=-1, metavar="[URL]...")

@@ -25,7 +25,9 @@ Examples:
   webmill frontier import-postgres news/ --url postgresql://me@host/crawler
   webmill crawl news/ --scope any --contact me@example.org
 
-Killed or cut off, run it again: it goes on where it was."""
+Killed or cut off, run it again: it goes on where it was.
+
+Exit code 3: done, but some rows were rejected; the message names the file that has them."""
 )
 @click.argument("collection", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
 @click.option("--url", required=True, metavar="postgresql://…", help="The database. PGPASSWORD and ~/.pgpass work too.")

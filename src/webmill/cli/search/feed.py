@@ -23,7 +23,13 @@ from webmill.publish import history
 from webmill.wiring import open_search, replacing_search
 
 
-@click.command(epilog="Example: webmill search update news/")
+@click.command(
+    epilog="""\b
+Example:
+  webmill search update news/
+
+Exit code 3: done, but some blobs cannot be read."""
+)
 @root_argument
 @storage_option
 @engine_option
@@ -38,7 +44,9 @@ def update(context: Context, *, root: Path, storage: str | None, index: str | No
     epilog="""\b
 Examples:
   webmill search check news/ --dry-run
-  webmill search check news/"""
+  webmill search check news/
+
+Exit code 3: done, but some blobs cannot be read."""
 )
 @root_argument
 @storage_option
@@ -62,7 +70,9 @@ def check(
     epilog="""\b
 Examples:
   webmill search rebuild news/ --dry-run
-  webmill search rebuild news/"""
+  webmill search rebuild news/
+
+Exit code 3: done, but some blobs cannot be read."""
 )
 @root_argument
 @storage_option

@@ -11,6 +11,7 @@ from webmill.collection import Publishing
 from webmill.errors import NotFound
 from webmill.flows.dataset.folder import LEDGER, find_folders
 from webmill.flows.dataset.own import holds_pages, warcs_of
+from webmill.flows.status.files import MOST_FILES
 from webmill.flows.status.nouns import Queue, Work
 from webmill.flows.status.stored import Found
 from webmill.infra import ledger
@@ -31,7 +32,7 @@ def own_archives(root: Path, found: Found) -> Work | None:
     work, read = work_in(folder), set[str]()
     for path in find_folders(folder):
         read |= warcs_of(path)
-    unread = sum(1 for key in found if holds_pages(key) and key not in read)
+    unread = min(MOST_FILES, sum(1 for key in found if holds_pages(key) and key not in read))
     if work is None:
         return Work(waiting=unread) if unread else None
     return msgspec.structs.replace(work, waiting=work.waiting + unread)

@@ -1,0 +1,16 @@
+"""The stages of `webmill run`, in the order of the river."""
+
+from __future__ import annotations
+
+from webmill.config import Run
+from webmill.errors import Misconfigured
+
+STAGES = ("crawl", "index", "extract", "publish", "search")
+
+
+def stages_of(settings: Run) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in settings.stages.split(",") if name.strip())
+    unknown = [name for name in names if name not in STAGES]
+    if unknown:
+        raise Misconfigured(f"run.stages: no stage {unknown[0]!r}: there are {', '.join(STAGES)}")
+    return tuple(stage for stage in STAGES if stage in names)
