@@ -77,12 +77,20 @@ def test_a_link_leads_into_the_archive(page: str, rewritten: str) -> None:
         *("<!-- <a href=x> -->", "<!--><a title=x>-->", "<! a href=x>", "<?php <a href=x ?>", "</a href=x>"),
         *("<script>'<a href=x>'</script>", "<script>a='</a><a href=x>'", "<textarea><a href=x></textarea>"),
         *("<title><a href=x></title>", "<xmp><a href=x></xmp>", "<plaintext><a href=x>", "<a href=x", '<a href="x'),
-        *("<a title=\"x><img src='y'>", "<a title='x><img src=\"y\">", "<a href='x><a href=y></a>"),
+        *("<a title=\"x><img src='y'>", '<a title=\'x><img src="y">', "<a href='x><a href=y></a>"),
         '<p data-text="about https://b.example/">',
     ],
 )
 def test_what_is_no_link_stays(page: str) -> None:
     assert rewrite_html(page, LINKS) == page
+
+
+def test_a_script_within_a_comment_of_a_script_does_not_end_it() -> None:
+    """As browsers see it: what looks like a text field is part of the script, and a link follows."""
+    script = "<script><!-- <script></script> '<textarea>' --></script>"
+    assert rewrite_html(f"{script}<a href=x>", LINKS) == f'{script}<a href="{DIR}/x">'
+    closed = "<script><!--> '<script>' </script>"
+    assert rewrite_html(f"{closed}<a href=x>", LINKS) == f'{closed}<a href="{DIR}/x">'
 
 
 @pytest.mark.parametrize(

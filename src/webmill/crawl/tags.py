@@ -35,10 +35,10 @@ def _any_case(name: str) -> str:
 
 
 # Whose content is text and not markup.
-_RAW = ("iframe", "noembed", "noframes", "plaintext", "script", "style", "textarea", "title", "xmp")
+RAW = ("iframe", "noembed", "noframes", "plaintext", "script", "style", "textarea", "title", "xmp")
 # Pictures (SVG) and XHTML close these at once: `<title/>`. Elsewhere a browser takes the whole page for a title then.
 _DRAWN = frozenset({"style", "title"})
-_WANTED = "|".join(map(_any_case, ("a", "area", "base", "frame", "link", "meta", *_RAW)))
+_WANTED = "|".join(map(_any_case, ("a", "area", "base", "frame", "link", "meta", *RAW)))
 # Frequent tags of no interest, each with its end at once: a shortcut for what the last line below does as well.
 _FREQUENT = "div|span|li|p|ul|td|tr|img|i|b|path|svg|br|h1|h2|h3|h4|em|strong|input|button|section|option|time"
 _SKIPPED = "|".join(
@@ -55,8 +55,8 @@ _EVERY = re.compile(
     rf"(?:[^<]++|</[a-zA-Z0-9]++>|<(?![a-zA-Z])(?:/[a-zA-Z][^{_S}/>]*+{_ATTRIBUTES}>?|{_COMMENT}|[!?/][^>]*+>?)?+)*+"
     rf"(?:<([a-zA-Z][^{_S}/>]*+)({_ATTRIBUTES})(>)?)?"
 )
-_RAW_ENDS = {name: re.compile(rf"</{_any_case(name)}(?=[{_S}/>])") for name in _RAW}
-_IN_SCRIPT = re.compile(rf"<!--|-->|<(/?){_any_case('script')}(?=[{_S}/>])")
+_RAW_ENDS = {name: re.compile(rf"</{_any_case(name)}(?=[{_S}/>])") for name in RAW}
+_IN_SCRIPT = re.compile(rf"<!--(?!-?>)|-->|<(/?){_any_case('script')}(?=[{_S}/>])")
 _ATTRIBUTE = re.compile(rf"({_NAME})(?:[{_S}]*+=[{_S}]*+({_VALUE})?+)?+")
 # The value of the first attribute href, without making a table of all; again with a quick way for what is common.
 _HREF = re.compile(
@@ -88,7 +88,7 @@ def _read(page: str, expression: re.Pattern[str], *, texts: tuple[str, ...]) -> 
         name = name.lower()
         text = ""
         if name in _RAW_ENDS and not (name in _DRAWN and attributes.endswith("/")):
-            start, at = at, _end_of_raw(page, name, at)
+            start, at = at, end_of_raw(page, name, at)
             text = page[start:at] if name in texts else ""
         yield name, attributes, text
 
@@ -116,7 +116,8 @@ def _unquoted(value: str) -> str:
     return value[1:-1] if value[:1] in ('"', "'") else value  # in a whole tag every quote is closed
 
 
-def _end_of_raw(page: str, name: str, at: int) -> int:
+def end_of_raw(page: str, name: str, at: int) -> int:
+    """Where the text of an element ends whose content is no markup (`RAW`), and that begins at `at`."""
     if name == "plaintext":
         return len(page)
     found = _RAW_ENDS[name].search(page, at)
