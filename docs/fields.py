@@ -39,8 +39,12 @@ FORMATS = (
     Format("Sources", "`meta/sources.json`, a list", "publish.gather:Source", "publish.md#files"),
     Format("Problems", "`aux/errors.json`, a list", "publish.nouns:Problem", "publish.md#files"),
     Format("Statistics", "`aux/stats.json`", "publish.version:Counts", "publish.md#files"),
-    Format("Answers of search", "`webmill search --json`", "search.base:Answer", "search.md#what-can-be-typed"),
-    Format("Visits", "`webmill frontier export --visited`", "crawl.frontier.base:Visit", "frontier-commands.md#export"),
+    Format(
+        "Answers of search", "`webmill search DIR WORDS --json`", "search.base:Answer", "search.md#what-can-be-typed"
+    ),
+    Format(
+        "Visits", "`webmill frontier export DIR --visited`", "crawl.frontier.base:Visit", "frontier-commands.md#export"
+    ),
     Format("Rejects of the index", "`rejected/index.jsonl`", "flows.index:Reject", "index.md#what-it-promises"),
     Format("Rejects of the batcher", "`rejected.jsonl`", "flows.dispatch.blocks:Reject", "cc.md#webmill-cc-batch"),
     Format("Findings", "`webmill doctor --json`", "flows.doctor.findings:Finding", "doctor.md"),
