@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.serve.town import NAME
+from tests.serve.town import NAME, Visit, archive, page
 from tests.unit.cli.command import webmill
 from webmill.flows.status.files import amount_of
 from webmill.infra.queue.base import Message
@@ -173,3 +173,16 @@ def test_what_is_more_than_a_glance_is_at_least_so_much(tmp_path: Path) -> None:
         (tmp_path / str(number)).write_bytes(b"12")
     assert (amount_of(tmp_path, most=3).files, amount_of(tmp_path, most=3).is_whole) == (3, False)
     assert (amount_of(tmp_path, most=5).bytes, amount_of(tmp_path, most=5).is_whole) == (10, True)
+
+
+def test_what_is_due_is_what_a_run_does(tmp_path: Path) -> None:
+    visit = Visit("https://a.example/", "20240101000000", page("A page", "The ferry leaves"))
+    archive(tmp_path, [visit], name="ONE")
+    archive(tmp_path, [visit], name="TWO")
+    assert [due["stage"] for due in look(tmp_path)["due"]] == ["index", "extract"]  # type: ignore[attr-defined]
+    assert webmill("run", tmp_path).code == 0
+    told = look(tmp_path)
+    assert (told["due"], told["problems"], told["next"]) == ([], [], "")
+    assert [one["crawl"] for one in told["indexes"]] == ["ONE", "TWO"]  # type: ignore[attr-defined]
+    assert (told["extract"]["done"], told["extract"]["documents"]) == (2, 2)  # type: ignore[index]
+    assert told["search"]["documents"] == 1  # type: ignore[index]
