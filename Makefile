@@ -11,7 +11,7 @@ ALL    := $(PYTEST) -n 4 --dist loadfile --no-loadscope-reorder
 # The tests start hundreds of processes, and uv compiles nothing: each module is compiled once, not in every process.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help demo soak test coverage crash-matrix soak-river fuzz check collected lint types layers unit bench docs services lock clean
+.PHONY: help demo soak test coverage crash-matrix soak-river fuzz check collected lint types layers unit bench docs site services lock clean
 
 help:                ## this list
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+: +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -126,9 +126,17 @@ services: $(VENV)/.dev $(SEARCH) ## start Redis, RabbitMQ, PostgreSQL, an S3 sto
 docs: $(VENV)/.run   ## make the pages of docs/ that come from the code
 	$(BIN)/python docs/generate.py
 
+$(VENV)-docs/.ready: $(VENV)/.uv requirements/docs.txt
+	test -x $(VENV)-docs/bin/python || $(PYTHON) -m venv $(VENV)-docs
+	$(BIN)/uv pip install --quiet --python $(VENV)-docs/bin/python --require-hashes -r requirements/docs.txt
+	@touch $@
+
+site: $(VENV)-docs/.ready ## the documentation as a site, in site/
+	$(VENV)-docs/bin/python docs/site.py
+
 # --- care ----------------------------------------------------------------------------------------------------------
 lock: $(VENV)/.uv    ## compile requirements/*.txt anew (names, versions, hashes)
 	$(BIN)/python requirements/compile.py
 
 clean:               ## remove what make made
-	rm -rf $(VENV) $(VENV)-judges $(VENV)-ministack $(VENV)-rivals $(VENV)-search build dist .cache .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(VENV)-judges $(VENV)-ministack $(VENV)-rivals $(VENV)-search $(VENV)-fuzz $(VENV)-docs site build dist .cache .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
