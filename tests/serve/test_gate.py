@@ -352,6 +352,16 @@ def test_no_request_makes_a_series_of_its_own(town: Path) -> None:
         assert number(ask, 'webmill_serve_refused_total{reason="host"}') == 6
 
 
+def test_questions_about_one_crawl_are_counted_as_such(town: Path) -> None:
+    with asking(application(site_of(town))) as ask:
+        ask("/TOWN-2024/timemap/link/https://town.example/")
+        ask("/TOWN-2024/timegate/https://town.example/")
+        ask("/TOWN-2024/cdx", query="url=town.example")
+        ask("/TOWN-2024-index", query="url=town.example")
+        found = [number(ask, f'webmill_serve_requests_total{{kind="cdx",status="{one}"}}') for one in ("2xx", "3xx")]
+        assert found == [3, 1]
+
+
 def test_bytes_and_seconds_are_counted(town: Path) -> None:
     with asking(application(site_of(town))) as ask:
         size = len(ask("/latest.json").body)

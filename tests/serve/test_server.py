@@ -254,6 +254,25 @@ def test_a_feed_that_waits_for_its_search_engine_does_not_hold_up_the_end(town: 
     assert "did not end and was killed" not in (tmp_path / "errors").read_text()
 
 
+@pytest.mark.soak
+def test_a_search_that_waits_for_its_engine_ends_with_the_time_for_answers(town: Path, tmp_path: Path) -> None:
+    """Half a minute: what is on its way has so long. The thread that waits would hold the process for longer."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        root = tmp_path / "town"
+        shutil.copytree(town, root)
+        url = f"meilisearch://key@127.0.0.1:{silent.getsockname()[1]}/town"
+        (root / "webmill.toml").write_text(f'[search]\nurl = "{url}"\n')
+        silent.settimeout(DEADLINE)
+        with serving(root, tmp_path / "errors", "--no-feed") as server, server.connect() as client:
+            client.sendall(b"GET /search?q=a HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            asked, _ = silent.accept()
+            with asked:
+                asked.settimeout(DEADLINE)
+                assert asked.recv(1)
+                assert server.stop() == 0
+    assert "did not end and was killed" not in (tmp_path / "errors").read_text()
+
+
 def refused(root: Path, *flags: str) -> str:
     """In this process: nothing is started."""
     result = CliRunner().invoke(webmill, ["serve", str(root), *flags])

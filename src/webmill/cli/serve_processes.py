@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 
 LOOK = 5.0  # seconds between two looks for a new version; after failures more, up to
 LONGEST = 300.0
+FAREWELL = 2.0  # seconds for threads that have nothing to do to end
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,6 +88,17 @@ def work(plan: Plan, row: int, own: socket.socket, replay: socket.socket, parent
         serve(apps, limits=site.limits, door=door, tls=tls, parent=parent, often=often)
     finally:
         often()
+    leave_threads()
+
+
+def leave_threads() -> None:
+    """Those that still wait for a disk or a server work for nobody any more: the end of the process waits for none."""
+    end = time.monotonic() + FAREWELL
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join(max(0.0, end - time.monotonic()))
+            if thread.is_alive():
+                os._exit(0)
 
 
 def feed(plan: Plan, parent: Connection) -> None:

@@ -55,8 +55,8 @@ class AccessLog:
         """A full disk loses lines, not requests."""
         lines, self._lines, self._size = "".join(self._lines).encode(), [], 0
         try:
-            if lines:
-                os.write(self._fd, lines)
+            while lines:  # a pipe, or a disk that is nearly full, may take less
+                lines = lines[os.write(self._fd, lines) :]
         except OSError:
             pass
 

@@ -34,6 +34,7 @@ KIND_OF: dict[str, str] = {
     "search": "search",
     "api": "search",
 }
+OF_A_CRAWL = (["cdx"], ["timemap"], ["timegate"])  # behind its name
 MOST_HOSTS = 1024
 _HOST = re.compile(rb"(?:([A-Za-z0-9._-]+)|\[([0-9A-Fa-f:.]+)\])(?::[0-9]{0,5})?")  # nothing that a URL would end at
 LOCAL = frozenset({"localhost"})
@@ -115,7 +116,7 @@ class Gate:
         path: str = scope["path"]
         kind = KIND_OF.get(path[1:].partition("/")[0])
         if kind is None:
-            return "cdx" if path.endswith(("-index", "/cdx")) else "page"
+            return "cdx" if path.endswith("-index") or path.split("/", 3)[2:3] in OF_A_CRAWL else "page"
         return kind
 
     async def _refused(self, scope: Scope, headers: dict[bytes, bytes], hosts: int, address: str, answer: Send) -> bool:
