@@ -75,7 +75,9 @@ class VisitedRows:
         time, url, code = row
         status = int(number(code))
         error = NO_ANSWER.get(status, "")
-        return Done(Visit(url=seed_of(url), time=time, status=0 if error else status, error=error), is_page=False)
+        return Done(
+            Visit(url=seed_of(url), time=number(time), status=0 if error else status, error=error), is_page=False
+        )
 
     def url(self, thing: Done) -> str:
         return thing.url

@@ -12,6 +12,7 @@ order is that of bytes, whatever the database's language. Times are seconds sinc
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 import msgspec
@@ -71,5 +72,5 @@ def _value(column: str, types: Mapping[str, str]) -> str:
 
 
 def number(value: Any) -> float:
-    """Of a column that may be empty."""
-    return float(value) if isinstance(value, int | float) else 0.0
+    """Of a column that may be empty, or hold PostgreSQL's `NaN` and `Infinity`."""
+    return float(value) if isinstance(value, int | float) and isfinite(value) else 0.0
