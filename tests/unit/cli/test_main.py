@@ -40,15 +40,6 @@ finally:
     assert "warc" in done.stdout
 
 
-def test_every_command_has_help_in_80_columns() -> None:
-    from webmill.cli.main import COMMANDS
-
-    for name in COMMANDS:
-        done = run(name, "--help")
-        assert done.returncode == 0, done.stderr
-        assert max(map(len, done.stdout.splitlines())) <= 80
-
-
 def test_a_mistyped_command_is_a_usage_error_that_names_the_nearest() -> None:
     done = run("wrac")
     assert done.returncode == 2

@@ -52,7 +52,10 @@ def list_(context: Context, /, *, queue: str | None, as_json: bool) -> None:
         note("none are buried")
 
 
-@dead.command(epilog="Example: webmill cc dead show 0123456789ab-00000042 > batch.json")
+@dead.command(
+    short_help="The message of a batch, and what is known of it.",
+    epilog="Example: webmill cc dead show 0123456789ab-00000042 > batch.json",
+)
 @click.argument("id_", metavar="ID")
 @queue_option
 @pass_context

@@ -41,6 +41,7 @@ def tasks() -> None:
 
 @tasks.command(
     "list",
+    short_help="State, progress and counts of every task.",
     epilog="""\b
 Examples:
   webmill dataset tasks news --state failed
@@ -60,10 +61,11 @@ def list_(context: Context, /, *, name: str, root: Path, state: str | None, as_j
 
 
 @tasks.command(
+    short_help="Plan failed tasks again.",
     epilog="""\b
 Examples:
   webmill dataset tasks redrive news
-  webmill dataset tasks redrive news 000017-3f9a0c1d2e4b"""
+  webmill dataset tasks redrive news 000017-3f9a0c1d2e4b""",
 )
 @click.argument("name")
 @click.argument("ids", nargs=-1, metavar="[TASK]...")
@@ -78,9 +80,10 @@ def redrive(*, name: str, ids: tuple[str, ...], root: Path) -> None:
 
 
 @tasks.command(
+    short_help="What a task has made so far.",
     epilog="""\b
 Example:
-  webmill dataset tasks log news 000017-3f9a0c1d2e4b"""
+  webmill dataset tasks log news 000017-3f9a0c1d2e4b""",
 )
 @click.argument("name")
 @click.argument("task")
