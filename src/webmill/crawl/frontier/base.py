@@ -22,7 +22,7 @@ What every backend promises (`tests/contracts/test_frontier.py`)
   may be asked now (at their old places), then revisits whose time has come, then new ones, first in, first out.
   Domains: the one that may be asked for longest first.
 - A revisit that came to nothing (later, unused, lease over) stays a revisit: it is visited, and due again.
-- Bounded: memory does not grow with URLs nor with domains; nothing is read whole when it is opened.
+- Bounded: memory does not grow with URLs nor with domains, nor does what is read when it is opened.
 
 `now` is in seconds since 1970 and never goes backwards for one frontier, over restarts too (`infra.clock`).
 """

@@ -169,7 +169,7 @@ def size_of(count: int, words: int) -> int:
     return offsets(count, words)[1] + words * 8
 
 
-def write_run(path: Path, sources: Sequence[Source], *, hashes_per_word: int = HASHES_PER_WORD) -> Steps:
+def write_run(path: Path, sources: Sequence[Source], *, hashes_per_word: float = HASHES_PER_WORD) -> Steps:
     """Merge sources that have no hash in common into a run, durable when the iterator ends.
 
     Each step writes a slice and yields how many hashes it had: the caller says how fast it goes. An iterator that is

@@ -1,8 +1,9 @@
 """Which URLs are known, exactly: sorted runs of their 128-bit hashes, and a table in memory of the newest.
 
-A run's filter gives the quick no; its "maybe" is decided by the hashes themselves. When the table is full it becomes a
-run of level 0; eight runs of a level are merged into one of the next, a slice at a time, so that no caller waits long
-and memory stays what it is. A hash is in one place only, hence its place never matters to an answer.
+Filters give the quick no, one for the runs of each size (`bundle`); a "maybe" is decided by the hashes themselves. When
+the table is full it becomes a run of level 0; eight runs of a level are merged into one of the next, a slice at a time,
+so that no caller waits long and memory stays what it is. A hash is in one place only, hence its place never matters to
+an answer.
 
 The runs that count are those in the SQLite table `run`. What the table in memory holds is in the frontier's journal,
 from which it is filled again after a kill.
@@ -19,7 +20,8 @@ from pathlib import Path
 
 import msgspec
 
-from webmill.crawl.frontier.run import HASH, HASHES_PER_WORD, Run, Steps, Table, described, write_run
+from webmill.crawl.frontier.bundle import LARGEST, Bundle, bundled
+from webmill.crawl.frontier.run import HASH, HASHES_PER_WORD, Run, Source, Steps, Table, described, write_run
 from webmill.infra import atomic, sqlite
 
 log = logging.getLogger(__name__)
@@ -45,11 +47,12 @@ class Seen:
         atomic.make_folder(folder)
         self._folder, self._database = folder, database
         self._fan, self._hashes_per_word = fan, hashes_per_word
+        self._sparse = hashes_per_word / fan  # of a filter that is laid together with those of a level
         self._newest: set[bytes] = set()
         self._runs: dict[int, Run] = {}
         self._levels: dict[int, int] = {}
         self._merges: dict[int, Merge] = {}
-        self._ordered: list[Run] = []
+        self._bundles: list[Bundle] = []
         self._last = 0
         try:
             self._open()
@@ -78,8 +81,9 @@ class Seen:
         # In the order of the hashes, which is that of all runs: neighbours lie in the same pages of memory.
         places = sorted((at for at, is_new in enumerate(answers) if is_new), key=hashes.__getitem__)
         heads, masks = described([hashes[at] for at in places])
-        for run in self._ordered:
-            held = [at for at in run.maybe(heads, masks) if run.holds(hashes[places[at]], heads[at])]
+        for bundle in self._bundles:
+            maybe = bundle.maybe(heads, masks)
+            held = [at for at in maybe if bundle.holds(hashes[places[at]], heads[at], masks[at])]
             for at in held:
                 answers[places[at]] = False
             if len(held) * MANY > len(places):  # else it costs less to ask for them again
@@ -94,7 +98,7 @@ class Seen:
     def flushing(self) -> Iterator[int]:
         """Write the table in memory as a run; it counts when the caller's block has registered it, durably."""
         number = self._next_number()
-        for _ in write_run(self._path(number), [Table(self._newest)], hashes_per_word=self._hashes_per_word):
+        for _ in self._write(number, [Table(self._newest)]):
             pass
         with self._adopting(number, level=0):
             yield number
@@ -121,8 +125,14 @@ class Seen:
             if len(sources) == self._fan and level not in self._merges:
                 into = self._next_number()
                 runs = [self._runs[number] for number in sources]
-                steps = write_run(self._path(into), runs, hashes_per_word=self._hashes_per_word)
-                self._merges[level] = Merge(into, sources, steps)
+                self._merges[level] = Merge(into, sources, self._write(into, runs))
+
+    def _write(self, number: int, sources: Sequence[Source]) -> Steps:
+        """With a sparse filter, for a bundle of its level, where that is not too large."""
+        count = sum(source.count for source in sources)
+        is_sparse = 8 * count / self._sparse <= LARGEST
+        room = self._sparse if is_sparse else self._hashes_per_word
+        return write_run(self._path(number), sources, hashes_per_word=room)
 
     def _step(self, level: int, merge: Merge, *, hashes: int) -> None:
         for done in merge.steps:
@@ -160,8 +170,7 @@ class Seen:
             log.warning("seen_run_left", extra={"path": str(old.path), "why": str(error)})
 
     def _order(self) -> None:
-        """Large runs first: most answers are there."""
-        self._ordered = sorted(self._runs.values(), key=lambda run: -run.count)
+        self._bundles = bundled(list(self._runs.values()), before=self._bundles, hashes_per_word=self._sparse)
 
     def _next_number(self) -> int:
         self._last += 1
@@ -183,7 +192,7 @@ class Seen:
         for merge in self._merges.values():
             merge.steps.close()  # removes its draft
         self._merges.clear()
-        self._ordered = []
+        self._bundles = []
         for run in self._runs.values():
             run.close()
         self._runs.clear()

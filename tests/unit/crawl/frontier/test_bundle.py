@@ -1,0 +1,91 @@
+"""Runs that are asked together answer as each of them would."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from webmill.crawl.frontier.bundle import Bundle, bundled
+from webmill.crawl.frontier.run import Run, Table, described, write_run
+from webmill.crawl.frontier.seen import Seen
+from webmill.crawl.frontier.state import State
+
+SPARSE = 0.5  # hashes per word
+
+
+def hashes_of(dice: random.Random, count: int) -> set[bytes]:
+    return {dice.randbytes(16) for _ in range(count)}
+
+
+@contextmanager
+def opened(folder: Path, tables: list[set[bytes]], *, hashes_per_word: float = SPARSE) -> Iterator[list[Run]]:
+    with ExitStack() as stack:
+        runs = []
+        for number, table in enumerate(tables):
+            path = folder / f"{number}.run"
+            for _ in write_run(path, [Table(table)], hashes_per_word=hashes_per_word):
+                pass
+            runs.append(stack.enter_context(closing(Run(path))))
+        yield runs
+
+
+def found(bundles: list[Bundle], hash_: bytes) -> list[bool]:
+    heads, masks = described([hash_])
+    return [bool(bundle.maybe(heads, masks)) and bundle.holds(hash_, heads[0], masks[0]) for bundle in bundles]
+
+
+def test_runs_of_one_size_are_one_bundle_that_holds_what_each_holds(tmp_path: Path) -> None:
+    dice = random.Random(1)
+    tables = [hashes_of(dice, 500) for _ in range(5)]
+    with opened(tmp_path, tables) as runs:
+        (bundle,) = bundled(runs, before=[], hashes_per_word=SPARSE)
+        assert bundle.count == 2500
+        assert all(found([bundle], hash_) == [True] for table in tables for hash_ in table)
+        strangers = hashes_of(dice, 2000)
+        assert not any(found([bundle], hash_) == [True] for hash_ in strangers)
+        maybe = bundle.maybe(*described(sorted(strangers)))
+        assert len(maybe) < 60  # as one run of all of them: 0.6 %
+
+
+@pytest.mark.parametrize("kept", [0, 2, 4], ids=["without those before", "more than before", "less than before"])
+def test_a_bundle_that_is_made_of_the_one_before_is_the_same(tmp_path: Path, kept: int) -> None:
+    dice = random.Random(2)
+    with opened(tmp_path, [hashes_of(dice, 300) for _ in range(4)]) as runs:
+        before = bundled(runs[:kept], before=[], hashes_per_word=SPARSE) if kept else []
+        now = runs[1:] if kept == 4 else runs
+        (bundle,) = bundled(now, before=before, hashes_per_word=SPARSE)
+        (fresh,) = bundled(now, before=[], hashes_per_word=SPARSE)
+        assert bundle._words == fresh._words
+
+
+def test_what_is_not_sparse_and_what_is_of_another_size_is_asked_alone(tmp_path: Path) -> None:
+    dice = random.Random(3)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    with (
+        opened(tmp_path / "a", [hashes_of(dice, 4000) for _ in range(2)], hashes_per_word=4.0) as dense,
+        opened(tmp_path / "b", [hashes_of(dice, 500), hashes_of(dice, 500), hashes_of(dice, 4000)]) as sparse,
+    ):
+        bundles = bundled([*dense, *sparse], before=[], hashes_per_word=SPARSE)
+        assert [(len(bundle.runs), bundle.count) for bundle in bundles] == [(1, 4000)] * 3 + [(2, 1000)]
+
+
+def test_ten_times_as_many_urls_are_asked_of_hardly_more_filters(tmp_path: Path) -> None:
+    dice = random.Random(4)
+    state = State(tmp_path / "state.sqlite")
+    with closing(state), closing(Seen(tmp_path / "seen", state.database)) as seen:
+        most = 0
+        for _ in range(77):  # as of ten million, in small
+            table = hashes_of(dice, 128)
+            seen.add(table)
+            with seen.flushing() as number, state.database.write() as run:
+                seen.register(run, number)
+            seen.advance(128)
+            most = max(most, len(seen._bundles))
+            assert not any(seen.unknown(list(table)))
+        assert most <= 3
+        assert all(seen.unknown(list(hashes_of(dice, 500))))
