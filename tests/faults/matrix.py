@@ -91,6 +91,7 @@ def run(out: Path, *, minutes: float, first: int, kills: int) -> int:
         given = {FILE: str(out.resolve()), SEED: str(first + number), "WEBMILL_TEST_KILLS": str(kills)}
         print(f"round {number + 1}: seed {first + number}", file=sys.stderr, flush=True)
         command = [sys.executable, "-m", "pytest", "-q", "-m", "crash", "-n", "2", "--dist", "loadgroup"]
+        command += ["-o", "timeout=3600"]  # one that dies before every call of its own takes long on a busy machine
         code = subprocess.run(command, env=os.environ | given, check=False).returncode
         if code:
             print(f"play it again: make crash-matrix SEED={first + number}", file=sys.stderr)

@@ -97,7 +97,7 @@ class Scene:
 
 
 @needs_killer
-@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])])
 def test_killed_before_durable_calls_it_publishes_each_batch_once(root: Path, step: int) -> None:
     scene, sums = Scene(root), Sums()
     deaths: Counter[str] = Counter()

@@ -148,7 +148,7 @@ def crawling(_: Path, beside: Path) -> Iterator[Scene]:
         yield Scene("crawl", ("tests.flows.crawl_program", f"{DISK}/collection", setup, "here"), weigh)
 
 
-SETTINGS = (extracting, making_a_dataset, indexing, batching, working, feeding_search, crawling)
+SETTINGS: tuple[Setting, ...] = (extracting, making_a_dataset, indexing, batching, working, feeding_search, crawling)
 
 
 @pytest.fixture(params=SETTINGS, ids=lambda setting: setting.__name__)
