@@ -135,4 +135,4 @@ def node_rows(crawl: Picture) -> Iterator[Row]:
     for shard, record in sorted(crawl.records.items()):
         known, owner = record.seen, crawl.owner(shard) or "nobody"
         told = f"{known.pages:,} pages, {known.waiting:,} URLs wait, {known.turns:,} active"
-        yield Row("shard", f"{shard:>3} {owner}: {told}")
+        yield Row("shard", f"{shard} {owner}: {told}")
