@@ -21,7 +21,7 @@ from webmill.testing import TestWeb
 
 NAME = "DEMO"
 CRAWL = "--scope any --delay 0s --address-delay 0s --allow-private --contact demo@mill.example --refresh-every 1s"
-AGAIN = "5s"  # long enough for every page
+PATIENCE = "60s"
 STEPS = 11
 WORDS = "mill"
 
@@ -77,15 +77,16 @@ class River:
 
     def flow(self) -> None:
         hosts = len(self._web.names)
-        told = self._crawl(self._web.home)
-        say("crawl", f"{told['total']['pages']:,} pages of {hosts} hosts into WARC files, robots.txt obeyed")
+        told = self._crawl(self._web.home, "--max-time", PATIENCE)
+        pages = told["total"]["pages"]
+        say("crawl", f"{pages:,} pages of {hosts} hosts into WARC files, robots.txt obeyed")
         warcs = [str(file) for file in self._root.glob("crawl-data/*/segments/*/warc/*.warc.gz")]
         told = self._ask("derive", "all", *warcs, "--in-place")
         say("derive", f"WAT and WET of {len(warcs)} WARC files: {told['pages']:,} pages")
         self._index_and_extract()
         self._publish()
         self._web.advance()
-        self._crawl("--refresh", "--max-time", AGAIN)
+        self._crawl("--refresh", "--max-pages", str(5 * pages // 2), "--max-time", PATIENCE)
         say("crawl", "again, for the web has changed: what is the same costs a revisit record")
         self._index_and_extract()
         self._publish("--force")
