@@ -107,7 +107,12 @@ def guided(target: Target, *, seconds: float, crashes: Path) -> None:
     tempfile.tempdir = str(scratch.resolve())
     target.survives(target.seeds[0])  # what is made for the first input only is no part of it
     flags = [f"-max_total_time={int(seconds)}", f"-artifact_prefix={crashes}/{target.name}-", f"-timeout={HANGS}"]
-    flags += ["-max_len=65536", "-verbosity=0", "-report_slow_units=5"]  # under instruments all is slower
+    flags += [
+        "-max_len=65536",
+        "-verbosity=0",
+        "-print_final_stats=1",
+        "-report_slow_units=5",
+    ]  # under instruments all is slower
     atheris.Setup([sys.argv[0], str(corpus), *flags], target.survives)
     atheris.Fuzz()
 
