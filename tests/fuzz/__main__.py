@@ -101,18 +101,14 @@ def guided(target: Target, *, seconds: float, crashes: Path) -> None:
     corpus.mkdir(parents=True, exist_ok=True)
     for seed in beginnings(target):
         (corpus / hashlib.sha256(seed).hexdigest()[:16]).write_bytes(seed)
-    scratch = crashes / "tmp"  # libFuzzer ends the process without a word: nobody could remove it then
+    scratch = crashes / "tmp" / target.name  # libFuzzer ends the process without a word: nobody could remove it then
     shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir()
+    scratch.mkdir(parents=True)
     tempfile.tempdir = str(scratch.resolve())
     target.survives(target.seeds[0])  # what is made for the first input only is no part of it
     flags = [f"-max_total_time={int(seconds)}", f"-artifact_prefix={crashes}/{target.name}-", f"-timeout={HANGS}"]
-    flags += [
-        "-max_len=65536",
-        "-verbosity=0",
-        "-print_final_stats=1",
-        "-report_slow_units=5",
-    ]  # under instruments all is slower
+    flags += ["-max_len=65536", "-verbosity=0", "-print_final_stats=1"]
+    flags.append("-report_slow_units=5")  # not 1: what is watched is slower
     atheris.Setup([sys.argv[0], str(corpus), *flags], target.survives)
     atheris.Fuzz()
 
