@@ -16,6 +16,7 @@ from typing import Any
 import click
 import msgspec
 
+from webmill.archive.recovery import Repair
 from webmill.cli.collections import crawl_name
 from webmill.cli.context import Context, finish, hint, note, pass_context
 from webmill.cli.counts import AT_LEAST_ONE
@@ -301,5 +302,12 @@ def tell(options: Options, report: Report) -> None:
     parts = [f"{amount(total.bytes)} in {total.fetched:,} answers{needed}", f"{total.waiting:,} URLs wait"]
     note(", ".join(parts) + (f"; errors: {kinds(total.errors)}" if total.errors else ""))
     for repair in report.repairs:
-        note(f"repaired after a crash: {repair}")
+        note(f"after a crash: {repaired(repair)}")
     hint(f"next: webmill index {options.collection.root}")
+
+
+def repaired(repair: Repair) -> str:
+    kept = f"{repair.file} has {counted(repair.captures, 'whole capture')}"
+    flaws = f", {counted(len(repair.flaws), 'damage')} in front of them" if repair.flaws else ""
+    cut = f"; {counted(repair.cut, 'torn byte')} set aside in {repair.saved}" if repair.cut else ""
+    return kept + flaws + cut

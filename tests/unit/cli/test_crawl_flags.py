@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.command import Ended, webmill
+from webmill.archive.recovery import Repair
+from webmill.cli.crawl import repaired
 from webmill.testing import TestWeb
 
 
@@ -122,3 +124,9 @@ def test_status_tells_how_a_crawl_stands(tmp_path: Path) -> None:
     [status] = json.loads(webmill("status", tmp_path / "c", "--json").out)["crawls"]
     assert status["is_running"] is False
     assert status["total"]["pages"] == pages
+
+
+def test_what_was_repaired_is_said_in_words() -> None:
+    torn = Repair(file="a.warc.gz", captures=1, end=100, cut=2000, reason="torn_capture", saved="a.warc.gz.torn")
+    assert repaired(torn) == "a.warc.gz has 1 whole capture; 2,000 torn bytes set aside in a.warc.gz.torn"
+    assert repaired(Repair(file="b.warc.gz", captures=2, end=100)) == "b.warc.gz has 2 whole captures"
