@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import logging
+import re
 import tempfile
 from datetime import UTC, datetime
 from functools import cache
@@ -66,6 +67,8 @@ LOG = logging.getLogger("webmill.serve")
 ETAG, MODIFIED = b'"x"', datetime(2024, 1, 1, tzinfo=UTC)
 MOST_GROWTH = 64  # times: a character may become an escape, and that be escaped again; links have a limit of their own
 MOST_LINKED = 16 << 20
+PLAIN_URL = re.compile(r"\burl\(\s*(https?://[!-&*-~]+)\s*\)", re.IGNORECASE)
+OURS = re.compile('"[^"]*"')
 
 
 # --- archived pages ---------------------------------------------------------------------------------------------------
@@ -88,9 +91,13 @@ def take_page(data: bytes) -> None:
 
 
 def take_sheet(data: bytes) -> None:
+    """So does a style sheet, where it is plain what a link is: without quotes, all quotes are ours."""
     sheet = rewrite_css(data.decode("latin-1"), Links("2023", BASE), spelling=Spelling("utf-8"))
     sheet.encode("latin-1")
     assert len(sheet) <= MOST_GROWTH * len(data) + MOST_LINKED
+    if not {*b"\"'\\"} & {*data}:
+        for link in PLAIN_URL.findall(OURS.sub("", sheet)):
+            assert_archived(link, "style")
 
 
 def assert_archived(link: str, tag: str) -> None:
@@ -275,7 +282,7 @@ CONDITIONS = (
 
 TARGETS = (
     Target("replay-page", take_page, (LINKED, PAGE, SCRIPTED), "pages"),
-    Target("replay-sheet", take_sheet, (SHEET,)),
+    Target("replay-sheet", take_sheet, (SHEET, b"a{b:url(http://c.example/d) url( //e.example )}")),
     Target("replay-reply", take_reply, (REPLY, REPLY.replace(b"200", b"302")), "http"),
     Target("replay-address", take_address, ADDRESSES),
     Target("cdx-params", take_cdx, QUERIES),
