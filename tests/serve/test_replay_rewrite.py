@@ -103,6 +103,9 @@ def test_a_script_within_a_comment_of_a_script_does_not_end_it() -> None:
         ("<header>", "!<header>"),
         ("words", "words!"),
         ("", "!"),
+        ("words <base href=//b.example/", "words !<base href=//b.example/"),
+        ("words <!-- words", "words !<!-- words"),
+        ("</p", "!</p"),
     ],
 )
 def test_a_script_of_ours_comes_before_all_of_the_page(page: str, expected: str) -> None:

@@ -65,7 +65,7 @@ class _Page:
     def _end_of_markup(self, found: re.Match[str]) -> int:
         """Of a comment, a declaration, or what browsers take for a comment."""
         end = (_COMMENT_END if found[3] else _CLOSE).search(self._page, found.end())
-        return end.end() if end else len(self._page)
+        return end.end() if end else self._unfinished(found.start())
 
     def _tag(self, found: re.Match[str]) -> int:
         """Where to go on."""
@@ -73,7 +73,7 @@ class _Page:
         attributes = _ATTRIBUTES.match(self._page, found.end())
         end = attributes.end() if attributes else found.end()
         if not self._page.startswith(">", end):
-            return len(self._page)
+            return self._unfinished(found.start())
         if found[1]:
             return end + 1
         if name not in ("html", "head"):
@@ -83,6 +83,11 @@ class _Page:
         if name == "head":
             self._put_first(end + 1)
         return self._after_tag(name, end + 1)
+
+    def _unfinished(self, start: int) -> int:
+        """What has no end is the rest of the page. Nothing may be put behind it, or it would end there."""
+        self._put_first(start)
+        return len(self._page)
 
     def _put_first(self, place: int) -> None:
         if self._first:
