@@ -27,6 +27,7 @@ FOUND = [  # by longer runs, where the parser has no tests of its own that this 
     ("dataset", b"[" * 100_000),
     ("board-job", b'{"run":"\xff"}'),
     ("pointer", b'{"version":"\xff"}'),
+    ("frontier-backup", b'{"":' * 10_000),
     ("blocklist", b"[a" * 1_000_000),  # in the square of its length this would take hours
 ]
 

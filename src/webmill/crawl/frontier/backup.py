@@ -102,7 +102,7 @@ def read_manifest(folder: Path, *, backend: str, version: int) -> Manifest:
         raise Misconfigured(f"{folder} is no backup of a frontier: it has no {MANIFEST}")
     try:
         manifest = _manifest.decode(path.read_bytes())
-    except (msgspec.MsgspecError, ValueError) as error:  # ValueError: not UTF-8
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:  # ValueError: not UTF-8
         raise BadInput(f"not a manifest: {error}", reason="corrupt", source=str(path)) from error
     if manifest.backend != backend:
         raise Misconfigured(f"{folder} is the backup of another kind of frontier: {manifest.backend}, not {backend}")

@@ -98,7 +98,7 @@ def read_manifest(source: Storage) -> Manifest:
         manifest = msgspec.json.decode(source.read(MANIFEST), type=Manifest)
     except NotFound:
         raise NotFound(f"that is no backup: there is no {MANIFEST} in it") from None
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(str(error), reason="corrupt", source=MANIFEST) from error
     if manifest.format > FORMAT:
         raise Misconfigured("the backup was made by a newer webmill: use that version")
