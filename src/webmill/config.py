@@ -214,7 +214,7 @@ def explain(
     """msgspec names the place by path; people want the file and the line."""
     message = str(error)
     path = re.search(r" - at `\$\.?([\w.]*)`", message)
-    unknown = re.search(r"unknown field `(\w+)`", message)
+    unknown = re.search(r"unknown field `(.*?)`(?: - at `\$[\w.]*`)?\Z", message, re.DOTALL)  # any text
     keys = [key for key in (path[1].split(".") if path else []) if key] + ([unknown[1]] if unknown else [])
     line = line_of(keys, text)
     where = places.get(tuple(keys)) or (f"{file}:{line}" if line else "setting " + ".".join(keys))
@@ -231,7 +231,7 @@ def choices(keys: list[str]) -> str:
     """Of a setting that takes one of a few words."""
     kind = SECTIONS.get(keys[0]) if len(keys) > 1 else None
     fields = msgspec.json.schema(kind)["$defs"][kind.__name__]["properties"] if kind else {}
-    words = fields.get(keys[-1], {}).get("enum", ())
+    words = fields[keys[-1]].get("enum", ()) if keys and keys[-1] in fields else ()
     return f": write {', '.join(words)}" if words else ""
 
 
@@ -240,7 +240,7 @@ def line_of(keys: list[str], text: str) -> int | None:
     section, wanted = (keys[0], keys[1]) if len(keys) > 1 else (None, keys[0] if keys else "")
     inside = section is None
     for number, line in enumerate(text.splitlines(), 1):
-        header = re.match(r"\s*\[\s*([\w.]+)\s*\]", line)
+        header = re.match(r"\s*\[\s*([\w.-]+)\s*\]", line)
         if header:
             inside = header[1] == section
             if section is None and header[1] == wanted:

@@ -41,6 +41,13 @@ def test_the_collection_s_own_file_is_found(tmp_path: Path) -> None:
         ("[qeue]\nurl = 1\n", "webmill.toml:1: unknown setting `qeue`: did you mean `queue`?"),
         ('[log]\n[queue]\nattempts = "many"\n', "webmill.toml:3: `queue.attempts`: Expected `int`, got `str`"),
         ('[log]\nformat = "xml"\n', "webmill.toml:2: `log.format`: Invalid enum value 'xml': write json, text"),
+        ("\n[my-queue]\n", "webmill.toml:2: unknown setting `my-queue`: did you mean `queue`?"),
+        (
+            "[queue]\nmax-attempts = 3\n",
+            "webmill.toml:2: unknown setting `queue.max-attempts`: did you mean `attempts`?",
+        ),
+        ('[queue]\n"a `b` - at c" = 3\n', "unknown setting `queue.a `b` - at c`"),
+        ('"" = 3\n', "unknown setting ``: known are"),
         ("queue = 1\n", "`queue` is a section: write [queue] on a line of its own"),
         ("[queue\n", "not valid TOML"),
         pytest.param("[queue]\nattempts = " + "1" * 5000, "not valid TOML", id="a number that is too long"),
