@@ -20,7 +20,8 @@ from webmill.cli.main import webmill
 from webmill.testing import TestWeb
 
 NAME = "DEMO"
-CRAWL = "--scope any --delay 0s --address-delay 0s --allow-private --contact demo@mill.example --refresh-every 1s"
+CRAWL = """--scope any --requisites --delay 0s --address-delay 0s --allow-private --contact demo@mill.example
+    --refresh-every 1s"""
 PATIENCE = "60s"
 STEPS = 11
 WORDS = "mill"

@@ -63,7 +63,11 @@ def _depot() -> Shelf:
     shelf.put("/script.js", "a script", Reply(body=b"window.mill = 'grinds'", media_type=SCRIPT))
     shelf.add("/pictures/*", "pictures", _picture, start="/pictures/depot.png")
     shelf.add("/closed/*", "a picture that robots.txt forbids", _picture, start="/closed/secret.png")
-    shelf.put("/frame", "in a frame of /whole, with a picture and a link", Reply(body=_frame("/never", f"http://{HOST}/astray")))
+    shelf.put(
+        "/frame",
+        "in a frame of /whole, with a picture and a link",
+        Reply(body=_frame("/never", f"http://{HOST}/astray")),
+    )
     shelf.put("/never", "nobody's requisite: only a link of a frame leads here", page("Never"))
     return shelf
 
