@@ -46,7 +46,9 @@ from webmill.infra.swap import replacing
 from webmill.search.base import Engine
 
 if TYPE_CHECKING:  # every command imports this file, and would wait for Redis and Prometheus
+    from webmill.commoncrawl.catalog import Crawl
     from webmill.flows.crawl.meeting import Meeting
+    from webmill.flows.reading import OpenCollection
     from webmill.serve.numbers import Numbers
     from webmill.serve.site import Setting, Site
 
@@ -170,6 +172,49 @@ def open_crawls(
     return RetryingReads(LimitedReads(storage, limiter, patience=policy.deadline), policy=policy)
 
 
+def list_crawls(base_url: str, *, http: HttpSettings, commoncrawl: CommonCrawlSettings) -> list[Crawl]:
+    """Those of `open_crawls`, newest first."""
+    from webmill.commoncrawl import catalog
+
+    scheme, rest = scheme_of(base_url)
+    storage = open_crawls(base_url, http=http, commoncrawl=commoncrawl, policy=HURRIED)
+    if urlsplit(base_url).hostname == urlsplit(catalog.COMMON_CRAWL).hostname:
+        storage = open_crawls(catalog.COMMON_CRAWL_INDEX, http=http, commoncrawl=commoncrawl, policy=HURRIED)
+    try:
+        return catalog.crawls_in_collinfo(storage)
+    except NotFound as error:
+        if scheme not in ("file", "s3"):
+            raise NotFound(f"{error}: {base_url} does not tell its crawls") from error
+    if scheme == "file" and not Path(rest).is_dir():
+        raise NotFound(f"no folder {base_url}")
+    return catalog.crawls_in_folders(open_storage(base_url))
+
+
+def open_collection(
+    place: str | Path, *, crawl: str | None = None, contact: str = "", rate: float = CommonCrawlSettings().rate
+) -> OpenCollection:
+    """To be read: a folder, `s3://BUCKET/PREFIX` or `https://…` with the paths of Common Crawl.
+
+    `crawl` is the newest unless it is named. A server is told the `contact`, and asked `rate` times a second at most.
+    """
+    from webmill.commoncrawl.catalog import cluster_key
+    from webmill.flows.reading import OpenCollection
+    from webmill.index.lookup import ZipNumIndex
+
+    base = str(place).rstrip("/") or str(place)
+    http, commoncrawl = HttpSettings(contact=contact), CommonCrawlSettings(rate=rate)
+    name = crawl or next((one.id for one in list_crawls(base, http=http, commoncrawl=commoncrawl)), None)
+    if name is None:
+        raise NotFound(f"there is no crawl in {base}: `webmill crawl` makes one")
+    files = open_crawls(base, http=http, commoncrawl=commoncrawl, policy=HURRIED)
+    index = ZipNumIndex(files, cluster_key(name))
+    try:
+        index.current()
+    except NotFound as error:
+        raise NotFound(f"no index of {name} in {base}: `webmill index` makes one ({error})") from error
+    return OpenCollection(index, files)
+
+
 def limiter_path(url: str) -> Path:
     """One file per server and user: what all processes of a machine that ask this server share."""
     from webmill.infra.limiter import SUFFIX
@@ -178,8 +223,11 @@ def limiter_path(url: str) -> Path:
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.is_symlink() or folder.stat().st_uid != os.getuid():
         raise Misconfigured(f"{folder} is not ours: remove it, or set TMPDIR to a folder of your own")
-    parts = urlsplit(url)
-    return folder / f"{parts.hostname or 'server'}:{parts.port or parts.scheme}{SUFFIX}"
+    try:
+        parts = urlsplit(url)
+        return folder / f"{parts.hostname or 'server'}:{parts.port or parts.scheme}{SUFFIX}"
+    except ValueError as error:
+        raise Misconfigured(f"no address of a server ({error}): {url}") from error
 
 
 def locate_crawl_file(url: str, *, http: HttpSettings, commoncrawl: CommonCrawlSettings) -> tuple[Readable, str]:

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 import click
 
-from webmill.commoncrawl.catalog import (
-    COMMON_CRAWL,
-    COMMON_CRAWL_INDEX,
-    LATEST,
-    Crawl,
-    checked_name,
-    crawls_in_collinfo,
-    crawls_in_folders,
-    newest,
-)
+from webmill import wiring
+from webmill.commoncrawl.catalog import COMMON_CRAWL, LATEST, Crawl, checked_name, newest
 from webmill.config import Settings
 from webmill.errors import Misconfigured, NotFound
 from webmill.infra.retry import Policy
 from webmill.infra.storage.base import Readable
-from webmill.wiring import HURRIED, PATIENT, open_crawls, open_storage, scheme_of
+from webmill.wiring import PATIENT, open_crawls, scheme_of
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -53,15 +43,10 @@ def open_base(base: str, settings: Settings, *, policy: Policy = PATIENT) -> Rea
 
 def list_crawls(base: str, settings: Settings) -> list[Crawl]:
     """Newest first."""
-    told_at = COMMON_CRAWL_INDEX if is_common_crawl(base) else base
     try:
-        return crawls_in_collinfo(open_base(told_at, settings, policy=HURRIED))
+        return wiring.list_crawls(base, http=settings.http, commoncrawl=settings.commoncrawl)
     except NotFound as error:
-        if scheme_of(base)[0] not in ("file", "s3"):
-            raise NotFound(f"{error}: {base} does not tell its crawls; name one with --crawl") from error
-    if scheme_of(base)[0] == "file" and not Path(scheme_of(base)[1]).is_dir():
-        raise NotFound(f"no folder {base}: check --base-url")
-    return crawls_in_folders(open_storage(base))
+        raise NotFound(f"{error}: check --base-url, or name one with --crawl") from error
 
 
 def checked_crawl(crawl: str) -> str:
@@ -74,7 +59,3 @@ def checked_crawl(crawl: str) -> str:
 
 def resolve(crawl: str, base: str, settings: Settings) -> str:
     return newest(list_crawls(base, settings)) if crawl == LATEST else checked_name(crawl)
-
-
-def is_common_crawl(base: str) -> bool:
-    return urlsplit(base).hostname == urlsplit(COMMON_CRAWL).hostname
