@@ -76,11 +76,11 @@ coverage: $(VENV)/.dev $(VENV)-judges/.ready ## which lines the tests without se
 	$(ALL) -m "not server and not soak" --cov --cov-report=term
 
 soak: $(VENV)/.dev $(VENV)-judges/.ready $(VENV)-ministack/.ready $(SEARCH) ## at length: 50 kills each, every durable call, thousands of examples (hours)
-	WEBMILL_TEST_KILLS=50 $(BIN)/python -m tests.services run -- $(PYTEST) -m "soak or slow or hypothesis" --hypothesis-profile=soak
+	WEBMILL_TEST_KILLS=50 $(BIN)/python -m tests.services run -- $(PYTEST) -o timeout=3600 -m "soak or slow or hypothesis" --hypothesis-profile=soak
 
 SEED    ?= $(shell date +%j%H%M)
 MINUTES ?= 0
-crash-matrix: $(VENV)/.dev $(VENV)-judges/.ready $(VENV)-ministack/.ready ## every crash test with SEED=N, more rounds for MINUTES=N; the table goes into the docs
+crash-matrix: $(VENV)/.dev $(VENV)-judges/.ready $(VENV)-ministack/.ready $(SEARCH) ## every crash test with SEED=N, more rounds for MINUTES=N; the table goes into the docs
 	$(BIN)/python -m tests.services run -- $(BIN)/python -m tests.faults.matrix run --seed $(SEED) --minutes $(MINUTES)
 	$(BIN)/python -m tests.faults.matrix table .cache/crash-matrix.jsonl --about "seed $(SEED)" > docs/reference/crash-matrix.md
 
