@@ -80,9 +80,10 @@ soak: $(VENV)/.dev $(VENV)-judges/.ready $(VENV)-ministack/.ready $(SEARCH) ## a
 
 SEED    ?= $(shell date +%j%H%M)
 MINUTES ?= 0
-crash-matrix: $(VENV)/.dev $(VENV)-judges/.ready $(VENV)-ministack/.ready $(SEARCH) ## every crash test with SEED=N, more rounds for MINUTES=N; the table goes into the docs
-	$(BIN)/python -m tests.services run -- $(BIN)/python -m tests.faults.matrix run --seed $(SEED) --minutes $(MINUTES)
-	$(BIN)/python -m tests.faults.matrix table .cache/crash-matrix.jsonl --about "seed $(SEED)" > docs/reference/crash-matrix.md
+KILLS   ?= 20
+crash-matrix: $(VENV)/.dev $(VENV)-judges/.ready $(VENV)-ministack/.ready $(SEARCH) ## every crash test with SEED=N and KILLS=20, more rounds for MINUTES=N; the table goes into the docs
+	$(BIN)/python -m tests.services run -- $(BIN)/python -m tests.faults.matrix run --seed $(SEED) --kills $(KILLS) --minutes $(MINUTES)
+	$(BIN)/python -m tests.faults.matrix table .cache/crash-matrix.jsonl --about "SEED=$(SEED) KILLS=$(KILLS)" > docs/reference/crash-matrix.md
 
 soak-river: $(VENV)/.dev ## crawl, index, publish, serve for MINUTES=10 with kills; .cache/river.svg shows memory, files, disk, lag
 	$(BIN)/python -m tests.faults.river --minutes $(if $(filter-out 0,$(MINUTES)),$(MINUTES),10) --seed $(SEED)
