@@ -31,7 +31,8 @@ USES: list[tuple[str, int, str]] = [
     # --- crawl, frontier, status
     ("crawl new --contact me@example.org", 2, "name a URL to begin with, or --seeds FILE"),
     ("crawl new https://example.org/", 1, "--contact"),
-    ("crawl new ftp://example.org/ --contact me@example.org", 1, "no seed is a URL that can be fetched"),
+    ("crawl new ftp://example.org/ --contact me@example.org", 1, "'ftp://example.org/' is not of http or https"),
+    ("crawl new word --contact me@example.org", 1, "'word' has no host that can be looked up"),
     ("crawl new --seeds none.txt --contact me@example.org", 2, "none.txt"),
     ("crawl new --seeds folder --contact me@example.org", 2, "folder"),
     ("crawl file https://example.org/ --contact me@example.org", 2, "file"),
@@ -55,10 +56,12 @@ USES: list[tuple[str, int, str]] = [
     ("derive pdf garbage.warc.gz", 2, "pdf"),
     ("index none", 2, "Directory 'none' does not exist."),
     ("index file", 2, "Directory 'file' is a file."),
+    ("index folder", 0, "there are no WARC or ARC files in "),
     ("index town --blocklist none.txt", 2, "none.txt"),
     ("index town --blocklist bad-regex.txt", 1, "bad-regex.txt"),
     ("extract none", 2, "Directory 'none' does not exist."),
     ("extract file", 2, "file"),
+    ("extract folder", 0, "there are no WARC files in "),
     # --- cdxj
     ("cdxj index none.warc.gz", 1, "none.warc.gz"),
     ("cdxj index garbage.warc.gz", 3, "garbage.warc.gz"),

@@ -8,6 +8,7 @@ import click
 
 from webmill.collection import Collection, archived_crawls
 from webmill.errors import NotFound
+from webmill.index.archives import find_archives
 
 
 def existing(root: Path) -> Path:
@@ -32,3 +33,8 @@ def crawls_in(root: Path) -> list[Collection]:
     if not root.name and not crawls:
         raise NotFound(f"{root} is no collection")
     return crawls or [Collection(root, root.name)]
+
+
+def archived(root: Path) -> list[Collection]:
+    """Those with archives."""
+    return [crawl for crawl in crawls_in(root) if any(find_archives(crawl, refuse=lambda *_: None))]

@@ -24,7 +24,7 @@ from webmill.cli.crawl_flags import FILE, Flags, agreed, combined, keep, read, w
 from webmill.cli.crawl_view import View, age, amount, kinds
 from webmill.cli.words import counted
 from webmill.collection import Collection
-from webmill.crawl.seeds import Rejected, read_seeds
+from webmill.crawl.seeds import ARGUMENTS, Rejected, read_seeds
 from webmill.errors import Misconfigured
 from webmill.flows.crawl.crew import Crew
 from webmill.flows.crawl.joining import Terms, crawl_as_node, gone_from
@@ -42,6 +42,12 @@ ENDS = {
     "seconds": "--max-time is over",
     "bytes": "--max-bytes is reached",
     "stopped": "stopped",
+}
+NO_SEED = {  # by the reasons of `crawl.seeds`
+    "bad_host": "has no host that can be looked up",
+    "bad_url": "is no URL",
+    "scheme": "is not of http or https",
+    "url_too_long": "is too long for a URL",
 }
 
 
@@ -224,7 +230,12 @@ class Seeds:
                 yield seed
 
     def first_rejected(self) -> str:
-        return "; ".join(f"{one.source} line {one.line}: {one.text!r} [{one.reason}]" for one in self.rejected[:3])
+        return "; ".join(map(told, self.rejected[:3]))
+
+
+def told(one: Rejected) -> str:
+    where = "" if one.source == ARGUMENTS else f"{one.source} line {one.line}: "
+    return f"{where}{one.text!r} {NO_SEED.get(one.reason, one.reason)}"
 
 
 class Showing:
@@ -298,11 +309,13 @@ def tell(options: Options, report: Report) -> None:
     if total.nodes:
         pages += f" of {total.nodes.pages:,} on all nodes"
     note(f"{ENDS[report.end]} after {age(report.seconds)}: {pages} in {options.collection.root}")
-    needed = f" ({total.requisites:,} requisites)" if total.requisites else ""
-    parts = [f"{amount(total.bytes)} in {total.fetched:,} answers{needed}", f"{total.waiting:,} URLs wait"]
+    needed = f" ({counted(total.requisites, 'requisite')})" if total.requisites else ""
+    parts = [f"{amount(total.bytes)} in {counted(total.fetched, 'answer')}{needed}", f"{total.waiting:,} URLs wait"]
     note(", ".join(parts) + (f"; errors: {kinds(total.errors)}" if total.errors else ""))
     for repair in report.repairs:
         note(f"after a crash: {repaired(repair)}")
+    if total.waiting and report.end != "pages":
+        hint(f"to go on: webmill crawl {options.collection.root}")
     hint(f"next: webmill index {options.collection.root}")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from webmill.cli.collections import crawls_in
+from webmill.cli.collections import archived, crawls_in
 from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.dataset.places import doors
@@ -73,7 +73,7 @@ def extract(context: Context, /, *, root: Path, form: str, jobs: int | None, as_
     elif total.tasks:
         tell(total)
     else:
-        note("no archives that were not read before")
+        note("no archives that were not read before" if archived(root) else f"there are no WARC files in {root} yet")
     where = f"`webmill dataset errors NAME --in {root}/extract` says why"
     finish(rejected=total.failed + total.errors + total.left, where=where)
 

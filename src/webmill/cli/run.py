@@ -10,18 +10,16 @@ from pathlib import Path
 import click
 
 from webmill.cli.cc.workers import stopping
-from webmill.cli.collections import crawls_in
+from webmill.cli.collections import archived
 from webmill.cli.context import REJECTED, Context, as_a_stage, note, pass_context, warn
 from webmill.cli.crawl_view import age
 from webmill.cli.durations import DURATION
 from webmill.cli.main import FAILED, INTERRUPTED, heading, webmill
 from webmill.cli.stages import STAGES, stages_of
 from webmill.cli.words import shown
-from webmill.collection import Collection
 from webmill.config import Crawl, Run, Settings
 from webmill.errors import Misconfigured, WebmillError
 from webmill.flows.status.made import reason_not_to_publish
-from webmill.index.archives import find_archives
 from webmill.infra.lock import exclusive
 
 ONE_REFRESH = "1h"
@@ -108,10 +106,6 @@ def commands_of(stage: str, root: Path, settings: Settings) -> list[list[str]] |
             return [["search", "update", str(root)]] if (root / "latest.json").exists() else "nothing is published yet"
 
 
-def archived(root: Path) -> list[Collection]:
-    return [crawl for crawl in crawls_in(root) if any(find_archives(crawl, refuse=lambda *_: None))]
-
-
 def publish_command(root: Path, settings: Run) -> list[list[str]] | str:
     reason_against = reason_not_to_publish(root)
     if reason_against:
@@ -123,7 +117,9 @@ def publish_command(root: Path, settings: Run) -> list[list[str]] | str:
 def crawl_command(root: Path, settings: Crawl) -> list[list[str]] | str:
     seeds = root / settings.seeds
     if not seeds.is_file():
-        return f"no {settings.seeds}: archives are taken as they are"
+        if (root / "frontier").is_dir():
+            return f"no {settings.seeds}: a crawl begun by hand goes on with: webmill crawl {shlex.quote(str(root))}"
+        return f"no {settings.seeds} (`webmill init` makes one): archives are taken as they are"
     flags = ["--seeds", str(seeds), "--scope", settings.scope, "--delay", settings.delay]
     flags += ["--max-pages", str(settings.max_pages)] * bool(settings.max_pages)
     flags += ["--refresh"] * settings.refresh

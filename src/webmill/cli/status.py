@@ -21,7 +21,7 @@ from webmill.cli.status_rows import Row, rows_of
 from webmill.cli.words import shown
 from webmill.config import Settings
 from webmill.errors import WebmillError
-from webmill.flows.status import Look, Problem, Wishes, look
+from webmill.flows.status import Look, Problem, Wishes, look, unfinished
 from webmill.wiring import open_meeting, open_search, search_of
 
 if TYPE_CHECKING:  # it brings Redis along
@@ -90,6 +90,8 @@ def next_command(seen: Look, root: Path) -> str:
     """What to type; empty when there is nothing to do."""
     if seen.is_running or any(crawl.is_running for crawl in seen.crawls):
         return ""
+    if unfinished(seen.crawls) and not any(due.stage == "crawl" for due in seen.due):
+        return f"webmill crawl {spelled(root)}"  # begun by hand: `run` crawls from a file of seeds
     if seen.due:
         return f"webmill run {spelled(root)}"
     is_empty = not (seen.archives or seen.documents or seen.publish or seen.indexes or seen.crawls)

@@ -31,6 +31,7 @@ from webmill.errors import BadInput, Misconfigured
 from webmill.formats.domains import registered_domain
 from webmill.formats.urls import MAX_URL, host_of, normalise
 
+ARGUMENTS = "arguments"
 _LONGEST_LINE = 1 << 16
 _COMMENT = re.compile(r"(?:\A|\s)#.*", re.DOTALL)
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:(?:/|(?![0-9]+(?:[/?#]|\Z)))")  # but not `example.com:8080`
@@ -104,7 +105,7 @@ def _read(lines: Iterable[tuple[str, int, str]], read: Callable[[str], str]) -> 
 
 def _number(urls: Iterable[str]) -> Iterator[tuple[str, int, str]]:
     for number, url in enumerate(urls, start=1):
-        yield "arguments", number, url
+        yield ARGUMENTS, number, url
 
 
 def _lines(path: Path) -> Iterator[tuple[str, int, str]]:

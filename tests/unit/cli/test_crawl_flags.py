@@ -110,7 +110,7 @@ def test_seeds_that_are_none_are_rejects_with_file_and_line(tmp_path: Path) -> N
     with TestWeb(hosts=1, pages_per_host=3) as web:
         ended = crawl(web, tmp_path / "c", web.home, *reaching(web), "--depth", "0", "--seeds", str(tmp_path / "seeds"))
     assert ended.code == 3
-    assert "seeds line 2: 'not a url' [bad_host]" in ended.err
+    assert "seeds line 2: 'not a url' has no host that can be looked up" in ended.err
 
 
 def test_status_tells_how_a_crawl_stands(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 
 from tests.serve.town import NAME, Visit, archive, page
 from tests.unit.cli.command import webmill
+from webmill.flows.crawl.snapshot import Snapshot
+from webmill.flows.crawl.status import StatusFile
 from webmill.flows.status.files import amount_of
 from webmill.infra.queue.base import Message
 from webmill.infra.queue.sqlite import SqliteQueue
@@ -70,6 +73,27 @@ def test_the_json_is_one_object_with_the_same_facts(place: Path) -> None:
     assert told["search"]["documents"] == told["publish"]["documents"] == 7  # type: ignore[index]
     assert told["problems"] == []
     assert told["next"] == f"webmill run {place}"
+
+
+@pytest.mark.parametrize(
+    ("end", "waiting", "next_"),
+    [
+        ("stopped", 7, "webmill crawl news"),
+        ("seconds", 7, "webmill crawl news"),
+        ("", 0, "webmill crawl news"),  # killed before it could tell what waits
+        ("pages", 7, "webmill run news"),
+        ("finished", 0, "webmill run news"),
+    ],
+)
+def test_a_crawl_by_hand_that_was_broken_off_is_next(
+    place: Path, monkeypatch: pytest.MonkeyPatch, end: str, waiting: int, next_: str
+) -> None:
+    monkeypatch.chdir(place.parent)
+    frontier = place / "frontier"
+    frontier.mkdir()
+    clock = time.time
+    StatusFile(frontier, name=NAME, started=clock(), clock=clock).write(Snapshot(shard=-1, waiting=waiting), end=end)
+    assert f"next       {next_}\n" in webmill("status", "news").out.decode()
 
 
 def test_looking_changes_nothing(place: Path) -> None:

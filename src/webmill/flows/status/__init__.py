@@ -7,7 +7,7 @@ whatever the size: folders are listed up to a number of files, and what was not 
 is damaged becomes a `Problem`, and the others are told.
 """
 
-from webmill.flows.status.look import look
+from webmill.flows.status.look import look, unfinished
 from webmill.flows.status.nouns import Due, Look, Problem, Wishes
 
-__all__ = ["Due", "Look", "Problem", "Wishes", "look"]
+__all__ = ["Due", "Look", "Problem", "Wishes", "look", "unfinished"]

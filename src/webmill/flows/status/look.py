@@ -112,17 +112,23 @@ class _Dues:
             return ""
         if not crawls:
             return "not begun"
-        waiting = sum(crawl.total.waiting for crawl in crawls)
         if any(crawl.is_running for crawl in crawls):
             return ""
-        if waiting and not any(crawl.end == "pages" for crawl in crawls):
-            return f"{waiting:,} URLs wait"
-        return "pages are visited again" if self._wishes.refresh else ""
+        return unfinished(crawls) or ("pages are visited again" if self._wishes.refresh else "")
 
     def _search(self, publish: Publication | None, search: Search | None) -> str:
         if not publish:
             return ""
         return "nothing is indexed yet" if not search else "a newer version is live" if search.is_behind else ""
+
+
+def unfinished(crawls: list[Status]) -> str:
+    """What the last run left, in words. One that was killed may not have told what waits."""
+    ends = {crawl.end for crawl in crawls}
+    waiting = sum(crawl.total.waiting for crawl in crawls)
+    if waiting and "pages" not in ends:
+        return f"{waiting:,} URLs wait"
+    return "the last run was broken off" if "" in ends and "finished" not in ends else ""
 
 
 def behind(index: Index) -> Iterator[str]:
