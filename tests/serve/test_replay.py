@@ -133,6 +133,23 @@ def test_a_line_break_in_an_address_is_a_part_of_it(own: TestClient, replay: Tes
     assert lost.headers["content-security-policy"].startswith("sandbox ")
 
 
+@pytest.mark.parametrize(
+    ("asked", "there"),
+    [
+        (f"*/{SITE}/korean", f"/history?url={SITE.replace(':', '%3A').replace('/', '%2F')}%2Fkorean"),
+        (f"{SITE}/korean", f"/web/{WHEN}/{SITE}/korean"),
+        (f"{SITE.replace('://', ':/')}/korean?", f"/web/{WHEN}/{SITE}/korean"),
+    ],
+)
+def test_addresses_as_other_archives_have_them_lead_to_the_calendar_and_the_newest(
+    own: TestClient, asked: str, there: str
+) -> None:
+    answer = own.get(f"/web/{asked}")
+    assert (answer.status_code, answer.headers["Location"]) == (302, there)
+    assert own.get("/web/https://no.example/", headers={"Accept": "text/html"}).status_code == 404
+    assert own.get("/web/*/").status_code == own.get("/web/*").status_code == 400
+
+
 def test_few_archived_headers_are_kept_and_the_others_renamed(replay: TestClient) -> None:
     headers = replay.get(f"/web/2023/{SITE}/headers").headers
     assert headers["Content-Language"] == "ko"

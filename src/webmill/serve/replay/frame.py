@@ -13,9 +13,10 @@ from webmill.errors import BadInput, NotFound
 from webmill.formats.charset import decode_page
 from webmill.formats.html_entities import decode_text
 from webmill.serve.api.links import readable
-from webmill.serve.archived_address import Asked, parse_address, raw_address, read_address, web_address
+from webmill.serve.archived_address import Asked, parse_address, raw_address, read_address, sent_path, web_address
 from webmill.serve.archived_reply import read_type, take
 from webmill.serve.captures import Archived, Line, after, before
+from webmill.serve.pages.history import address_of
 from webmill.serve.pages.render import render
 from webmill.serve.raw import RECORD
 from webmill.serve.replay.content import HTML, shown_action
@@ -27,6 +28,8 @@ from webmill.serve.threads import Threads
 
 TITLE_WITHIN = 64 << 10  # bytes
 MOST_OF_TITLE = 500
+LATEST = b"29991231235959"
+_URL = re.compile(rb"https?(?::|%3A)", re.IGNORECASE)
 _TITLE = re.compile(r"<title(?:\s[^<>]*+)?>", re.IGNORECASE)
 _TITLE_END = re.compile(r"</title(?=[\s/>])", re.IGNORECASE)
 
@@ -48,7 +51,10 @@ class Banner(msgspec.Struct, frozen=True, kw_only=True):
 
 def routes(site: Site, threads: Threads) -> list[BaseRoute]:
     def frame(request: Request) -> Response:
-        asked = read_address(request)
+        path = sent_path(request)
+        if every := _calendar(path):
+            return RedirectResponse(every, 302, headers=NO_STORE)
+        asked = _newest(path) or read_address(request)
         try:
             archived = open_shown(site, asked)
         except NotFound as error:
@@ -76,6 +82,21 @@ def routes(site: Site, threads: Threads) -> list[BaseRoute]:
             archived.close()
 
     return [Route("/web/{rest:archived}", threads.endpoint(frame)), Route("/web-banner", threads.endpoint(banner))]
+
+
+# What people know from other archives.
+
+
+def _calendar(path: bytes) -> str | None:
+    """Of `/web/*/URL`: all captures of it."""
+    asked = parse_address(path.replace(b"/*/", b"/1/", 1)) if path.startswith(b"/web/*/") else None
+    return address_of(asked.url) if asked else None
+
+
+def _newest(path: bytes) -> Asked | None:
+    """`/web/URL`."""
+    rest = path.removeprefix(b"/web/")
+    return parse_address(b"/web/%b/%b" % (LATEST, rest)) if _URL.match(rest) else None
 
 
 def _elsewhere(archived: Archived, asked: Asked) -> str | None:
