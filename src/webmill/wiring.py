@@ -205,13 +205,13 @@ def open_collection(
     http, commoncrawl = HttpSettings(contact=contact), CommonCrawlSettings(rate=rate)
     name = crawl or next((one.id for one in list_crawls(base, http=http, commoncrawl=commoncrawl)), None)
     if name is None:
-        raise NotFound(f"there is no crawl in {base}: `webmill crawl` makes one")
+        raise NotFound("there is no crawl here: `webmill crawl` makes one")
     files = open_crawls(base, http=http, commoncrawl=commoncrawl, policy=HURRIED)
     index = ZipNumIndex(files, cluster_key(name))
     try:
         index.current()
     except NotFound as error:
-        raise NotFound(f"no index of {name} in {base}: `webmill index` makes one ({error})") from error
+        raise NotFound(f"no index of {name} here: `webmill index` makes one ({error})") from error
     return OpenCollection(index, files)
 
 
@@ -227,7 +227,7 @@ def limiter_path(url: str) -> Path:
         parts = urlsplit(url)
         return folder / f"{parts.hostname or 'server'}:{parts.port or parts.scheme}{SUFFIX}"
     except ValueError as error:
-        raise Misconfigured(f"no address of a server ({error}): {url}") from error
+        raise Misconfigured(f"no address of a server: {error}") from error
 
 
 def locate_crawl_file(url: str, *, http: HttpSettings, commoncrawl: CommonCrawlSettings) -> tuple[Readable, str]:

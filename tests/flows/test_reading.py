@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -17,6 +18,7 @@ from tests.serve.running import serving
 from tests.serve.town import Visit, archive, run, visits
 from webmill.errors import BadInput, Misconfigured, NotFound, WebmillError
 from webmill.flows.reading import OpenCollection
+from webmill.wiring import open_storage
 
 HOME, SITE, WHEN = "https://town.example/", "https://made.example", "20230401120000"
 DOCS = Path(__file__).parents[2] / "docs" / "reference" / "python.md"
@@ -197,6 +199,23 @@ def test_no_place_is_an_error_of_ours(place: str, tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(tmp_path)
     with pytest.raises(WebmillError):
         webmill.open_collection(place)
+
+
+@pytest.mark.server("s3")
+def test_a_bucket_is_read_as_a_folder_is(town: Path, s3_url: str) -> None:
+    place = urlsplit(s3_url)._replace(path="/a-town").geturl()
+    bucket = open_storage(place)
+    for path in sorted(town.rglob("*")):
+        key = path.relative_to(town).as_posix()
+        if path.is_file() and key.startswith(("crawl-data/", "cc-index/collections/")) and path.name[0] != ".":
+            bucket.write(key, path)
+    with webmill.open_collection(place, rate=0) as found:
+        page = found.read(found.capture(HOME, at="20230401120500"))
+    assert page.capture.is_revisit
+    assert "The ferry leaves at noon." in page.text
+    with pytest.raises(NotFound) as caught:
+        webmill.open_collection(place, crawl="OTHER", rate=0)
+    assert "not-a-secret" not in str(caught.value)  # which is in the address
 
 
 def test_a_closed_collection_says_so(town: Path) -> None:
