@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
+from tests.serve.hand_made import collection, response, revisit
 from tests.serve.town import Visit, archive, page
 from tests.unit.cli.command import webmill
 from webmill.errors import BadInput
@@ -131,6 +132,25 @@ def test_a_revisit_without_its_original_is_told(tmp_path: Path) -> None:
     ended = webmill("export", "wacz", tmp_path / "c", tmp_path / "c.wacz", "--url", URL)
     assert ended.code == 0
     assert "1 revisit of a capture that is not in" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("chosen", "packed"),
+    [
+        (f"{URL}print", [URL, f"{URL}print"]),
+        (f"{URL}p*", [URL, f"{URL}print", f"{URL}print2"]),  # for two revisits, and once
+        ("*.town.example", [URL, f"{URL}print", f"{URL}print2"]),  # chosen anyway, and once
+    ],
+)
+def test_a_revisit_of_another_address_brings_its_original(tmp_path: Path, chosen: str, packed: list[str]) -> None:
+    body = page("A", "words")
+    earlier = {"date": "20240101000000", "uri": URL}
+    visits = [revisit(f"{URL}{name}", "20240102000000", body, **earlier) for name in ("print", "print2")]
+    root = collection(tmp_path / "a", [response(URL, "20240101000000", body), *visits])
+    wacz = export(root, tmp_path / "a.wacz", "--url", chosen)
+    assert [capture["url"] for capture in wacz.captures] == packed
+    assert wacz.record(wacz.captures[0])[1].endswith(body)
+    assert "is not in" not in webmill("export", "wacz", root, tmp_path / "b.wacz", "--url", chosen).err
 
 
 @pytest.mark.parametrize(

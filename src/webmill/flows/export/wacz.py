@@ -1,7 +1,7 @@
 """Writes a WACZ: all archives of a collection as they are, or a new one of the records that a query finds.
 
 Memory is bounded: archives and records are copied in pieces, lines of the index are sorted outside of memory; of the
-captures of one URL the digests are held.
+captures of one URL the digests are held, and the places of originals that were fetched from other URLs.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import msgspec
 
 from webmill import __version__
 from webmill.errors import BadInput, NotFound
+from webmill.flows.archived import open_capture
+from webmill.flows.captures import lines_of
 from webmill.flows.export.package import Package
 from webmill.flows.watch import Counter, Watch
 from webmill.formats import wacz
@@ -26,7 +28,7 @@ from webmill.formats.warc_writer import compress_record
 from webmill.formats.zipnum import LINES_PER_BLOCK, encode_block
 from webmill.index.lines import Batch
 from webmill.index.lookup import Index
-from webmill.index.query import Query, answer
+from webmill.index.query import Query, answer, url_range
 from webmill.index.sort import sort_lines
 from webmill.infra.storage.base import Readable, chunks_of
 
@@ -34,6 +36,8 @@ EVERYTHING = KeyRange(b"", b"\xff")
 ARCHIVE = "data.warc.gz"
 REVISIT = "warc/revisit"
 BATCH = 1000
+
+Place = tuple[str, int]  # file and offset
 
 
 class Exported(msgspec.Struct):
@@ -51,6 +55,7 @@ class Export:
     def __init__(self, out: BinaryIO, *, files: Readable, title: str, created: datetime, watch: Watch) -> None:
         self._package = Package(out, title=title, created=created)
         self._files, self._created, self._watch = files, created, watch
+        self._fetched: set[Place] = set()
         self.done = Exported()
 
     def everything(self, index: Index, archives: Iterable[str]) -> Exported:
@@ -88,12 +93,16 @@ class Export:
         """Each record goes into the archive; its line says where."""
         for key, lines in groupby(answer(index, query), key_of):
             there: set[str] = set()
-            repeated: set[str] = set()
+            revisits: dict[str, Capture] = {}  # by digest: one is enough
             for capture in map(parse, lines):
-                (repeated if is_revisit(capture) else there).add(capture.text("digest"))
+                if is_revisit(capture):
+                    revisits[capture.text("digest")] = capture
+                else:
+                    there.add(capture.text("digest"))
                 yield self._copied(capture, out)
                 bar.advance()
-            for capture in self._originals(index, key, repeated - there):
+            wanted = {digest: capture for digest, capture in revisits.items() if digest not in there}
+            for capture in chain(self._originals(index, key, wanted), self._originals_elsewhere(index, query, wanted)):
                 yield self._copied(capture, out)
                 bar.advance()
 
@@ -104,17 +113,35 @@ class Export:
             out.writelines(chunks_of(record))
         return format_line(msgspec.structs.replace(capture, fields=capture.fields | place))
 
-    def _originals(self, index: Index, key: bytes, wanted: set[str]) -> Iterator[Capture]:
-        """Of one URL: what its revisits stand for, when that was not chosen itself."""
+    def _originals(self, index: Index, key: bytes, wanted: dict[str, Capture]) -> Iterator[Capture]:
+        """Of one URL: what its revisits stand for, when that was not chosen itself. Those found are wanted no more."""
         if not wanted:
             return
         for capture in map(parse, index.lines(KeyRange(key + b" ", key + b"!"))):
             if capture.text("digest") in wanted and not is_revisit(capture):
-                wanted.remove(capture.text("digest"))
+                del wanted[capture.text("digest")]
                 yield capture
                 if not wanted:
                     return
+
+    def _originals_elsewhere(self, index: Index, query: Query, wanted: Mapping[str, Capture]) -> Iterator[Capture]:
+        """A revisit may stand for the same bytes at another URL."""
         self.done.missing += len(wanted)
+        for revisit in lines_of(map(format_line, wanted.values())):
+            try:
+                opened = open_capture(index, self._files, revisit)
+            except NotFound:
+                continue
+            opened.close()
+            self.done.missing -= 1
+            place = (opened.place.filename, opened.place.offset)
+            moment = opened.place.timestamp
+            exactly = Query(range=url_range(opened.place.url, "exact"), start=moment, end=moment)
+            for line in answer(index, exactly):
+                capture = parse(line)
+                if place_of(capture)[:2] == place and place not in self._fetched and not chosen(line, index, query):
+                    self._fetched.add(place)
+                    yield capture
 
     def _write_lists(self, lines: Iterable[bytes]) -> None:
         """The index, and the pages among what it has."""
@@ -164,6 +191,12 @@ def renamed(lines: Iterable[bytes], names: Mapping[str, str]) -> Iterator[bytes]
         if file not in names:
             raise BadInput(f"the index speaks of {file}, which is not there: `webmill index`", reason="bad_index")
         yield format_line(msgspec.structs.replace(capture, fields=capture.fields | {"filename": names[file]}))
+
+
+def chosen(line: bytes, index: Index, query: Query) -> bool:
+    """Does the query find this line, so that it is packed anyway?"""
+    only = KeyRange(line, line + b"\0")
+    return line in query.range and any(answer(index, msgspec.structs.replace(query, range=only)))
 
 
 def is_revisit(capture: Capture) -> bool:
