@@ -43,8 +43,10 @@ class Progress:
             self._next = now + self._show.every
             self._show.update(now)
 
-    def rate(self, now: float) -> float:
-        return self.done / max(now - self.started, 1e-9)
+    def speed(self, now: float, *, before: str = "") -> str:
+        """Nothing, where it would be 0/s."""
+        rate = round(self.done / max(now - self.started, 1e-9))
+        return f"{before}{rate:,}/s" if rate else ""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -64,10 +66,10 @@ class _Lines:
     def update(self, now: float) -> None:
         p = self.progress
         share = f" of {p.total:,} ({100 * p.done // max(p.total, 1)} %)" if p.total else ""
-        print(f"{p.title}: {p.done:,}{share} {p.unit}, {p.rate(now):,.0f}/s", file=p.stream, flush=True)
+        print(f"{p.title}: {p.done:,}{share} {p.unit}{p.speed(now, before=', ')}", file=p.stream, flush=True)
 
     def end(self, now: float, *, failed: bool) -> None:
-        if failed or now - self.progress.started >= EVERY_SECONDS:
+        if (failed and self.progress.done) or now - self.progress.started >= EVERY_SECONDS:
             self.update(now)
 
 
@@ -91,7 +93,7 @@ class _Bar:
 
     def update(self, now: float) -> None:
         p = self.progress
-        self.bar.update(self.task, completed=p.done, speed=f"{p.rate(now):,.0f}/s")
+        self.bar.update(self.task, completed=p.done, speed=p.speed(now))
 
     def end(self, now: float, *, failed: bool) -> None:  # noqa: ARG002  same shape as _Lines
         self.update(now)

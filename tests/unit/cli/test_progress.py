@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from contextlib import suppress
 
 from webmill.cli.progress import Progress
 
@@ -36,6 +37,21 @@ def test_short_work_in_a_log_file_says_nothing() -> None:
     with Progress("Reading", total=None, unit="records", quiet=False, stream=out, clock=Clock()) as progress:
         progress.advance()
     assert out.getvalue() == ""
+
+
+def test_slow_steps_have_no_speed_and_a_failure_before_the_first_says_nothing() -> None:
+    out, clock = io.StringIO(), Clock()
+    with Progress("Demo", total=11, unit="steps", quiet=False, stream=out, clock=clock) as progress:
+        clock.now = 5
+        progress.advance(2)
+    assert out.getvalue().splitlines()[0] == "Demo: 2 of 11 (18 %) steps"
+    nothing = io.StringIO()
+    with (
+        suppress(OSError),
+        Progress("Reading", total=None, unit="records", quiet=False, stream=nothing, clock=clock),
+    ):
+        raise OSError
+    assert nothing.getvalue() == ""
 
 
 def test_quiet_is_quiet_on_a_terminal_too() -> None:
