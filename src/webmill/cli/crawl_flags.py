@@ -171,7 +171,11 @@ OPTIONS = (
     click.option("--nofollow/--no-nofollow", default=True, help="Obey nofollow in pages and headers."),
     click.option("--sitemaps/--no-sitemaps", default=True, help="Read the sitemaps that robots.txt names."),
     click.option("--traps/--no-traps", default=True, help="Guard against endless URLs (calendars, loops)."),
-    click.option("--all-types", is_flag=True, help="Follow links to images, videos and archives, too."),
+    click.option(
+        "--all-types",
+        is_flag=True,
+        help="Follow links to PDF, office, picture, video and zip files, too.",
+    ),
     click.option("--languages/--no-languages", default=True, help="Detect languages for the metadata records."),
     click.option(
         "--tls",

@@ -201,6 +201,17 @@ def test_a_folder_of_cdxj_files_and_a_gzip_file_are_indexes_too(tmp_path: Path) 
         assert webmill("cdxj", "query", "a.com", "--match", "host", "-i", source).lines == expected
 
 
+def test_the_indexes_of_a_collection_are_one(tmp_path: Path) -> None:
+    for name in ("A", "B"):
+        folder = tmp_path / "news" / "cc-index" / "collections" / name / "indexes"
+        line = capture("com,a)/", "20240101000000", note=name)
+        assert webmill("cdxj", "zipnum", "-o", folder, stdin=line).code == 0
+    found = webmill("cdxj", "query", "a.com/", "--json", "--index", tmp_path / "news")
+    assert [json.loads(line)["note"] for line in found.out.splitlines()] == ["A", "B"]
+    (tmp_path / "other").mkdir()
+    assert "and no collection's index" in webmill("cdxj", "query", "a.com/", "-i", tmp_path / "other").err
+
+
 def test_periods_are_whole(tmp_path: Path) -> None:
     """In the original `--to 2021` leaves 2021 out, and `2020-01` is a traceback."""
     stamps = ["20191231235959", "20200101000000", "20211231235959", "20220101000000"]

@@ -31,7 +31,7 @@ def open_indexes(names: Sequence[str], *, http: Http) -> Index:
 
 
 def open_any(name: str, *, http: Http) -> Index:
-    """A ZipNum folder or summary, a sorted CDXJ file (gzip is read through), or a folder of such files."""
+    """A ZipNum folder or summary, a sorted CDXJ file (gzip is read through), a folder of those, or a collection."""
     if scheme_of(name)[0] != "file":
         if urlsplit(name).path.endswith(FLAT):
             storage, key = locate(name, http=http)
@@ -40,8 +40,9 @@ def open_any(name: str, *, http: Http) -> Index:
     path = Path(scheme_of(name)[1])
     if path.is_dir() and not has_summary(path):
         files = sorted(file for file in path.iterdir() if file.name.endswith(FLAT))
+        files = files or sorted(path.glob(f"cc-index/collections/*/indexes/{SUMMARY}"))
         if not files:
-            raise NotFound(f"neither a summary (cluster.idx) nor a .cdxj file in {path}")
+            raise NotFound(f"neither a summary (cluster.idx) nor a .cdxj file in {path}, and no collection's index")
         return open_index(*files)
     if is_gzip(path):
         return ScannedIndex(path)

@@ -21,7 +21,7 @@ from webmill.index.query import Query, Sort, answer, surt_range, url_range
 @click.command(
     epilog="""\b
 Examples:
-  webmill cdxj query example.com/a --index index/
+  webmill cdxj query example.com/a --index news/
   webmill cdxj query '*.example.com' --index index/ --filter '=status:200'
   webmill cdxj query example.com --index a.cdxj --index b.cdxj --closest 2021
   webmill cdxj query commoncrawl.org --json --index \\
@@ -44,7 +44,7 @@ Exit code 3: done, but some lines of the index are no CDXJ."""
     required=True,
     multiple=True,
     metavar="DIR|FILE|URL",
-    help="ZipNum folder or .idx, sorted CDXJ file or folder of such; http(s):// and s3:// too. Repeatable.",
+    help="Collection, ZipNum folder or .idx, sorted CDXJ file or folder of such; http(s):// and s3:// too. Repeatable.",
 )
 @click.option(
     "--match",
