@@ -234,3 +234,20 @@ def test_a_place_that_is_given_to_somebody_who_leaves_in_that_moment_is_given_on
         assert await threads.begin(scope_of("192.0.2.5"), never, lambda: True) is True
 
     asyncio.run(test())
+
+
+def test_a_place_that_gets_free_in_the_moment_of_asking_is_not_missed() -> None:
+    async def test() -> None:
+        loop = asyncio.get_running_loop()
+        threads = Threads(at_once=1, each=1)
+        asked: list[asyncio.Task[bool]] = []
+
+        def ask() -> None:
+            asked.append(asyncio.ensure_future(threads.begin(scope_of("192.0.2.2"), never, lambda: True)))
+
+        for _ in range(100):
+            await threads.begin(scope_of("192.0.2.1"), never, lambda: loop.call_soon_threadsafe(ask))
+            await until(lambda: bool(asked))
+            assert await asyncio.wait_for(asked.pop(), DEADLINE)
+
+    asyncio.run(test())

@@ -90,15 +90,14 @@ class Threads:
         if self._new.total() >= self._most_waiting or self._new[client] >= self._waiting_each:
             raise Unavailable("too many are asking at once", retry_after=2)
         _add(self._new, client, 1)
-        turn = asyncio.ensure_future(self._turn(client))
+        turn = self._line_up(client)
         gone = asyncio.ensure_future(until_gone(receive))
         try:
             await asyncio.wait((turn, gone), return_when=asyncio.FIRST_COMPLETED)
             if gone.done():
                 raise Left
         except BaseException:
-            if not turn.cancel():  # its turn has come, for nobody
-                self._leave(client)
+            self._give_up(turn, client)
             raise
         finally:
             gone.cancel()
@@ -106,14 +105,22 @@ class Threads:
 
     async def _turn(self, client: str) -> None:
         """Until a place is ours."""
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._turns[turn] = client
+        turn = self._line_up(client)
         try:
             await turn
         except asyncio.CancelledError:
-            if self._turns.pop(turn, None) is None:  # given in the same moment
-                self._leave(client)
+            self._give_up(turn, client)
             raise
+
+    def _line_up(self, client: str) -> asyncio.Future[None]:
+        """In the moment in which there was no place: one that gets free before we wait would be for nobody."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._turns[turn] = client
+        return turn
+
+    def _give_up(self, turn: asyncio.Future[None], client: str) -> None:
+        if self._turns.pop(turn, None) is None:  # given in the same moment
+            self._leave(client)
 
     async def _run(self, client: str, work: Callable[[], T]) -> T:
         try:
