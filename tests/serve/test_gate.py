@@ -153,6 +153,16 @@ def test_the_rate_remembers_so_many_clients_and_no_more() -> None:
         assert rate.wait(last, 1.5) == 0
 
 
+def test_the_rate_remembers_a_crowd_that_half_fills_its_table() -> None:
+    with closing(Buckets()) as buckets:
+        rate = Rate(1.0, 1, buckets=buckets, name="own", secret=b"s")
+        crowd = [f"10.0.{one >> 8}.{one & 255}" for one in range(MOST_CLIENTS // 2)]
+        for client in crowd:
+            rate.wait(client, 0.0)
+        forgotten = sum(rate.wait(client, 0.5) == 0 for client in crowd)
+        assert forgotten < len(crowd) // 20
+
+
 def test_a_client_is_counted_once_whichever_process_it_asks(tmp_path: Path) -> None:
     create_buckets(file := tmp_path / "buckets")
     with closing(Buckets(file)) as one, closing(Buckets(file)) as two:

@@ -91,4 +91,4 @@ class Rate:
         if parse(address) is None:
             return 0
         digest = hashlib.blake2b(network_of(address).encode(), digest_size=8, key=self._secret, person=self._name)
-        return int.from_bytes(digest.digest()) | 1
+        return int.from_bytes(digest.digest()) or 1
