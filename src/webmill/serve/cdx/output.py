@@ -58,7 +58,7 @@ def whole_json(line: bytes) -> bytes:
         _object.decode(line[plain.end() - 1 :])
         if not line.isascii():
             line.decode()
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"{error} in {line[:80]!r}", reason="bad_json") from error
     return b'{"urlkey": "%b", "timestamp": "%b", %b' % (*plain.groups(), line[plain.end() :])
 
