@@ -12,6 +12,8 @@ from pathlib import Path
 from webmill.errors import Conflict
 from webmill.infra.atomic import RESERVED, os_errors
 
+GLANCE = 0.1  # seconds: who only looks whether a lock is held (`infra.looking`) has it for microseconds
+
 
 @contextmanager
 def exclusive(folder: Path, name: str, *, doing: str, patience: float = 0.0) -> Iterator[None]:
@@ -29,7 +31,7 @@ def shared(folder: Path, name: str, *, doing: str, patience: float = 0.0) -> Ite
 
 @contextmanager
 def _holding(folder: Path, name: str, kind: int, *, doing: str, patience: float) -> Iterator[None]:
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + max(patience, GLANCE)
     path = folder / f"{RESERVED}{name}-lock"
     with os_errors(str(path)):
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
@@ -37,7 +39,7 @@ def _holding(folder: Path, name: str, kind: int, *, doing: str, patience: float)
         while not _locked(fd, kind):
             if time.monotonic() >= deadline:
                 raise Conflict(f"another process is {doing} in {folder}: wait for it, or stop it")
-            time.sleep(0.05)
+            time.sleep(0.01)
         yield
     finally:
         os.close(fd)

@@ -24,6 +24,15 @@ book.plan([Task("a", b"1"), Task("b", b"2")])
 os._exit(0)
 """
 
+LOOKING = """
+import sys
+from pathlib import Path
+from webmill.infra.looking import is_held
+print("looking", flush=True)
+while True:
+    is_held(Path(sys.argv[1]), "run")
+"""
+
 
 def files(folder: Path) -> dict[str, bytes]:
     """But for SQLite's index of its log, in which readers leave marks while a writer is there."""
@@ -77,3 +86,17 @@ def test_a_lock_is_seen_while_it_is_held_and_is_never_made(tmp_path: Path) -> No
     with lock.exclusive(tmp_path, "run", doing="testing"):
         assert is_held(tmp_path, "run")
     assert not is_held(tmp_path, "run")
+
+
+def test_a_look_at_a_lock_is_no_reason_not_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "GLANCE", 60.0)  # however busy this machine is
+    command = [sys.executable, "-c", LOOKING, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as looker:
+        try:
+            assert looker.stdout
+            looker.stdout.readline()
+            for _ in range(1000):
+                with lock.exclusive(tmp_path, "run", doing="testing"):
+                    pass
+        finally:
+            looker.kill()
