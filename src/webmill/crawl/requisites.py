@@ -148,7 +148,9 @@ class _Reading:
     def add_link(self, attributes: dict[str, str]) -> None:
         relations = set(attributes.get("rel", "").lower().split())
         if not relations.isdisjoint(_RELATIONS):
-            self.add(attributes.get("href"), may_hold_more="stylesheet" in relations)
+            # A sheet that a script turns on when it has come is written as a preload, often as nothing else.
+            is_sheet = "stylesheet" in relations or attributes.get("as", "").strip().lower() == "style"
+            self.add(attributes.get("href"), may_hold_more=is_sheet)
             self.add_set(attributes.get("imagesrcset"))
 
     def add_base(self, attributes: dict[str, str]) -> None:

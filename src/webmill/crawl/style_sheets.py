@@ -19,7 +19,7 @@ _S = r"[ \t\r\n\f]"
 _QUOTED = r""""(?:[^"\\\n]++|\\.)*+"?+|'(?:[^'\\\n]++|\\.)*+'?+"""  # one without an end ends with its line
 _BARE = r"""(?:[^ \t\r\n\f"'()\\]++|\\(?:[0-9a-f]{1,6}+[ \t\r\n\f]?+|.))++"""
 _TOKEN = re.compile(
-    rf"""/\*(?:[^*]++|\*(?!/))*+
+    rf"""/\*(?:[^*]++|\*(?!/))*+(?:\*/)?+
     | @import{_S}*+(?:url\({_S}*+(?P<imported>{_QUOTED}|{_BARE})|(?P<named>{_QUOTED}))
     | @namespace[^;]*+
     | \burl\({_S}*+(?P<url>{_QUOTED}|{_BARE}){_S}*+\)

@@ -131,6 +131,12 @@ def test_documents_and_sheets_may_hold_more_and_pictures_may_not() -> None:
     }
 
 
+def test_a_sheet_that_a_script_turns_on_may_hold_more() -> None:
+    page = b"<link rel=preload as=Style href=1 onload=\"this.rel='stylesheet'\"><link rel=preload as=font href=2>"
+    requisites = read_requisites(page, url=URL, content_type=None)
+    assert [one.may_hold_more for one in requisites] == [True, False]
+
+
 def test_the_field_link_names_requisites_too() -> None:
     field = '<x>; rel="preload"; as=style, </sheet>; rel=stylesheet, <no>; rel=next, <dir2/y>; rel=icon'
     page = read_requisites(b"<base href=/elsewhere/>", url=URL, content_type=None, link_field=field)
@@ -185,6 +191,8 @@ def test_no_page_gives_more_than_ten_thousand() -> None:
         "@import url(x) screen;",
         "@import url('x'",
         "/**/url(x)/* url(y)",
+        "/*! first */*,:after{a:url(x)}",
+        "/*/ url(y) */url(x)/*/",
         "'\\'' url(x)",
         "' url(y)\n url(x)",
         "@namespace svg url(y); url(x)",
