@@ -169,6 +169,11 @@ def size_of(count: int, words: int) -> int:
     return offsets(count, words)[1] + words * 8
 
 
+def words_for(count: int, hashes_per_word: float) -> int:
+    """Of the filter of so many hashes: the power of two that is nearest."""
+    return BUCKET << max(0, round(log2(max(1, count) / (hashes_per_word * BUCKET))))
+
+
 def write_run(path: Path, sources: Sequence[Source], *, hashes_per_word: float = HASHES_PER_WORD) -> Steps:
     """Merge sources that have no hash in common into a run, durable when the iterator ends.
 
@@ -176,8 +181,8 @@ def write_run(path: Path, sources: Sequence[Source], *, hashes_per_word: float =
     not driven to its end leaves nothing.
     """
     count = sum(source.count for source in sources)
-    buckets = 1 << max(0, round(log2(max(1, count) / (hashes_per_word * BUCKET))))
-    words = buckets * BUCKET
+    words = words_for(count, hashes_per_word)
+    buckets = words // BUCKET
     at_once = max(1, SLICE * buckets // max(count, 1))
     starts, filter_ = offsets(count, words)
     written = 0

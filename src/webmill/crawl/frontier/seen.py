@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 from webmill.crawl.frontier.bundle import LARGEST, Bundle, bundled
-from webmill.crawl.frontier.run import HASH, HASHES_PER_WORD, Run, Source, Steps, Table, described, write_run
+from webmill.crawl.frontier.run import HASH, HASHES_PER_WORD, Run, Source, Steps, Table, described, words_for, write_run
 from webmill.infra import atomic, sqlite
 
 log = logging.getLogger(__name__)
@@ -130,7 +130,7 @@ class Seen:
     def _write(self, number: int, sources: Sequence[Source]) -> Steps:
         """With a sparse filter, for a bundle of its level, where that is not too large."""
         count = sum(source.count for source in sources)
-        is_sparse = 8 * count / self._sparse <= LARGEST
+        is_sparse = 8 * words_for(count, self._sparse) <= LARGEST
         room = self._sparse if is_sparse else self._hashes_per_word
         return write_run(self._path(number), sources, hashes_per_word=room)
 

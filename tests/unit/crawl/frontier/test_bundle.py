@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from webmill.crawl.frontier.bundle import Bundle, bundled
-from webmill.crawl.frontier.run import Run, Table, described, write_run
+from webmill.crawl.frontier.bundle import LARGEST, Bundle, bundled
+from webmill.crawl.frontier.run import Run, Table, described, words_for, write_run
 from webmill.crawl.frontier.seen import Seen
 from webmill.crawl.frontier.state import State
 
@@ -89,3 +89,15 @@ def test_ten_times_as_many_urls_are_asked_of_hardly_more_filters(tmp_path: Path)
             assert not any(seen.unknown(list(table)))
         assert most <= 3
         assert all(seen.unknown(list(hashes_of(dice, 500))))
+
+
+@pytest.mark.parametrize("more", [0, 99], ids=["as planned", "a little more, as a table always has"])
+def test_runs_of_the_largest_level_that_is_laid_together_are_sparse(tmp_path: Path, more: int) -> None:
+    fan, planned = 64, LARGEST // 8 // 64
+    state = State(tmp_path / "state.sqlite")
+    with closing(state), closing(Seen(tmp_path / "seen", state.database, fan=fan, hashes_per_word=1)) as seen:
+        seen.add(hashes_of(random.Random(5), planned + more))
+        with seen.flushing() as number, state.database.write() as run:
+            seen.register(run, number)
+        (bundle,) = seen._bundles
+        assert bundle.runs[0].word_count == LARGEST // 8 == words_for(planned, 1 / fan)
