@@ -95,7 +95,7 @@ def test_a_look_at_a_lock_is_no_reason_not_to_get_it(tmp_path: Path, monkeypatch
         try:
             assert looker.stdout
             looker.stdout.readline()
-            for _ in range(1000):
+            for _ in range(5000):
                 with lock.exclusive(tmp_path, "run", doing="testing"):
                     pass
         finally:
