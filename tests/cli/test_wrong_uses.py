@@ -64,6 +64,7 @@ USES: list[tuple[str, int, str]] = [
     ("extract folder", 0, "there are no WARC files in "),
     # --- cdxj
     ("cdxj index none.warc.gz", 1, "none.warc.gz"),
+    ("cdxj index folder", 2, "index all that is in it: webmill index folder"),
     ("cdxj index garbage.warc.gz", 3, "garbage.warc.gz"),
     ("cdxj sort none", 1, "none"),
     ("cdxj merge none also-none", 2, "none"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -59,6 +60,8 @@ def index(
     WARC is a path, an http(s):// or an s3:// address; plain, gzip per record or as a whole, zstd. Bodies are not
     inflated where the index does not need them; the output is the same either way.
     """
+    for folder in filter(os.path.isdir, warcs):
+        raise click.UsageError(f"{folder} is a folder: name files, or index all that is in it: webmill index {folder}")
     names = tuple(fields.split(",")) if fields else PROFILES[profile]
     options = Options(fields=names, all_records=all_records, post_append=post_append)
     http = context.settings().http
