@@ -16,6 +16,7 @@ from tests.serve.town import NAME, Visit, archive, page
 from tests.unit.cli.command import webmill
 from webmill.flows.crawl.snapshot import Snapshot
 from webmill.flows.crawl.status import StatusFile
+from webmill.flows.status import made
 from webmill.flows.status.files import amount_of
 from webmill.infra.queue.base import Message
 from webmill.infra.queue.sqlite import SqliteQueue
@@ -190,6 +191,32 @@ def test_rejects_are_counted_with_the_file_to_look_into(tmp_path: Path) -> None:
     assert told == {"index": (3, False), "import-x": (20_000, True)}
     said = " ".join(webmill("status", tmp_path).out.decode().split())
     assert f"rejects 3 of index: {tmp_path}/rejected/index.jsonl" in said
+
+
+def test_only_files_are_opened_to_count_rejects(tmp_path: Path) -> None:
+    (tmp_path / "rejected" / "a.jsonl").mkdir(parents=True)
+    os.mkfifo(tmp_path / "rejected" / "b.jsonl")
+    (tmp_path / "rejected" / "index.jsonl").write_text('{"file": "a"}\n')
+    told = look(tmp_path)
+    assert [one["stage"] for one in told["rejects"]] == ["index"]  # type: ignore[attr-defined]
+    assert told["problems"] == []
+
+
+def test_seeds_that_cannot_be_looked_for_are_a_line(place: Path) -> None:
+    (place / "webmill.toml").write_text(f'[crawl]\nseeds = "{"x" * 300}"\n')
+    told = look(place)
+    assert [problem["part"] for problem in told["problems"]] == ["run"]  # type: ignore[attr-defined]
+    assert told["archives"]
+
+
+def test_documents_may_go_while_they_are_looked_at(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (file := place / "documents" / "part-0.parquet").parent.mkdir(exist_ok=True)
+    file.touch()
+    with os.scandir(file.parent) as entries:
+        found = [*entries]
+    file.unlink()
+    monkeypatch.setattr(made, "_documents", lambda _: iter(found))
+    assert made.reason_not_to_publish(place) == "there are no documents yet"
 
 
 def test_what_is_more_than_a_glance_is_at_least_so_much(tmp_path: Path) -> None:

@@ -68,7 +68,10 @@ def look(root: Path, wishes: Wishes, *, open_engine: Callable[[], Engine]) -> Lo
         search=search,
         rejects=glances.at("rejects", lambda: [*rejects_in(root)]) or [],
         disk=glances.at("disk", lambda: disk_of(root)),
-        due=dues.of(crawls, together, [one for one in indexes if one], extract, publish, search),
+        due=glances.at(
+            "run", lambda: dues.of(crawls, together, [one for one in indexes if one], extract, publish, search)
+        )
+        or [],
         problems=glances.problems,
     )
 

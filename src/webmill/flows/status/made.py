@@ -35,9 +35,13 @@ def reason_not_to_publish(root: Path) -> str:
     last = _last_look(root)
     there = False
     for entry in islice(_documents(root), MOST_FILES):
+        try:
+            # Files come by renaming, which changes this time and not that of the content.
+            came = entry.stat(follow_symlinks=False).st_ctime
+        except FileNotFoundError:  # gone meanwhile
+            continue
         there = True
-        # Files come by renaming, which changes this time and not that of the content.
-        if not last or entry.stat(follow_symlinks=False).st_ctime >= last.timestamp() - TICK:
+        if not last or came >= last.timestamp() - TICK:
             return ""
     return "no documents since the live version" if there else "there are no documents yet"
 

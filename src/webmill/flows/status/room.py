@@ -33,12 +33,17 @@ def plain(root: Path) -> Iterator[Path]:
 def rejects_in(root: Path) -> Iterator[Rejects]:
     """One JSON line each; and what was cut off from archives, a file each."""
     folder = root / "rejected"
-    for file in sorted(folder.glob("*.jsonl")):
+    for file in files_named(folder, "*.jsonl"):
         count, is_estimate = lines_of(file)
         yield Rejects(stage=file.stem, file=str(file), count=count, is_estimate=is_estimate)
-    for file in sorted((root / ".webmill" / "batcher").glob("*/rejected.jsonl")):
+    for file in files_named(root / ".webmill" / "batcher", "*/rejected.jsonl"):
         count, is_estimate = lines_of(file)
         yield Rejects(stage="cc batch", file=str(file), count=count, is_estimate=is_estimate)
     cut = amount_of(folder / "archive")
     if cut.files:
         yield Rejects(stage="archive", file=str(folder / "archive"), count=cut.files, is_estimate=not cut.is_whole)
+
+
+def files_named(folder: Path, pattern: str) -> list[Path]:
+    """Nothing else is opened: a pipe of that name would be waited for."""
+    return sorted(path for path in folder.glob(pattern) if path.is_file())
