@@ -17,7 +17,7 @@ from tests.faults.matrix import record
 from tests.services.base import free_port
 from tests.services.redis_kinds import bloom, private_redis
 from tests.services.redis_proxy import proxied
-from webmill.crawl.frontier.base import Committed, Done, Robots, Settled, Step, Visit
+from webmill.crawl.frontier.base import REQUISITE, Committed, Done, Later, Robots, Settled, Step, Visit
 from webmill.crawl.frontier.local import Limits
 from webmill.crawl.frontier.redis import RedisFrontier
 from webmill.crawl.frontier.redis_filter import Bitmaps, Bloom, segment_of
@@ -351,6 +351,22 @@ def test_a_step_costs_a_few_round_trips_whatever_it_holds(redis_url: str, prefix
         ]
         assert trips(lambda: frontier.commit(Step(settled=done), now=NOW)) < FEW
         assert trips(lambda: frontier.claim(400, urls=2, now=NOW, lease=60, hold=70, revisits=True)) < FEW
+
+
+def test_a_requisite_is_found_behind_ten_thousand_pages_that_came_back(
+    redis_url: str, prefix: str, tmp_path: Path
+) -> None:
+    pages, picture = 10_001, Link("https://site0.com/picture", priority=REQUISITE)
+    with RedisFrontier(redis_url, tmp_path, prefix=prefix) as frontier:
+        frontier.commit(Step(links=[*links(pages, domains=1), picture]), now=NOW)
+        (turn,) = frontier.claim(1, urls=pages + 1, now=NOW, lease=600, hold=0)
+        later = Settled(turn.token, [Later(picture.url, NOW + 1, "x")], NOW)  # and all pages at once
+        frontier.commit(Step(settled=[later]), now=NOW)
+        (turn,) = frontier.claim(1, urls=2, now=NOW + 1, lease=600, hold=0, requisites=True)
+        assert [item.url for item in turn.items] == [picture.url]
+        frontier.commit(Step(settled=[Settled(turn.token, [Done(Visit(url=picture.url, time=NOW))], NOW)]), now=NOW + 1)
+        assert frontier.next_turn(requisites=True) is None
+        assert frontier.stats().waiting == pages
 
 
 def test_robots_are_kept_small(redis_url: str, prefix: str, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from tests.contracts.frontier_redis_bench import forget, new_prefix
 from tests.faults.matrix import record
 from tests.services.frontier_redis_checker import RedisFound
 from tests.services.redis_proxy import proxied
-from webmill.crawl.frontier.base import Committed, Done, Later, Settled, Step, Visit
+from webmill.crawl.frontier.base import REQUISITE, Committed, Done, Later, Settled, Step, Visit
 from webmill.crawl.frontier.local import Limits
 from webmill.crawl.frontier.redis import RedisFrontier
 from webmill.crawl.frontier.redis_backup import restore
@@ -134,6 +134,27 @@ def test_a_domain_whose_urls_are_all_lost_is_not_offered_but_for_its_revisits(
         assert frontier.commit(Step(links=[Link("https://a.com/x"), Link("https://a.com/3")]), now=NOW).added == 1
         (turn,) = frontier.claim(5, urls=50, now=NOW + 500, lease=60, hold=0, revisits=True)
         assert len(turn.items) == 21
+
+
+@pytest.mark.parametrize("priority", [REQUISITE, 5], ids=["requisites", "pages"])
+def test_a_domain_of_which_only_what_came_back_is_left_is_not_offered_before_that(
+    redis_url: str, prefix: str, tmp_path: Path, priority: int
+) -> None:
+    crawl = Crawl(redis_url, tmp_path, prefix)
+    crawl.frontier.commit(Step(links=[Link(f"https://a.com/{at}", priority=priority) for at in range(2)]), now=NOW)
+    (turn,) = crawl.frontier.claim(1, urls=1, now=NOW, lease=60, hold=0)
+    later = Settled(turn.token, [Later(turn.items[0].url, NOW + 300, "x")], NOW + 5)
+    crawl.frontier.commit(Step(settled=[later]), now=NOW)
+    crawl.frontier.close()
+    shutil.rmtree(tmp_path / "old")
+    assert crawl.take_over() == Taken(kept=1, lost=1)
+    requisites = priority == REQUISITE
+    with crawl.go_on() as frontier:
+        assert {frontier.next_turn(), frontier.next_turn(requisites=requisites)} == {NOW + 300}
+        assert frontier.stats().domains_waiting == 1
+        assert frontier.claim(1, urls=5, now=NOW + 299, lease=60, hold=0, requisites=requisites) == []
+        (turn,) = frontier.claim(1, urls=5, now=NOW + 300, lease=60, hold=0, requisites=requisites)
+        assert [item.attempts for item in turn.items] == [2]
 
 
 @pytest.mark.crash

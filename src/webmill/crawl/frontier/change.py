@@ -151,9 +151,9 @@ class Change:
         for name, domain in self.domains(lanes).items():
             domain.lanes = lanes[name]
             self._whole.add(domain.id)
-            if domain.due is not None and not domain.has_lines and not domain.retries:
-                domain.due = None
-                self.counts["domains_waiting"] -= 1
+            self._since[domain.id] = domain.due or 0.0
+            self.counts["domains_waiting"] -= domain.due is not None
+            domain.due = domain.errand = None  # what it came up for may be gone
 
     def exclude(self, names: Iterable[str]) -> int:
         changed = [domain for domain in self.domains(names).values() if not domain.excluded]

@@ -190,7 +190,7 @@ class RedisState(State):
 
     def due_for_requisites(self, count: int, *, now: float) -> list[Domain]:
         order = sorted(self._queued(["ready:errands"], count, now=now), key=lambda row: (row.errand, row.id))
-        self._find_retries([row for row in order if row.retries], now=now)
+        self._find_retries([row for row in order if row.retries], now=now, among="errands")
         return order
 
     def _queued(self, queues: Sequence[str], count: int, *, now: float) -> Iterable[Domain]:
@@ -200,10 +200,10 @@ class RedisState(State):
         )
         return self.named(dict.fromkeys(name_in(member) for members in found for member in members)).values()
 
-    def _find_retries(self, domains: Sequence[Domain], *, now: float) -> None:
+    def _find_retries(self, domains: Sequence[Domain], *, now: float, among: str = "retries") -> None:
         """Of all these domains in one round trip; `retries` asks for each."""
         asked = (
-            ("ZRANGEBYSCORE", self.key("retries", row.name), "-inf", repr(now), "LIMIT", 0, RETRIES) for row in domains
+            ("ZRANGEBYSCORE", self.key(among, row.name), "-inf", repr(now), "LIMIT", 0, RETRIES) for row in domains
         )
         for row, members in zip(domains, self._server.ask_all(asked) if domains else (), strict=True):
             found = self._due_retries[row.id] = {}
