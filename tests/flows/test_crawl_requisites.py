@@ -20,6 +20,7 @@ from tests.flows.crawling import (
     crawl_here,
     crawl_until,
     most_at_once,
+    moved_to,
     seen_by,
     visits,
 )
@@ -180,6 +181,20 @@ def test_a_crawl_delay_lies_between_requisites_too(root: Path) -> None:
         seen = seen_by(web.log)
     assert {one.path for one in seen} == {"/robots.txt", "/", "/a.png", "/b.png"}
     check_manners(root, [one for one in seen if not one.is_robots], soon_host=0.3)
+
+
+@pytest.mark.parametrize("rules", [WHOLE, Rules(scope="any")], ids=["requisites", "pages"])
+def test_a_crawl_delay_lies_before_a_robots_txt_that_another_host_leads_to(root: Path, rules: Rules) -> None:
+    slow = Linked(1, robots=b"User-agent: *\nCrawl-delay: 0.3\n")
+    sites = {"slow.example": slow, "moved.example": Linked(1)}
+    sites["moved.example"].replies["/robots.txt"] = moved_to("http://slow.example/robots.txt")
+    with TestWeb(hosts=0, sites=sites) as web:
+        for seed in ("http://slow.example/", "http://moved.example/"):
+            crawl_here(root, Setup(seeds=(seed,), resolve=dict(web.resolve), rules=rules, window=1.0))
+        assert web.log.settle()
+        seen = [one for one in seen_by(web.log) if one.host == "slow.example"]
+    assert [one.path for one in seen].count("/robots.txt") == 2
+    check_manners(root, seen[1:], host=0.3)  # before the first of all nothing was known
 
 
 def test_what_was_begun_with_requisites_goes_on_politely_without(root: Path) -> None:

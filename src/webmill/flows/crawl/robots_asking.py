@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -68,6 +69,10 @@ class RobotsAsking:
         return hops
 
     async def _patiently(self, url: str, *, pace: Pace) -> Asked | None:
+        """The host that a redirect leads to has a delay of its own, which may be known."""
+        parts = urlsplit(url)
+        known = await self._keeper.find(f"{parts.scheme}://{parts.netloc}")
+        pace = Pace(pace.is_requisite, (known and known.crawl_delay) or 0.0)
         deadline = self._clock() + LONGEST_WAIT
         while isinstance(asked := await self._asker.ask(url, pace=pace), Busy):
             if asked.until > deadline:
