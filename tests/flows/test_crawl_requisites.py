@@ -146,6 +146,19 @@ def test_a_page_brings_no_more_than_it_may(root: Path) -> None:
     assert report.total.refused == {"too_many_requisites": 18}
 
 
+def test_what_a_sheet_names_for_which_nothing_is_left_is_counted(root: Path) -> None:
+    site = Linked(0, sheet=Reply(body=b"a{b:url(/never.png)}", media_type="text/css"))
+    site.replies["/"] = Reply(body=b"<html><link rel=stylesheet href=/sheet><img src=/strange><img src=/beyond>")
+    site.replies["/strange"] = Reply(body=b"<html><img src=/of-no-picture>")
+    with TestWeb(hosts=0, sites={"a.example": site}) as web:
+        setup = Setup(seeds=("http://a.example/",), resolve=dict(web.resolve), rules=WHOLE)
+        report = crawl_here(root, msgspec.structs.replace(setup, limits=Limits(retry_wait=0.2, requisites=2)))
+        assert web.log.settle()
+        paths = {one.path for one in seen_by(web.log)}
+    assert paths == {"/robots.txt", "/", "/sheet", "/strange"}
+    assert report.total.refused == {"too_many_requisites": 2}
+
+
 def test_requisites_come_sooner_than_pages_and_never_two_at_once(root: Path) -> None:
     with TestWeb(hosts=1) as web:
         crawl_here(root, setup_for(web, delay=2.0, requisite_delay=0.05, window=2.0))

@@ -118,23 +118,24 @@ class Reader:
 
     def _read_requisite(self, fetched: Fetched, item: Item) -> Page:
         """A document in the scope of the crawl is a page as well: its links are followed. No others are."""
-        own, status = Belonging.of(item.hops), fetched.head.status
+        own, status, nothing = Belonging.of(item.hops), fetched.head.status, Page("requisite", [], Counter())
         if status in REDIRECTS and (location := fetched.head.headers.get("Location")):
             return self._brought([(url, own.share) for url in redirected(item.url, location)], item, own)
         if status != 200:
-            return Page("requisite", [], Counter())
+            return nothing
         if is_style_sheet(content_type_of(fetched)):
             return self._needed(lambda: read_sheet_requisites(fetched.payload, url=item.url), item, own)
         if not is_html(content_type_of(fetched), fetched.payload):
-            return Page("requisite", [], Counter())
-        needed = self._needed(html_requisites(fetched, item), item, own)
+            return nothing
+        # Without a share it is hardly a frame: servers answer with a page, too, when they have no such picture.
+        needed = self._needed(html_requisites(fetched, item), item, own) if own.share else nothing
         if self._scope.decide(item.url, item.depth):
             return needed
         found = self._linked(fetched, item)
         return Page("requisite", [*needed.links, *found.links], found.refused + needed.refused)
 
     def _needed(self, read: Callable[[], list[Requisite]], item: Item, own: Belonging) -> Page:
-        if not (self._rules.requisites and own.share):
+        if not self._rules.requisites:
             return Page("requisite", [], Counter())
         dealt = deal(read(), own.share)
         page = self._brought(dealt.taken, item, own)
