@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from webmill.search.base import Engine
 from webmill.serve.app import application
 from webmill.serve.archived_address import parse_address, raw_address, web_address
 from webmill.serve.replies import message_of
+from webmill.wiring import open_search
 
 ROOT = Path("/srv/my data/news")
 
@@ -32,7 +34,14 @@ ROOT = Path("/srv/my data/news")
             Unavailable("http://10.0.0.5:7700/indexes/a/search: connection refused"),
             "its server: connection refused",
         ),
+        (
+            Unavailable(
+                "http://h.lan:7/x: HTTPConnection(host='h.lan', port=7): Failed to resolve 'h.lan' ([Errno -2])"
+            ),
+            "its server: Failed to resolve 'its server' ([Errno -2])",
+        ),
         (Misconfigured("s3://bucket/prefix: give a key"), "its server: give a key"),
+        (Misconfigured("sqlite:/var/lib/x/queue.sqlite: not ours"), "sqlite:queue.sqlite: not ours"),
         (NotFound("not in this archive: http://a.example/b/c"), "not in this archive: http://a.example/b/c"),
         (BadInput("no archived address: /web/TIMESTAMP/URL", reason="x"), "no archived address: /web/TIMESTAMP/URL"),
         (BadInput("page is a number from 1 to 10/2", reason="x"), "page is a number from 1 to 10/2"),
@@ -40,6 +49,15 @@ ROOT = Path("/srv/my data/news")
 )
 def test_a_message_names_no_place_of_this_machine(error: WebmillError, told: str) -> None:
     assert message_of(error, ROOT) == told
+
+
+def test_a_client_is_not_told_which_search_server_is_down(town: Path) -> None:
+    site = replace(site_of(town), open_engine=partial(open_search, "meilisearch://key@127.0.0.1:1/x", create=False))
+    with TestClient(application(site), base_url=ADDRESS) as client:
+        answer = client.get("/api/search?q=a")
+        assert answer.status_code == 503
+        assert "port" not in answer.text
+        assert "127.0.0.1" not in answer.text
 
 
 @pytest.mark.parametrize("accept", ["text/html", "application/json"])

@@ -36,8 +36,10 @@ INERT = b"default-src 'none'; frame-ancestors 'none'; sandbox"
 COMMON: dict[bytes, bytes] = {b"x-content-type-options": b"nosniff"}
 PERMISSIONS = b"camera=(), geolocation=(), microphone=(), payment=(), usb=(), browsing-topics=()"
 # A path of this machine, at the beginning of a word; /web/… and the like are addresses of ours.
-_PATH = re.compile(r"""(?<![^\s'"`(\[=])/(?!web/|raw/|static/)(?:[^\s/'"`:;,()]+/)+([^\s/'"`:;,()]*)""")
+_PATH = re.compile(r"""(?<![^\s'"`(\[=:<])/(?!web/|raw/|static/)(?:[^\s/'"`:;,()]+/)+([^\s/'"`:;,()]*)""")
 _SERVER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"`(),;]+[^\s'\"`(),;:.]")
+_HOST = re.compile(r"://(?:[^\s/@]*@)?(\[[0-9A-Fa-f:.]+\]|[^\s/:'\"`(),;]+)")
+_CONNECTION = re.compile(r"\b\w*Connection\w*\(host=[^)]*\)(?:: )?")  # as urllib3 begins what it says
 
 
 def inert(site: Site) -> dict[bytes, bytes]:
@@ -90,9 +92,16 @@ def message_of(error: WebmillError, root: Path) -> str:
     """
     said = error.message if isinstance(error, BadInput) else str(error)
     if isinstance(error, Conflict | Unavailable | Misconfigured):  # others speak of addresses that were asked for
-        said = _SERVER.sub("its server", said)
+        said = _without_servers(said)
     said = said.replace(f"{root}/", "").replace(str(root), "the collection")
     return _PATH.sub(lambda found: found[1] or "a folder", said)
+
+
+def _without_servers(said: str) -> str:
+    """Their addresses, and their names wherever else they are said: "cannot resolve 'search.internal'"."""
+    hosts = "|".join(re.escape(host.strip("[]")) for host in dict.fromkeys(_HOST.findall(said)))
+    said = _SERVER.sub("its server", _CONNECTION.sub("", said))
+    return re.sub(rf"(?<![\w.-])(?:{hosts})(?![\w-])", "its server", said) if hosts else said
 
 
 def as_json(error: WebmillError, root: Path) -> Response:
