@@ -11,13 +11,14 @@ import click
 import msgspec
 
 from webmill.cli.cc.queues import opened_queue, queue_option, with_queue
+from webmill.cli.cc.source import naming_crawls
 from webmill.cli.cc.wanted import Wanted, opened_executor, wanted_options
 from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.renamed import Renamed
 from webmill.commoncrawl.selection import Selection
 from webmill.config import Settings
-from webmill.errors import Misconfigured, NotFound, Unavailable
+from webmill.errors import Misconfigured, Unavailable
 from webmill.flows.dispatch.batcher import MAX_QUEUED, Options, Report, Source, Surroundings, dispatch
 from webmill.flows.dispatch.metrics import ALL, PORT
 from webmill.infra.metrics import Metrics
@@ -128,12 +129,10 @@ def run(
     restart: bool,
 ) -> Report:
     try:
-        with opened_queue(settings) as queue, opened_executor(settings) as executor:
+        with opened_queue(settings) as queue, opened_executor(settings) as executor, naming_crawls():
             return dispatch(
                 source, wanted, queue, root=root, executor=executor, options=options, around=around, restart=restart
             )
-    except NotFound as error:
-        raise NotFound(f"{error}: no such index; `webmill cc crawls` lists the crawls") from error
     except Unavailable as error:
         raise Unavailable(f"{error}: {AGAIN}") from error
 

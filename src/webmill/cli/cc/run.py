@@ -15,7 +15,7 @@ import msgspec
 from webmill.cli.cc.batch import AGAIN, served, state_beside
 from webmill.cli.cc.filters import language_option
 from webmill.cli.cc.queues import opened_queue, with_queue
-from webmill.cli.cc.source import base_of
+from webmill.cli.cc.source import base_of, naming_crawls
 from webmill.cli.cc.wanted import Wanted, opened_executor, wanted_options
 from webmill.cli.cc.workers import (
     Choice,
@@ -139,7 +139,7 @@ def dispatched(
     *,
     root: Path,
 ) -> Report:
-    with opened_executor(settings) as executor:
+    with opened_executor(settings) as executor, naming_crawls():
         return dispatch(source, wanted, queue, root=root, executor=executor, options=options, around=around)
 
 

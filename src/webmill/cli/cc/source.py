@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import click
@@ -59,3 +60,12 @@ def checked_crawl(crawl: str) -> str:
 
 def resolve(crawl: str, base: str, settings: Settings) -> str:
     return newest(list_crawls(base, settings)) if crawl == LATEST else checked_name(crawl)
+
+
+@contextmanager
+def naming_crawls() -> Iterator[None]:
+    """Around what reads an index: whoever names a crawl that is not there is told who knows the names."""
+    try:
+        yield
+    except NotFound as error:
+        raise NotFound(f"{error}: no such index; `webmill cc crawls` with the same --base-url names them") from error
