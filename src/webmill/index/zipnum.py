@@ -271,10 +271,13 @@ def _write_locations(folder: Path, names: Iterable[str]) -> None:
 
 
 def _note_replaced(folder: Path, names: Iterable[str], *, now: float) -> None:
-    """As the time of their last change, before they are replaced: killed between the two, they only look younger."""
+    """As the time of their last change, before they are replaced: killed between the two, they only look younger.
+
+    Those of another user, who shares the folder, stay as old as they are, and go with the rebuild after this one.
+    """
     with os_errors(str(folder)):
         for name in names:
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError, PermissionError):
                 os.utime(folder / name, (now, now))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import random
 import signal
 import subprocess
@@ -243,6 +244,21 @@ def test_a_clock_that_was_set_back_removes_nothing_that_was_just_replaced(tmp_pa
     for number, now in enumerate((1e9, 1e9 + 5000, 1e9 - 5000)):
         rebuild_at(tmp_path, make_lines(300, seed=number), now)
     assert len({name for name in files(tmp_path) if name.startswith("cdx-00000")}) == 3
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="takes two users")
+def test_who_shares_the_folder_can_replace_the_index_of_another_user() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        rebuild_at(folder, make_lines(300, seed=1), 1e9)
+        for path in (folder, *folder.iterdir()):
+            path.chmod(0o777)
+        os.seteuid(65534)
+        try:
+            rebuild_at(folder, make_lines(300, seed=2), 1e9 + 1)
+            assert flat(flatten(opened(folder))) == make_lines(300, seed=2)
+        finally:
+            os.seteuid(0)
 
 
 def test_an_unchanged_shard_keeps_its_name_and_is_not_written_again(tmp_path: Path) -> None:
