@@ -34,7 +34,7 @@ def reading(path: Path) -> Iterator[Read]:
     mode = "mode=ro" if is_shared else "immutable=1"
     connection: apsw.Connection | None = None
     try:
-        address = f"file:{quote(os.fspath(path.resolve()))}?{mode}"
+        address = f"file:{quote(os.fsencode(path.resolve()))}?{mode}"
         connection = apsw.Connection(address, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
         connection.set_busy_timeout(PATIENCE)
         opened = connection

@@ -100,3 +100,14 @@ def test_a_look_at_a_lock_is_no_reason_not_to_get_it(tmp_path: Path, monkeypatch
                     pass
         finally:
             looker.kill()
+
+
+def test_a_file_may_have_any_name(tmp_path: Path) -> None:
+    with closing(Ledger(tmp_path / "ledger")) as book:
+        book.plan([Task("a", b"1")])
+    file = tmp_path / os.fsdecode(b"a?b#%41 \xff")
+    try:
+        (tmp_path / "ledger").rename(file)
+    except OSError:
+        pytest.skip("names are UTF-8 here")
+    assert peek(file).planned == 1
