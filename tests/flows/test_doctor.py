@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from tests.unit.archive.captures import capture, writer
 from tests.unit.cli.command import webmill
 from webmill.flows.doctor import machine
 from webmill.flows.doctor.machine import clock, open_files, sqlite
+from webmill.infra.queue.base import Message
+from webmill.infra.queue.sqlite import SqliteQueue
 
 
 @pytest.fixture
@@ -47,6 +50,18 @@ def test_a_sound_collection_is_told_so_and_left_as_it_is(copy: Path) -> None:
     assert found[f"index of {NAME}"]["found"] == "every block read"
     assert "7 documents" in found["search"]["found"]
     assert files(copy) == before
+
+
+def test_a_database_of_any_name_is_looked_into_and_its_journal_told(tmp_path: Path) -> None:
+    with closing(SqliteQueue(tmp_path / "queue.sqlite")) as queue:
+        queue.publish([Message("a", b"1")])
+    try:
+        shutil.copy(tmp_path / "queue.sqlite", tmp_path / os.fsdecode(b"\xff.sqlite"))
+    except OSError:
+        pytest.skip("names are UTF-8 here")
+    ended = webmill("doctor", tmp_path, "--json")
+    told = [json.loads(line) for line in ended.out.splitlines()]
+    assert [each["found"] for each in told if each["part"].endswith(".sqlite")] == ["whole, journal mode wal"] * 2
 
 
 def test_people_get_signs_promises_and_repairs(copy: Path) -> None:

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from webmill.cli.context import Context, note, pass_context
-from webmill.cli.words import counted, shown
+from webmill.cli.words import counted, json_line, shown
 from webmill.flows import doctor as looks
 from webmill.flows.doctor import Finding
 from webmill.wiring import check_redis, open_queue, open_versions
@@ -91,7 +91,7 @@ def tell(findings: Iterable[Finding], *, as_json: bool) -> Iterator[Finding]:
     """Each as soon as it is known: reading every byte takes its time."""
     for finding in findings:
         if as_json:
-            click.echo(msgspec.json.encode(finding))
+            click.echo(json_line(msgspec.to_builtins(finding)))
         else:
             click.echo(f"{SIGNS[finding.state]}  {finding.part}: {shown(finding.found)}")
             for name, words in (("keeps", finding.promise), ("repair", finding.repair)):

@@ -18,7 +18,7 @@ from webmill.cli.context import Context, pass_context
 from webmill.cli.crawl_flags import FILE, read
 from webmill.cli.stages import stages_of
 from webmill.cli.status_rows import Row, rows_of
-from webmill.cli.words import shown
+from webmill.cli.words import json_line, shown
 from webmill.config import Settings
 from webmill.errors import WebmillError
 from webmill.flows.status import Look, Problem, Wishes, look, unfinished
@@ -60,7 +60,7 @@ def status(context: Context, /, *, root: Path, as_json: bool) -> None:
     if as_json:
         told = msgspec.to_builtins(msgspec.structs.replace(seen, problems=problems))
         next_ = next_command(seen, root)
-        click.echo(msgspec.json.encode({**told, "nodes": msgspec.to_builtins(nodes, str_keys=True), "next": next_}))
+        click.echo(json_line({**told, "nodes": msgspec.to_builtins(nodes, str_keys=True), "next": next_}))
         return
     for row in rows_of(seen, root):
         show(row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 _UNPRINTABLE = re.compile(rb"[\x00-\x1f\x7f]")
@@ -40,3 +41,8 @@ def ago(seconds: float) -> str:
             number = int(seconds // size)
             return f"{number:,} {unit}{'s' * (unit == 'day')} ago"
     return f"{max(0, int(seconds))} s ago"
+
+
+def json_line(value: object) -> str:
+    """Of plain values. A file's name that is no UTF-8 is escaped, which is no reason to say nothing."""
+    return json.dumps(value, separators=(",", ":"))

@@ -193,6 +193,15 @@ def test_rejects_are_counted_with_the_file_to_look_into(tmp_path: Path) -> None:
     assert f"rejects 3 of index: {tmp_path}/rejected/index.jsonl" in said
 
 
+def test_names_that_are_no_utf_8_are_told_in_json_too(tmp_path: Path) -> None:
+    root = tmp_path / os.fsdecode(b"news\xff")
+    try:
+        root.mkdir()
+    except OSError:
+        pytest.skip("names are UTF-8 here")
+    assert look(root)["root"] == str(root)
+
+
 def test_only_files_are_opened_to_count_rejects(tmp_path: Path) -> None:
     (tmp_path / "rejected" / "a.jsonl").mkdir(parents=True)
     os.mkfifo(tmp_path / "rejected" / "b.jsonl")
