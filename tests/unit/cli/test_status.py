@@ -17,7 +17,7 @@ from tests.unit.cli.command import webmill
 from webmill.flows.crawl.snapshot import Snapshot
 from webmill.flows.crawl.status import StatusFile
 from webmill.flows.status import made
-from webmill.flows.status.files import amount_of
+from webmill.flows.status.files import MOST_FILES, amount_of
 from webmill.infra.queue.base import Message
 from webmill.infra.queue.sqlite import SqliteQueue
 
@@ -226,6 +226,19 @@ def test_documents_may_go_while_they_are_looked_at(place: Path, monkeypatch: pyt
     file.unlink()
     monkeypatch.setattr(made, "_documents", lambda _: iter(found))
     assert made.reason_not_to_publish(place) == "there are no documents yet"
+
+
+def test_a_run_finds_the_new_document_behind_more_than_a_glance_sees(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (file := place / "documents" / "part-0.parquet").parent.mkdir(exist_ok=True)
+    file.touch()
+    [old], [new] = (
+        [entry for entry in os.scandir(one.parent) if entry.name == one.name] for one in (Path(os.__file__), file)
+    )
+    monkeypatch.setattr(made, "_documents", lambda _: iter([old] * MOST_FILES + [new]))
+    assert made.reason_not_to_publish(place) == ""
+    assert made.reason_not_to_publish(place, most=MOST_FILES) == "no documents since the live version"
 
 
 def test_what_is_more_than_a_glance_is_at_least_so_much(tmp_path: Path) -> None:

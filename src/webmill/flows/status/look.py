@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from webmill.errors import NotFound, WebmillError
 from webmill.flows.crawl.status import Status, read_status, seats
+from webmill.flows.status.files import MOST_FILES
 from webmill.flows.status.made import documents_in, publication_of, reason_not_to_publish, search_of
 from webmill.flows.status.nouns import Due, Index, Look, Problem, Publication, Search, Wishes, Work
 from webmill.flows.status.room import disk_of, rejects_in
@@ -103,7 +104,7 @@ class _Dues:
             "crawl": self._crawl(crawls),
             "index": "; ".join(words for index in indexes for words in behind(index)),
             "extract": f"archives to read: {extract.waiting:,}" if extract and extract.waiting else "",
-            "publish": "" if reason_not_to_publish(self._root) else "documents that no version has",
+            "publish": "" if reason_not_to_publish(self._root, most=MOST_FILES) else "documents that no version has",
             "search": self._search(publish, search),
         }
         if not archives:

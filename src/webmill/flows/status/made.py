@@ -12,7 +12,7 @@ from pathlib import Path
 from webmill.collection import Publishing
 from webmill.errors import NotFound, WebmillError
 from webmill.flows.publish.pages import is_documents
-from webmill.flows.status.files import MOST_FILES, added, amount_of, files_below, size_of
+from webmill.flows.status.files import added, amount_of, files_below, size_of
 from webmill.flows.status.nouns import Amount, Publication, Search
 from webmill.infra.storage.local import LocalStorage
 from webmill.publish import history
@@ -30,11 +30,11 @@ def documents_in(root: Path) -> Amount | None:
     return amount if amount.files else None
 
 
-def reason_not_to_publish(root: Path) -> str:
-    """Empty when there are documents that no version has seen."""
+def reason_not_to_publish(root: Path, *, most: int | None = None) -> str:
+    """Empty when there are documents that no version has seen; among the first so many, for a glance."""
     last = _last_look(root)
     there = False
-    for entry in islice(_documents(root), MOST_FILES):
+    for entry in islice(_documents(root), most):
         try:
             # Files come by renaming, which changes this time and not that of the content.
             came = entry.stat(follow_symlinks=False).st_ctime
