@@ -78,3 +78,9 @@ def test_it_says_what_would_go_and_changes_nothing(typed: str, said: str, place:
 def test_a_dry_run_of_nothing_is_wrong_usage(tmp_path: Path) -> None:
     ended = webmill("doctor", tmp_path, "--dry-run")
     assert (ended.code, "--dry-run is for --sweep" in ended.err) == (2, True)
+
+
+def test_a_dry_run_of_what_is_not_there_fails_as_the_run_does(tmp_path: Path) -> None:
+    ended = webmill("cdxj", "zipnum", tmp_path / "none.cdxj", "-o", tmp_path / "index", "--dry-run")
+    assert (ended.code, [*tmp_path.iterdir()]) == (1, [])
+    assert "none.cdxj" in ended.err

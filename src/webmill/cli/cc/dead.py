@@ -93,11 +93,12 @@ def drop(context: Context, /, *, ids: tuple[str, ...], everything: bool, queue: 
     """Forget batches for good."""
     check(ids, everything=everything)
     with queue_at(context, queue) as dead_queue:
-        chosen = {letter.id: len(letter.body) for letter in dead_queue.buried() if everything or letter.id in ids}
         if dry_run:
-            note(f"would be dropped: {quantity(Amount(files=len(chosen), bytes=sum(chosen.values())), 'batch')}")
+            sizes = [len(letter.body) for letter in dead_queue.buried() if everything or letter.id in ids]
+            note(f"would be dropped: {quantity(Amount(files=len(sizes), bytes=sum(sizes)), 'batch')}")
             return
-        note(f"{dead_queue.drop([*chosen] if everything else ids):,} dropped")
+        chosen = [letter.id for letter in dead_queue.buried()] if everything else ids
+        note(f"{dead_queue.drop(chosen):,} dropped")
 
 
 def check(ids: tuple[str, ...], *, everything: bool) -> None:

@@ -82,6 +82,8 @@ def zipnum(
     if jobs and not shards:
         raise click.UsageError("--processes is for --shards: a stream is compressed by --threads")
     if dry_run:
+        if source != STDIN:
+            open_input(source).close()  # what is not there makes no index
         old = added(path.stat().st_size for pattern in PARTS for path in folder.glob(pattern))
         note(f"would be replaced: the index in {folder} ({quantity(old)})" if old.files else f"would be made: {folder}")
         return
