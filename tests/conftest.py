@@ -15,9 +15,12 @@ pytest_plugins = ["tests.services.fixtures"]
 
 settings.register_profile("soak", max_examples=1000)
 
-# Under nohup and in background jobs Ctrl-C is ignored, and so it would be by the commands that the tests interrupt.
+# Under nohup and in background jobs Ctrl-C and the end of a terminal are ignored, and so they would be by the commands
+# that the tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 LOGGERS = logging.root, logging.getLogger("webmill")
 LEVELS = [logger.level for logger in LOGGERS]
