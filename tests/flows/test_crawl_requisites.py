@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -157,6 +158,18 @@ def test_what_a_sheet_names_for_which_nothing_is_left_is_counted(root: Path) -> 
         paths = {one.path for one in seen_by(web.log)}
     assert paths == {"/robots.txt", "/", "/sheet", "/strange"}
     assert report.total.refused == {"too_many_requisites": 2}
+
+
+def test_what_cannot_be_had_is_tried_less_often_than_a_page(root: Path) -> None:
+    broken = Reply(status=500, body=b"not now")
+    site = Linked(0, picture=broken, page=broken)
+    site.replies["/"] = Reply(body=b"<html><img src=/picture><a href=/page>")
+    with TestWeb(hosts=0, sites={"a.example": site}) as web:
+        setup = Setup(seeds=("http://a.example/",), resolve=dict(web.resolve), rules=WHOLE)
+        crawl_here(root, msgspec.structs.replace(setup, limits=Limits(retry_wait=0.05, attempts=3)))
+        assert web.log.settle()
+        asked = Counter(one.path for one in seen_by(web.log))
+    assert asked == {"/robots.txt": 1, "/": 1, "/picture": 2, "/page": 3}
 
 
 def test_requisites_come_sooner_than_pages_and_never_two_at_once(root: Path) -> None:

@@ -37,6 +37,8 @@ class Visitor:
             first_wait=options.limits.retry_wait,
             longest_retry_after=options.manners.max_retry_after,
         )
+        # A picture of a host that is gone does not hold up the end of a crawl.
+        self._less_patience = msgspec.structs.replace(self._patience, attempts=min(2, self._patience.attempts))
         refresh = options.refresh
         self._bounds = Bounds(first=refresh.first, least=refresh.least, most=refresh.most)
         self._random = Random().random  # noqa: S311 - it spreads waits
@@ -71,6 +73,9 @@ class Visitor:
     def _may(self, verdict: Verdict, item: Item) -> bool:
         return verdict.state != "unreachable" and verdict.allows(path_of(item.url))
 
+    def _patience_with(self, item: Item) -> Patience:
+        return self._less_patience if item.priority == REQUISITE else self._patience
+
     def _refused(self, turn: Turn, item: Item, learned: Learned) -> Result:
         """Not to be asked: for good, or until its robots.txt can be had."""
         assert learned.verdict
@@ -89,11 +94,12 @@ class Visitor:
         """Until it is asked for once more; None when that has no sense, as with a name that does not exist."""
         if learned.failed:
             choice = decide_failure(
-                learned.failed.reason, item.attempts, random=self._random(), patience=self._patience
+                learned.failed.reason, item.attempts, random=self._random(), patience=self._patience_with(item)
             )
             return choice.delay if isinstance(choice, Retry) else None
-        if item.attempts < self._patience.attempts:
-            return self._patience.wait(item.attempts, random=self._random())
+        patience = self._patience_with(item)
+        if item.attempts < patience.attempts:
+            return patience.wait(item.attempts, random=self._random())
         return None
 
     # --- no answer ---
@@ -102,7 +108,7 @@ class Visitor:
         self.errors[failed.reason] += 1
         error = f"{failed.reason}: {failed.message}"[:500]
         free = self._free(item, asked, learned) if failed.sent else None
-        choice = decide_failure(failed.reason, item.attempts, random=self._random(), patience=self._patience)
+        choice = decide_failure(failed.reason, item.attempts, random=self._random(), patience=self._patience_with(item))
         if isinstance(choice, Retry):
             later = Later(item.url, self._clock() + choice.delay, error)
             return self._after(learned, token=turn.token, outcome=later, next=free)
@@ -154,7 +160,7 @@ class Visitor:
             random=self._random(),
             truncated=fetched.exchange.truncated,
             retry_after=wait,
-            patience=self._patience,
+            patience=self._patience_with(item),
         )
         if status not in (429, 503):
             return choice, 0.0
@@ -210,8 +216,9 @@ class Visitor:
         """We failed, not the web: it is tried again as if the server had."""
         self.errors["internal"] += 1
         reason, now = f"internal: {error!r}"[:500], self._clock()
-        until = now + max(self._options.manners.delay, self._patience.wait(item.attempts, random=self._random()))
-        if item.attempts < self._patience.attempts:
+        patience = self._patience_with(item)
+        until = now + max(self._options.manners.delay, patience.wait(item.attempts, random=self._random()))
+        if item.attempts < patience.attempts:
             return Result(token=turn.token, outcome=Later(item.url, until, reason), next=until)
         visit = Visit(url=item.url, time=now, error=reason, depth=item.depth, hops=item.hops)
         return Result(token=turn.token, outcome=Done(visit, is_page=False), next=until)
