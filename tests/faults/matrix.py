@@ -34,8 +34,8 @@ PAGE = """\
 
 {when:%Y-%m-%d}, {about}. **{total[injected]:,} faults, {total[acknowledged]:,} acknowledged, {total[lost]:,} lost.**
 
-Made by `make crash-matrix`, which prints its seed; with the same numbers it plays a run again. A fault counts when it was
-seen to happen. *Acknowledged* is what a program promised before it died (a record, a message, a URL, a version),
+Made by `make crash-matrix`, which prints its seed; with the same numbers it plays a run again. A fault counts when it
+was seen to happen. *Acknowledged* is what a program promised before it died (a record, a message, a URL, a version),
 *lost* what of it was not there afterwards, *duplicated* what was there twice where once was promised, *quarantined*
 what was set aside with its reason. The checkers share no code with the product. Which test stands for which row of the
 fault list: [faults](faults.md).
