@@ -19,7 +19,7 @@ from webmill.infra.queue.base import Delivery, Message, Queue
 from webmill.infra.queue.sqlite import SqliteQueue
 
 LEASE = 1.0
-SQS_LEASE = 15.0  # moto lets one settle after it, so none may end but by a kill
+SQS_LEASE = 45.0  # MiniStack lets one settle after it, so none may end but by a kill, however slow the machine
 
 
 def open_queue(path: str) -> Queue:
