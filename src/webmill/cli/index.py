@@ -150,6 +150,6 @@ def tell(collection: Collection, report: Report) -> None:
     made = [counted(report.shards, "shard")] + [counted(report.tables, "Parquet file")] * bool(report.tables)
     note(f"{collection.zipnum}: {', '.join(made)}" + ", nothing changed" * (not report.published))
     if not report.warcs:
-        warn(f"there are no WARC or ARC files in {collection.root}: is it the right folder?")
+        note(f"there are no WARC or ARC files in {collection.root}: is it the right folder?")
     for reason, count in report.not_in_tables.items():
         warn(f"{counted(count, 'line')} not in Parquet, but in the shards: {reason}")

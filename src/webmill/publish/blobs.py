@@ -146,7 +146,12 @@ class Blobs:
             return None
 
     def _is_rotten(self, key: str, data: bytes) -> bool:
-        return self._dice.random() < self._sample and self._storage.read(key) != data
+        if self._dice.random() >= self._sample:
+            return False
+        try:
+            return self._storage.read(key) != data
+        except NotFound:  # gc has taken it meanwhile
+            return True
 
     def _count(self, what: str, *, size: int) -> None:
         with self._lock:

@@ -92,7 +92,7 @@ def test_a_wrong_value_is_wrong_use_in_every_command(arguments: tuple[str, ...],
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("batch", "--crawl", "none", "--base-url", "."), "`webmill cc crawls` lists the crawls"),
+        (("batch", "--crawl", "none", "--base-url", "."), "`webmill cc crawls` with the same --base-url names them"),
         (
             ("work", "--out", "out", "--queue", "sqlite:none.sqlite", "--until-empty"),
             "the one that `webmill cc batch` fills",

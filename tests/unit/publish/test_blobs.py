@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webmill.errors import BadInput, NotFound
+from webmill.infra.storage.base import Stat
 from webmill.infra.storage.memory import MemoryStorage
 from webmill.publish.blobs import Blobs, canonical, restore
 from webmill.publish.places import blob_key, hash_of_key, version_of_key
@@ -139,6 +140,23 @@ def test_of_rotten_blobs_a_sample_is_found() -> None:
     for number in range(300):
         blobs.put({"number": number})
     assert 10 < blobs.tally.repaired < 60
+
+
+class Taken(MemoryStorage):
+    """Whatever is looked at is taken away at once."""
+
+    def stat(self, key: str) -> Stat:
+        found = super().stat(key)
+        self.delete(key)
+        return found
+
+
+def test_a_blob_that_is_taken_while_it_is_looked_at_is_put_again() -> None:
+    storage = Taken()
+    blobs = Blobs(storage, sample=1)
+    hash_ = blobs.put({"text": "x"})
+    assert blobs.put({"text": "x"}) == hash_
+    assert blobs.get(hash_) == b'{"text":"x"}'
 
 
 def test_a_blob_comes_back_only_from_a_whole_copy() -> None:
