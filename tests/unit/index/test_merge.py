@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 import resource
 import tempfile
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ from webmill.index.order import in_byte_order, in_urlkey_order, urlkey
 def at_most_open(files: int) -> Iterator[None]:
     """More than are open already: other tests of this process may have left some."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/dev/fd")) + files, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len([*Path("/dev/fd").iterdir()]) + files, hard))
     try:
         yield
     finally:
