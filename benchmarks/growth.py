@@ -1,5 +1,7 @@
 """How cost and memory grow with size: the same work on inputs of several sizes, each made and done in processes of
-their own. A flat line is what we promise: CPU for each thing, and memory, do not depend on how many there are.
+their own. What one thing costs should not grow with their number, and memory should come to its bound: runs of a sort
+(256 MiB), the journal and filters of a frontier, a search index's buffer. Small sizes pay for the start of things, and
+an index of few blocks is held in memory.
 
 The picture is `benchmarks/growth.svg`. `BENCH_SHARE=0.1` for a tenth of the sizes.
 """
