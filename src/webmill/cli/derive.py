@@ -11,8 +11,7 @@ import msgspec
 
 from webmill.archive.derive import KINDS
 from webmill.cli.context import Context, finish, note, pass_context, warn
-from webmill.cli.counts import AT_LEAST_ONE
-from webmill.cli.renamed import Renamed
+from webmill.cli.renamed import processes_option
 from webmill.cli.words import shown
 from webmill.errors import BadInput
 from webmill.flows.derive import Options, Report, derive_all
@@ -40,9 +39,7 @@ Exit code 3 when a WARC is damaged or a page had to be left out: the rest is der
 @click.option("--in-place", is_flag=True, help="Write beside the WARCs' own folder: …/warc/ to …/wat/ and …/wet/.")
 @click.option("--date", metavar="DATE", help="Date of the extraction  [default: that of each WARC]")
 @click.option("--detect-languages", is_flag=True, help="By CLD2, where a WARC does not say; needs webmill[languages].")
-@click.option(
-    "--processes", "jobs", cls=Renamed, old=["--jobs"], type=AT_LEAST_ONE, help="Processes  [default: one per core]"
-)
+@processes_option("Processes  [default: one per core]")
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON on stdout.")
 @pass_context
 def derive(

@@ -10,10 +10,9 @@ import msgspec
 
 from webmill.cli.collections import archived, crawls_in
 from webmill.cli.context import Context, finish, note, pass_context, warn
-from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.dataset.places import doors
 from webmill.cli.dataset.run import emit, tell
-from webmill.cli.renamed import Renamed
+from webmill.cli.renamed import processes_option
 from webmill.cli.words import shown
 from webmill.collection import Publishing
 from webmill.config import Executor as ExecutorSettings
@@ -43,14 +42,7 @@ errors; they are told, and kept in DIR/extract/*/errors."""
     show_default=True,
     help="Of the documents; parquet needs webmill[parquet].",
 )
-@click.option(
-    "--processes",
-    "jobs",
-    cls=Renamed,
-    old=["--jobs"],
-    type=AT_LEAST_ONE,
-    help="Archives at once  [default: one per core]",
-)
+@processes_option("Archives at once  [default: one per core]")
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON on stdout.")
 @pass_context
 def extract(context: Context, /, *, root: Path, form: str, jobs: int | None, as_json: bool) -> None:

@@ -12,7 +12,7 @@ from webmill.cli.collections import crawl_name, existing
 from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.counts import ANY_COUNT, AT_LEAST_ONE
 from webmill.cli.dry_run import dry_run_option, quantity
-from webmill.cli.renamed import Renamed
+from webmill.cli.renamed import processes_option
 from webmill.cli.words import counted
 from webmill.collection import Collection
 from webmill.flows.index import Options, Report, index_collection
@@ -63,9 +63,7 @@ Exit code 3: done, but some archives are damaged; DIR/rejected/index.jsonl says 
 @click.option(
     "--parquet/--no-parquet", default=None, help="Write the columnar index too  [default: if pyarrow is there]"
 )
-@click.option(
-    "--processes", "jobs", cls=Renamed, old=["--jobs"], type=AT_LEAST_ONE, help="Processes  [default: one per core]"
-)
+@processes_option("Processes  [default: one per core]")
 @click.option("--incremental/--from-scratch", default=True, help="Trust what an earlier run made, or not.")
 @dry_run_option
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON on stdout.")

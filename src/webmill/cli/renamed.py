@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
+
+from webmill.cli.counts import AT_LEAST_ONE
+
+F = TypeVar("F", bound=Callable[..., object])
 
 
 class Renamed(click.Option):
@@ -20,3 +25,7 @@ class Renamed(click.Option):
             super().add_to_parser(parser, ctx)
         finally:
             self.opts = shown
+
+
+def processes_option(help_: str) -> Callable[[F], F]:
+    return click.option("--processes", "jobs", cls=Renamed, old=["--jobs"], type=AT_LEAST_ONE, help=help_)

@@ -15,7 +15,7 @@ from webmill.cli.cc.source import naming_crawls
 from webmill.cli.cc.wanted import Wanted, opened_executor, wanted_options
 from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.counts import AT_LEAST_ONE
-from webmill.cli.renamed import Renamed
+from webmill.cli.renamed import Renamed, processes_option
 from webmill.commoncrawl.selection import Selection
 from webmill.config import Settings
 from webmill.errors import Misconfigured, Unavailable
@@ -49,14 +49,7 @@ Exit code 3: done, but lines or blocks of the index were damaged; the message sa
     "--max-queued", type=AT_LEAST_ONE, default=MAX_QUEUED, show_default=True, help="Wait for workers above it."
 )
 @click.option("--concurrency", type=AT_LEAST_ONE, default=4, show_default=True, help="Requests at once.")
-@click.option(
-    "--processes",
-    "jobs",
-    cls=Renamed,
-    old=["--jobs"],
-    type=AT_LEAST_ONE,
-    help="Processes that look through blocks  [default: this one]",
-)
+@processes_option("Processes that look through blocks  [default: this one]")
 @click.option(
     "--state",
     type=click.Path(path_type=Path, file_okay=False),

@@ -14,7 +14,7 @@ from webmill.cli.cdxj.streams import INPUT, OUTPUT, STDIN, batches_of, name_of, 
 from webmill.cli.context import REJECTED, Context, finish, note, pass_context
 from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.dry_run import dry_run_option, quantity
-from webmill.cli.renamed import Renamed
+from webmill.cli.renamed import processes_option
 from webmill.config import Executor as ExecutorSettings
 from webmill.errors import BadInput
 from webmill.flows.status.files import added
@@ -48,14 +48,7 @@ Examples:
 @click.option("--lines", default=LINES_PER_BLOCK, show_default=True, type=AT_LEAST_ONE, help="Lines to a block.")
 @click.option("--shard-size", type=AT_LEAST_ONE, metavar="MB", help=f"End a shard here  [default: {SHARD_SIZE >> 20}]")
 @click.option("--shards", type=AT_LEAST_ONE, help="Write so many, in several processes, instead.")
-@click.option(
-    "--processes",
-    "jobs",
-    cls=Renamed,
-    old=["--jobs"],
-    type=AT_LEAST_ONE,
-    help="Processes for --shards  [default: one per core]",
-)
+@processes_option("Processes for --shards  [default: one per core]")
 @click.option("--threads", default=2, show_default=True, type=AT_LEAST_ONE, help="Compressing threads per process.")
 @dry_run_option
 @pass_context

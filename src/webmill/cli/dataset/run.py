@@ -11,9 +11,8 @@ import click
 import msgspec
 
 from webmill.cli.context import Context, finish, note, pass_context, warn
-from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.dataset.places import doors, folder_of, in_option
-from webmill.cli.renamed import Renamed
+from webmill.cli.renamed import processes_option
 from webmill.cli.words import counted
 from webmill.config import Executor as ExecutorSettings
 from webmill.errors import Unavailable
@@ -36,9 +35,7 @@ Exit code 3: done, but some tasks failed or pages gave errors; see `webmill data
 @click.argument("name")
 @in_option
 @click.option("--executor", help="pool, inline, ray:auto or ray://HOST:PORT  [default: as the dataset says]")
-@click.option(
-    "--processes", "jobs", cls=Renamed, old=["--jobs"], type=AT_LEAST_ONE, help="Tasks at once  [default: one per core]"
-)
+@processes_option("Tasks at once  [default: one per core]")
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON on stdout (stderr if documents go there).")
 @pass_context
 def run(context: Context, /, *, name: str, root: Path, executor: str | None, jobs: int | None, as_json: bool) -> None:
