@@ -5,7 +5,10 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import shutil
 import signal
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -48,6 +51,15 @@ def loudness() -> None:
     for logger, level in zip(LOGGERS, LEVELS, strict=True):
         logger.setLevel(level)
     logging.disable(logging.NOTSET)
+
+
+@pytest.fixture
+def memory_folder() -> Iterator[Path]:
+    """A kill loses nothing that was written, so a disk would only make tests of kills slow."""
+    memory = Path("/dev/shm")
+    folder = Path(tempfile.mkdtemp(prefix="webmill-test-", dir=memory if memory.is_dir() else None))
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="session")

@@ -15,9 +15,7 @@ import resource
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +41,10 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
 @pytest.fixture
-def root() -> Iterator[Path]:
+def root(memory_folder: Path) -> Path:
     """In memory: what a power cut would take is cut off by hand."""
-    memory = Path("/dev/shm")
-    base = Path(tempfile.mkdtemp(prefix="webmill-test-", dir=memory if memory.is_dir() else None))
-    (base / "collection").mkdir()
-    yield base / "collection"
-    shutil.rmtree(base)
+    (memory_folder / "collection").mkdir()
+    return memory_folder / "collection"
 
 
 class Sums:

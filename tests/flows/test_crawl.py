@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import shutil
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,12 +25,8 @@ NOT_FOLLOWED = (".css", ".png", ".pdf")  # no anchors lead to them, or their nam
 
 
 @pytest.fixture
-def root() -> Iterator[Path]:
-    """In memory: a kill loses nothing that was written, so a disk would only make these tests slow."""
-    memory = Path("/dev/shm")
-    base = Path(tempfile.mkdtemp(prefix="webmill-test-", dir=memory if memory.is_dir() else None))
-    yield base / "collection"
-    shutil.rmtree(base)
+def root(memory_folder: Path) -> Path:
+    return memory_folder / "collection"
 
 
 def truth(web: TestWeb) -> dict[str, Page]:

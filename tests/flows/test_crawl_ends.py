@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import os
 import resource
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
@@ -43,11 +41,8 @@ GRACE = 10.0  # of the shards, for requests that are under way
 
 
 @pytest.fixture
-def root() -> Iterator[Path]:
-    memory = Path("/dev/shm")
-    base = Path(tempfile.mkdtemp(prefix="webmill-test-", dir=memory if memory.is_dir() else None))
-    yield base / "collection"
-    shutil.rmtree(base)
+def root(memory_folder: Path) -> Path:
+    return memory_folder / "collection"
 
 
 def wait_for(condition: Callable[[], object]) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,11 +25,8 @@ QUICK = Limits(retry_wait=0.05, attempts=2, deadline=3.0, body=1 << 20)
 
 
 @pytest.fixture
-def root() -> Iterator[Path]:
-    memory = Path("/dev/shm")
-    base = Path(tempfile.mkdtemp(prefix="webmill-test-", dir=memory if memory.is_dir() else None))
-    yield base / "collection"
-    shutil.rmtree(base)
+def root(memory_folder: Path) -> Path:
+    return memory_folder / "collection"
 
 
 @contextmanager

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -47,12 +45,9 @@ Start = Callable[..., Nginx]
 
 
 @pytest.fixture
-def root() -> Iterator[Path]:
-    memory = Path("/dev/shm")
-    base = Path(tempfile.mkdtemp(prefix="webmill-test-", dir=memory if memory.is_dir() else None))
-    keep_journal(base / "collection")
-    yield base / "collection"
-    shutil.rmtree(base)
+def root(memory_folder: Path) -> Path:
+    keep_journal(memory_folder / "collection")
+    return memory_folder / "collection"
 
 
 @pytest.fixture(scope="session")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -18,11 +15,8 @@ from webmill.wiring import open_letter_box
 
 
 @pytest.fixture
-def root() -> Iterator[Path]:
-    memory = Path("/dev/shm")
-    base = Path(tempfile.mkdtemp(prefix="webmill-test-", dir=memory if memory.is_dir() else None))
-    yield base / "collection"
-    shutil.rmtree(base)
+def root(memory_folder: Path) -> Path:
+    return memory_folder / "collection"
 
 
 def order(root: Path, *orders: Order) -> None:

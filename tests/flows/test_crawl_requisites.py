@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -48,12 +45,9 @@ WHOLE = Rules(scope="host", requisites=True)
 
 
 @pytest.fixture
-def root() -> Iterator[Path]:
-    memory = Path("/dev/shm")
-    base = Path(tempfile.mkdtemp(prefix="webmill-test-", dir=memory if memory.is_dir() else None))
-    keep_journal(base / "collection")
-    yield base / "collection"
-    shutil.rmtree(base)
+def root(memory_folder: Path) -> Path:
+    keep_journal(memory_folder / "collection")
+    return memory_folder / "collection"
 
 
 def setup_for(web: TestWeb, **given: object) -> Setup:

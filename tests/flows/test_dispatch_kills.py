@@ -12,10 +12,8 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -34,12 +32,8 @@ pytestmark = pytest.mark.crash
 
 
 @pytest.fixture
-def root() -> Iterator[Path]:
-    """In memory: a kill loses nothing that was written, so a disk would only make these tests slow."""
-    memory = Path("/dev/shm")
-    base = Path(tempfile.mkdtemp(prefix="webmill-test-", dir=memory if memory.is_dir() else None))
-    yield base
-    shutil.rmtree(base)
+def root(memory_folder: Path) -> Path:
+    return memory_folder
 
 
 class Sums:

@@ -13,7 +13,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -50,12 +49,8 @@ pytestmark = [needs_killer, pytest.mark.crash]
 
 
 @pytest.fixture
-def root() -> Iterator[Path]:
-    """In memory: a kill loses nothing that was written, so a disk would only make these tests slow."""
-    memory = Path("/dev/shm")
-    base = Path(tempfile.mkdtemp(prefix="webmill-test-", dir=memory if memory.is_dir() else None))
-    yield base / "collection"
-    shutil.rmtree(base)
+def root(memory_folder: Path) -> Path:
+    return memory_folder / "collection"
 
 
 class Scene:

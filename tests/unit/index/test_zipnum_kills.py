@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import gzip
 import shutil
-import tempfile
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,12 +20,8 @@ pytestmark = [needs_killer, pytest.mark.crash]
 
 
 @pytest.fixture
-def root() -> Iterator[Path]:
-    """In memory: a kill loses nothing that was written."""
-    memory = Path("/dev/shm")
-    base = Path(tempfile.mkdtemp(prefix="webmill-test-", dir=memory if memory.is_dir() else None))
-    yield base
-    shutil.rmtree(base)
+def root(memory_folder: Path) -> Path:
+    return memory_folder
 
 
 class Sums:

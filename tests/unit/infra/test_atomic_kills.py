@@ -6,8 +6,7 @@ import random
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -26,13 +25,9 @@ pytestmark = pytest.mark.crash
 
 
 @pytest.fixture
-def root() -> Iterator[Path]:
-    """In memory: a kill loses nothing that was written."""
-    memory = Path("/dev/shm")
-    base = Path(tempfile.mkdtemp(prefix="webmill-test-", dir=memory if memory.is_dir() else None))
-    (base / "root").mkdir()
-    yield base / "root"
-    shutil.rmtree(base)
+def root(memory_folder: Path) -> Path:
+    (memory_folder / "root").mkdir()
+    return memory_folder / "root"
 
 
 class Sums:
