@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from time import time
 
 import msgspec
 import pytest
 
-from tests.flows.crawling import Growing, Linked, Seen, Setup, counts, crawl, crawl_here, moved_to, seen_by, visits
+from tests.flows.crawling import (
+    ALLOW,
+    Growing,
+    Linked,
+    Seen,
+    Setup,
+    counts,
+    crawl,
+    crawl_here,
+    frontiers,
+    moved_to,
+    seen_by,
+    visits,
+)
 from webmill.crawl.frontier.base import domain_of
 from webmill.flows.crawl.desk import shard_of
 from webmill.flows.crawl.options import Limits, Rules
@@ -217,3 +231,46 @@ def test_excluded_domains_are_never_asked_also_in_later_runs(root: Path) -> None
         assert crawl_here(root, msgspec.structs.replace(setup, excluded=())).end == "finished"
         assert web.log.settle()
         assert {one.host for one in seen_by(web.log)} == {"www.one.test"}
+
+
+TOMORROW = Reply(status=503, headers=(("Retry-After", "86400"),))
+
+
+@pytest.mark.parametrize("processes", [1, 2], ids=["one process", "two processes"])
+def test_it_does_not_sleep_for_a_day_and_nothing_that_waits_is_lost(root: Path, processes: int) -> None:
+    busy, free = names_in(0, 2, 1)[0], names_in(1, 2, 1)[0]
+    site = Linked(2, robots=ALLOW)
+    site.replies["/0"] = TOMORROW
+    with TestWeb(hosts=0, sites={busy: site, free: Linked(3)}) as web:
+        seeds = (f"http://{busy}/", f"http://{free}/")
+        setup = Setup(seeds=seeds, resolve=dict(web.resolve), processes=processes, limits=limited(wait=3600, pages=99))
+        report = crawl_here(root, setup)
+        assert report.end == "waiting"
+        assert report.total.awaited == domain_of(seeds[0])
+        assert report.total.wake is not None
+        assert 80_000 < report.total.wake - time() <= 86_400
+        asked = counts(seen_by(web.log))
+        with frontiers(root) as opened:
+            waiting = {link.url for one in opened for link in one.waiting()}
+        assert waiting == {f"http://{busy}/0", f"http://{busy}/1"} - visits(root).keys()
+        assert f"http://{busy}/0" in waiting
+        again = crawl_here(root, setup)  # nobody is asked before the time
+        assert (again.end, again.total.waiting, again.total.pages) == ("waiting", len(waiting), report.total.pages)
+        assert web.log.settle()
+        assert {url for url in counts(seen_by(web.log)) - asked if not url.endswith("/robots.txt")} == set()
+
+
+def test_it_waits_as_long_as_was_said(root: Path) -> None:
+    with TestWeb(hosts=0, sites={"www.one.test": Linked(0, later=Reply(status=503))}) as web:
+        setup = Setup(seeds=("http://www.one.test/later",), resolve=dict(web.resolve), limits=limited(wait=3600))
+        assert crawl_here(root, setup).end == "finished"
+        assert web.log.settle()
+        assert counts(seen_by(web.log))["http://www.one.test/later"] == Limits().attempts
+
+
+def test_its_own_pace_does_not_end_it(root: Path) -> None:
+    with TestWeb(hosts=0, sites={"www.one.test": Linked(3)}) as web:
+        limits = limited(wait=0.0)
+        setup = Setup(seeds=("http://www.one.test/",), resolve=dict(web.resolve), delay=0.3, limits=limits)
+        report = crawl_here(root, setup)
+    assert (report.end, report.total.pages) == ("finished", 4)

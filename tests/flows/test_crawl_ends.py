@@ -112,6 +112,18 @@ def test_a_signal_ends_it_in_good_order_and_it_goes_on_later(root: Path, number:
     assert archived == dict.fromkeys(asked, 1)
 
 
+def test_it_tells_what_waits_and_what_was_left_out(root: Path) -> None:
+    site = Linked(0, later=Reply(status=503, headers=(("Retry-After", "86400"),)))
+    site.replies["/"] = Reply(body=b"<a href=/later><a href=/1.pdf><a href=/2.PDF?x><a href=/3.zip>")
+    with TestWeb(hosts=0, sites={"www.one.test": site}) as web:
+        flags = ("--delay", "0s", "--processes", "1", "--max-pages", "9", "--no-languages")
+        done = subprocess.run(command(root, web, ["www.one.test"], *flags), capture_output=True, check=True, text=True)
+    assert "nothing may be asked for longer than --max-wait after 0:00:" in done.stderr
+    assert "\n1 URL waits for one.test until " in done.stderr
+    assert "left out by their endings: 2 links to .pdf, 1 to .zip; --all-types follows them" in done.stderr
+    assert f"to go on: webmill crawl {root}" in done.stderr
+
+
 @pytest.mark.crash
 def test_a_process_that_dies_is_started_again(root: Path) -> None:
     sites = growing(*(f"www.d{number}.test" for number in range(4)))

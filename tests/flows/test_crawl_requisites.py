@@ -166,6 +166,17 @@ def test_what_cannot_be_had_is_tried_less_often_than_a_page(root: Path) -> None:
     assert asked == {"/robots.txt": 1, "/": 1, "/picture": 2, "/page": 3}
 
 
+def test_what_a_page_needs_is_not_waited_for_longer_than_was_said(root: Path) -> None:
+    site = Linked(0, picture=Reply(status=503, headers=(("Retry-After", "86400"),)))
+    site.replies["/"] = Reply(body=b"<html><img src=/picture><img src=/other><a href=/page>")
+    with TestWeb(hosts=0, sites={"a.example": site}) as web:
+        setup = Setup(seeds=("http://a.example/",), resolve=dict(web.resolve), rules=WHOLE)
+        report = crawl_here(root, msgspec.structs.replace(setup, limits=Limits(pages=1, wait=3600)))
+    assert (report.end, report.total.pages) == ("pages", 1)
+    assert report.total.errand is not None
+    assert report.total.waiting >= 2  # the picture and the page
+
+
 def test_requisites_come_sooner_than_pages_and_never_two_at_once(root: Path) -> None:
     with TestWeb(hosts=1) as web:
         crawl_here(root, setup_for(web, delay=2.0, requisite_delay=0.05, window=2.0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
 from datetime import UTC, datetime
 from functools import partial
@@ -21,7 +21,7 @@ from webmill.cli.collections import crawl_name
 from webmill.cli.context import Context, finish, hint, note, pass_context
 from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.crawl_flags import FILE, Flags, agreed, combined, keep, read, with_flags
-from webmill.cli.crawl_view import View, age, amount, kinds
+from webmill.cli.crawl_view import View, age, amount, awaited, kinds, until
 from webmill.cli.words import counted
 from webmill.collection import Collection
 from webmill.crawl.seeds import ARGUMENTS, Rejected, read_seeds
@@ -36,8 +36,10 @@ from webmill.flows.crawl.start import crawl as run_crawl
 from webmill.wiring import crawl_backends, open_meeting, user_agent
 
 INTERRUPTED = 130
+ENDINGS = 6  # that are named in the end
 ENDS = {
     "finished": "nothing is left to fetch",
+    "waiting": "nothing may be asked for longer than --max-wait",
     "pages": "--max-pages is reached",
     "seconds": "--max-time is over",
     "bytes": "--max-bytes is reached",
@@ -312,11 +314,26 @@ def tell(options: Options, report: Report) -> None:
     needed = f" ({counted(total.requisites, 'requisite')})" if total.requisites else ""
     parts = [f"{amount(total.bytes)} in {counted(total.fetched, 'answer')}{needed}", f"{total.waiting:,} URLs wait"]
     note(", ".join(parts) + (f"; errors: {kinds(total.errors)}" if total.errors else ""))
+    if total.endings:
+        note(f"left out by their endings: {links_to(total.endings)}; --all-types follows them")
     for repair in report.repairs:
         note(f"after a crash: {repaired(repair)}")
+    if report.end == "waiting":
+        note(f"{counted(total.waiting, 'URL')} wait{'s' * (total.waiting == 1)} {awaited(total)}; run again later")
+    elif report.end == "pages" and options.rules.requisites and total.errand is not None:
+        note(f"not all that pages need is there: some of it waits {until(total.errand)}; run again later")
     if total.waiting and report.end != "pages":
         hint(f"to go on: webmill crawl {options.collection.root}")
     hint(f"next: webmill index {options.collection.root}")
+
+
+def links_to(endings: Mapping[str, int]) -> str:
+    """`214 links to .pdf, 30 to .jpg`: the most frequent."""
+    most = sorted(endings.items(), key=lambda pair: (-pair[1], pair[0]))
+    named = [f"{count:,} to .{ending}" for ending, count in most[:ENDINGS]]
+    named[0] = named[0].replace(" to", " links to" if most[0][1] > 1 else " link to", 1)
+    rest = sum(count for _, count in most[ENDINGS:])
+    return ", ".join([*named, *[f"{rest:,} to others"] * bool(rest)])
 
 
 def repaired(repair: Repair) -> str:

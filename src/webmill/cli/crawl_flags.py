@@ -20,7 +20,8 @@ from webmill.flows.crawl.options import Limits, Manners, Reach, Refresh, Rules
 from webmill.infra import atomic
 
 FILE = "flags.json"
-OF_ONE_RUN = frozenset({"max_pages", "max_time", "max_bytes", "refresh"})
+OF_ONE_RUN = frozenset({"max_pages", "max_time", "max_bytes", "max_wait", "refresh"})
+LONGEST_WAIT = 3600.0  # for a server that wants to be left alone
 OF_ONE_NODE = frozenset({"name", "frontier", "strict", "lost_files", "backup", "concurrency", "file_size"})
 
 
@@ -36,6 +37,7 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     max_pages_per_domain: int | None
     max_time: float | None
     max_bytes: int | None
+    max_wait: float | None
     max_body: int
     delay: float
     address_delay: float
@@ -77,6 +79,7 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
             pages_per_domain=self.max_pages_per_domain,
             seconds=self.max_time,
             bytes=self.max_bytes,
+            wait=LONGEST_WAIT if self.max_wait is None and not self.refresh else self.max_wait,
             body=self.max_body,
             retry_wait=self.retry_wait,
             requisites=self.max_requisites,
@@ -137,6 +140,11 @@ OPTIONS = (
     click.option("--max-pages-per-domain", type=AT_LEAST_ONE, help="No more of one domain."),
     click.option("--max-time", type=DURATION, help="Stop this run after 90s, 20m, 8h, 7d."),
     click.option("--max-bytes", type=SIZE, help="Stop this run after 500M, 20G."),
+    click.option(
+        "--max-wait",
+        type=DURATION,
+        help="End this run when none may be asked for so long; run again later  [default: 1h; with --refresh: any]",
+    ),
     click.option("--max-body", type=SIZE, default="64M", show_default=True, help="Cut longer answers."),
     click.option("--delay", type=DURATION, default="70s", show_default=True, help="Between two requests to a domain."),
     click.option(

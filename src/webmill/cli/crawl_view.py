@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
@@ -82,6 +83,8 @@ class View:
             f"{seen.waiting:,} waiting",
             f"{seen.turns:,} domains active",
         ]
+        if seen.is_resting and seen.wake is not None:
+            parts.append(f"waiting {awaited(seen)}")
         if seen.errors:
             parts.append(f"errors: {kinds(seen.errors)}")
         if seen.nodes:
@@ -100,7 +103,7 @@ class View:
             ("pages", f"{seen.pages:,}{'' if seen.nodes else of}", f"{pages:,.1f}/s"),
             ("bytes", amount(seen.bytes), f"{amount(size)}/s"),
             ("waiting", f"{seen.waiting:,} URLs", f"{seen.domains_waiting:,} domains"),
-            ("active", f"{seen.turns:,} domains", f"{seen.in_hand:,} URLs in hand"),
+            activity(seen),
             ("answers", kinds(seen.statuses) or "none yet", f"{mean(seen)} each"),
         ]
         if seen.requisites:
@@ -138,6 +141,24 @@ def kinds(counts: Mapping[str, int]) -> str:
     most = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     rest = sum(count for _, count in most[KINDS:])
     return ", ".join([f"{name} {count:,}" for name, count in most[:KINDS]] + [f"others {rest:,}"] * bool(rest))
+
+
+def activity(seen: Snapshot) -> tuple[str, str, str]:
+    if seen.is_resting and seen.wake is not None:
+        return ("active", f"none; waiting for {seen.awaited or 'a domain'}", until(seen.wake))
+    return ("active", f"{seen.turns:,} domains", f"{seen.in_hand:,} URLs in hand")
+
+
+def awaited(seen: Snapshot) -> str:
+    """`for example.com until 14:05:09`; the name where it is known."""
+    assert seen.wake is not None
+    return f"for {seen.awaited} {until(seen.wake)}" if seen.awaited else until(seen.wake)
+
+
+def until(time: float) -> str:
+    """By the clock on the wall; with the day when that is another."""
+    then, now = datetime.fromtimestamp(time).astimezone(), datetime.now().astimezone()
+    return f"until {then:%H:%M:%S}" if then.date() == now.date() else f"until {then:%Y-%m-%d %H:%M}"
 
 
 def crowd(nodes: Nodes) -> str:

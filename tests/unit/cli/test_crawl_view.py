@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from datetime import datetime, timedelta
 
 import msgspec
 import pytest
@@ -64,6 +65,19 @@ def test_the_panel_fits_eighty_columns_and_shows_what_matters() -> None:
         "100 ms",
     ):
         assert part in text
+
+
+def test_it_says_whom_it_waits_for_and_until_when() -> None:
+    soon = datetime.now().astimezone() + timedelta(days=2)
+    seen = msgspec.structs.replace(BUSY, turns=0, is_resting=True, wake=soon.timestamp(), awaited="slow.example")
+    text = drawn(seen)
+    assert "none; waiting for slow.example" in text
+    assert f"until {soon:%Y-%m-%d %H:%M}" in text
+    assert max(map(len, text.splitlines())) <= 80
+    view = View(quiet=True, stream=io.StringIO(), clock=Clock())
+    view._past.append((0.0, 0, 0))
+    assert f"waiting for slow.example until {soon:%Y-%m-%d %H:%M}" in view.line(seen, 10.0)
+    assert "waiting for" not in drawn(msgspec.structs.replace(seen, is_resting=False))
 
 
 def test_requisites_are_told_beside_the_pages() -> None:

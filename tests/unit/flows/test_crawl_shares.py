@@ -136,3 +136,10 @@ def test_with_requisites_it_is_over_when_the_last_pages_are_whole() -> None:
     assert look(told("one", pages=3, is_spent=True), told("two", pages=4, is_spent=True)) == ""
     spent = [told("one", probe=1, pages=3, is_spent=True), told("two", probe=1, pages=4, is_spent=True)]
     assert look(*spent) == "pages"
+
+
+def test_what_waits_for_long_is_told_from_nothing() -> None:
+    judge = Judge(Limits(), 1)
+    for probe in (0, 1):
+        judge.look(picture([attendee("one")], {0: "one"}, records={0: told("one", probe=probe, wake=1e9)}))
+    assert judge.end == "waiting"

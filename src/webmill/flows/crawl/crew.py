@@ -20,7 +20,7 @@ from typing import Literal
 from webmill.errors import Misconfigured
 from webmill.flows.crawl.child import main
 from webmill.flows.crawl.options import Options
-from webmill.flows.crawl.snapshot import Snapshot, added
+from webmill.flows.crawl.snapshot import COUNTS, Snapshot, added
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ UNLIMITED = 1 << 60
 LIVES = 5  # deaths of one shard in a row, without a page between them
 PATIENCE = 60.0  # for a process to end by itself
 
-End = Literal["finished", "pages", "seconds", "bytes", "stopped"]
+End = Literal["finished", "waiting", "pages", "seconds", "bytes", "stopped"]
 
 
 class Member:
@@ -145,7 +145,7 @@ class Crew:
         past = added(self._past())
         for name in ("fetched", "robots", "requisites", "bytes", "links", "revisits", "seconds"):
             setattr(living, name, getattr(living, name) + getattr(past, name))
-        for name in ("errors", "refused", "statuses"):
+        for name in COUNTS:
             setattr(living, name, dict(Counter(getattr(living, name)) + Counter(getattr(past, name))))
         return living
 
@@ -231,7 +231,9 @@ class Crew:
         if limits.pages is not None and total.pages >= limits.pages:
             is_whole = not self._options.rules.requisites or self._is_quiet(are_idle=total.is_spent)
             return "pages" if is_whole else None
-        return "finished" if self._is_quiet(are_idle=total.is_idle) else None
+        if not self._is_quiet(are_idle=total.is_idle):
+            return None
+        return "finished" if total.wake is None else "waiting"
 
     def _is_quiet(self, *, are_idle: bool) -> bool:
         """Idle, and nothing done since the round before: then no letter can be on its way."""

@@ -29,7 +29,7 @@ class Judge:
                 spent = all(record.seen.is_spent for record in records)
                 self.end = "pages" if not self._requisites or self._is_quiet(records, are_idle=spent) else ""
             elif self._is_quiet(records, are_idle=all(record.seen.is_idle for record in records)):
-                self.end = "finished"
+                self.end = "finished" if all(record.seen.wake is None for record in records) else "waiting"
 
     def _of_all(self, picture: Picture) -> list[Record]:
         """Empty unless each shard has an owner that lives and has told of it."""

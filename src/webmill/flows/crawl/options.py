@@ -48,6 +48,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     pages_per_domain: int | None = None
     seconds: float | None = None
     bytes: int | None = None
+    wait: float | None = None  # for anything to be asked: a run does not sleep for longer
     body: int = 64 << 20  # of one answer
     deadline: float = 120.0  # for one answer
     attempts: int = 4  # for one URL
@@ -112,6 +113,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     verbosity: int = 0
     log_format: str = "text"
     node: str = ""  # of many: in the names of its files
+
+    @property
+    def longest_rest(self) -> float | None:
+        """When nothing can be asked for longer than this, the run is over. Its own pace is no reason to end it."""
+        wait = self.limits.wait
+        return None if wait is None else max(wait, self.manners.delay, self.manners.max_crawl_delay)
 
     @property
     def folder(self) -> Path:

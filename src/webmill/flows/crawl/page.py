@@ -17,7 +17,7 @@ from webmill.crawl.frontier.base import REQUISITE, Item, Visit
 from webmill.crawl.links import PageLinks, read_links
 from webmill.crawl.requisites import Requisite, read_requisites, read_sheet_requisites
 from webmill.crawl.robots import robots_directives
-from webmill.crawl.scope import Scope
+from webmill.crawl.scope import Scope, extension_of
 from webmill.errors import BadInput
 from webmill.flows.crawl.options import AGENT, Manners, Rules
 from webmill.flows.crawl.recent import Recent
@@ -47,6 +47,7 @@ class Reader:
         self._scope, self._rules, self._manners = scope, rules, manners
         self._page = Belonging(steps=-1, share=requisites)
         self._recent = Recent()
+        self.endings: Counter[str] = Counter()  # of links that were not followed for that
 
     def read(self, fetched: Fetched, item: Item) -> Page:
         status = fetched.head.status
@@ -166,6 +167,8 @@ class Reader:
                 links.append(Link(url, depth, priority, hops))
             else:
                 refused[reason] += 1
+                if reason == "extension":
+                    self.endings[extension_of(url)] += 1
         return Page(kind, links, refused)
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 
 import msgspec
 
-from webmill.crawl.frontier.base import Item, Turn, Unused
+from webmill.crawl.frontier.base import Done, Item, Turn, Unused
 from webmill.errors import Unavailable
 from webmill.flows.crawl.desk import Batch, Desk, Reply, Result
 from webmill.flows.crawl.gates import Booking, Kept
 from webmill.flows.crawl.options import Options
-from webmill.flows.crawl.snapshot import Snapshot
+from webmill.flows.crawl.snapshot import Postponed, Snapshot
 from webmill.flows.crawl.visitor import Visitor
 
 log = logging.getLogger(__name__)
@@ -51,6 +51,7 @@ class Shard:
         self._items: Counter[int] = Counter()  # in hand, by turn, that may be pages
         self._something = asyncio.Event()
         self._stopping, self._grace = False, GRACE
+        self._postponed = Postponed()
         self.probe = 0
         self._told: tuple[object, ...] = ()
         self._told_at = 0.0
@@ -102,14 +103,26 @@ class Shard:
         for turn in reply.turns:
             self._begin(turn, may_have_pages=not batch.requisites)
         self._wake = reply.errand if batch.requisites else reply.wake
-        is_busy = bool(self._turns or self._batch.results or not reply.mail_is_empty)
-        self.snapshot.is_idle = not is_busy and reply.wake is None
-        self.snapshot.is_spent = not is_busy and reply.errand is None
-        self.snapshot.is_hungry = reply.wake is not None and reply.wake <= self._clock()
-        self.snapshot.queue_age = max(0.0, self._clock() - reply.wake) if reply.wake is not None else 0.0
+        self._look_ahead(reply)
         self.snapshot.complaint = reply.complaint
         self.snapshot.probe = probe
         self._tell_now_and_then()
+
+    def _look_ahead(self, reply: Reply) -> None:
+        seen, now = self.snapshot, self._clock()
+        is_busy = bool(self._turns or self._batch.results or not reply.mail_is_empty)
+        seen.is_hungry = reply.wake is not None and reply.wake <= now
+        seen.queue_age = max(0.0, now - reply.wake) if reply.wake is not None else 0.0
+        seen.is_idle = not is_busy and self._is_far(reply.wake, now)
+        seen.is_spent = not is_busy and self._is_far(reply.errand, now)
+        seen.wake, seen.errand = reply.errand if seen.is_hungry else reply.wake, reply.errand
+        seen.is_resting = not is_busy and (seen.wake is None or seen.wake > now)
+        seen.awaited = self._postponed.find(seen.wake) if seen.is_resting else ""
+
+    def _is_far(self, time: float | None, now: float) -> bool:
+        """Never, or not within this run."""
+        longest = self._options.longest_rest
+        return time is None or (longest is not None and time - now > longest)
 
     def _tell_now_and_then(self) -> None:
         """At once when the parent may be waiting for it."""
@@ -180,6 +193,7 @@ class Shard:
             result = await self._visited(turn, item)
             if item is last and result.next is None:
                 result = msgspec.structs.replace(result, next=self._clock())
+            self._postponed.note(turn.domain, *_times_of(result))
             self._batch.results.append(result)
             self._something.set()
             if result.next is not None or self._stopping:
@@ -256,3 +270,11 @@ class Shard:
             snapshot.domains, snapshot.domains_waiting = stats.domains, stats.domains_waiting
             self.visitor.fill(snapshot)
         snapshot.turns, snapshot.in_hand = len(self._turns), self._items.total()
+
+
+def _times_of(result: Result) -> Iterator[float]:
+    """When its domain, and when its URL, may be asked again."""
+    if result.next is not None:
+        yield result.next
+    if result.outcome is not None and not isinstance(result.outcome, Done):
+        yield result.outcome.not_before

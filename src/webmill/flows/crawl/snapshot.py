@@ -43,11 +43,16 @@ class Snapshot(msgspec.Struct, kw_only=True):
     revisits: int = 0  # records that only say "as before"
     errors: dict[str, int] = {}
     refused: dict[str, int] = {}  # links and URLs that were not asked, by reason
+    endings: dict[str, int] = {}  # links that were not followed since they end so: pdf, jpg …
     statuses: dict[str, int] = {}  # 2xx, 3xx …
     slowest: list[tuple[str, float]] = []  # hosts and their seconds per answer
     seconds: float = 0.0  # in fetches, all added up
-    is_idle: bool = False
-    is_spent: bool = False  # nothing but pages can be asked
+    is_idle: bool = False  # nothing can be asked, or not soon enough to wait for it
+    is_spent: bool = False  # the same of requisites
+    is_resting: bool = False  # nothing is asked at this moment, since nothing may be
+    wake: float | None = None  # when it may; None: nothing waits
+    errand: float | None = None  # likewise, of requisites
+    awaited: str = ""  # the domain that may be asked then, where that is known
     is_hungry: bool = False  # a domain may be asked now, and is not
     work: int = 0  # grows with whatever is done: two equal ones mean that nothing was
     trouble: str = ""  # why nothing is written at the moment
@@ -75,29 +80,52 @@ class Hosts:
         return sorted(means, key=lambda pair: -pair[1])[:SLOWEST]
 
 
+class Postponed:
+    """Which domain may be asked when, of those that were asked last; bounded. A frontier tells the time alone."""
+
+    def __init__(self, most: int = 2000) -> None:
+        self._most = most
+        self._times: dict[str, tuple[float, ...]] = {}
+
+    def note(self, domain: str, *times: float) -> None:
+        self._times.pop(domain, None)
+        self._times[domain] = times
+        if len(self._times) > self._most:
+            del self._times[next(iter(self._times))]
+
+    def find(self, time: float | None) -> str:
+        """Empty when it was not one of those."""
+        if time is None:
+            return ""
+        return next((name for name, times in self._times.items() if any(abs(time - one) < 0.1 for one in times)), "")
+
+
 def added(snapshots: Iterable[Snapshot]) -> Snapshot:
     """All shards as one."""
-    total = Snapshot(shard=-1, is_idle=True, is_spent=True)
-    errors: Counter[str] = Counter()
-    refused: Counter[str] = Counter()
-    statuses: Counter[str] = Counter()
+    total = Snapshot(shard=-1, is_idle=True, is_spent=True, is_resting=True)
+    kinds: dict[str, Counter[str]] = {name: Counter() for name in COUNTS}
     for one in snapshots:
         for name in _SUMS:
             setattr(total, name, getattr(total, name) + getattr(one, name))
-        errors.update(one.errors)
-        refused.update(one.refused)
-        statuses.update(one.statuses)
+        for name, counts in kinds.items():
+            counts.update(getattr(one, name))
         total.slowest += one.slowest
         total.is_idle &= one.is_idle
         total.is_spent &= one.is_spent
+        total.is_resting &= one.is_resting
+        if one.wake is not None and (total.wake is None or one.wake < total.wake):
+            total.wake, total.awaited = one.wake, one.awaited
+        total.errand = min((time for time in (total.errand, one.errand) if time is not None), default=None)
         total.trouble = total.trouble or one.trouble
         total.complaint = total.complaint or one.complaint
         total.queue_age = max(total.queue_age, one.queue_age)
-    total.errors, total.refused, total.statuses = dict(errors), dict(refused), dict(statuses)
+    for name, counts in kinds.items():
+        setattr(total, name, dict(counts))
     total.slowest = sorted(total.slowest, key=lambda pair: -pair[1])[:SLOWEST]
     return total
 
 
+COUNTS = ("errors", "refused", "endings", "statuses")  # by kind
 _SUMS = [
     field.name
     for field in msgspec.structs.fields(Snapshot)

@@ -20,6 +20,7 @@ EVERY = 2.0
 FILE = "status.json"
 ENDS = {  # how the last run ended, by what its file says
     "finished": "finished: nothing was left to fetch",
+    "waiting": "ended when nothing could be asked for long",
     "pages": "ended at its limit of pages",
     "seconds": "ended at its limit of time",
     "bytes": "ended at its limit of bytes",

@@ -236,7 +236,7 @@ class Visitor:
         self._asker.fill(snapshot)
         snapshot.robots, snapshot.requisites = self._robots.asked, self.requisites
         snapshot.errors, snapshot.refused = dict(self.errors), dict(self.refused)
-        snapshot.statuses = dict(self.statuses)
+        snapshot.statuses, snapshot.endings = dict(self.statuses), dict(self._reader.endings)
 
 
 def is_requisite(item: Item) -> bool:
