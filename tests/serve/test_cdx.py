@@ -223,10 +223,10 @@ def test_damage_is_an_error_and_never_a_shorter_answer(tmp_path: Path, client_of
     with client_of(tmp_path) as client:
         asked = {"url": json.loads(LINES[-1].split(b" ", 2)[2])["url"], "output": "json"}
         answer = client.get(f"/{NAME}-index", params=asked)
-        assert answer.status_code == 500
+        assert answer.status_code == 503
         assert str(tmp_path) not in answer.text
         shard.unlink()
-        assert client.get(f"/{NAME}-index", params=asked).status_code == 500
+        assert client.get(f"/{NAME}-index", params=asked).status_code == 503
         assert client.get("/collinfo.json").json()[0]["id"] == NAME
 
 

@@ -44,11 +44,27 @@ ROOT = Path("/srv/my data/news")
         (Misconfigured("sqlite:/var/lib/x/queue.sqlite: not ours"), "sqlite:queue.sqlite: not ours"),
         (NotFound("not in this archive: http://a.example/b/c"), "not in this archive: http://a.example/b/c"),
         (BadInput("no archived address: /web/TIMESTAMP/URL", reason="x"), "no archived address: /web/TIMESTAMP/URL"),
+        (NotFound("no file /secret.pem (ENOENT)"), "no file secret.pem (ENOENT)"),
         (BadInput("page is a number from 1 to 10/2", reason="x"), "page is a number from 1 to 10/2"),
     ],
 )
 def test_a_message_names_no_place_of_this_machine(error: WebmillError, told: str) -> None:
     assert message_of(error, ROOT) == told
+
+
+@pytest.mark.parametrize("root", ["/", "/data"])
+def test_of_a_root_of_one_part_nothing_else_is_taken_for_it(root: str) -> None:
+    for said in (
+        "not in this archive: http://a.example/data/page",
+        "not in this archive: http://a.example/data",
+        "not in this archive: http://data/web/data",
+        "no archived address: /web/TIMESTAMP/URL",
+        "and/or 1 / 2",
+    ):
+        assert message_of(NotFound(said), Path(root)) == said
+    told = message_of(NotFound(f"no file {Path(root) / 'crawl-data' / 'a.warc.gz'}"), Path(root))
+    assert told in ("no file crawl-data/a.warc.gz", "no file a.warc.gz")
+    assert message_of(NotFound("no file /database/a.warc.gz"), Path(root)) == "no file a.warc.gz"
 
 
 def test_a_client_is_not_told_which_search_server_is_down(town: Path) -> None:

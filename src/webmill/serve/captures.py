@@ -18,8 +18,9 @@ def nearest(index: Index, asked: Asked) -> Iterator[Line]:
     return captures.nearest(index, asked.url, moment=asked.moment)
 
 
-def open_capture(site: Site, line: Line) -> Archived:
-    return archived.open_capture(site.index(), site.files, line)
+def open_capture(site: Site, index: Index, line: Line) -> Archived:
+    """`index`: where `line` was found. Which indexes there are is asked once for a request: that lists folders."""
+    return archived.open_capture(index, site.files, line)
 
 
 def open_record(site: Site, line: Line) -> Archived:

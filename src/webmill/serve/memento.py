@@ -23,8 +23,9 @@ from webmill.index.query import Query
 from webmill.serve.archived_address import Asked as Wanted
 from webmill.serve.archived_address import parse_address, sent_path, web_address
 from webmill.serve.captures import Line, nearest
-from webmill.serve.cdx.api import CdxApi, Form, failure, refusal
+from webmill.serve.cdx.api import CdxApi, Form, failure
 from webmill.serve.cdx.params import OUTPUTS, Asked
+from webmill.serve.replies import NO_STORE, told
 from webmill.serve.site import Site
 from webmill.serve.threads import Threads
 
@@ -46,11 +47,11 @@ class Memento:
         """As links, or as the lines of the CDX API: `json`, `cdxj`."""
         name, form = request.path_params.get("name"), request.path_params["form"]
         if form not in ("link", "json", "cdxj"):
-            return refusal(400, "a timemap is link, json or cdxj")
+            return told(400, "a timemap is link, json or cdxj")
         try:
             url = read_url(request, words=2 if name is None else 3).url
         except BadInput as error:
-            return refusal(400, error.message)
+            return told(400, error.message)
         asked = Asked(url=url, query=Query(range=key_range(url)), output=OUTPUTS.get(form, "cdxj"), heavy=False)
         links = Form(LINK, lambda lines: self._links(lines, url, name)) if form == "link" else None
         return await self._cdx.reply(request, asked, name=name, form=links)
@@ -62,14 +63,14 @@ class Memento:
             moment = read_moment(request.headers.get("accept-datetime"))
             wanted = read_url(request, words=1 if name is None else 2, moment=moment)
         except BadInput as error:
-            return refusal(400, error.message, VARY)
+            return told(400, error.message, NO_STORE | VARY)
         try:
             find = partial(self._nearest, name, wanted)
             line = await self._threads.begin(request.scope, request.receive, find)
         except WebmillError as error:
             return failure(error)
         if line is None:
-            return refusal(404, f"No Captures found for: {wanted.url}", VARY)
+            return told(404, f"No Captures found for: {wanted.url}", NO_STORE | VARY)
         place = self._site.address + web_address(line.timestamp, line.url)
         links = [
             _link(wanted.url, "original"),
@@ -79,7 +80,7 @@ class Memento:
         return Response(status_code=302, headers={"Location": place, "Link": ", ".join(links), **VARY})
 
     def _nearest(self, name: str | None, wanted: Wanted) -> Line | None:
-        return next(nearest(self._cdx.index(name), wanted), None)
+        return next(nearest(self._site.index(name), wanted), None)
 
     def _links(self, lines: Iterable[bytes], url: str, name: str | None) -> Iterator[bytes]:
         """The last one is known when none follows: each is written when the next has come."""

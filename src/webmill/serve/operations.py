@@ -15,17 +15,16 @@ from starlette.routing import BaseRoute, Route
 
 from webmill import __version__
 from webmill.errors import NotFound, WebmillError
-from webmill.formats.cdx_query import KeyRange
 from webmill.infra.metrics import CONTENT_TYPE
 from webmill.publish.pointer import read_pointer
 from webmill.serve.replies import NO_STORE, message_of
+from webmill.serve.served_index import EVERYTHING
 from webmill.serve.site import Site
 from webmill.serve.threads import Threads
 
 log = logging.getLogger(__name__)
 
 ABSENT = "nothing yet"
-ALL = KeyRange(b"", b"\xff")
 
 
 def routes(site: Site) -> list[BaseRoute]:
@@ -72,7 +71,7 @@ def _index(site: Site) -> tuple[bool, str]:
     found = []
     for crawl in site.crawls():
         try:
-            next(site.index(crawl.name).lines(ALL), None)
+            next(site.index(crawl.name).lines(EVERYTHING), None)
             found.append(crawl.name)
         except NotFound:
             continue

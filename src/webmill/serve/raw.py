@@ -57,24 +57,29 @@ def routes(site: Site, threads: Threads) -> list[BaseRoute]:
         asked = read_address(request)
         if asked.mark not in ("", RECORD):
             raise BadInput(f"no form of a record: {asked.mark}", reason="bad_address")
-        line = next(nearest(site.index(), asked), None)
+        index = site.index()
+        line = next(nearest(index, asked), None)
         if line is None:
             raise NotFound(f"not in this archive: {asked.url}")
         if line.timestamp != asked.timestamp:
             there = raw_address(line.timestamp, asked.url, mark=asked.mark)
             return RedirectResponse(there, 302, headers=NO_STORE)
-        return _record(site, line, threads) if asked.mark else _payload(site, line, asked, request, threads)
+        if asked.mark:
+            return _record(site, line, threads)
+        return _payload(site, open_capture(site, index, line), asked, request, threads)
 
     return [Route("/raw/{rest:archived}", threads.endpoint(raw))]
 
 
-def _payload(site: Site, line: Line, asked: Asked, request: Request, threads: Threads) -> Response:
-    archived = open_capture(site, line)
+def _payload(site: Site, archived: Archived, asked: Asked, request: Request, threads: Threads) -> Response:
     kind, charset = read_type(archived.content_type)
     headers: Pairs = [
         *SEALED,
         ("Content-Type", f"{kind}; charset={charset}" if charset else kind),
-        ("Content-Disposition", "inline" if kind in INERT else f'attachment; filename="{_file_name(asked.url, line)}"'),
+        (
+            "Content-Disposition",
+            "inline" if kind in INERT else f'attachment; filename="{_file_name(asked.url, archived.line)}"',
+        ),
         *memento(site, archived, asked.url),
         *_archive_headers(archived),
     ]

@@ -35,8 +35,10 @@ NO_STORE = {"Cache-Control": "no-store"}
 INERT = b"default-src 'none'; frame-ancestors 'none'; sandbox"
 COMMON: dict[bytes, bytes] = {b"x-content-type-options": b"nosniff"}
 PERMISSIONS = b"camera=(), geolocation=(), microphone=(), payment=(), usb=(), browsing-topics=()"
-# A path of this machine, at the beginning of a word; /web/… and the like are addresses of ours.
-_PATH = re.compile(r"""(?<![^\s'"`(\[=:<])/(?!web/|raw/|static/)(?:[^\s/'"`:;,()]+/)+([^\s/'"`:;,()]*)""")
+_BEGINNING = r"""(?<![^\s'"`(\[=:<])"""  # of a word: a path within a URL is none of this machine
+_PART = r"""[^\s/'"`:;,()]"""
+# /web/… and the like are addresses of ours.
+_PATH = re.compile(rf"{_BEGINNING}/(?!web/|raw/|static/)(?:(?:{_PART}+/)+({_PART}*)|({_PART}+))")
 _SERVER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"`(),;]+[^\s'\"`(),;:.]")
 _HOST = re.compile(r"://(?:[^\s/@]*@)?(\[[0-9A-Fa-f:.]+\]|[^\s/:'\"`(),;]+)")
 _CONNECTION = re.compile(r"\b\w*Connection\w*\(host=[^)]*\)(?:: )?")  # as urllib3 begins what it says
@@ -93,8 +95,10 @@ def message_of(error: WebmillError, root: Path) -> str:
     said = error.message if isinstance(error, BadInput) else str(error)
     if isinstance(error, Conflict | Unavailable | Misconfigured):  # others speak of addresses that were asked for
         said = _without_servers(said)
-    said = said.replace(f"{root}/", "").replace(str(root), "the collection")
-    return _PATH.sub(lambda found: found[1] or "a folder", said)
+    if root.name:  # of `/` all that follows is a path as any other
+        here = re.compile(rf"{_BEGINNING}{re.escape(str(root))}(?:(/)(?={_PART})|/?(?!{_PART}))")
+        said = here.sub(lambda found: "" if found[1] else "the collection", said)
+    return _PATH.sub(lambda found: found[1] or found[2] or "a folder", said)
 
 
 def _without_servers(said: str) -> str:
@@ -104,9 +108,13 @@ def _without_servers(said: str) -> str:
     return re.sub(rf"(?<![\w.-])(?:{hosts})(?![\w-])", "its server", said) if hosts else said
 
 
+def told(status: int, message: str, headers: Mapping[str, str] = NO_STORE) -> Response:
+    """To a program."""
+    return JSONResponse({"message": message}, status_code=status, headers=dict(headers))
+
+
 def as_json(error: WebmillError, root: Path) -> Response:
-    message = message_of(error, root)
-    return JSONResponse({"message": message}, status_code=status_of(error), headers=headers_of(error))
+    return told(status_of(error), message_of(error, root), headers_of(error))
 
 
 def headers_of(error: WebmillError) -> dict[str, str]:
@@ -134,8 +142,7 @@ def error_answers(site: Site) -> dict[type[Exception], Callable[[Request, Except
             answer = error_page(site, request, status=error.status_code, message=error.detail)
             answer.headers.update(error.headers or {})
             return answer
-        headers = NO_STORE | dict(error.headers or {})
-        return JSONResponse({"message": error.detail}, status_code=error.status_code, headers=headers)
+        return told(error.status_code, error.detail, NO_STORE | dict(error.headers or {}))
 
     async def of_gone(_: Request, __: Exception) -> Response:
         return Unsaid()

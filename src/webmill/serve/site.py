@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,13 +16,14 @@ from urllib.parse import urlsplit
 from webmill.collection import Collection, Publishing
 from webmill.errors import NotFound
 from webmill.index.kept_blocks import KeptBlocks
-from webmill.index.lookup import Index, MergedIndex, ZipNumIndex
+from webmill.index.lookup import Index, MergedIndex
 from webmill.index.zipnum import SUMMARY
 from webmill.infra.queue.base import Queue
 from webmill.infra.storage.base import Storage
 from webmill.infra.storage.local import LocalStorage
 from webmill.search.base import Engine
 from webmill.serve.numbers import Numbers
+from webmill.serve.served_index import ServedIndex
 
 KEPT_BYTES = 64 << 20  # of inflated index blocks, of all crawls together
 
@@ -103,8 +105,8 @@ class Site:
         """Every crawl with an index or archives, by name. Looked up anew: a crawl may begin while we serve."""
         found: set[str] = set()
         for folder in (self.root / "crawl-data", self.root / "cc-index" / "collections"):
-            if folder.is_dir():
-                found.update(path.name for path in folder.iterdir() if path.is_dir() and path.name[0] != ".")
+            with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+                found.update(entry.name for entry in entries if entry.name[0] != "." and entry.is_dir())
         return [Collection(self.root, name) for name in sorted(found)]
 
     def crawl(self, name: str) -> Collection:
@@ -121,14 +123,15 @@ class Site:
             raise NotFound("nothing is indexed here yet: `webmill index`")
         return indexes[0] if len(indexes) == 1 else MergedIndex(indexes)
 
-    def index_of(self, crawl: Collection) -> ZipNumIndex:
-        kept: dict[str, ZipNumIndex] = self._indexes
+    def index_of(self, crawl: Collection) -> ServedIndex:
+        """It sees by itself when it was replaced."""
+        kept: dict[str, ServedIndex] = self._indexes
         if crawl.name not in kept:
-            kept[crawl.name] = ZipNumIndex(LocalStorage(crawl.zipnum), kept=self._blocks)
+            kept.setdefault(crawl.name, ServedIndex(crawl, kept=self._blocks))
         return kept[crawl.name]
 
     @cached_property
-    def _indexes(self) -> dict[str, ZipNumIndex]:
+    def _indexes(self) -> dict[str, ServedIndex]:
         return {}
 
     @cached_property

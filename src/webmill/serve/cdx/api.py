@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from webmill.errors import BadInput, Conflict, NotFound, Unavailable, WebmillError
 from webmill.index.lookup import Index
@@ -22,10 +21,9 @@ from webmill.serve.cdx.output import MEDIA_TYPES, formatted, formatted_blocks
 from webmill.serve.cdx.params import Asked, Output, read_params
 from webmill.serve.cdx.rejects import Rejects
 from webmill.serve.cdx.stream import Chunks, accepts_gzip, reply
+from webmill.serve.replies import told
 from webmill.serve.site import Site
 from webmill.serve.threads import Left, Threads
-
-log = logging.getLogger(__name__)
 
 HEADERS = {"Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
 NO_LAST_PAGE = "Page {} invalid: First Page is 0, Last Page is 0"
@@ -52,7 +50,7 @@ class CdxApi:
         try:
             asked = await self._read(request, output)
         except BadInput as error:
-            return refusal(400, error.message)
+            return told(400, error.message)
         if asked.output == "json":  # where nothing at all is no JSON either
             found_nothing = 404
         return await self.reply(request, asked, name=request.path_params.get("name"), found_nothing=found_nothing)
@@ -75,7 +73,7 @@ class CdxApi:
             if request.method == "HEAD":
                 chunks.stop()
             if not chunks.found and found_nothing != 200:
-                return refusal(found_nothing, f"No Captures found for: {asked.url}")
+                return told(found_nothing, f"No Captures found for: {asked.url}")
             return reply(
                 first,
                 chunks,
@@ -93,16 +91,9 @@ class CdxApi:
             return read()
         return await self._threads.begin(request.scope, request.receive, read)
 
-    def index(self, name: str | None) -> Index:
-        """BadInput (no_index): a shard that is missing is `NotFound` too, and another matter."""
-        try:
-            return self._site.index(name)
-        except NotFound as error:
-            raise BadInput(str(error), reason="no_index") from error
-
     def _begin(self, asked: Asked, name: str | None, form: Form, *, gzip: bool) -> tuple[bytes, Chunks]:
         watch = Stopwatch(self._limits.seconds)
-        chunks = Chunks(self._lines(self.index(name), asked, form, watch), watch, gzip=gzip)
+        chunks = Chunks(self._lines(self._site.index(name), asked, form, watch), watch, gzip=gzip)
         return chunks.next(), chunks
 
     def _form_of(self, asked: Asked) -> Form:
@@ -133,21 +124,12 @@ class Form:
     write: Callable[[Iterable[bytes]], Iterable[bytes]]
 
 
-def refusal(status: int, message: str, headers: Mapping[str, str] = HEADERS) -> Response:
-    return JSONResponse({"message": message}, status_code=status, headers={**HEADERS, **headers})
-
-
 def failure(error: WebmillError, *, page: int | None = None) -> Response:
     """422 for what would fail again: clients take 400 for the end of all pages, and try again after 5xx."""
-    if isinstance(error, BadInput) and error.reason == "no_index":
-        return refusal(400, NO_LAST_PAGE.format(page)) if page else refusal(404, error.message)
-    if isinstance(error, BadInput) and error.reason == "bad_page":
-        return refusal(400, error.message)
-    if isinstance(error, BadInput) and error.reason in ("too_long", "too_many", "no_pages"):
-        return refusal(422, error.message)
+    if isinstance(error, NotFound):  # no index: one that is damaged is `Unavailable`
+        return told(400, NO_LAST_PAGE.format(page)) if page else told(404, str(error))
+    if isinstance(error, BadInput):
+        return told(400 if error.reason == "bad_page" else 422, error.message)
     if isinstance(error, Conflict):
         raise Unavailable("the index was just replaced: ask again", retry_after=1) from error
-    if isinstance(error, BadInput | NotFound):
-        log.error("damaged index", extra={"error": str(error)})
-        return refusal(500, "the index is damaged: its keeper finds where in the server's log")
     raise error

@@ -12,14 +12,13 @@ from starlette.responses import JSONResponse, Response
 
 from webmill.collection import Collection
 from webmill.errors import BadInput, NotFound, WebmillError
-from webmill.formats.cdx_query import KeyRange
 from webmill.formats.timestamps import is_timestamp
 from webmill.index.lookup import Generation
 from webmill.infra.storage.base import Stat
+from webmill.serve.served_index import EVERYTHING
 from webmill.serve.site import Site, is_indexed
 
 FEW_BLOCKS = 50  # an index that is read whole for its first and last capture; of a larger one each block's first line
-EVERYTHING = KeyRange(b"", b"\xff")
 
 Period = tuple[str, str]
 

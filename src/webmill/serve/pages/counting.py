@@ -10,13 +10,14 @@ from typing import TypeVar
 
 import msgspec
 
+from webmill.errors import BadInput
 from webmill.formats.domains import registered_domain
 from webmill.formats.timestamps import is_timestamp
 from webmill.formats.zipnum import MAX_SUMMARY_LINE, Block, parse_summary_line, split_lines
 from webmill.index.lookup import Generation, ZipNumIndex
+from webmill.index.zipnum import SUMMARY
 from webmill.infra.storage.base import Readable
 
-SUMMARY = "cluster.idx"
 WHOLE_SUMMARY = 1 << 20  # bytes that are read from end to end; a larger one is looked into at some places
 KEPT = 50  # values told of each kind
 TIMES = 2000  # different minutes, above which hours are enough; and then days
@@ -79,6 +80,8 @@ def choose_blocks(storage: Readable, generation: Generation, *, most: int) -> tu
         return len(blocks), [blocks[int(place * step)] for place in range(min(most, len(blocks)))]
     size = generation.stat.size
     lines = [*_lines_at(storage, generation, [size * place // most for place in range(most)])]
+    if not lines:
+        raise BadInput("it has no lines", reason="bad_summary", source=SUMMARY)
     chosen = {line: parse_summary_line(line, line_number=place) for place, line in enumerate(lines, 1)}
     mean = sum(map(len, lines)) / len(lines) + 1
     return max(len(chosen), round(size / mean)), [*chosen.values()]

@@ -15,8 +15,9 @@ import msgspec
 from webmill.collection import Collection
 from webmill.errors import NotFound, WebmillError
 from webmill.index.archives import find_archives
+from webmill.index.zipnum import SUMMARY
 from webmill.infra.storage.local import LocalStorage
-from webmill.serve.pages.counting import SUMMARY, Figures, count_index
+from webmill.serve.pages.counting import Figures, count_index
 from webmill.serve.replies import message_of
 from webmill.serve.site import Site
 

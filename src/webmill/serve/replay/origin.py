@@ -14,7 +14,7 @@ from webmill.formats.urls import join
 from webmill.serve.archived_address import Asked, parse_address, sent_path, web_address
 from webmill.serve.replay.content import content_reply
 from webmill.serve.replay.shown import open_shown
-from webmill.serve.replies import message_of, status_of, tell_operator
+from webmill.serve.replies import headers_of, message_of, status_of, tell_operator
 from webmill.serve.site import Site
 from webmill.serve.threads import Threads
 
@@ -38,7 +38,7 @@ def routes(site: Site) -> list[BaseRoute]:
         except WebmillError as error:
             tell_operator(error)
             message = html.escape(message_of(error, site.root))
-            return HTMLResponse(MISSING.format(message=message), status_code=status_of(error))
+            return HTMLResponse(MISSING.format(message=message), status_of(error), headers_of(error))
 
     return [Route("/{rest:archived}", archived)]
 

@@ -21,9 +21,10 @@ def open_shown(site: Site, asked: Asked) -> Archived:
     One that leads to its own address is passed over: an index does not tell http from https, so a page that sent its
     visitors from the one to the other would send them in circles.
     """
+    index = site.index()
     tried = 0
-    for line in islice(nearest(site.index(), asked), MOST_TRIED):
-        archived = open_capture(site, line)
+    for line in islice(nearest(index, asked), MOST_TRIED):
+        archived = open_capture(site, index, line)
         if not _leads_back(archived, asked):
             return archived
         archived.close()
