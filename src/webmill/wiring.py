@@ -14,7 +14,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,7 +37,7 @@ from webmill.flows.crawl.options import Backends
 from webmill.flows.crawl.quota import Quota
 from webmill.flows.frontier.tools import Tools
 from webmill.infra.executor.base import Executor
-from webmill.infra.queue.base import Queue
+from webmill.infra.queue.base import Buried, Queue
 from webmill.infra.retry import Policy
 from webmill.infra.sinks.base import Sink
 from webmill.infra.storage.base import Readable, Storage
@@ -444,6 +444,20 @@ def existing_queue(settings: QueueSettings, url: str) -> Iterator[Queue]:
         raise NotFound(f"no queue {file}")
     with closing(open_queue(msgspec.structs.replace(settings, url=url), name="", folder=Path())) as queue:
         yield queue
+
+
+@contextmanager
+def buried_at(url: str, opened: Callable[[], AbstractContextManager[Queue]]) -> Iterator[Iterator[Buried]]:
+    """What is buried, for who only looks: a queue in a file that is opened takes back the leases that are over."""
+    scheme, file = scheme_of(url)
+    if scheme == "sqlite":
+        from webmill.infra.queue.sqlite import peek_buried
+
+        with closing(peek_buried(Path(file))) as letters:
+            yield letters
+        return
+    with opened() as queue:
+        yield queue.buried()
 
 
 def listed(text: str) -> frozenset[str]:

@@ -22,7 +22,7 @@ import hashlib
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -74,6 +74,11 @@ SCHEMA = Schema(
     ),
 )
 STATES = "SELECT state, count(*) FROM task GROUP BY state"
+RESULTS = (  # by the order of the table: an index would be sorted anew for each part
+    "SELECT seq, result FROM task NOT INDEXED WHERE state = 'done' AND result IS NOT NULL AND seq > ?"
+    " ORDER BY seq LIMIT ?"
+)
+AT_ONCE = 500  # results in memory, twice
 PAYLOAD = "SELECT payload FROM task JOIN payload USING (seq) WHERE id = ?"
 REDRIVE = (
     "UPDATE task SET state = 'planned', due = 0, attempts = 0, expired = 0, reason = '', changed = ?"
@@ -275,10 +280,13 @@ def peek_entries(path: Path, state: State, *, most: int) -> list[Entry]:
         return [Entry(*row) for row in rows]
 
 
-def peek_results(path: Path) -> list[bytes]:
-    """Of what is done, by reading alone."""
+def peek_results(path: Path) -> Generator[bytes, None, None]:
+    """Of what is done, by reading alone; some at a time in memory. Close it, if not all are taken."""
+    seq = -1
     with reading(path) as read:
-        return [row[0] for row in read("SELECT result FROM task WHERE state = 'done' AND result IS NOT NULL")]
+        while rows := read(RESULTS, (seq, AT_ONCE)):
+            yield from (result for _, result in rows)
+            seq = rows[-1][0]
 
 
 def _counts(rows: list[Row]) -> Counts:

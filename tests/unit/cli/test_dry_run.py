@@ -33,6 +33,7 @@ USES = [
     ("publish dead drop news --all --dry-run", "would be dropped: 1 job, "),
     ("cc dead drop --all --queue sqlite:work.sqlite --dry-run", "would be dropped: 1 batch, 5 B"),
     ("cc dead drop x --queue sqlite:work.sqlite --dry-run", "would be dropped: 1 batch, 5 B"),
+    ("cc dead show x --queue sqlite:work.sqlite", "it is bad"),
     ("dataset delete pages --dry-run", "would be removed: "),
     ("search rebuild news --dry-run", "would be replaced: the index in "),
     ("search check news --dry-run", "would be put in: 0 documents; would be taken out: 0"),
@@ -52,6 +53,10 @@ def place(town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         queue.publish([Message("x", b"batch")])
         [delivery] = queue.claim(1)
         delivery.bury("it is bad")
+    for file in (tmp_path / "work.sqlite", tmp_path / "news" / "publish" / "queue.sqlite"):
+        with closing(SqliteQueue(file, lease=1.0, clock=lambda: 0.0)) as queue:  # a lease that is long over
+            queue.publish([Message("late", b"body")])
+            assert queue.claim(1)
     return tmp_path
 
 
@@ -64,6 +69,14 @@ def dead_process() -> int:
 def tree(root: Path) -> Iterator[tuple[str, bytes]]:
     for path in sorted(root.rglob("*")):
         yield str(path), path.read_bytes() if path.is_file() else b""
+
+
+@pytest.mark.parametrize("typed", ["cc dead list --queue sqlite:work.sqlite", "publish dead list news"])
+def test_to_list_what_is_buried_changes_nothing(typed: str, place: Path) -> None:
+    before = [*tree(place)]
+    ended = webmill(*typed.split())
+    assert (ended.code, len(ended.out.splitlines())) == (0, 1)
+    assert [*tree(place)] == before
 
 
 @pytest.mark.parametrize(("typed", "said"), USES, ids=[typed for typed, _ in USES])

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tracemalloc
 from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 
 from webmill.errors import BadInput, NotFound
 from webmill.infra import lock
-from webmill.infra.ledger import Ledger, Task, peek
+from webmill.infra.ledger import Ledger, Task, peek, peek_results
 from webmill.infra.looking import is_held, reading
 
 KILLED = """
@@ -58,6 +60,22 @@ def test_what_a_writer_has_just_written_is_seen(tmp_path: Path) -> None:
         before = files(tmp_path)
         assert peek(tmp_path / "ledger").planned == 1
         assert files(tmp_path) == before
+
+
+def test_the_results_of_very_many_tasks_are_not_held_at_once(tmp_path: Path) -> None:
+    path, count, size = tmp_path / "ledger", 3_500, 10_000
+    with closing(Ledger(path)) as book:
+        book.plan(Task(f"{number}", b"") for number in range(count))
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute("UPDATE task SET state = 'done', result = zeroblob(?) WHERE id != '7'", (size,))
+    tracemalloc.start()
+    try:
+        found = sum(len(result) == size for result in peek_results(path))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found == count - 1
+    assert peak < count * size / 2
 
 
 def test_the_log_of_a_killed_writer_is_read_and_left(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 
 import click
 import msgspec
@@ -13,17 +14,31 @@ from webmill.cli.cc.queues import opened_queue, queue_option, require_queue, wit
 from webmill.cli.context import Context, note, pass_context
 from webmill.cli.dry_run import dry_run_option, quantity
 from webmill.cli.words import counted, printable
+from webmill.config import Settings
 from webmill.errors import NotFound
 from webmill.flows.status.nouns import Amount
 from webmill.infra.queue.base import Buried, Queue
+from webmill.wiring import buried_at
 
 
 @contextmanager
 def queue_at(context: Context, url: str | None) -> Iterator[Queue]:
+    with opened_queue(existing_queue(context, url)) as queue:
+        yield queue
+
+
+@contextmanager
+def letters_at(context: Context, url: str | None) -> Iterator[Iterator[Buried]]:
+    """For who only looks."""
+    settings = existing_queue(context, url)
+    with buried_at(settings.queue.url, partial(opened_queue, settings)) as letters:
+        yield letters
+
+
+def existing_queue(context: Context, url: str | None) -> Settings:
     settings = with_queue(context.settings(), url)
     require_queue(settings)
-    with opened_queue(settings) as queue:
-        yield queue
+    return settings
 
 
 @click.group(
@@ -44,8 +59,8 @@ def dead() -> None:
 def list_(context: Context, /, *, queue: str | None, as_json: bool) -> None:
     """The buried batches: id, attempts, size, when, and why."""
     count = 0
-    with queue_at(context, queue) as dead_queue:
-        for letter in dead_queue.buried():
+    with letters_at(context, queue) as letters:
+        for letter in letters:
             count += 1
             click.echo(as_object(letter) if as_json else as_line(letter))
     if not count:
@@ -61,8 +76,8 @@ def list_(context: Context, /, *, queue: str | None, as_json: bool) -> None:
 @pass_context
 def show(context: Context, /, *, id_: str, queue: str | None) -> None:
     """The message of batch ID on stdout, and what is known of it on stderr."""
-    with queue_at(context, queue) as dead_queue:
-        letter = next((letter for letter in dead_queue.buried() if letter.id == id_), None)
+    with letters_at(context, queue) as letters:
+        letter = next((letter for letter in letters if letter.id == id_), None)
         if letter is None:
             raise NotFound(f"no buried batch {id_}: `webmill cc dead list` lists them")
         note(as_line(letter))
@@ -92,11 +107,12 @@ def requeue(context: Context, /, *, ids: tuple[str, ...], everything: bool, queu
 def drop(context: Context, /, *, ids: tuple[str, ...], everything: bool, queue: str | None, dry_run: bool) -> None:
     """Forget batches for good."""
     check(ids, everything=everything)
+    if dry_run:
+        with letters_at(context, queue) as letters:
+            sizes = [len(letter.body) for letter in letters if everything or letter.id in ids]
+        note(f"would be dropped: {quantity(Amount(files=len(sizes), bytes=sum(sizes)), 'batch')}")
+        return
     with queue_at(context, queue) as dead_queue:
-        if dry_run:
-            sizes = [len(letter.body) for letter in dead_queue.buried() if everything or letter.id in ids]
-            note(f"would be dropped: {quantity(Amount(files=len(sizes), bytes=sum(sizes)), 'batch')}")
-            return
         chosen = [letter.id for letter in dead_queue.buried()] if everything else ids
         note(f"{dead_queue.drop(chosen):,} dropped")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,11 +24,12 @@ from webmill.cli.publish.places import (
     together,
 )
 from webmill.cli.words import shown
+from webmill.config import Queue as QueueSettings
 from webmill.errors import BadInput, NotFound
 from webmill.flows.publish.jobs import job_of
 from webmill.flows.status.nouns import Amount
 from webmill.infra.queue.base import Buried, Queue
-from webmill.wiring import scheme_of
+from webmill.wiring import buried_at, scheme_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -41,14 +43,26 @@ which = together(
 
 @contextmanager
 def queue_at(context: Context, root: Path, url: str | None) -> Iterator[Queue]:
+    with opened_queue(existing_queue(context, root, url)) as queue:
+        yield queue
+
+
+@contextmanager
+def letters_at(context: Context, root: Path, url: str | None) -> Iterator[Iterator[Buried]]:
+    """For who only looks."""
+    settings = existing_queue(context, root, url)
+    with buried_at(settings.url, partial(opened_queue, settings)) as letters:
+        yield letters
+
+
+def existing_queue(context: Context, root: Path, url: str | None) -> QueueSettings:
     if not url:
         existing(root)
     settings = queue_settings(context, publishing_in(root), url)
     scheme, file = scheme_of(settings.url)
     if scheme == "sqlite" and not Path(file).exists():
         raise NotFound(f"no queue {file}: name the one that the runs have")
-    with opened_queue(settings) as queue:
-        yield queue
+    return settings
 
 
 @click.group(
@@ -73,8 +87,8 @@ def dead() -> None:
 def list_(context: Context, /, *, root: Path, queue_url: str | None, as_json: bool) -> None:
     """The buried jobs: id, attempts, size, when, why, and which board."""
     count = 0
-    with queue_at(context, root, queue_url) as queue:
-        for letter in queue.buried():
+    with letters_at(context, root, queue_url) as letters:
+        for letter in letters:
             count += 1
             if as_json:
                 echo_json(as_object(letter))
@@ -90,7 +104,7 @@ def list_(context: Context, /, *, root: Path, queue_url: str | None, as_json: bo
 def requeue(context: Context, /, *, root: Path, ids: tuple[str, ...], everything: bool, queue_url: str | None) -> None:
     """Give jobs fresh attempts."""
     with queue_at(context, root, queue_url) as queue:
-        chosen, unknown = choose(queue, ids, everything=everything)
+        chosen, unknown = choose(ids_of(queue), ids, everything=everything)
         note(f"{queue.requeue(chosen):,} queued again")
     tell_unknown(unknown)
 
@@ -103,21 +117,27 @@ def drop(
     context: Context, /, *, root: Path, ids: tuple[str, ...], everything: bool, queue_url: str | None, dry_run: bool
 ) -> None:
     """Forget jobs for good."""
-    with queue_at(context, root, queue_url) as queue:
-        chosen, unknown = choose(queue, ids, everything=everything)
-        if dry_run:
-            size = sum(len(letter.body) for letter in queue.buried() if letter.id in chosen)
-            note(f"would be dropped: {quantity(Amount(files=len(chosen), bytes=size), 'job')}")
-        else:
+    if dry_run:
+        with letters_at(context, root, queue_url) as letters:
+            sizes = {letter.id: len(letter.body) for letter in letters}
+        chosen, unknown = choose([*sizes], ids, everything=everything)
+        size = sum(sizes[id_] for id_ in chosen)
+        note(f"would be dropped: {quantity(Amount(files=len(chosen), bytes=size), 'job')}")
+    else:
+        with queue_at(context, root, queue_url) as queue:
+            chosen, unknown = choose(ids_of(queue), ids, everything=everything)
             note(f"{queue.drop(chosen):,} dropped")
     tell_unknown(unknown)
 
 
-def choose(queue: Queue, ids: tuple[str, ...], *, everything: bool) -> tuple[list[str], list[str]]:
+def ids_of(queue: Queue) -> list[str]:
+    return [letter.id for letter in queue.buried()]
+
+
+def choose(buried: list[str], ids: tuple[str, ...], *, everything: bool) -> tuple[list[str], list[str]]:
     """Those that are buried, and those that are not."""
     if bool(ids) == everything:
         raise click.UsageError("name some jobs, or give --all")
-    buried = [letter.id for letter in queue.buried()]
     if everything:
         return buried, []
     there = set(buried)

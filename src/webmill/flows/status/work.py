@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -59,17 +60,27 @@ def work_of(path: Path) -> Work:
     tasks = len(warcs_of(path))
     try:
         counts = ledger.peek(path / LEDGER)
-        made = [msgspec.json.decode(result, type=_Made) for result in ledger.peek_results(path / LEDGER) if result]
+        made = made_in(path / LEDGER)
     except NotFound:  # planned, and never run
         return Work(waiting=tasks)
     return Work(
         done=counts.done,
         failed=counts.failed,
         waiting=max(counts.planned + counts.running, tasks - counts.done - counts.failed),
-        documents=sum(one.documents for one in made),
-        errors=sum(one.errors for one in made),
+        documents=made.documents,
+        errors=made.errors,
         is_running=is_held(path, "run"),
     )
+
+
+def made_in(path: Path) -> _Made:
+    """Of all tasks of a ledger together: there may be hundreds of thousands."""
+    total = _Made()
+    with closing(ledger.peek_results(path)) as results:
+        for result in filter(None, results):
+            one = msgspec.json.decode(result, type=_Made)
+            total = _Made(total.documents + one.documents, total.errors + one.errors)
+    return total
 
 
 def queues_in(root: Path) -> Iterator[Queue]:
