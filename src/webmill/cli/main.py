@@ -22,6 +22,7 @@ from webmill.errors import Conflict, Misconfigured, NotFound, Unavailable, Webmi
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 COMMANDS: dict[str, tuple[str, str]] = {
+    "add": ("webmill.cli.add:add", "Take in WARC, ARC and WACZ files that were made elsewhere."),
     "cc": ("webmill.cli.cc:cc", "Pages of Common Crawl, or of any webmill: choose, queue, fetch, extract."),
     "cdxj": ("webmill.cli.cdxj:cdxj", "Make, filter, merge, compress and query CDXJ indexes."),
     "completion": ("webmill.cli.completion:completion", "Let bash, zsh or fish complete these commands."),

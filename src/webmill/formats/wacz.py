@@ -12,11 +12,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable
 from datetime import datetime
 
 import msgspec
 
+from webmill.errors import BadInput
+from webmill.formats import lenient
 from webmill.formats.cdxj import Capture, prefix_of
 from webmill.formats.timestamps import to_datetime
 
@@ -26,7 +29,10 @@ INDEX, SUMMARY = "indexes/index.cdx.gz", "indexes/index.idx"
 PAGES, PACKAGE, DIGEST = "pages/pages.jsonl", "datapackage.json", "datapackage-digest.json"
 PAGES_HEAD = b'{"format": "json-pages-1.0", "id": "pages", "title": "All Pages"}\n'
 SUMMARY_HEAD = b'!meta 0 {"format": "cdxj-gzip-1.0", "filename": "index.cdx.gz"}\n'
+PACKAGE_MOST = 32 << 20
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
+_ARCHIVE = re.compile(r"archive/.+\.w?arc(\.gz|\.zst)?", re.IGNORECASE | re.DOTALL)
+_HASH = re.compile(r"(sha256:[0-9a-f]{64}|md5:[0-9a-f]{32})", re.IGNORECASE)
 
 
 class Resource(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,3 +77,54 @@ def package(resources: Iterable[Resource], *, title: str, created: datetime, sof
 def digest_of(package_: bytes) -> bytes:
     fields = {"path": PACKAGE, "hash": f"sha256:{hashlib.sha256(package_).hexdigest()}"}
     return json.dumps(fields, indent=2).encode() + b"\n"
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+class Listed(lenient.Object, frozen=True, kw_only=True):
+    """One file as a stranger's package lists it: what is of another type than it should be is not there."""
+
+    path: str | None = None
+    hash: str | None = None
+    bytes: int | None = None
+
+    @property
+    def digest(self) -> str | None:
+        """In small letters, if it is one that we know how to compute."""
+        return self.hash.lower() if self.hash and _HASH.fullmatch(self.hash) else None
+
+    @property
+    def algorithm(self) -> str:
+        return (self.digest or "sha256").partition(":")[0]
+
+    def check(self, *, size: int, hexdigest: str) -> None:
+        """`BadInput` unless these are the size and the digest, by that algorithm, that are listed."""
+        if self.bytes not in (None, size):
+            raise BadInput(f"it has {size} bytes, and {PACKAGE} says {self.bytes}", reason="bad_size")
+        if self.digest not in (None, f"{self.algorithm}:{hexdigest}"):
+            raise BadInput(f"its {self.algorithm} is not the one that {PACKAGE} says", reason="bad_digest")
+
+
+class _Package(lenient.Object, frozen=True, kw_only=True):
+    resources: tuple[Listed, ...] | None = None
+
+
+def is_archive(name: str) -> bool:
+    return _ARCHIVE.fullmatch(name) is not None
+
+
+def read_package(data: bytes) -> dict[str, Listed]:
+    """The files that `datapackage.json` lists, by their paths."""
+    listed = lenient.build(_Package, lenient.decode_object(data)).resources
+    if listed is None:
+        raise BadInput("it lists no resources", reason="bad_package", source=PACKAGE)
+    return {entry.path: entry for entry in listed if entry.path}
+
+
+def check_digest(data: bytes, package_: bytes) -> None:
+    """`datapackage-digest.json` against what it is about. Who signed it, if anybody did, is not looked at."""
+    entry = lenient.build(Listed, lenient.decode_object(data))
+    hexdigest = hashlib.new(entry.algorithm, package_, usedforsecurity=False).hexdigest()
+    if entry.digest not in (None, f"{entry.algorithm}:{hexdigest}"):
+        raise BadInput(f"{PACKAGE} is not the one that {DIGEST} is about", reason="bad_package")

@@ -1,0 +1,88 @@
+"""`webmill add`: archives that were made elsewhere, into a collection."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import click
+import msgspec
+
+from webmill.cli.collections import crawl_name
+from webmill.cli.context import Context, finish, hint, note, pass_context, warn
+from webmill.cli.crawl_view import amount
+from webmill.cli.words import counted, shown
+from webmill.collection import Collection
+from webmill.flows.add.run import Report, add_archives, check_archives
+
+NAMED = 20  # of each kind; --json has all
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  webmill add news/ crawl.wacz        # Browsertrix, ArchiveWeb.page, webmill
+  webmill add news/ wget/*.warc.gz --link
+  webmill add news/ old.arc.gz --name HERITRIX-2004
+  webmill add news/ crawl.wacz --dry-run
+Then: webmill run news/
+
+\b
+Killed at any moment, run it again: nothing is taken twice.
+Exit code 3: done, but a file was refused or is damaged; it is told why."""
+)
+@click.argument("root", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+@click.argument(
+    "files",
+    nargs=-1,
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE...",
+)
+@click.option("--name", help="Name of the crawl  [default: that below crawl-data/, or of DIR]")
+@click.option("--link", "linked", is_flag=True, help="Hard links instead of copies, of files on the same disk.")
+@click.option("--dry-run", is_flag=True, help="Read and check everything; change nothing.")
+@click.option("--json", "as_json", is_flag=True, help="The report as JSON on stdout.")
+@pass_context
+def add(
+    context: Context,
+    /,
+    *,
+    root: Path,
+    files: tuple[Path, ...],
+    name: str | None,
+    linked: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Take WARC, ARC and WACZ files that were made elsewhere into the collection in DIR.
+
+    DIR is made when it is not there. Each archive is read to its end, compared with the digest that its WACZ states,
+    and put below DIR/crawl-data byte for byte; from then on it is as if webmill had crawled it.
+    """
+    root = root.resolve()
+    collection = Collection(root, name or crawl_name(root))
+    if dry_run:
+        report = check_archives(collection, files, watch=context.progress)
+    else:
+        report = add_archives(collection, files, linked=linked, watch=context.progress)
+    if as_json:
+        click.echo(msgspec.json.encode(report))
+    tell(collection, report, would="would be " * dry_run)
+    if report.added and not dry_run:
+        hint(f"Next: webmill index {root}" + (f" --name {shlex.quote(name)}" if name else ""))
+    finish(rejected=len(report.rejects) + len(report.damaged), where="the lines above name them and say why")
+
+
+def tell(collection: Collection, report: Report, *, would: str) -> None:
+    for reject in report.rejects[:NAMED]:
+        warn(shown(f"{reject.file}: {reject.message} [{reject.reason}]"))
+    for archive in report.damaged[:NAMED]:
+        counts = ", ".join(f"{count:,} {reason}" for reason, count in archive.damage.items())
+        warn(shown(f"{archive.source}: {would}added, but damaged: {counts}; first: {archive.first_damage}"))
+    more = max(0, len(report.rejects) - NAMED) + max(0, len(report.damaged) - NAMED)
+    if more:
+        warn(f"and {more:,} more, which --json names")
+    captures, size = (sum(getattr(one, what) for one in report.added) for what in ("captures", "bytes"))
+    done = f"{counted(len(report.added), 'archive')} {would}added ({counted(captures, 'capture')}, {amount(size)})"
+    note(f"{collection.crawl_data}: {done}, {len(report.there):,} there already, {len(report.rejects):,} refused")

@@ -1,0 +1,1 @@
+"""Archives that were made elsewhere come into a collection."""

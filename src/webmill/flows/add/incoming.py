@@ -1,0 +1,115 @@
+"""What is in the files of strangers: a WARC or ARC file is one archive, a WACZ has some, or has WACZ files in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from webmill.errors import BadInput
+from webmill.formats import wacz, zip_members
+from webmill.formats.window import Source
+from webmill.formats.zip_members import Member, Seekable, Slice
+
+_DERIVED = (".wat", ".wet", ".wat.gz", ".wet.gz")
+
+
+class Incoming(msgspec.Struct, frozen=True, kw_only=True):
+    """One archive. `name` is a stranger's word; `file` is there when the archive is a file of its own."""
+
+    label: str  # for people: which file, and what in it
+    name: str
+    size: int
+    open: Callable[[], Source]
+    listed: wacz.Listed
+    file: os.stat_result | None = None
+
+
+@contextmanager
+def archives_in(path: Path) -> Iterator[list[Incoming | BadInput]]:
+    """What can be told without reading the archives: those that are there, and what is wrong with others."""
+    if not path.is_file():  # a pipe has no end to look at
+        raise BadInput("no ordinary file: save it as one first", reason="bad_path", source=str(path))
+    with path.open("rb") as file:
+        status = os.fstat(file.fileno())
+        if file.read(4) in (zip_members.MAGIC, zip_members.EMPTY):
+            yield list(_packed(file, size=status.st_size, label=str(path)))
+        elif path.name.lower().endswith((".wacz", ".zip")):
+            raise BadInput("no ZIP file, whatever its name says", reason="bad_zip", source=str(path))
+        else:
+            whole = partial(_Plain, file)
+            yield [
+                Incoming(
+                    label=str(path), name=path.name, size=status.st_size, open=whole, listed=wacz.Listed(), file=status
+                )
+            ]
+
+
+def refuse_derived(name: str) -> None:
+    if name.lower().endswith(_DERIVED):
+        message = "WAT and WET are made of WARC files: add those, then `webmill derive all … --in-place`"
+        raise BadInput(message, reason="derived")
+
+
+class _Plain:
+    """A file from its beginning, wherever others have left it."""
+
+    def __init__(self, file: Seekable) -> None:
+        self._file, self._at = file, 0
+
+    def read(self, size: int, /) -> bytes:
+        self._file.seek(self._at)
+        data = self._file.read(size)
+        self._at += len(data)
+        return data
+
+
+def _packed(file: Seekable, *, size: int, label: str, nested: bool = False) -> Iterator[Incoming | BadInput]:
+    members = {member.name: member for member in zip_members.read_directory(file, size=size)}
+    listed = _listed(file, members)
+    archives = [member for name, member in members.items() if wacz.is_archive(name)]
+    packages = [member for name, member in members.items() if name.lower().endswith(".wacz")]
+    for member in archives:
+        yield Incoming(
+            label=f"{label}: {member.name}",
+            name=member.name,
+            size=member.size,
+            open=partial(zip_members.open_member, file, member),
+            listed=listed.get(member.name, wacz.Listed()),
+        )
+    for path in listed:
+        if wacz.is_archive(path) and path not in members:
+            message = f"{wacz.PACKAGE} lists it, but it is not there: get a whole copy"
+            yield BadInput(message, reason="missing", source=f"{label}: {path}")
+    for member in packages:
+        yield from _nested(file, member, label=f"{label}: {member.name}", nested=nested)
+    if not archives and not packages:
+        raise BadInput("no WACZ: there is no archive/*.warc.gz in it", reason="no_archives", source=label)
+
+
+def _nested(file: Seekable, member: Member, *, label: str, nested: bool) -> Iterator[Incoming | BadInput]:
+    """A WACZ in a WACZ, as Browsertrix gives several crawls; not one in that."""
+    try:
+        if nested:
+            raise BadInput("a WACZ in a WACZ in a WACZ: unpack it first", reason="bad_zip")
+        part = Slice(file, member)
+        yield from _packed(part, size=part.size, label=label, nested=True)
+    except BadInput as error:
+        yield BadInput(error.message, reason=error.reason, source=error.source or label)
+
+
+def _listed(file: Seekable, members: dict[str, Member]) -> dict[str, wacz.Listed]:
+    """Nothing when there is no list."""
+    package, digest = (
+        zip_members.read_member(file, members[name], most=wacz.PACKAGE_MOST) if name in members else None
+        for name in (wacz.PACKAGE, wacz.DIGEST)
+    )
+    if package is None:
+        return {}
+    if digest is not None:
+        wacz.check_digest(digest, package)
+    return wacz.read_package(package)
