@@ -56,7 +56,9 @@ def main() -> None:
     town = FileTown(root)
     match command:
         case "whole":
-            whole(storage, queue, town)
+            whole(storage, queue, town, OPTIONS)
+        case "calm":
+            whole(storage, queue, town, msgspec.structs.replace(OPTIONS, force=False))
         case "run":
             run_on(storage, queue, town)
         case "work":
@@ -66,21 +68,21 @@ def main() -> None:
     queue.close()
 
 
-def whole(storage: LocalStorage, queue: SqliteQueue, town: FileTown) -> None:
+def whole(storage: LocalStorage, queue: SqliteQueue, town: FileTown, options: Options) -> None:
     """Everything in one thread, so that each of its writes has a number."""
-    planning = Planning(holder=this_process(), publish=OPTIONS)
+    planning = Planning(holder=this_process(), publish=options)
     plan = orchestrate(storage, queue, town.boards, planning=planning)
     previous = Previous(storage)
     with queue.consume() as consumer:
-        while aggregated(storage, queue, plan.run) is None:
+        while aggregated(storage, queue, plan.run, options) is None:
             delivery = consumer.receive(timeout=10)
             if delivery:
                 work_one(storage, job_of(delivery.body), reader=town, previous=previous)
                 delivery.ack()
 
 
-def aggregated(storage: LocalStorage, queue: SqliteQueue, run: str) -> object:
-    outcome = aggregate(storage, queue, run, options=OPTIONS)
+def aggregated(storage: LocalStorage, queue: SqliteQueue, run: str, options: Options = OPTIONS) -> object:
+    outcome = aggregate(storage, queue, run, options=options)
     if outcome:
         say(f"published {outcome.version}")
     return outcome

@@ -31,7 +31,7 @@ from webmill.publish import history
 from webmill.publish.guard import Shrunk
 from webmill.publish.manifest import index_of
 from webmill.publish.places import blob_key
-from webmill.publish.snapshot import Options, Published
+from webmill.publish.snapshot import Options, Published, utc_now
 from webmill.publish.verify import verify
 
 
@@ -140,6 +140,50 @@ def test_pages_that_are_the_same_cost_no_write(readers: int) -> None:
     assert (counts.changed, counts.relabelled, counts.added, counts.removed) == (1, 0, 0, 0)
     assert (counts.blobs_written, counts.blobs_present) == (1, 99)
     assert verify(storage, read_data=True).findings == ()
+
+
+@pytest.mark.parametrize("inline", [2, 1000])
+def test_documents_that_a_version_holds_make_no_other(inline: int) -> None:
+    storage = MemoryStorage()
+    rows = [row(page(n), f"text {n}", filename="a.warc.gz", offset=n, length=9) for n in range(80)]
+    first, _ = published(storage, {"a.jsonl": lines(rows)}, inline=inline)
+    before = [stat.key for stat in storage.list("snapshots/0")]
+    visited_again = [{**each, "timestamp": "20250101000000", "filename": "b.warc.gz"} for each in rows]
+    second, found = published(storage, {"a.jsonl": lines(rows), "b.jsonl": lines(visited_again)}, inline=inline)
+    assert (first.is_new, second.is_new, second.version) == (True, False, first.version)
+    assert (second.counts.items, second.counts.blobs_written, found.rows["older"]) == (80, 0, 80)
+    assert [stat.key for stat in storage.list("snapshots/0")] == before
+    assert [*storage.list("snapshots/_leases/run-")] == []
+    rows[7]["title"] = "another"
+    third, _ = published(storage, {"a.jsonl": lines(rows)}, inline=inline)
+    assert third.is_new
+    assert (third.counts.changed, len(history.every_version(storage))) == (1, 2)
+
+
+def test_other_facets_other_errors_a_rollback_and_force_make_a_version_of_the_same_documents() -> None:
+    storage = MemoryStorage()
+    rows = {"a.jsonl": lines([row(page(1), "one")])}
+    broken = {"a.jsonl": rows["a.jsonl"] + b"no row\n"}
+    made = [published(storage, rows, facets=())[0] for _ in range(2)]
+    made += [published(storage, rows, facets=("domain",))[0] for _ in range(2)]
+    made += [published(storage, broken, facets=("domain",))[0] for _ in range(2)]
+    history.roll_back(storage, made[0].version.version, at=utc_now())
+    made += [published(storage, broken, facets=("domain",))[0] for _ in range(2)]
+    assert [one.is_new for one in made] == [True, False] * 4
+    assert published(storage, broken, facets=("domain",), force=True)[0].is_new
+    assert verify(storage, read_data=True).findings == ()
+
+
+def test_the_command_says_that_nothing_has_changed(tmp_path: Path) -> None:
+    LocalStorage(tmp_path / "documents").write("a.jsonl", lines([row(page(1), "one")]))
+    command = ["publish", "documents", str(tmp_path), "--json"]
+    first, second = (CliRunner().invoke(webmill, command, catch_exceptions=False) for _ in range(2))
+    assert (first.exit_code, second.exit_code) == (0, 0)
+    version = json.loads(first.stdout)["published"]["version"]
+    told = json.loads(second.stdout)["published"]
+    assert (told["is_new"], told["version"]) == (False, version)
+    assert f"nothing has changed since version {version['version']}: 1 page;" in second.stderr
+    assert len(CliRunner().invoke(webmill, ["publish", "list", str(tmp_path)]).stdout.splitlines()) == 1
 
 
 def test_a_blob_that_is_damaged_is_put_right_when_its_page_comes_again() -> None:

@@ -117,6 +117,31 @@ def test_killed_before_any_durable_call_a_run_loses_nothing(root: Path) -> None:
 
 
 @needs_killer
+@pytest.mark.slow
+@pytest.mark.crash
+def test_killed_while_nothing_has_changed_the_next_run_finds_the_same_version(root: Path) -> None:
+    storage, kills = LocalStorage(root / "store"), 0
+    with Stage(HAND, under=root) as stage:
+        texts = write_town(root, Town(boards(3), notices=2).texts)
+        assert stage.warm_up("calm", root).code == 0
+        (only,) = history.every_version(storage)
+        for at in range(random.Random(seed(3)).randint(1, 7), 5000, 7):
+            ended = stage.run("calm", root, at=at)
+            assert history.every_version(storage) == [only]
+            if not ended.killed:
+                break
+            kills += 1
+            assert closure(storage) == texts
+            again = stage.run("calm", root)
+            assert (again.code, again.output.split()[-2:]) == (0, ["published", only.version])
+    assert kills > 3
+    collect(storage, keep=1, grace=timedelta(0), now=utc_now())
+    assert history.every_version(storage) == [only]
+    assert [*storage.list("snapshots/_runs/")] == [*storage.list("snapshots/_leases/run-")] == []
+    assert verify(storage, read_data=True).findings == ()
+
+
+@needs_killer
 @pytest.mark.crash
 def test_a_blob_that_is_gone_is_seen(root: Path) -> None:
     """The negative control."""

@@ -131,6 +131,22 @@ def test_a_second_run_says_exactly_what_changed_and_writes_nothing_else(storage:
     assert verify(storage, read_data=True).findings == ()
 
 
+def test_a_run_that_finds_nothing_new_makes_no_version() -> None:
+    storage, queue, town = MemoryStorage(), MemoryQueue(max_attempts=ATTEMPTS), Town(boards(4))
+    first = cycle(storage, queue, town)
+    second = cycle(storage, queue, town)
+    assert (first.is_new, second.is_new) == (True, False)
+    assert second.version == first.version
+    assert second.counts
+    assert (second.counts.items, second.counts.added, second.counts.blobs_written) == (12, 0, 0)
+    town.failing = {D(1): False}
+    assert [cycle(storage, queue, town).is_new for _ in range(2)] == [True, False]  # that it failed is told once
+    assert cycle(storage, queue, town, options=Options(facets=("campus",), force=True)).is_new
+    assert len(history.every_version(storage)) == 3
+    assert [*storage.list("snapshots/_runs/")] == [*storage.list("snapshots/_leases/run-")] == []
+    assert verify(storage, read_data=True).findings == ()
+
+
 def test_a_failing_board_is_listed_and_stale_with_its_age_c09(storage: Storage, queue: Queue) -> None:
     town = Town(boards(6))
     first = cycle(storage, queue, town)
@@ -512,5 +528,5 @@ def test_a_run_that_failed_does_not_keep_the_next_one_of_its_process_away() -> N
             run_once(storage, queue, town.boards, deadline=LONG, options=Options(), around=breaking)
         storage.fails = False
         assert once()
-    assert len(history.every_version(storage)) == 2  # the first run was complete: the second one has published it, too
+    assert len(history.every_version(storage)) == 1  # the first run was complete, and the second has published that
     assert closure(storage) == town.content()

@@ -70,6 +70,14 @@ def test_stages_are_done_as_far_as_they_are_due(tmp_path: Path) -> None:
     ended = webmill("run", tmp_path)
     assert json.loads(webmill("search", tmp_path, "ferry", "--json").out)["total"] == 4, ended.err
 
+    (tmp_path / "documents" / "again.jsonl").write_text('{"url": "https://a.example/late", "text": "Ferry late"}\n')
+    ended = webmill("run", tmp_path)
+    assert "publish: webmill publish documents" in ended.err, "there is a new file"
+    assert "nothing has changed since version" in ended.err
+    ended = webmill("run", tmp_path)
+    assert stages(ended.err)["publish"] == "no documents since the live version", "it was looked at"
+    assert len(list((tmp_path / "snapshots").glob("0*"))) == 2
+
     only = webmill("run", tmp_path, "--stage", "search")
     assert stages(only.err).keys() == {"search"}
 

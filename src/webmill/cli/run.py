@@ -19,7 +19,7 @@ from webmill.cli.stages import STAGES, stages_of
 from webmill.cli.words import shown
 from webmill.config import Crawl, Run, Settings
 from webmill.errors import Misconfigured, WebmillError
-from webmill.flows.status.made import reason_not_to_publish
+from webmill.flows.publish.due import reason_not_to_publish
 from webmill.infra.lock import exclusive
 
 ONE_REFRESH = "1h"

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import re
 
+from webmill.flows.words import counted
+
+__all__ = ["ago", "counted", "escaped", "json_line", "printable", "shown", "worded"]
+
 _UNPRINTABLE = re.compile(rb"[\x00-\x1f\x7f]")
-
-
-def counted(count: int, noun: str) -> str:
-    """`1 file`, `2 files`, `3 batches`."""
-    plural = "" if count == 1 else "es" if noun.endswith("ch") else "s"
-    return f"{count:,} {noun}{plural}"
 
 
 def worded(code: str) -> str:

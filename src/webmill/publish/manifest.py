@@ -27,7 +27,7 @@ class VersionFiles:
 
     def write(self, key: str, data: bytes | Path) -> None:
         size = self._storage.write(self._folder + key, data).size
-        self._entries.append(Entry(key, size, _sha256(data)))
+        self._entries.append(Entry(key, size, hash_of(data)))
 
     def seal(self, *, sequence: int, parent: str | None, at: datetime, count: int, run: str) -> Version:
         files = tuple(sorted(self._entries, key=lambda entry: entry.key))
@@ -76,7 +76,7 @@ def _checked(storage: Readable, key: str, *, sha: str, size: int) -> bytes:
     return data
 
 
-def _sha256(data: bytes | Path) -> str:
+def hash_of(data: bytes | Path) -> str:
     if isinstance(data, bytes):
         return sha256(data)
     digest = hashlib.sha256()

@@ -21,6 +21,7 @@ LEASES = "snapshots/_leases/"
 TRASH = "snapshots/_trash/"
 RUNS = "snapshots/_runs/"
 BEGUN = f"{LEASES}begun.json"  # there until the first commit
+LOOKED = f"{LEASES}looked.json"  # when a publisher last found nothing to publish
 LATEST = "latest.json"
 MANIFEST = "_manifest.json"
 

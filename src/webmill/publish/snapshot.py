@@ -50,6 +50,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     facets: tuple[str, ...] = ()
     carried: tuple[str, ...] = ()  # metadata that an item keeps as long as its content is the same
     force: bool = False  # publish also what the guard would refuse
+    even_if_same: bool = True  # publish also what the live version holds already
     most_lost: float = guard.MOST_LOST
     inline: int = INLINE  # items that an index file holds itself
     writers: int = 1  # shards on their way at once
@@ -68,9 +69,12 @@ class ContentGone(Conflict):
 
 
 class Published(msgspec.Struct, frozen=True):
+    """`is_new`: False when the live version holds the same, and no other was made."""
+
     version: Version
     counts: Counts
     blobs: Tally
+    is_new: bool = True
 
 
 def utc_now() -> datetime:
@@ -200,6 +204,8 @@ class Publication:
                 raise Conflict("somebody else has committed since you looked") from error
             raise
         self.blobs.settle()
+        if last and version == last.commit.live:
+            return Published(version, counts, self.blobs.tally, is_new=False)
         history.append(self._storage, last, kind="publish", at=version.published_at, live=version)
         return Published(version, counts, self.blobs.tally)
 
@@ -224,6 +230,7 @@ class Publication:
                 blobs=self.blobs.tally,
                 folder=self._folder,
                 inline=self._options.inline,
+                even_if_same=self._options.even_if_same,
                 run=self.run,
                 sequence=last.commit.sequence + 1 if last else 1,
                 started_at=self._started,

@@ -1,4 +1,8 @@
-"""Writes all files of a version, up to its manifest. Nothing of it is seen before the commit record names it."""
+"""Writes all files of a version, up to its manifest. Nothing of it is seen before the commit record names it.
+
+What a version holds, `index/all.json` and the few files of `meta` and `aux/errors.json` tell by their hashes: files of
+facets are made of these, and what is left (what changed, when, how much was written) is about the making.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +21,13 @@ from webmill.publish.blobs import Tally
 from webmill.publish.diff import CHANGES, Change, Difference, diff_indexes, without
 from webmill.publish.facets import values_of, write_facets
 from webmill.publish.gather import Gathered
-from webmill.publish.manifest import ALL, VersionFiles, index_of
+from webmill.publish.manifest import ALL, VersionFiles, hash_of, index_of, read_manifest
 from webmill.publish.nouns import Problem, Version, encode
 from webmill.publish.places import version_name
 from webmill.publish.putting import Putting
 from webmill.publish.shards import read_index, write_index
 
-STATS = "aux/stats.json"
+STATS, DIFF = "aux/stats.json", "aux/diff.json"
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,14 +42,14 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     failed_sources: int
     errors: int
     merged: int  # the same item, found twice
-    added: int
-    changed: int
-    relabelled: int
-    removed: int
-    blobs_written: int
-    bytes_written: int
-    blobs_present: int
-    blobs_repaired: int
+    added: int = 0
+    changed: int = 0
+    relabelled: int = 0
+    removed: int = 0
+    blobs_written: int = 0
+    bytes_written: int = 0
+    blobs_present: int = 0
+    blobs_repaired: int = 0
     counts: dict[str, int] = {}  # what its publisher counted: requests, not_modified…
 
 
@@ -63,30 +67,23 @@ def write_version(
     blobs: Tally,
     folder: Path,
     inline: int,
+    even_if_same: bool,
     run: str,
     sequence: int,
     started_at: datetime,
     at: datetime,
 ) -> tuple[Version, Counts]:
-    files = VersionFiles(storage, version_name(sequence, secrets.token_hex(4)))
+    """`previous` itself, and nothing written, where it holds the same; unless it is to be written `even_if_same`."""
     everything = write_index(gathered.rows(), put=shards.put, inline=inline)
-    files.write(ALL, everything)
     values = values_of(gathered.facets)
-    for key, data in write_facets(gathered.rows(), values, put=shards.put, folder=folder, inline=inline):
-        files.write(key, data)
-    shards.flush()  # before they are read, and long before a record makes them matter
     sources = gathered.sources(failed, expected=expected)
-    files.write("meta/facets.json", encode(values))
-    files.write("meta/sources.json", _lines(sources))
-    files.write("aux/errors.json", _lines(problems))
-    for name, more in attached.items():
-        files.write(name, more)
-    old = index_of(storage, previous) if previous else None
-    new = read_index(everything, source=ALL)
-    lost = gathered.damaged - {shard.hash for shard in new.shards or ()}  # not those that were put right
-    differences = diff_indexes(storage, without(old, lost) if old else None, new)
-    changes = write_diff(folder / "diff", differences, old=previous.version if previous else None, new=files.version)
-    files.write("aux/diff.json", folder / "diff")
+    held: dict[str, bytes | Path] = {
+        ALL: everything,
+        "meta/facets.json": encode(values),
+        "meta/sources.json": _lines(sources),
+        "aux/errors.json": _lines(problems),
+        **attached,
+    }
     counts = Counts(
         started_at=started_at,
         finished_at=at,
@@ -97,16 +94,45 @@ def write_version(
         failed_sources=len(failed),
         errors=len(problems),
         merged=gathered.merged,
+        counts=dict(counted),
+    )
+    if previous and not even_if_same and holds(storage, previous, held):
+        shards.flush()
+        return previous, completed(counts, blobs, Counter())
+    files = VersionFiles(storage, version_name(sequence, secrets.token_hex(4)))
+    for key, data in write_facets(gathered.rows(), values, put=shards.put, folder=folder, inline=inline):
+        files.write(key, data)
+    shards.flush()  # before they are read, and long before a record makes them matter
+    for key, more in held.items():
+        files.write(key, more)
+    old = index_of(storage, previous) if previous else None
+    new = read_index(everything, source=ALL)
+    lost = gathered.damaged - {shard.hash for shard in new.shards or ()}  # not those that were put right
+    differences = diff_indexes(storage, without(old, lost) if old else None, new)
+    parent = previous.version if previous else None
+    changes = write_diff(folder / "diff", differences, old=parent, new=files.version)
+    files.write(DIFF, folder / "diff")
+    counts = completed(counts, blobs, changes)
+    files.write(STATS, encode(counts))
+    return files.seal(sequence=sequence, parent=parent, at=at, count=gathered.count, run=run), counts
+
+
+def completed(counts: Counts, blobs: Tally, changes: Counter[Change]) -> Counts:
+    return msgspec.structs.replace(
+        counts,
         **{change: changes[change] for change in CHANGES},
         blobs_written=blobs.written,
         bytes_written=blobs.written_bytes,
         blobs_present=blobs.present,
         blobs_repaired=blobs.repaired,
-        counts=dict(counted),
     )
-    files.write(STATS, encode(counts))
-    parent = previous.version if previous else None
-    return files.seal(sequence=sequence, parent=parent, at=at, count=gathered.count, run=run), counts
+
+
+def holds(storage: Storage, version: Version, files: Mapping[str, bytes | Path]) -> bool:
+    """These files and no others, but for those of facets and of its making."""
+    known = {entry.key: entry.sha256 for entry in read_manifest(storage, version).files}
+    others = {key for key in known if key not in (STATS, DIFF) and not key.startswith("index/")}
+    return others | {ALL} == files.keys() and all(known.get(key) == hash_of(data) for key, data in files.items())
 
 
 def write_diff(path: Path, differences: Iterable[Difference], *, old: str | None, new: str) -> Counter[Change]:

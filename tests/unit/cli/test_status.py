@@ -16,7 +16,7 @@ from tests.serve.town import NAME, Visit, archive, page
 from tests.unit.cli.command import webmill
 from webmill.flows.crawl.snapshot import Snapshot
 from webmill.flows.crawl.status import StatusFile
-from webmill.flows.status import made
+from webmill.flows.publish import due
 from webmill.flows.status.files import MOST_FILES, amount_of
 from webmill.infra.queue.base import Message
 from webmill.infra.queue.sqlite import SqliteQueue
@@ -224,8 +224,8 @@ def test_documents_may_go_while_they_are_looked_at(place: Path, monkeypatch: pyt
     with os.scandir(file.parent) as entries:
         found = [entry for entry in entries if entry.name == file.name]
     file.unlink()
-    monkeypatch.setattr(made, "_documents", lambda _: iter(found))
-    assert made.reason_not_to_publish(place) == "there are no documents yet"
+    monkeypatch.setattr(due, "documents_in", lambda _: iter(found))
+    assert due.reason_not_to_publish(place) == "there are no documents yet"
 
 
 def test_a_run_finds_the_new_document_behind_more_than_a_glance_sees(
@@ -236,9 +236,9 @@ def test_a_run_finds_the_new_document_behind_more_than_a_glance_sees(
     [old], [new] = (
         [entry for entry in os.scandir(one.parent) if entry.name == one.name] for one in (Path(os.__file__), file)
     )
-    monkeypatch.setattr(made, "_documents", lambda _: iter([old] * MOST_FILES + [new]))
-    assert made.reason_not_to_publish(place) == ""
-    assert made.reason_not_to_publish(place, most=MOST_FILES) == "no documents since the live version"
+    monkeypatch.setattr(due, "documents_in", lambda _: iter([old] * MOST_FILES + [new]))
+    assert due.reason_not_to_publish(place) == ""
+    assert due.reason_not_to_publish(place, most=MOST_FILES) == "no documents since the live version"
 
 
 def test_what_is_more_than_a_glance_is_at_least_so_much(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import click
 
 from webmill.cli.collections import existing
 from webmill.cli.context import Context, finish, note, pass_context, warn
-from webmill.cli.crawl_view import age
 from webmill.cli.main import FAILED
 from webmill.cli.publish.places import (
     echo_json,
@@ -18,6 +17,7 @@ from webmill.cli.publish.places import (
     root_argument,
     storage_for_writing,
     storage_option,
+    tell_version,
 )
 from webmill.cli.search.feed import follow
 from webmill.cli.words import counted
@@ -50,7 +50,8 @@ Examples:
 \b
 Of each URL the newest capture with text is published; its id is the urlkey.
 Text, title and language are its content: a page in which they are the same
-costs no write. Exit code 3: published, but some input could not be read."""
+costs no write. Where nothing has changed since the live version, no other is
+made. Exit code 3: done, but some input could not be read."""
 )
 @root_argument
 @click.option("--from", "origin", metavar="DIR|URL", help="Where the documents are  [default: DIR/documents]")
@@ -64,7 +65,7 @@ costs no write. Exit code 3: published, but some input could not be read."""
     help="Index by it, too; repeatable.",
 )
 @storage_option
-@click.option("--force", is_flag=True, help="Publish also what lost too much to be believed.")
+@click.option("--force", is_flag=True, help="Publish also what is the same, or lost too much to be believed.")
 @click.option(
     "--most-lost",
     type=click.FloatRange(0, 1),
@@ -119,10 +120,7 @@ def open_documents(origin: str) -> Documents:
 
 
 def tell(published: Published, read: Found, *, seconds: float) -> None:
-    counts = published.counts
     told = [f"{count:,} {ROWS.get(reason, reason)}" for reason, count in sorted(read.rows.items()) if count]
     note(f"{counted(read.files, 'file')}: {', '.join(told) or 'no rows'}")
-    changes = f"{counts.added:,} added, {counts.changed:,} changed, {counts.removed:,} removed, {counts.stale:,} stale"
-    note(f"version {published.version.version}: {counted(counts.items, 'page')}: {changes}")
-    written = f"{counts.blobs_written:,} blobs written ({counts.bytes_written:,} bytes)"
-    note(f"{written}, {counts.blobs_present:,} were there, {counts.blobs_repaired:,} repaired; {age(seconds)}")
+    counts, name = published.counts, published.version.version
+    tell_version(name, counts, is_new=published.is_new, held=counted(counts.items, "page"), seconds=seconds)

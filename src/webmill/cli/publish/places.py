@@ -13,7 +13,9 @@ import click
 import msgspec
 
 from webmill.cli.collections import existing
-from webmill.cli.context import Context
+from webmill.cli.context import Context, note
+from webmill.cli.crawl_view import age
+from webmill.cli.words import counted
 from webmill.collection import Publishing
 from webmill.config import Queue as QueueSettings
 from webmill.errors import Misconfigured, NotFound
@@ -25,6 +27,7 @@ from webmill.infra.retry import retrying
 from webmill.infra.storage.base import Storage
 from webmill.publish import history
 from webmill.publish.nouns import Version
+from webmill.publish.version import Counts
 from webmill.wiring import open_queue, open_storage, open_versions, scheme_of
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -111,3 +114,14 @@ def find_version(storage: Storage, name: str) -> Version:
         if name == version.version or (name.isdecimal() and int(name) == version.sequence):
             return version
     raise NotFound(f"no version {name}: `webmill publish list` names them")
+
+
+def tell_version(name: str, counts: Counts, *, is_new: bool, held: str, seconds: float) -> None:
+    """`held`: what it is a version of, in words."""
+    if is_new:
+        kinds = {"added": counts.added, "changed": counts.changed, "removed": counts.removed, "stale": counts.stale}
+        note(f"version {name}: {held}: {', '.join(f'{count:,} {kind}' for kind, count in kinds.items())}")
+    else:
+        note(f"nothing has changed since version {name}: {held}; no new version was made")
+    written = f"{counted(counts.blobs_written, 'blob')} written ({counted(counts.bytes_written, 'byte')})"
+    note(f"{written}, {counts.blobs_present:,} were there, {counts.blobs_repaired:,} repaired; {age(seconds)}")

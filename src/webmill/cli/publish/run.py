@@ -31,6 +31,7 @@ from webmill.cli.publish.places import (
     root_argument,
     storage_for_writing,
     storage_option,
+    tell_version,
 )
 from webmill.cli.search.feed import follow
 from webmill.cli.words import counted, shown
@@ -64,6 +65,7 @@ Examples:
 \b
 A board that fails keeps what it had, marked stale; aux/errors.json says why.
 Killed at any moment, the same command begins anew; nothing published is lost.
+Where nothing has changed since the live version, no other is made.
 Exit code 3: published, but boards failed. 1: refused, nothing was published."""
 )
 @root_argument
@@ -79,7 +81,7 @@ Exit code 3: published, but boards failed. 1: refused, nothing was published."""
 @queue_option
 @storage_option
 @click.option("--facet", "facets", multiple=True, metavar="NAME", help="Index by it  [default: all of the site map]")
-@click.option("--force", is_flag=True, help="Publish also what lost too much to be believed.")
+@click.option("--force", is_flag=True, help="Publish also what is the same, or lost too much to be believed.")
 @click.option(
     "--most-lost",
     type=click.FloatRange(0, 1),
@@ -222,7 +224,8 @@ class Runs:
             yield lambda seen: show(bar, seen)
 
     def _count(self, outcome: Outcome) -> None:
-        self._metrics.count(counters.RUNS, result="published" if outcome.version else "refused")
+        result = "refused" if outcome.refused else "published" if outcome.is_new else "unchanged"
+        self._metrics.count(counters.RUNS, result=result)
         if outcome.counts:
             self._metrics.set(counters.LIVE, outcome.counts.items)
             self._metrics.set(counters.STALE, outcome.counts.stale)
@@ -261,14 +264,9 @@ def tell(outcome: Outcome, *, seconds: float) -> None:
     if outcome.refused:
         warn(f"refused after {age(seconds)}: {outcome.refused}")
         return
-    counts = outcome.counts
-    assert counts
-    changes = f"{counts.added:,} added, {counts.changed:,} changed, {counts.removed:,} removed, {counts.stale:,} stale"
-    note(
-        f"version {outcome.version}: {counted(counts.items, 'item')} of {counted(outcome.planned, 'board')}: {changes}"
-    )
-    written = f"{counts.blobs_written:,} blobs written ({counts.bytes_written:,} bytes)"
-    note(f"{written}, {counts.blobs_present:,} were there, {counts.blobs_repaired:,} repaired; {age(seconds)}")
+    assert outcome.counts
+    held = f"{counted(outcome.counts.items, 'item')} of {counted(outcome.planned, 'board')}"
+    tell_version(outcome.version or "", outcome.counts, is_new=outcome.is_new, held=held, seconds=seconds)
 
 
 def leave(outcome: Outcome, root: Path) -> None:

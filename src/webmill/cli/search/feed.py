@@ -128,7 +128,8 @@ def follow(context: Context, root: Path, *, storage: str | None) -> None:
     try:
         with closing(open_search(place, create=False)) as engine:
             fed = feed.update(published(root, storage), engine, watch=context.progress)
-        note(f"search: {fed.changed:,} put in, {fed.removed:,} taken out")
+        if fed.changed or fed.removed:
+            note(f"search: {fed.changed:,} put in, {fed.removed:,} taken out")
     except WebmillError as error:
         warn(f"the search index is not up to date: {error}; then: webmill search update {root}")
 
@@ -137,7 +138,7 @@ def tell(fed: Fed, count: int, *, as_json: bool) -> None:
     if as_json:
         click.echo(msgspec.json.encode(fed))
     note(
-        f"version {fed.version}: {count:,} documents; {fed.changed:,} put in, {fed.removed:,} taken out"
+        f"version {fed.version}: {counted(count, 'document')}; {fed.changed:,} put in, {fed.removed:,} taken out"
         + ", compared with all of the version" * fed.compared
     )
     finish(rejected=len(fed.skipped), where="their blobs cannot be read: `webmill publish verify --read-data`")

@@ -12,6 +12,7 @@ from webmill.crawl.frontier.base import Stats
 from webmill.errors import NotFound
 from webmill.flows.frontier.place import Place
 from webmill.flows.frontier.tools import Look
+from webmill.infra.tree import files_below
 
 NOTHING = Stats(**dict.fromkeys(Stats.__struct_fields__, 0))
 
@@ -56,11 +57,11 @@ def total(each: Sequence[Figures]) -> Figures:
 
 def size_of(folder: Path) -> int:
     """In blocks of the disk: a file may have holes. What goes away meanwhile is not counted."""
-    return sum(512 * _blocks(Path(path, name)) for path, _, names in os.walk(folder) for name in names)
+    return sum(map(_blocks, files_below(folder)))
 
 
-def _blocks(path: Path) -> int:
+def _blocks(entry: os.DirEntry[str]) -> int:
     try:
-        return path.lstat().st_blocks
+        return 512 * entry.stat(follow_symlinks=False).st_blocks
     except FileNotFoundError:
         return 0

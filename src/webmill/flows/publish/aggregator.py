@@ -48,11 +48,14 @@ Notes: TypeAlias = dict[str, tuple[Note, ...]]  # by source
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a run. `version` is None when it was `refused`, for this reason."""
+    """What became of a run. `version` is None when it was `refused`, for this reason; the one that was live before when
+    nothing has changed since.
+    """
 
     run: str
     version: str | None
     counts: Counts | None
+    is_new: bool = True
     refused: str = ""
     planned: int = 0
     missing: int = 0  # jobs that were not done before the deadline
@@ -118,6 +121,7 @@ def failure(job: BoardJob, reason: str, *, attempts: int, problems: tuple[Proble
 
 
 def publish_run(storage: Storage, plan: Plan, *, options: Options, now: Callable[[], datetime]) -> Outcome:
+    options = msgspec.structs.replace(options, even_if_same=options.force)
     with Publication.join(storage, plan.run, options=options, now=now, started=plan.planned_at) as publication:
         gleaned = assemble(storage, plan, publication)
         check_open(storage, plan.run)  # or fragments went while we read them
@@ -134,6 +138,7 @@ def publish_run(storage: Storage, plan: Plan, *, options: Options, now: Callable
         run=plan.run,
         version=published.version.version if published else None,
         counts=published.counts if published else None,
+        is_new=published.is_new if published else False,
         refused=refused,
         planned=len({job.source for job in plan.jobs} | {one.source for one in plan.broken if one.source}),
         missing=len(gleaned.missing),

@@ -24,6 +24,7 @@ import msgspec
 
 from webmill.errors import BadInput, NotFound
 from webmill.flows.publish.aggregator import committed
+from webmill.flows.publish.due import note_look
 from webmill.flows.publish.jobs import check_kind, run_name
 from webmill.flows.publish.pages import Documents, Page
 from webmill.flows.watch import Counter as Bar
@@ -82,10 +83,11 @@ def publish_documents(
 ) -> tuple[Published, Found]:
     """`NotFound` when there are no documents. `Shrunk` when there are too few to be believed.
 
-    A file that is damaged is told, and what earlier versions had and this one has not is then kept, as stale.
+    When the live version holds the same already, none is made (`Published.is_new`), unless by `force`. A file that is
+    damaged is told, and what earlier versions had and this one has not is then kept, as stale.
     """
     check_kind(storage, KIND, force=options.force)
-    options = msgspec.structs.replace(options, carried=PLACE)
+    options = msgspec.structs.replace(options, carried=PLACE, even_if_same=options.force)
     started = now()  # what comes after this is for the next version
     files = documents.files()
     if not files:
@@ -105,7 +107,10 @@ def publish_documents(
         if found.damaged:
             publication.keep_source(SOURCE)
         publication.counts.update({f"rows_{reason}": count for reason, count in found.rows.items()})
-        return committed(publication), found
+        published = committed(publication)
+    if not published.is_new:
+        note_look(storage, started)
+    return published, found
 
 
 # --- which rows ---

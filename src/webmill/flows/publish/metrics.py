@@ -14,7 +14,9 @@ BLOBS = Counter(
     "webmill_publish_blobs", "Blobs by what became of them.", {"result": ("written", "present", "repaired")}
 )
 WRITTEN = Counter("webmill_publish_blob_bytes", "Bytes of blobs written.")
-RUNS = Counter("webmill_publish_runs", "Runs by how they ended.", {"result": ("published", "refused", "failed")})
+RUNS = Counter(
+    "webmill_publish_runs", "Runs by how they ended.", {"result": ("published", "unchanged", "refused", "failed")}
+)
 LIVE = Gauge("webmill_publish_items_live", "Items of the last version.")
 STALE = Gauge("webmill_publish_items_stale", "Items of the last version that are kept from an earlier one.")
 

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from webmill.flows.status.nouns import Amount
+from webmill.infra.tree import Refuse, files_below, size_of
 
 MOST_FILES = 25_000  # that are looked at in one folder: a second or so, of all of them
 
 
-def files_below(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """Whoever writes there meanwhile does no harm; links are not followed."""
-    waiting = [os.fspath(folder)]
-    while waiting:
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-                    else:
-                        yield entry
-        except OSError:  # gone meanwhile, or not for us
-            continue
-
-
-def amount_of(folder: Path, *, most: int = MOST_FILES) -> Amount:
-    return added(map(size_of, files_below(folder)), most=most)
+def amount_of(folder: Path, *, most: int = MOST_FILES, refuse: Refuse = lambda _: None) -> Amount:
+    """At least so much, where a part cannot be looked into."""
+    refused: list[OSError] = []
+    found = added(map(size_of, files_below(folder, refuse=refused.append)), most=most)
+    for error in refused:
+        refuse(error)
+    return replace(found, is_whole=False) if refused else found
 
 
 def added(sizes: Iterable[int], *, most: int = MOST_FILES) -> Amount:
@@ -38,10 +30,3 @@ def added(sizes: Iterable[int], *, most: int = MOST_FILES) -> Amount:
         count += 1
         total += size
     return Amount(files=count, bytes=total)
-
-
-def size_of(entry: os.DirEntry[str]) -> int:
-    try:
-        return entry.stat(follow_symlinks=False).st_size
-    except OSError:
-        return 0

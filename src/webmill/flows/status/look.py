@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -10,12 +11,14 @@ from typing import TypeVar
 
 from webmill.errors import NotFound, WebmillError
 from webmill.flows.crawl.status import Status, read_status, seats
+from webmill.flows.publish.due import reason_not_to_publish
 from webmill.flows.status.files import MOST_FILES
-from webmill.flows.status.made import documents_in, publication_of, reason_not_to_publish, search_of
+from webmill.flows.status.made import documents_of, publication_of, search_of
 from webmill.flows.status.nouns import Due, Index, Look, Problem, Publication, Search, Wishes, Work
 from webmill.flows.status.room import disk_of, rejects_in
 from webmill.flows.status.stored import Found, archive_of, archives_of, crawls_of, index_of
 from webmill.flows.status.work import own_archives, queues_in, work_in
+from webmill.flows.words import counted
 from webmill.infra.looking import is_held
 from webmill.search.base import Engine
 
@@ -34,11 +37,14 @@ class _Glances:
         except WebmillError as error:
             self.problems.append(Problem(part, str(error)))
         except OSError as error:
-            where = f"{error.filename}: " if error.filename else ""
-            self.problems.append(Problem(part, where + (error.strerror or str(error))))
+            self.refuse(part, error)
         except (ValueError, RecursionError) as error:  # msgspec's own among them: bytes that are not what we wrote
             self.problems.append(Problem(part, f"cannot be read: {error}"))
         return None
+
+    def refuse(self, part: str, error: OSError) -> None:
+        where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
+        self.problems.append(Problem(part, where + (error.strerror or str(error))))
 
 
 def look(root: Path, wishes: Wishes, *, open_engine: Callable[[], Engine]) -> Look:
@@ -63,12 +69,12 @@ def look(root: Path, wishes: Wishes, *, open_engine: Callable[[], Engine]) -> Lo
         indexes=[one for one in indexes if one],
         extract=extract,
         datasets=glances.at("datasets", lambda: work_in(root / "datasets")),
-        documents=glances.at("documents", lambda: documents_in(root)),
+        documents=glances.at("documents", lambda: documents_of(root)),
         queues=glances.at("queue", lambda: [*queues_in(root)]) or [],
         publish=publish,
         search=search,
         rejects=glances.at("rejects", lambda: [*rejects_in(root)]) or [],
-        disk=glances.at("disk", lambda: disk_of(root)),
+        disk=glances.at("disk", lambda: disk_of(root, refuse=partial(glances.refuse, "disk"))),
         due=glances.at(
             "run", lambda: dues.of(crawls, together, [one for one in indexes if one], extract, publish, search)
         )
@@ -131,7 +137,7 @@ def unfinished(crawls: list[Status]) -> str:
     ends = {crawl.end for crawl in crawls}
     waiting = sum(crawl.total.waiting for crawl in crawls)
     if waiting and "pages" not in ends:
-        return f"{waiting:,} URLs wait"
+        return counted(waiting, "URL", "wait")
     return "the last run was broken off" if "" in ends and "finished" not in ends else ""
 
 

@@ -10,11 +10,17 @@ from pathlib import Path
 from webmill.flows.status.files import amount_of
 from webmill.flows.status.nouns import Amount, Disk, Rejects
 from webmill.flows.status.stored import lines_of
+from webmill.infra.tree import Refuse, size_of
 
 
-def disk_of(root: Path) -> Disk:
+def disk_of(root: Path, *, refuse: Refuse) -> Disk:
     """Each folder of the collection is counted for itself, so that one of many small files hides no other."""
-    parts = [amount_of(path) if path.is_dir() else Amount(files=1, bytes=path.stat().st_size) for path in plain(root)]
+    parts = [
+        amount_of(Path(entry.path), refuse=refuse)
+        if entry.is_dir(follow_symlinks=False)
+        else Amount(files=1, bytes=size_of(entry))
+        for entry in plain(root)
+    ]
     used = Amount(
         files=sum(part.files for part in parts),
         bytes=sum(part.bytes for part in parts),
@@ -23,11 +29,11 @@ def disk_of(root: Path) -> Disk:
     return Disk(used=used, free=shutil.disk_usage(root).free)
 
 
-def plain(root: Path) -> Iterator[Path]:
+def plain(root: Path) -> Iterator[os.DirEntry[str]]:
     with os.scandir(root) as entries:
         for entry in entries:
             if not entry.is_symlink():
-                yield Path(entry.path)
+                yield entry
 
 
 def rejects_in(root: Path) -> Iterator[Rejects]:
