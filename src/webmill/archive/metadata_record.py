@@ -20,7 +20,7 @@ import msgspec
 from webmill.archive.cld2 import ISO_639_3, ask_cld2, suffix_of
 from webmill.archive.identify import HTML, XHTML
 from webmill.errors import BadInput
-from webmill.formats.charset import decode_page
+from webmill.formats.charset import decode_page, spelled
 from webmill.formats.languages import Language, Languages
 
 MOST_BYTES = 1 << 17
@@ -28,7 +28,6 @@ PAGES = frozenset({HTML, XHTML})
 Detect = Callable[[bytes, str, str], Languages | None]  # UTF-8 of a page, its URL, its Content-Language
 
 _UNFIT = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
-_SPELLED = {"shift_jis": "Shift_JIS", "big5": "Big5"}
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,11 +65,6 @@ def _escaped(found: re.Match[str]) -> str:
     except UnicodeEncodeError:
         data = found[0].encode("utf-8", "surrogatepass")
     return "".join(f"%{byte:02X}" for byte in data)
-
-
-def spelled(encoding: str) -> str:
-    """UTF-8, ISO-8859-2, windows-1252: as IANA writes them."""
-    return _SPELLED.get(encoding) or (encoding if encoding.startswith("windows-") else encoding.upper())
 
 
 @contextmanager

@@ -16,9 +16,10 @@ from webmill.cli.renamed import processes_option
 from webmill.cli.words import shown
 from webmill.collection import Publishing
 from webmill.config import Executor as ExecutorSettings
-from webmill.flows.dataset.config import Write
+from webmill.flows.dataset.config import Make, Write
 from webmill.flows.dataset.own import datasets_due
 from webmill.flows.dataset.run import Report, Run, run_dataset
+from webmill.flows.dataset.task import add_counts
 from webmill.wiring import open_executor
 
 
@@ -42,22 +43,25 @@ errors; they are told, and kept in DIR/extract/*/errors."""
     show_default=True,
     help="Of the documents; parquet needs webmill[parquet].",
 )
+@click.option("--all-captures", is_flag=True, help="A record of every capture: of pictures, too, without text.")
 @processes_option("Archives at once  [default: one per core]")
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON on stdout.")
 @pass_context
-def extract(context: Context, /, *, root: Path, form: str, jobs: int | None, as_json: bool) -> None:
-    """Text, title, language and links of the pages in DIR's WARC files, as documents in DIR/documents.
+def extract(context: Context, /, *, root: Path, form: str, all_captures: bool, jobs: int | None, as_json: bool) -> None:
+    """Text, title, language and links of what DIR's WARC files hold, as documents in DIR/documents.
 
+    Of pages, plain text and feeds. What has no text by its kind (pictures, styles, scripts) is counted and left out.
     Only archives that were not read before. For other people's archives, or functions of your own: `webmill dataset`.
     """
     root = root.resolve()
     settings = context.settings(root)
     chosen = ExecutorSettings(url=settings.executor.url, jobs=jobs or settings.executor.jobs)
     write = Write(to=str(Publishing(root).documents), format=form)  # type: ignore[arg-type]  # click has checked it
+    document = Make(keep="captures" if all_captures else "documents")
     total = Report()
     with closing(open_executor(chosen)) as crew:
         work = Run(crew, doors(settings.http), context.progress, emit=emit, killable=chosen.url != "inline")
-        for folder in datasets_due(root, crawls_in(root), write=write, refuse=refused):
+        for folder in datasets_due(root, crawls_in(root), document=document, write=write, refuse=refused):
             report = run_dataset(folder, work)
             total = added(total, report)
     if as_json:
@@ -75,11 +79,13 @@ def refused(path: str, reason: str, message: str) -> None:
 
 
 def added(one: Report, other: Report) -> Report:
+    add_counts(left_out := dict(one.left_out), other.left_out)
     return Report(
         tasks=one.tasks + other.tasks,
         pages=one.pages + other.pages,
         documents=one.documents + other.documents,
         skipped=one.skipped + other.skipped,
+        left_out=left_out,
         errors=one.errors + other.errors,
         failures=[*one.failures, *other.failures],
         stopped=one.stopped or other.stopped,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
@@ -10,7 +10,9 @@ import msgspec
 
 from webmill.errors import BadInput
 from webmill.extract.composite import Composite
-from webmill.extract.head import Head, absolute, base_of, clean, clean_all, media_type, read_head
+from webmill.extract.content import Content, ReadPdf, read_content
+from webmill.extract.head import Head, absolute, base_of, clean, clean_all, is_html, media_type, read_head
+from webmill.extract.kinds import READABLE, LeftOut, content_type_of, kind_of
 from webmill.extract.text import Extractor, chosen, text_of
 from webmill.formats import timestamps, wet
 
@@ -39,6 +41,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     digest: str | None = None  # of the payload: sha1:…
     truncated: str | None = None  # why the crawler stopped reading
     redirect: str | None = None  # where a 3xx sends us
+    refers_to: str | None = None  # of a revisit: the URL whose capture has the content; both have the same digest
     title: str | None = None
     description: str | None = None
     keywords: str | None = None
@@ -48,7 +51,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     language: str | None = None  # ISO-639-3, the one with the most text
     languages: tuple[str, ...] = ()
     language_reliable: bool | None = None
-    extractor: str | None = None  # where the text is from; None when there is none
+    extractor: str | None = None  # where the text is from: wet, plain (HTML), text, feed, pdf; None when there is none
     text: str | None = None
     links: tuple[DocumentLink, ...] = ()
     warc_filename: str = ""
@@ -56,10 +59,87 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     warc_length: int = 0
 
 
-def make_document(page: Composite, *, extractor: Extractor = "auto") -> Document:
-    head, http, capture = read_head(page), page.http, page.capture
-    text, base = text_of(page, head, extractor=extractor), base_of(page, head)
+# Text, URL and what is said of the language already (`en-us`), to ISO-639-3 codes, the one with the most text first.
+Detect = Callable[[str, str, str], tuple[str, ...]]
+
+
+class Readers(msgspec.Struct, frozen=True, kw_only=True):
+    """What is optional, or must not run in this process."""
+
+    pdf: ReadPdf | None = None
+    detect: Detect | None = None  # asked of what is no HTML: of pages the crawler has told it
+
+
+NO_READERS = Readers()
+
+
+def make_document(page: Composite, *, extractor: Extractor = "auto", readers: Readers = NO_READERS) -> Document:
+    """Of any capture: without text where it has none."""
+    if chosen(extractor, page) == "plain" and not is_html(page) and page.capture.type != "revisit":
+        content = read_content(page, read_pdf=readers.pdf)
+        if isinstance(content, Content):
+            return _of_content(page, content, readers)
+    return _of_page(page, extractor)
+
+
+def make_readable(
+    page: Composite, *, extractor: Extractor = "auto", readers: Readers = NO_READERS
+) -> Document | LeftOut:
+    """Only of what has text by its kind. A revisit has none itself, and says which capture has its content."""
+    kind, by = kind_of(page), chosen(extractor, page)
+    if page.capture.type == "revisit":
+        is_unknown = not content_type_of(page)  # a server that says 304 need not say more
+        return _of_page(page, extractor) if is_unknown or kind in READABLE else LeftOut(kind)
+    if is_html(page):
+        return _of_page(page, extractor)
+    if not (page.target_uri or "").lower().startswith("http"):
+        return LeftOut("other")  # notes of a crawler about itself
+    if by != "plain":
+        made = _of_page(page, extractor)
+        return made if kind in READABLE and (by == "none" or made.text is not None) else LeftOut(kind)
+    content = read_content(page, read_pdf=readers.pdf)
+    return content if isinstance(content, LeftOut) else _of_content(page, content, readers)
+
+
+def _of_page(page: Composite, extractor: Extractor) -> Document:
+    head = read_head(page)
+    text = text_of(page, head, extractor=extractor)
+    return _document(
+        page,
+        head,
+        text=text,
+        extractor=None if text is None else chosen(extractor, page),
+        charset=page.charset,
+        languages=_languages(page),
+    )
+
+
+def _of_content(page: Composite, content: Content, readers: Readers) -> Document:
+    text = clean(content.head.text)
     languages = _languages(page)
+    if text and not languages and readers.detect:
+        said = content.language or (page.http.fields.get("Content-Language") if page.http else None)
+        languages = readers.detect(text, page.target_uri or "", said or "")
+    return _document(
+        page,
+        content.head,
+        text=text,
+        extractor="plain" if content.kind == "html" else content.kind,
+        charset=page.charset or content.charset,
+        languages=languages,
+    )
+
+
+def _document(
+    page: Composite,
+    head: Head,
+    *,
+    text: str | None,
+    extractor: str | None,
+    charset: str | None,
+    languages: tuple[str, ...],
+) -> Document:
+    http, capture, base = page.http, page.capture, base_of(page, head)
     return Document(
         id=clean(page.record_id) or f"{page.filename}#{capture.offset}",
         url=clean(page.target_uri) or "",
@@ -67,12 +147,13 @@ def make_document(page: Composite, *, extractor: Extractor = "auto") -> Document
         last_modified=_http_date(http.last_modified) if http else None,
         type=clean(capture.type),
         status=http.status if http else None,
-        mime=media_type(http.content_type if http else capture.content_type),
+        mime=media_type(content_type_of(page)),
         mime_detected=clean(capture.headers.get("WARC-Identified-Payload-Type")),
-        charset=clean(page.charset),
+        charset=clean(charset),
         digest=clean(capture.payload_digest),
         truncated=clean(capture.headers.get("WARC-Truncated")),
         redirect=_redirect(page),
+        refers_to=clean(capture.headers.get("WARC-Refers-To-Target-URI")) if capture.type == "revisit" else None,
         title=clean(head.title),
         description=head.meta("description"),
         keywords=head.meta("keywords"),
@@ -82,7 +163,7 @@ def make_document(page: Composite, *, extractor: Extractor = "auto") -> Document
         language=languages[0] if languages else None,
         languages=languages,
         language_reliable=page.languages.reliable if page.languages else None,
-        extractor=None if text is None else chosen(extractor, page),
+        extractor=extractor,
         text=text,
         links=tuple(_links(base, head)),
         warc_filename=page.filename,

@@ -120,6 +120,7 @@ _LABELS = {label: name for name, (_, labels) in _ENCODINGS.items() for label in 
 _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xfe\xff", "utf-16be"), (b"\xff\xfe", "utf-16le"))
 _CHARSET = re.compile(r"""charset\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;"',]+))""", re.IGNORECASE)
 _WHITE_SPACE = "\t\n\f\r "
+_SPELLED = {"shift_jis": "Shift_JIS", "big5": "Big5"}
 _MULTIBYTE = ("utf", "gb", "big5", "euc", "iso2022", "cp932", "cp949")
 
 
@@ -136,15 +137,16 @@ def charset_of(content_type: str | None) -> str | None:
 
 def decode_page(body: bytes, *, content_type: str | None = None) -> Text:
     """The text of a page. `content_type` is the HTTP header's value, if there was one."""
-    for mark, name in _BOMS:
-        if body.startswith(mark):
-            return _text(body[len(mark) :], name, "bom")
-    declared = charset_of(content_type)
-    if declared is not None and (encoding := lookup(declared)):
-        return _text(body, encoding, "http")
+    if text := _labelled(body, content_type):
+        return text
     if encoding := _from_meta(body):
         return _text(body, encoding, "meta")
-    return _text(body, "utf-8" if _is_utf8(body) else "windows-1252", "fallback")
+    return _unlabelled(body)
+
+
+def decode_plain(body: bytes, *, content_type: str | None = None) -> Text:
+    """The same of what is no markup: a <meta> in it is something that it speaks of."""
+    return _labelled(body, content_type) or _unlabelled(body)
 
 
 def decode_as(body: bytes, encoding: str) -> str:
@@ -155,6 +157,24 @@ def decode_as(body: bytes, encoding: str) -> str:
     if codec.startswith(_MULTIBYTE):
         return body.decode(codec, "replace")
     return codecs.charmap_decode(body, "replace", _single_bytes(encoding))[0]
+
+
+def spelled(encoding: str) -> str:
+    """UTF-8, ISO-8859-2, windows-1252: as IANA writes them."""
+    return _SPELLED.get(encoding) or (encoding if encoding.startswith("windows-") else encoding.upper())
+
+
+def _labelled(body: bytes, content_type: str | None) -> Text | None:
+    for mark, name in _BOMS:
+        if body.startswith(mark):
+            return _text(body[len(mark) :], name, "bom")
+    declared = charset_of(content_type)
+    encoding = lookup(declared) if declared is not None else None
+    return _text(body, encoding, "http") if encoding else None
+
+
+def _unlabelled(body: bytes) -> Text:
+    return _text(body, "utf-8" if _is_utf8(body) else "windows-1252", "fallback")
 
 
 def _text(body: bytes, encoding: str, source: Source) -> Text:

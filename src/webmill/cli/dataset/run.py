@@ -79,6 +79,9 @@ def tell(report: Report) -> None:
         + f", {report.skipped:,} left out" * bool(report.skipped)
         + f", {counted(report.errors, 'error')}" * bool(report.errors)
     )
+    if report.left_out:
+        kinds = sorted(report.left_out.items(), key=lambda one: (-one[1], one[0]))
+        note(f"not a document: {', '.join(f'{kind} {count:,}' for kind, count in kinds)}")
     for failure in report.failures[:10]:
         warn(f"failed: {failure.task}: {failure.reason[:500]}")
     if earlier := report.failed - len(report.failures):

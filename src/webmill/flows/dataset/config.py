@@ -37,10 +37,12 @@ class Read(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"sou
 
 
 class Make(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`function` (FILE.py:name or module:name) takes the place of `kind`."""
+    """`function` (FILE.py:name or module:name) takes the place of `kind`. `keep` is for documents: of all captures, or
+    only of those that have text by their kind."""
 
     kind: Literal["document", "index-record"] = "document"
     text: Extractor = "auto"
+    keep: Literal["captures", "documents"] = "captures"
     function: str = ""
 
 
@@ -104,6 +106,8 @@ def checked(dataset: Dataset, *, source: str) -> Dataset:
     if not _NAME.fullmatch(dataset.name):
         raise Misconfigured(f"{source}: name {dataset.name!r}: use letters, digits, '.', '_' and '-'")
     check_places(dataset, source=source)
+    if dataset.document.keep == "documents" and (dataset.document.kind != "document" or dataset.document.function):
+        raise Misconfigured(f'{source}: document.keep = "documents" is for kind = "document" without a function')
     for target in (dataset.write, dataset.errors):
         if target.format == "parquet" and not is_storage(target.to):
             raise Misconfigured(f'{source}: Parquet goes to files: {shown(target.to)!r} takes format = "jsonl"')

@@ -18,7 +18,7 @@ from webmill import __version__
 from webmill.collection import Collection, Publishing
 from webmill.errors import Conflict
 from webmill.flows.dataset import folder as folders
-from webmill.flows.dataset.config import Dataset, Read, Write
+from webmill.flows.dataset.config import Dataset, Make, Read, Write
 from webmill.flows.dataset.folder import Folder
 from webmill.flows.dataset.ledger import looking
 from webmill.flows.dataset.manifest import manifest_line, parse_manifest
@@ -31,7 +31,9 @@ ENDINGS = (".warc", ".warc.gz", ".warc.zst")
 NO_PAGES = ("crawldiagnostics", "robotstxt")  # subsets of a crawl that hold none
 
 
-def datasets_due(root: Path, crawls: list[Collection], *, write: Write, refuse: Refuse) -> Iterator[Folder]:
+def datasets_due(
+    root: Path, crawls: list[Collection], *, document: Make, write: Write, refuse: Refuse
+) -> Iterator[Folder]:
     """Those begun and not finished, then one of all archives that are in none."""
     place = Publishing(root).extract
     known: set[str] = set()
@@ -50,14 +52,14 @@ def datasets_due(root: Path, crawls: list[Collection], *, write: Write, refuse: 
     new = sorted(found - known)
     if new:
         atomic.make_folder(place)
-        yield begin(root, new, write=write)
+        yield begin(root, new, document=document, write=write)
 
 
-def begin(root: Path, new: list[str], *, write: Write) -> Folder:
+def begin(root: Path, new: list[str], *, document: Make, write: Write) -> Folder:
     name = hashlib.sha256("\n".join([__version__, *new]).encode()).hexdigest()[:16]
     publishing = Publishing(root)
     lines = [manifest_line({FileType.WARC: key}) for key in new]
-    dataset = Dataset(name=f"warc-{name}", manifest=lines, read=Read(str(root)), write=write)
+    dataset = Dataset(name=f"warc-{name}", manifest=lines, read=Read(str(root)), document=document, write=write)
     folder, _ = folders.create(dataset, publishing.extract, beside=root, read_lines=lambda _: ())
     return folder
 

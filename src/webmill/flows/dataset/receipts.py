@@ -50,6 +50,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     errors: Delivered | None
     pages: int
     skipped: int
+    left_out: dict[str, int] = {}  # of those skipped: what is no document, by kind
     reasons: dict[str, int]  # of the errors
     last: bool
     seconds: float

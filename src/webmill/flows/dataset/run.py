@@ -26,7 +26,7 @@ from webmill.flows.dataset.folder import Folder, running
 from webmill.flows.dataset.ledger import RunLedger
 from webmill.flows.dataset.manifest import Files
 from webmill.flows.dataset.monitor import Monitor
-from webmill.flows.dataset.task import Doors, Job, Totals, open_receipts, run_task
+from webmill.flows.dataset.task import Doors, Job, Totals, add_counts, open_receipts, run_task
 from webmill.flows.watch import Watch
 from webmill.infra import atomic
 from webmill.infra.executor.base import Done, Executor, Failed
@@ -51,6 +51,7 @@ class Report(msgspec.Struct, kw_only=True):
     pages: int = 0
     documents: int = 0
     skipped: int = 0
+    left_out: dict[str, int] = {}  # of those skipped: what is no document, by kind
     errors: int = 0
     failures: list[Failure] = []
     stopped: bool = False
@@ -186,4 +187,5 @@ def settle(folder: Folder, run: Run, book: RunLedger, claim: Claim, job: Job, to
     report.pages += totals.pages
     report.documents += totals.documents
     report.skipped += totals.skipped
+    add_counts(report.left_out, totals.left_out)
     report.errors += totals.errors

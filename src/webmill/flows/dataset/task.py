@@ -20,12 +20,14 @@ from webmill.commoncrawl.aligned import read_pages
 from webmill.commoncrawl.page import ErrorDocument, Page
 from webmill.errors import BadInput
 from webmill.extract import custom
-from webmill.extract.document import Document, make_document
+from webmill.extract.document import Document, make_document, make_readable
 from webmill.extract.error_record import ErrorRecord
 from webmill.extract.index_record import IndexRecord, make_index_record
+from webmill.extract.kinds import LeftOut
 from webmill.flows.dataset.config import Dataset, Errors, Write, is_address, is_queue, is_stream
 from webmill.flows.dataset.errors import document_error, file_error, shortened
 from webmill.flows.dataset.manifest import Files
+from webmill.flows.dataset.readers import opened_readers
 from webmill.flows.dataset.receipts import Range, Receipt, Receipts, Source
 from webmill.flows.dataset.sources import Replay, opened_files
 from webmill.flows.dataset.stall import Stall
@@ -69,12 +71,18 @@ class Totals(msgspec.Struct, kw_only=True):
     pages: int = 0
     documents: int = 0
     skipped: int = 0
+    left_out: dict[str, int] = {}
     errors: int = 0
     reasons: dict[str, int] = {}
     seconds: float = 0.0
     resume: dict[FileType, int] = {}
     sources: dict[FileType, int] = {}  # sizes
     finished: bool = False
+
+
+def add_counts(to: dict[str, int], counts: Mapping[str, int]) -> None:
+    for name, count in counts.items():
+        to[name] = to.get(name, 0) + count
 
 
 class Sinks(NamedTuple):
@@ -85,7 +93,7 @@ class Sinks(NamedTuple):
 def run_task(job: Job) -> Totals:
     with ExitStack() as stack:
         stall = stack.enter_context(Stall(job.dataset.compute, active=job.killable))
-        make, kind = maker(job)
+        make, kind = maker(job, stack)
         sinks = Sinks(
             stack.enter_context(closing(open_sink(job.dataset.write, kind, job))),
             stack.enter_context(closing(open_sink(job.dataset.errors, ErrorRecord, job))),
@@ -106,6 +114,7 @@ def run_task(job: Job) -> Totals:
                 errors=sinks.errors.deliver(f"{name}-errors", part.errors) if part.errors else None,
                 pages=part.pages,
                 skipped=part.skipped,
+                left_out=part.left_out,
                 reasons=part.reasons,
                 last=part.last,
                 seconds=round(time.monotonic() - began, 3),
@@ -125,8 +134,8 @@ def totals_of(done: Iterable[Receipt]) -> Totals:
         totals.documents += receipt.output.rows if receipt.output else 0
         totals.skipped += receipt.skipped
         totals.errors += receipt.errors.rows if receipt.errors else 0
-        for reason, count in receipt.reasons.items():
-            totals.reasons[reason] = totals.reasons.get(reason, 0) + count
+        add_counts(totals.left_out, receipt.left_out)
+        add_counts(totals.reasons, receipt.reasons)
         totals.seconds = round(totals.seconds + receipt.seconds, 3)
         totals.resume = receipt.resume
         totals.sources = {file_type: source.size for file_type, source in receipt.sources.items()}
@@ -155,6 +164,7 @@ class Part:
         self.rows: list[Row] = []
         self.errors: list[Row] = []
         self.reasons: dict[str, int] = {}
+        self.left_out: dict[str, int] = {}
         self.resume: dict[FileType, int] = {}
         self.pages = self.skipped = self._bytes = 0
         self.last = False
@@ -179,6 +189,9 @@ class Part:
         self.pages += 1
         try:
             made = self._make(item)
+            if isinstance(made, LeftOut):
+                add_counts(self.left_out, {made.kind: 1})
+                made = None
             row = None if made is None else Row(made, msgspec.json.encode(made))
             if row:
                 self._sinks.output.check(row)
@@ -273,7 +286,7 @@ def fill(
 # --- what the dataset names -------------------------------------------------------------------------------------------
 
 
-def maker(job: Job) -> tuple[custom.MakeDocument, type[msgspec.Struct]]:
+def maker(job: Job, stack: ExitStack) -> tuple[custom.MakeDocument, type[msgspec.Struct]]:
     """The function, and the type of what it makes."""
     wanted = job.dataset.document
     if job.function:
@@ -281,7 +294,8 @@ def maker(job: Job) -> tuple[custom.MakeDocument, type[msgspec.Struct]]:
         return function, custom.result_type(function) or Document
     if wanted.kind == "index-record":
         return partial(make_index_record, extractor=wanted.text), IndexRecord
-    return partial(make_document, extractor=wanted.text), Document
+    make = make_readable if wanted.keep == "documents" else make_document
+    return partial(make, extractor=wanted.text, readers=stack.enter_context(opened_readers())), Document
 
 
 def open_sink(target: Write | Errors, kind: type[msgspec.Struct], job: Job) -> Sink:

@@ -1,0 +1,74 @@
+"""What kind of content a capture has: by what the crawler found it to be, else by what the server called it.
+
+| kind | read as |
+|---|---|
+| html | pages, XHTML as well |
+| text | plain text, Markdown |
+| feed | RSS, Atom, JSON Feed |
+| pdf | where there is a reader for it (`webmill[pdf]`) |
+| xml json | only where they turn out to be feeds |
+| image css script font audio video binary other empty | never: they have no text by their kind |
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import msgspec
+
+from webmill.extract.composite import Composite
+from webmill.extract.head import HTML, media_type
+
+Kind = Literal[
+    "html", "text", "feed", "pdf", "xml", "json",
+    "image", "css", "script", "font", "audio", "video", "binary", "other", "empty",
+]  # fmt: skip
+READABLE: frozenset[Kind] = frozenset(("html", "text", "feed", "pdf", "xml", "json"))
+
+_KINDS: dict[str, Kind] = {
+    **dict.fromkeys(HTML, "html"),
+    **dict.fromkeys(("text/plain", "text/markdown", "text/x-markdown"), "text"),
+    **dict.fromkeys(("application/rss+xml", "application/atom+xml", "application/feed+json"), "feed"),
+    "application/pdf": "pdf",
+    "text/css": "css",
+    "text/json": "json",
+    "text/xml": "xml",
+    "application/octet-stream": "binary",
+    "application/vnd.ms-fontobject": "font",
+}
+# The first that fits; what is left is `other`.
+_FAMILIES: tuple[tuple[re.Pattern[str], Kind], ...] = (
+    (re.compile(r"image/.*"), "image"),
+    (re.compile(r"audio/.*"), "audio"),
+    (re.compile(r"video/.*"), "video"),
+    (re.compile(r"font/.*|application/(?:x-)?font.*"), "font"),
+    (re.compile(r"(?:text|application)/(?:x-)?(?:java|ecma)script.*"), "script"),
+    (re.compile(r"application/(?:json|[^/]*\+json)"), "json"),
+    (re.compile(r"application/(?:xml|[^/]*\+xml)"), "xml"),
+)
+
+
+class LeftOut(msgspec.Struct, frozen=True):
+    """In place of a document, where there is none to be made."""
+
+    kind: Kind
+
+
+def kind_of(page: Composite) -> Kind:
+    identified = media_type(page.capture.headers.get("WARC-Identified-Payload-Type"))
+    declared = media_type(content_type_of(page))
+    if not identified and "html" in (declared or ""):
+        return "html"
+    return kind_of_type(identified or declared or "")
+
+
+def kind_of_type(type_: str) -> Kind:
+    if found := _KINDS.get(type_):
+        return found
+    return next((kind for pattern, kind in _FAMILIES if pattern.fullmatch(type_)), "other")
+
+
+def content_type_of(page: Composite) -> str | None:
+    """As the server said; of a resource, which has no head, as its record says."""
+    return page.http.content_type if page.http else page.capture.content_type

@@ -1,0 +1,267 @@
+"""Feeds: RSS 0.9x, 1.0 and 2.0, Atom, JSON Feed. What they say of themselves, and the text of their entries.
+
+    feed = read_feed(decode_page(body, content_type=…).text)
+    feed.title, feed.entries[0].title, feed.entries[0].text
+
+Standards: https://www.rssboard.org/rss-specification, RFC 4287, https://jsonfeed.org/version/1.1
+
+A feed is hostile until read. One that declares entities is refused; those of HTML (`&nbsp;`) are known without. Nothing
+is fetched. Time and memory grow with the length alone, which is bounded; so is the number of entries. What is broken
+gives what came before it, and a flaw: `bad_xml`, `too_deep`, `too_many_entries`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from html import escape
+from xml.parsers import expat
+
+import msgspec
+
+from webmill.errors import BadInput
+from webmill.formats.html import MAX_PAGE, read_html_text
+from webmill.formats.html_entities import decode_text
+
+MOST_ENTRIES = 10_000
+DEEPEST = 64
+_ROOTS = frozenset(("rss", "feed", "rdf"))
+_HEADS = frozenset(("channel", "feed"))
+_ENTRIES = frozenset(("item", "entry"))
+_HEAD_FIELDS = {"title": "title", "description": "about", "subtitle": "about", "tagline": "about", "link": "link"}
+_HEAD_FIELDS |= {"language": "language"}
+_ENTRY_FIELDS = {"title": "title", "description": "summary", "summary": "summary", "link": "link"}
+_ENTRY_FIELDS |= {"content": "content", "encoded": "content"}
+# Others have elements of the same names for pictures and players: <media:title>, <itunes:summary>.
+_PREFIXES = frozenset(("", "atom", "rss", "content", "dc"))
+_NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+JSON_FEED = "jsonfeed.org/version/"
+
+
+class Entry(msgspec.Struct, frozen=True):
+    title: str = ""
+    url: str = ""  # as written: perhaps relative
+    text: str = ""  # by the rules of WET files
+
+
+class Feed(msgspec.Struct, frozen=True, kw_only=True):
+    title: str = ""
+    about: str = ""
+    url: str = ""  # of the site that it is of, as written
+    language: str = ""  # as it says: `en-us`
+    entries: tuple[Entry, ...] = ()
+    flaw: str = ""
+
+    @property
+    def text(self) -> str:
+        """All of it, one part to a line."""
+        parts = [self.title, self.about, *(part for one in self.entries for part in (one.title, one.text))]
+        return "".join(f"{part}\n" for part in parts if part)
+
+
+def read_feed(text: str) -> Feed:
+    """BadInput `not_feed` for what is something else, `xml_entities` for one that declares some, `parse_limit`."""
+    if len(text) > MAX_PAGE:
+        raise BadInput(f"a feed of {len(text):,} characters", reason="parse_limit")
+    start = text[:1024].lstrip("\ufeff\0\t\r\n ")
+    if start.startswith("{"):
+        return _read_json(text)
+    if not start.startswith("<"):
+        raise BadInput("neither XML nor JSON", reason="not_feed")
+    return _read_xml(text)
+
+
+# --- JSON ---
+
+
+class _JsonItem(msgspec.Struct):
+    title: str | None = None
+    url: str | None = None
+    external_url: str | None = None
+    content_html: str | None = None
+    content_text: str | None = None
+    summary: str | None = None
+
+
+class _JsonFeed(msgspec.Struct):
+    version: str = ""
+    title: str | None = None
+    description: str | None = None
+    home_page_url: str | None = None
+    language: str | None = None
+    items: list[_JsonItem] = []
+
+
+_json = msgspec.json.Decoder(_JsonFeed)
+
+
+def _read_json(text: str) -> Feed:
+    try:
+        said = _json.decode(text.lstrip("\ufeff\0").encode("utf-8", "replace"))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadInput(f"no JSON Feed: {error}", reason="not_feed") from None
+    if JSON_FEED not in said.version:
+        raise BadInput("JSON that is no feed", reason="not_feed")
+    entries = [
+        Entry(
+            _line(escape(item.title or "")),
+            (item.url or item.external_url or "").strip(),
+            _text(item.content_html or escape(item.content_text or item.summary or "")),
+        )
+        for item in said.items[:MOST_ENTRIES]
+    ]
+    return Feed(
+        title=_line(escape(said.title or "")),
+        about=_line(escape(said.description or "")),
+        url=(said.home_page_url or "").strip(),
+        language=(said.language or "").strip()[:64],
+        entries=tuple(entry for entry in entries if entry.title or entry.text or entry.url),
+        flaw="too_many_entries" if len(said.items) > MOST_ENTRIES else "",
+    )
+
+
+# --- XML ---
+
+
+class _Enough(Exception):
+    """Stops the parser; the flaw says why."""
+
+
+def _read_xml(text: str) -> Feed:
+    reader = _XmlReader()
+    data = _NO_XML.sub(" ", text.lstrip("\ufeff\0\t\r\n ")).encode("utf-8", "replace")
+    try:
+        # One call for all: expat scans an unfinished token anew with every piece it is given.
+        reader.parser.Parse(data, True)
+    except _Enough:
+        pass
+    except expat.ExpatError as error:
+        if not reader.began:
+            raise BadInput(f"no XML: {error}", reason="not_feed") from None
+        reader.flaw = "bad_xml"
+    return reader.feed()
+
+
+class _XmlReader:
+    """Hears a document. What a field holds is put together as HTML, and read as such at its end."""
+
+    def __init__(self) -> None:
+        self.began = False
+        self.flaw = ""
+        self._open: list[str] = []  # names of the elements around us, without their prefixes
+        self._prefixes = set(_PREFIXES)
+        self._head: dict[str, str] = {}
+        self._entry: dict[str, str] = {}
+        self._into = self._head  # or the entry: what the field belongs to
+        self._entries: list[Entry] = []
+        self._field = ""
+        self._depth = 0  # of the element that the field is
+        self._html: list[str] = []
+        self._is_atom = False
+        self._is_html = True  # the characters of the field are HTML themselves
+        self.parser = expat.ParserCreate("utf-8")
+        self.parser.buffer_text = True
+        # As if there were a document type elsewhere, which is not read: then unknown entities are told, not refused.
+        self.parser.UseForeignDTD(True)
+        self.parser.ExternalEntityRefHandler = lambda *_: 1
+        self.parser.SkippedEntityHandler = self._entity
+        self.parser.StartDoctypeDeclHandler = self._doctype
+        self.parser.EntityDeclHandler = self._refuse
+        self.parser.StartElementHandler = self._start
+        self.parser.EndElementHandler = self._end
+        self.parser.CharacterDataHandler = self._characters
+
+    def feed(self) -> Feed:
+        head = self._head
+        return Feed(
+            title=_line(head.get("title", "")),
+            about=_line(head.get("about", "")),
+            url=head.get("link", ""),
+            language=head.get("language", "")[:64],
+            entries=tuple(self._entries),
+            flaw=self.flaw,
+        )
+
+    def _doctype(self, name: str, system: str | None, public: str | None, has_subset: int) -> None:  # noqa: ARG002
+        if has_subset:
+            self._refuse()
+
+    def _refuse(self, *_: object) -> None:
+        raise BadInput("a feed has no declarations of its own", reason="xml_entities")
+
+    def _stop(self, flaw: str) -> None:
+        self.flaw = flaw
+        raise _Enough
+
+    def _start(self, name: str, attributes: Mapping[str, str]) -> None:
+        prefix, _, name = name.lower().rpartition(":")
+        if not self._open:
+            self._begin(name, prefix, attributes)
+        around = self._open[-1] if self._open else ""
+        self._open.append(name)
+        if len(self._open) > DEEPEST:
+            self._stop("too_deep")
+        if self._field:
+            self._html.append(f"<{name}>")
+        elif name in _ENTRIES:
+            self._entry = {}
+        elif prefix in self._prefixes:
+            in_entry = around in _ENTRIES
+            fields = _ENTRY_FIELDS if in_entry else _HEAD_FIELDS if around in _HEADS else {}
+            self._into = self._entry if in_entry else self._head
+            self._enter(fields.get(name, ""), attributes)
+
+    def _begin(self, root: str, prefix: str, attributes: Mapping[str, str]) -> None:
+        if root not in _ROOTS:
+            raise BadInput(f"a <{root[:40]}>, no feed", reason="not_feed")
+        self.began = True
+        self._prefixes.add(prefix)
+        self._is_atom = root == "feed"
+        if language := attributes.get("xml:lang", "").strip():
+            self._head["language"] = language
+
+    def _enter(self, field: str, attributes: Mapping[str, str]) -> None:
+        self._field, self._depth, self._html = field, len(self._open), []
+        self._is_html = attributes.get("type", "text" if self._is_atom else "html").lower() in ("html", "text/html")
+        if field == "link" and attributes.get("rel", "alternate") == "alternate":
+            self._keep("link", attributes.get("href", "").strip())
+
+    def _characters(self, text: str) -> None:
+        if self._field:
+            self._html.append(text if self._is_html or self._field in ("link", "language") else escape(text))
+
+    def _entity(self, name: str, is_parameter: bool) -> None:  # noqa: FBT001 - as expat calls it
+        if not is_parameter:
+            self._characters(decode_text(f"&{name};"))
+
+    def _end(self, _: str) -> None:
+        depth, name = len(self._open), self._open.pop()
+        if self._field:
+            if depth > self._depth:
+                self._html.append(f"</{name}>")
+                return
+            self._keep(self._field, "".join(self._html).strip())
+            self._field = ""
+        elif name in _ENTRIES:
+            self._add(self._entry)
+
+    def _keep(self, field: str, value: str) -> None:
+        """The first that says something: a feed may have several links."""
+        if value and field not in self._into:
+            self._into[field] = value
+
+    def _add(self, said: dict[str, str]) -> None:
+        if len(self._entries) >= MOST_ENTRIES:
+            self._stop("too_many_entries")
+        text = _text(said.get("content") or said.get("summary", ""))
+        entry = Entry(_line(said.get("title", "")), said.get("link", ""), text)
+        if entry.title or entry.text or entry.url:
+            self._entries.append(entry)
+
+
+def _text(html: str) -> str:
+    return read_html_text(html).text.strip()
+
+
+def _line(html: str) -> str:
+    return " ".join(_text(html).split())
