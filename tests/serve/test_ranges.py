@@ -18,7 +18,16 @@ SITE, WHEN = "https://film.example", "20230401120000"
 FILM = random.Random(5).randbytes(2 * SKIPPED + 12_345)
 SIZE = len(FILM)
 VIDEO = (("Content-Type", "video/mp4"),)
-TEXT = b"the text of all " * 100
+TEXT = b"the text of all " * 100  # 1600 bytes
+PARTS = {
+    "all": "bytes 0-1599/1600",
+    "first": "bytes 0-1599/5000",
+    "later": "bytes 1000-2599/5000",
+    "unknown": "bytes 1000-2599/*",
+    "short": "bytes 0-99/5000",
+    "impossible": "bytes 0-1599/1000",
+    "odd": "pages 1-2/3",
+}
 
 
 def records() -> Iterator[bytes]:
@@ -31,6 +40,18 @@ def records() -> Iterator[bytes]:
     yield response(f"{SITE}/page", WHEN, b"<p>a page</p>")
     yield response(f"{SITE}/gone", WHEN, TEXT, head=VIDEO, status="404 Not Found")
     yield response(f"{SITE}/empty", WHEN, b"", head=VIDEO)
+    for name, said in PARTS.items():
+        yield response(
+            f"{SITE}/part/{name}", WHEN, TEXT, head=(*VIDEO, ("Content-Range", said)), status="206 Partial Content"
+        )
+    yield response(f"{SITE}/part/none", WHEN, TEXT, head=VIDEO, status="206 Partial Content")
+    yield response(
+        f"{SITE}/part/page",
+        WHEN,
+        b"<p>a page</p>",
+        head=(("Content-Type", "text/html"), ("Content-Range", "bytes 0-12/99")),
+        status="206 Partial Content",
+    )
 
 
 @pytest.fixture(scope="module")
@@ -134,3 +155,55 @@ def test_the_way_to_a_range_is_cut_into_short_pieces_of_work() -> None:
     pieces = (FILM[at : at + PIECE] for at in range(0, SIZE, PIECE))
     found = [*between(pieces, 2 * SKIPPED, 2 * SKIPPED + 10)]
     assert found == [b"", b"", FILM[2 * SKIPPED : 2 * SKIPPED + 10]]
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "start", "end", "said"),
+    [
+        ("all", "0-", 0, 1600, "bytes 0-1599/1600"),
+        ("all", "-100", 1500, 1600, "bytes 1500-1599/1600"),
+        ("first", "0-", 0, 1600, "bytes 0-1599/5000"),
+        ("first", "100-199", 100, 200, "bytes 100-199/5000"),
+        ("later", "1000-", 0, 1600, "bytes 1000-2599/5000"),
+        ("later", "2000-4000", 1000, 1600, "bytes 2000-2599/5000"),
+        ("unknown", "1500-", 500, 1600, "bytes 1500-2599/*"),
+        ("short", "0-9", 0, 10, "bytes 0-9/1600"),
+        ("impossible", "0-9", 0, 10, "bytes 0-9/1600"),
+        ("odd", "0-9", 0, 10, "bytes 0-9/1600"),
+        ("none", "0-9", 0, 10, "bytes 0-9/1600"),
+    ],
+)
+def test_of_what_was_archived_in_part_a_range_is_that_of_the_whole(
+    origins: dict[str, TestClient], name: str, asked: str, start: int, end: int, said: str
+) -> None:
+    answer = origins["web"].get(f"/web/{WHEN}/{SITE}/part/{name}", headers={"Range": f"bytes={asked}"})
+    assert (answer.status_code, answer.headers["Content-Range"]) == (206, said)
+    assert answer.content == TEXT[start:end]
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "said"),
+    [
+        ("first", "1600-", "bytes */5000"),
+        ("first", "-100", "bytes */5000"),
+        ("later", "0-", "bytes */5000"),
+        ("later", "0-2000", "bytes */5000"),
+        ("unknown", "9999-", "bytes */*"),
+    ],
+)
+def test_a_range_whose_beginning_was_not_archived_is_refused(
+    origins: dict[str, TestClient], name: str, asked: str, said: str
+) -> None:
+    answer = origins["web"].get(f"/web/{WHEN}/{SITE}/part/{name}", headers={"Range": f"bytes={asked}"})
+    assert (answer.status_code, answer.headers["Content-Range"]) == (416, said)
+
+
+@pytest.mark.parametrize("name", [*PARTS, "none", "page"])
+def test_who_asks_for_no_range_gets_all_that_there_is_of_it_and_no_206(
+    origins: dict[str, TestClient], name: str
+) -> None:
+    answer = origins["web"].get(f"/web/{WHEN}/{SITE}/part/{name}")
+    assert (answer.status_code, "Content-Range" in answer.headers) == (200, False)
+    assert answer.content == (b"<p>a page</p>" if name == "page" else TEXT)
+    said = {**PARTS, "page": "bytes 0-12/99"}.get(name)
+    assert answer.headers.get("X-Archive-Orig-Content-Range") == said

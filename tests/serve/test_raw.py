@@ -238,8 +238,9 @@ def test_a_bomb_behind_an_honest_beginning_never_is_in_memory(tmp_path: Path) ->
     packed = packer.compress(random.Random(1).randbytes(1 << 20))
     packed += b"".join(packer.compress(bytes(1 << 20)) for _ in range(100)) + packer.flush()
     site = site_of(collection(tmp_path, [response(f"{SITE}/", WHEN, packed, head=(("Content-Encoding", "zstd"),))]))
-    line = next(nearest(site.index(), Asked(timestamp=WHEN, url=f"{SITE}/")))
-    archived = open_capture(site, line)
+    index = site.index()
+    line = next(nearest(index, Asked(timestamp=WHEN, url=f"{SITE}/")))
+    archived = open_capture(site, index, line)
     tracemalloc.start()
     try:
         sizes = [len(piece) for piece in archived.content()]

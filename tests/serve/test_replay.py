@@ -53,7 +53,12 @@ STATUSES = [
     "500 Oops",
     "503 Later",
     "999 Denied",
-    "304 Same",
+    "100 Continue",
+    "407 Proxy Authentication Required",
+    "401 Unauthorized",
+    "416 Range Not Satisfiable",
+    "205 Reset Content",
+    "300 Multiple Choices",
 ]
 
 
@@ -66,6 +71,12 @@ def records() -> Iterator[bytes]:
     )
     for number, status in enumerate(STATUSES):
         yield response(f"{SITE}/status/{number}", WHEN, b"<p>words", status=status)
+    yield response("https://same.example/", "20230401000000", b"<p>the page")
+    for day in range(10, 25):
+        yield response("https://same.example/", f"202306{day}000000", b"", status="304 Not Modified")
+    yield response("https://ever.example/", WHEN, b"", status="304 Not Modified")
+    location = 'there#길">'.encode().decode("latin-1")
+    yield response(f"{SITE}/redirect-to-place", WHEN, b"", status="302 Found", head=(("Location", location),))
     yield response(f"{SITE}/korean", WHEN, KOREAN, head=(("Content-Type", "text/html"),))
     yield response(f"{SITE}/utf-16", WHEN, "<p>한글 <a href=x>".encode("utf-16"), head=(("Content-Type", "text/html"),))
     yield response(f"{SITE}/untyped", WHEN, b" <!DOCTYPE html><a href=/x>", head=())
@@ -190,10 +201,28 @@ def test_a_page_that_sent_its_visitors_to_https_does_not_send_ours_in_circles(
     assert replay.get("/web/2023/http://only.example/").status_code == 404
 
 
-@pytest.mark.parametrize(("number", "status"), list(enumerate([200, 201, 204, 404, 500, 503, 200, 200])))
+@pytest.mark.parametrize(
+    ("number", "status"), list(enumerate([200, 201, 204, 404, 500, 503, 200, 200, 200, 401, 416, 205, 300]))
+)
 def test_a_page_has_the_status_that_it_had(replay: TestClient, number: int, status: int) -> None:
     answer = replay.get(f"/web/2023/{SITE}/status/{number}")
-    assert (answer.status_code, answer.text) == (status, "" if status == 204 else "<p>words")
+    assert (answer.status_code, answer.text) == (status, "" if status in (204, 205) else "<p>words")
+    assert "WWW-Authenticate" not in answer.headers
+
+
+def test_an_answer_that_nothing_had_changed_is_passed_over(replay: TestClient, own: TestClient) -> None:
+    url = "https://same.example/"
+    assert replay.get(f"/web/20230615000000/{url}").text == "<p>the page"
+    assert own.get(f"/web/20230615000000/{url}").headers["Location"] == f"/web/20230401000000/{url}"
+    for client in (own, replay):
+        answer = client.get("/web/2023/https://ever.example/")
+        assert answer.status_code == 404
+        assert "says only that nothing had changed" in answer.text
+
+
+def test_the_place_on_a_page_that_a_redirect_leads_to_is_kept(replay: TestClient) -> None:
+    answer = replay.get(f"/web/2023/{SITE}/redirect-to-place")
+    assert answer.headers["Location"] == f"/web/2023/{SITE}/there#%EA%B8%B8%22%3E"
 
 
 def test_bytes_and_charset_are_kept(replay: TestClient) -> None:

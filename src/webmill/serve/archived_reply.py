@@ -9,6 +9,7 @@ from email.utils import format_datetime
 from itertools import chain
 from urllib.parse import quote_from_bytes
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -34,6 +35,7 @@ _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,100}")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]+")
 _TYPE = re.compile(r"\s*([!#$%&'*+\-.^_`|~0-9A-Za-z]{1,64}/[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,64})\s*(?:;|$)")
 _ASCII = bytes(range(0x20, 0x7F))
+_CONTENT_RANGE = re.compile(r"\s*bytes\s+([0-9]{1,15})-([0-9]{1,15})/([0-9]{1,15}|\*)\s*", re.IGNORECASE)
 _CHARSET = re.compile(r"[A-Za-z0-9:_.+-]{1,40}")
 
 
@@ -125,9 +127,16 @@ def reply(
 
 
 def ranged_reply(
-    archived: Archived, pieces: Iterator[bytes], headers: Pairs, *, request: Request, threads: Threads
+    archived: Archived,
+    pieces: Iterator[bytes],
+    headers: Pairs,
+    *,
+    request: Request,
+    threads: Threads,
+    part: Part | None = None,
 ) -> Response:
-    """The content as it is: all of it, or the range that is asked for.
+    """The content as it is: all of it, or the range that is asked for. `part`: where it lies in what was archived in
+    part; of that the range is meant.
 
     What is coded has no ranges: its length is known only at its end. Otherwise a range costs what lies before it: a
     record is packed as a whole, and unpacked up to there.
@@ -137,16 +146,45 @@ def ranged_reply(
         return reply(archived, pieces, [*headers, ("Accept-Ranges", "none")], threads=threads)
     headers = [*headers, ("Accept-Ranges", "bytes")]
     asked: dict[bytes, bytes] = dict(request.scope["headers"]) if request.method == "GET" else {}
+    part = part or Part(0, size, str(size))
     try:
-        wanted = range_of(asked, size, etag=b"")
+        wanted = range_of(asked, part.known, etag=b"")
+        start, end = part.within(wanted) if wanted else (0, 0)
     except Unsatisfiable:
         archived.close()
-        return Response(status_code=416, headers={**NO_STORE, "Content-Range": f"bytes */{size}"})
+        return Response(status_code=416, headers={**NO_STORE, "Content-Range": f"bytes */{part.total}"})
     if wanted is None:
         return reply(archived, pieces, headers, threads=threads, size=size)
-    start, end = wanted
-    headers += [("Content-Length", str(end - start)), ("Content-Range", f"bytes {start}-{end - 1}/{size}")]
-    return with_headers(Streamed(between(pieces, start, end), archived, status=206, threads=threads), headers)
+    headers += [("Content-Length", str(end - start)), ("Content-Range", f"bytes {start}-{end - 1}/{part.total}")]
+    pieces = between(pieces, start - part.start, end - part.start)
+    return with_headers(Streamed(pieces, archived, status=206, threads=threads), headers)
+
+
+class Part(msgspec.Struct, frozen=True):
+    """Bytes from `start` up to `end` of so many as `total` says, or `*`."""
+
+    start: int
+    end: int
+    total: str
+
+    @property
+    def known(self) -> int:
+        return self.end if self.total == "*" else int(self.total)
+
+    def within(self, wanted: tuple[int, int]) -> tuple[int, int]:
+        """What is here of a range, from its beginning on. `Unsatisfiable`: nothing."""
+        if not self.start <= wanted[0] < self.end:
+            raise Unsatisfiable
+        return wanted[0], min(wanted[1], self.end)
+
+
+def part_of(archived: Archived) -> Part | None:
+    """Of a 206, if its range is as long as what was archived."""
+    found = _CONTENT_RANGE.fullmatch(archived.headers.get("Content-Range") or "")
+    if archived.status != 206 or not found:
+        return None
+    part = Part(int(found[1]), int(found[2]) + 1, found[3])
+    return part if part.end - part.start == archived.size and part.end <= part.known else None
 
 
 def between(pieces: Iterable[bytes], start: int, end: int) -> Iterator[bytes]:

@@ -18,6 +18,7 @@ from webmill.serve.archived_reply import (
     Pairs,
     memento,
     original_headers,
+    part_of,
     ranged_reply,
     read_type,
     reply,
@@ -26,10 +27,10 @@ from webmill.serve.archived_reply import (
     without_control,
 )
 from webmill.serve.captures import Archived
-from webmill.serve.replay.links import Links, Spelling
+from webmill.serve.replay.links import Links, Spelling, with_fragment
 from webmill.serve.replay.rewrite_css import rewrite_css
 from webmill.serve.replay.rewrite_html import rewrite_html
-from webmill.serve.replay.shown import redirect_of
+from webmill.serve.replay.shown import location_of, redirect_of
 from webmill.serve.site import Site
 from webmill.serve.threads import Threads
 
@@ -38,6 +39,7 @@ log = logging.getLogger(__name__)
 MOST_REWRITTEN = 8 << 20  # bytes of a page or a style sheet
 HTML, CSS = ("text/html", "application/xhtml+xml"), "text/css"
 BODILESS = (204, 205)
+NOT_SHOWN = (206, 304, 407)  # without a Range, a question and a proxy that these answer, browsers show less or nothing
 # Told to the browser as they are; Content-Type, Location and Refresh are made anew.
 PASSED = ("content-language",)
 # Two bytes may mean a `<` and not be one: such pages are decoded first, and sent as UTF-8.
@@ -52,21 +54,25 @@ def content_reply(
     links = Links(asked.when, archived.line.url or asked.url)
     headers = [*memento(site, archived, asked.url), *_kept(archived, links)]
     if there := redirect_of(archived):
-        headers.append(("Location", web_address(asked.when, there)))
+        headers.append(("Location", with_fragment(web_address(asked.when, there), location_of(archived))))
     if there or archived.status in BODILESS:
         archived.close()
         return with_headers(Response(status_code=archived.status), headers)
-    if archived.status == 200 and _is_kept(archived.content_type):
+    if archived.status in (200, 206) and _is_kept(archived.content_type):
         kind = _type(*read_type(archived.content_type))
         headers.append(("Content-Type", kind))
-        return ranged_reply(archived, archived.content(), headers, request=request, threads=threads)
+        pieces = archived.content()
+        return ranged_reply(archived, pieces, headers, request=request, threads=threads, part=part_of(archived))
     try:
         pieces, kind = _rewritten(archived, links, first=_report(site, archived, asked) if is_page else "")
     except BaseException:
         archived.close()
         raise
-    status = archived.status if 200 <= archived.status <= 599 and archived.status != 304 else 200
-    return reply(archived, pieces, [*headers, ("Content-Type", kind)], status=status, threads=threads)
+    return reply(archived, pieces, [*headers, ("Content-Type", kind)], status=_status(archived), threads=threads)
+
+
+def _status(archived: Archived) -> int:
+    return archived.status if 200 <= archived.status <= 599 and archived.status not in NOT_SHOWN else 200
 
 
 def _is_kept(content_type: str) -> bool:

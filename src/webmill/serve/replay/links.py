@@ -52,8 +52,7 @@ class Links(msgspec.Struct, frozen=True):
         except BadInput:
             return None
         self.room.take(len(there))
-        _, mark, fragment = href.partition("#")
-        return f"{there}#{quote(fragment, safe=_FRAGMENT, errors='replace')}" if mark else there
+        return with_fragment(there, href)
 
     def at(self, base: str) -> Links:
         """With the base that the page states."""
@@ -82,6 +81,12 @@ class Links(msgspec.Struct, frozen=True):
         seconds, mark, rest = found.groups()
         there = self.to(rest.partition(mark)[0] if mark else rest)
         return f"{seconds}; url={there}" if there else None
+
+
+def with_fragment(there: str, href: str) -> str:
+    """An address here with the place on the page that a link named."""
+    _, mark, fragment = href.partition("#")
+    return f"{there}#{quote(fragment, safe=_FRAGMENT, errors='replace')}" if mark else there
 
 
 class Spelling(msgspec.Struct, frozen=True):

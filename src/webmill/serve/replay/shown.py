@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
-
 from webmill.errors import BadInput, NotFound
 from webmill.formats.surt import surt
 from webmill.formats.urls import join
@@ -19,29 +17,39 @@ def open_shown(site: Site, asked: Asked) -> Archived:
     """The nearest capture, to be closed; `NotFound` says why there is none.
 
     One that leads to its own address is passed over: an index does not tell http from https, so a page that sent its
-    visitors from the one to the other would send them in circles.
+    visitors from the one to the other would send them in circles. So is one that says no more than that a page which
+    its asker had was still the same.
     """
     index = site.index()
-    tried = 0
-    for line in islice(nearest(index, asked), MOST_TRIED):
+    why, tried = "no capture of this address is here", 0
+    for line in nearest(index, asked):
+        why = "every capture at hand leads to its own address, or says only that nothing had changed"
+        if line.status == "304" and not line.is_revisit:  # there may be many in a row
+            continue
         archived = open_capture(site, index, line)
-        if not _leads_back(archived, asked):
+        if archived.status != 304 and not _leads_back(archived, asked):
             return archived
         archived.close()
         tried += 1
-    raise NotFound("every capture at hand leads to its own address" if tried else "no capture of this address is here")
+        if tried == MOST_TRIED:
+            break
+    raise NotFound(why)
 
 
 def redirect_of(archived: Archived) -> str | None:
     """Where the server sent its visitors, if that is an address of the web."""
-    location = archived.headers.get("Location")
+    location = location_of(archived)
     if archived.status not in REDIRECTS or not location:
         return None
     try:
-        # Sent as UTF-8 or escaped; a head is read as Latin-1.
-        return join(archived.line.url, location.encode("latin-1", "replace").decode("utf-8", "replace"))
+        return join(archived.line.url, location)
     except BadInput:
         return None
+
+
+def location_of(archived: Archived) -> str:
+    """Sent as UTF-8 or escaped; a head is read as Latin-1."""
+    return (archived.headers.get("Location") or "").encode("latin-1", "replace").decode("utf-8", "replace")
 
 
 def _leads_back(archived: Archived, asked: Asked) -> bool:
