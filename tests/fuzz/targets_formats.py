@@ -20,10 +20,12 @@ from webmill.crawl.retries import retry_after
 from webmill.crawl.robots import robots_directives
 from webmill.crawl.seeds import seed_of
 from webmill.extract.board import complaint_about, read_body, read_listing
+from webmill.extract.content import read_maybe_feed, read_plain
 from webmill.flows.dataset.manifest import parse_manifest
 from webmill.formats import charset, content_coding, dates, timestamps, urls
 from webmill.formats.cdx_query import compile_filters, key_range, read_pattern
 from webmill.formats.cdxj import format_line, parse
+from webmill.formats.feed import read_feed
 from webmill.formats.html import read_html, read_html_text
 from webmill.formats.http import ResponseFramer, split_message, split_request
 from webmill.formats.robots import parse_robots
@@ -84,6 +86,12 @@ FIELDS = b'fetchTimeMs: 3\r\ncharset-detected: UTF-8\r\nlanguages-cld2: {"langua
 REQUEST = b"POST /a HTTP/1.1\r\nHost: a.example\r\nContent-Length: 3\r\n\r\nb=c"
 SCRIPTED = b"<script>if (a < b) '</scr' + 'ipt>'</script><!-- <a> --><style>@import 'x'"
 FEED = b"<rss><channel><item><link>http://a.example/</link><pubDate>today</pubDate></item></channel></rss>"
+ATOM = (
+    b'<feed xml:lang="de"><title>A&nbsp;B</title><link href="/"/><entry><title type="html">&lt;b&gt;c</title>'
+    b'<link href="d"/><content type="xhtml"><div><p>e</p><br/>f</div></content></entry></feed>'
+)
+JSON_FEED = b'{"version":"https://jsonfeed.org/version/1","title":"a","items":[{"url":"b","content_html":"<p>c"}]}'
+PLAIN = b"# One #\r\n\ttwo  three\x00\n\n<meta charset=utf-16>"
 SETTINGS = b'[queue]\nurl = "sqlite:a"\nattempts = 3\n[serve]\nport = 80\n'
 
 
@@ -162,6 +170,21 @@ def take_html(data: bytes) -> None:
     read_html_text(page)
 
 
+def take_feed(data: bytes) -> None:
+    """No text grows out of nothing: there are no entities to be declared."""
+    page = charset.decode_page(data, content_type=None).text
+    feed = read_feed(page)
+    assert len(feed.text) <= 2 * len(page) + 2
+    for kind in ("feed", "xml", "json"):
+        read_maybe_feed(data, kind)
+
+
+def take_plain(data: bytes) -> None:
+    """The first line is what the server said of it."""
+    said, _, body = data.partition(b"\n")
+    read_plain(body, content_type=said.decode("latin-1"))
+
+
 def take_links(data: bytes) -> None:
     """Whatever is a link can be asked for, and is in its canonical form. The first line is the HTTP field `Link`."""
     field, _, page = data.partition(b"\n")
@@ -214,6 +237,8 @@ TARGETS = (
         (b"http://user@www.Example.com:80/a/../b?x=1&y#z", b"//[::1]/%zz", b"http://1.2.3/"),
         "urls",
     ),
+    Target("feed", take_feed, (FEED, ATOM, JSON_FEED)),
+    Target("plain", take_plain, (b"text/markdown; charset=utf-8\n" + PLAIN, b"text/plain\n" + PLAIN)),
     Target("html", take_html, (PAGE, SCRIPTED), "pages"),
     Target("links", take_links, (b'<http://b.example/2>; rel="next"\n' + PAGE, b"\n" + SCRIPTED), "pages"),
     Target("requisites", take_requisites, (b"</a>; rel=preload\n" + NEEDY, SHEET), "pages"),
