@@ -16,10 +16,12 @@ from tests.serve.conftest import ADDRESS, site_of
 from tests.serve.town import NAME as TOWN
 from tests.unit.index.zipnum_samples import build
 from webmill.formats.cdxj import Capture, format_line
-from webmill.index.lookup import ZipNumIndex
+from webmill.index.kept_blocks import KeptBlocks
 from webmill.index.zipnum import write_index
 from webmill.infra.storage.local import LocalStorage
+from webmill.serve import served_index
 from webmill.serve.app import application
+from webmill.serve.served_index import ServedIndex
 
 LINES = make_captures(1500, seed=5)
 EVEN, ODD = "EVEN-2024", "ODD-2024"
@@ -256,11 +258,14 @@ class CountingStorage(LocalStorage):
 
 
 @pytest.mark.parametrize("damaged", [False, True])
-def test_the_list_of_crawls_reads_an_index_once_for_each_state_of_it(tmp_path: Path, damaged: bool) -> None:
+def test_the_list_of_crawls_reads_an_index_once_for_each_state_of_it(
+    tmp_path: Path, damaged: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served_index, "AGAIN", 3600.0)
     folder = put_index(tmp_path, LINES[:100], name="A")
     site = site_of(tmp_path)
     storage = CountingStorage(folder)
-    site._indexes["A"] = ZipNumIndex(storage)
+    site._indexes["A"] = ServedIndex(storage, name="A", kept=KeptBlocks())
     with TestClient(application(site), base_url=ADDRESS) as client:
         for lines in (LINES[:200], LINES[:300]):
             write_index([lines], folder, lines=20)

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TypeVar
 
-from webmill.collection import Collection
 from webmill.errors import BadInput, Conflict, NotFound, Unavailable
 from webmill.formats.cdx_query import KeyRange
 from webmill.formats.zipnum import Block
@@ -23,8 +22,7 @@ from webmill.index.lines import Batch
 from webmill.index.lookup import Generation, ZipNumIndex
 from webmill.index.shards import Shards
 from webmill.index.zipnum import SUMMARY
-from webmill.infra.storage.base import Stat
-from webmill.infra.storage.local import LocalStorage
+from webmill.infra.storage.base import Readable, Stat
 
 log = logging.getLogger(__name__)
 
@@ -37,9 +35,10 @@ T = TypeVar("T")
 class ServedIndex(ZipNumIndex):
     """What cannot be read of it is `Unavailable`, and none of the client's fault. Threads may share it."""
 
-    def __init__(self, crawl: Collection, *, kept: KeptBlocks) -> None:
-        self._name, self._files = crawl.name, LocalStorage(crawl.zipnum)
-        super().__init__(self._files, SUMMARY, kept=kept)
+    def __init__(self, files: Readable, *, name: str, kept: KeptBlocks) -> None:
+        """`files`: the folder of the index, of the crawl of this name."""
+        super().__init__(files, SUMMARY, kept=kept)
+        self._files, self._name = files, name
         self._checking = Lock()  # of many who ask, one reads
         self._sound: Stat | None = None
         self._flaw: tuple[Stat, str, float] | None = None  # of which summary, what, and until when that is believed

@@ -127,7 +127,7 @@ class Site:
         """It sees by itself when it was replaced."""
         kept: dict[str, ServedIndex] = self._indexes
         if crawl.name not in kept:
-            kept.setdefault(crawl.name, ServedIndex(crawl, kept=self._blocks))
+            kept.setdefault(crawl.name, ServedIndex(LocalStorage(crawl.zipnum), name=crawl.name, kept=self._blocks))
         return kept[crawl.name]
 
     @cached_property
