@@ -17,10 +17,12 @@ class Found:
     def __init__(self, folder: Path) -> None:
         connection = apsw.Connection(str(folder / "state.sqlite"))
         rows = connection.execute("SELECT id, name, token, lanes FROM domain").fetchall()
+        journal = [part for (blob,) in connection.execute("SELECT lines FROM journal") for part in unpack(blob)]
         waiting: list[str] = []
-        for _, name, _, lanes in rows:
+        for id_, name, _, lanes in rows:
             for priority, (read, end) in json.loads(lanes).items():
-                waiting += lines(lane_bytes(folder, name, int(priority), read, end))
+                newest = [part[2:] for part in journal if part[:2] == [id_, int(priority)]]
+                waiting += lines(lane_bytes(folder, name, int(priority), read, end, newest))
         waiting += [url for (url,) in connection.execute("SELECT url FROM retry")]
         turns = connection.execute("SELECT token, domain, items FROM turn").fetchall()
         hand = [item for _, _, items in turns for item in json.loads(items)]
@@ -28,7 +30,7 @@ class Found:
         visits = connection.execute("SELECT id, body FROM visit").fetchall()
         self.waiting, self.in_hand = Counter(waiting), Counter(item[0] for item in hand)
         self.visited = Counter(json.loads(body)["url"] for id_, body in visits if id_ not in revisits)
-        self.hashes = Counter(seen_hashes(folder, connection))
+        self.hashes = Counter(seen_hashes(folder, connection, journal))
         self.held = {id_: token for id_, _, token, _ in rows if token}
         self.turns = {domain: token for token, domain, _ in turns}
         self.tally: dict[str, Any] = dict(connection.execute("SELECT name, value FROM tally").fetchall())
@@ -46,7 +48,18 @@ class Found:
         return set(everywhere)
 
 
-def lane_bytes(folder: Path, domain: str, priority: int, read: int, end: int, *, size: int = 400) -> bytes:
+def lane_bytes(folder: Path, domain: str, priority: int, read: int, end: int, newest: list[Any]) -> bytes:
+    """`newest` are the positions and lines that the journal has of it: they need not be in its files yet."""
+    parts = [(position, part) for position, part in newest if position >= 0]
+    sure = max(read, min([end, *(position for position, _ in parts)]))
+    data = file_bytes(folder, domain, priority, read, sure)
+    for position, part in parts:
+        data += part[max(0, sure - position) :]
+    assert len(data) == end - read
+    return data
+
+
+def file_bytes(folder: Path, domain: str, priority: int, read: int, end: int, *, size: int = 400) -> bytes:
     name = hashlib.blake2b(domain.encode(), digest_size=16).hexdigest()
     data = b""
     while read < end:
@@ -70,7 +83,7 @@ def lines(data: bytes) -> list[str]:
     return urls
 
 
-def seen_hashes(folder: Path, connection: apsw.Connection) -> list[bytes]:
+def seen_hashes(folder: Path, connection: apsw.Connection, journal: list[Any]) -> list[bytes]:
     found: list[bytes] = []
     for (number,) in connection.execute("SELECT number FROM run"):
         data = (folder / "seen" / f"{number:08d}.run").read_bytes()
@@ -78,9 +91,8 @@ def seen_hashes(folder: Path, connection: apsw.Connection) -> list[bytes]:
         run = [data[32 + 16 * at : 48 + 16 * at] for at in range(count)]
         assert run == sorted(run)
         found += run
-    for (blob,) in connection.execute("SELECT lines FROM journal"):
-        for *_, data in unpack(blob):  # of lines in files, and of URLs that came as visited
-            found += [hashlib.blake2b(url.encode(), digest_size=16).digest() for url in lines(data)]
+    for *_, data in journal:  # of lines in files, and of URLs that came as visited
+        found += [hashlib.blake2b(url.encode(), digest_size=16).digest() for url in lines(data)]
     return found
 
 

@@ -107,7 +107,7 @@ def growing(stride: int) -> Iterator[int]:
 
 @pytest.mark.crash
 def test_killed_again_and_again_it_loses_nothing_and_ends_as_if_undisturbed(base: Path) -> None:
-    deaths, kinds = lives(base, growing(7), crawls=4)
+    deaths, kinds = lives(base, growing(5), crawls=4)
     print(f"{deaths} deaths before {sorted(kinds)}")
     assert deaths > 30
     assert any(kind.endswith("domains/") for kind in kinds)

@@ -29,12 +29,8 @@ class RedisFound(Found):
         waiting: list[str] = []
         for name, row in rows.items():
             for priority, (read, end) in json.loads(row[b"lanes"]).items():
-                parts = [part[2:] for part in journal if part[:2] == [name, int(priority)] and part[2] >= 0]
-                sure = max(read, min([end, *(position for position, _ in parts)]))
-                data = lane_bytes(folder, name, int(priority), read, sure)
-                for position, part in parts:
-                    data += part[max(0, sure - position) :]
-                waiting += lines(data)
+                newest = [part[2:] for part in journal if part[:2] == [name, int(priority)]]
+                waiting += lines(lane_bytes(folder, name, int(priority), read, end, newest))
         for key in client.scan_iter(at + "retries:*"):
             waiting += [json.loads(member)[4] for member in client.zrange(key, 0, -1)]
         turns = {int(token): json.loads(body) for token, body in client.hgetall(at + "turns").items()}

@@ -9,8 +9,9 @@ A line is its own length, so any text may stand in it:
 
     crc32 of the rest (uint32) · length of the URL (uint32) · depth (24 bits) and hops (8 bits) · URL   little-endian
 
-Bytes behind the end of a lane mean nothing: a step that failed may have left some. Nothing here is durable before
-`sync`; until then the journal has it, too.
+Lines go to their files many at a time, and when they are asked for: a page's links are to twenty domains, and opening
+a file costs more than all else. Bytes behind the end of a lane mean nothing: a step that failed may have left some.
+Nothing here is durable before `sync`; until then the journal has it, too.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import sys
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
@@ -42,6 +44,7 @@ SIZE = 1 << 20
 READ = 1 << 12
 HOLE = 1 << 16  # consumed bytes that make it worth while to write a file anew
 OPEN = 128
+WAITING = 2 << 20  # bytes of lines that are not in their files yet
 
 
 class Line(NamedTuple):
@@ -87,6 +90,7 @@ class Lane:
         return f"{self.stem}.{number}"
 
 
+@lru_cache(maxsize=1 << 14)  # each is asked for twice in a step
 def hash_of_domain(domain: str) -> bytes:
     return blake2b(domain.encode(), digest_size=16).digest()
 
@@ -97,8 +101,35 @@ class Lanes:
         self._folder, self._root, self._size, self._max_open = folder, f"{folder}/", size, max_open
         self._open: OrderedDict[str, int] = OrderedDict()
         self._touched: set[str] | None = None if _syncfs else set()
+        self._ends: dict[str, tuple[Lane, int, bytearray]] = {}  # by stem: lines that are not in their file yet
+        self._waiting = 0
 
     def write(self, lane: Lane, at: int, data: bytes) -> None:
+        if not data:
+            return
+        _, start, lines = self._ends.get(lane.stem) or (lane, at, bytearray())
+        if not start <= at <= start + len(lines):
+            self._write_out(lane)
+            start, lines = at, bytearray()
+        lines[at - start : at - start + len(data)] = data
+        self._ends[lane.stem] = (lane, start, lines)
+        self._waiting += len(data)
+        if self._waiting > WAITING:
+            self.flush()
+
+    def flush(self) -> None:
+        """All lines are in their files, not yet durable."""
+        for stem in sorted(self._ends):
+            self._write_out(self._ends[stem][0])
+        self._waiting = 0
+
+    def _write_out(self, lane: Lane) -> None:
+        if lane.stem in self._ends:
+            _, start, lines = self._ends[lane.stem]
+            self._write(lane, start, bytes(lines))
+            del self._ends[lane.stem]
+
+    def _write(self, lane: Lane, at: int, data: bytes) -> None:
         while data:
             number, offset = divmod(at, self._size)
             part = data[: self._size - offset]
@@ -140,6 +171,7 @@ class Lanes:
         return BadInput(message, reason="corrupt", source=self._root + lane.file(number), offset=offset)
 
     def bytes_of(self, lane: Lane, start: int, end: int) -> bytes:
+        self._write_out(lane)
         parts = []
         while start < end:
             number, offset = divmod(start, self._size)
@@ -156,6 +188,7 @@ class Lanes:
 
     def reach(self, lane: Lane, start: int) -> int:
         """Up to which position the files have it from `start` on."""
+        self._write_out(lane)
         while True:
             number, offset = divmod(start, self._size)
             try:
@@ -199,6 +232,7 @@ class Lanes:
 
     def files(self) -> Iterator[tuple[bytes, int, int]]:
         """All that there are: the hash of the domain, the priority, the number."""
+        self.flush()
         for folder in sorted(self._folder.glob("[0-9a-f][0-9a-f]")):
             atomic.remove_stale_temps(folder)
             for path in sorted(folder.iterdir()):
@@ -214,6 +248,7 @@ class Lanes:
 
     def sync(self) -> None:
         """All that was written is durable. After an error it must be written again: the kernel may have let it go."""
+        self.flush()
         with atomic.os_errors(str(self._folder)):
             if self._touched is None:
                 sync_tree(self._folder)

@@ -55,5 +55,6 @@ def unpack(path: Path, folder: Path, *, size: int) -> None:
         for frame in read_frames(path):
             part = _part.decode(frame)
             lanes.write(Lane(hash_of_domain(part.domain), part.priority), part.position, part.data)
+        lanes.flush()
     finally:
         lanes.close()

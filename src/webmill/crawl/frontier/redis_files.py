@@ -17,7 +17,6 @@ from webmill.crawl.frontier.redis_state import RedisState
 from webmill.crawl.frontier.state import Domain
 
 GRACE = 60.0  # seconds after which Redis, if it syncs every second, has surely kept what it said
-WAITING = 8 << 20  # bytes of lines
 
 Lines = tuple[str, int, int, bytes]  # domain, priority, position, lines
 _lines = msgspec.msgpack.Decoder(list[Lines])
@@ -48,47 +47,12 @@ class RedisJournal(Journal):
 
 
 class CarefulLanes(Lanes):
-    """Lines go to their files many at a time: until then they are here, and in the journal.
-
-    Files that were read to their end are kept for as long as Redis may go back to before they were.
-    """
+    """Files that were read to their end are kept for as long as Redis may go back to before they were."""
 
     def __init__(self, folder: Path, *, limits: Limits, promise: Promise) -> None:
         super().__init__(folder, size=limits.file, max_open=limits.open_files)
         self._promise = promise
         self._read: deque[tuple[float, Lane, int, int]] = deque()
-        self._ends: dict[str, tuple[Lane, int, bytearray]] = {}  # by stem: lines that are not in their file yet
-        self._waiting = 0
-
-    def write(self, lane: Lane, at: int, data: bytes) -> None:
-        _, start, lines = self._ends.get(lane.stem) or (lane, at, bytearray())
-        if not start <= at <= start + len(lines):
-            self._write_out(lane)
-            start, lines = at, bytearray()
-        lines[at - start :] = data  # what was behind came of a step that failed
-        self._ends[lane.stem] = (lane, start, lines)
-        self._waiting += len(data)
-        if self._waiting > WAITING:
-            self._write_all()
-
-    def _write_out(self, lane: Lane) -> None:
-        if lane.stem in self._ends:
-            _, start, lines = self._ends[lane.stem]
-            super().write(lane, start, bytes(lines))
-            del self._ends[lane.stem]
-
-    def _write_all(self) -> None:
-        for lane, _, _ in sorted(self._ends.values(), key=lambda end: end[0].stem):
-            self._write_out(lane)
-        self._waiting = 0
-
-    def sync(self) -> None:
-        self._write_all()
-        super().sync()
-
-    def bytes_of(self, lane: Lane, start: int, end: int) -> bytes:
-        self._write_out(lane)
-        return super().bytes_of(lane, start, end)
 
     def drop(self, lane: Lane, *, was: int, read: int, end: int) -> None:
         if self._promise is Promise.DURABLE:
