@@ -259,3 +259,32 @@ def test_a_page_that_is_visited_again_brings_what_is_new_and_requisites_stay_req
 
 def _asked(web: TestWeb, path: str) -> int:
     return sum(visit.path == path for visit in web.log)
+
+
+def test_a_page_that_was_met_as_a_picture_is_whole_when_a_link_leads_to_it_too(root: Path) -> None:
+    """/old is a picture no more; /article, where it leads, is linked by a page that comes later."""
+    site = Linked(0, old=moved_to("/article"), lost=Reply(body=b"<html><img src=/never.png>"))
+    site.replies["/"] = Reply(body=b"<html><img src=/old><img src=/lost><a href=/two>")
+    site.replies["/two"] = Reply(body=b"<html><a href=/article>")
+    site.replies["/article"] = Reply(body=b"<html><img src=/own.png><iframe src=/frame></iframe>")
+    site.replies["/frame"] = Reply(body=b"<html><img src=/framed.png>")
+    with TestWeb(hosts=0, sites={"a.example": site}) as web:
+        report = crawl_here(root, Setup(seeds=("http://a.example/",), resolve=dict(web.resolve), rules=WHOLE))
+        assert web.log.settle()
+        asked = Counter(one.path for one in seen_by(web.log))
+    paths = {"/robots.txt", "/", "/old", "/lost", "/two", "/article", "/own.png", "/frame", "/framed.png"}
+    assert asked == dict.fromkeys(paths, 1)
+    assert report.total.pages == 2  # what was met as a picture stays one
+
+
+def test_a_module_brings_what_it_imports_and_a_script_does_not(root: Path) -> None:
+    site = Linked(0)
+    site.replies["/"] = Reply(body=b"<html><script type=module src=/m/main.js></script><script src=/plain.js></script>")
+    site.replies["/m/main.js"] = Reply(body=b"import './a.js'", media_type="text/javascript")
+    site.replies["/m/a.js"] = Reply(body=b"export * from './b.js'", media_type="application/javascript")
+    site.replies["/plain.js"] = Reply(body=b"\nimport './never.js'", media_type="text/javascript")
+    with TestWeb(hosts=0, sites={"a.example": site}) as web:
+        crawl_here(root, Setup(seeds=("http://a.example/",), resolve=dict(web.resolve), rules=WHOLE))
+        assert web.log.settle()
+        asked = {one.path for one in seen_by(web.log)}
+    assert asked == {"/robots.txt", "/", "/m/main.js", "/plain.js", "/m/a.js", "/m/b.js"}

@@ -72,30 +72,52 @@ def read_links(payload: bytes, *, url: str, content_type: str | None, link_field
     `link_field` is the HTTP field `Link` as it came (Latin-1), several joined with commas.
     """
     text = decode_page(payload[:MAX_PAGE], content_type=content_type)
-    reading = _Reading()
+    reading = LinkReading()
     for tag, attributes, inner in read_tags(text.text):
         if tag == "a":  # nearly all of them
             reading.add_anchor(attributes)
-        elif tag in _READ:
-            _READ[tag](reading, attributes, inner)
-    reading.field = dict.fromkeys(links_of_field(link_field, _RELATIONS), True) if link_field else {}
+        else:
+            reading.take(tag, attributes, inner)
     if len(payload) > MAX_PAGE:
         reading.flaws.append("page_too_long")
-    return _resolve(reading, url=url, encoding=text.encoding)
+    return reading.resolve(url=url, encoding=text.encoding, link_field=link_field)
 
 
-class _Reading:
+class LinkReading:
     """What stands in a page, before it is known what its links are relative to: <base> counts for those before it."""
 
     def __init__(self) -> None:
         self.found: dict[str, bool] = {}  # link as written -> whether it may be followed
-        self.field: dict[str, bool] = {}  # those of the HTTP field, for which <base> does not count (RFC 8288, 3.2)
         self.base: str | None = None
         self.title: str | None = None
         self.robots: list[str] = []
         self.canonical: str | None = None
         self.refresh: str | None = None
         self.flaws: list[str] = []
+
+    def take(self, tag: str, raw: str, inner: str) -> None:
+        if tag == "a":
+            self.add_anchor(raw)
+        elif tag in _READ:
+            _READ[tag](self, raw, inner)
+
+    def resolve(self, *, url: str, encoding: str, link_field: str | None) -> PageLinks:
+        join = joiner_of(url, self.base, self.flaws)
+        followed: dict[str, bool] = {}
+        _follow(self.found, followed, join=join, encoding=encoding, flaws=self.flaws)
+        if link_field:  # for which <base> does not count (RFC 8288, 3.2)
+            field = dict.fromkeys(links_of_field(link_field, _RELATIONS), True)
+            _follow(field, followed, join=Joiner(url), encoding="utf-8", flaws=self.flaws)
+        return PageLinks(
+            links=list(followed),
+            nofollow=frozenset(link for link, follow in followed.items() if not follow),
+            title=self.title,
+            charset=encoding,
+            meta_robots=", ".join(self.robots),
+            canonical=join_written(join, self.canonical, encoding) if self.canonical else None,
+            refresh=join_written(join, self.refresh, encoding) if self.refresh else None,
+            flaws=tuple(dict.fromkeys(self.flaws)),
+        )
 
     def add_anchor(self, raw: str) -> None:
         href = href_of(raw)
@@ -154,33 +176,14 @@ class _Reading:
 
 
 _READ = {
-    "area": _Reading.add_area,
-    "base": _Reading.add_base,
-    "frame": _Reading.add_frame,
-    "iframe": _Reading.add_frame,
-    "link": _Reading.add_link,
-    "meta": _Reading.add_meta,
-    "title": _Reading.add_title,
+    "area": LinkReading.add_area,
+    "base": LinkReading.add_base,
+    "frame": LinkReading.add_frame,
+    "iframe": LinkReading.add_frame,
+    "link": LinkReading.add_link,
+    "meta": LinkReading.add_meta,
+    "title": LinkReading.add_title,
 }
-
-
-def _resolve(reading: _Reading, *, url: str, encoding: str) -> PageLinks:
-    flaws = reading.flaws
-    join = joiner_of(url, reading.base, flaws)
-    followed: dict[str, bool] = {}
-    _follow(reading.found, followed, join=join, encoding=encoding, flaws=flaws)
-    if reading.field:
-        _follow(reading.field, followed, join=Joiner(url), encoding="utf-8", flaws=flaws)
-    return PageLinks(
-        links=list(followed),
-        nofollow=frozenset(link for link, follow in followed.items() if not follow),
-        title=reading.title,
-        charset=encoding,
-        meta_robots=", ".join(reading.robots),
-        canonical=join_written(join, reading.canonical, encoding) if reading.canonical else None,
-        refresh=join_written(join, reading.refresh, encoding) if reading.refresh else None,
-        flaws=tuple(dict.fromkeys(flaws)),
-    )
 
 
 def _follow(

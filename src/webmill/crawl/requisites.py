@@ -2,16 +2,18 @@
 
     for requisite in read_requisites(payload, url=url, content_type="text/html"):
         requisite.url, requisite.may_hold_more
+    links, requisites = read_page(payload, url=url, content_type="text/html")  # with what `links.py` finds: one pass
 
 | where | what |
 |---|---|
 | `<img>`, `<source>` | `src`, `srcset`; `data-src` and `data-srcset`, from which scripts fill them in |
 | `<link>` | `href` of stylesheet, icon, preload, modulepreload and manifest; `imagesrcset` |
-| `<script>`, `<audio>`, `<video>`, `<track>`, `<embed>`, `<input type=image>` | `src`; `poster` |
-| `<iframe>`, `<frame>`, `<object>` | `src`, `srcdoc`, `data` |
-| SVG's `<image>`, `<use>`, `<feImage>` | `href`, `xlink:href` |
-| any tag | `background`, and what its `style` names |
-| `<style>` and style sheets | `url(…)` and `@import` |
+| `<script>`, `<audio>`, `<video>`, `<track>`, `<input type=image>` | `src`; `poster` |
+| `<iframe>`, `<frame>`, `<object>`, `<embed>` | `src`, `srcdoc`, `data` |
+| SVG's `<image>`, `<use>`, `<feImage>`, `<script>` | `href`, `xlink:href` |
+| any tag | `background`, what its `style` names, and SVG's `fill`, `filter`, `mask` … as far as they say `url(…)` |
+| `<style>` and style sheets | `url(…)`, `@import`, `image-set("…")` |
+| `<script type=module>` and modules | what they `import`, or `export`, `from "./…"` |
 | the HTTP field `Link` | the relations of `<link>` |
 
 Of a set of pictures (`srcset`) all are taken: which one a browser wants depends on its screen. What scripts put
@@ -26,18 +28,32 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from webmill.crawl.joining import Joiner
-from webmill.crawl.links import MAX_LINKS, MAX_PAGE, join_written, joiner_of, links_of_field
+from webmill.crawl.links import MAX_LINKS, MAX_PAGE, LinkReading, PageLinks, join_written, joiner_of, links_of_field
+from webmill.crawl.script_modules import read_imports
 from webmill.crawl.style_sheets import read_style
 from webmill.crawl.tags import attributes_of, read_all_tags
 from webmill.formats.charset import decode_page
 from webmill.formats.urls import MAX_URL
 
-_SHEETS = frozenset({"stylesheet"})
+_MORE = frozenset({"stylesheet", "modulepreload"})
 _RELATIONS = frozenset(
     {
         *("stylesheet", "icon", "apple-touch-icon", "apple-touch-icon-precomposed", "mask-icon"),
         *("preload", "modulepreload", "manifest"),
     }
+)
+# Attributes that may say `url(…)`: those of SVG, `fill="url(colours.svg#red)"`, and `style`.
+_STYLED = (
+    "style",
+    "fill",
+    "stroke",
+    "filter",
+    "mask",
+    "clip-path",
+    "cursor",
+    "marker-start",
+    "marker-mid",
+    "marker-end",
 )
 _NO_REQUEST = re.compile(r"[\x00-\x20]*+(?:#|\Z|(?!https?:)[a-z][a-z0-9+.-]*+:)", re.IGNORECASE)
 # HTML standard, "parse a srcset attribute": an address without white space, then a description up to a comma, in which
@@ -48,7 +64,7 @@ _DESCRIPTION = re.compile(r"[^,(]*+(?:\([^)]*+\)?+[^,(]*+)*+")
 
 class Requisite(NamedTuple):
     url: str
-    may_hold_more: bool  # a document or a style sheet, which may have requisites of its own
+    may_hold_more: bool  # a document, a style sheet or a module, which may have requisites of its own
 
 
 def read_requisites(
@@ -58,19 +74,35 @@ def read_requisites(
     page = decode_page(payload[:MAX_PAGE], content_type=content_type)
     reading = _Reading()
     reading.read(page.text)
-    found = _resolved(reading.found, joiner_of(url, reading.base, []), page.encoding)
-    if link_field:
-        field = dict.fromkeys(links_of_field(link_field, _RELATIONS), False)
-        field |= dict.fromkeys(links_of_field(link_field, _SHEETS), True)
-        for joined, may_hold_more in _resolved(field, Joiner(url), "utf-8").items():
-            found.setdefault(joined, may_hold_more)
-    return _listed(found, url)
+    return reading.resolve(url=url, encoding=page.encoding, link_field=link_field)
+
+
+def read_page(
+    payload: bytes, *, url: str, content_type: str | None, link_field: str | None = None
+) -> tuple[PageLinks, list[Requisite]]:
+    """`read_links` and `read_requisites` of a page that is decoded and taken apart once."""
+    page = decode_page(payload[:MAX_PAGE], content_type=content_type)
+    links, needed = LinkReading(), _Reading()
+    for tag, raw, text in read_all_tags(page.text):
+        links.take(tag, raw, text)
+        needed.take(tag, raw, text)
+    if len(payload) > MAX_PAGE:
+        links.flaws.append("page_too_long")
+    found = links.resolve(url=url, encoding=page.encoding, link_field=link_field)
+    return found, needed.resolve(url=url, encoding=page.encoding, link_field=link_field)
 
 
 def read_sheet_requisites(payload: bytes, *, url: str) -> list[Requisite]:
     """Of a style sheet. Addresses are ASCII, or UTF-8."""
     reading = _Reading()
     reading.add_style(payload[:MAX_PAGE].decode("utf-8", "replace"))
+    return _listed(_resolved(reading.found, Joiner(url), "utf-8"), url)
+
+
+def read_module_requisites(payload: bytes, *, url: str) -> list[Requisite]:
+    """Of a script that is a module, which is always in UTF-8."""
+    reading = _Reading()
+    reading.add_module(payload[:MAX_PAGE].decode("utf-8", "replace"))
     return _listed(_resolved(reading.found, Joiner(url), "utf-8"), url)
 
 
@@ -97,16 +129,31 @@ class _Reading:
 
     def read(self, page: str) -> None:
         for tag, raw, text in read_all_tags(page):
-            if tag == "style":
-                self.add_style(text)
-            read, lower = _READ.get(tag), raw.lower()
-            if read or "style" in lower or "background" in lower:
-                attributes = attributes_of(raw)
-                if read:
-                    read(self, attributes)
-                self.add(attributes.get("background"))
-                if "(" in attributes.get("style", ""):
-                    self.add_style(attributes["style"])
+            self.take(tag, raw, text)
+
+    def take(self, tag: str, raw: str, text: str) -> None:
+        if tag == "style":
+            self.add_style(text)
+        read, lower = _READ.get(tag), raw.lower()
+        if read or "style" in lower or "background" in lower or "url(" in lower:
+            attributes = attributes_of(raw)
+            if read:
+                read(self, attributes)
+            if tag == "script" and text and is_module(attributes):
+                self.add_module(text)
+            self.add(attributes.get("background"))
+            if "(" in lower:
+                for name in _STYLED:
+                    self.add_style(attributes.get(name, ""))
+
+    def resolve(self, *, url: str, encoding: str, link_field: str | None) -> list[Requisite]:
+        found = _resolved(self.found, joiner_of(url, self.base, []), encoding)
+        if link_field:
+            field = dict.fromkeys(links_of_field(link_field, _RELATIONS), False)
+            field |= dict.fromkeys(links_of_field(link_field, _MORE), True)
+            for joined, may_hold_more in _resolved(field, Joiner(url), "utf-8").items():
+                found.setdefault(joined, may_hold_more)
+        return _listed(found, url)
 
     def add(self, address: str | None, *, may_hold_more: bool = False) -> None:
         if address and len(address) <= MAX_URL and len(self.found) < MAX_LINKS and not _NO_REQUEST.match(address):
@@ -120,6 +167,10 @@ class _Reading:
         for reference in read_style(text):
             self.add(reference.url, may_hold_more=reference.is_import)
 
+    def add_module(self, text: str) -> None:
+        for address in read_imports(text):
+            self.add(address, may_hold_more=True)
+
     def add_picture(self, attributes: dict[str, str]) -> None:
         for name in ("src", "data-src"):
             self.add(attributes.get(name))
@@ -129,6 +180,10 @@ class _Reading:
     def add_source(self, attributes: dict[str, str]) -> None:
         self.add(attributes.get("src"))
         self.add(attributes.get("poster"))
+
+    def add_script(self, attributes: dict[str, str]) -> None:
+        address = attributes.get("src") or attributes.get("href") or attributes.get("xlink:href")
+        self.add(address, may_hold_more=is_module(attributes))
 
     def add_button(self, attributes: dict[str, str]) -> None:
         if attributes.get("type", "").strip().lower() == "image":
@@ -149,8 +204,8 @@ class _Reading:
         relations = set(attributes.get("rel", "").lower().split())
         if not relations.isdisjoint(_RELATIONS):
             # A sheet that a script turns on when it has come is written as a preload, often as nothing else.
-            is_sheet = "stylesheet" in relations or attributes.get("as", "").strip().lower() == "style"
-            self.add(attributes.get("href"), may_hold_more=is_sheet)
+            is_sheet = attributes.get("as", "").strip().lower() == "style"
+            self.add(attributes.get("href"), may_hold_more=is_sheet or not relations.isdisjoint(_MORE))
             self.add_set(attributes.get("imagesrcset"))
 
     def add_base(self, attributes: dict[str, str]) -> None:
@@ -160,13 +215,18 @@ class _Reading:
 
 _READ: dict[str, Callable[[_Reading, dict[str, str]], None]] = {
     **dict.fromkeys(("img", "source"), _Reading.add_picture),
-    **dict.fromkeys(("script", "audio", "video", "track", "embed"), _Reading.add_source),
-    **dict.fromkeys(("iframe", "frame", "object"), _Reading.add_document),
+    **dict.fromkeys(("audio", "video", "track"), _Reading.add_source),
+    **dict.fromkeys(("iframe", "frame", "object", "embed"), _Reading.add_document),
+    "script": _Reading.add_script,
     **dict.fromkeys(("image", "use", "feimage"), _Reading.add_drawing),
     "input": _Reading.add_button,
     "link": _Reading.add_link,
     "base": _Reading.add_base,
 }
+
+
+def is_module(attributes: dict[str, str]) -> bool:
+    return attributes.get("type", "").strip().lower() == "module"
 
 
 def candidates(value: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What a style sheet has fetched: `url(…)` and `@import`.
+"""What a style sheet has fetched: `url(…)`, `@import` and the strings of `image-set(…)`.
 
     [(ref.url, ref.is_import) for ref in read_style(sheet)]
 
@@ -12,19 +12,27 @@ read twice, whatever the sheet holds.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
+_COMMENT = r"/\*(?:[^*]++|\*(?!/))*+(?:\*/)?+"
 _S = r"[ \t\r\n\f]"
 _QUOTED = r""""(?:[^"\\\n]++|\\.)*+"?+|'(?:[^'\\\n]++|\\.)*+'?+"""  # one without an end ends with its line
 _BARE = r"""(?:[^ \t\r\n\f"'()\\]++|\\(?:[0-9a-f]{1,6}+[ \t\r\n\f]?+|.))++"""
+_URL = rf"""(?<![\w-])url\({_S}*+(?P<url>{_QUOTED}|{_BARE}){_S}*+\)
+    | (?<![\w-])url\({_S}*+(?!["'])(?:[^)\\]++|\\.)*+"""  # the second is none, and hides what it holds
 _TOKEN = re.compile(
-    rf"""/\*(?:[^*]++|\*(?!/))*+(?:\*/)?+
-    | @import{_S}*+(?:url\({_S}*+(?P<imported>{_QUOTED}|{_BARE})|(?P<named>{_QUOTED}))
+    rf"""(?=["'/@iu-])(?:  # a quick no for nearly all of a sheet
+    {_COMMENT}
+    | @import(?:{_S}++|{_COMMENT})*+(?:url\({_S}*+(?P<imported>{_QUOTED}|{_BARE})|(?P<named>{_QUOTED}))
     | @namespace[^;]*+
-    | \burl\({_S}*+(?P<url>{_QUOTED}|{_BARE}){_S}*+\)
-    | \burl\({_S}*+(?!["'])(?:[^)\\]++|\\.)*+
-    | {_QUOTED}""",
+    | {_URL}
+    | (?P<set>(?<![\w-])(?:-webkit-)?+image-set\()
+    | {_QUOTED})""",
+    re.IGNORECASE | re.DOTALL | re.VERBOSE,
+)
+_IN_SET = re.compile(
+    rf"""{_COMMENT} | {_URL} | (?P<string>{_QUOTED}) | (?P<bracket>[()]) | (?P<stray>[;{{}}])""",
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
 _ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})(?:\r\n|[ \t\r\n\f])?|\n|(.))", re.DOTALL)
@@ -38,11 +46,36 @@ class Reference(NamedTuple):
 
 
 def read_style(sheet: str) -> Iterator[Reference]:
-    for found in _TOKEN.finditer(sheet):
+    at = 0
+    while found := _TOKEN.search(sheet, at):
+        at = found.end()
+        if found["set"]:
+            at = yield from _read_set(sheet, at)
+            continue
         imported = found["imported"] or found["named"]
         if value := imported or found["url"]:
-            bare = value[1 : -1 if value[-1] == value[0] and len(value) > 1 else None] if value[0] in "\"'" else value
-            yield Reference(_ESCAPE.sub(_unescaped, bare) if "\\" in bare else bare, imported is not None)
+            yield Reference(_plain(value), imported is not None)
+
+
+def _read_set(sheet: str, at: int) -> Generator[Reference, None, int]:
+    """Of `image-set("a.avif" type("image/avif"), url(b.png) 2x)`, up to its end, where that is: strings are addresses,
+    but not those of functions in it (https://www.w3.org/TR/css-images-4/#image-set-notation)."""
+    depth = 1
+    while depth and (found := _IN_SET.search(sheet, at)):
+        if found["stray"]:  # no declaration has that: the bracket was never closed
+            break
+        at = found.end()
+        if bracket := found["bracket"]:
+            depth += 1 if bracket == "(" else -1
+        elif value := found["url"] or (found["string"] if depth == 1 else None):
+            yield Reference(_plain(value), is_import=False)
+    return at
+
+
+def _plain(value: str) -> str:
+    if value[0] in "\"'":
+        value = value[1 : -1 if value[-1] == value[0] and len(value) > 1 else None]
+    return _ESCAPE.sub(_unescaped, value) if "\\" in value else value
 
 
 def _unescaped(found: re.Match[str]) -> str:

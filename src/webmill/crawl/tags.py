@@ -7,8 +7,7 @@ This is the tokenizer of the HTML standard (https://html.spec.whatwg.org/multipa
 the tree: what stands in comments, scripts, styles and in attributes of other tags is no tag. Browser-grade parsers
 build the tree, too, and freeze on pages made for it (40,000 nested <div>). `formats.html_tokens` cuts pages as Common
 Crawl's older lexer does and tells of every tag; this one skips uninteresting ones inside one regular expression, which
-makes it twice as fast (benchmarks/links.py); `read_all_tags` skips none. Tags in <template> are told, too: a tree has
-them in a place of their own.
+makes it twice as fast (benchmarks/links.py). Tags in <template> are told, too: a tree has them in a place of their own.
 
 Every repetition is possessive (`*+`, `++`): the expressions never go back, so no input makes them slow.
 """
@@ -51,8 +50,14 @@ _SKIPPED = "|".join(
 )
 # All that is skipped, then a wanted tag: name, attributes, `>`. A tag that the page's end cuts is none.
 _NEXT = re.compile(rf"(?:{_SKIPPED})*+(?:<([a-zA-Z]++)({_ATTRIBUTES})(>)?)?")
+# Frequent tags in which no address can stand: without attributes, or with none but these. Again a shortcut.
+_HARMLESS = "class|id|title|role|lang|dir|width|height|d|for|value|data-[a-z0-9-]++|aria-[a-z]++"
+_BLANK = (
+    "div|span|li|p|ul|ol|td|th|tr|tbody|i|b|path|svg|g|br|h1|h2|h3|h4|em|strong|button|section|option|time|label|nav"
+)
 _EVERY = re.compile(
-    rf"(?:[^<]++|</[a-zA-Z0-9]++>|<(?![a-zA-Z])(?:/[a-zA-Z][^{_S}/>]*+{_ATTRIBUTES}>?|{_COMMENT}|[!?/][^>]*+>?)?+)*+"
+    rf"""(?:[^<]++|</[a-zA-Z0-9]++>|<(?:{_BLANK})(?: (?:{_HARMLESS})="[^"]*+")*+ ?+/?+>"""
+    rf"|<(?![a-zA-Z])(?:/[a-zA-Z][^{_S}/>]*+{_ATTRIBUTES}>?|{_COMMENT}|[!?/][^>]*+>?)?+)*+"
     rf"(?:<([a-zA-Z][^{_S}/>]*+)({_ATTRIBUTES})(>)?)?"
 )
 _RAW_ENDS = {name: re.compile(rf"</{_any_case(name)}(?=[{_S}/>])") for name in RAW}
@@ -72,8 +77,8 @@ def read_tags(page: str) -> Iterator[tuple[str, str, str]]:
 
 
 def read_all_tags(page: str) -> Iterator[tuple[str, str, str]]:
-    """Likewise, of whatever name; with the text of <style>, too."""
-    return _read(page, _EVERY, texts=("title", "style"))
+    """Likewise, of whatever name, but those in which no address can stand; with the text of <style> and <script>, too."""
+    return _read(page, _EVERY, texts=("title", "style", "script"))
 
 
 def _read(page: str, expression: re.Pattern[str], *, texts: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:

@@ -6,12 +6,60 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webmill.crawl.links import MAX_LINKS, MAX_PAGE
-from webmill.crawl.requisites import Requisite, candidates, read_requisites, read_sheet_requisites
+from webmill.crawl.links import MAX_LINKS, MAX_PAGE, read_links
+from webmill.crawl.requisites import (
+    Requisite,
+    candidates,
+    read_module_requisites,
+    read_page,
+    read_requisites,
+    read_sheet_requisites,
+)
 from webmill.crawl.style_sheets import Reference, read_style
 from webmill.flows.crawl.requisites import MOST_STEPS, Belonging, deal
 
 URL = "http://a.example/dir/page"
+# Of these pages are put together that are read in one pass and in two.
+WHOLE = [
+    *("<a href=a>", "<A HREF='b' rel=nofollow>", "<area href=c>", "<base href=/other/>", "<iframe src=d></iframe>"),
+    *("<link rel='next stylesheet' href=e>", "<link rel=canonical href=f>", "<link rel=icon href=g>", "<img src=h>"),
+    *(
+        "<meta name=robots content=nofollow>",
+        "<meta http-equiv=refresh content='0;url=i'>",
+        "<title>j</title>",
+        "<title",
+    ),
+    *(
+        "<script>",
+        "<script type=module>import './k'</script>",
+        "<style>a{b:url(l)}</style>",
+        "<style>",
+        "<svg:a href=m>",
+    ),
+    *(
+        "<!--",
+        "-->",
+        "<textarea>",
+        "</textarea>",
+        "<a2 href=n>",
+        "<a/href=o>",
+        "<p style='c:url(q)'",
+        ">",
+        "<",
+        "é",
+        "\0",
+    ),
+    *(
+        "<plaintext>",
+        "<iframe srcdoc='<a href=r><img src=s>'>",
+        "<title/>",
+        "<",
+        "</a>",
+        "<p a='",
+        '"',
+        "<!DOCTYPE html>",
+    ),
+]
 LEAF = "http://a.example/dir/x"
 
 
@@ -69,6 +117,18 @@ def styled(sheet: str) -> list[str]:
         "<base href=/dir/other/><img src=../x>",
         "<img src=/dir/x><base href=/elsewhere/>",
         "<img src=//a.example/dir/x>",
+        "<svg><script href=x></script></svg>",
+        "<svg><script xlink:href=x></script></svg>",
+        "<svg><rect fill='url(x#red)'/></svg>",
+        "<svg><g clip-path='url(&quot;x#shape&quot;)'></g></svg>",
+        "<p style='background: image-set(\"x\" 2x)'>",
+        "<link rel=modulepreload href=x>",
+        "<link rel=preload as=image href=x imagesrcset=''>",
+        "<link rel=preload as=image imagesrcset='x 400w, x 800w' imagesizes=50vw>",
+        "<script type=module>import './x'</script>",
+        "<script type=' Module '>import {a} from './x'; a()</script>",
+        "<video poster=x src='' controls></video>",
+        "<object data=x type=image/svg+xml><img src=x></object>",
     ],
 )
 def test_what_a_browser_loads_is_found(page: str) -> None:
@@ -106,6 +166,16 @@ def test_what_a_browser_loads_is_found(page: str) -> None:
         "<style>/* url(x) */</style>",
         "<p style='color: red'>",
         "<p title='background'>",
+        "<p title='url(x)'>",
+        "<svg><rect fill='url(#red)'/></svg>",
+        "<script>import './x'</script>",
+        "<script type=text/plain>import './x'</script>",
+        "<script type=module>import('./x')</script>",
+        "<script type=importmap>{'imports': {'a': './x'}}</script>",
+        "<script type=speculationrules>{'prefetch': [{'urls': ['x']}]}</script>",
+        "<video preload=x></video>",
+        "<link rel=preload imagesizes=x>",
+        "<object classid=x></object>",
     ],
 )
 def test_what_it_does_not_load_is_not(page: str) -> None:
@@ -135,6 +205,19 @@ def test_a_sheet_that_a_script_turns_on_may_hold_more() -> None:
     page = b"<link rel=preload as=Style href=1 onload=\"this.rel='stylesheet'\"><link rel=preload as=font href=2>"
     requisites = read_requisites(page, url=URL, content_type=None)
     assert [one.may_hold_more for one in requisites] == [True, False]
+
+
+def test_modules_and_what_they_import_may_hold_more() -> None:
+    page = b"<script type=module src=1></script><script src=2></script><link rel=modulepreload href=3>"
+    page += b"<script type=module>import './4'</script><embed src=5>"
+    requisites = read_requisites(page, url=URL, content_type=None)
+    assert {one.url[-1]: one.may_hold_more for one in requisites} == {
+        "1": True,
+        "2": False,
+        "3": True,
+        "4": True,
+        "5": True,
+    }
 
 
 def test_the_field_link_names_requisites_too() -> None:
@@ -198,6 +281,24 @@ def test_no_page_gives_more_than_ten_thousand() -> None:
         "@namespace svg url(y); url(x)",
         "url(y z) url(x)",
         "url(y'z) url(x)",
+        "@import 'x' layer;",
+        "@import url(x) layer(base);",
+        "@import url('x')layer(base.more)supports(display: grid)screen and (min-width: 1px);",
+        "@import url(x) supports(not (display: inline-grid));",
+        "@import/**/'x';",
+        "@import /* a */ url(x);",
+        "@layer base; @import 'x';",
+        'image-set("x" 1x)',
+        "image-set('x')",
+        "-webkit-image-set(url(x) 1x)",
+        'IMAGE-SET("x" type("image/avif") 2x)',
+        'image-set(linear-gradient(rgb(1, 2, 3), red) 1x, "x" type("image/png"))',
+        'image-set(/* "y" */ "x")',
+        "image-set(url(\"x\") type('image/png'), 2x",
+        'a{b:image-set(1x;} c{content:"y"; d:url(x)}',
+        "cross-fade(url(x), red)",
+        "a{cursor:url(x) 2 2,auto}",
+        "@font-face{src:local('y'),url(x)format('woff2')tech(variations)}",
     ],
 )
 def test_addresses_of_a_sheet_are_found(sheet: str) -> None:
@@ -205,7 +306,12 @@ def test_addresses_of_a_sheet_are_found(sheet: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "sheet", ["", "/* url(x) */", "/* url(x)", "'url(x)'", '"@import y; url(x)"', "@import x;", "url", "url(", "url()"]
+    "sheet",
+    [
+        *("", "/* url(x) */", "/* url(x)", "'url(x)'", '"@import y; url(x)"', "@import x;", "url", "url(", "url()"),
+        *("my-url(x)", "image-set(1x)", "my-image-set('x')", "image-set(type('x'))", "image-set(", "url-prefix(x)"),
+        "a{content:'x'}",
+    ],
 )
 def test_what_is_none_is_not(sheet: str) -> None:
     assert styled(sheet) == []
@@ -227,6 +333,86 @@ def test_addresses_of_a_sheet_are_relative_to_it() -> None:
     ]
 
 
+# --- modules ---
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "import './x'",
+        'import"./x";',
+        "import a from './x'",
+        "import{a as b,c}from'./x'",
+        "import a, * as b from './x'",
+        "import {\n  a, // one\n  b, /* two */\n} from './x';",
+        "import './x' with { type: 'json' }",
+        "import defer * as a from './x'",
+        "export * from './x'",
+        "export * as a from './x'",
+        "export { a, b as c } from './x'",
+        "export {a} from 'react'; import '../dir/x'",
+        "/* import './y' */ import './x'",
+        "  // import './y'\nimport './x'",
+        "const a = 'http://example.com/'; import './x'",
+        "import a from 'react';import{b}from'./x';",
+        "var a=1;import'./x'",
+        "import 'HTTP://a.example/dir/x'",
+    ],
+)
+def test_what_a_module_imports_is_found(script: str) -> None:
+    (requisite,) = read_module_requisites(script.encode(), url=URL)
+    assert (requisite.url, requisite.may_hold_more) == (LEAF, True)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "",
+        "import",
+        "import(",
+        "import('./x')",
+        "import.meta.url + './x'",
+        "import 'x'",
+        "import a from 'x'",
+        "import 'node:fs'",
+        "import 'data:text/javascript,1'",
+        "export default './x'",
+        "export const a = './x'",
+        "export { a }; './x'",
+        "reimport './x'",
+        "$import './x'",
+        "a.import './x'",
+        "'import' './x'",
+        "import {a} './x'",
+        "import './x",
+        "import './page'",  # itself
+    ],
+)
+def test_what_it_does_not_import_is_not(script: str) -> None:
+    assert read_module_requisites(script.encode(), url=URL) == []
+
+
+# --- links and requisites at once ---
+
+
+@given(
+    st.lists(st.sampled_from(WHOLE), max_size=30).map("".join), st.sampled_from([None, "<x>; rel=next, <y>; rel=icon"])
+)
+@settings(deadline=None)
+def test_one_pass_finds_what_two_find(page: str, field: str | None) -> None:
+    told = {"url": URL, "content_type": "text/html; charset=utf-8", "link_field": field}
+    payload = page.encode()
+    assert read_page(payload, **told) == (read_links(payload, **told), read_requisites(payload, **told))
+
+
+def test_a_page_that_is_too_long_is_read_as_far_as_others_are() -> None:
+    payload = b"<a href=1><img src=2>" + b" " * MAX_PAGE + b"<a href=3><img src=4>"
+    links, requisites = read_page(payload, url=URL, content_type=None)
+    assert links == read_links(payload, url=URL, content_type=None)
+    assert requisites == read_requisites(payload, url=URL, content_type=None)
+    assert links.flaws == ("page_too_long",)
+
+
 # --- whatever it holds ---
 
 PIECES = [
@@ -242,7 +428,12 @@ PIECES = [
     "@namespace ",
     "url(\\(",
     "*/",
+    "image-set(",
+    "image-set('",
+    "image-set(;",
+    "@import/*",
 ]
+SCRIPTED = ["import ", "import{", "import/*", "import//", "export from ", "import from//\n", "\n/*", "import '"]
 MARKUP = [
     "<",
     "<img ",
@@ -265,6 +456,11 @@ def test_time_is_linear_in_a_page_of_nothing_but(piece: str) -> None:
     read_requisites(b"<style>" + many, url=URL, content_type="text/html")
 
 
+@pytest.mark.parametrize("piece", SCRIPTED)
+def test_time_is_linear_in_a_module_of_nothing_but(piece: str) -> None:
+    read_module_requisites((piece * (MAX_PAGE // 8 // len(piece))).encode(), url=URL)
+
+
 @given(
     st.lists(st.sampled_from([*PIECES, *MARKUP, "x", " ", ")", "'", '"', ";", ">", "=", ",", "é", "\0"]), max_size=40)
 )
@@ -282,6 +478,7 @@ def test_nothing_that_is_found_is_no_url(pieces: list[str]) -> None:
 def test_any_bytes_are_read(data: bytes) -> None:
     read_requisites(data, url=URL, content_type=None)
     read_sheet_requisites(data, url=URL)
+    read_module_requisites(data, url=URL)
 
 
 # --- shares ---

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from email.utils import formatdate
-from typing import Literal
+from typing import Literal, TypedDict
 
 import msgspec
 
@@ -15,10 +15,17 @@ from webmill.archive.writer import Capture
 from webmill.crawl.fetch import Fetched
 from webmill.crawl.frontier.base import REQUISITE, Item, Visit
 from webmill.crawl.links import PageLinks, read_links
-from webmill.crawl.requisites import Requisite, read_requisites, read_sheet_requisites
+from webmill.crawl.requisites import (
+    Requisite,
+    read_module_requisites,
+    read_page,
+    read_requisites,
+    read_sheet_requisites,
+)
 from webmill.crawl.robots import robots_directives
 from webmill.crawl.scope import Scope, extension_of
 from webmill.errors import BadInput
+from webmill.flows.crawl.bare import Bare, BarePages
 from webmill.flows.crawl.options import AGENT, Manners, Rules
 from webmill.flows.crawl.recent import Recent
 from webmill.flows.crawl.requisites import MOST_STEPS, Belonging, deal
@@ -31,6 +38,9 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 SITEMAP, SEED, REDIRECTED, LINKED = 2, 3, 4, 5  # priorities
 SITEMAPS_DEEP = 3  # an index names maps, and at some sites indexes; a chain of them without an end is a trap
 
+SHEET = "text/css"
+SCRIPTS = frozenset({"text/javascript", "application/javascript", "application/x-javascript", "text/ecmascript"})
+
 Kind = Literal["page", "sitemap", "redirect", "not_modified", "requisite"]
 
 
@@ -40,6 +50,9 @@ class Page(msgspec.Struct, frozen=True):
     refused: Counter[str]  # links that are not followed, by reason
 
 
+NOTHING = Page("requisite", [], Counter())
+
+
 class Reader:
     """Reads answers by the rules of one crawl. `requisites`: how many one page may bring."""
 
@@ -47,6 +60,7 @@ class Reader:
         self._scope, self._rules, self._manners = scope, rules, manners
         self._page = Belonging(steps=-1, share=requisites)
         self._recent = Recent()
+        self._bare = BarePages()
         self.endings: Counter[str] = Counter()  # of links that were not followed for that
 
     def read(self, fetched: Fetched, item: Item) -> Page:
@@ -87,6 +101,11 @@ class Reader:
         """They go into the frontier: a second look at them is not needed."""
         for link in links:
             self._recent.add(link.url)
+            if self._rules.requisites:
+                if link.priority != REQUISITE:
+                    self._bare.link(link.url)
+                elif not Belonging.of(link.hops).share:
+                    self._bare.name(link.url)
 
     def sitemaps(self, urls: Iterable[str], base: str) -> list[str]:
         """Those that may be read."""
@@ -95,13 +114,16 @@ class Reader:
     def _read_page(self, fetched: Fetched, item: Item) -> Page:
         if not is_html(content_type_of(fetched), fetched.payload):
             return Page("page", [], Counter())
-        found, needed = self._linked(fetched, item), self._needed(html_requisites(fetched, item), item, self._page)
+        page, requisites = self._taken_apart(fetched, item)
+        found, needed = self._linked(fetched, item, page), self._needed(requisites, item.depth, self._page)
         return Page("page", [*needed.links, *found.links], found.refused + needed.refused)
 
-    def _linked(self, fetched: Fetched, item: Item) -> Page:
-        page = read_links(
-            fetched.payload, url=item.url, content_type=content_type_of(fetched), link_field=link_field_of(fetched)
-        )
+    def _taken_apart(self, fetched: Fetched, item: Item) -> tuple[PageLinks, list[Requisite]]:
+        if self._rules.requisites:
+            return read_page(fetched.payload, url=item.url, **fields_of(fetched))
+        return read_links(fetched.payload, url=item.url, **fields_of(fetched)), []
+
+    def _linked(self, fetched: Fetched, item: Item, page: PageLinks) -> Page:
         if self._manners.obey_nofollow and self._forbids(fetched, page):
             return Page("page", [], Counter(nofollow=len(page.links)))
         links = page.links
@@ -115,34 +137,72 @@ class Reader:
     def _forbids(self, fetched: Fetched, page: PageLinks) -> bool:
         return robots_directives(fetched.head.headers, page.meta_robots, agent=AGENT).nofollow
 
+    def _followed(self, kind: Kind, urls: list[str], depth: int, priority: int, *, hops: int = 0) -> Page:
+        links: list[Link] = []
+        refused: Counter[str] = Counter()
+        for url in urls:
+            if url in self._recent:
+                if self._rules.requisites:
+                    more = self._left_out(url)
+                    links += more.links
+                    refused += more.refused
+                continue
+            reason = self._scope.decide(url, depth)
+            if reason is None:
+                links.append(Link(url, depth, priority, hops))
+            else:
+                refused[reason] += 1
+                if reason == "extension":
+                    self.endings[extension_of(url)] += 1
+        return Page(kind, links, refused)
+
     # --- what pages need ---
 
     def _read_requisite(self, fetched: Fetched, item: Item) -> Page:
         """A document in the scope of the crawl is a page as well: its links are followed. No others are."""
-        own, status, nothing = Belonging.of(item.hops), fetched.head.status, Page("requisite", [], Counter())
+        own, status = Belonging.of(item.hops), fetched.head.status
         if status in REDIRECTS and (location := fetched.head.headers.get("Location")):
-            return self._brought([(url, own.share) for url in redirected(item.url, location)], item, own)
+            return self._brought([(url, own.share) for url in redirected(item.url, location)], item.depth, own)
         if status != 200:
-            return nothing
-        if is_style_sheet(content_type_of(fetched)):
-            return self._needed(lambda: read_sheet_requisites(fetched.payload, url=item.url), item, own)
+            return NOTHING
         if not is_html(content_type_of(fetched), fetched.payload):
-            return nothing
-        # Without a share it is hardly a frame: servers answer with a page, too, when they have no such picture.
-        needed = self._needed(html_requisites(fetched, item), item, own) if own.share else nothing
+            return self._needed(self._embedded(fetched, item), item.depth, own)
         if self._scope.decide(item.url, item.depth):
-            return needed
-        found = self._linked(fetched, item)
+            is_frame = own.share and self._rules.requisites
+            frame = read_requisites(fetched.payload, url=item.url, **fields_of(fetched)) if is_frame else []
+            return self._needed(frame, item.depth, own)
+        page, requisites = self._taken_apart(fetched, item)
+        found, needed = self._linked(fetched, item, page), self._of_frame(requisites, item, own)
         return Page("requisite", [*needed.links, *found.links], found.refused + needed.refused)
 
-    def _needed(self, read: Callable[[], list[Requisite]], item: Item, own: Belonging) -> Page:
-        if not self._rules.requisites:
-            return Page("requisite", [], Counter())
-        dealt = deal(read(), own.share)
-        page = self._brought(dealt.taken, item, own)
+    def _embedded(self, fetched: Fetched, item: Item) -> list[Requisite]:
+        """Of what is no document."""
+        media_type = media_type_of(content_type_of(fetched))
+        if self._rules.requisites and media_type == SHEET:
+            return read_sheet_requisites(fetched.payload, url=item.url)
+        if self._rules.requisites and media_type in SCRIPTS and Belonging.of(item.hops).share:  # a module
+            return read_module_requisites(fetched.payload, url=item.url)
+        return []
+
+    def _of_frame(self, requisites: list[Requisite], item: Item, own: Belonging) -> Page:
+        """Without a share it is hardly a frame: servers answer with a page, too, when they have no such picture."""
+        if own.share:
+            return self._needed(requisites, item.depth, own)
+        is_linked = self._bare.read(item.url, Bare(item.depth, requisites[: self._page.share]))
+        return self._needed(requisites if is_linked else [], item.depth, self._page)
+
+    def _left_out(self, url: str) -> Page:
+        """What a page needs that was asked for as a picture, when a link to it is met."""
+        self._bare.link(url)
+        bare = self._bare.take(url)
+        return self._needed(bare.requisites, bare.depth, self._page) if bare else NOTHING
+
+    def _needed(self, requisites: list[Requisite], depth: int, own: Belonging) -> Page:
+        dealt = deal(requisites, own.share)
+        page = self._brought(dealt.taken, depth, own)
         return Page("requisite", page.links, page.refused + Counter(too_many_requisites=dealt.left_out))
 
-    def _brought(self, shares: Sequence[tuple[str, int]], item: Item, own: Belonging) -> Page:
+    def _brought(self, shares: Sequence[tuple[str, int]], depth: int, own: Belonging) -> Page:
         if own.steps >= MOST_STEPS:
             return Page("requisite", [], Counter(requisite_too_far=len(shares)))
         links: list[Link] = []
@@ -153,23 +213,8 @@ class Reader:
             if reason := self._scope.decide_requisite(url):
                 refused[reason] += 1
             else:
-                links.append(Link(url, item.depth, REQUISITE, own.next(share).hops))
+                links.append(Link(url, depth, REQUISITE, own.next(share).hops))
         return Page("requisite", links, refused)
-
-    def _followed(self, kind: Kind, urls: list[str], depth: int, priority: int, *, hops: int = 0) -> Page:
-        links: list[Link] = []
-        refused: Counter[str] = Counter()
-        for url in urls:
-            if url in self._recent:
-                continue
-            reason = self._scope.decide(url, depth)
-            if reason is None:
-                links.append(Link(url, depth, priority, hops))
-            else:
-                refused[reason] += 1
-                if reason == "extension":
-                    self.endings[extension_of(url)] += 1
-        return Page(kind, links, refused)
 
 
 def redirected(url: str, location: str) -> list[str]:
@@ -191,24 +236,26 @@ def content_type_of(fetched: Fetched) -> str | None:
     return fetched.head.headers.get("Content-Type")
 
 
-def link_field_of(fetched: Fetched) -> str | None:
-    return ", ".join(fetched.head.headers.get_all("Link")) or None
+class Fields(TypedDict):
+    """What a page is read with, beside its payload and its URL."""
+
+    content_type: str | None
+    link_field: str | None
 
 
-def html_requisites(fetched: Fetched, item: Item) -> Callable[[], list[Requisite]]:
-    return lambda: read_requisites(
-        fetched.payload, url=item.url, content_type=content_type_of(fetched), link_field=link_field_of(fetched)
-    )
+def fields_of(fetched: Fetched) -> Fields:
+    link_field = ", ".join(fetched.head.headers.get_all("Link")) or None
+    return Fields(content_type=content_type_of(fetched), link_field=link_field)
 
 
-def is_style_sheet(content_type: str | None) -> bool:
-    """As the server calls it: browsers take nothing else for one."""
-    return (content_type or "").partition(";")[0].strip().lower() == "text/css"
+def media_type_of(content_type: str | None) -> str:
+    """As the server calls it: browsers take nothing else for a sheet or a module."""
+    return (content_type or "").partition(";")[0].strip().lower()
 
 
 def is_html(content_type: str | None, payload: bytes) -> bool:
     """As the server calls it; where it says nothing, or "some bytes", as it looks."""
-    named = (content_type or "").partition(";")[0].strip().lower()
+    named = media_type_of(content_type)
     if named in ("text/html", "application/xhtml+xml"):
         return True
     return named in ("", "application/octet-stream") and b"<html" in payload[:1024].lower()

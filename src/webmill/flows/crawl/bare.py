@@ -1,0 +1,57 @@
+"""Pages that were met where a picture should be, as old pictures are often redirected to one, and to which links lead.
+
+What is asked for as a picture brings nothing more: a site may answer with a page for each picture that it lacks. But a
+page to which a link leads is one like any other, whichever was met first, and what it needs is brought. So both are
+remembered, as far as this process has met them of late; it is all in a crawl of one site.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import msgspec
+
+from webmill.crawl.requisites import Requisite
+from webmill.flows.crawl.recent import Recent
+
+MOST = 100_000  # requisites of pages that were read and not linked yet: some 20 MB
+
+
+class Bare(msgspec.Struct, frozen=True):
+    """A page without its requisites."""
+
+    depth: int
+    requisites: list[Requisite]
+
+
+class BarePages:
+    def __init__(self, most: int = MOST) -> None:
+        self._most, self._held = most, 0
+        self._named, self._linked = Recent(), Recent()
+        self._read: OrderedDict[str, Bare] = OrderedDict()
+
+    def name(self, url: str) -> None:
+        """A page needs it, as a picture."""
+        self._named.add(url)
+
+    def link(self, url: str) -> None:
+        """A page links to it."""
+        if url in self._named:
+            self._linked.add(url)
+
+    def take(self, url: str) -> Bare | None:
+        """Once, if it was read."""
+        found = self._read.pop(url, None)
+        self._held -= len(found.requisites) if found else 0
+        return found
+
+    def read(self, url: str, page: Bare) -> bool:
+        """It is a page. True: a link led to it already."""
+        if url in self._linked:
+            return True
+        if page.requisites and url not in self._read:
+            self._read[url] = page
+            self._held += len(page.requisites)
+        while self._held > self._most:
+            self._held -= len(self._read.popitem(last=False)[1].requisites)
+        return False
