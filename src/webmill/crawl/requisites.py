@@ -43,18 +43,8 @@ _RELATIONS = frozenset(
     }
 )
 # Attributes that may say `url(…)`: those of SVG, `fill="url(colours.svg#red)"`, and `style`.
-_STYLED = (
-    "style",
-    "fill",
-    "stroke",
-    "filter",
-    "mask",
-    "clip-path",
-    "cursor",
-    "marker-start",
-    "marker-mid",
-    "marker-end",
-)
+_MARKERS = ("marker-start", "marker-mid", "marker-end")
+_STYLED = ("style", "fill", "stroke", "filter", "mask", "clip-path", "cursor", *_MARKERS)
 _NO_REQUEST = re.compile(r"[\x00-\x20]*+(?:#|\Z|(?!https?:)[a-z][a-z0-9+.-]*+:)", re.IGNORECASE)
 # HTML standard, "parse a srcset attribute": an address without white space, then a description up to a comma, in which
 # commas in brackets do not count.
