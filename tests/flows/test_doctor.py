@@ -122,16 +122,31 @@ def test_what_dead_processes_left_is_swept_and_captures_in_it_are_kept(tmp_path:
     dead = subprocess.run(["sh", "-c", "echo $$"], capture_output=True, text=True, check=True).stdout.strip()
     (tmp_path / f".webmill-tmp-{dead}-{'0' * 16}").write_bytes(b"half")
     found = findings(tmp_path)
-    assert "1 unfinished files" in found["leftovers"]["found"]
-    assert "1 WARC files were left open" in found["archives"]["found"]
+    assert "1 unfinished file of dead" in found["leftovers"]["found"]
+    assert "1 WARC file was left open" in found["archives"]["found"]
 
     ended = webmill("doctor", tmp_path, "--sweep")
     assert ended.code == 0
     assert "sealed" in ended.err
-    assert "1 captures" in ended.err
+    assert ": 1 capture" in ended.err
     found = findings(tmp_path, "--read-data")
     assert not {"leftovers", "archives"} & found.keys()
     assert found["archives of TEST-2024"]["state"] == "good"
+
+
+def test_a_folder_that_cannot_be_looked_into_is_told(tmp_path: Path) -> None:
+    """By the length of its path, which is a limit for every user."""
+    here = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(30):
+        os.mkdir("x" * 200, dir_fd=here)
+        here, before = os.open("x" * 200, os.O_RDONLY, dir_fd=here), here
+        os.close(before)
+    os.close(here)
+    found = findings(tmp_path, code=1)
+    assert "cannot be looked into: File name too long" in found["files"]["found"]
+    told = json.loads(webmill("status", tmp_path, "--json").out)
+    assert [problem["part"] for problem in told["problems"]] == ["disk"]
+    assert told["disk"]["used"]["is_whole"] is False
 
 
 def test_a_folder_that_cannot_be_written_to_is_bad(tmp_path: Path) -> None:

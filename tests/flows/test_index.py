@@ -149,9 +149,21 @@ def test_a_torn_archive_is_indexed_as_far_as_it_goes_and_reported(root: Path) ->
 # --- archives of all sorts --------------------------------------------------------------------------------------------
 
 
-def test_no_archives_make_an_empty_index(root: Path) -> None:
+def test_a_folder_without_archives_is_told_and_left_as_it_is(root: Path) -> None:
+    theirs = put(root, f"cc-index/collections/{NAME}/indexes/cluster.idx", b"from elsewhere")
+    for flags in ((), ("--dry-run",), ("--from-scratch",)):
+        done = webmill("index", root, "--name", NAME, *flags)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert f"no WARC files below {root}" in done.stderr
+    assert [path for path in root.rglob("*") if path.is_file()] == [theirs]
+
+
+def test_when_all_archives_have_gone_the_index_is_empty(root: Path) -> None:
+    file = put(root, "a.warc.gz", warc(1))
+    index(root)
+    file.unlink()
     report = index(root)
-    assert (report.warcs, report.captures, report.shards) == (0, 0, 0)
+    assert (report.warcs, report.removed, report.captures, report.shards) == (0, 1, 0, 0)
     assert published(root)[f"cc-index/collections/{NAME}/indexes/cluster.idx"] == b""
 
 

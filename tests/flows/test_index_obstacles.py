@@ -44,6 +44,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_two_runs_at_once_are_refused(root: Path) -> None:
+    put(root, "a.warc.gz", warc(1))
     index(root)
     with lock.exclusive(collection_at(root).cdxj, "index", doing="indexing"):
         with pytest.raises(Conflict, match="another process is indexing"):

@@ -15,7 +15,7 @@ from webmill.cli.dry_run import dry_run_option, quantity
 from webmill.cli.renamed import processes_option
 from webmill.cli.words import counted
 from webmill.collection import Collection
-from webmill.flows.index import Options, Report, index_collection
+from webmill.flows.index import Options, Report, check_archives, index_collection
 from webmill.flows.status.files import added, amount_of
 from webmill.flows.status.stored import archives_of, index_of
 from webmill.formats.zipnum import LINES_PER_BLOCK
@@ -35,7 +35,7 @@ Examples:
 
 Run it again after adding, changing or removing WARC files: only what changed is read again.
 
-Exit code 3: done, but some archives are damaged; DIR/rejected/index.jsonl says where."""
+Exit code 3: done, but some archives are damaged; DIR/rejected/index.jsonl says where. 1: there are none."""
 )
 @click.argument("collection", type=click.Path(path_type=Path), metavar="DIR")
 @click.option(
@@ -126,15 +126,17 @@ def index(
 
 
 def preview(collection: Collection, *, from_scratch: bool) -> None:
-    """By what archives look like from outside."""
+    """By what archives look like from outside. Fails where the run would."""
+    check_archives(collection)
     found = archives_of(collection)
     seen = index_of(collection, found)
     if seen is None:
-        note("no archives, and no index: nothing would be made")
+        note("nothing that can be read, and no index: nothing would be made")
         return
     due = len(found) if from_scratch else seen.new + seen.changed
     all_ = added(status.st_size for status in found.values())
-    note(f"would be read: {due:,} of {quantity(all_, 'archive')}; {seen.gone:,} gone would leave the index")
+    gone = f"; {seen.gone:,} that went would leave the index" * bool(seen.gone)
+    note(f"would be read: {due:,} of {quantity(all_, 'archive')}{gone}")
     if seen.made is not None and (due or seen.gone or seen.is_torn):
         old = amount_of(collection.zipnum)
         note(f"would be replaced, if it comes out different: {collection.zipnum} ({quantity(old)})")
@@ -144,10 +146,11 @@ def tell(collection: Collection, report: Report) -> None:
     done = f"{report.indexed:,} indexed, {report.kept:,} as before, {report.removed:,} gone"
     note(f"{counted(report.warcs, 'archive')} ({done}): {counted(report.captures, 'capture')}")
     if report.blocked or report.excessive:
-        note(f"left out: {report.blocked:,} blocked lines, {report.excessive:,} lines of URLs with too many captures")
+        excessive = f"{counted(report.excessive, 'line')} of URLs with too many captures"
+        note(f"left out: {counted(report.blocked, 'blocked line')}, {excessive}")
     made = [counted(report.shards, "shard")] + [counted(report.tables, "Parquet file")] * bool(report.tables)
     note(f"{collection.zipnum}: {', '.join(made)}" + ", nothing changed" * (not report.published))
     if not report.warcs:
-        note(f"there are no WARC or ARC files in {collection.root}: is it the right folder?")
+        note(f"there are no WARC or ARC files in {collection.root} any more: the index is empty")
     for reason, count in report.not_in_tables.items():
         warn(f"{counted(count, 'line')} not in Parquet, but in the shards: {reason}")

@@ -73,9 +73,10 @@ class Due(msgspec.Struct, frozen=True):
 def index_collection(
     collection: Collection, options: Options, *, executor: Executor, watch: Watch, clock: Clock = time.time_ns
 ) -> Report:
-    """`Conflict` when another run is at it."""
+    """`Conflict` when another run is at it. `NotFound` when there is nothing to index, and never was."""
     if not collection.root.is_dir():
         raise NotFound(f"no folder {collection.root}")
+    check_archives(collection)
     if options.blocklist and not options.blocklist.is_file():
         raise Misconfigured(
             f"{options.blocklist} is no ordinary file: it is read by several processes, a pipe only once"
@@ -97,6 +98,19 @@ def index_collection(
             report.published = True
     tell_published(report, made)
     return report
+
+
+def check_archives(collection: Collection) -> None:
+    """`NotFound` where an empty index would only hide that it is the wrong folder, or replace one from elsewhere. An
+    index of ours whose archives have gone is emptied: that is what its owner did.
+    """
+    refused: list[str] = []
+    found = find_archives(collection, refuse=lambda path, *_: refused.append(path))
+    if (collection.cdxj / FILE_NAME).exists() or any(found) or refused:
+        return
+    if others := other_crawls(collection):
+        raise NotFound(f"no WARC files of a crawl {collection.name} in {collection.root}: {others}")
+    raise NotFound(f"no WARC files below {collection.root}, and no ARC files: is it the right folder?")
 
 
 @contextmanager

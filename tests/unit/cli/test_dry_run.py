@@ -37,7 +37,7 @@ USES = [
     ("dataset delete pages --dry-run", "would be removed: "),
     ("search rebuild news --dry-run", "would be replaced: the index in "),
     ("search check news --dry-run", "would be put in: 0 documents; would be taken out: 0"),
-    ("doctor news --sweep --dry-run", "would be removed: 1 unfinished files, 3 bytes: .webmill-tmp-"),
+    ("doctor news --sweep --dry-run", "would be removed: 1 unfinished file, 3 bytes: .webmill-tmp-"),
 ]
 
 

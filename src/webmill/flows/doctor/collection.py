@@ -15,12 +15,14 @@ from webmill.archive.segment_file import lock
 from webmill.collection import Collection, Publishing, archived_crawls
 from webmill.errors import BadInput, Conflict, NotFound, Unavailable, WebmillError
 from webmill.flows.doctor.findings import Finding
+from webmill.flows.words import counted
 from webmill.formats.warc import read_records
 from webmill.index.verify import verify as verify_index
 from webmill.infra import atomic
 from webmill.infra.looking import reading
 from webmill.infra.sqlite import NETWORK_FILE_SYSTEMS, file_system_of
 from webmill.infra.storage.local import LocalStorage
+from webmill.infra.tree import Refuse, files_below, warn
 from webmill.model import Damage
 from webmill.publish.verify import verify as verify_versions
 from webmill.search.embedded import EmbeddedEngine
@@ -133,28 +135,45 @@ def repair_of(file: Path) -> str:
 
 
 def leftovers(root: Path) -> Iterator[Finding]:
-    stale = unfinished(root)
+    closed: list[OSError] = []
+    stale = unfinished(root, refuse=closed.append)
+    for error in closed[:MOST_NAMED]:
+        yield Finding(
+            part="files",
+            state="bad",
+            found=f"{os.fsdecode(error.filename)} cannot be looked into: {error.strerror}",
+            promise="what lies in it is not read, indexed or published",
+            repair="chown or chmod it, or move it out of the collection",
+        )
     if stale:
         yield Finding(
             part="leftovers",
             state="doubt",
-            found=f"{len(stale):,} unfinished files of dead processes: {named(stale)}",
+            found=f"{counted(len(stale), 'unfinished file')} of dead processes: {named(stale)}",
             promise="nobody reads them",
-            repair="webmill doctor --sweep",
+            repair=f"webmill doctor {root} --sweep",
         )
     torn = left_open(root)
     if torn:
         yield Finding(
             part="archives",
             state="doubt",
-            found=f"{len(torn):,} WARC files were left open: {named(torn)}",
+            found=f"{counted(len(torn), 'WARC file', 'were')} left open: {named(torn)}",
             promise="every acknowledged capture in them is whole",
-            repair="webmill doctor --sweep, or go on with the crawl: either seals them",
+            repair=f"webmill doctor {root} --sweep, or go on with the crawl: either seals them",
         )
 
 
-def unfinished(root: Path) -> list[Path]:
-    return [path for path in files_below(root) if path.name.startswith(atomic.RESERVED) and atomic.is_stale_temp(path)]
+def unfinished(root: Path, *, refuse: Refuse = warn) -> list[Path]:
+    ours = (entry for entry in files_below(root, refuse=refuse) if entry.name.startswith(atomic.RESERVED))
+    return [path for path in (Path(entry.path) for entry in ours) if is_stale(path)]
+
+
+def is_stale(path: Path) -> bool:
+    try:
+        return atomic.is_stale_temp(path)
+    except NotFound:  # its folder has gone meanwhile
+        return False
 
 
 def left_open(root: Path) -> list[Path]:
@@ -164,26 +183,28 @@ def left_open(root: Path) -> list[Path]:
 def would_sweep(root: Path) -> Iterator[str]:
     """What `sweep` would do, in sentences."""
     stale, torn = unfinished(root), left_open(root)
-    size = sum(path.stat().st_size for path in stale)
-    yield f"would be removed: {len(stale):,} unfinished files, {size:,} bytes" + f": {named(stale)}" * bool(stale)
-    yield f"would be sealed: {len(torn):,} WARC files" + f": {named(torn)}" * bool(torn)
+    size = sum(map(size_of, stale))
+    removed = f"{counted(len(stale), 'unfinished file')}, {counted(size, 'byte')}"
+    yield f"would be removed: {removed}" + f": {named(stale)}" * bool(stale)
+    yield f"would be sealed: {counted(len(torn), 'WARC file')}" + f": {named(torn)}" * bool(torn)
 
 
 def sweep(root: Path) -> Iterator[str]:
     """What was done, in sentences."""
     removed = LocalStorage(root).sweep()
     if removed:
-        yield f"removed {removed:,} unfinished files"
+        yield f"removed {counted(removed, 'unfinished file')}"
     for crawl in archived_crawls(root):
         for repair in recover(crawl):
-            kept = f", {repair.cut:,} bytes behind them kept in {repair.saved}" if repair.saved else ""
-            yield f"sealed {repair.file}: {repair.captures:,} captures{kept}"
+            kept = f", {counted(repair.cut, 'byte')} behind them kept in {repair.saved}" if repair.saved else ""
+            yield f"sealed {repair.file}: {counted(repair.captures, 'capture')}{kept}"
 
 
-def files_below(root: Path) -> Iterator[Path]:
-    for folder, _, names in os.walk(root):
-        for name in names:
-            yield Path(folder, name)
+def size_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:  # somebody else has swept
+        return 0
 
 
 def is_abandoned(path: Path) -> bool:
@@ -215,8 +236,8 @@ def archives(crawl: Collection) -> Finding:
     if damage:
         first = "; ".join(damage[:MOST_NAMED])
         repair = "`webmill warc check` names every place; records around them can be read"
-        return Finding(part=part, state="bad", found=f"{len(damage):,} damaged places: {first}", repair=repair)
-    return Finding(part=part, state="good", found=f"{records:,} records, every byte read")
+        return Finding(part=part, state="bad", found=f"{counted(len(damage), 'damaged place')}: {first}", repair=repair)
+    return Finding(part=part, state="good", found=f"{counted(records, 'record')}, every byte read")
 
 
 def index(crawl: Collection, *, read_data: bool) -> Iterator[Finding]:
@@ -228,12 +249,12 @@ def index(crawl: Collection, *, read_data: bool) -> Iterator[Finding]:
     made = (crawl.zipnum / "cluster.idx").stat().st_mtime
     newer = [file for file in sorted(crawl.segments.rglob("*.warc.gz")) if file.stat().st_mtime > made]
     if newer:
-        found = f"{len(newer):,} WARC files are newer: {named(newer)}"
+        found = f"{counted(len(newer), 'WARC file', 'are')} newer: {named(newer)}"
         yield Finding(part=part, state="doubt", found=found, promise="their captures are not found", repair=again)
     faults = [fault for fault in verify_index(crawl.zipnum) if fault.severity == "error"] if read_data else []
     if faults:
         found = "; ".join(f"{fault.where}: {fault.message}" for fault in faults[:MOST_NAMED])
-        yield Finding(part=part, state="bad", found=f"{len(faults):,} faults: {found}", repair=again)
+        yield Finding(part=part, state="bad", found=f"{counted(len(faults), 'fault')}: {found}", repair=again)
     elif not newer:
         yield Finding(part=part, state="good", found="every block read" if read_data else "is as new as the archives")
 
@@ -259,7 +280,7 @@ def published(root: Path, *, read_data: bool) -> Iterator[Finding]:
             repair=f"webmill publish verify {root} --repair",
         )
     else:
-        found = f"{verdict.versions:,} version{'s' * (verdict.versions != 1)}, {verdict.blobs:,} blobs, {looked}"
+        found = f"{counted(verdict.versions, 'version')}, {counted(verdict.blobs, 'blob')}, {looked}"
         promise = "a reader sees one whole version, the live one or the one before it"
         yield Finding(part="versions", state="good", found=found, promise=promise)
     yield search(root, live=verdict.live)
@@ -274,11 +295,11 @@ def search(root: Path, *, live: str) -> Finding:
     except WebmillError as error:
         return Finding(part="search", state="bad", found=str(error), repair=f"webmill search rebuild {root}")
     if cursor == live:
-        return Finding(part="search", state="good", found=f"{count:,} documents, up to the live version")
+        return Finding(part="search", state="good", found=f"{counted(count, 'document')}, up to the live version")
     return Finding(
         part="search",
         state="doubt",
-        found=f"{count:,} documents, of {cursor or 'no version'}; live is {live}",
+        found=f"{counted(count, 'document')}, of {cursor or 'no version'}; live is {live}",
         promise="what is found was published, but not the newest",
         repair=f"webmill search update {root}",
     )

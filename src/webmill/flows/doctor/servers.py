@@ -44,7 +44,7 @@ def queue(open_queue: Callable[[], Queue]) -> Iterator[Finding]:
     yield Finding(
         part="queue",
         state="doubt" if stats.buried else "good",
-        found=f"{stats.ready:,} wait, {stats.leased:,} are in hand, {stats.buried:,} are buried",
+        found=f"{stats.ready:,} waiting, {stats.leased:,} in hand, {stats.buried:,} buried",
         promise="what was confirmed stays until it is acknowledged",
         repair="`webmill cc dead list` or `webmill publish dead list` says why they failed" if stats.buried else "",
     )
