@@ -77,7 +77,7 @@ def read_tags(page: str) -> Iterator[tuple[str, str, str]]:
 
 
 def read_all_tags(page: str) -> Iterator[tuple[str, str, str]]:
-    """Likewise, of any name; only some in which no address can stand are skipped. With the text of <style>, <script>."""
+    """Likewise, of any name but some in which no address can stand; with the text of <style> and <script>, too."""
     return _read(page, _EVERY, texts=("title", "style", "script"))
 
 
