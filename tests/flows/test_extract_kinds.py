@@ -220,7 +220,7 @@ def crawl(root: Path, site: Village, *, segment: str) -> None:
         crawl_here(root, setup)
 
 
-def test_a_page_that_is_another_s_points_to_it(tmp_path: Path) -> None:
+def test_a_page_with_the_bytes_of_another_points_to_it_and_is_found_by_its_own_address(tmp_path: Path) -> None:
     crawl(tmp_path, Village(), segment="20240101000000")
     ended = webmill("extract", tmp_path)
     assert ended.code == 0, ended.err
@@ -232,3 +232,8 @@ def test_a_page_that_is_another_s_points_to_it(tmp_path: Path) -> None:
     assert second["text"] is None
     assert (second["refers_to"], second["digest"]) == (first["url"], first["digest"])
     assert found["about.txt"]["text"] == "About the village\n"
+
+    assert webmill("publish", "documents", tmp_path).code == 0
+    assert webmill("search", "update", tmp_path).code == 0
+    hits = json.loads(webmill("search", tmp_path, "ferry", "--json").out)["hits"]
+    assert {hit["url"] for hit in hits} == {first["url"], second["url"]}

@@ -22,7 +22,8 @@ from webmill.cli.main import webmill
 from webmill.errors import BadInput, Misconfigured, NotFound
 from webmill.flows.extract.rows import Row
 from webmill.flows.extract.sealing import write_json_lines, write_parquet
-from webmill.flows.publish.documents import PLACE, Bits, Found, publish_documents
+from webmill.flows.publish.documents import PLACE, Found, publish_documents
+from webmill.flows.publish.newest import Bits
 from webmill.flows.publish.pages import Documents, is_documents
 from webmill.infra.storage.local import LocalStorage
 from webmill.infra.storage.memory import MemoryStorage
@@ -125,6 +126,83 @@ def test_the_newest_capture_wins_wherever_it_lies() -> None:
     }
     assert found.rows == {"published": 5, "older": 4, "no_text": 1, "not_ok": 1}
     assert len([*storage.list("blobs/")]) == 5  # nothing is written of what is not published
+
+
+def capture(path: str, year: int, digest: str, text: str | None = None, **fields: Any) -> dict[str, Any]:
+    """As `webmill extract` writes it: without text it is a revisit."""
+    kind = {"type": "response" if text else "revisit", "status": 200, "language": "eng" if text else None}
+    place = {"warc_filename": f"{year}.warc.gz", "warc_offset": 1, "warc_length": 2}
+    about = {"url": f"http://example.com{path}", "date": f"{year}-01-01T00:00:00Z", "digest": f"sha1:{digest}"}
+    return {**about, **kind, **place, "title": text and text.upper(), "text": text, **fields}
+
+
+def said(storage: MemoryStorage) -> dict[str, tuple[str, str, str]]:
+    """Text, title and year of each published page, by its path."""
+    items = checked_items(storage).values()
+    found = [(item["metadata"], blob(storage, item["hash"])) for item in items]
+    return {
+        about["url"].removeprefix("http://example.com"): (content["text"], content["title"], about["captured"][:4])
+        for about, content in found
+    }
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_page_with_the_bytes_of_another_has_its_text(name: str, backwards: bool) -> None:
+    rows = [
+        capture("/story", 2022, "AAA", "story"),
+        capture("/copy", 2023, "AAA"),
+        capture("/third", 2024, "AAA", status=304),
+        capture("/lost", 2023, "ZZZ"),
+    ]
+    rows = rows[::-1] if backwards else rows
+    data = document_parquet(rows) if name.endswith("parquet") else lines(rows)
+    storage = MemoryStorage()
+    _, found = published(storage, {name: data})
+    assert said(storage) == {
+        "/story": ("story", "STORY", "2022"),
+        "/copy": ("story", "STORY", "2023"),
+        "/third": ("story", "STORY", "2024"),
+    }
+    assert places(storage)["d"] == ("20240101000000", "2024.warc.gz", 1, 2), "the place of the page itself"
+    assert found.rows == {"published": 3, "older": 0, "no_text": 1}
+    assert len([*storage.list("blobs/")]) == 1, "one text is one blob"
+
+
+def document_parquet(rows: list[dict[str, Any]]) -> bytes:
+    out = io.BytesIO()
+    write_table(pyarrow.Table.from_pylist(rows), out)
+    return out.getvalue()
+
+
+def test_a_page_that_is_as_it_once_was_has_its_old_text_again() -> None:
+    storage = MemoryStorage()
+    old, new = capture("/a", 2021, "AAA", "open"), capture("/a", 2022, "BBB", "closed")
+    published(storage, {"a.jsonl": lines([old, new])})
+    assert said(storage)["/a"][0] == "closed"
+    _, found = published(storage, {"a.jsonl": lines([old, new]), "b.jsonl": lines([capture("/a", 2023, "AAA")])})
+    assert said(storage)["/a"] == ("open", "OPEN", "2023")
+    assert found.rows == {"published": 1, "older": 2}
+
+
+def test_a_visit_that_found_nothing_new_changes_nothing() -> None:
+    storage = MemoryStorage()
+    rows = [capture("/a", 2021, "AAA", "open"), *(capture("/a", year, "AAA") for year in (2022, 2023))]
+    first, _ = published(storage, {"a.jsonl": lines(rows[:1])})
+    second, found = published(storage, {"a.jsonl": lines(rows)})
+    assert (second.is_new, second.version) == (False, first.version)
+    assert said(storage) == {"/a": ("open", "OPEN", "2021")}
+    assert found.rows == {"published": 1, "older": 0, "repeated": 2}
+
+
+@pytest.mark.parametrize(
+    "odd", [{"digest": "sha1:ZZZ"}, {"digest": None}, {"digest": 7}, {"status": 404}, {"type": "response"}]
+)
+def test_a_revisit_of_what_is_not_there_leaves_the_text_before_it(odd: dict[str, Any]) -> None:
+    storage = MemoryStorage()
+    rows = [capture("/a", 2021, "AAA", "open"), capture("/b", 2021, "BBB", "b"), capture("/a", 2022, "BBB") | odd]
+    published(storage, {"a.jsonl": lines(rows)})
+    assert said(storage) == {"/a": ("open", "OPEN", "2021"), "/b": ("b", "B", "2021")}
 
 
 @pytest.mark.parametrize("readers", [1, 3])

@@ -36,6 +36,7 @@ ROWS = {  # what became of rows, in words
     "not_ok": "of other answers than 2xx",
     "older": "older captures",
     "published": "published",
+    "repeated": "visits that found nothing new",
 }
 
 

@@ -2,6 +2,8 @@
 
     heads ─▶ sorted by urlkey and time ─▶ which rows are the newest ─▶ those rows ─▶ blobs, items ─▶ version
 
+Which they are, and what is published of a page whose bytes are archived under another address: newest.py.
+
 Everything is read twice, so that no text is held or written but what is published. Memory: 32 MB of keys to sort, a bit
 for each row, some MB of text on its way to the storage. On the disk of TMPDIR: about 100 bytes for each row, and 300
 for each item.
@@ -10,13 +12,12 @@ for each item.
 from __future__ import annotations
 
 import logging
-import struct
 import tempfile
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from datetime import datetime
-from itertools import groupby
 from pathlib import Path
 from typing import TypeAlias
 
@@ -26,6 +27,7 @@ from webmill.errors import BadInput, NotFound
 from webmill.flows.publish.aggregator import committed
 from webmill.flows.publish.due import note_look
 from webmill.flows.publish.jobs import check_kind, run_name
+from webmill.flows.publish.newest import Newest
 from webmill.flows.publish.pages import Documents, Page
 from webmill.flows.watch import Counter as Bar
 from webmill.formats.domains import registered_domain
@@ -33,7 +35,6 @@ from webmill.formats.urls import host_of, normalise
 from webmill.infra.storage.base import Storage
 from webmill.publish import history
 from webmill.publish.nouns import Item, Problem, Scalar
-from webmill.publish.rows import Row, SortedRows
 from webmill.publish.snapshot import Options, Publication, Published, utc_now
 
 log = logging.getLogger(__name__)
@@ -46,8 +47,8 @@ WRITERS = 8  # blobs on their way at once
 MANY, MUCH = 16, 1 << 18  # pages, characters of text that one writer takes at once
 TITLE = 300  # characters of a title in the index; the whole is in the content
 _TOLD = 1000  # rows that are told one by one in errors.json
-_ORDINAL = struct.Struct(">Q")
 
+NO_ECHO: tuple[int, Page | None] = (-1, None)
 Place: TypeAlias = tuple[str, int]  # a file and a row of it
 
 
@@ -94,9 +95,13 @@ def publish_documents(
         raise NotFound("no documents: no .parquet or .jsonl files here")
     found = Found(files=len(files))
     look_first = options.readers == 1 and history.head(storage) is not None
-    newest = choose(documents, files, found)
     run = run_name(KIND, started)
-    with Publication.begin(storage, options=options, now=now, run=run, started=started) as publication:
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="webmill-publish-")))
+        newest = choose(documents, files, found, folder)
+        publication = stack.enter_context(
+            Publication.begin(storage, options=options, now=now, run=run, started=started)
+        )
         chosen = chosen_pages(documents, files, newest, found)
         pages = made(chosen, publication, facets=options.facets, look_first=look_first)
         for page, item in pages:
@@ -116,31 +121,18 @@ def publish_documents(
 # --- which rows ---
 
 
-def choose(documents: Documents, files: Iterable[str], found: Found) -> Bits:
-    """The newest capture of each URL; of two at the same second the one that comes later in the files."""
-    chosen = Bits()
-    with tempfile.TemporaryDirectory(prefix="webmill-publish-") as folder:
-        rows = SortedRows(Path(folder), "captures")
-        for ordinal, place, page in every(documents, files, found, heads=True):
-            if isinstance(page, BadInput):
-                found.refuse("bad_row", page.message, where=f"{place[0]}#{place[1]}")
-            elif reason := page.reason_against():
-                found.rows[reason] += 1
-            else:
-                rows.add(page.urlkey.encode(errors="replace"), page.moment.encode() + _ORDINAL.pack(ordinal))
-        for _, captures in groupby(rows, key=lambda row: row[0]):
-            (_, last), older = last_of(captures)
-            found.rows["older"] += older
-            chosen.add(_ORDINAL.unpack(last[-_ORDINAL.size :])[0])
-    return chosen
-
-
-def last_of(rows: Iterator[Row]) -> tuple[Row, int]:
-    """And how many there were before it: a URL may have any number of captures."""
-    last, before = next(rows), 0
-    for row in rows:
-        last, before = row, before + 1
-    return last, before
+def choose(documents: Documents, files: Iterable[str], found: Found, folder: Path) -> Newest:
+    newest = Newest(folder)
+    for ordinal, place, page in every(documents, files, found, heads=True):
+        if isinstance(page, BadInput):
+            found.refuse("bad_row", page.message, where=f"{place[0]}#{place[1]}")
+        elif reason := page.reason_against():
+            found.rows[reason] += 1
+        else:
+            newest.add(page, ordinal)
+    newest.choose()
+    found.rows.update(newest.counts)
+    return newest
 
 
 def every(
@@ -158,21 +150,6 @@ def every(
         except BadInput as error:
             found.give_up(key, error)
         start += number + 1
-
-
-class Bits:
-    """A set of row numbers: a bit each."""
-
-    def __init__(self) -> None:
-        self._bytes = bytearray()
-
-    def add(self, number: int) -> None:
-        if number >> 3 >= len(self._bytes):
-            self._bytes.extend(bytes((number >> 3) + 1 - len(self._bytes) + (1 << 16)))
-        self._bytes[number >> 3] |= 1 << (number & 7)
-
-    def __contains__(self, number: int) -> bool:
-        return number >> 3 < len(self._bytes) and bool(self._bytes[number >> 3] >> (number & 7) & 1)
 
 
 # --- their content ---
@@ -255,14 +232,23 @@ def add(publication: Publication, page: Page, item: Item | BadInput, found: Foun
         found.rows["published"] += 1
 
 
-def chosen_pages(documents: Documents, files: Iterable[str], newest: Bits, found: Found) -> Iterator[Page]:
+def chosen_pages(documents: Documents, files: Iterable[str], newest: Newest, found: Found) -> Iterator[Page]:
+    echoes = newest.echoes()
+    at, echo = next(echoes, NO_ECHO)
     for ordinal, place, page in every(documents, files, found):
-        if ordinal not in newest:
-            continue
+        while echo and at < ordinal:  # the row that has its text could not be read again
+            found.rows["no_text"] += 1
+            at, echo = next(echoes, NO_ECHO)
         if isinstance(page, Page):
-            yield page
-        else:  # its head was right
+            if ordinal in newest:
+                yield page
+            while echo and at == ordinal:
+                yield page.under(echo)
+                at, echo = next(echoes, NO_ECHO)
+        elif ordinal in newest or at == ordinal:  # its head was right
             found.refuse("bad_row", page.message, where=f"{place[0]}#{place[1]}")
+    if echo:
+        found.rows["no_text"] += 1 + sum(1 for _ in echoes)
 
 
 def content_of(page: Page) -> dict[str, str | None]:

@@ -49,6 +49,10 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     warc_filename: Any = None
     warc_offset: Any = None
     warc_length: Any = None
+    # What kind of capture it is, as the one and the other tell it.
+    type: Any = None
+    mime: Any = None
+    digest: Any = None
 
     @property
     def urlkey(self) -> str:
@@ -72,10 +76,30 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
                 return file, offset, length
         return None
 
+    @property
+    def content_digest(self) -> str:
+        """Of the payload: what has the same has the same text. Empty when nobody knows."""
+        return self.digest.removeprefix("sha1:") if isinstance(self.digest, str) else ""
+
+    @property
+    def repeats_another(self) -> bool:
+        """A revisit record: its text is that of a row with the same digest."""
+        is_revisit = self.type == "revisit" or self.mime == "warc/revisit"
+        is_good = self.status is None or 200 <= self.status < 300 or self.status == 304
+        return is_revisit and is_good and not (self.text or self.text_length) and bool(self.content_digest)
+
+    def under(self, head: Page) -> Page:
+        """The content of this one as that of another capture."""
+        return msgspec.structs.replace(
+            head, title=self.title, text=self.text, text_length=self.text_length, language=self.language
+        )
+
     def reason_against(self) -> str | None:
         """Why there is nothing to publish of it."""
         if not self.url:
             return "no_url"
+        if self.repeats_another:
+            return None
         if self.status is not None and not 200 <= self.status < 300:
             return "not_ok"
         return None if self.text or self.text_length else "no_text"
@@ -86,7 +110,7 @@ def _is_count(value: Any) -> bool:
 
 
 DAMAGE: tuple[type[Exception], ...] = (EOFError, *ERRORS)
-HEAD = ("url", "surt", "timestamp", "date", "status")  # enough to choose by
+CONTENT = ("title", "text", "language")  # the rest is enough to choose by
 _line = msgspec.json.Decoder(Page)
 
 
@@ -124,8 +148,8 @@ class Documents:
                 table = parquet.ParquetFile(file)
                 names = [name for name in Page.__struct_fields__ if name in table.schema_arrow.names]
                 if heads:
-                    text = "text_length" if "text_length" in names else "text"
-                    names = [name for name in names if name in (*HEAD, text)]
+                    text = None if "text_length" in names else "text"
+                    names = [name for name in names if name == text or name not in CONTENT]
                 for batch in table.iter_batches(batch_size=ROWS, columns=names):
                     for row in batch.to_pylist():
                         yield read_row(row, key)
