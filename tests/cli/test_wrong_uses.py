@@ -54,6 +54,13 @@ USES: list[tuple[str, int, str]] = [
     ("derive wat garbage.warc.gz", 2, "give either -o DIR or --in-place"),
     ("derive wat garbage.warc.gz -o out", 3, "garbage.warc.gz"),
     ("derive pdf garbage.warc.gz", 2, "pdf"),
+    ("add folder", 2, "Missing argument 'FILE...'"),
+    ("add folder none.wacz", 2, "'none.wacz' does not exist."),
+    ("add folder town", 2, "'town' is a directory."),
+    ("add file garbage.warc.gz", 2, "Directory 'file' is a file."),
+    ("add folder garbage.warc.gz", 3, "garbage.warc.gz: no WARC or ARC file: there is no record in it [no_records]"),
+    ("add folder garbage.wacz", 3, "garbage.wacz: no ZIP file, whatever its name says [bad_zip]"),
+    ("add folder garbage --name a/b", 1, "no name for a crawl: 'a/b'"),
     ("index none", 2, "Directory 'none' does not exist."),
     ("index file", 2, "Directory 'file' is a file."),
     ("index folder", 1, "no WARC files below "),
@@ -176,7 +183,7 @@ def place(town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # a server that others found silent is asked again here
     garbage = bytes(range(256)) * 40
-    for name in ("garbage", "garbage.warc.gz", "file"):
+    for name in ("garbage", "garbage.warc.gz", "garbage.wacz", "file"):
         Path(name).write_bytes(garbage)
     for name in ("folder", "garbage-search", "made", "quote"):
         Path(name).mkdir()

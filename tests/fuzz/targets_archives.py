@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 
 from tests.fuzz.target import Target, drain, each
 from tests.fuzz.targets_formats import FIELDS, LINE, PAGE, WARC
@@ -18,7 +19,7 @@ from webmill.commoncrawl.page import Page
 from webmill.commoncrawl.selection import Selection, sift
 from webmill.errors import BadInput, WebmillError
 from webmill.extract.index_record import decode, encode, make_index_record
-from webmill.formats import wacz
+from webmill.formats import wacz, zip_members
 from webmill.formats.cdxj import parse
 from webmill.formats.typed_records import FileType
 from webmill.formats.warc import read_records
@@ -51,6 +52,10 @@ BODIES = (
     b'application/json\n{"a": [1, {"b": null}], "c": 1.5}',
     b'multipart/form-data; boundary=x\n--x\r\nContent-Disposition: form-data; name="a"\r\n\r\nb\r\n--x--\r\n',
     b"application/x-www-form-urlencoded\na=b&c=%20",
+)
+LISTED = (
+    b'{"resources": [{"path": "archive/a.warc.gz", "hash": "sha256:%b", "bytes": 7}, {"path": "b", "hash": "md5:0"}], '
+    b'"path": "datapackage.json", "hash": "sha256:0"}' % (b"0" * 64)
 )
 
 
@@ -105,6 +110,44 @@ def take_package(data: bytes) -> None:
         json.loads(line)
 
 
+def take_zip(data: bytes) -> None:
+    """Members do not overlap, and have the length that they say; one that is wrong says nothing about the next."""
+    file, before = io.BytesIO(data), 0
+    for member in zip_members.read_directory(file, size=len(data)):
+        assert before <= member.start <= member.limit <= len(data)
+        before = member.limit
+        try:
+            assert len(zip_members.read_member(file, member, most=1 << 20)) == member.size
+            part = zip_members.Slice(file, member)
+            zip_members.read_directory(part, size=part.size)
+        except BadInput:
+            pass
+
+
+def take_listed(data: bytes) -> None:
+    """What a package lists can be compared with any file."""
+    for path, listed in wacz.read_package(data).items():
+        wacz.is_archive(path)
+        try:
+            listed.check(size=1, hexdigest="0")
+        except BadInput:
+            pass
+    try:
+        wacz.check_digest(data, data)
+    except BadInput:
+        pass
+
+
+def zipped(method: int) -> bytes:
+    """With a ZIP file in it."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as file:
+        file.writestr(zipfile.ZipInfo("archive/a.warc"), GROUP, method)
+        file.writestr(zipfile.ZipInfo("in.wacz"), b"PK\5\6" + bytes(18), zipfile.ZIP_STORED)
+        file.comment = b"words"
+    return out.getvalue()
+
+
 def take_body(data: bytes) -> None:
     kind, _, body = data.partition(b"\n")
     assert len(query_of("POST", kind.decode("latin-1"), body)) <= QUERY_MOST
@@ -120,6 +163,8 @@ TARGETS = (
     Target("pages", take_pages, (GROUP, GROUP + b"\n---\n" + WARC + b"\n---\n" + WARC), "warc"),
     Target("grammar", take_grammar, (GROUP,), "warc"),
     Target("wacz", take_package, (LINE,), "lines"),
+    Target("wacz-list", take_listed, (LISTED,)),
+    Target("zip", take_zip, (zipped(zipfile.ZIP_STORED), zipped(zipfile.ZIP_DEFLATED))),
     Target(
         "columns", row_of, (LINE.replace(b'"mime"', b'"filename": "a", "offset": 1, "length": 2, "mime"'),), "lines"
     ),

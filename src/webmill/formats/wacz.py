@@ -116,15 +116,22 @@ def is_archive(name: str) -> bool:
 
 def read_package(data: bytes) -> dict[str, Listed]:
     """The files that `datapackage.json` lists, by their paths."""
-    listed = lenient.build(_Package, lenient.decode_object(data)).resources
+    listed = lenient.build(_Package, _decoded(data, PACKAGE)).resources
     if listed is None:
-        raise BadInput("it lists no resources", reason="bad_package", source=PACKAGE)
+        raise BadInput(f"{PACKAGE} lists no resources", reason="bad_package")
     return {entry.path: entry for entry in listed if entry.path}
 
 
 def check_digest(data: bytes, package_: bytes) -> None:
     """`datapackage-digest.json` against what it is about. Who signed it, if anybody did, is not looked at."""
-    entry = lenient.build(Listed, lenient.decode_object(data))
+    entry = lenient.build(Listed, _decoded(data, DIGEST))
     hexdigest = hashlib.new(entry.algorithm, package_, usedforsecurity=False).hexdigest()
     if entry.digest not in (None, f"{entry.algorithm}:{hexdigest}"):
         raise BadInput(f"{PACKAGE} is not the one that {DIGEST} is about", reason="bad_package")
+
+
+def _decoded(data: bytes, name: str) -> dict[str, lenient.Json]:
+    try:
+        return lenient.decode_object(data)
+    except BadInput as error:
+        raise BadInput(f"{name}: {error.message}", reason="bad_package") from None
