@@ -82,6 +82,8 @@ def test_ranges_and_validators_are_those_of_one_value(ask: Asker, town: Path) ->
     assert ask(name, if_match=whole["etag"]).status == 200
     head = ask(name, method="HEAD")
     assert (head.body, head["content-length"], head["etag"]) == (b"", str(len(data)), whole["etag"])
+    ranged = ask(name, method="HEAD", range="bytes=0-9")  # RFC 9110, 14.2: a range is one of a GET
+    assert (ranged.status, ranged.pairs) == (200, head.pairs)
 
 
 @pytest.mark.parametrize("value", ["\x00", "junk", '"', "W/", "*, *", "99999999999999999999", "Mon, 32 Foo 99999"])

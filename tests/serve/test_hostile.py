@@ -140,6 +140,7 @@ def test_requests_in_one_piece_are_answered_in_their_order(server: Running) -> N
 def test_too_many_requests_at_once_end_the_connection(server: Running) -> None:
     answer = server.say(GET * 5000)
     assert 1 <= answer.count(b"HTTP/1.1 200 OK") <= 20
+    assert (b"HTTP/1.1 503 " in answer) == (b"\r\nRetry-After: 5\r\n" in answer)
     assert refused(server, "pipelined") >= 1
     is_well(server)
 

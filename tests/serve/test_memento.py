@@ -122,6 +122,37 @@ def test_a_url_stays_as_it_was_sent(tmp_path: Path, client_of: Callable[[Path], 
         assert links_of(client.get(f"/timemap/link/{url}").text)[0][0] == url
 
 
+def test_a_day_that_no_calendar_has_is_no_date_of_a_memento(
+    tmp_path: Path, client_of: Callable[[Path], TestClient]
+) -> None:
+    fields = {"url": "https://a.example/", "offset": "0", "length": "1", "filename": "a.warc.gz"}
+    put_index(tmp_path, [format_line(Capture("example,a)/", "20240230000000", fields))])
+    with client_of(tmp_path) as client:
+        assert client.get("/timegate/https://a.example/").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/web/20230401120500/", "/raw/20230401120500/"])
+def test_what_a_timegate_and_a_timemap_lead_to_is_a_memento(client: TestClient, path: str) -> None:
+    for method in ("GET", "HEAD"):
+        answer = client.request(method, f"{path}{PAGE}")
+        assert answer.headers["Memento-Datetime"] == "Sat, 01 Apr 2023 12:05:00 GMT"
+        links = dict(links_of(answer.headers["link"].replace(", <", ",\n<")))
+        assert {place: about["rel"] for place, about in links.items()} == {
+            PAGE: "original",
+            f"{ADDRESS}/timegate/{PAGE}": "timegate",
+            f"{ADDRESS}/timemap/link/{PAGE}": "timemap",
+        }
+
+
+def test_a_memento_of_a_redirect_says_when_and_what_leads_to_a_memento_does_not(client: TestClient) -> None:
+    moved = client.get("/web/20230401120001/https://town.example/old", follow_redirects=False)
+    assert (moved.status_code, moved.headers["Memento-Datetime"]) == (302, "Sat, 01 Apr 2023 12:00:01 GMT")
+    assert moved.headers["Location"] == "/web/20230401120001/https://town.example/news"
+    near = client.get("/web/2023/https://town.example/old", follow_redirects=False)
+    assert (near.status_code, near.headers["Location"]) == (302, "/web/20230401120001/https://town.example/old")
+    assert "Memento-Datetime" not in near.headers
+
+
 def test_what_an_archive_says_cannot_break_out_of_a_link(
     tmp_path: Path, client_of: Callable[[Path], TestClient]
 ) -> None:

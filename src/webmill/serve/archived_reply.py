@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from datetime import datetime
-from email.utils import format_datetime
 from itertools import chain
 from urllib.parse import quote_from_bytes
 
@@ -19,13 +17,14 @@ from webmill.formats.charset import charset_of
 from webmill.formats.timestamps import to_datetime
 from webmill.model import Headers
 from webmill.serve.captures import Archived
-from webmill.serve.conditions import Unsatisfiable, range_of
+from webmill.serve.conditions import Unsatisfiable, http_date, range_of, without_range
 from webmill.serve.replies import NO_STORE
 from webmill.serve.site import Site
 from webmill.serve.threads import Threads
 
 Pairs = list[tuple[str, str]]
 
+LINKS = "application/link-format"
 ORIGINAL = "X-Archive-Orig-"
 MOST_FIELDS, MOST_BYTES = 64, 16 << 10  # of archived fields in an answer of ours; the record has them all
 HELD = 1 << 20  # what is not larger is sent at once
@@ -71,18 +70,25 @@ def read_type(content_type: str) -> tuple[str, str | None]:
 def memento(site: Site, archived: Archived, url: str) -> Pairs:
     """RFC 7089. `url` is normalised: no `>` or line break is in it."""
     links = (
-        f'<{url}>; rel="original"',
-        f'<{site.address}/timegate/{url}>; rel="timegate"',
-        f'<{site.address}/timemap/link/{url}>; rel="timemap"; type="application/link-format"',
+        link(url, "original"),
+        link(f"{site.address}/timegate/{url}", "timegate"),
+        link(f"{site.address}/timemap/link/{url}", "timemap", type=LINKS),
     )
-    return [("Memento-Datetime", http_date(archived.line.timestamp)), ("Link", ", ".join(links))]
-
-
-def http_date(timestamp: str) -> str:
+    said = ("Link", ", ".join(links))
     try:
-        return format_datetime(to_datetime(timestamp), usegmt=True)
-    except BadInput:
-        return format_datetime(datetime.fromisoformat("1970-01-01T00:00:00+00:00"), usegmt=True)
+        return [("Memento-Datetime", date_of(archived.line.timestamp)), said]
+    except BadInput:  # captured, but at no time that a memento could have
+        return [said]
+
+
+def link(url: str, rel: str, **attributes: str) -> str:
+    more = "".join(f'; {name}="{value}"' for name, value in attributes.items())
+    return f'<{url}>; rel="{rel}"{more}'
+
+
+def date_of(timestamp: str) -> str:
+    """Of a capture, as heads and links have it. BadInput when those digits are no date."""
+    return http_date(to_datetime(timestamp)).decode()
 
 
 class Streamed(StreamingResponse):
@@ -145,7 +151,7 @@ def ranged_reply(
     if size is None:
         return reply(archived, pieces, [*headers, ("Accept-Ranges", "none")], threads=threads)
     headers = [*headers, ("Accept-Ranges", "bytes")]
-    asked: dict[bytes, bytes] = dict(request.scope["headers"]) if request.method == "GET" else {}
+    asked = without_range(dict(request.scope["headers"]), request.method)
     part = part or Part(0, size, str(size))
     try:
         wanted = range_of(asked, part.known, etag=b"")

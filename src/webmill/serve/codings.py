@@ -21,13 +21,22 @@ CODINGS: dict[str, Callable[[bytes], bytes]] = {  # the better first; the streng
 @lru_cache(maxsize=512)
 def chosen(accepted: bytes) -> str:
     """By an Accept-Encoding: what the client likes most, of that the best for us."""
-    weights: dict[str, float] = {}
+    weights = _weights(accepted)
+    weight, _, name = max((weights[name], -place, name) for place, name in enumerate(CODINGS))
+    return name if weight > 0 else IDENTITY
+
+
+def takes(accepted: bytes, coding: str) -> bool:
+    return _weights(accepted)[coding] > 0
+
+
+def _weights(accepted: bytes) -> dict[str, float]:
+    """Of the codings that we know."""
+    said: dict[str, float] = {}
     for part in accepted[:256].decode("latin-1").lower().split(","):
         name, _, parameter = part.partition(";")
-        weights[name.strip()] = _weight(parameter)
-    found = [(weights.get(name, weights.get("*", 0.0)), -place, name) for place, name in enumerate(CODINGS)]
-    weight, _, name = max(found)
-    return name if weight > 0 else IDENTITY
+        said[name.strip()] = _weight(parameter)
+    return {name: said.get(name, said.get("*", 0.0)) for name in CODINGS}
 
 
 def _weight(parameter: str) -> float:

@@ -33,6 +33,13 @@ def is_known(asked: Mapping[bytes, bytes], etag: bytes, modified: datetime | Non
     return bool(since and modified and modified.replace(microsecond=0) <= since)
 
 
+def without_range(asked: Mapping[bytes, bytes], method: str) -> Mapping[bytes, bytes]:
+    """A range is one of a GET alone (14.2)."""
+    if method == "GET" or b"range" not in asked:
+        return asked
+    return {name: value for name, value in asked.items() if name != b"range"}
+
+
 def range_of(
     asked: Mapping[bytes, bytes], size: int, *, etag: bytes, modified: datetime | None = None
 ) -> tuple[int, int] | None:

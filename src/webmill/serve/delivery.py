@@ -22,7 +22,7 @@ from webmill.infra.storage.base import Stat, chunks_of
 from webmill.publish.nouns import Pointer, decode
 from webmill.publish.places import LATEST
 from webmill.serve.codings import IDENTITY, chosen
-from webmill.serve.conditions import Unsatisfiable, fails, is_known, range_of
+from webmill.serve.conditions import Unsatisfiable, fails, is_known, range_of, without_range
 from webmill.serve.metrics import CACHED, DAMAGED
 from webmill.serve.names import Names, Place
 from webmill.serve.replies import HEADERS, Header, inert, refusal, refuse_error
@@ -61,7 +61,7 @@ class Delivery:
         self._verified: OrderedDict[tuple[str, str], None] = OrderedDict()  # key and etag of what was too big to keep
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        asked: dict[bytes, bytes] = scope.get(HEADERS) or dict(scope["headers"])
+        asked = without_range(scope.get(HEADERS) or dict(scope["headers"]), scope["method"])
         is_head = scope["method"] == "HEAD"
         if scope["method"] != "GET" and not is_head:
             await refusal(send, asked, 405, "this can only be read", [(b"allow", b"GET, HEAD")])

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
-from email.utils import format_datetime, parsedate_to_datetime
+from email.utils import parsedate_to_datetime
 from functools import partial
 from urllib.parse import quote
 
@@ -17,11 +18,12 @@ from starlette.responses import Response
 
 from webmill.errors import BadInput, WebmillError
 from webmill.formats.cdx_query import key_range
-from webmill.formats.timestamps import from_datetime, to_datetime
+from webmill.formats.timestamps import from_datetime
 from webmill.index.parsed import parsed
 from webmill.index.query import Query
 from webmill.serve.archived_address import Asked as Wanted
 from webmill.serve.archived_address import parse_address, sent_path, web_address
+from webmill.serve.archived_reply import LINKS, date_of, link
 from webmill.serve.captures import Line, nearest
 from webmill.serve.cdx.api import CdxApi, Form, failure
 from webmill.serve.cdx.params import OUTPUTS, Asked
@@ -31,7 +33,6 @@ from webmill.serve.threads import Threads
 
 log = logging.getLogger(__name__)
 
-LINK = "application/link-format"
 VARY = {"Vary": "accept-datetime"}
 
 
@@ -53,7 +54,7 @@ class Memento:
         except BadInput as error:
             return told(400, error.message)
         asked = Asked(url=url, query=Query(range=key_range(url)), output=OUTPUTS.get(form, "cdxj"), heavy=False)
-        links = Form(LINK, lambda lines: self._links(lines, url, name)) if form == "link" else None
+        links = Form(LINKS, lambda lines: self._links(lines, url, name)) if form == "link" else None
         return await self._cdx.reply(request, asked, name=name, form=links)
 
     async def timegate(self, request: Request) -> Response:
@@ -66,21 +67,26 @@ class Memento:
             return told(400, error.message, NO_STORE | VARY)
         try:
             find = partial(self._nearest, name, wanted)
-            line = await self._threads.begin(request.scope, request.receive, find)
+            found = await self._threads.begin(request.scope, request.receive, find)
         except WebmillError as error:
             return failure(error)
-        if line is None:
+        if found is None:
             return told(404, f"No Captures found for: {wanted.url}", NO_STORE | VARY)
+        line, date = found
         place = self._site.address + web_address(line.timestamp, line.url)
         links = [
-            _link(wanted.url, "original"),
-            _link(self._address(name, "timemap/link", wanted.url), "timemap", type=LINK),
-            _link(place, "memento", datetime=_http_date(line.timestamp)),
+            link(wanted.url, "original"),
+            link(self._address(name, "timemap/link", wanted.url), "timemap", type=LINKS),
+            link(place, "memento", datetime=date),
         ]
         return Response(status_code=302, headers={"Location": place, "Link": ", ".join(links), **VARY})
 
-    def _nearest(self, name: str | None, wanted: Wanted) -> Line | None:
-        return next(nearest(self._site.index(name), wanted), None)
+    def _nearest(self, name: str | None, wanted: Wanted) -> tuple[Line, str] | None:
+        """With its date. What was captured on no day of the calendar is no memento."""
+        for line in nearest(self._site.index(name), wanted):
+            with suppress(BadInput):
+                return line, date_of(line.timestamp)
+        return None
 
     def _links(self, lines: Iterable[bytes], url: str, name: str | None) -> Iterator[bytes]:
         """The last one is known when none follows: each is written when the next has come."""
@@ -91,14 +97,14 @@ class Memento:
         yield self._head(url, name, since=last[1])
         first = "first "
         for following in mementos:
-            yield (_link(last[0], f"{first}memento", datetime=last[1]) + ",\n").encode()
+            yield (link(last[0], f"{first}memento", datetime=last[1]) + ",\n").encode()
             last, first = following, ""
-        yield (_link(last[0], f"{first}last memento", datetime=last[1]) + "\n").encode()
+        yield (link(last[0], f"{first}last memento", datetime=last[1]) + "\n").encode()
 
     def _mementos(self, lines: Iterable[bytes]) -> Iterator[tuple[str, str]]:
         for line, capture in parsed(lines, self._cdx.rejects):
             try:
-                date = _http_date(capture.timestamp)
+                date = date_of(capture.timestamp)
             except BadInput:  # it was captured, but at no time that a memento could have
                 log.warning("no date: %s", line[:200])
                 continue
@@ -106,9 +112,9 @@ class Memento:
 
     def _head(self, url: str, name: str | None, *, since: str) -> bytes:
         links = [
-            _link(url, "original"),
-            _link(self._address(name, "timemap/link", url), "self", type=LINK, **{"from": since}),
-            _link(self._address(name, "timegate", url), "timegate"),
+            link(url, "original"),
+            link(self._address(name, "timemap/link", url), "self", type=LINKS, **{"from": since}),
+            link(self._address(name, "timegate", url), "timegate"),
         ]
         return "".join(f"{link},\n" for link in links).encode()
 
@@ -135,12 +141,3 @@ def read_moment(date: str | None) -> str:
         return from_datetime(found if found.tzinfo else found.replace(tzinfo=UTC))
     except (ValueError, OverflowError) as error:
         raise BadInput(f"Accept-Datetime is no date: {date[:80]!r}", reason="bad_timestamp") from error
-
-
-def _http_date(timestamp: str) -> str:
-    return format_datetime(to_datetime(timestamp), usegmt=True)
-
-
-def _link(url: str, rel: str, **attributes: str) -> str:
-    more = "".join(f'; {name}="{value}"' for name, value in attributes.items())
-    return f'<{url}>; rel="{rel}"{more}'

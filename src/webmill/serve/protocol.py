@@ -33,6 +33,7 @@ REASONS = {
     431: "the request's line and headers are too large",
     503: "too many connections; try again later",
 }
+RETRY = "Retry-After: 5\r\n"
 PHRASES = {
     400: "Bad Request",
     408: "Request Timeout",
@@ -269,7 +270,7 @@ class Connection(HttpToolsProtocol):
         self.transport.write(
             f"HTTP/1.1 {status} {PHRASES[status]}\r\nContent-Type: text/plain; charset=utf-8\r\n"
             f"Content-Length: {len(text)}\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n"
-            "Connection: close\r\n\r\n".encode()
+            f"{RETRY if status == 503 else ''}Connection: close\r\n\r\n".encode()
             + text
         )
         if self.transport.can_write_eof():

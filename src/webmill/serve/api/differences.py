@@ -13,7 +13,7 @@ from webmill.infra.storage.base import Readable
 from webmill.publish.diff import CHANGES, Change, diff_items, pair_up, unshared
 from webmill.publish.nouns import Index, Item, Version
 from webmill.publish.shards import find_item
-from webmill.serve.api.published import Published
+from webmill.serve.api.published import NOTHING, Published
 
 PAGE = 25
 LOOKED_AT = 20_000  # items that one page may cost
@@ -45,7 +45,7 @@ def two_versions(published: Published, old: str, new: str) -> tuple[str, str]:
     """Of those that are not named: the live one, and the one before it."""
     every = [version.version for version in published.versions()]
     if not every:
-        raise NotFound("nothing is published here yet: `webmill publish documents`")
+        raise NotFound(NOTHING)
     new = new or published.live().version
     if not old:
         at = every.index(new) if new in every else 0

@@ -19,6 +19,7 @@ from webmill.publish.version import STATS, Counts
 
 T = TypeVar("T")
 
+NOTHING = "nothing is published here yet: `webmill publish documents`"
 KEPT = 64  # files of versions, decoded
 KEPT_ROWS = 200_000  # items and shards in them
 
@@ -43,7 +44,7 @@ class Published:
         try:
             return history.live(self.storage)
         except NotFound:
-            raise NotFound("nothing is published here yet: `webmill publish documents`") from None
+            raise NotFound(NOTHING) from None
 
     def find(self, name: str) -> Version:
         """By its name; an empty one is the live version's."""

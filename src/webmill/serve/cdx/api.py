@@ -20,7 +20,8 @@ from webmill.serve.cdx.limits import QueryLimits, Seats, Stopwatch, TimedIndex
 from webmill.serve.cdx.output import MEDIA_TYPES, formatted, formatted_blocks
 from webmill.serve.cdx.params import Asked, Output, read_params
 from webmill.serve.cdx.rejects import Rejects
-from webmill.serve.cdx.stream import Chunks, accepts_gzip, reply
+from webmill.serve.cdx.stream import Chunks, reply
+from webmill.serve.codings import takes
 from webmill.serve.replies import told
 from webmill.serve.site import Site
 from webmill.serve.threads import Left, Threads
@@ -60,7 +61,8 @@ class CdxApi:
     ) -> Response:
         """Unavailable when too many ask at once."""
         form = form or self._form_of(asked)
-        begin = partial(self._begin, asked, name, form, gzip=accepts_gzip(request))
+        gzip = takes(request.headers.get("accept-encoding", "").encode("latin-1"), "gzip")
+        begin = partial(self._begin, asked, name, form, gzip=gzip)
         with ExitStack() as held:
             if asked.heavy:
                 held.enter_context(await self._seats.take(client_of(request.scope)))

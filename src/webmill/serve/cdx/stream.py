@@ -7,7 +7,6 @@ from itertools import islice
 from typing import Any
 
 from isal import isal_zlib
-from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -57,11 +56,6 @@ class Chunks:
     def _packed(self, data: bytes) -> bytes:
         packed: bytes = self._coder.compress(data)
         return packed + bytes(self._coder.flush()) if self.ended else packed
-
-
-def accepts_gzip(request: Request) -> bool:
-    wanted = (word.partition(";") for word in request.headers.get("accept-encoding", "").lower().split(","))
-    return any(name.strip() == "gzip" and rest.replace(" ", "") not in ("q=0", "q=0.0") for name, _, rest in wanted)
 
 
 def reply(

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from webmill.errors import NotFound
+from webmill.serve.conditions import is_known
 
 TYPES = {  # and these files alone
     "webmill.css": "text/css; charset=utf-8",
@@ -58,7 +59,7 @@ async def static_file(request: Request) -> Response:
     if file is None:
         raise NotFound(f"no file {request.url.path}")
     headers = {**FOREVER, "ETag": f'"{file.digest}"'}
-    if headers["ETag"] in request.headers.get("if-none-match", ""):
+    if is_known(dict(request.scope["headers"]), headers["ETag"].encode()):
         return Response(status_code=304, headers=headers)
     return Response(file.body, media_type=file.type, headers=headers)
 

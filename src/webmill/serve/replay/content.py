@@ -42,6 +42,7 @@ BODILESS = (204, 205)
 NOT_SHOWN = (206, 304, 407)  # without a Range, a question and a proxy that these answer, browsers show less or nothing
 # Told to the browser as they are; Content-Type, Location and Refresh are made anew.
 PASSED = ("content-language",)
+MOST_PASSED = 1000  # characters
 # Two bytes may mean a `<` and not be one: such pages are decoded first, and sent as UTF-8.
 _NOT_ASCII = ("utf-16le", "utf-16be", "iso-2022-jp", "replacement")
 _LOOKS_LIKE_HTML = re.compile(rb"\s*+(?:\xef\xbb\xbf)?<(?:!doctype\s++html|html|head|body|title)\b", re.IGNORECASE)
@@ -120,7 +121,8 @@ def _sheet(held: bytes, links: Links, label: str | None) -> bytes:
 
 
 def _kept(archived: Archived, links: Links) -> Pairs:
-    kept = [(name, without_control(value)) for name, value in archived.headers if name.lower() in PASSED]
+    named = ((name, archived.headers.get(name)) for name in PASSED)
+    kept = [(name.title(), without_control(value)[:MOST_PASSED]) for name, value in named if value]
     refresh = archived.headers.get("Refresh")
     if refresh and (there := links.to_refresh(refresh)):
         kept.append(("Refresh", there))

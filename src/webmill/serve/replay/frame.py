@@ -14,7 +14,7 @@ from webmill.formats.charset import decode_page
 from webmill.formats.html_entities import decode_text
 from webmill.serve.api.links import readable
 from webmill.serve.archived_address import Asked, parse_address, raw_address, read_address, sent_path, web_address
-from webmill.serve.archived_reply import read_type, take
+from webmill.serve.archived_reply import memento, read_type, take, with_headers
 from webmill.serve.captures import Archived, Line, after, before
 from webmill.serve.pages.history import address_of
 from webmill.serve.pages.render import render
@@ -62,10 +62,14 @@ def routes(site: Site, threads: Threads) -> list[BaseRoute]:
                 site, request, "capture_missing.html", status=404, url=asked.url, reason=message_of(error, site.root)
             )
         try:
-            if elsewhere := _elsewhere(archived, asked):
-                return RedirectResponse(elsewhere, 302, headers=NO_STORE)
-            source = site.replay_address + web_address(asked.timestamp + pass_of(site), asked.url)
-            return render(site, request, "frame.html", banner=_banner(site, archived, asked.url), source=source)
+            if archived.line.timestamp != asked.timestamp:
+                return RedirectResponse(web_address(archived.line.timestamp, asked.url), 302, headers=NO_STORE)
+            if there := redirect_of(archived):
+                answer: Response = RedirectResponse(web_address(asked.timestamp, there), 302, headers=NO_STORE)
+            else:
+                source = site.replay_address + web_address(asked.timestamp + pass_of(site), asked.url)
+                answer = render(site, request, "frame.html", banner=_banner(site, archived, asked.url), source=source)
+            return with_headers(answer, memento(site, archived, asked.url))
         finally:
             archived.close()
 
@@ -97,14 +101,6 @@ def _newest(path: bytes) -> Asked | None:
     """`/web/URL`."""
     rest = path.removeprefix(b"/web/")
     return parse_address(b"/web/%b/%b" % (LATEST, rest)) if _URL.match(rest) else None
-
-
-def _elsewhere(archived: Archived, asked: Asked) -> str | None:
-    """The address of just this capture, or of what it leads to."""
-    if there := redirect_of(archived):
-        return web_address(archived.line.timestamp, there)
-    timestamp = archived.line.timestamp
-    return web_address(timestamp, asked.url) if timestamp != asked.timestamp else None
 
 
 def _banner(site: Site, archived: Archived, url: str) -> Banner:
