@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ import pytest
 from tests.serve.town import Visit, archive, page
 from tests.unit.cli.command import started, webmill
 from webmill.config import load
+from webmill.flows.crawl.snapshot import Snapshot
+from webmill.flows.crawl.status import StatusFile
 from webmill.testing import TestWeb
 
 PAGES = [Visit(f"https://a.example/{n}", f"202401010000{n:02d}", page(f"Page {n}", f"Ferry {n}")) for n in range(3)]
@@ -80,6 +83,78 @@ def test_stages_are_done_as_far_as_they_are_due(tmp_path: Path) -> None:
 
     only = webmill("run", tmp_path, "--stage", "search")
     assert stages(only.err).keys() == {"search"}
+
+
+def tree(root: Path) -> dict[str, int]:
+    return {str(path): path.stat().st_mtime_ns for path in root.rglob("*")}
+
+
+def test_a_dry_run_says_what_is_due_and_why_and_changes_nothing(tmp_path: Path) -> None:
+    def foretold(*flags: str) -> dict[str, str]:
+        before = tree(tmp_path)
+        ended = webmill("run", tmp_path, "--dry-run", *flags)
+        assert ended.code == 0, ended.err
+        assert tree(tmp_path) == before
+        return stages(ended.err)
+
+    assert set(foretold().values()) == {
+        "left out: no seeds.txt (`webmill init` makes one): archives are taken as they are",
+        "left out: nothing is archived yet",
+        "left out: there are no documents yet",
+        "left out: nothing is published yet",
+    }
+    archive(tmp_path, PAGES, name="ONE")
+    assert foretold() == {
+        "crawl": "left out: no seeds.txt (`webmill init` makes one): archives are taken as they are",
+        "index": "due: ONE: none yet",
+        "extract": "due: archives to read: 1",
+        "publish": "due if extract brings something new",
+        "search": "due if extract brings something new",
+    }
+    assert webmill("run", tmp_path).code == 0
+    assert foretold("--stage", "search", "--stage", "index", "--stage", "publish") == {
+        "index": "would look, and find nothing to do",
+        "publish": "left out: no documents since the live version",
+        "search": "would look, and find nothing to do",
+    }
+    (tmp_path / "seeds.txt").write_text("https://a.example/\n")
+    assert foretold("--stage", "crawl", "--stage", "index") == {
+        "crawl": "due: not begun",
+        "index": "due if crawl brings something new",
+    }
+
+
+@pytest.mark.parametrize(
+    ("waiting", "end", "said"),
+    [
+        (7, "stopped", "is left alone (7 URLs wait); to go on: webmill crawl "),
+        (1, "", "is left alone (1 URL waits); to go on: webmill crawl "),
+        (0, "", "is left alone (the last run was broken off); to go on: webmill crawl "),
+        (7, "pages", "has ended"),
+        (0, "finished", "has ended"),
+    ],
+)
+def test_a_crawl_that_was_begun_by_hand_is_left_alone_and_told_how_to_go_on(
+    waiting: int, end: str, said: str, tmp_path: Path
+) -> None:
+    """Its limits were of one run: nobody knows them any more."""
+    (tmp_path / "frontier").mkdir()
+    file = StatusFile(tmp_path / "frontier", name="by-hand", started=0.0, clock=time.time)
+    file.write(Snapshot(shard=0, pages=3, waiting=waiting), end=end)
+    ended = webmill("run", tmp_path)
+    assert ended.code == 0, ended.err
+    assert stages(ended.err)["crawl"].startswith("no seeds.txt, ")
+    assert said in stages(ended.err)["crawl"]
+
+
+def test_settings_that_change_a_crawl_are_told(tmp_path: Path) -> None:
+    (tmp_path / "frontier").mkdir()
+    flags = {"scope": "domain", "delay": 70.0, "requisites": True, "max_depth": 3}
+    (tmp_path / "frontier" / "flags.json").write_text(json.dumps(flags))
+    (tmp_path / "webmill.toml").write_text('[crawl]\nflags = "--requisites"\n')
+    (tmp_path / "seeds.txt").write_text("")  # nothing is asked of anybody
+    ended = webmill("run", tmp_path, "--stage", "crawl")
+    assert re.findall("until now its (.*);", ended.err) == ["scope was domain"]
 
 
 def test_a_stage_that_has_rejects_is_told_in_the_end(tmp_path: Path) -> None:

@@ -5,22 +5,28 @@ from __future__ import annotations
 import shlex
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import click
+from msgspec.structs import replace
 
 from webmill.cli.cc.workers import stopping
 from webmill.cli.collections import archived
 from webmill.cli.context import REJECTED, Context, as_a_stage, note, pass_context, warn
+from webmill.cli.crawl_flags import FILE, read
 from webmill.cli.crawl_view import age
 from webmill.cli.durations import DURATION
 from webmill.cli.main import FAILED, INTERRUPTED, heading, webmill
 from webmill.cli.stages import STAGES, stages_of
+from webmill.cli.status import wishes_of
 from webmill.cli.words import shown
 from webmill.config import Crawl, Run, Settings
 from webmill.errors import Misconfigured, WebmillError
 from webmill.flows.publish.due import reason_not_to_publish
+from webmill.flows.status import crawl_states, look, unfinished
 from webmill.infra.lock import exclusive
+from webmill.wiring import open_search, search_of
 
 ONE_REFRESH = "1h"
 
@@ -31,6 +37,7 @@ Examples:
   webmill init news/ https://example.org/ --contact me@example.org
   webmill run news/
   webmill run news/ --every 1d
+  webmill run news/ --dry-run
   webmill run news/ --stage publish --stage search
 
 \b
@@ -41,11 +48,15 @@ Exit code 3: done, but some input was rejected."""
 @click.argument("root", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--every", type=DURATION, metavar="TIME", help="Again and again: 6h, 1d  [default: once]")
 @click.option("--stage", "stages", multiple=True, type=click.Choice(STAGES), help="Only this one; repeatable.")
+@click.option("--dry-run", is_flag=True, help="Say which stages are due, and why; change nothing.")
 @pass_context
-def run(context: Context, /, *, root: Path, every: float | None, stages: tuple[str, ...]) -> None:
+def run(context: Context, /, *, root: Path, every: float | None, stages: tuple[str, ...], dry_run: bool) -> None:
     """Crawl, index, extract, publish and search-index the collection in DIR, as far as each is due."""
     root = root.resolve()
-    chosen = stages or stages_of(context.settings(root).run)
+    chosen = tuple(stage for stage in STAGES if stage in stages) or stages_of(context.settings(root).run)
+    if dry_run:
+        foretell(context, root, chosen)
+        return
     with exclusive(root, "run", doing="running all stages"), stopping("stage") as stop:
         if every:
             repeat(context, root, chosen, every=every, stop=stop)
@@ -78,6 +89,8 @@ def once(context: Context, root: Path, stages: tuple[str, ...], stop: threading.
             continue
         for command in commands:
             note(f"{stage}: webmill {shlex.join(command)}")
+            if stage == "crawl":
+                tell_changed(root, context.settings(root).crawl)
             started = time.monotonic()
             with as_a_stage():
                 code = webmill.main([*globals_of(context), *command], standalone_mode=False) or 0
@@ -89,6 +102,31 @@ def once(context: Context, root: Path, stages: tuple[str, ...], stop: threading.
             note(f"{stage}: done in {age(time.monotonic() - started)}" + ", with rejects" * (code == REJECTED))
             worst = max(worst, code)
     return worst
+
+
+def foretell(context: Context, root: Path, stages: tuple[str, ...]) -> None:
+    """What a run would do, by looking alone. Which stages bring something new is seen when they are done."""
+    settings = context.settings(root)
+    engine = partial(open_search, search_of(settings, root), create=False)
+    seen = look(root, replace(wishes_of(settings, root), stages=stages), open_engine=engine)
+    for problem in seen.problems:
+        warn(shown(f"{problem.part}: {problem.message}"))
+    if seen.is_running:
+        note("another run is at work here: until it ends, a second one is refused")
+    reasons, upstream = {due.stage: due.why for due in seen.due}, ""
+    for stage in stages:
+        commands = commands_of(stage, root, settings)
+        if stage in reasons:
+            note(f"{stage}: due: {reasons[stage]}")
+        elif upstream:
+            note(f"{stage}: due if {upstream} brings something new")
+        elif isinstance(commands, str):
+            note(f"{stage}: left out: {commands}")
+        else:
+            note(f"{stage}: would look, and find nothing to do")
+        for command in commands if isinstance(commands, list) else ():
+            note(f"  webmill {shlex.join(command)}")
+        upstream = stage if stage in reasons else upstream
 
 
 def commands_of(stage: str, root: Path, settings: Settings) -> list[list[str]] | str:
@@ -117,9 +155,7 @@ def publish_command(root: Path, settings: Run) -> list[list[str]] | str:
 def crawl_command(root: Path, settings: Crawl) -> list[list[str]] | str:
     seeds = root / settings.seeds
     if not seeds.is_file():
-        if (root / "frontier").is_dir():
-            return f"no {settings.seeds}: a crawl begun by hand goes on with: webmill crawl {shlex.quote(str(root))}"
-        return f"no {settings.seeds} (`webmill init` makes one): archives are taken as they are"
+        return reason_not_to_crawl(root, settings)
     flags = ["--seeds", str(seeds), "--scope", settings.scope, "--delay", settings.delay]
     flags += ["--max-pages", str(settings.max_pages)] * bool(settings.max_pages)
     flags += ["--refresh"] * settings.refresh
@@ -131,6 +167,32 @@ def crawl_command(root: Path, settings: Crawl) -> list[list[str]] | str:
     except ValueError as error:
         raise Misconfigured(f"crawl.flags: {str(error).lower()}: write them as you would type them") from None
     return [["crawl", str(root), *flags, *more]]
+
+
+def reason_not_to_crawl(root: Path, settings: Crawl) -> str:
+    """A crawl that was begun by hand is not gone on with: its limits were of that run alone, and without them it might
+    ask for far more than anybody wanted.
+    """
+    crawls = crawl_states(root)
+    if any(crawl.is_running for crawl in crawls):
+        return "somebody else is crawling here"
+    if not crawls:
+        return f"no {settings.seeds} (`webmill init` makes one): archives are taken as they are"
+    left = unfinished(crawls)
+    if not left:
+        return f"no {settings.seeds}, and the crawl that was begun by hand has ended"
+    by_hand = f"webmill crawl {shlex.quote(str(root))}"
+    return f"no {settings.seeds}, so the crawl that was begun by hand is left alone ({left}); to go on: {by_hand}"
+
+
+def tell_changed(root: Path, settings: Crawl) -> None:
+    """The settings win over what the crawl was told before, by hand or by settings that were others then."""
+    told = read(root / "frontier" / FILE)
+    wanted = {"scope": settings.scope, "delay": DURATION(settings.delay), "requisites": settings.requisites}
+    for name, value in wanted.items():
+        if told.get(name, value) != value and f"--{name}" not in settings.flags:
+            said = {"scope": told[name], "delay": f"{told[name]} s", "requisites": str(told[name]).lower()}[name]
+            note(f"crawl: until now its {name} was {said}; from now on it is what [crawl] in the settings says")
 
 
 def globals_of(context: Context) -> list[str]:
