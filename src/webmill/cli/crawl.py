@@ -48,6 +48,7 @@ ENDS = {
 NO_SEED = {  # by the reasons of `crawl.seeds`
     "bad_host": "has no host that can be looked up",
     "bad_url": "is no URL",
+    "credentials": "names a user or a password, which are never sent",
     "scheme": "is not of http or https",
     "url_too_long": "is too long for a URL",
 }

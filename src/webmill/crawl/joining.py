@@ -61,6 +61,16 @@ def _origin(text: str) -> str:
 
 def join_or_none(join: Joiner, href: str) -> str | None:
     try:
-        return join(href)
+        return without_user(join(href))
     except BadInput:
         return None
+
+
+def without_user(url: str) -> str:
+    """A normalised URL without user and password. They are never sent: what is asked for is the same without, and
+    neither a second time under each name, nor under a password that the archive would publish."""
+    if "@" not in url:
+        return url
+    start = url.index("//") + 2
+    at = url.rfind("@", start, url.index("/", start))
+    return url if at < 0 else url[:start] + url[at + 1 :]

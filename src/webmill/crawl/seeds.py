@@ -12,7 +12,8 @@ millions are no matter. A line that is no seed is handed out as `Rejected`, neve
 |---|---|
 | bad_url | is no URL |
 | scheme | is one, but not of http or https |
-| bad_host | has a host that cannot be looked up: a single word, a space or comma in it (a table?), a user name |
+| bad_host | has a host that cannot be looked up: a single word, a space or comma in it (a table?), an address of mail |
+| credentials | names a user or a password, which are never sent |
 | url_too_long | is longer than a URL may be |
 | not_a_domain | (of exclusions) is a host below a domain, or a public suffix: the unit is what somebody registered |
 """
@@ -27,6 +28,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from webmill.crawl.joining import without_user
 from webmill.errors import BadInput, Misconfigured
 from webmill.formats.domains import registered_domain
 from webmill.formats.urls import MAX_URL, host_of, normalise
@@ -64,6 +66,8 @@ def seed_of(text: str) -> str:
     if len(text) > MAX_URL:
         raise BadInput(f"{len(text)} characters, at most {MAX_URL}", reason="url_too_long")
     url = normalise(text if _SCHEME.match(text) else _with_scheme(text))
+    if without_user(url) != url:
+        raise BadInput("user names and passwords are never sent", reason="credentials")
     host = host_of(url)
     if not (_NAME.fullmatch(host) or _ADDRESS.fullmatch(host)):
         raise BadInput(f"no host that can be looked up: {host[:80]!r}", reason="bad_host")

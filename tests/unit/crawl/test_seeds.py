@@ -56,6 +56,8 @@ def test_a_seed_is_what_a_person_means(text: str, url: str) -> None:
         ("http://example/", "bad_host"),
         ("1,example.com", "bad_host"),
         ("me@example.com", "bad_host"),
+        ("http://me@example.com/", "credentials"),
+        ("https://me:secret@example.com:8080/", "credentials"),
         ("two words.com", "bad_host"),
         ("http://-/", "bad_host"),
         ("example.com:99999", "bad_url"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ from webmill.archive.segment import Subset
 from webmill.archive.writer import Capture
 from webmill.crawl.fetch import Fetched
 from webmill.crawl.frontier.base import REQUISITE, Item, Visit
+from webmill.crawl.joining import without_user
 from webmill.crawl.links import PageLinks, read_links
 from webmill.crawl.requisites import (
     Requisite,
@@ -40,6 +42,8 @@ SITEMAPS_DEEP = 3  # an index names maps, and at some sites indexes; a chain of 
 
 SHEET = "text/css"
 SCRIPTS = frozenset({"text/javascript", "application/javascript", "application/x-javascript", "text/ecmascript"})
+
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 Kind = Literal["page", "sitemap", "redirect", "not_modified", "requisite"]
 
@@ -218,15 +222,16 @@ class Reader:
 
 
 def redirected(url: str, location: str) -> list[str]:
-    """HTTP fields are Latin-1 to us; browsers read this one as UTF-8."""
-    return joined(url, [location.encode("latin-1", "replace").decode("utf-8", "replace")])
+    """Where a Location leads: one URL, or none. HTTP fields are Latin-1 to us. Browsers escape the bytes that are not
+    ASCII, whatever they mean (they should be UTF-8)."""
+    return joined(url, [_NOT_ASCII.sub(lambda found: f"%{ord(found[0]) & 255:02X}", location)])
 
 
 def joined(base: str, urls: Iterable[str]) -> list[str]:
     found = []
     for url in urls:
         try:
-            found.append(join(base, url))
+            found.append(without_user(join(base, url)))
         except BadInput:
             pass  # no link at all, as in a page
     return found

@@ -11,12 +11,10 @@ from webmill.archive.writer import Capture
 from webmill.crawl.fetch import Failed, Fetched
 from webmill.crawl.frontier.base import Robots
 from webmill.crawl.robots import MAX_REDIRECTS, Policy, Verdict, make_entry
-from webmill.errors import BadInput
 from webmill.flows.crawl.asking import Asked, Asker, Busy, Pace
 from webmill.flows.crawl.desk import Answered
-from webmill.flows.crawl.page import REDIRECTS
+from webmill.flows.crawl.page import REDIRECTS, redirected
 from webmill.flows.crawl.robots import RobotsKeeper
-from webmill.formats.urls import join
 from webmill.infra.clock import SteadyClock
 
 LONGEST_WAIT = 600.0  # for a redirect's host to be free
@@ -85,10 +83,8 @@ def _target(url: str, hop: Asked) -> str:
     """Where a redirect leads; empty when it is none, or leads nowhere."""
     if not isinstance(hop.answer, Fetched) or hop.answer.head.status not in REDIRECTS:
         return ""
-    try:
-        return join(url, hop.answer.head.headers.get("Location") or "")
-    except BadInput:
-        return ""
+    location = hop.answer.head.headers.get("Location")
+    return next(iter(redirected(url, location)), "") if location else ""
 
 
 def _answered(hop: Asked) -> Answered:
