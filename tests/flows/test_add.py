@@ -20,6 +20,7 @@ from tests.flows.foreign import HOST, package_of, put, resources, wacz, warc, zi
 from tests.serve.hand_made import served
 from tests.serve.town import NAME
 from tests.unit.cli.command import Ended, webmill
+from webmill.formats import zip_members
 from webmill.index.newest import indexes_of
 from webmill.index.query import Query, answer, url_range
 from webmill.infra import lock
@@ -359,6 +360,29 @@ def test_a_name_in_a_zip_is_never_a_path(news: Path, name: str) -> None:
     assert report["added"][0]["key"] == f"crawl-data/news/segments/added/warc/{file}"
     assert sorted(path.name for path in news.parent.iterdir()) == ["a.wacz", "news"]
     assert webmill("index", news).code == 0
+
+
+def test_a_file_whose_name_is_no_utf_8_comes_in(news: Path) -> None:
+    name = os.fsdecode(b"caf\xe9 1.warc.gz")
+    try:
+        good, bad = put(news.parent / name, warc(1)), put(news.parent / "in" / name, b"words")
+    except OSError:
+        pytest.skip("this file system refuses such names")
+    report = add(news, good, bad, code=3)
+    assert list(archives(news)) == ["caf-1.warc.gz"]
+    assert report["rejects"][0]["file"].endswith("in/caf\\udce9 1.warc.gz")
+    assert len(add(news, good, "--link")["there"]) == 1
+
+
+def test_more_archives_than_ten_thousand_are_refused_before_they_fill_the_memory(
+    news: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zip_members, "MEMBERS_MOST", 10)
+    many = {f"{number}.warc": warc(number, gzipped=False) for number in range(6)}
+    parts = {f"{number}.wacz": zipped({f"archive/{name}": data for name, data in many.items()}) for number in range(5)}
+    report = add(news, put(news.parent / "a.wacz", zipped(parts)), code=3)
+    assert reasons(report) == ["too_large"]
+    assert (len(report["added"]), len(report["there"])) == (6, 4)
 
 
 def test_a_pipe_is_refused_without_waiting_for_it(news: Path) -> None:

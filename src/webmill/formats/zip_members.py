@@ -78,7 +78,7 @@ def read_directory(file: Seekable, *, size: int) -> list[Member]:
     where = _find_directory(file, size)
     data = read_at(file, where.start, where.size)
     members = sorted(_entries(data, where), key=lambda member: member.start)
-    if len({member.raw_name for member in members}) < len(members):
+    if len({member.name for member in members}) < len(members):
         raise _bad("two members have one name")
     ends = [*(member.start for member in members), where.start][1:]
     members = [msgspec.structs.replace(member, limit=end) for member, end in zip(members, ends, strict=True)]
@@ -170,7 +170,7 @@ def read_at(file: Seekable, start: int, size: int) -> bytes:
 
 
 def _find_directory(file: Seekable, size: int) -> _Directory:
-    tail_size = min(size, _END.size + _COMMENT_MOST)
+    tail_size = min(size, _LOCATOR.size + _END.size + _COMMENT_MOST)
     tail = read_at(file, size - tail_size, tail_size)
     at = len(tail)
     while (at := tail.rfind(EMPTY, 0, at)) >= 0:

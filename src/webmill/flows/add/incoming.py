@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -14,39 +14,50 @@ from webmill.errors import BadInput
 from webmill.formats import wacz, zip_members
 from webmill.formats.window import Source
 from webmill.formats.zip_members import Member, Seekable, Slice
+from webmill.index.archives import spelled
 
 _DERIVED = (".wat", ".wet", ".wat.gz", ".wet.gz")
 
 
 class Incoming(msgspec.Struct, frozen=True, kw_only=True):
-    """One archive. `name` is a stranger's word; `file` is there when the archive is a file of its own."""
+    """One archive. `name` is a stranger's word. `path` and how it looked: of one that is a file of its own."""
 
     label: str  # for people: which file, and what in it
     name: str
     size: int
     open: Callable[[], Source]
     listed: wacz.Listed
-    file: os.stat_result | None = None
+    path: Path | None = None
+    looks: os.stat_result | None = None
 
 
 @contextmanager
-def archives_in(path: Path) -> Iterator[list[Incoming | BadInput]]:
-    """What can be told without reading the archives: those that are there, and what is wrong with others."""
+def archives_in(path: Path) -> Iterator[Iterator[Incoming | BadInput]]:
+    """The archives of a file, unread, and what is wrong with others."""
+    label = spelled(str(path))
     if not path.is_file():  # a pipe has no end to look at
-        raise BadInput("no ordinary file: save it as one first", reason="bad_path", source=str(path))
+        raise BadInput("no ordinary file: save it as one first", reason="bad_path", source=label)
     with path.open("rb") as file:
-        status = os.fstat(file.fileno())
+        looks = os.fstat(file.fileno())
         if file.read(4) in (zip_members.MAGIC, zip_members.EMPTY):
-            yield list(_packed(file, size=status.st_size, label=str(path)))
+            yield _bounded(_packed(file, size=looks.st_size, label=label))
         elif path.name.lower().endswith((".wacz", ".zip")):
-            raise BadInput("no ZIP file, whatever its name says", reason="bad_zip", source=str(path))
+            raise BadInput("no ZIP file, whatever its name says", reason="bad_zip", source=label)
         else:
-            whole = partial(_Plain, file)
-            yield [
-                Incoming(
-                    label=str(path), name=path.name, size=status.st_size, open=whole, listed=wacz.Listed(), file=status
-                )
-            ]
+            whole, none = partial(_Plain, file), wacz.Listed()
+            size = looks.st_size
+            yield iter(
+                [Incoming(label=label, name=path.name, size=size, open=whole, listed=none, path=path, looks=looks)]
+            )
+
+
+def _bounded(items: Iterable[Incoming | BadInput]) -> Iterator[Incoming | BadInput]:
+    """Also of all files in a file together: ten thousand of ten thousand members each would fill the memory."""
+    for number, item in enumerate(items):
+        if number >= zip_members.MEMBERS_MOST:
+            message = f"more than {zip_members.MEMBERS_MOST} archives: unpack it, and add what is in it"
+            raise BadInput(message, reason="too_large")
+        yield item
 
 
 def refuse_derived(name: str) -> None:

@@ -24,7 +24,7 @@ from webmill.flows.add.incoming import Incoming, archives_in
 from webmill.flows.watch import Watch
 from webmill.formats import gzip_members, zstd_frames
 from webmill.formats.window import Source
-from webmill.index.archives import ENDINGS, find_archives
+from webmill.index.archives import ENDINGS, find_archives, spelled
 from webmill.infra import atomic, lock
 
 SEGMENT = "added"
@@ -101,14 +101,18 @@ def _each(files: Iterable[Path], shelf: Shelf, put: Put) -> Report:
             with archives_in(file) as found:
                 for one in found:
                     if isinstance(one, BadInput):
-                        report.rejects.append(Reject(one.source or str(file), one.reason, one.message))
+                        report.rejects.append(reject(file, one))
                     else:
                         _take(one, shelf, put, report)
         except BadInput as error:
-            report.rejects.append(Reject(error.source or str(file), error.reason, error.message))
+            report.rejects.append(reject(file, error))
         except OSError as error:  # of the file that is read: what is written has errors of ours
-            report.rejects.append(Reject(str(file), "unreadable", error.strerror or str(error)))
+            report.rejects.append(Reject(spelled(str(file)), "unreadable", error.strerror or str(error)))
     return report
+
+
+def reject(file: Path, error: BadInput) -> Reject:
+    return Reject(error.source or spelled(str(file)), error.reason, error.message)
 
 
 def _take(incoming: Incoming, shelf: Shelf, put: Put, report: Report) -> None:
@@ -166,8 +170,9 @@ class Shelf:
         except NotFound:  # noted by one who only looked
             return False
         with there:
-            is_it = incoming.file and os.path.samestat(os.fstat(there.fileno()), incoming.file)
-            return is_it or is_same(there, incoming.open())
+            if incoming.looks and os.path.samestat(os.fstat(there.fileno()), incoming.looks):
+                return True
+            return is_same(there, incoming.open())
 
 
 def is_same(one: Source, other: Source) -> bool:
@@ -210,19 +215,19 @@ def copy_in(incoming: Incoming, *, folder: Path, watch: Watch) -> tuple[Path, Fi
 
 
 def link_in(incoming: Incoming, *, folder: Path, watch: Watch) -> tuple[Path, Findings]:
-    if incoming.file is None:
+    if incoming.path is None or incoming.looks is None:
         return copy_in(incoming, folder=folder, watch=watch)
+    source, looks = incoming.path.resolve(), incoming.looks
     path, found = only_look(incoming, folder=folder, watch=watch)
-    source, seen = Path(incoming.label).resolve(), incoming.file
-    return folder / first_free(path.name, found, lambda name: link(source, folder / name, seen=seen)), found
+    return folder / first_free(path.name, found, lambda name: link(source, folder / name, looks=looks)), found
 
 
-def link(source: Path, target: Path, *, seen: os.stat_result) -> None:
+def link(source: Path, target: Path, *, looks: os.stat_result) -> None:
     """Durably, and only the file that was read."""
     try:
         with source.open("rb") as file, atomic.open_folder(target.parent) as folder:
             now = os.fstat(file.fileno())
-            if not os.path.samestat(now, seen) or now.st_mtime_ns != seen.st_mtime_ns:
+            if not os.path.samestat(now, looks) or now.st_mtime_ns != looks.st_mtime_ns:
                 raise BadInput("it changed while it was read: run again when it is at rest", reason="changed")
             atomic.sync(file.fileno())
             os.link(source, target.name, dst_dir_fd=folder)
