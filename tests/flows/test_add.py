@@ -151,6 +151,11 @@ def test_several_crawls_in_one_file_come_in(news: Path) -> None:
     assert report["added"][0]["source"].endswith("all.wacz: crawl-0.wacz: archive/rec-0.warc.gz")
 
 
+def test_a_zip_of_archives_comes_in_whatever_its_folders(news: Path) -> None:
+    add(news, put(news.parent / "mine.zip", zipped({"mine/": b"", "mine/a.warc.gz": warc(1), "b.WARC.gz": warc(2)})))
+    assert archives(news) == {"a.warc.gz": warc(1), "b.WARC.gz": warc(2)}
+
+
 def test_one_of_several_that_is_wrong_does_not_keep_the_others_out(news: Path) -> None:
     good = wacz({"rec-0.warc.gz": warc(1)})
     deeper = zipped({"in.wacz": zipped({"in.wacz": good})})

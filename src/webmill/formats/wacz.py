@@ -31,7 +31,7 @@ PAGES_HEAD = b'{"format": "json-pages-1.0", "id": "pages", "title": "All Pages"}
 SUMMARY_HEAD = b'!meta 0 {"format": "cdxj-gzip-1.0", "filename": "index.cdx.gz"}\n'
 PACKAGE_MOST = 8 << 20  # bytes: some ten thousand files
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
-_ARCHIVE = re.compile(r"archive/.+\.w?arc(\.gz|\.zst)?", re.IGNORECASE | re.DOTALL)
+_ARCHIVE = re.compile(r".+\.w?arc(\.gz|\.zst)?", re.IGNORECASE | re.DOTALL)
 _HASH = re.compile(r"(sha256:[0-9a-f]{64}|md5:[0-9a-f]{32})", re.IGNORECASE)
 
 
@@ -111,6 +111,7 @@ class _Package(lenient.Object, frozen=True, kw_only=True):
 
 
 def is_archive(name: str) -> bool:
+    """In whatever folder: before WACZ there were ZIP files with `warcs/`."""
     return _ARCHIVE.fullmatch(name) is not None
 
 

@@ -99,7 +99,7 @@ def _packed(file: Seekable, *, size: int, label: str, nested: bool = False) -> I
     for member in packages:
         yield from _nested(file, member, label=f"{label}: {member.name}", nested=nested)
     if not archives and not packages:
-        raise BadInput("no WACZ: there is no archive/*.warc.gz in it", reason="no_archives", source=label)
+        raise BadInput("no WACZ: there is no *.warc.gz in it", reason="no_archives", source=label)
 
 
 def _nested(file: Seekable, member: Member, *, label: str, nested: bool) -> Iterator[Incoming | BadInput]:
