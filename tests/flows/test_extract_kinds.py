@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.flows.crawling import ALLOW, Setup, crawl_here
 from tests.serve.town import PIXEL, Visit, archive, page
 from tests.unit.cli.command import webmill
 from webmill.testing import Answer, Page, Reply, Request, TestWeb
+from webmill.testing.assets import pdf
 
 RSS = """<?xml version="1.0" encoding="iso-8859-1"?>
 <rss version="2.0"><channel><title>The mill&nbsp;news</title><link>https://a.example/</link>
@@ -182,6 +184,32 @@ def test_the_language_of_what_is_no_page_is_detected(tmp_path: Path) -> None:
         visit("feed", feed % (words * 5).encode(), "application/rss+xml"),
     )
     assert {one["language"] for one in documents(tmp_path).values()} == {"deu"}
+
+
+# --- PDF ---
+
+
+def test_the_text_of_a_pdf_is_read(tmp_path: Path) -> None:
+    pytest.importorskip("pypdf")
+    report = extracted(
+        tmp_path,
+        visit("report.pdf", pdf("The mill ground 40 tons"), "application/pdf"),
+        visit("broken.pdf", b"%PDF-1.4\nnothing else", "application/pdf"),
+        visit("looped.pdf", pdf("x").replace(b"/Kids [3 0 R]", b"/Kids [2 0 R]"), "application/pdf"),
+        code=3,
+    )
+    assert (report["documents"], report["errors"], report["left_out"]) == (1, 2, {})
+    (found,) = documents(tmp_path).values()
+    assert (found["text"], found["extractor"]) == ("The mill ground 40 tons\n", "pdf")
+
+
+def test_without_a_reader_pdf_files_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pypdf", None)  # as if it were not installed
+    archive(tmp_path, [visit("a.pdf", pdf("Words"), "application/pdf"), visit("b.png", PIXEL, "image/png")])
+    ended = webmill("extract", tmp_path)
+    assert ended.code == 0
+    assert "0 documents of 2 pages, 2 left out" in ended.err
+    assert "not a document: image 1\nno reader for application/pdf (1): pip install 'webmill[pdf]'\n" in ended.err
 
 
 # --- pages that are the same ---

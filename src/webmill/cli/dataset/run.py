@@ -79,9 +79,7 @@ def tell(report: Report) -> None:
         + f", {report.skipped:,} left out" * bool(report.skipped)
         + f", {counted(report.errors, 'error')}" * bool(report.errors)
     )
-    if report.left_out:
-        kinds = sorted(report.left_out.items(), key=lambda one: (-one[1], one[0]))
-        note(f"not a document: {', '.join(f'{kind} {count:,}' for kind, count in kinds)}")
+    tell_left_out(dict(report.left_out))
     for failure in report.failures[:10]:
         warn(f"failed: {failure.task}: {failure.reason[:500]}")
     if earlier := report.failed - len(report.failures):
@@ -89,6 +87,15 @@ def tell(report: Report) -> None:
     if report.left:
         why = "stopped" if report.stopped else "unfinished"
         warn(f"{why}: {counted(report.left, 'task')} left; run it again to go on")
+
+
+def tell_left_out(counts: dict[str, int]) -> None:
+    unread = counts.pop("pdf", 0)
+    if counts:
+        kinds = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+        note(f"not a document: {', '.join(f'{kind} {count:,}' for kind, count in kinds)}")
+    if unread:
+        note(f"no reader for application/pdf ({unread:,}): pip install 'webmill[pdf]'")
 
 
 @click.command(

@@ -10,6 +10,8 @@ from importlib.util import find_spec
 
 from webmill.archive.language import MOST_BYTES, suffix_of
 from webmill.errors import BadInput
+from webmill.extract import pdf
+from webmill.extract.content import ReadPdf
 from webmill.extract.document import Detect, Readers
 from webmill.infra.sandbox import Sandbox
 
@@ -17,7 +19,16 @@ from webmill.infra.sandbox import Sandbox
 @contextmanager
 def opened_readers() -> Iterator[Readers]:
     with ExitStack() as stack:
-        yield Readers(detect=stack.enter_context(detecting()) if find_spec("pycld2") else None)
+        yield Readers(
+            pdf=stack.enter_context(reading_pdf()) if find_spec(pdf.PACKAGE) else None,
+            detect=stack.enter_context(detecting()) if find_spec("pycld2") else None,
+        )
+
+
+@contextmanager
+def reading_pdf() -> Iterator[ReadPdf]:
+    with Sandbox(pdf.FUNCTION, returns=pdf.PdfText, limits=pdf.CHILD) as sandbox:
+        yield lambda data: pdf.content_of(sandbox.call(data))
 
 
 @contextmanager
