@@ -151,7 +151,7 @@ def call(*arguments: object) -> Result:
 def test_the_command_derives_and_tells_how_much(tmp_path: Path) -> None:
     done = call("all", make(tmp_path / "x.warc.gz"), "-o", tmp_path / "out")
     assert done.exit_code == 0, done.output
-    assert "1 of 1 WARC files: 3 records, 1 pages, 1 texts" in done.stderr
+    assert "1 of 1 WARC file: 3 records, 1 page, 1 text" in done.stderr
     assert files_in(tmp_path / "out") == ["x.warc.wat.gz", "x.warc.wet.gz"]
 
 

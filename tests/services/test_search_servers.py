@@ -308,11 +308,11 @@ def test_the_command_takes_the_address_of_a_server(bench: Bench, tmp_path: Path)
     for text in ("two", "three"):
         publish(LocalStorage(root), {"a": text})
         assert "is live" in webmill("search", root, *index).err
-        assert "1 documents; 1 put in" in webmill("search", "rebuild", root, *index).err
+        assert "1 document; 1 put in" in webmill("search", "rebuild", root, *index).err
         assert "1 found" in webmill("search", root, text, *index).err
     publish(LocalStorage(root), {"a": "four"})
     assert "1 put in" in webmill("search", "update", root, *index).err
-    assert "1 documents; 0 put in, 0 taken out, compared" in webmill("search", "check", root, *index).err
+    assert "1 document; 0 put in, 0 taken out, compared" in webmill("search", "check", root, *index).err
     assert not (root / "search").exists()
     bench.open("command")  # to be deleted with the others
 

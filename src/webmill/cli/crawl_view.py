@@ -77,11 +77,11 @@ class View:
     def line(self, seen: Snapshot, now: float) -> str:
         pages, size = self._speeds()
         parts = [
-            f"{age(now - self._started)}  {seen.pages:,} pages ({pages:,.1f}/s)",
+            f"{age(now - self._started)}  {counted(seen.pages, 'page')} ({pages:,.1f}/s)",
             f"{amount(seen.bytes)} ({amount(size)}/s)",
-            *([f"{seen.requisites:,} requisites"] if seen.requisites else []),
+            *([counted(seen.requisites, "requisite")] if seen.requisites else []),
             f"{seen.waiting:,} waiting",
-            f"{seen.turns:,} domains active",
+            f"{counted(seen.turns, 'domain')} active",
         ]
         if seen.is_resting and seen.wake is not None:
             parts.append(f"waiting {awaited(seen)}")
@@ -102,14 +102,14 @@ class View:
         rows = [
             ("pages", f"{seen.pages:,}{'' if seen.nodes else of}", f"{pages:,.1f}/s"),
             ("bytes", amount(seen.bytes), f"{amount(size)}/s"),
-            ("waiting", f"{seen.waiting:,} URLs", f"{seen.domains_waiting:,} domains"),
+            ("waiting", counted(seen.waiting, "URL"), counted(seen.domains_waiting, "domain")),
             activity(seen),
             ("answers", kinds(seen.statuses) or "none yet", f"{mean(seen)} each"),
         ]
         if seen.requisites:
-            rows.insert(1, ("and", f"{seen.requisites:,} requisites", "of this run"))
+            rows.insert(1, ("and", counted(seen.requisites, "requisite"), "of this run"))
         if seen.nodes:
-            rows.insert(0, ("crawl", crowd(seen.nodes), f"{seen.nodes.pages:,} pages{of}"))
+            rows.insert(0, ("crawl", crowd(seen.nodes), f"{counted(seen.nodes.pages, 'page')}{of}"))
         if seen.errors:
             rows.append(("errors", f"{sum(seen.errors.values()):,}", kinds(seen.errors)))
         if seen.refused:
@@ -146,7 +146,7 @@ def kinds(counts: Mapping[str, int]) -> str:
 def activity(seen: Snapshot) -> tuple[str, str, str]:
     if seen.is_resting and seen.wake is not None:
         return ("active", f"none; waiting for {seen.awaited or 'a domain'}", until(seen.wake))
-    return ("active", f"{seen.turns:,} domains", f"{seen.in_hand:,} URLs in hand")
+    return ("active", counted(seen.turns, "domain"), f"{counted(seen.in_hand, 'URL')} in hand")
 
 
 def awaited(seen: Snapshot) -> str:
@@ -163,7 +163,7 @@ def until(time: float) -> str:
 
 def crowd(nodes: Nodes) -> str:
     nowhere = f", {nodes.shards_nowhere} with nobody" if nodes.shards_nowhere else ""
-    return f"{counted(nodes.nodes, 'node')}, {nodes.shards_here} of {nodes.shards} shards here{nowhere}"
+    return f"{counted(nodes.nodes, 'node')}, {nodes.shards_here} of {counted(nodes.shards, 'shard')} here{nowhere}"
 
 
 def mean(seen: Snapshot) -> str:

@@ -17,6 +17,7 @@ import msgspec
 
 from webmill.cli.context import Context, pass_context
 from webmill.cli.main import webmill
+from webmill.cli.words import counted
 from webmill.testing import TestWeb
 
 NAME = "DEMO"
@@ -80,10 +81,10 @@ class River:
         hosts = len(self._web.names)
         told = self._crawl(self._web.home, "--max-time", PATIENCE)
         pages = told["total"]["pages"]
-        say("crawl", f"{pages:,} pages of {hosts} hosts into WARC files, robots.txt obeyed")
+        say("crawl", f"{counted(pages, 'page')} of {counted(hosts, 'host')} into WARC files, robots.txt obeyed")
         warcs = [str(file) for file in self._root.glob("crawl-data/*/segments/*/warc/*.warc.gz")]
         told = self._ask("derive", "all", *warcs, "--in-place")
-        say("derive", f"WAT and WET of {len(warcs)} WARC files: {told['pages']:,} pages")
+        say("derive", f"WAT and WET of {counted(len(warcs), 'WARC file')}: {counted(told['pages'], 'page')}")
         self._index_and_extract()
         self._publish()
         self._web.advance()
@@ -94,7 +95,7 @@ class River:
         self._ask("search", "update", str(self._root), json=False)
         found = self._ask("search", str(self._root), WORDS)
         first = found["hits"][0]["title"]["text"]
-        say("search", f"{found['total']:,} pages with the word {WORDS!r}; the first: {first[:40]}")
+        say("search", f"{counted(found['total'], 'page')} with the word {WORDS!r}; the first: {first[:40]}")
 
     def _crawl(self, *arguments: str) -> Any:
         hosts = sorted({urlsplit(page.url).hostname or "" for page in self._web.pages()})
@@ -103,15 +104,15 @@ class River:
 
     def _index_and_extract(self) -> None:
         told = self._ask("index", str(self._root))
-        say("index", f"{told['captures']:,} captures: CDXJ, ZipNum as Common Crawl's and pywb's, Parquet")
+        say("index", f"{counted(told['captures'], 'capture')}: CDXJ, ZipNum as Common Crawl's and pywb's, Parquet")
         told = self._ask("extract", str(self._root))
-        say("extract", f"{told['documents']:,} documents: text, title, language, links")
+        say("extract", f"{counted(told['documents'], 'document')}: text, title, language, links")
 
     def _publish(self, *flags: str) -> None:
         told = self._ask("publish", "documents", str(self._root), "--facet", "language", "--facet", "domain", *flags)
         counts, version = told["published"]["counts"], told["published"]["version"]["version"]
         changes = ", ".join(f"{counts[kind]:,} {kind}" for kind in ("added", "changed", "removed"))
-        say("publish", f"version {version}: {counts['items']:,} pages, {changes}")
+        say("publish", f"version {version}: {counted(counts['items'], 'page')}, {changes}")
 
     def _ask(self, *command: str, json: bool = True) -> Any:
         """The command as it would be typed; what it said in JSON."""

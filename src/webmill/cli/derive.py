@@ -12,7 +12,7 @@ import msgspec
 from webmill.archive.derive import KINDS
 from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.renamed import processes_option
-from webmill.cli.words import shown
+from webmill.cli.words import counted, shown
 from webmill.errors import BadInput
 from webmill.flows.derive import Options, Report, derive_all
 from webmill.formats.timestamps import earliest, to_datetime
@@ -88,7 +88,6 @@ def tell(report: Report) -> None:
     for reject in report.rejects:
         place = "" if reject.offset is None else f"bytes {reject.offset}-{reject.end}: "
         warn(shown(f"{reject.file}: {place}{reject.reason}: {reject.message}"))
-    note(
-        f"{report.derived:,} of {report.warcs:,} WARC files: {report.records:,} records, {report.pages:,} pages, "
-        f"{report.texts:,} texts"
-    )
+    made = {"record": report.records, "page": report.pages, "text": report.texts}
+    found = ", ".join(counted(count, noun) for noun, count in made.items())
+    note(f"{report.derived:,} of {counted(report.warcs, 'WARC file')}: {found}")

@@ -18,7 +18,7 @@ from webmill.cli.context import Context, pass_context
 from webmill.cli.crawl_flags import FILE, read
 from webmill.cli.stages import stages_of
 from webmill.cli.status_rows import Row, rows_of
-from webmill.cli.words import json_line, shown
+from webmill.cli.words import counted, json_line, shown
 from webmill.config import Settings
 from webmill.errors import WebmillError
 from webmill.flows.status import Look, Problem, Wishes, look, unfinished
@@ -133,8 +133,8 @@ def node_rows(crawl: Picture) -> Iterator[Row]:
     counts = Counter(crawl.owners.values())
     for id_ in sorted(crawl.living & crawl.nodes.keys()):
         node = crawl.nodes[id_]
-        yield Row("node", f"{id_} on {node.host}, process {node.pid}: {counts[id_]} shards")
+        yield Row("node", f"{id_} on {node.host}, process {node.pid}: {counted(counts[id_], 'shard')}")
     for shard, record in sorted(crawl.records.items()):
         known, owner = record.seen, crawl.owner(shard) or "nobody"
-        told = f"{known.pages:,} pages, {known.waiting:,} URLs wait, {known.turns:,} active"
+        told = f"{counted(known.pages, 'page')}, {counted(known.waiting, 'URL', 'wait')}, {known.turns:,} active"
         yield Row("shard", f"{shard} {owner}: {told}")

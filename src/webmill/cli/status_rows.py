@@ -62,7 +62,8 @@ def crawl_rows(found: Status, *, now: float) -> Iterator[Row]:
     yield Row("crawl", f"{found.name}, {state}")
     yield Row("", f"as of {ago(now - found.time)}, {age(found.time - found.started)} into the run")
     pages = f"{counted(total.pages, 'page')}, {amount(total.bytes)} in this run"
-    yield Row("", f"{pages}; {total.waiting:,} URLs of {counted(total.domains_waiting, 'domain')} wait")
+    waiting = f"; {counted(total.waiting, 'URL')} of {counted(total.domains_waiting, 'domain')} waiting"
+    yield Row("", pages + waiting * bool(total.waiting))
     for name, counts in (("answers", total.statuses), ("errors", total.errors), ("not asked", total.refused)):
         if counts:
             yield Row("", f"{name}: {kinds(counts)}")

@@ -11,7 +11,7 @@ import msgspec
 
 from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.progress import Progress
-from webmill.cli.words import shown
+from webmill.cli.words import counted, shown
 from webmill.formats.warc import read_records
 from webmill.formats.warc.scan import bad_digests
 from webmill.model import Damage, Record
@@ -50,7 +50,7 @@ def check(context: Context, /, *, files: tuple[Path, ...], as_json: bool) -> Non
             for damage in digest_faults(item) if isinstance(item, Record) else (item,):
                 damaged += 1
                 report(file, damage, as_json=as_json)
-        note(f"{file}: {records:,} records")
+        note(f"{file}: {counted(records, 'record')}")
     finish(rejected=damaged, where="the lines above name file, byte range and reason")
 
 

@@ -53,7 +53,7 @@ def test_a_stream_becomes_an_index_and_flat_lines_again(index: Path, tmp_path: P
 def test_what_was_written_is_told_on_stderr_and_nothing_on_stdout(tmp_path: Path) -> None:
     done = webmill("cdxj", "zipnum", "-o", tmp_path / "x", "--lines", "100", stdin=ALL)
     assert done.out == b""
-    assert f"# {tmp_path / 'x'}: 2,000 lines in 20 blocks, 1 shards" in done.err
+    assert f"# {tmp_path / 'x'}: 2,000 lines in 20 blocks, 1 shard," in done.err
 
 
 def test_shards_of_a_file_of_a_gzip_file_and_of_a_pipe_are_the_same_bytes(flat: Path, tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_flatten_wants_a_summary(flat: Path) -> None:
 def test_a_sound_index_is_sound(index: Path) -> None:
     done = webmill("cdxj", "verify", index, "--lines", "50")
     assert (done.code, done.out) == (0, b"")
-    assert "2,000 lines in 40 blocks, 1 shards" in done.err
+    assert "2,000 lines in 40 blocks, 1 shard," in done.err
     assert "sound" in done.err
 
 

@@ -74,7 +74,7 @@ def test_add_field_adds_to_good_lines_and_passes_bad_ones_on_with_code_3() -> No
     assert len(done.lines) == 29
     assert all(b'"collection": "NEWS"}' in line for line in done.lines[:-1])
     assert done.lines[-1] == b"ERROR: disk full\n"
-    assert "skipped 1 lines" in done.err
+    assert "skipped 1 line" in done.err
 
 
 def test_add_field_by_a_function_of_the_operator(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_excessive_finds_removes_and_does_both_in_one_pass_over_stdin(tmp_path: 
     text = b"".join(many)
     found = webmill("cdxj", "excessive", "find", "-n", "20", stdin=text)
     assert found.out == b"com,h3)/0 52\n"
-    assert "# Found 1 URLs with > 20 captures" in found.err
+    assert "# Found 1 URL with > 20 captures" in found.err
     kept = [line for line in many if not line.startswith(b"com,h3)/0 ")]
     listed = write(tmp_path / "list", [b"# made by find\n", found.out])
     assert webmill("cdxj", "excessive", "remove", "-b", listed, stdin=text).lines == kept

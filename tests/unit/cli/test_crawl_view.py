@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from datetime import datetime, timedelta
 
 import msgspec
@@ -11,6 +12,7 @@ from rich.console import Console
 
 from webmill.cli.crawl_view import View, age, amount, kinds
 from webmill.cli.durations import DURATION, SIZE
+from webmill.cli.words import counted
 from webmill.flows.crawl.snapshot import Snapshot
 
 BUSY = Snapshot(
@@ -160,3 +162,28 @@ def test_times_are_read_as_people_write_them(text: str, seconds: float) -> None:
 @pytest.mark.parametrize(("text", "size"), [("500K", 512_000), ("1GiB", 1 << 30), ("64m", 64 << 20), ("7", 7)])
 def test_sizes_are_read_as_people_write_them(text: str, size: int) -> None:
     assert SIZE.convert(text, None, None) == size
+
+
+def test_one_is_one() -> None:
+    one = Snapshot(shard=-1, pages=1, waiting=1, in_hand=1, domains_waiting=1, turns=1, fetched=1, requisites=1)
+    view = View(quiet=True, stream=io.StringIO(), clock=Clock())
+    view._past.append((0.0, 0, 0))
+    for text in (drawn(one), view.line(one, 10.0)):
+        assert not re.search(r"\b1 (pages|URLs|domains|requisites)", text), text
+    assert re.search(r"waiting +1 URL +1 domain\b", drawn(one))
+
+
+@pytest.mark.parametrize(
+    ("count", "noun", "verb", "said"),
+    [
+        (1, "page", "", "1 page"),
+        (0, "page", "", "0 pages"),
+        (1234, "batch", "", "1,234 batches"),
+        (1, "URL", "wait", "1 URL waits"),
+        (2, "URL", "wait", "2 URLs wait"),
+        (1, "WARC file", "were", "1 WARC file was"),
+        (2, "WARC file", "are", "2 WARC files are"),
+    ],
+)
+def test_numbers_agree_with_their_words(count: int, noun: str, verb: str, said: str) -> None:
+    assert counted(count, noun, verb) == said

@@ -150,6 +150,7 @@ main()
 
 
 def test_quiet_is_quiet(tmp_path: Path) -> None:
+    (tmp_path / "a.warc.gz").touch()
     done = run("-q", "index", str(tmp_path))
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -10,6 +10,7 @@ import click
 from webmill.cli.cdxj.streams import INPUT, OUTPUT, STDOUT, batches_of, name_of, output_to
 from webmill.cli.context import note
 from webmill.cli.counts import ANY_COUNT
+from webmill.cli.words import counted
 from webmill.index.excessive import Keep, drop_excessive, find_excessive, load_excessive, remove_urlkeys
 from webmill.index.lines import write_batches
 from webmill.index.tally import Tally
@@ -35,7 +36,7 @@ def find(*, source: Path, max_captures: int) -> None:
     found = find_excessive(batches_of(source), limit=max_captures, source=name_of(source))
     with output_to(STDOUT) as out:
         out.writelines(bytes(excess) + b"\n" for excess in found)
-    note(f"# Found {len(found):,} URLs with > {max_captures:,} captures")
+    note(f"# Found {counted(len(found), 'URL')} with > {max_captures:,} captures")
 
 
 @excessive.command(
@@ -93,4 +94,4 @@ def auto(
 
 
 def report(tally: Tally) -> None:
-    note(f"# Kept {tally.kept:,} lines, filtered {tally.removed:,} lines ({tally.removed_share:.1%})")
+    note(f"# Kept {counted(tally.kept, 'line')}, filtered {counted(tally.removed, 'line')} ({tally.removed_share:.1%})")

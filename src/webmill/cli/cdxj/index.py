@@ -12,7 +12,7 @@ import click
 from webmill.cli.cdxj.streams import OUTPUT, output_to
 from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.progress import Progress
-from webmill.cli.words import shown
+from webmill.cli.words import counted, shown
 from webmill.config import Http
 from webmill.index.build import FIELDS, PROFILES, Archive, Options, Scan, build
 from webmill.index.lines import write_batches
@@ -76,7 +76,7 @@ def index(
         archives = archives_at(warcs, http, bar, full_paths=full_paths)
         lines = build(archives, report=report, options=options, scan=Scan(verify=verify, torn=torn))
         count = write_batches(lines, out)
-    note(f"# Indexed {len(warcs):,} files: {count:,} lines")
+    note(f"# Indexed {counted(len(warcs), 'file')}: {counted(count, 'line')}")
     finish(rejected=damaged, where="the lines above name file, byte range and reason")
 
 

@@ -11,6 +11,7 @@ import click
 from webmill.cli.cdxj.streams import INPUT, OUTPUT, STDOUT, batches_of, output_to
 from webmill.cli.context import finish, note
 from webmill.cli.counts import AT_LEAST_ONE
+from webmill.cli.words import counted
 from webmill.index.addfield import Additions, add_by_function, add_fields, load_function
 from webmill.index.blocklist import block as block_lines
 from webmill.index.blocklist import load_blocklist
@@ -41,7 +42,7 @@ def sort(*, source: Path, output: Path, memory: int, temp_dir: Path | None) -> N
     """Sort lines in byte order (that of LC_ALL=C sort), in bounded memory."""
     with output_to(output) as out:
         count = write_batches(sort_lines(batches_of(source), memory=memory << 20, folder=temp_dir), out)
-    note(f"# Sorted {count:,} lines")
+    note(f"# Sorted {counted(count, 'line')}")
 
 
 @click.command(
@@ -64,7 +65,7 @@ def merge(*, paths: tuple[Path, ...], output: Path, unique: bool, exclude: tuple
     merged = merge_files(files)
     with output_to(output) as out:
         count = write_batches(drop_repeats(merged) if unique else merged, out)
-    note(f"# Merged {len(files):,} files: {count:,} lines")
+    note(f"# Merged {counted(len(files), 'file')}: {counted(count, 'line')}")
 
 
 @click.command(
@@ -93,7 +94,7 @@ def add_field(*, source: Path, output: Path, fields: tuple[str, ...], function: 
         write_batches(added, out)
     for failure in counts.failures:
         note(failure)
-    note(f"# Processed {counts.changed:,} lines, skipped {counts.skipped:,} lines")
+    note(f"# Processed {counted(counts.changed, 'line')}, skipped {counted(counts.skipped, 'line')}")
     finish(
         rejected=counts.skipped, where="lines that are no CDXJ, or that the function refused, are passed on unchanged"
     )
@@ -141,7 +142,7 @@ def block(*, source: Path, output: Path, blocklist: Path, max_removed_share: flo
         write_batches(kept, out)
     for line, count in (counts or Counter()).most_common():
         note(f"# {blocklist}:{line}: {count:,}")
-    note(f"# Kept {tally.kept:,} lines, blocked {tally.removed:,} lines ({tally.removed_share:.1%})")
+    note(f"# Kept {counted(tally.kept, 'line')}, blocked {counted(tally.removed, 'line')} ({tally.removed_share:.1%})")
 
 
 @click.command(

@@ -11,6 +11,7 @@ import click
 from webmill.cli.cdxj.streams import OUTPUT, STDIN, batches_of, name_of, output_to
 from webmill.cli.context import note
 from webmill.cli.counts import AT_LEAST_ONE
+from webmill.cli.words import counted
 from webmill.errors import NotFound
 from webmill.index.inputs import find_inputs
 from webmill.index.lines import in_batches, write_batches
@@ -43,7 +44,7 @@ def make(*, sources: tuple[Path, ...], output: Path, separator: str) -> None:
         count = write_batches(drop_repeats(sort_lines(in_batches(rows))), out)
         if not count:
             raise NotFound("the lists name no file")
-    note(f"# {count:,} files")
+    note(f"# {counted(count, 'file')}")
 
 
 @paths.command(
@@ -82,7 +83,7 @@ def redis(*, sources: tuple[Path, ...], key: str, url: str, batch_size: int, cle
     fill = replace_hash if clear else fill_hash
     count = sum(1 for _ in pairs()) if dry_run else fill(url, key, pairs(), batch=batch_size)
     note(
-        f"# {'Would load' if dry_run else 'Loaded'} {count:,} files"
+        f"# {'Would load' if dry_run else 'Loaded'} {counted(count, 'file')}"
         + (f"; {further:,} further paths left out" if further else "")
     )
 

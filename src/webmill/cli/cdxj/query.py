@@ -11,6 +11,7 @@ from webmill.cli.cdxj.indexes import open_indexes
 from webmill.cli.cdxj.streams import STDOUT, output_to
 from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.counts import AT_LEAST_ONE
+from webmill.cli.words import counted
 from webmill.errors import BadInput
 from webmill.formats.cdx_query import MatchType
 from webmill.formats.cdxj import parse
@@ -103,7 +104,7 @@ def query(
         for line in as_objects(lines, rejected) if as_json else lines:
             out.write(line)
             count += 1
-    note(f"# {count:,} captures")
+    note(f"# {counted(count, 'capture')}")
     finish(rejected=len(rejected), where=f"lines that are no CDXJ, such as: {(rejected or [''])[0]}")
 
 

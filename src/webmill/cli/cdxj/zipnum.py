@@ -15,6 +15,7 @@ from webmill.cli.context import REJECTED, Context, finish, note, pass_context
 from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.dry_run import dry_run_option, quantity
 from webmill.cli.renamed import processes_option
+from webmill.cli.words import counted
 from webmill.config import Executor as ExecutorSettings
 from webmill.errors import BadInput
 from webmill.flows.status.files import added
@@ -125,7 +126,13 @@ def tell(folder: Path, shards: list[Shard]) -> None:
     written = [shard for shard in shards if shard.blocks]
     lines, blocks = sum(shard.lines for shard in written), sum(len(shard.blocks) for shard in written)
     size = sum(shard.size for shard in written)
-    note(f"# {folder}: {lines:,} lines in {blocks:,} blocks, {len(written):,} shards, {size:,} bytes")
+    note(f"# {folder}: {extent(lines, blocks, len(written), size)}")
+
+
+def extent(lines: int, blocks: int, shards: int, size: int) -> str:
+    return (
+        f"{counted(lines, 'line')} in {counted(blocks, 'block')}, {counted(shards, 'shard')}, {counted(size, 'byte')}"
+    )
 
 
 @click.command(
@@ -146,7 +153,7 @@ def flatten(context: Context, /, *, index: str, output: Path) -> None:
 
     with output_to(output) as out:
         count = write_batches(all_lines(open_zipnum(index, http=context.settings().http)), out)
-    note(f"# {count:,} lines")
+    note(f"# {counted(count, 'line')}")
 
 
 @click.command(
@@ -175,8 +182,8 @@ def verify(*, index: Path, lines: int | None, as_json: bool) -> None:
         line = f"{finding.severity}: {finding.where}: {finding.kind}: {finding.message}"
         click.echo(msgspec.json.encode(finding) if as_json else line)
     note(
-        f"# {checked.lines:,} lines in {checked.blocks:,} blocks, {checked.shards:,} shards, {checked.bytes:,} bytes: "
-        + (f"{errors:,} errors" if errors else "sound")
+        f"# {extent(checked.lines, checked.blocks, checked.shards, checked.bytes)}: "
+        + (counted(errors, "error") if errors else "sound")
     )
     if errors:
         raise click.exceptions.Exit(REJECTED)
@@ -213,5 +220,5 @@ def parquet(*, source: Path, output: Path) -> None:
             note(f"{error}: {line[:80]!r}")
 
     table = write_parquet(batches_of(source), output, on_reject=reject, source=name_of(source))
-    note(f"# {output}: {table.rows:,} rows")
+    note(f"# {output}: {counted(table.rows, 'row')}")
     finish(rejected=sum(table.rejected.values()), where="lines that are no captures are not in the file")

@@ -12,6 +12,7 @@ from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.crawl_flags import FILE, keep, read
 from webmill.cli.frontier.crawls import crawl_in, frontier_option, name_option
 from webmill.cli.renamed import Renamed
+from webmill.cli.words import counted
 from webmill.crawl.frontier.base import PRIORITIES
 from webmill.flows.frontier.importing import BATCH, Import, importing
 from webmill.flows.frontier.marks import Counts
@@ -113,7 +114,7 @@ def run(table: Import, context: Context, *, batch: int) -> None:
 
 
 def told(counts: Counts) -> str:
-    parts = [f"{counts.rows:,} rows: {counts.imported:,} imported", f"{counts.known:,} known already"]
+    parts = [f"{counted(counts.rows, 'row')}: {counts.imported:,} imported", f"{counts.known:,} known already"]
     if counts.excluded:
         parts.append(f"{counts.excluded:,} of excluded domains")
     parts += [f"{count:,} rejected ({reason})" for reason, count in counts.rejected.items()]

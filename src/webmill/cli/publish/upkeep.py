@@ -63,16 +63,15 @@ def gc(*, root: Path, keep: int, grace: float, dry_run: bool, storage: str | Non
 def tell(report: Report, *, dry_run: bool) -> None:
     would = "would be " if dry_run else ""
     note(f"{counted(len(report.kept), 'version')} {would}kept, {len(report.retired):,} {would}removed")
-    trashed = f"{report.trashed:,} blobs ({report.trashed_bytes:,} bytes) {would}put into the trash"
+    trashed = f"{counted(report.trashed, 'blob')} ({counted(report.trashed_bytes, 'byte')}) {would}put into the trash"
     note(f"{trashed}, {report.reachable:,} needed")
     if not dry_run:
-        note(
-            f"{report.purged:,} left the trash for good, {report.restored:,} came back, {report.files:,} files removed"
-        )
+        gone = f"{report.purged:,} left the trash for good, {report.restored:,} came back"
+        note(f"{gone}, {counted(report.files, 'file')} removed")
     if report.waiting_for:
         note(f"it gave way to {shown(', '.join(report.waiting_for))}: run it again when that is over")
     if report.unknown:
-        note(f"{report.unknown:,} files among the blobs are not ours and stay")
+        note(f"{counted(report.unknown, 'file')} among the blobs: not ours, left as found")
 
 
 @click.command(

@@ -20,7 +20,7 @@ from webmill.cli.publish.places import (
     storage_option,
     storage_with_versions,
 )
-from webmill.cli.words import printable, shown
+from webmill.cli.words import counted, printable, shown
 from webmill.errors import NotFound
 from webmill.infra.storage.base import Storage
 from webmill.publish import history
@@ -95,7 +95,7 @@ def show_counts(storage: Storage, version: Version, *, as_json: bool) -> None:
     click.echo(f"made      {moment(counts.started_at)} to {moment(counts.finished_at)}, run {shown(version.run)}")
     click.echo(f"items     {counts.items:,}: {counts.fresh:,} fresh, {counts.stale:,} stale")
     click.echo(f"changes   {counts.added:,} added, {counts.changed:,} changed, {counts.removed:,} removed")
-    click.echo(f"sources   {counts.sources:,}, {counts.failed_sources:,} failed; {counts.errors:,} errors")
+    click.echo(f"sources   {counts.sources:,}, {counts.failed_sources:,} failed; {counted(counts.errors, 'error')}")
     blobs = f"{counts.blobs_written:,} written, {counts.blobs_present:,} there, {counts.blobs_repaired:,} repaired"
     click.echo(f"blobs     {blobs}")
     if counts.counts:
@@ -190,7 +190,7 @@ def rollback(*, root: Path, name: str, storage: str | None, as_json: bool) -> No
     record = history.roll_back(place, version.version, at=datetime.now(UTC))
     if as_json:
         echo_json(record.commit)
-    note(f"live is {shown(record.commit.live.version)} with {record.commit.live.count:,} items")
+    note(f"live is {shown(record.commit.live.version)} with {counted(record.commit.live.count, 'item')}")
 
 
 def moment(when: datetime) -> str:
