@@ -175,6 +175,20 @@ def test_arc_files_and_names_without_an_ending_are_known_by_their_bytes(news: Pa
     assert webmill("index", news).code == 0
 
 
+def test_pages_of_an_arc_file_can_be_searched_for(news: Path) -> None:
+    """The format before WARC: https://archive.org/web/researcher/ArcFileFormat.php"""
+    body = b"HTTP/1.0 200 OK\r\nContent-Type: text/html\r\n\r\n<title>Old</title><p>A steamer leaves at six.</p>"
+    line = b"http://old.example/ 192.0.2.7 19970304050607 text/html %d\n" % len(body)
+    head = b"filedesc://old.arc 0.0.0.0 19970304050607 text/plain 76\n1 0 Somebody\n"
+    head += b"URL IP-address Archive-date Content-type Archive-length\n\n\n\n\n\n\n\n"
+    report = add(news, put(news.parent / "old.arc", head + b"\n" + line + body + b"\n"))
+    assert report["added"][0]["captures"] == 1
+    assert webmill("run", news).code == 0
+    assert "http://old.example/" in said(webmill("search", news, "steamer"))
+    with served(news) as (own, _):
+        assert b"steamer" in own.get("/raw/19970304050607/http://old.example/").content
+
+
 def test_files_of_common_crawl_come_in_but_for_what_is_derived(news: Path, shared_data: Path) -> None:
     report = add(news, *sorted((shared_data / "triple").glob("*.warc.w?t.gz")), code=3)
     assert (report["added"], reasons(report)) == ([], ["derived", "derived"])

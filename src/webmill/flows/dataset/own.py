@@ -23,11 +23,10 @@ from webmill.flows.dataset.folder import Folder
 from webmill.flows.dataset.ledger import looking
 from webmill.flows.dataset.manifest import manifest_line, parse_manifest
 from webmill.formats.typed_records import FileType
-from webmill.index.archives import find_archives
+from webmill.index.archives import ENDINGS, find_archives
 from webmill.infra import atomic
 
 Refuse = Callable[[str, str, str], None]  # path, reason, message
-ENDINGS = (".warc", ".warc.gz", ".warc.zst")
 NO_PAGES = ("crawldiagnostics", "robotstxt")  # subsets of a crawl that hold none
 
 
