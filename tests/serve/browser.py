@@ -3,7 +3,7 @@
     pytestmark = needs_browser
 
     def test_…(new_tab: NewTab, origins: Origins) -> None:
-        tab = new_tab(width=390, color_scheme="dark")
+        tab = new_tab(width=360, color_scheme="dark")
         tab.page.goto(f"{origins.address}/search")
 
 Every name in `.example` leads to a trap that counts who calls, and no other name leads anywhere: a test in which a page

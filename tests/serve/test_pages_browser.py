@@ -26,9 +26,9 @@ PAGES = ("/", "/crawl", "/tasks", "/tasks/drop?queue=publish&id=job-1", "/settin
 PICTURES = os.environ.get("WEBMILL_TEST_SCREENSHOTS")
 LOOKS = [
     pytest.param("light", 1280, id="light-1280"),
-    pytest.param("dark", 390, id="dark-390"),
+    pytest.param("dark", 360, id="dark-360"),
     pytest.param("dark", 1280, id="dark-1280", marks=pytest.mark.soak),
-    pytest.param("light", 390, id="light-390", marks=pytest.mark.soak),
+    pytest.param("light", 360, id="light-360", marks=pytest.mark.soak),
 ]
 HOST = "growing.names.test"
 

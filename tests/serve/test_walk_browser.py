@@ -41,7 +41,7 @@ PAGES = {
     "hosts": "/history",
 }
 FEW = ("search-filtered", "document-hostile", "diff", "history")
-LOOKS = [pytest.param(scheme, width, id=f"{scheme}-{width}") for scheme in ("light", "dark") for width in (1280, 390)]
+LOOKS = [pytest.param(scheme, width, id=f"{scheme}-{width}") for scheme in ("light", "dark") for width in (1280, 360)]
 EMPTY = {"search": "/search", "documents": "/documents", "versions": "/versions", "history": "/history"}
 
 
@@ -128,7 +128,7 @@ class Looked(Watched):
 
 
 def test_pages_on_the_way_fit_a_phone_break_no_rule_and_are_open_to_all(new_tab: NewTab, origins: Origins) -> None:
-    looked = Looked(new_tab(width=390, color_scheme="dark"), origins.address)
+    looked = Looked(new_tab(width=360, color_scheme="dark"), origins.address)
     for name in FEW:
         looked.go(PAGES[name])
         looked.look(name)
