@@ -22,7 +22,7 @@ import pytest
 from tests.faults import built, needs_killer
 from tests.faults.matrix import record, seed
 from tests.faults.power import DISK, cut_power
-from tests.flows import test_cc_kills, test_dataset_kills, test_extract_own, test_search_feed
+from tests.flows import test_add_kills, test_cc_kills, test_dataset_kills, test_extract_own, test_search_feed
 from tests.flows.cc_pages import index_crawl, lines_of_index, write_crawl
 from tests.flows.crawling import Linked
 from tests.flows.datasets import create, write_files
@@ -148,7 +148,20 @@ def crawling(_: Path, beside: Path) -> Iterator[Scene]:
         yield Scene("crawl", ("tests.flows.crawl_program", f"{DISK}/collection", setup, "here"), weigh)
 
 
-SETTINGS: tuple[Setting, ...] = (extracting, making_a_dataset, indexing, batching, working, feeding_search, crawling)
+def adding(_: Path, beside: Path) -> Iterator[Scene]:
+    files, wanted = test_add_kills.Scene(beside).files, test_add_kills.WHOLE
+
+    def weigh(left: Path) -> Weighed:
+        found = {path.read_bytes() for path in left.rglob("[!.]*.warc.gz")}
+        return Weighed(len(wanted), len(wanted - found) + len(found - wanted))
+
+    yield Scene("add", (*WEBMILL, "add", f"{DISK}/news", *map(str, files)), weigh)
+
+
+SETTINGS: tuple[Setting, ...] = (
+    *(extracting, making_a_dataset, indexing, batching),
+    *(working, feeding_search, crawling, adding),
+)
 
 
 @pytest.fixture(params=SETTINGS, ids=lambda setting: setting.__name__)
