@@ -260,6 +260,20 @@ def test_it_does_not_sleep_for_a_day_and_nothing_that_waits_is_lost(root: Path, 
         assert {url for url in counts(seen_by(web.log)) - asked if not url.endswith("/robots.txt")} == set()
 
 
+def test_pages_wait_for_a_robots_txt_that_is_to_be_asked_for_tomorrow(root: Path) -> None:
+    """They are not given up after some looks at what is known of it."""
+    site = Linked(2)
+    site.replies["/robots.txt"] = TOMORROW
+    with TestWeb(hosts=0, sites={"www.one.test": site}) as web:
+        setup = Setup(seeds=("http://www.one.test/",), resolve=dict(web.resolve), limits=limited(wait=3600))
+        for _ in range(2):
+            report = crawl_here(root, setup)
+            assert (report.end, report.total.waiting) == ("waiting", 1)
+        assert web.log.settle()
+        assert counts(seen_by(web.log)) == {"http://www.one.test/robots.txt": 1}
+    assert visits(root) == {}
+
+
 def test_it_waits_as_long_as_was_said(root: Path) -> None:
     with TestWeb(hosts=0, sites={"www.one.test": Linked(0, later=Reply(status=503))}) as web:
         setup = Setup(seeds=("http://www.one.test/later",), resolve=dict(web.resolve), limits=limited(wait=3600))

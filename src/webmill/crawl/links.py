@@ -1,7 +1,7 @@
 """A page to what a crawler wants of it: where it points, what it is called, and whether it may be followed.
 
     page = read_links(payload, url="https://example.com/", content_type="text/html; charset=utf-8")
-    page.links, page.canonical, page.forbids_following
+    page.links, page.canonical, page.meta_robots
 
 Links are `<a href>`, `<area href>`, `<iframe src>`, `<frame src>`, `<link rel="next|prev|canonical|alternate">`, the
 target of `<meta http-equiv=refresh>` and the HTTP field `Link` with the same relations; joined with `<base href>`,
@@ -60,10 +60,6 @@ class PageLinks(msgspec.Struct, frozen=True, kw_only=True):
     canonical: str | None = None
     refresh: str | None = None
     flaws: tuple[str, ...] = ()
-
-    @property
-    def forbids_following(self) -> bool:
-        return not {"nofollow", "none"}.isdisjoint(re.split(r"[\s,]+", self.meta_robots))
 
 
 def read_links(payload: bytes, *, url: str, content_type: str | None, link_field: str | None = None) -> PageLinks:

@@ -22,6 +22,7 @@ from webmill.flows.crawl.mail import post
 from webmill.flows.crawl.meeting import Attendee, Meeting
 from webmill.flows.crawl.node import Node
 from webmill.flows.crawl.options import Options
+from webmill.flows.crawl.page import SEED
 from webmill.flows.crawl.snapshot import Snapshot
 from webmill.flows.crawl.start import AT_ONCE, SHARDS, Layout, NoSeeds, Report, conducted, read_layout, shown_to
 from webmill.flows.crawl.status import StatusFile
@@ -163,7 +164,7 @@ def hand_out(options: Options, meeting: Meeting, seeds: Iterable[str], shards: i
     for url in seeds:
         count += 1
         shard = shard_of(url, shards)
-        waiting.setdefault(shard, []).append(Link(url, priority=3))
+        waiting.setdefault(shard, []).append(Link(url, priority=SEED))
         if len(waiting[shard]) >= AT_ONCE:
             send(shard)
     for shard in list(waiting):

@@ -21,9 +21,10 @@ LONGEST_WAIT = 600.0  # for a redirect's host to be free
 
 
 class Learned(msgspec.Struct, frozen=True, kw_only=True):
-    """`asked` is empty when it was known. Without a verdict the host was not free: ask again at `until`."""
+    """`entry` is there when it was asked for now. Without a verdict the host was not free: ask again at `until`."""
 
     verdict: Verdict | None = None
+    expires: float = 0.0  # the verdict; before that it is not asked for again
     entry: Robots | None = None
     answers: tuple[Answered, ...] = ()
     until: float | None = None  # when the host may be asked again
@@ -37,20 +38,21 @@ class RobotsAsking:
 
     async def learn(self, origin: str, *, pace: Pace) -> Learned:
         verdict = await self._keeper.find(origin)
-        if verdict:
-            return Learned(verdict=verdict)
+        before = self._keeper.last(origin)
+        if verdict and before:
+            return Learned(verdict=verdict, expires=before.expires)
         first = await self._asker.ask(f"{origin}/robots.txt", pace=pace)
         if isinstance(first, Busy):
             return Learned(until=first.until)
         self.asked += 1
         hops = await self._followed(f"{origin}/robots.txt", first, pace=pace)
-        before = self._keeper.last(origin)
         entry = make_entry(origin, hops[-1].answer, now=self._clock(), before=before, policy=self._policy)
         verdict = self._keeper.keep(entry)
         delay = Pace(pace.is_requisite, verdict.crawl_delay or 0.0).delay(self._asker.manners)
         until = max(first.sent + delay, hops[-1].free)
         return Learned(
             verdict=verdict,
+            expires=entry.expires,
             entry=entry,
             answers=tuple(_answered(hop) for hop in hops if isinstance(hop.answer, Fetched)),
             until=until if delay else None,

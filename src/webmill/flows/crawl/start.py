@@ -16,6 +16,7 @@ from webmill.flows.crawl.crew import Crew, End
 from webmill.flows.crawl.desk import shard_of
 from webmill.flows.crawl.mail import Box, post
 from webmill.flows.crawl.options import Options
+from webmill.flows.crawl.page import SEED
 from webmill.flows.crawl.snapshot import Snapshot
 from webmill.flows.crawl.status import StatusFile
 from webmill.infra import atomic
@@ -140,7 +141,7 @@ def hand_out(options: Options, seeds: Iterable[str], shards: int) -> int:
             if shard not in boxes:
                 boxes[shard] = options.backends.box(options.box(shard))
                 opened.callback(boxes[shard].close)
-            waiting.setdefault(shard, []).append(Link(url, priority=3))
+            waiting.setdefault(shard, []).append(Link(url, priority=SEED))
             if len(waiting[shard]) >= AT_ONCE:
                 post(boxes[shard], waiting.pop(shard))
         if new:  # before the first is fetched: what is in scope follows from them
