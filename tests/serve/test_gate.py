@@ -109,6 +109,8 @@ def test_two_hosts_are_no_host(ask: Asker) -> None:
 def test_a_refusal_is_a_page_for_a_browser_and_text_stays_text(ask: Asker) -> None:
     answer = ask("/", host="<script>alert(1)</script>", accept="text/html,*/*")
     assert answer["content-type"] == "text/html; charset=utf-8"
+    for needed in (b'<html lang="en">', b'name="viewport"', b'name="color-scheme" content="light dark"', b"<main><h1>"):
+        assert needed in answer.body
     assert "<script" not in answer.body.decode()
     assert "sandbox" in answer["content-security-policy"]
 

@@ -37,6 +37,10 @@ COMMON: dict[bytes, bytes] = {b"x-content-type-options": b"nosniff"}
 PERMISSIONS = b"camera=(), geolocation=(), microphone=(), payment=(), usb=(), browsing-topics=()"
 _BEGINNING = r"""(?<![^\s'"`(\[=:<])"""  # of a word: a path within a URL is none of this machine
 _PART = r"""[^\s/'"`:;,()]"""
+SMALL_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
+</head><body><main><h1>{title}</h1><p>{message}</p></main></body></html>
+"""
 # /web/… and the like are addresses of ours.
 _PATH = re.compile(rf"{_BEGINNING}/(?!web/|raw/|static/)(?:(?:{_PART}+/)+({_PART}*)|({_PART}+))")
 _SERVER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"`(),;]+[^\s'\"`(),;:.]")
@@ -163,13 +167,17 @@ async def refuse_error(send: Send, asked: Mapping[bytes, bytes], error: WebmillE
     await refusal(send, asked, status_of(error), message_of(error, root), more)
 
 
+def small_page(title: str, message: str) -> str:
+    """Without our sheet: for what is refused before a page is made, and for the origin of archived pages."""
+    return SMALL_PAGE.format(title=html.escape(title), message=html.escape(message))
+
+
 async def refusal(
     send: Send, asked: Mapping[bytes, bytes], status: int, message: str, more: Iterable[Header] = ()
 ) -> None:
     """Without Starlette: what is refused should cost little."""
     if b"text/html" in asked.get(b"accept", b""):
-        phrase, kind = HTTPStatus(status).phrase, b"text/html; charset=utf-8"
-        text = f"<!doctype html><html lang=en><title>{phrase}</title><h1>{phrase}</h1><p>{html.escape(message)}</p>\n"
+        text, kind = small_page(HTTPStatus(status).phrase, message), b"text/html; charset=utf-8"
     else:
         text, kind = json.dumps({"message": message}), b"application/json"
     body = text.encode("utf-8", "replace")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from functools import partial
 
 from starlette.requests import Request
@@ -14,12 +13,10 @@ from webmill.formats.urls import join
 from webmill.serve.archived_address import Asked, parse_address, sent_path, web_address
 from webmill.serve.replay.content import content_reply
 from webmill.serve.replay.shown import open_shown
-from webmill.serve.replies import headers_of, message_of, status_of, tell_operator
+from webmill.serve.replies import headers_of, message_of, small_page, status_of, tell_operator
 from webmill.serve.site import Site
 from webmill.serve.threads import Threads
 
-MISSING = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Not shown</title>
-<meta name="color-scheme" content="light dark"></head><body><h1>Not shown</h1><p>{message}</p></body></html>"""
 FRAMES = ("iframe", "frame")
 AT_ONCE, MOST_WAITING = 8, 128  # a page that is rewritten takes memory, and keeps a processor busy
 EACH, WAITING_EACH = 6, 64  # a browser asks for six parts of a page at once
@@ -37,8 +34,8 @@ def routes(site: Site) -> list[BaseRoute]:
             return await threads.begin(request.scope, request.receive, partial(answer, request))
         except WebmillError as error:
             tell_operator(error)
-            message = html.escape(message_of(error, site.root))
-            return HTMLResponse(MISSING.format(message=message), status_of(error), headers_of(error))
+            page = small_page("Not shown", message_of(error, site.root))
+            return HTMLResponse(page, status_of(error), headers_of(error))
 
     return [Route("/{rest:archived}", archived)]
 
