@@ -6,7 +6,7 @@ Which they are, and what is published of a page whose bytes are archived under a
 
 Everything is read twice, so that no text is held or written but what is published. Memory: 32 MB of keys to sort, a bit
 for each row, some MB of text on its way to the storage. On the disk of TMPDIR: about 100 bytes for each row, and 300
-for each item.
+for each revisit and each item.
 """
 
 from __future__ import annotations
