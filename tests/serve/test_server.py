@@ -225,6 +225,16 @@ def test_what_stops_it_from_starting_is_a_sentence(town: Path, tmp_path: Path) -
             (("--port", "0", "--certificate", str(tmp_path / "none.pem")), "no file"),
             (("--port", "0", "--key", "x.pem"), "a key without a certificate"),
             (("--port", "0", "--address", "archive.example"), "is no origin"),
+            (
+                ("--address", "https://a.example/archive", "--replay-address", "https://b.example"),
+                "/archive is no origin",
+            ),
+            (("--address", "https://a.example", "--replay-address", "https://A.example:443/"), "a name of their own"),
+            (("--address", "https://a.example"), "need a name too"),
+            (("--origin", "a.example"), "a.example is no origin"),
+            (("--origin", "null"), "null is no origin"),
+            (("--allow-host", "a.example:8080"), "is no name of a host"),
+            (("--allow-host", "https://a.example"), "is no name of a host"),
             (("--port", "0", "--address", "https://a.example"), "give --address and --replay-address"),
             (
                 ("--port", "0", "--address", "https://a.example", "--replay-address", "https://a.example/"),

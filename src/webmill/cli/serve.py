@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import socket
 import tempfile
 import webbrowser
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 import msgspec
@@ -26,6 +28,7 @@ from webmill.serve.supervisor import Member, Supervisor, listen
 from webmill.wiring import listed
 
 PORT = click.IntRange(0, 65535)
+HOST_NAME = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")  # the second: IPv6
 EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - a person chose it
 
 
@@ -120,13 +123,30 @@ def with_flags(settings: Serve, given: dict[str, object]) -> Serve:
 
 
 def check_origins(chosen: Serve) -> None:
-    for origin in filter(None, (chosen.address, chosen.replay_address)):
-        if not origin.startswith(("http://", "https://")):
-            raise Misconfigured(f"{origin} is no origin: write https://archive.example.org")
-    if bool(chosen.address) != bool(chosen.replay_address):
+    """What would be compared with what browsers send, and never be the same, is told now."""
+    addresses = [origin_of(address) for address in (chosen.address, chosen.replay_address) if address]
+    for origin in listed(chosen.origins) - {"*"}:
+        origin_of(origin)
+    for name in listed(chosen.hosts):
+        if not HOST_NAME.fullmatch(name):
+            raise Misconfigured(f"{name} is no name of a host: write archive.example.org, without scheme and port")
+    if len(addresses) == 1:
         raise Misconfigured("behind a proxy archived pages need a name too: give --address and --replay-address")
-    if chosen.address and chosen.address.rstrip("/") == chosen.replay_address.rstrip("/"):
+    if len(addresses) != len(set(addresses)):
         raise Misconfigured("archived pages need a name of their own: what they run must not reach the other")
+
+
+def origin_of(text: str) -> tuple[str, str, int]:
+    """As browsers compare them."""
+    try:
+        parts = urlsplit(text)
+        port = parts.port or {"http": 80, "https": 443}[parts.scheme]
+    except (ValueError, KeyError):
+        parts, port = urlsplit(""), 0
+    rest = (parts.path.rstrip("/"), parts.query, parts.fragment, parts.username or "")
+    if not parts.hostname or any(rest):
+        raise Misconfigured(f"{text} is no origin: write https://archive.example.org")
+    return parts.scheme, parts.hostname, port
 
 
 def replay_port(chosen: Serve) -> int:

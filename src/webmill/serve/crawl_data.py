@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from webmill.errors import BadInput, NotFound, WebmillError
 from webmill.infra.storage.base import Stat, check_key
 from webmill.serve.conditions import without_range
-from webmill.serve.replies import HEADERS, inert, refusal, refuse_error
+from webmill.serve.replies import HEADERS, ONLY_READ, inert, refusal, refuse_error
 from webmill.serve.site import Site
 from webmill.serve.stored import reading_threads, send_stored
 
@@ -30,7 +30,7 @@ class CrawlData:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         asked = without_range(scope.get(HEADERS) or dict(scope["headers"]), scope["method"])
         if scope["method"] not in ("GET", "HEAD"):
-            await refusal(send, asked, 405, "this can only be read", [(b"allow", b"GET, HEAD")])
+            await refusal(send, asked, 405, *ONLY_READ)
             return
         try:
             stat = await self._threads.begin(scope, receive, partial(self._find, scope["path"]))

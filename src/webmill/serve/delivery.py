@@ -24,8 +24,8 @@ from webmill.publish.places import LATEST
 from webmill.serve.codings import IDENTITY, chosen
 from webmill.serve.conditions import Unsatisfiable, fails, is_known, range_of, without_range
 from webmill.serve.metrics import CACHED, DAMAGED
-from webmill.serve.names import Names, Place
-from webmill.serve.replies import HEADERS, Header, inert, refusal, refuse_error
+from webmill.serve.names import UNKNOWN, Names, Place
+from webmill.serve.replies import HEADERS, ONLY_READ, Header, inert, refusal, refuse_error
 from webmill.serve.shelf import Kept, Shelf, Variant
 from webmill.serve.site import Site
 from webmill.serve.stored import PIECE, content_range, reading_threads, refuse_range, send_empty, send_stored
@@ -64,7 +64,7 @@ class Delivery:
         asked = without_range(scope.get(HEADERS) or dict(scope["headers"]), scope["method"])
         is_head = scope["method"] == "HEAD"
         if scope["method"] != "GET" and not is_head:
-            await refusal(send, asked, 405, "this can only be read", [(b"allow", b"GET, HEAD")])
+            await refusal(send, asked, 405, *ONLY_READ)
             return
         path: str = scope["path"]
         try:
@@ -201,7 +201,7 @@ class Delivery:
             self._site.metrics.count(DAMAGED)
             await refusal(send, asked, 500, "what is stored under this name is damaged, and was not sent")
         elif isinstance(error, NotFound):
-            await refusal(send, asked, 404, "nothing of that name was published")
+            await refusal(send, asked, 404, UNKNOWN)
         else:
             await refuse_error(send, asked, error, self._site.root)
 

@@ -18,7 +18,7 @@ from webmill.serve.control import CHALLENGES, bears_token
 from webmill.serve.metrics import BYTES, KINDS, REFUSED, REQUESTS, SECONDS, STATUSES, status_class
 from webmill.serve.numbers import Numbers
 from webmill.serve.rate import Buckets, Rate
-from webmill.serve.replies import HEADERS, Header, refusal
+from webmill.serve.replies import HEADERS, ONLY_READ, Header, refusal
 from webmill.serve.site import Site
 from webmill.serve.threads import Left
 
@@ -139,8 +139,7 @@ class Gate:
             await self._cors.preflight(answer)
             return True
         if method != "POST" or self._is_replay:
-            more = [(b"allow", b"GET, HEAD")]
-            return await self._refuse(answer, headers, 405, "method", "this can only be read", more)
+            return await self._refuse(answer, headers, 405, "method", *ONLY_READ)
         if not is_own(headers, host):
             return await self._refuse(answer, headers, 403, "origin", "another site sent this, not a page of ours")
         if self._site.token and not bears_token(self._site.token, headers.get(b"authorization", b"")):
@@ -207,7 +206,7 @@ class Cors:
     """Which sites' scripts may read. Credentials are never allowed, and there are none."""
 
     def __init__(self, origins: frozenset[str]) -> None:
-        self._origins = frozenset(origin.rstrip("/").encode() for origin in origins)
+        self._origins = frozenset(origin.rstrip("/").lower().encode() for origin in origins)
         self._is_open = "*" in origins
 
     def is_preflight(self, asked: dict[bytes, bytes]) -> bool:

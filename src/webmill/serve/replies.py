@@ -31,6 +31,7 @@ STATUS: dict[type[WebmillError], int] = {
     Unavailable: 503,
     Misconfigured: 503,
 }
+ONLY_READ = "this can only be read", ((b"allow", b"GET, HEAD"),)
 NO_STORE = {"Cache-Control": "no-store"}
 INERT = b"default-src 'none'; frame-ancestors 'none'; sandbox"
 COMMON: dict[bytes, bytes] = {b"x-content-type-options": b"nosniff"}
