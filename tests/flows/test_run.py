@@ -16,6 +16,9 @@ from tests.unit.cli.command import started, webmill
 from webmill.config import load
 from webmill.flows.crawl.snapshot import Snapshot
 from webmill.flows.crawl.status import StatusFile
+from webmill.infra.storage.local import LocalStorage
+from webmill.publish import leases
+from webmill.publish.holder import this_process
 from webmill.testing import TestWeb
 
 PAGES = [Visit(f"https://a.example/{n}", f"202401010000{n:02d}", page(f"Page {n}", f"Ferry {n}")) for n in range(3)]
@@ -192,6 +195,29 @@ def test_two_runs_do_not_meet(tmp_path: Path) -> None:
     finally:
         first.kill()
         first.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stage_is_broken_off_at_once_and_done_the_next_time(number: signal.Signals, tmp_path: Path) -> None:
+    (tmp_path / "documents").mkdir()
+    (tmp_path / "documents" / "a.jsonl").write_text('{"url": "https://a.example/", "text": "Ferry"}\n')
+    with leases.collecting(LocalStorage(tmp_path), holder=this_process()):  # which a publisher waits for
+        process = started("run", tmp_path)
+        try:
+            deadline = time.monotonic() + 120
+            while not list(tmp_path.glob("snapshots/_leases/run-*.json")):
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            process.send_signal(number)
+            _, said = process.communicate(timeout=120)
+        finally:
+            process.kill()
+            process.communicate()
+    assert process.returncode == 130
+    assert b"interrupted: nothing that was acknowledged is lost; run the same command again to go on" in said
+    assert not (tmp_path / "latest.json").exists()
+    assert webmill("run", tmp_path).code == 0
+    assert (tmp_path / "latest.json").exists()
 
 
 @pytest.mark.slow

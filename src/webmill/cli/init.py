@@ -43,7 +43,11 @@ def init(*, root: Path, seeds: tuple[str, ...], contact: str) -> None:
     for name, data in written.items():
         atomic.create_exclusive(root / name, data)
         note(f"made {root / name}")
-    note(f"Next: webmill run {root}" if seeds and contact else f"Fill them in, then: webmill run {root}")
+    if not seeds:
+        note(f"Put URLs or domains into {Crawl().seeds}.")
+    if not contact:
+        note(f"Set contact in {FILE_NAME}: your e-mail or page, which every server is told.")
+    note(f"{'Next' if seeds and contact else 'Then'}: webmill run {root}")
 
 
 def seeds_file(seeds: tuple[str, ...]) -> str:

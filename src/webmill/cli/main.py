@@ -71,6 +71,7 @@ def webmill(ctx: click.Context, *, verbose: int, quiet: bool, log_format: str | 
     """
     from webmill.cli.context import Context
 
+    ctx.color = False if os.environ.get("NO_COLOR") else None  # https://no-color.org; None: as the terminal can
     ctx.obj = Context.from_flags(verbose=verbose, quiet=quiet, log_format=log_format, config=config)
 
 

@@ -43,6 +43,10 @@ class Progress:
             self._next = now + self._show.every
             self._show.update(now)
 
+    def count(self) -> str:
+        of = f" of {self.total:,}" if self.total else ""
+        return f"{self.done:,}{of} {self.unit}"
+
     def speed(self, now: float, *, before: str = "") -> str:
         """Nothing, where it would be 0/s."""
         rate = round(self.done / max(now - self.started, 1e-9))
@@ -65,8 +69,8 @@ class _Lines:
 
     def update(self, now: float) -> None:
         p = self.progress
-        share = f" of {p.total:,} ({100 * p.done // max(p.total, 1)} %)" if p.total else ""
-        print(f"{p.title}: {p.done:,}{share} {p.unit}{p.speed(now, before=', ')}", file=p.stream, flush=True)
+        share = f" ({100 * p.done // p.total} %)" if p.total else ""
+        print(f"{p.title}: {p.count()}{share}{p.speed(now, before=', ')}", file=p.stream, flush=True)
 
     def end(self, now: float, *, failed: bool) -> None:
         if (failed and self.progress.done) or now - self.progress.started >= EVERY_SECONDS:
@@ -74,26 +78,27 @@ class _Lines:
 
 
 class _Bar:
-    """For terminals: a rich bar that goes away when the work is done."""
+    """For terminals: a rich bar that goes away when the work is done. Where nobody knows how much that is, a count."""
 
     every = 0.1
 
     def __init__(self, progress: Progress) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
         self.progress = progress
         progress._next = progress.started
-        columns = [SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
-        columns += [TextColumn(progress.unit + " {task.fields[speed]}"), TimeRemainingColumn()]
+        count = TextColumn("{task.fields[count]} {task.fields[speed]}")
+        title = [SpinnerColumn(), TextColumn("{task.description}")]
+        columns = [*title, BarColumn(), count, TimeRemainingColumn()] if progress.total else [*title, count]
         self.bar = Bar(*columns, console=Console(file=progress.stream), transient=True)
-        self.task = self.bar.add_task(progress.title, total=progress.total, speed="")
+        self.task = self.bar.add_task(progress.title, total=progress.total, speed="", count=progress.count())
         self.bar.start()
 
     def update(self, now: float) -> None:
         p = self.progress
-        self.bar.update(self.task, completed=p.done, speed=p.speed(now))
+        self.bar.update(self.task, completed=p.done, speed=p.speed(now), count=p.count())
 
     def end(self, now: float, *, failed: bool) -> None:  # noqa: ARG002  same shape as _Lines
         self.update(now)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import shlex
-import threading
 import time
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 import click
 from msgspec.structs import replace
 
-from webmill.cli.cc.workers import stopping
 from webmill.cli.collections import archived
 from webmill.cli.context import REJECTED, Context, as_a_stage, note, pass_context, warn
 from webmill.cli.crawl_flags import FILE, read
@@ -57,30 +56,31 @@ def run(context: Context, /, *, root: Path, every: float | None, stages: tuple[s
     if dry_run:
         foretell(context, root, chosen)
         return
-    with exclusive(root, "run", doing="running all stages"), stopping("stage") as stop:
+    with exclusive(root, "run", doing="running all stages"):
         if every:
-            repeat(context, root, chosen, every=every, stop=stop)
-            raise click.exceptions.Exit(INTERRUPTED)
-        code = once(context, root, chosen, stop)
+            repeat(context, root, chosen, every=every)
+        code = once(context, root, chosen)
     raise click.exceptions.Exit(code)
 
 
-def repeat(context: Context, root: Path, stages: tuple[str, ...], *, every: float, stop: threading.Event) -> None:
-    """A tick that was missed, because a run took longer, is made up for once."""
-    while not stop.is_set():
+def repeat(context: Context, root: Path, stages: tuple[str, ...], *, every: float) -> NoReturn:
+    """Until it is interrupted. A tick that was missed, because a run took longer, is made up for once."""
+    while True:
         started = time.monotonic()
         try:
-            once(context, root, stages, stop)
+            once(context, root, stages)
         except WebmillError as error:
             warn(f"{heading(error)}: {shown(str(error))}; tried again in its time")
         wait = max(0.0, every - (time.monotonic() - started))
-        if not stop.is_set():
-            note(f"next run in {age(wait)}; Ctrl-C ends it")
-        stop.wait(wait)
+        note(f"next run in {age(wait)}; Ctrl-C ends it")
+        time.sleep(wait)
 
 
-def once(context: Context, root: Path, stages: tuple[str, ...], stop: threading.Event) -> int:
-    """The highest exit code of the stages. `WebmillError` ends it: what follows would be about less than it seems."""
+def once(context: Context, root: Path, stages: tuple[str, ...]) -> int:
+    """The highest exit code of the stages. `WebmillError` ends it: what follows would be about less than it seems.
+
+    Ctrl-C ends the stage as it ends the command: every one of them may be broken off, and goes on the next time.
+    """
     worst = 0
     for stage in stages:
         commands = commands_of(stage, root, context.settings(root))
@@ -94,8 +94,8 @@ def once(context: Context, root: Path, stages: tuple[str, ...], stop: threading.
             started = time.monotonic()
             with as_a_stage():
                 code = webmill.main([*globals_of(context), *command], standalone_mode=False) or 0
-            if stop.is_set() or code == INTERRUPTED:
-                return INTERRUPTED
+            if code == INTERRUPTED:
+                raise click.Abort
             if code == FAILED:
                 note(f"{stage}: failed; the stages behind it were not begun")
                 return FAILED

@@ -61,7 +61,7 @@ def crawl_rows(found: Status, *, now: float) -> Iterator[Row]:
     state = "running" if found.is_running else f"not running: the last run {ENDS.get(found.end, found.end)}"
     yield Row("crawl", f"{found.name}, {state}")
     yield Row("", f"as of {ago(now - found.time)}, {age(found.time - found.started)} into the run")
-    pages = f"{counted(total.pages, 'page')}, {amount(total.bytes)} in this run"
+    pages = f"{counted(total.pages, 'page')} in all, {amount(total.bytes)} in this run"
     waiting = f"; {counted(total.waiting, 'URL')} of {counted(total.domains_waiting, 'domain')} waiting"
     yield Row("", pages + waiting * bool(total.waiting))
     for name, counts in (("answers", total.statuses), ("errors", total.errors), ("not asked", total.refused)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.serve.town import NAME, Visit, archive, page
-from tests.unit.cli.command import webmill
+from tests.unit.cli.command import PROGRAM, webmill
 from webmill.flows.crawl.snapshot import Snapshot
 from webmill.flows.crawl.status import StatusFile
 from webmill.flows.publish import due
@@ -259,3 +260,26 @@ def test_what_is_due_is_what_a_run_does(tmp_path: Path) -> None:
     assert [one["crawl"] for one in told["indexes"]] == ["ONE", "TWO"]  # type: ignore[attr-defined]
     assert (told["extract"]["done"], told["extract"]["documents"]) == (2, 2)  # type: ignore[index]
     assert told["search"]["documents"] == 1  # type: ignore[index]
+
+
+def test_colours_are_left_out_where_nobody_wants_them(place: Path) -> None:
+    for wish, coloured in (({}, True), ({"NO_COLOR": "1"}, False)):
+        said = on_a_terminal("status", place, wish)
+        assert b"crawl" in said
+        assert (b"\x1b[" in said) == coloured
+
+
+def on_a_terminal(command: str, root: Path, wish: dict[str, str]) -> bytes:
+    ours, theirs = os.openpty()
+    environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"TERM": "xterm"} | wish
+    with subprocess.Popen([*PROGRAM, command, root], stdout=theirs, env=environment) as process:
+        os.close(theirs)
+        said = b""
+        try:
+            while data := os.read(ours, 1 << 16):
+                said += data
+        except OSError:  # on Linux that is how it ends
+            pass
+        os.close(ours)
+        assert process.wait(120) == 0
+    return said

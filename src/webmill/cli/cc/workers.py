@@ -196,6 +196,8 @@ def stopping(what: str = "batches") -> Iterator[threading.Event]:
 
     def stop_or_leave(_number: int, _frame: Any) -> None:
         if stop.is_set():
+            if os.isatty(2):
+                os.write(2, b"\x1b[?25h\n")  # a bar has hidden the cursor
             os._exit(INTERRUPTED)
         stop.set()
         os.write(2, f"webmill: finishing the {what} at hand; once more to end at once\n".encode())

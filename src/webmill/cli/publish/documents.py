@@ -98,7 +98,7 @@ def documents(
     versions = storage_for_writing(place, storage)
     readers = 1 if scheme_of(storage or "")[0] == "file" else WRITERS
     options = Options(facets=facets, force=force, most_lost=most_lost, writers=WRITERS, readers=readers)
-    with context.progress("pages", unit="pages") as bar:
+    with context.progress("Publishing", unit="pages") as bar:
         try:
             published, read = publish_documents(versions, found, options=options, bar=bar)
         except Shrunk as error:

@@ -220,7 +220,7 @@ class Runs:
 
     @contextmanager
     def _watching(self, boards: int) -> Iterator[Callable[[Progress], None]]:
-        with self._context.progress("boards", total=boards, unit="boards") as bar:
+        with self._context.progress("Reading", total=boards, unit="boards") as bar:
             yield lambda seen: show(bar, seen)
 
     def _count(self, outcome: Outcome) -> None:

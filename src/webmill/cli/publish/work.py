@@ -82,7 +82,7 @@ def work(
         if metrics_port is not None:
             host = context.settings(place.root).metrics.host
             note(f"metrics: {stack.enter_context(metrics.serve(port=metrics_port, host=host))}")
-        bar = stack.enter_context(context.progress("boards", unit="boards"))
+        bar = stack.enter_context(context.progress("Reading", unit="boards"))
         crew = Workers(versions, queue, reader, order.labour, metrics=metrics, ended=lambda _: bar.advance())
         results = crew.run(stop=stop, is_over=lambda: until_empty and is_drained(queue))
     note("boards: " + (", ".join(f"{count:,} {result}" for result, count in sorted(results.items())) or "none"))

@@ -62,7 +62,7 @@ def disk(root: Path) -> Iterator[Finding]:
     yield Finding(
         part="disk",
         state=state,  # type: ignore[arg-type]
-        found=f"{free / (1 << 30):,.1f} GiB are free",
+        found=f"{free / 1e9:,.1f} GB are free",
         promise="what was acknowledged stays; a crawl waits while the disk is full",
         repair="" if state == "good" else "make room: `webmill publish gc`, or move the collection",
     )
