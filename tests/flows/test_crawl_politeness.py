@@ -8,7 +8,17 @@ from pathlib import Path
 import pytest
 
 from tests.flows.crawl_manners import TICK, check_manners, keep_journal
-from tests.flows.crawling import Linked, Setup, crawl, crawl_here, crawl_until, most_at_once, seen_by
+from tests.flows.crawling import (
+    Linked,
+    Setup,
+    captures,
+    crawl,
+    crawl_here,
+    crawl_until,
+    most_at_once,
+    moved_to,
+    seen_by,
+)
 from tests.services.nginx import Nginx
 from webmill.flows.crawl.options import Limits
 from webmill.testing import Answer, Reply, Request, Script, TestWeb, Wait
@@ -137,6 +147,35 @@ def test_a_retry_after_is_kept_over_a_restart(root: Path) -> None:
         seen = seen_by(web.log)
     assert [one.status for one in seen] == [503, 200, 200, 200, 200]
     assert seen[1].started - seen[0].started >= 4.0 - TICK
+
+
+def test_a_delay_longer_than_any_retry_after_is_kept(root: Path) -> None:
+    with TestWeb(
+        hosts=0, sites={"www.one.test": Linked(2), "www.two.test": Linked(2)}, addresses=("127.0.0.2",)
+    ) as web:
+        seeds = ("http://www.one.test/", "http://www.two.test/")
+        setup = Setup(seeds=seeds, resolve=dict(web.resolve), delay=0.5, address_delay=0.5, max_retry_after=0.1)
+        crawl_here(root, setup)
+        assert web.log.settle()
+        seen = seen_by(web.log)
+    assert len({one.address for one in seen}) == 1
+    assert len(seen) == 8
+    check_manners(root, seen, address=0.5)
+
+
+def test_nothing_is_asked_where_the_robots_txt_lies_on_a_host_that_wants_to_be_left_alone(root: Path) -> None:
+    busy = Reply(status=503, headers=(("Retry-After", "86400"),))
+    sites = {"www.busy.test": Linked(0, page=busy), "www.other.test": Linked(2)}
+    sites["www.other.test"].replies["/robots.txt"] = moved_to("http://www.busy.test/robots.txt")
+    with TestWeb(hosts=0, sites=sites) as web:
+        for seed in ("http://www.busy.test/page", "http://www.other.test/"):
+            limits = Limits(retry_wait=0.2, wait=3600.0)
+            setup = Setup(seeds=(seed,), resolve=dict(web.resolve), delay=0.05, limits=limits)
+            assert crawl_here(root, setup).end == "waiting"
+        assert web.log.settle()
+        asked = [one.url for one in seen_by(web.log)]
+    assert asked == ["http://www.busy.test/robots.txt", "http://www.busy.test/page", "http://www.other.test/robots.txt"]
+    assert "http://www.other.test/robots.txt" in {url for _, url, _ in captures(root)}
 
 
 @pytest.mark.parametrize("there", ["http://b.two.test/page", "http://b.two.test/closed"], ids=["allowed", "forbidden"])

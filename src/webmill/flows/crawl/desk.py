@@ -262,7 +262,7 @@ class Desk:
             if batch.kept:
                 self.gates.correct(batch.kept, clock=self.clock)
                 batch.kept = []
-            longest = self.manners.max_retry_after
+            longest = self.manners.longest
             batch.waits = self.gates.book(batch.bookings, now=self.clock(), longest=longest) if batch.bookings else {}
         return batch.waits
 

@@ -36,6 +36,11 @@ class Manners(msgspec.Struct, frozen=True, kw_only=True):
         return min(self.delay, self.requisite_delay)
 
     @property
+    def longest(self) -> float:
+        """No gate is ever shut for longer."""
+        return self.window + max(self.max_retry_after, self.delay, self.max_crawl_delay)
+
+    @property
     def connect_time(self) -> float:
         """What of the window may go by until there is a connection, TLS included."""
         return min(20.0, 2 * self.window / 3)

@@ -45,7 +45,10 @@ class RobotsAsking:
         if isinstance(first, Busy):
             return Learned(until=first.until)
         self.asked += 1
-        hops = await self._followed(f"{origin}/robots.txt", first, pace=pace)
+        hops, busy = await self._followed(f"{origin}/robots.txt", first, pace=pace)
+        answers = tuple(_answered(hop) for hop in hops if isinstance(hop.answer, Fetched))
+        if busy:  # what it says is not known: nothing may be asked
+            return Learned(answers=answers, until=busy.until)
         entry = make_entry(origin, hops[-1].answer, now=self._clock(), before=before, policy=self._policy)
         verdict = self._keeper.keep(entry)
         delay = Pace(pace.is_requisite, verdict.crawl_delay or 0.0).delay(self._asker.manners)
@@ -54,21 +57,21 @@ class RobotsAsking:
             verdict=verdict,
             expires=entry.expires,
             entry=entry,
-            answers=tuple(_answered(hop) for hop in hops if isinstance(hop.answer, Fetched)),
+            answers=answers,
             until=until if delay else None,
             failed=hops[-1].answer if isinstance(hops[-1].answer, Failed) else None,
         )
 
-    async def _followed(self, url: str, asked: Asked, *, pace: Pace) -> list[Asked]:
+    async def _followed(self, url: str, asked: Asked, *, pace: Pace) -> tuple[list[Asked], Busy | None]:
         hops = [asked]
         while len(hops) <= MAX_REDIRECTS and (url := _target(url, hops[-1])):
             next_hop = await self._patiently(url, pace=pace)
-            if next_hop is None:
-                break
+            if isinstance(next_hop, Busy):
+                return hops, next_hop
             hops.append(next_hop)
-        return hops
+        return hops, None
 
-    async def _patiently(self, url: str, *, pace: Pace) -> Asked | None:
+    async def _patiently(self, url: str, *, pace: Pace) -> Asked | Busy:
         """The host that a redirect leads to has a delay of its own, which may be known."""
         parts = urlsplit(url)
         known = await self._keeper.find(f"{parts.scheme}://{parts.netloc}")
@@ -76,7 +79,7 @@ class RobotsAsking:
         deadline = self._clock() + LONGEST_WAIT
         while isinstance(asked := await self._asker.ask(url, pace=pace), Busy):
             if asked.until > deadline:
-                return None
+                return asked
             await asyncio.sleep(max(0.0, asked.until - self._clock()))
         return asked
 
