@@ -14,7 +14,7 @@ import msgspec
 from webmill.errors import BadInput
 from webmill.extract.composite import Composite
 from webmill.extract.head import Head
-from webmill.extract.kinds import Kind, LeftOut, content_type_of, kind_of
+from webmill.extract.kinds import READABLE, Kind, LeftOut, content_type_of, kind_of
 from webmill.formats.charset import decode_page, decode_plain, spelled
 from webmill.formats.feed import JSON_FEED, Feed, read_feed
 from webmill.formats.html import MAX_PAGE, read_html
@@ -42,6 +42,8 @@ ReadPdf = Callable[[bytes], Content]
 def read_content(page: Composite, *, read_pdf: ReadPdf | None = None) -> Content | LeftOut:
     """BadInput: it is of a kind that could be read, and cannot."""
     kind = kind_of(page)
+    if kind not in READABLE:
+        return LeftOut(kind)  # its body need not be unpacked
     body, content_type = body_of(page), content_type_of(page)
     if not body:
         return LeftOut("empty")
