@@ -85,6 +85,17 @@ def test_a_damaged_index_is_told_and_the_rest_is_shown(
         assert figures(client)["Search"] == "7 documents"
 
 
+def test_an_index_that_lost_its_end_is_told(
+    town: Path, tmp_path: Path, client_of: Callable[[Path], TestClient]
+) -> None:
+    root = shutil.copytree(town, tmp_path / "town")
+    write_index([[*lines(range(70))]], root / "cc-index/collections/MORE/indexes", lines=20)
+    summary = root / "cc-index/collections/MORE/indexes/cluster.idx"
+    summary.write_bytes(summary.read_bytes().splitlines(keepends=True)[0])
+    with client_of(root) as client:
+        assert "the index of MORE is damaged" in client.get("/").text
+
+
 def test_a_new_index_is_counted_anew(town: Path, tmp_path: Path, client_of: Callable[[Path], TestClient]) -> None:
     root = shutil.copytree(town, tmp_path / "town")
     with client_of(root) as client:

@@ -19,6 +19,7 @@ from webmill.index.zipnum import SUMMARY
 from webmill.infra.storage.local import LocalStorage
 from webmill.serve.pages.counting import Figures, count_index
 from webmill.serve.replies import message_of
+from webmill.serve.served_index import ServedIndex
 from webmill.serve.site import Site
 
 MOST_BLOCKS = 300  # of all indexes together; a block has 3000 lines
@@ -104,11 +105,13 @@ def survey(site: Site, *, before: Survey | None) -> Survey:
     known = {crawl.name: crawl for crawl in before.crawls} if before else {}
     crawls = site.crawls()
     most = max(3, MOST_BLOCKS // max(1, len(crawls)))
-    views = [view_of(crawl, most=most, before=known.get(crawl.name)) for crawl in crawls[:MOST_CRAWLS]]
+    views = [
+        view_of(crawl, site.index_of(crawl), most=most, before=known.get(crawl.name)) for crawl in crawls[:MOST_CRAWLS]
+    ]
     return Survey(crawls=views, left_out=max(0, len(crawls) - MOST_CRAWLS), made=time.monotonic())
 
 
-def view_of(crawl: Collection, *, most: int, before: CrawlView | None) -> CrawlView:
+def view_of(crawl: Collection, index: ServedIndex, *, most: int, before: CrawlView | None) -> CrawlView:
     etag = etag_of(crawl)
     archives = dict(islice(archives_of(crawl), MOST_FILES))
     if before and before.etag == etag and not before.problem:
@@ -117,6 +120,7 @@ def view_of(crawl: Collection, *, most: int, before: CrawlView | None) -> CrawlV
     if not etag:
         return view
     try:
+        index.current()  # that it is sound as a whole: only some of it is counted
         figures = count_index(LocalStorage(crawl.zipnum), most=most)
     except WebmillError as error:  # it is told on the page; the next look tries again
         return msgspec.structs.replace(view, problem=message_of(error, crawl.root))
