@@ -14,6 +14,7 @@ from click.core import ParameterSource
 
 from webmill.cli.counts import ANY_COUNT, AT_LEAST_ONE
 from webmill.cli.durations import DURATION, SIZE
+from webmill.crawl.fetch import is_public
 from webmill.crawl.seeds import Rejected, read_domains
 from webmill.errors import Misconfigured
 from webmill.flows.crawl.options import Limits, Manners, Reach, Refresh, Rules
@@ -113,9 +114,11 @@ class FixedAddress(click.ParamType[tuple[str, tuple[str, int]]]):
     ) -> tuple[str, tuple[str, int]]:
         host, equals, address = str(value).partition("=")
         ip, colon, port = address.rpartition(":")
-        if not (equals and host and ip and colon and re.fullmatch("[0-9]{1,5}", port) and int(port) < 1 << 16):
+        ip = ip.removeprefix("[").removesuffix("]")
+        is_port = re.fullmatch("[0-9]{1,5}", port) and int(port) < 1 << 16
+        if not (equals and host and colon and is_port and is_public(ip) is not None):
             self.fail(f"{value!r} is not HOST=ADDRESS:PORT", param, ctx)
-        return host, (ip.strip("[]"), int(port))
+        return host.lower(), (ip, int(port))
 
 
 OPTIONS = (

@@ -9,7 +9,9 @@ import pytest
 
 from tests.unit.cli.command import Ended, webmill
 from webmill.archive.recovery import Repair
+from webmill.cli.crawl import crawl as crawl_command
 from webmill.cli.crawl import repaired
+from webmill.cli.crawl_flags import Flags, combined
 from webmill.testing import TestWeb
 
 
@@ -53,6 +55,8 @@ def test_a_crawl_needs_a_seed_to_begin(tmp_path: Path) -> None:
         ("--delay", "1e9", "is no time"),
         ("--max-body", "0", "is no size: write 500K, 64M or 20G"),
         ("--resolve", "mill.example", "is not HOST=ADDRESS:PORT"),
+        ("--resolve", "mill.example=other.example:80", "is not HOST=ADDRESS:PORT"),
+        ("--max-wait", "tomorrow", "is no time"),
         ("--max-pages", "0", "is too small"),
     ],
 )
@@ -62,6 +66,27 @@ def test_a_flag_that_cannot_be_read_is_named_with_what_would_be_right(
     ended = webmill("crawl", tmp_path / "c", "https://mill.example/", flag, value)
     assert ended.code == 2
     assert says in ended.err
+
+
+def flags_of(tmp_path: Path, *given: str) -> Flags:
+    context = crawl_command.make_context("crawl", [str(tmp_path), *given])
+    return combined(context, context.params, tmp_path)[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "wait"),
+    [((), 3600.0), (("--refresh",), None), (("--max-wait", "2d"), 172_800.0), (("--refresh", "--max-wait", "0s"), 0.0)],
+    ids=["nothing", "again and again", "as said", "what is due"],
+)
+def test_a_crawl_waits_for_an_hour_unless_it_is_told_otherwise(
+    tmp_path: Path, given: tuple[str, ...], wait: float | None
+) -> None:
+    assert flags_of(tmp_path, *given).limits().wait == wait
+
+
+@pytest.mark.parametrize("written", ["Mill.EXAMPLE=127.0.0.1:80", "mill.example=[127.0.0.1]:80"])
+def test_hosts_and_addresses_are_taken_as_people_write_them(tmp_path: Path, written: str) -> None:
+    assert flags_of(tmp_path, "--resolve", written).resolve == {"mill.example": ("127.0.0.1", 80)}
 
 
 def test_a_pattern_that_is_none_ends_the_crawl_with_the_pattern(tmp_path: Path) -> None:
@@ -119,7 +144,7 @@ def test_status_tells_how_a_crawl_stands(tmp_path: Path) -> None:
     pages = json.loads(ended.out)["total"]["pages"]
     told = webmill("status", tmp_path / "c")
     assert told.code == 0
-    assert f"{pages} pages, ".encode() in told.out
+    assert f"{pages} pages in all, ".encode() in told.out
     assert b"not running: the last run finished" in told.out
     [status] = json.loads(webmill("status", tmp_path / "c", "--json").out)["crawls"]
     assert status["is_running"] is False
