@@ -45,6 +45,7 @@ REDIRECTS = {
     "utf-8": ("/길".encode().decode("latin-1"), f"/web/{WHEN}/{SITE}/%EA%B8%B8"),
 }
 KOREAN = "<meta charset=euc-kr><title>공지</title><p>한글 <a href='/길'>길</a>".encode("euc-kr")
+FILES = {"zip": "application/zip", "tiff": "image/tiff", "odd": "x/y", "csv": "text/csv", "untyped": ""}
 STATUSES = [
     "200 OK",
     "201 Created",
@@ -77,6 +78,8 @@ def records() -> Iterator[bytes]:
     yield response("https://ever.example/", WHEN, b"", status="304 Not Modified")
     location = 'there#길">'.encode().decode("latin-1")
     yield response(f"{SITE}/redirect-to-place", WHEN, b"", status="302 Found", head=(("Location", location),))
+    for name, kind in FILES.items():
+        yield response(f"{SITE}/file/{name}", WHEN, b"words", head=(("Content-Type", kind),) if kind else ())
     yield response(f"{SITE}/korean", WHEN, KOREAN, head=(("Content-Type", "text/html"),))
     yield response(f"{SITE}/utf-16", WHEN, "<p>한글 <a href=x>".encode("utf-16"), head=(("Content-Type", "text/html"),))
     yield response(f"{SITE}/untyped", WHEN, b" <!DOCTYPE html><a href=/x>", head=())
@@ -279,6 +282,24 @@ def test_few_pages_are_made_at_once_and_not_too_many_wait(town: Path) -> None:
 def test_style_sheets_are_rewritten_and_scripts_are_not(replay: TestClient) -> None:
     assert replay.get(f"/web/2023/{SITE}/sheet").text == f'a{{b:url("/web/2023/{SITE}/x.png")}}'
     assert replay.get(f"/web/2023/{SITE}/script").text == "location='/x'"
+
+
+@pytest.mark.parametrize("name", ["zip", "tiff", "odd", "untyped"])
+def test_a_file_that_a_frame_cannot_show_is_told_and_others_get_it(replay: TestClient, name: str) -> None:
+    framed = replay.get(f"/web/2023/{SITE}/file/{name}", headers=FRAMED)
+    assert (framed.status_code, framed.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    kind = FILES[name] or "application/octet-stream"
+    assert f"This is a file ({kind})" in framed.text
+    assert "<head><script>" in framed.text  # which tells the banner what this is
+    assert framed.headers["Memento-Datetime"]
+    other = replay.get(f"/web/2023/{SITE}/file/{name}")
+    assert (other.content, other.headers["Content-Type"]) == (b"words", kind)
+
+
+def test_a_table_is_read_in_a_frame_as_text(replay: TestClient) -> None:
+    for headers, kind in ((FRAMED, "text/plain"), ({}, "text/csv")):
+        answer = replay.get(f"/web/2023/{SITE}/file/csv", headers=headers)
+        assert (answer.content, answer.headers["Content-Type"].partition(";")[0]) == (b"words", kind)
 
 
 def test_a_service_worker_is_refused(replay: TestClient) -> None:

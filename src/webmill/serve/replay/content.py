@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
 from webmill.errors import BadInput
 from webmill.formats.charset import decode_page, lookup
@@ -31,6 +31,7 @@ from webmill.serve.replay.links import Links, Spelling, with_fragment
 from webmill.serve.replay.rewrite_css import rewrite_css
 from webmill.serve.replay.rewrite_html import rewrite_html
 from webmill.serve.replay.shown import location_of, redirect_of
+from webmill.serve.replies import small_page
 from webmill.serve.site import Site
 from webmill.serve.threads import Threads
 
@@ -42,6 +43,11 @@ BODILESS = (204, 205)
 NOT_SHOWN = (206, 304, 407)  # without a Range, a question and a proxy that these answer, browsers show less or nothing
 # Told to the browser as they are; Content-Type, Location and Refresh are made anew.
 PASSED = ("content-language",)
+TEXTS = ("text/plain", "text/xml", "text/javascript")  # others, such as text/csv, are saved; in a frame they are read
+_SHOWN = re.compile(
+    r"(?:text|audio|video)/.*|image/(?:png|jpe?g|pjpeg|gif|webp|avif|apng|bmp|svg\+xml|x-icon|vnd\.microsoft\.icon)"
+    r"|application/(?:(?:.*\+)?(?:json|xml)|(?:x-)?(?:java|ecma)script)"
+)
 MOST_PASSED = 1000  # characters
 # Two bytes may mean a `<` and not be one: such pages are decoded first, and sent as UTF-8.
 _NOT_ASCII = ("utf-16le", "utf-16be", "iso-2022-jp", "replacement")
@@ -59,26 +65,35 @@ def content_reply(
     if there or archived.status in BODILESS:
         archived.close()
         return with_headers(Response(status_code=archived.status), headers)
-    if archived.status in (200, 206) and _is_kept(archived.content_type):
-        kind = _type(*read_type(archived.content_type))
-        headers.append(("Content-Type", kind))
+    report = _report(site, archived, asked) if is_page else ""
+    kind, label = read_type(archived.content_type)
+    if archived.status in (200, 206) and archived.content_type and kind not in (*HTML, CSS):
+        if is_page and not _SHOWN.fullmatch(kind):
+            archived.close()
+            return with_headers(_file_page(kind, report), headers)
+        shown = "text/plain" if is_page and kind.startswith("text/") and kind not in TEXTS else kind
+        headers.append(("Content-Type", _type(shown, label)))
         pieces = archived.content()
         return ranged_reply(archived, pieces, headers, request=request, threads=threads, part=part_of(archived))
     try:
-        pieces, kind = _rewritten(archived, links, first=_report(site, archived, asked) if is_page else "")
+        pieces, stated = _rewritten(archived, links, first=report)
     except BaseException:
         archived.close()
         raise
-    return reply(archived, pieces, [*headers, ("Content-Type", kind)], status=_status(archived), threads=threads)
+    if is_page and not _SHOWN.fullmatch(stated.partition(";")[0]):
+        archived.close()
+        return with_headers(_file_page(kind, report), headers)
+    return reply(archived, pieces, [*headers, ("Content-Type", stated)], status=_status(archived), threads=threads)
 
 
 def _status(archived: Archived) -> int:
     return archived.status if 200 <= archived.status <= 599 and archived.status not in NOT_SHOWN else 200
 
 
-def _is_kept(content_type: str) -> bool:
-    """Not looked into: pictures, sound, film, scripts and data."""
-    return bool(content_type) and read_type(content_type)[0] not in (*HTML, CSS)
+def _file_page(kind: str, report: str) -> Response:
+    """In place of what a browser saves, or shows by a plugin: the sandbox of a frame forbids both."""
+    message = f"This is a file ({kind}). Browsers do not open it here: “As archived”, above, gives it to you."
+    return HTMLResponse(small_page("A file of the archive", message).replace("<head>", f"<head>{report}", 1))
 
 
 def _rewritten(archived: Archived, links: Links, *, first: str) -> tuple[Iterator[bytes], str]:
