@@ -15,7 +15,7 @@ import zstandard
 from tests.fuzz.target import Target, drain, each, text
 from webmill.config import load
 from webmill.crawl.links import read_links
-from webmill.crawl.requisites import read_requisites, read_sheet_requisites
+from webmill.crawl.requisites import read_module_requisites, read_page, read_requisites, read_sheet_requisites
 from webmill.crawl.retries import retry_after
 from webmill.crawl.robots import robots_directives
 from webmill.crawl.seeds import seed_of
@@ -50,6 +50,8 @@ NEEDY = (
     b"<p style='background: url(f)'><iframe src=g srcdoc='<img src=h>'></iframe><svg><use xlink:href=i#j></svg>"
 )
 SHEET = b"@import url(a.css); /* url(no) */ @font-face { src: url('b.woff2') } a { background: url(c\\20 d.png) }"
+SET = b"a{b:image-set('c.avif' type('image/avif'), url(d.png) 2x)} @import/**/'e' layer(f);"
+MODULE = b"/* a */ import b, {c} from './d.js'; export * from '../e.js';\nimport './f.js' // g"
 RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\nhello"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
 LINE = b'com,example)/a 20240101000000 {"url": "http://example.com/a", "status": "200", "mime": "text/html"}\n'
@@ -194,11 +196,14 @@ def take_links(data: bytes) -> None:
 
 
 def take_requisites(data: bytes) -> None:
-    """Of a page, and of a style sheet: whatever is one can be asked for, and is in its canonical form."""
+    """Of a page, a sheet, a module: what is found can be asked for, as it is written. One pass finds what two do."""
     field, _, page = data.partition(b"\n")
     url = "http://a.example/b/"
     found = read_requisites(page, url=url, content_type=None, link_field=field.decode("latin-1"))
-    assert all(urls.normalise(one.url) == one.url for one in [*found, *read_sheet_requisites(data, url=url)])
+    links = read_links(page, url=url, content_type=None, link_field=field.decode("latin-1"))
+    assert read_page(page, url=url, content_type=None, link_field=field.decode("latin-1")) == (links, found)
+    inner = [*read_sheet_requisites(data, url=url), *read_module_requisites(data, url=url)]
+    assert all(urls.normalise(one.url) == one.url for one in [*found, *inner])
 
 
 def take_board(data: bytes) -> None:
@@ -241,7 +246,7 @@ TARGETS = (
     Target("plain", take_plain, (b"text/markdown; charset=utf-8\n" + PLAIN, b"text/plain\n" + PLAIN)),
     Target("html", take_html, (PAGE, SCRIPTED), "pages"),
     Target("links", take_links, (b'<http://b.example/2>; rel="next"\n' + PAGE, b"\n" + SCRIPTED), "pages"),
-    Target("requisites", take_requisites, (b"</a>; rel=preload\n" + NEEDY, SHEET), "pages"),
+    Target("requisites", take_requisites, (b"</a>; rel=preload\n" + NEEDY, SHEET, SET, MODULE), "pages"),
     Target("board", take_board, (LISTING,), "pages"),
     Target("search-query", take_search, (b'ferry "the town" -old OR title:new* site:a.example lang:en',)),
     Target("cdx-query", take_cdx_question, (b"*.example.com/\n!=status:200\n~mime:text/.*", b"http://a.example/x*")),
