@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
 
@@ -53,6 +54,23 @@ def test_a_folder_that_holds_something_is_not_used(tmp_path: Path) -> None:
     done = subprocess.run([*DEMO, "--keep", str(tmp_path)], capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 2
     assert "is not empty" in done.stderr
+
+
+def test_it_can_be_stopped_and_says_what_is_left(tmp_path: Path) -> None:
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    process = subprocess.Popen([*DEMO, "--no-serve"], env=env, stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 120
+        while not list(tmp_path.glob("webmill-demo-*/frontier")):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=120)
+    finally:
+        process.kill()
+        process.communicate()
+    assert (process.returncode, said.splitlines()[-1]) == (130, "stopped; nothing of it is left")
+    assert not list(tmp_path.glob("webmill-demo-*"))
 
 
 @pytest.mark.slow

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 import click
 import msgspec
 
-from webmill.cli.context import Context, pass_context
-from webmill.cli.main import webmill
+from webmill.cli.context import Context, note, pass_context
+from webmill.cli.main import INTERRUPTED, webmill
 from webmill.cli.words import counted
 from webmill.testing import TestWeb
 
@@ -58,6 +58,9 @@ def demo(context: Context, /, *, serve: bool, port: int, keep: Path | None) -> N
             webmill.main(["serve", str(root), "--port", str(port)], standalone_mode=False)
         elif keep:
             click.echo(f"Look at it: webmill serve {shlex.quote(str(keep))}")
+    except (click.Abort, KeyboardInterrupt):
+        note(f"stopped; what there is of it is in {keep}" if keep else "stopped; nothing of it is left")
+        raise click.exceptions.Exit(INTERRUPTED) from None
     finally:
         if not keep:
             shutil.rmtree(root, ignore_errors=True)
@@ -120,6 +123,8 @@ class River:
         said = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
         with redirect_stdout(said):
             code = webmill.main(["-q", *command, *(["--json"] if json else [])], standalone_mode=False)
+        if code == INTERRUPTED:
+            raise click.Abort
         if code:
             sys.exit(code)
         said.flush()

@@ -120,6 +120,7 @@ def tell_version(name: str, counts: Counts, *, is_new: bool, held: str, seconds:
     """`held`: what it is a version of, in words."""
     if is_new:
         kinds = {"added": counts.added, "changed": counts.changed, "removed": counts.removed, "stale": counts.stale}
+        kinds |= {"with other labels": counts.relabelled} if counts.relabelled else {}
         note(f"version {name}: {held}: {', '.join(f'{count:,} {kind}' for kind, count in kinds.items())}")
     else:
         note(f"nothing has changed since version {name}: {held}; no new version was made")

@@ -94,7 +94,9 @@ def show_counts(storage: Storage, version: Version, *, as_json: bool) -> None:
     click.echo(f"version   {shown(version.version)}, {'until ' + moment(version.until) if version.until else 'live'}")
     click.echo(f"made      {moment(counts.started_at)} to {moment(counts.finished_at)}, run {shown(version.run)}")
     click.echo(f"items     {counts.items:,}: {counts.fresh:,} fresh, {counts.stale:,} stale")
-    click.echo(f"changes   {counts.added:,} added, {counts.changed:,} changed, {counts.removed:,} removed")
+    relabelled = f", {counts.relabelled:,} with other labels" * bool(counts.relabelled)
+    changed = f"{counts.added:,} added, {counts.changed:,} changed, {counts.removed:,} removed"
+    click.echo(f"changes   {changed}{relabelled}")
     click.echo(f"sources   {counts.sources:,}, {counts.failed_sources:,} failed; {counted(counts.errors, 'error')}")
     blobs = f"{counts.blobs_written:,} written, {counts.blobs_present:,} there, {counts.blobs_repaired:,} repaired"
     click.echo(f"blobs     {blobs}")
