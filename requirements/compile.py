@@ -14,6 +14,7 @@ ROOT = HERE.parent
 EXTRAS = (
     "languages",
     "text",
+    "pdf",
     "fast",
     "parquet",
     "redis",

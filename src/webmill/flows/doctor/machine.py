@@ -20,6 +20,7 @@ EXTRAS = {
     "parquet": "pyarrow",
     "text": "trafilatura",
     "languages": "pycld2",
+    "pdf": "pypdf",
     "s3": "obstore",
     "redis": "redis",
     "rabbitmq": "aiormq",
