@@ -177,6 +177,14 @@ def test_what_a_page_needs_is_not_waited_for_longer_than_was_said(root: Path) ->
     assert report.total.waiting >= 2  # the picture and the page
 
 
+def test_a_requisite_that_leads_out_of_the_web_is_counted(root: Path) -> None:
+    site = Linked(0, picture=moved_to("javascript:alert(1)"))
+    site.replies["/"] = Reply(body=b"<html><img src=/picture>")
+    with TestWeb(hosts=0, sites={"a.example": site}) as web:
+        report = crawl_here(root, Setup(seeds=("http://a.example/",), resolve=dict(web.resolve), rules=WHOLE))
+    assert report.total.refused == {"redirect_refused": 1}
+
+
 def test_requisites_come_sooner_than_pages_and_never_two_at_once(root: Path) -> None:
     with TestWeb(hosts=1) as web:
         crawl_here(root, setup_for(web, delay=2.0, requisite_delay=0.05, window=2.0))

@@ -55,6 +55,7 @@ class Page(msgspec.Struct, frozen=True):
 
 
 NOTHING = Page("requisite", [], Counter())
+ASTRAY = Page("requisite", [], Counter(redirect_refused=1))  # to a file, a script, nowhere
 
 
 class Reader:
@@ -83,8 +84,8 @@ class Reader:
 
     def _read_redirect(self, location: str, item: Item) -> Page:
         targets = redirected(item.url, location)
-        if not targets:  # to a file, a script, nowhere
-            return Page("redirect", [], Counter(redirect_refused=1))
+        if not targets:
+            return Page("redirect", [], ASTRAY.refused)
         return self._followed("redirect", targets, item.depth, REDIRECTED, hops=item.hops + 1)
 
     def _read_sitemap(self, payload: bytes, item: Item) -> Page:
@@ -166,7 +167,8 @@ class Reader:
         """A document in the scope of the crawl is a page as well: its links are followed. No others are."""
         own, status = Belonging.of(item.hops), fetched.head.status
         if status in REDIRECTS and (location := fetched.head.headers.get("Location")):
-            return self._brought([(url, own.share) for url in redirected(item.url, location)], item.depth, own)
+            targets = [(url, own.share) for url in redirected(item.url, location)]
+            return self._brought(targets, item.depth, own) if targets else ASTRAY
         if status != 200:
             return NOTHING
         if not is_html(content_type_of(fetched), fetched.payload):
