@@ -138,6 +138,12 @@ def expires_after(status: int, headers: Headers, *, failing_for: float = 0.0, po
     return min(max(float(found[1]), policy.min_age), policy.max_age) if found else policy.max_age
 
 
+def left_alone_until(entry: Robots, *, policy: Policy = DEFAULT_POLICY) -> float:
+    """By a Retry-After of its server; 0 when it did not ask for more than we would wait by ourselves."""
+    ours = expires_after(entry.status, Headers(), failing_for=entry.fetched - entry.failing_since, policy=policy)
+    return entry.expires if entry.expires > entry.fetched + ours else 0.0
+
+
 def decide(entry: Robots, *, now: float, policy: Policy = DEFAULT_POLICY, files: ParsedFiles | None = None) -> Verdict:
     """Good until `entry.expires`. `files` saves parsing the same body again."""
     if _is_failure(entry.status):

@@ -16,6 +16,7 @@ from webmill.crawl.robots import (
     Verdict,
     decide,
     expires_after,
+    left_alone_until,
     make_entry,
     robots_directives,
 )
@@ -268,3 +269,14 @@ def test_a_server_that_names_a_time_is_not_asked_for_its_robots_txt_before() -> 
     for status in (429, 503):
         entry = make_entry(ORIGIN, fetched(status, b"", fields="Retry-After: 3600\r\n"), now=1000.0)
         assert entry.expires == 1000.0 + 3600
+
+
+def test_what_a_server_asks_for_is_told_from_our_own_patience() -> None:
+    entry = None
+    for now in (1000.0, 1060.0, 4000.0, 90_000.0):
+        for answer in (FAILED, fetched(503, b""), fetched(503, b"", fields="Retry-After: 5\r\n")):
+            entry = make_entry(ORIGIN, answer, now=now, before=entry)
+            assert left_alone_until(entry) == 0.0
+    asked = make_entry(ORIGIN, fetched(503, b"", fields="Retry-After: 86400\r\n"), now=90_001.0, before=entry)
+    assert left_alone_until(asked) == 90_001.0 + 86_400.0
+    assert left_alone_until(make_entry(ORIGIN, fetched(200), now=1000.0)) == 0.0

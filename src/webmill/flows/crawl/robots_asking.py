@@ -10,7 +10,7 @@ import msgspec
 from webmill.archive.writer import Capture
 from webmill.crawl.fetch import Failed, Fetched
 from webmill.crawl.frontier.base import Robots
-from webmill.crawl.robots import MAX_REDIRECTS, Policy, Verdict, make_entry
+from webmill.crawl.robots import MAX_REDIRECTS, Policy, Verdict, left_alone_until, make_entry
 from webmill.flows.crawl.asking import Asked, Asker, Busy, Pace
 from webmill.flows.crawl.desk import Answered
 from webmill.flows.crawl.page import REDIRECTS, redirected
@@ -24,7 +24,7 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
     """`entry` is there when it was asked for now. Without a verdict the host was not free: ask again at `until`."""
 
     verdict: Verdict | None = None
-    expires: float = 0.0  # the verdict; before that it is not asked for again
+    left_alone_until: float = 0.0  # by a robots.txt that is unreachable: as its server has said
     entry: Robots | None = None
     answers: tuple[Answered, ...] = ()
     until: float | None = None  # when the host may be asked again
@@ -40,7 +40,7 @@ class RobotsAsking:
         verdict = await self._keeper.find(origin)
         before = self._keeper.last(origin)
         if verdict and before:
-            return Learned(verdict=verdict, expires=before.expires)
+            return Learned(verdict=verdict, left_alone_until=left_alone_until(before, policy=self._policy))
         first = await self._asker.ask(f"{origin}/robots.txt", pace=pace)
         if isinstance(first, Busy):
             return Learned(until=first.until)
@@ -55,7 +55,7 @@ class RobotsAsking:
         until = max(first.sent + delay, hops[-1].free)
         return Learned(
             verdict=verdict,
-            expires=entry.expires,
+            left_alone_until=left_alone_until(entry, policy=self._policy),
             entry=entry,
             answers=answers,
             until=until if delay else None,

@@ -84,7 +84,7 @@ class Visitor:
             reason = "robots_unreachable" + (f": {learned.failed.reason}" if learned.failed else "")
             self.errors[learned.failed.reason if learned.failed else reason] += 1
             if wait := self._wait_for_robots(item, learned):
-                later = Later(item.url, max(now + wait, learned.expires), reason)
+                later = Later(item.url, max(now + wait, learned.left_alone_until), reason)
                 return self._after(learned, token=turn.token, outcome=later, next=learned.until)
         self.refused[reason.partition(":")[0]] += 1
         visit = Visit(url=item.url, time=now, error=reason, depth=item.depth, hops=item.hops)
