@@ -68,7 +68,7 @@ def status(context: Context, /, *, root: Path, as_json: bool) -> None:
         show(row)
     for problem in problems:
         show(Row("PROBLEM", f"{problem.part}: {problem.message}; `webmill doctor {spelled(root)}` says more", "bad"))
-    show(Row("next", next_command(seen, root) or "nothing is due", is_command=True))
+    show(Row("next", next_command(seen, root) or reason_to_type_nothing(seen), is_command=True))
 
 
 def settings_of(context: Context, folder: Path) -> tuple[Settings, list[Problem]]:
@@ -96,6 +96,14 @@ def next_command(seen: Look, root: Path) -> str:
         return f"webmill run {spelled(root)}"
     is_empty = not (seen.archives or seen.documents or seen.publish or seen.indexes or seen.crawls)
     return f"webmill init {spelled(root)} URL --contact YOU" if is_empty else ""
+
+
+def reason_to_type_nothing(seen: Look) -> str:
+    if seen.is_running:
+        return "nothing to type: `webmill run` is at work, or waits for its time"
+    if any(crawl.is_running for crawl in seen.crawls):
+        return "nothing to type: the crawl is running"
+    return "nothing is due"
 
 
 def spelled(root: Path) -> str:

@@ -27,7 +27,7 @@ class Row(NamedTuple):
 def rows_of(seen: Look, root: Path) -> Iterator[Row]:
     """In the order of the river. A stage that has made nothing says so; one that is damaged is told of elsewhere."""
     if seen.is_running:
-        yield Row("run", "`webmill run` is at work here")
+        yield Row("run", "`webmill run` is at work here, or waits for its time (--every)")
     damaged = {problem.part for problem in seen.problems}
     for label, rows in stages(seen, folder=shlex.quote(str(root)).rstrip("/")):
         yield from rows or [Row(label, "none")] * (label not in damaged)

@@ -19,6 +19,7 @@ from webmill.flows.crawl.snapshot import Snapshot
 from webmill.flows.crawl.status import StatusFile
 from webmill.flows.publish import due
 from webmill.flows.status.files import MOST_FILES, amount_of
+from webmill.infra.lock import exclusive
 from webmill.infra.queue.base import Message
 from webmill.infra.queue.sqlite import SqliteQueue
 
@@ -260,6 +261,15 @@ def test_what_is_due_is_what_a_run_does(tmp_path: Path) -> None:
     assert [one["crawl"] for one in told["indexes"]] == ["ONE", "TWO"]  # type: ignore[attr-defined]
     assert (told["extract"]["done"], told["extract"]["documents"]) == (2, 2)  # type: ignore[index]
     assert told["search"]["documents"] == 1  # type: ignore[index]
+
+
+def test_while_a_run_is_at_work_there_is_nothing_to_type(place: Path) -> None:
+    (place / "documents").mkdir(exist_ok=True)
+    (place / "documents" / "new.jsonl").write_text('{"url": "https://a.example/", "text": "Ferry"}\n')
+    with exclusive(place, "run", doing="running all stages"):
+        said = webmill("status", place).out.decode()
+    assert "publish: documents that no version has" in said
+    assert "next       nothing to type: `webmill run` is at work" in said
 
 
 def test_colours_are_left_out_where_nobody_wants_them(place: Path) -> None:
