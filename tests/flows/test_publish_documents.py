@@ -252,6 +252,21 @@ def test_other_facets_other_errors_a_rollback_and_force_make_a_version_of_the_sa
     assert verify(storage, read_data=True).findings == ()
 
 
+@pytest.mark.parametrize("damage", ["gone", "other"])
+def test_a_version_with_a_damaged_file_is_followed_by_a_whole_one_of_the_same_documents(damage: str) -> None:
+    storage = MemoryStorage()
+    rows = {"a.jsonl": lines([row(page(1), "one")])}
+    first, _ = published(storage, rows)
+    key = f"snapshots/{first.version.version}/meta/sources.json"
+    storage.delete(key)
+    if damage == "other":
+        storage.write(key, b"[]")
+    second, _ = published(storage, rows)
+    assert second.is_new
+    assert not [one for one in verify(storage, read_data=True).findings if second.version.version in one.key]
+    assert not published(storage, rows)[0].is_new
+
+
 def test_the_command_says_that_nothing_has_changed(tmp_path: Path) -> None:
     LocalStorage(tmp_path / "documents").write("a.jsonl", lines([row(page(1), "one")]))
     command = ["publish", "documents", str(tmp_path), "--json"]

@@ -15,13 +15,14 @@ from pathlib import Path
 
 import msgspec
 
+from webmill.errors import BadInput
 from webmill.infra.atomic import os_errors
 from webmill.infra.storage.base import Storage
 from webmill.publish.blobs import Tally
 from webmill.publish.diff import CHANGES, Change, Difference, diff_indexes, without
 from webmill.publish.facets import values_of, write_facets
 from webmill.publish.gather import Gathered
-from webmill.publish.manifest import ALL, VersionFiles, hash_of, index_of, read_manifest
+from webmill.publish.manifest import ALL, VersionFiles, hash_of, index_of, read_entry, read_manifest
 from webmill.publish.nouns import Problem, Version, encode
 from webmill.publish.places import version_name
 from webmill.publish.putting import Putting
@@ -129,10 +130,17 @@ def completed(counts: Counts, blobs: Tally, changes: Counter[Change]) -> Counts:
 
 
 def holds(storage: Storage, version: Version, files: Mapping[str, bytes | Path]) -> bool:
-    """These files and no others, but for those of facets and of its making."""
-    known = {entry.key: entry.sha256 for entry in read_manifest(storage, version).files}
+    """These files and no others, but for those of facets and of its making; and whole: what is damaged is made anew."""
+    known = {entry.key: entry for entry in read_manifest(storage, version).files}
     others = {key for key in known if key not in (STATS, DIFF) and not key.startswith("index/")}
-    return others | {ALL} == files.keys() and all(known.get(key) == hash_of(data) for key, data in files.items())
+    if others | {ALL} != files.keys() or any(known[key].sha256 != hash_of(data) for key, data in files.items()):
+        return False
+    try:
+        for key in files:
+            read_entry(storage, version, known[key])
+    except BadInput:
+        return False
+    return True
 
 
 def write_diff(path: Path, differences: Iterable[Difference], *, old: str | None, new: str) -> Counter[Change]:
