@@ -161,6 +161,16 @@ def test_a_delay_longer_than_any_retry_after_is_kept(root: Path) -> None:
     check_manners(root, seen, address=0.3)
 
 
+def test_an_empty_query_is_a_query_to_a_robots_txt(root: Path) -> None:
+    site = Linked(0, robots=b"User-agent: *\nDisallow: /*?\nDisallow: /$\n")
+    site.replies["/start"] = Reply(body=b"<a href=/page?><a href=/page?a><a href=/><a href=/page>")
+    with TestWeb(hosts=0, sites={"www.one.test": site}) as web:
+        report = crawl_here(root, Setup(seeds=("http://www.one.test/start",), resolve=dict(web.resolve)))
+        assert web.log.settle()
+        assert {visit.path for visit in web.log} == {"/robots.txt", "/start", "/page"}
+    assert report.total.refused == {"robots": 3}
+
+
 def test_nothing_is_asked_where_the_robots_txt_lies_on_a_host_that_wants_to_be_left_alone(root: Path) -> None:
     busy = Reply(status=503, headers=(("Retry-After", "86400"),))
     sites = {"www.busy.test": Linked(0, page=busy), "www.other.test": Linked(2)}

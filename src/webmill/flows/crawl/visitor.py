@@ -71,7 +71,7 @@ class Visitor:
         return await self._robots.learn(f"{parts.scheme}://{parts.netloc}", pace=self._pace(item, Verdict()))
 
     def _may(self, verdict: Verdict, item: Item) -> bool:
-        return verdict.state != "unreachable" and verdict.allows(path_of(item.url))
+        return verdict.allows(path_of(item.url))
 
     def _patience_with(self, item: Item) -> Patience:
         return self._less_patience if item.priority == REQUISITE else self._patience
@@ -254,6 +254,6 @@ def _is_changed(fetched: Fetched, last: Visit | None) -> bool:
 
 
 def path_of(url: str) -> str:
-    """What robots.txt rules are about."""
-    parts = urlsplit(url)
-    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    """What robots.txt rules are about: exactly what is asked for. `/x?` is not `/x`."""
+    at = url.find("/", 8)  # behind `https://`
+    return url[at:] if at >= 0 else "/"
