@@ -227,7 +227,9 @@ def test_excluded_domains_are_never_asked_also_in_later_runs(root: Path) -> None
     with TestWeb(hosts=0, sites=sites) as web:
         seeds = ("http://www.one.test/", "http://www.two.test/", "http://www.one.test/out")
         setup = Setup(seeds=seeds, resolve=dict(web.resolve), excluded=("two.test",), processes=2)
-        assert crawl_here(root, setup).end == "finished"
+        report = crawl_here(root, setup)
+        assert report.end == "finished"
+        assert report.total.refused["excluded_domain"] == 2  # a seed and a redirect
         assert crawl_here(root, msgspec.structs.replace(setup, excluded=())).end == "finished"
         assert web.log.settle()
         assert {one.host for one in seen_by(web.log)} == {"www.one.test"}

@@ -99,6 +99,7 @@ class Reply(msgspec.Struct, kw_only=True):
     lost: frozenset[int] = frozenset()
     pages: int = 0  # newly settled
     added: int = 0
+    excluded: int = 0  # links of domains that are
     revisits: int = 0
     over: list[Result] = []  # URLs beyond what their domain may give
     stats: Stats | None = None  # now and then
@@ -230,7 +231,7 @@ class Desk:
             )
             batch.committed = self.frontier.commit(step, now=self.clock()) if links or results else Committed()
         committed = batch.committed
-        reply.lost, reply.added = committed.lost, committed.added
+        reply.lost, reply.added, reply.excluded = committed.lost, committed.added, committed.excluded
         reply.pages = sum(
             isinstance(result.outcome, Done) and result.outcome.is_page
             for result in results

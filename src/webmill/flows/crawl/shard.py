@@ -262,6 +262,8 @@ class Shard:
                 self._items[result.token] -= 1
         snapshot.pages += reply.pages
         snapshot.links += reply.added
+        if reply.excluded:
+            self.visitor.refused["excluded_domain"] += reply.excluded
         snapshot.revisits += reply.revisits
         snapshot.work += len(batch.results) + len(reply.turns) + reply.added
         if reply.stats:
