@@ -24,6 +24,7 @@ from tests.flows.crawling import (
     visits,
 )
 from webmill.crawl.frontier.base import domain_of
+from webmill.crawl.links import MAX_LINKS
 from webmill.flows.crawl.desk import shard_of
 from webmill.flows.crawl.options import Limits, Rules
 from webmill.testing import Reply, TestWeb
@@ -220,6 +221,15 @@ def test_patterns_choose_links_and_say_how_many_they_refused(root: Path) -> None
     assert asked == {"/", "/1", "/10", "/11", "/12", "/13", "/14"}
     assert report.total.refused["excluded"] >= 5
     assert report.total.refused["not_included"] >= 19
+
+
+def test_a_page_with_more_links_than_are_read_is_counted(root: Path) -> None:
+    site = Linked(0)
+    site.replies["/"] = Reply(body="".join(f"<a href={number}>" for number in range(MAX_LINKS + 5)).encode())
+    with TestWeb(hosts=0, sites={"www.one.test": site}) as web:
+        setup = Setup(seeds=("http://www.one.test/",), resolve=dict(web.resolve), rules=Rules(scope="any", depth=0))
+        report = crawl_here(root, setup)
+    assert report.total.refused == {"too_deep": MAX_LINKS, "too_many_links": 1}
 
 
 def test_excluded_domains_are_never_asked_also_in_later_runs(root: Path) -> None:

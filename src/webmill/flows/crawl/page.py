@@ -40,6 +40,7 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 SITEMAP, SEED, REDIRECTED, LINKED = 2, 3, 4, 5  # priorities
 SITEMAPS_DEEP = 3  # an index names maps, and at some sites indexes; a chain of them without an end is a trap
 
+CUT = frozenset({"page_too_long", "too_many_links"})  # flaws of a page of which not all was read
 SHEET = "text/css"
 SCRIPTS = frozenset({"text/javascript", "application/javascript", "application/x-javascript", "text/ecmascript"})
 
@@ -132,7 +133,7 @@ class Reader:
         if self._manners.obey_nofollow and self._forbids(fetched, page):
             return Page("page", [], Counter(nofollow=len(page.links)))
         links = page.links
-        refused: Counter[str] = Counter()
+        refused = Counter(flaw for flaw in page.flaws if flaw in CUT)
         if self._manners.obey_nofollow and page.nofollow:
             links = [url for url in links if url not in page.nofollow]
             refused["nofollow"] = len(page.links) - len(links)
