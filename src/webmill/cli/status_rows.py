@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from webmill.cli.crawl_view import age, amount, kinds
+from webmill.cli.crawl_view import age, amount, awaited, kinds
 from webmill.cli.dry_run import quantity
 from webmill.cli.words import ago, counted
 from webmill.flows.crawl.status import ENDS, Status
@@ -67,7 +67,9 @@ def crawl_rows(found: Status, *, now: float) -> Iterator[Row]:
     for name, counts in (("answers", total.statuses), ("errors", total.errors), ("not asked", total.refused)):
         if counts:
             yield Row("", f"{name}: {kinds(counts)}")
-    if found.is_running:
+    if total.wake is not None and (total.is_resting if found.is_running else found.end == "waiting"):
+        yield Row("", f"waiting {awaited(total)}")
+    elif found.is_running:
         yield Row("", f"{counted(total.turns, 'domain')} active")
     for host, seconds in total.slowest[:1]:
         yield Row("", f"slowest: {host}, {1000 * seconds:,.0f} ms")

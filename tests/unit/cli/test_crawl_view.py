@@ -82,6 +82,17 @@ def test_it_says_whom_it_waits_for_and_until_when() -> None:
     assert "waiting for" not in drawn(msgspec.structs.replace(seen, is_resting=False))
 
 
+@pytest.mark.parametrize(
+    ("end", "is_running", "is_resting", "is_told"),
+    [("waiting", False, True, True), ("", True, True, True), ("", True, False, False), ("stopped", False, True, False)],
+    ids=["ended", "resting", "busy", "stopped"],
+)
+def test_a_status_says_whom_a_crawl_waits_for(end: str, is_running: bool, is_resting: bool, is_told: bool) -> None:
+    total = msgspec.structs.replace(BUSY, is_resting=is_resting, wake=2e9, awaited="slow.example")
+    status = Status(time=0.0, name="c", started=0.0, end=end, total=total, is_running=is_running)
+    assert any("waiting for slow.example until 2033-05-1" in row.text for row in crawl_rows(status, now=1.0)) == is_told
+
+
 def test_requisites_are_told_beside_the_pages() -> None:
     seen = msgspec.structs.replace(BUSY, requisites=5678)
     text = drawn(seen)
