@@ -12,8 +12,10 @@ from rich.console import Console
 
 from webmill.cli.crawl_view import View, age, amount, kinds
 from webmill.cli.durations import DURATION, SIZE
+from webmill.cli.status_rows import crawl_rows
 from webmill.cli.words import counted
 from webmill.flows.crawl.snapshot import Snapshot
+from webmill.flows.crawl.status import Status
 
 BUSY = Snapshot(
     shard=-1,
