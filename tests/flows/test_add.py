@@ -8,6 +8,8 @@ import os
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,8 @@ from tests.flows.foreign import HOST, package_of, put, resources, wacz, warc, zi
 from tests.serve.hand_made import served
 from tests.serve.town import NAME
 from tests.unit.cli.command import Ended, webmill
+from webmill.collection import Collection
+from webmill.flows.add.run import add_archives
 from webmill.formats import zip_members
 from webmill.index.newest import indexes_of
 from webmill.index.query import Query, answer, url_range
@@ -47,7 +51,7 @@ def reasons(report: dict[str, Any]) -> list[str]:
 def archives(root: Path) -> dict[str, bytes]:
     """What is in the segment, by name."""
     folder = root / "crawl-data" / root.name / "segments" / "added" / "warc"
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    return {path.name: path.read_bytes() for path in folder.glob("*")}
 
 
 def captures(root: Path, *left_out: str) -> list[tuple[str, dict[str, str]]]:
@@ -402,6 +406,50 @@ def test_more_archives_than_ten_thousand_are_refused_before_they_fill_the_memory
     report = add(news, put(news.parent / "a.wacz", zipped(parts)), code=3)
     assert reasons(report) == ["too_large"]
     assert (len(report["added"]), len(report["there"])) == (6, 4)
+
+
+def test_a_surrogate_in_the_list_of_a_package_is_told_in_json(news: Path) -> None:
+    ended = webmill("add", news, put(news.parent / "a.wacz", wacz(GOOD, package=listing(path="\ud800.warc"))), "--json")
+    (reject,) = json.loads(ended.out)["rejects"]
+    assert (ended.code, reject["reason"], reject["file"][-19:]) == (3, "missing", "a.wacz: \\ud800.warc")
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["no folder", "a folder"])
+def test_when_nothing_is_taken_nothing_is_made(news: Path, there: bool) -> None:
+    root = news / "deep" / "er"
+    if there:
+        news.mkdir()
+    add(root, put(news.parent / "text.warc", b"words"), code=3)
+    assert (news.exists(), root.parent.exists()) == (there, False)
+
+
+def test_a_collection_that_was_made_for_an_archive_is_told(news: Path) -> None:
+    file = put(news.parent / "a.warc.gz", warc(1))
+    assert "crawl-data/news (new): 1 archive added" in webmill("add", news, file).err
+    assert "crawl-data/news: 0 archives added" in webmill("add", news, file).err
+
+
+def test_a_file_that_is_still_written_is_refused(news: Path) -> None:
+    report = add(news, put(news.parent / "CRAWL-20240102030405-a-00000.warc.gz.open", warc(1)), code=3)
+    assert (reasons(report), news.exists()) == (["open"], False)
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(news: Path) -> None:
+    file = put(news.parent / "a.warc", warc(*range(200), gzipped=False))
+
+    class Writer:
+        """Somebody who writes to it at the first sign of our reading."""
+
+        def advance(self, count: int = 1) -> None:
+            if file.stat().st_mtime_ns != 1:
+                os.utime(file, ns=(1, 1))
+
+    @contextmanager
+    def watch(title: str, *, total: int | None = None, unit: str) -> Iterator[Writer]:
+        yield Writer()
+
+    report = add_archives(Collection(news, "news"), [file], watch=watch)
+    assert [reject.reason for reject in report.rejects] == ["changed"]
 
 
 def test_a_pipe_is_refused_without_waiting_for_it(news: Path) -> None:

@@ -11,7 +11,7 @@ import msgspec
 from webmill.cli.collections import crawl_name
 from webmill.cli.context import Context, finish, hint, note, pass_context, warn
 from webmill.cli.crawl_view import amount
-from webmill.cli.words import counted, shown
+from webmill.cli.words import counted, json_line, shown
 from webmill.collection import Collection
 from webmill.flows.add.run import Report, add_archives, check_archives
 
@@ -62,19 +62,20 @@ def add(
     """
     root = root.resolve()
     collection = Collection(root, name or crawl_name(root))
+    is_new = not collection.crawl_data.is_dir()
     if dry_run:
         report = check_archives(collection, files, watch=context.progress)
     else:
         report = add_archives(collection, files, linked=linked, watch=context.progress)
     if as_json:
-        click.echo(msgspec.json.encode(report))
-    tell(collection, report, would="would be " * dry_run)
+        click.echo(json_line(msgspec.to_builtins(report)))
+    tell(report, place=f"{collection.crawl_data}{' (new)' * is_new}", would="would be " * dry_run)
     if report.added and not dry_run:
         hint(f"Next: webmill index {root}" + (f" --name {shlex.quote(name)}" if name else ""))
     finish(rejected=len(report.rejects) + len(report.damaged), where="the lines above name them and say why")
 
 
-def tell(collection: Collection, report: Report, *, would: str) -> None:
+def tell(report: Report, *, place: str, would: str) -> None:
     for reject in report.rejects[:NAMED]:
         warn(shown(f"{reject.file}: {reject.message} [{reject.reason}]"))
     for archive in report.damaged[:NAMED]:
@@ -85,4 +86,4 @@ def tell(collection: Collection, report: Report, *, would: str) -> None:
         warn(f"and {more:,} more, which --json names")
     captures, size = (sum(getattr(one, what) for one in report.added) for what in ("captures", "bytes"))
     done = f"{counted(len(report.added), 'archive')} {would}added ({counted(captures, 'capture')}, {amount(size)})"
-    note(f"{collection.crawl_data}: {done}, {len(report.there):,} there already, {len(report.rejects):,} refused")
+    note(f"{place}: {done}, {len(report.there):,} there already, {len(report.rejects):,} refused")

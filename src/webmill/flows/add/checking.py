@@ -10,7 +10,7 @@ from typing import BinaryIO
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.flows.add.incoming import Incoming, refuse_derived
+from webmill.flows.add.incoming import Incoming, refuse_unfit
 from webmill.flows.watch import Counter as Bar
 from webmill.formats.warc.scan import Scan, Sighting, scan_records
 from webmill.index.build import LIMITS
@@ -50,7 +50,7 @@ class Copying:
 
 def look_through(incoming: Incoming, out: BinaryIO | None, bar: Bar) -> Findings:
     """`BadInput` when it is no archive, or not the one that it should be; then what is in `out` is void."""
-    refuse_derived(incoming.name)
+    refuse_unfit(incoming.name)
     source, found = Copying(incoming, out, bar), Findings()
     captures = Captures(filename=incoming.name, options=Options())
     seen = scan_records(source, enough=captures.enough, scan=Scan(verify=True), limits=LIMITS, size=incoming.size)
@@ -62,7 +62,7 @@ def look_through(incoming: Incoming, out: BinaryIO | None, bar: Bar) -> Findings
             found.captures += 1
     while source.read(CHUNK):  # all of it, also where the reader had seen enough
         pass
-    if source.size != incoming.size:
+    if source.size != incoming.size or not incoming.is_at_rest():
         raise BadInput("it changed while it was read: run again when it is at rest", reason="changed")
     found.hexdigest = source.digest.hexdigest()
     incoming.listed.check(size=source.size, hexdigest=found.hexdigest)

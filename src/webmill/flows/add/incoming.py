@@ -16,6 +16,7 @@ from webmill.formats.window import Source
 from webmill.formats.zip_members import Member, Seekable, Slice
 from webmill.index.archives import spelled
 
+OPEN = (".warc.open", ".warc.gz.open", ".arc.gz.open")  # as webmill and Heritrix name them
 _DERIVED = (".wat", ".wet", ".wat.gz", ".wet.gz")
 
 
@@ -29,6 +30,13 @@ class Incoming(msgspec.Struct, frozen=True, kw_only=True):
     listed: wacz.Listed
     path: Path | None = None
     looks: os.stat_result | None = None
+
+    def is_at_rest(self) -> bool:
+        """Nobody has written to it meanwhile. What is in a WACZ is proven by its checksum."""
+        if self.path is None or self.looks is None:
+            return True
+        now = self.path.stat()
+        return os.path.samestat(now, self.looks) and now.st_mtime_ns == self.looks.st_mtime_ns
 
 
 @contextmanager
@@ -60,7 +68,10 @@ def _bounded(items: Iterable[Incoming | BadInput]) -> Iterator[Incoming | BadInp
         yield item
 
 
-def refuse_derived(name: str) -> None:
+def refuse_unfit(name: str) -> None:
+    if name.lower().endswith(OPEN):
+        message = "somebody is still writing it: add it when it has lost its .open"
+        raise BadInput(message, reason="open")
     if name.lower().endswith(_DERIVED):
         message = "WAT and WET are made of WARC files: add those, then `webmill derive all … --in-place`"
         raise BadInput(message, reason="derived")
@@ -95,7 +106,7 @@ def _packed(file: Seekable, *, size: int, label: str, nested: bool = False) -> I
     for path in listed:
         if wacz.is_archive(path) and path not in members:
             message = f"{wacz.PACKAGE} lists it, but it is not there: get a whole copy"
-            yield BadInput(message, reason="missing", source=f"{label}: {path}")
+            yield BadInput(message, reason="missing", source=f"{label}: {spelled(path)}")
     for member in packages:
         yield from _nested(file, member, label=f"{label}: {member.name}", nested=nested)
     if not archives and not packages:

@@ -67,18 +67,35 @@ class Report(msgspec.Struct, kw_only=True):
 def add_archives(collection: Collection, files: Iterable[Path], *, watch: Watch, linked: bool = False) -> Report:
     """`linked`: files share their bytes with the collection instead of being copied; archives in a WACZ are copied.
 
-    `Conflict` when another process is at it.
+    A collection is made when there is none, unless nothing is taken. `Conflict` when another process is at it.
     """
     folder = place_in(collection)
-    atomic.make_folder(folder)
+    new = [path for path in (folder, *folder.parents) if not path.exists()]
+    atomic.make_folder(collection.root)
     with _hints(), lock.exclusive(collection.root, "add", doing="adding archives"):
-        atomic.remove_stale_temps(folder)
-        return _each(files, Shelf(collection), partial(link_in if linked else copy_in, folder=folder, watch=watch))
+        atomic.make_folder(folder)
+        try:
+            atomic.remove_stale_temps(folder)
+            return _each(files, Shelf(collection), partial(link_in if linked else copy_in, folder=folder, watch=watch))
+        finally:
+            remove_unused(new)
 
 
 def check_archives(collection: Collection, files: Iterable[Path], *, watch: Watch) -> Report:
     """What `add_archives` would do. Everything is read, nothing is changed."""
     return _each(files, Shelf(collection), partial(only_look, folder=place_in(collection), watch=watch))
+
+
+def remove_unused(folders: Iterable[Path]) -> None:
+    """Of folders that were made just now, those without anything in them but our lock. Inner ones come first."""
+    for folder in folders:
+        try:
+            there = list(folder.iterdir())
+            if [path.name for path in there] == [f"{atomic.RESERVED}add-lock"]:
+                there[0].unlink()
+            folder.rmdir()
+        except OSError:  # it is used, and so are those around it
+            return
 
 
 def place_in(collection: Collection) -> Path:
