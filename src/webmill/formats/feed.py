@@ -244,6 +244,7 @@ class _XmlReader:
             self._field = ""
         elif name in _ENTRIES:
             self._add(self._entry)
+            self._entry = {}  # another may be around it
 
     def _keep(self, field: str, value: str) -> None:
         """The first that says something: a feed may have several links."""
@@ -260,7 +261,7 @@ class _XmlReader:
 
 
 def _text(html: str) -> str:
-    return read_html_text(html).text.strip()
+    return read_html_text(html).text.strip() if html else ""
 
 
 def _line(html: str) -> str:

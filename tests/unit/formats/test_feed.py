@@ -94,6 +94,11 @@ def test_declarations_are_refused(declared: str) -> None:
     assert caught.value.reason == "xml_entities"
 
 
+def test_an_entry_in_an_entry_is_not_told_twice() -> None:
+    feed = read_feed("<feed><entry><entry><title>in</title></entry></entry><entry><title>next</title></entry></feed>")
+    assert [entry.title for entry in feed.entries] == ["in", "next"]
+
+
 def test_limits() -> None:
     many = read_feed("<rss>" + "<item><title>x</title></item>" * (MOST_ENTRIES + 1) + "</rss>")
     assert (len(many.entries), many.flaw) == (MOST_ENTRIES, "too_many_entries")
