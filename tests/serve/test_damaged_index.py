@@ -87,15 +87,26 @@ def test_a_summary_that_is_damaged_while_it_is_served_is_told_and_a_good_one_is_
             assert own.get(f"/cdx?url={PAGE}").status_code == own.get("/readyz").status_code == status
 
 
-def test_a_shard_that_comes_back_is_seen(summary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flaw_that_goes_away_is_forgotten(summary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shard = max(summary.parent.glob("cdx-*.gz"))
     data = shard.read_bytes()
     monkeypatch.setattr(served_index, "AGAIN", 0.0)
     with served(root_of(summary)) as (own, _):
-        shard.write_bytes(data[:-1])
+        shard.write_bytes(data + data)
         assert own.get("/readyz").status_code == 503
         shard.write_bytes(data)
         assert own.get("/readyz").status_code == 200
+
+
+def test_of_an_index_whose_last_shard_is_on_its_way_the_others_are_answered_from(summary: Path) -> None:
+    shard = max(summary.parent.glob("cdx-*.gz"))
+    with served(root_of(summary)) as (own, _):
+        for data in (shard.read_bytes()[:10], None):
+            shard.write_bytes(data) if data else shard.unlink()
+            first, last = (line.split(b" ", 2)[0].decode() for line in (LINES[0], LINES[-1]))
+            for key, status in ((first, 200), (last, 503)):
+                host = ".".join(reversed(key.partition(")")[0].split(",")))
+                assert own.get(f"/{NAME}-index", params={"url": host, "matchType": "host"}).status_code == status
 
 
 def test_a_shard_that_is_missing_is_told_where_it_is_asked_for_and_by_readiness(summary: Path) -> None:
