@@ -14,6 +14,7 @@ Row: TypeAlias = tuple[bytes, bytes]
 
 _HEAD = struct.Struct("<II")
 RUN_BYTES = 32 << 20  # held in memory before a sorted run is written
+MOST_RUNS = 64  # then they become one: all are open at once when they are read, and a process may open 1024 or 256
 
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
@@ -38,23 +39,34 @@ class SortedRows:
         self._folder, self._name, self._most = folder, name, run_bytes
         self._rows: list[Row] = []
         self._bytes = 0
-        self._runs: list[Path] = []
+        self._levels: list[list[Path]] = []  # runs; those of each level are made of `MOST_RUNS` of the one before
+        self._written = 0
 
     def add(self, key: bytes, line: bytes) -> None:
         self._rows.append((key, line))
         self._bytes += len(key) + len(line) + 150  # what Python takes for the two
         if self._bytes > self._most:
-            self._spill()
+            self._rows.sort()
+            self._write(self._rows, level=0)
+            self._rows, self._bytes = [], 0
 
     def __iter__(self) -> Iterator[Row]:
         self._rows.sort()
-        if not self._runs:
+        if not self._levels:
             return iter(self._rows)
-        return heapq.merge(*map(read_rows, self._runs), self._rows)
+        return heapq.merge(*(read_rows(run) for runs in self._levels for run in runs), self._rows)
 
-    def _spill(self) -> None:
-        self._rows.sort()
-        path = self._folder / f"{self._name}-{len(self._runs)}"
-        write_rows(path, self._rows)
-        self._runs.append(path)
-        self._rows, self._bytes = [], 0
+    def _write(self, rows: Iterable[Row], *, level: int) -> None:
+        path = self._folder / f"{self._name}-{self._written}"
+        self._written += 1
+        write_rows(path, rows)
+        if level == len(self._levels):
+            self._levels.append([])
+        runs = self._levels[level]
+        runs.append(path)
+        if len(runs) < MOST_RUNS:
+            return
+        self._write(heapq.merge(*map(read_rows, runs)), level=level + 1)
+        with os_errors(str(path)):
+            while runs:
+                runs.pop().unlink()
