@@ -77,15 +77,28 @@ OTHERS = (
     visit("i.svg", b"<svg><title>s</title></svg>", "image/svg+xml"),
     visit("j.zip", b"PK\3\4", "application/zip"),
     visit("k", b"", "text/plain"),
+    visit("robots.txt", b"User-agent: *\nAllow: /\n", "text/plain"),
 )
-KINDS = {"image": 3, "css": 1, "script": 1, "font": 1, "json": 1, "xml": 1, "binary": 1, "other": 1, "empty": 1}
+ABOUT = visit("about/robots.txt", b"A page of this name that is none", "text/plain")
+KINDS = {
+    "image": 3,
+    "css": 1,
+    "script": 1,
+    "font": 1,
+    "json": 1,
+    "xml": 1,
+    "binary": 1,
+    "other": 1,
+    "empty": 1,
+    "robots": 1,
+}
 
 
 def test_what_has_no_text_by_its_kind_is_counted_and_no_document(tmp_path: Path) -> None:
-    report = extracted(tmp_path, visit("page", page("A page", "Words"), "text/html"), *OTHERS)
-    assert (report["pages"], report["documents"], report["skipped"]) == (12, 1, 11)
+    report = extracted(tmp_path, visit("page", page("A page", "Words"), "text/html"), *OTHERS, ABOUT)
+    assert (report["pages"], report["documents"], report["skipped"]) == (14, 2, 12)
     assert report["left_out"] == KINDS
-    assert documents(tmp_path).keys() == {"page"}
+    assert documents(tmp_path).keys() == {"page", "about/robots.txt"}
 
 
 def test_the_kinds_that_are_left_out_are_told(tmp_path: Path) -> None:
@@ -99,7 +112,7 @@ def test_a_record_of_every_capture_can_be_had(tmp_path: Path) -> None:
     report = extracted(
         tmp_path, visit("page", page("A page", "Words"), "text/html"), *OTHERS, flags=("--all-captures",)
     )
-    assert (report["documents"], report["left_out"]) == (12, {})
+    assert (report["documents"], report["left_out"]) == (13, {})
     found = documents(tmp_path)
     assert found["a.png"]["text"] is None
     assert found["a.png"]["mime"] == "image/png"

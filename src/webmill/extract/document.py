@@ -12,7 +12,7 @@ from webmill.errors import BadInput
 from webmill.extract.composite import Composite
 from webmill.extract.content import Content, ReadPdf, read_content
 from webmill.extract.head import Head, absolute, base_of, clean, clean_all, is_html, media_type, read_head
-from webmill.extract.kinds import READABLE, LeftOut, content_type_of, kind_of
+from webmill.extract.kinds import READABLE, LeftOut, content_type_of, is_robots, kind_of
 from webmill.extract.text import Extractor, chosen, text_of
 from webmill.formats import timestamps, wet
 
@@ -86,6 +86,8 @@ def make_readable(
     page: Composite, *, extractor: Extractor = "auto", readers: Readers = NO_READERS
 ) -> Document | LeftOut:
     """Only of what has text by its kind. A revisit has none itself, and says which capture has its content."""
+    if is_robots(page):
+        return LeftOut("robots")
     kind, by = kind_of(page), chosen(extractor, page)
     if page.capture.type == "revisit":
         is_unknown = not content_type_of(page)  # a server that says 304 need not say more

@@ -8,6 +8,7 @@
 | pdf | where there is a reader for it (`webmill[pdf]`) |
 | xml json | only where they turn out to be feeds |
 | image css script font audio video binary other empty | never: they have no text by their kind |
+| robots | never: a robots.txt speaks to crawlers |
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from webmill.extract.head import HTML, media_type
 
 Kind = Literal[
     "html", "text", "feed", "pdf", "xml", "json",
-    "image", "css", "script", "font", "audio", "video", "binary", "other", "empty",
+    "image", "css", "script", "font", "audio", "video", "binary", "other", "empty", "robots",
 ]  # fmt: skip
 READABLE: frozenset[Kind] = frozenset(("html", "text", "feed", "pdf", "xml", "json"))
 
@@ -47,6 +48,7 @@ _FAMILIES: tuple[tuple[re.Pattern[str], Kind], ...] = (
     (re.compile(r"application/(?:json|[^/]*\+json)"), "json"),
     (re.compile(r"application/(?:xml|[^/]*\+xml)"), "xml"),
 )
+_ROBOTS = re.compile(r"https?://[^/?#]*/robots\.txt", re.IGNORECASE)
 
 
 class LeftOut(msgspec.Struct, frozen=True):
@@ -61,6 +63,11 @@ def kind_of(page: Composite) -> Kind:
     if not identified and "html" in (declared or ""):
         return "html"
     return kind_of_type(identified or declared or "")
+
+
+def is_robots(page: Composite) -> bool:
+    """Archives of others have it among their pages."""
+    return _ROBOTS.fullmatch(page.target_uri or "") is not None
 
 
 def kind_of_type(type_: str) -> Kind:
