@@ -50,8 +50,9 @@ errors; they are told, and kept in DIR/extract/*/errors."""
 def extract(context: Context, /, *, root: Path, form: str, all_captures: bool, jobs: int | None, as_json: bool) -> None:
     """Text, title, language and links of what DIR's WARC files hold, as documents in DIR/documents.
 
-    Of pages, plain text and feeds. What has no text by its kind (pictures, styles, scripts) is counted and left out.
-    Only archives that were not read before. For other people's archives, or functions of your own: `webmill dataset`.
+    Of pages, plain text, feeds, and PDF with webmill[pdf]. What has no text by its kind (pictures, styles, scripts) is
+    counted and left out. Only archives that were not read before. For other people's archives, or functions of your
+    own: `webmill dataset`.
     """
     root = root.resolve()
     settings = context.settings(root)
