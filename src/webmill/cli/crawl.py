@@ -313,14 +313,17 @@ def tell(options: Options, report: Report) -> None:
         pages += f" of {total.nodes.pages:,} on all nodes"
     note(f"{ENDS[report.end]} after {age(report.seconds)}: {pages} in {options.collection.root}")
     needed = f" ({counted(total.requisites, 'requisite')})" if total.requisites else ""
-    parts = [f"{amount(total.bytes)} in {counted(total.fetched, 'answer')}{needed}", f"{total.waiting:,} URLs wait"]
+    parts = [
+        f"{amount(total.bytes)} in {counted(total.fetched, 'answer')}{needed}",
+        counted(total.waiting, "URL", "wait"),
+    ]
     note(", ".join(parts) + (f"; errors: {kinds(total.errors)}" if total.errors else ""))
     if total.endings:
         note(f"left out by their endings: {links_to(total.endings)}; --all-types follows them")
     for repair in report.repairs:
         note(f"after a crash: {repaired(repair)}")
     if report.end == "waiting":
-        note(f"{counted(total.waiting, 'URL')} wait{'s' * (total.waiting == 1)} {awaited(total)}; run again later")
+        note(f"{counted(total.waiting, 'URL', 'wait')} {awaited(total)}; run again later")
     elif report.end == "pages" and options.rules.requisites and total.errand is not None:
         note(f"not all that pages need is there: some of it waits {until(total.errand)}; run again later")
     if total.waiting and report.end != "pages":

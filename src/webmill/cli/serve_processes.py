@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import socket
 import sys
 import threading
@@ -22,6 +21,7 @@ import msgspec
 from webmill.config import Settings
 from webmill.errors import NotFound, WebmillError
 from webmill.flows.watch import Counter
+from webmill.infra import interrupts
 from webmill.infra.log import configure
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ def work(plan: Plan, row: int, own: socket.socket, replay: socket.socket, parent
     from webmill.serve.server import serve, tls_context
     from webmill.wiring import open_site
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent tells us
+    interrupts.ignore()  # the parent tells us
     configure(verbosity=plan.verbosity, form=plan.settings.log.format)
     chosen = plan.settings.serve
     try:
@@ -103,7 +103,7 @@ def leave_threads() -> None:
 
 def feed(plan: Plan, parent: Connection) -> None:
     """Bring the search index up to each new version. What fails is told and tried again; nothing else waits for it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    interrupts.ignore()
     configure(verbosity=plan.verbosity, form=plan.settings.log.format)
     parent.send("ready")
     threading.Thread(target=leave_with, args=(parent,), daemon=True).start()

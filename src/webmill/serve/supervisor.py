@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any
 
 from webmill.errors import Misconfigured, Unavailable
+from webmill.infra import interrupts
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +43,8 @@ class Member:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=self._main, args=(*self._arguments, theirs), name=f"webmill-{self.name}")
-        self.process.start()
+        with interrupts.held_back():
+            self.process.start()
         self._began = time.monotonic()
         theirs.close()
 

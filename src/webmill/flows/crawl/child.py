@@ -36,7 +36,7 @@ from webmill.flows.crawl.robots_asking import RobotsAsking
 from webmill.flows.crawl.shard import Shard
 from webmill.flows.crawl.snapshot import Snapshot
 from webmill.flows.crawl.visitor import Visitor
-from webmill.infra import atomic
+from webmill.infra import atomic, interrupts
 from webmill.infra.clock import Anchor
 from webmill.infra.log import configure
 
@@ -46,7 +46,7 @@ PATIENCE = 60.0  # for the files of a shard
 
 
 def main(options: Options, shard: int, shards: int, parent: Connection) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent tells us
+    interrupts.ignore()  # the parent tells us
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     configure(verbosity=options.verbosity, form=options.log_format)
     try:

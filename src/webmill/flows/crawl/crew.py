@@ -21,6 +21,7 @@ from webmill.errors import Misconfigured
 from webmill.flows.crawl.child import main
 from webmill.flows.crawl.options import Options
 from webmill.flows.crawl.snapshot import COUNTS, Snapshot, added
+from webmill.infra import interrupts
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +60,8 @@ class Member:
         self.process = context.Process(
             target=main, args=(self._options, self.shard, self._shards, theirs), name=f"webmill-crawl-{self.shard:02d}"
         )
-        self.process.start()
+        with interrupts.held_back():
+            self.process.start()
         theirs.close()
 
     def tell(self, *words: object) -> None:

@@ -1,0 +1,27 @@
+"""Ctrl-C reaches every process of a terminal. Children that are told by their parent when to end must not hear it.
+
+A child hears it until it has said that it ignores it, which is after Python and its imports are loaded: one that comes
+before would end it with a traceback. So it is started with the signal held back.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """In the parent, around the start of a child. What comes meanwhile is heard at the end."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def ignore() -> None:
+    """In the child, first of all."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
