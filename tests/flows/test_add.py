@@ -82,7 +82,7 @@ def test_a_query_exported_and_added_has_what_it_found(town: Path, news: Path) ->
     assert webmill("export", "wacz", town, packed, "--url", "https://town.example/*").code == 0
     add(news, packed, "--name", NAME)
     assert webmill("index", news).code == 0
-    others = ("filename", "offset", "charset")  # what metadata records say of a page is not part of a query
+    others = ("filename", "offset")
     wanted = [line for line in captures(town, *others) if line[1]["url"].startswith("https://town.example/")]
     assert captures(news, *others) == wanted
 

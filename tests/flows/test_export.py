@@ -14,18 +14,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 from warcio.archiveiterator import ArchiveIterator
 
+from tests.flows.foreign import put, warc
 from tests.serve.hand_made import collection, response, revisit
 from tests.serve.town import Visit, archive, page
 from tests.unit.cli.command import webmill
 from webmill.errors import BadInput
 from webmill.flows.export.wacz import Export
 from webmill.formats.warc import read_records
+from webmill.formats.warc_writer import encode_record
 from webmill.index.lookup import open_index
 from webmill.index.query import Query, url_range
 from webmill.index.zipnum import write_index
 from webmill.infra.storage.local import LocalStorage
+from webmill.model import Headers
 
 URL = "https://town.example/"
 
@@ -218,3 +222,46 @@ def test_a_place_that_is_none_is_an_error_that_names_it(tmp_path: Path, place: d
     )
     with pytest.raises(BadInput, match=said):
         work.found(open_index(tmp_path / "index"), Query(range=url_range("http://a.com/")))
+
+
+def test_records_of_whatever_archives_become_members_of_their_own(tmp_path: Path) -> None:
+    """Copied as they were, plain ones had no end and shared ones no bytes."""
+    records = warc(1, 2, gzipped=False).split(b"WARC/1.")[1:]
+    put(tmp_path / "in" / "plain.warc", warc(3, 4, gzipped=False))
+    put(tmp_path / "in" / "whole.warc.gz", gzip.compress(warc(5, 6, gzipped=False)))
+    put(tmp_path / "in" / "z.warc.zst", b"".join(zstandard.compress(b"WARC/1." + record) for record in records))
+    assert webmill("index", tmp_path / "in").code == 3  # two share a member
+    ended = webmill("export", "wacz", tmp_path / "in", tmp_path / "a.wacz", "--url", "*.elsewhere.example", "--json")
+    assert (ended.code, json.loads(ended.out)["unreadable"]) == (3, 2)
+    wacz = Wacz(tmp_path / "a.wacz")
+    assert [capture["url"][-1] for capture in wacz.captures] == ["1", "2", "3", "4"]
+    for capture in wacz.captures:
+        headers, body = wacz.record(capture)
+        assert headers.get_header("WARC-Target-URI") == capture["url"]
+        assert f"Lighthouse {capture['url'][-1]}".encode() in body
+    assert webmill("add", tmp_path / "out", tmp_path / "a.wacz").code == 0
+
+
+@pytest.mark.parametrize("gzipped", [True, False], ids=["gzip", "plain"])
+def test_what_follows_a_capture_and_belongs_to_it_comes_along(tmp_path: Path, gzipped: bool) -> None:
+    pieces = []
+    for number in (1, 2):
+        content = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>words"
+        for kind, type_, block in (
+            ("response", "application/http; msgtype=response", content),
+            ("request", "application/http; msgtype=request", b"GET / HTTP/1.1\r\n\r\n"),
+            ("metadata", "application/warc-fields", b"charset-detected: UTF-8\r\n"),
+        ):
+            id_, fields = f"<urn:x:{number}-{kind}>", [("WARC-Type", kind), ("WARC-Date", "2024-01-02T03:04:05Z")]
+            fields += [("WARC-Record-ID", id_), ("WARC-Target-URI", f"{URL}{number}"), ("Content-Type", type_)]
+            if kind != "response":
+                fields.append(("WARC-Concurrent-To", f"<urn:x:{number}-response>"))
+            record = encode_record(Headers([*fields, ("Content-Length", str(len(block)))]), block)
+            pieces.append(gzip.compress(record) if gzipped else record)
+    put(tmp_path / "in" / ("a.warc.gz" if gzipped else "a.warc"), b"".join(pieces))
+    assert webmill("index", tmp_path / "in").code == 0
+    wacz = export(tmp_path / "in", tmp_path / "a.wacz", "--url", f"{URL}1")
+    kinds = [
+        record.rec_headers.get_header("WARC-Record-ID") for record in read_all(wacz.zip.read("archive/data.warc.gz"))
+    ]
+    assert kinds[1:] == ["<urn:x:1-response>", "<urn:x:1-request>", "<urn:x:1-metadata>"]

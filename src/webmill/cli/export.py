@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from webmill.cli.collections import crawls_in
-from webmill.cli.context import Context, note, pass_context, warn
+from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.extract import refused
 from webmill.cli.words import counted
 from webmill.errors import Conflict
@@ -98,3 +98,6 @@ def wacz(
     note(f"{out}: {counted(done.captures, 'capture')}, {counted(done.pages, 'page')}, {size:,} bytes")
     if done.missing:
         warn(f"{counted(done.missing, 'revisit')} of a capture that is not in {root}")
+    finish(
+        rejected=done.unreadable, where="in ARC files, or packed together with others; without --url they come along"
+    )

@@ -6,6 +6,7 @@ captures of one URL the digests are held, and the places of originals that were 
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
@@ -19,6 +20,7 @@ from webmill.errors import BadInput, NotFound
 from webmill.flows.archived import open_capture
 from webmill.flows.captures import lines_of
 from webmill.flows.export.package import Package
+from webmill.flows.export.records import as_member, belonging, record_id
 from webmill.flows.watch import Counter, Watch
 from webmill.formats import wacz
 from webmill.formats import warc_records as records
@@ -32,6 +34,8 @@ from webmill.index.query import Query, answer, url_range
 from webmill.index.sort import sort_lines
 from webmill.infra.storage.base import Readable, chunks_of
 
+log = logging.getLogger(__name__)
+
 EVERYTHING = KeyRange(b"", b"\xff")
 ARCHIVE = "data.warc.gz"
 REVISIT = "warc/revisit"
@@ -41,12 +45,15 @@ Place = tuple[str, int]  # file and offset
 
 
 class Exported(msgspec.Struct):
-    """`missing`: revisits whose original is not in the collection."""
+    """`missing`: revisits whose original is not in the collection. `unreadable`: captures that cannot be taken out of
+    their archive.
+    """
 
     captures: int = 0
     pages: int = 0
     archives: int = 0
     missing: int = 0
+    unreadable: int = 0
 
 
 class Export:
@@ -72,7 +79,7 @@ class Export:
         return self.done
 
     def found(self, index: Index, query: Query) -> Exported:
-        """The records of these captures, and the originals of revisits among them."""
+        """The records of these captures, what belongs to them, and the originals of revisits among them."""
         with self._package:
             with self._package.adding(wacz.ARCHIVES + ARCHIVE) as out, self._watch("Packing", unit="captures") as bar:
                 out.write(warcinfo(self._created))
@@ -99,19 +106,33 @@ class Export:
                     revisits[capture.text("digest")] = capture
                 else:
                     there.add(capture.text("digest"))
-                yield self._copied(capture, out)
+                yield from self._copied(capture, out)
                 bar.advance()
             wanted = {digest: capture for digest, capture in revisits.items() if digest not in there}
             for capture in chain(self._originals(index, key, wanted), self._originals_elsewhere(index, query, wanted)):
-                yield self._copied(capture, out)
+                yield from self._copied(capture, out)
                 bar.advance()
 
-    def _copied(self, capture: Capture, out: IO[bytes]) -> bytes:
-        file, start, length = place_of(capture)
-        place = {"offset": str(out.tell()), "filename": ARCHIVE}
-        with self._files.open(file, start=start, length=length) as record:
-            out.writelines(chunks_of(record))
-        return format_line(msgspec.structs.replace(capture, fields=capture.fields | place))
+    def _copied(self, capture: Capture, out: IO[bytes]) -> Iterator[bytes]:
+        """Its line, when it could be copied. What belongs to it follows it."""
+        file, offset, length = place = place_of(capture)
+        start = out.tell()
+        with self._files.open(file, start=offset, length=length):
+            pass  # an index that names a place that is none is of no use
+        try:
+            id_ = record_id(self._files, place)
+            write_whole(out, as_member(self._files, place))
+            new = {"offset": str(start), "length": str(out.tell() - start), "filename": ARCHIVE}
+        except BadInput as error:
+            log.warning("a capture is left out: %s", error)
+            self.done.unreadable += 1
+            return
+        try:
+            for other in belonging(self._files, place, id_=id_):
+                write_whole(out, as_member(self._files, other))
+        except BadInput as error:
+            log.warning("what belongs to a capture is left out: %s", error)
+        yield format_line(msgspec.structs.replace(capture, fields=capture.fields | new))
 
     def _originals(self, index: Index, key: bytes, wanted: dict[str, Capture]) -> Iterator[Capture]:
         """Of one URL: what its revisits stand for, when that was not chosen itself. Those found are wanted no more."""
@@ -170,6 +191,17 @@ class Export:
             if wacz.is_page(capture):
                 self.done.pages += 1
                 yield wacz.page_line(capture, number=self.done.pages)
+
+
+def write_whole(out: IO[bytes], pieces: Iterable[bytes]) -> None:
+    """All or nothing."""
+    start = out.tell()
+    try:
+        out.writelines(pieces)
+    except BadInput:
+        out.seek(start)
+        out.truncate()
+        raise
 
 
 def unique_names(keys: Iterable[str]) -> dict[str, str]:
