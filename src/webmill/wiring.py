@@ -13,6 +13,8 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
@@ -38,7 +40,7 @@ from webmill.flows.crawl.quota import Quota
 from webmill.flows.frontier.tools import Tools
 from webmill.infra.executor.base import Executor
 from webmill.infra.queue.base import Buried, Queue
-from webmill.infra.retry import Policy
+from webmill.infra.retry import Policy, sleeping_until
 from webmill.infra.sinks.base import Sink
 from webmill.infra.storage.base import Readable, Storage
 from webmill.infra.storage.retrying import Retrying, RetryingReads
@@ -144,9 +146,17 @@ def open_readable(url: str, *, http: HttpSettings) -> Readable:
 
 
 def open_crawls(
-    base_url: str, *, http: HttpSettings, commoncrawl: CommonCrawlSettings, policy: Policy = PATIENT
+    base_url: str,
+    *,
+    http: HttpSettings,
+    commoncrawl: CommonCrawlSettings,
+    policy: Policy = PATIENT,
+    stop: threading.Event | None = None,
 ) -> Readable:
-    """Where crawls are. A server is asked no faster than the settings say, by all processes of this user."""
+    """Where crawls are. A server is asked no faster than the settings say, by all processes of this user.
+
+    Once `stop` is set, nothing waits long any more.
+    """
     scheme = scheme_of(base_url)[0]
     if scheme not in ("http", "https", "s3"):
         return open_readable(base_url, http=http)
@@ -155,11 +165,13 @@ def open_crawls(
 
     rate = commoncrawl.rate
     limiter = limiter_at(limiter_path(base_url), rate=rate, burst=max(1.0, rate))
+    sleep = sleeping_until(stop) if stop else time.sleep
     if scheme == "s3":
         from webmill.infra.storage.s3 import S3Options, S3Storage
 
         bucket = S3Storage(S3Options.from_url(base_url), retries=0)
-        return RetryingReads(LimitedPartReads(bucket, limiter, patience=policy.deadline), policy=policy)
+        parts = LimitedPartReads(bucket, limiter, stop=stop, patience=policy.deadline)
+        return RetryingReads(parts, policy=policy, sleep=sleep)
     from webmill.infra.storage.http import HttpStorage, Limits
 
     storage = HttpStorage(
@@ -169,7 +181,8 @@ def open_crawls(
         connections=64,
         on_redirect=limiter.spend,
     )
-    return RetryingReads(LimitedReads(storage, limiter, patience=policy.deadline), policy=policy)
+    reads = LimitedReads(storage, limiter, stop=stop, patience=policy.deadline)
+    return RetryingReads(reads, policy=policy, sleep=sleep)
 
 
 def list_crawls(base_url: str, *, http: HttpSettings, commoncrawl: CommonCrawlSettings) -> list[Crawl]:

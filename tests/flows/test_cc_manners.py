@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.contracts.range_server import RangeServer, serving
-from tests.flows.cc_commands import cc, started, wait_for
+from tests.flows.cc_commands import DEADLINE, cc, started, wait_for
 from tests.flows.cc_pages import Page, batches, rows, write_crawl
 from webmill.infra.queue.sqlite import SqliteQueue
 
@@ -126,4 +127,21 @@ def test_a_server_that_refuses_us_is_left_alone(tmp_path: Path, pages: list[Page
     stats = queue.stats()
     assert stats.buried == 0
     assert stats.ready + stats.leased + stats.delayed == 60
+    queue.close()
+
+
+@pytest.mark.parametrize("cache", ["0", "100"])  # ranges, whole files
+def test_a_worker_that_a_server_refuses_ends_when_it_is_told_to(
+    tmp_path: Path, pages: list[Page], server: RangeServer, cache: str
+) -> None:
+    """The breaker is open for minutes by then, and opens for longer each time: nobody waits for that."""
+    origin = Origin(server, tmp_path / "crawl", troubles=[["403"] * 1000] * 3)
+    queue = SqliteQueue(tmp_path / "work.sqlite")
+    queue.publish(batches(pages, size=20))
+    with started("work", *work_flags(tmp_path, server, "--rate", "1000", "--cache-size", cache)) as worker:
+        wait_for(lambda: origin.times, process=worker)
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(timeout=DEADLINE) == 130
+    stats = queue.stats()
+    assert (stats.buried, stats.leased, stats.ready + stats.delayed) == (0, 0, 6)
     queue.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random as randomness
+import threading
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -53,3 +54,13 @@ def retrying(
             if failures >= policy.attempts or clock() - began + wait > policy.deadline:
                 raise
         sleep(wait)
+
+
+def sleeping_until(stop: threading.Event) -> Callable[[float], None]:
+    """A `sleep` for `retrying` that ends it when `stop` is set: no other try."""
+
+    def sleep(seconds: float) -> None:
+        if stop.wait(seconds):
+            raise Unavailable("told to stop while waiting for the next try")
+
+    return sleep

@@ -82,7 +82,7 @@ def run(context: Context, /, *, detected: tuple[str, ...], as_json: bool, **flag
         if not choice.no_metrics:
             stack.enter_context(served(batcher_metrics, settings, port=dispatch_metrics.PORT))
             stack.enter_context(served(metrics, settings, port=extract_metrics.PORT))
-        fetcher = stack.enter_context(fetching(base, settings, choice, output, metrics))
+        fetcher = stack.enter_context(fetching(base, settings, choice, output, metrics, stop=stop))
         progress = stack.enter_context(context.progress("captures", unit="captures"))
         workers = Workers(
             queue, fetcher, output, options_of(base, settings, choice), metrics=metrics, advance=progress.advance

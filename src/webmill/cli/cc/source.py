@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -38,8 +39,10 @@ def base_of(settings: Settings, flag: str | None) -> str:
     return (flag or settings.commoncrawl.base_url).rstrip("/") or "/"
 
 
-def open_base(base: str, settings: Settings, *, policy: Policy = PATIENT) -> Readable:
-    return open_crawls(base, http=settings.http, commoncrawl=settings.commoncrawl, policy=policy)
+def open_base(
+    base: str, settings: Settings, *, policy: Policy = PATIENT, stop: threading.Event | None = None
+) -> Readable:
+    return open_crawls(base, http=settings.http, commoncrawl=settings.commoncrawl, policy=policy, stop=stop)
 
 
 def list_crawls(base: str, settings: Settings) -> list[Crawl]:

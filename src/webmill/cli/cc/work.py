@@ -79,7 +79,7 @@ def work(context: Context, /, *, base_url: str | None, until_empty: bool, metric
             require_queue(settings)
         queue = stack.enter_context(opened_queue(settings))
         output = open_output(choice.out, shape)
-        fetcher = stack.enter_context(fetching(base, settings, choice, output, metrics))
+        fetcher = stack.enter_context(fetching(base, settings, choice, output, metrics, stop=stop))
         if not choice.no_metrics:
             stack.enter_context(served(metrics, settings, port=metrics_port))
         progress = stack.enter_context(context.progress("captures", unit="captures"))

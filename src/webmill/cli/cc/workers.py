@@ -35,6 +35,7 @@ from webmill.flows.extract.sealing import FILE_SIZE, Format
 from webmill.flows.extract.workers import Options, Report
 from webmill.infra.executor.pool import available_cores
 from webmill.infra.metrics import Metrics
+from webmill.infra.retry import sleeping_until
 from webmill.wiring import open_storage, scheme_of
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -153,14 +154,17 @@ def open_output(place: str, shape: Shape) -> Output:
 
 
 @contextmanager
-def fetching(base: str, settings: Settings, choice: Choice, output: Output, metrics: Metrics) -> Iterator[Fetcher]:
+def fetching(
+    base: str, settings: Settings, choice: Choice, output: Output, metrics: Metrics, *, stop: threading.Event
+) -> Iterator[Fetcher]:
     with ExitStack() as stack:
         whole = None
         if scheme_of(base)[0] != "file" and choice.cache_size:
             private = output.private() or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="webmill-")))
-            whole = WholeRule(WholeFiles(private / "files", most=choice.cache_size * MIB))
+            files = WholeFiles(private / "files", most=choice.cache_size * MIB, sleep=sleeping_until(stop))
+            whole = WholeRule(files)
         fetcher = Fetcher(
-            open_base(base, settings),
+            open_base(base, settings, stop=stop),
             concurrency=choice.concurrency,
             limits=RangeLimits(),
             whole=whole,

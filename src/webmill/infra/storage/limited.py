@@ -8,19 +8,23 @@ In this order: a second attempt is a request like any other and waits for its tu
 from __future__ import annotations
 
 import threading
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import BinaryIO
 
-from webmill.errors import Conflict
+from webmill.errors import Conflict, Unavailable
 from webmill.infra.limiter import Turns, note_error
 from webmill.infra.pace import Turn
 from webmill.infra.storage.base import CHUNK, RawStream, Readable, Stat, buffered, end_of_range
+
+LAST_WAIT = 10.0  # seconds for a turn, of who is told to stop: what is at hand may end if its turn is near
 
 
 class LimitedReads:
     """For a storage of which every call is one request, as HTTP is. `Unavailable` when there is no turn in time.
 
-    `stop` ends the waiting of all its threads; `patience` is how many seconds one call waits for its turn.
+    `patience` is how many seconds one call waits for its turn. Once `stop` is set, none waits longer than `LAST_WAIT`:
+    a server that refuses us is left alone for many minutes, and nobody who ends a program waits for those.
     """
 
     def __init__(
@@ -43,7 +47,7 @@ class LimitedReads:
             return self._readable.read(key, start=start, length=length, etag=etag)
 
     def open(self, key: str, *, start: int = 0, length: int | None = None, etag: str | None = None) -> BinaryIO:
-        turn = self._limiter.wait(stop=self._stop, patience=self._patience)
+        turn = self._wait()
         try:
             stream = self._readable.open(key, start=start, length=length, etag=etag)
         except BaseException as error:
@@ -51,8 +55,23 @@ class LimitedReads:
             raise
         return buffered(_Watched(stream, limiter=self._limiter, turn=turn))
 
-    def _turn(self) -> AbstractContextManager[Turn]:
-        return self._limiter.turn(stop=self._stop, patience=self._patience)
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        turn = self._wait()
+        try:
+            yield
+        except BaseException as error:
+            note_error(self._limiter, turn, error)
+            raise
+        self._limiter.note(turn, "ok")
+
+    def _wait(self) -> Turn:
+        try:
+            return self._limiter.wait(stop=self._stop, patience=self._patience)
+        except Unavailable:
+            if not self._stop or not self._stop.is_set():
+                raise
+        return self._limiter.wait(patience=LAST_WAIT)
 
 
 class LimitedPartReads(LimitedReads):
