@@ -425,6 +425,7 @@ def test_when_nothing_is_taken_nothing_is_made(news: Path, there: bool) -> None:
 
 def test_a_collection_that_was_made_for_an_archive_is_told(news: Path) -> None:
     file = put(news.parent / "a.warc.gz", warc(1))
+    assert "crawl-data/news: 0 archives added" in webmill("add", news, put(news.parent / "b.warc", b"words")).err
     assert "crawl-data/news (new): 1 archive added" in webmill("add", news, file).err
     assert "crawl-data/news: 0 archives added" in webmill("add", news, file).err
 

@@ -69,9 +69,10 @@ def add(
         report = add_archives(collection, files, linked=linked, watch=context.progress)
     if as_json:
         click.echo(json_line(msgspec.to_builtins(report)))
-    tell(report, place=f"{collection.crawl_data}{' (new)' * is_new}", would="would be " * dry_run)
+    place = f"{collection.crawl_data}{' (new)' * (is_new and bool(report.added))}"
+    tell(report, place=place, would="would be " * dry_run)
     if report.added and not dry_run:
-        hint(f"Next: webmill index {root}" + (f" --name {shlex.quote(name)}" if name else ""))
+        hint(f"Next: webmill index {shlex.quote(str(root))}" + (f" --name {shlex.quote(name)}" if name else ""))
     finish(rejected=len(report.rejects) + len(report.damaged), where="the lines above name them and say why")
 
 
