@@ -23,7 +23,8 @@ _TOKEN = re.compile(
       (?:"(?P<one>[^"\\\r\n]*+)"|'(?P<two>[^'\\\r\n]*+)')?+""",
     re.VERBOSE | re.MULTILINE,
 )
-_FROM = re.compile(rf"(?<![\w$])from(?:\s|{_COMMENT})*+\Z")
+_COMMENTS = re.compile(_COMMENT)
+_FROM = re.compile(r"(?<![\w$])from\s*+\Z")
 _ADDRESS = re.compile(r"\.{0,2}/|https?:", re.IGNORECASE)
 
 
@@ -35,4 +36,5 @@ def read_imports(script: str) -> Iterator[str]:
 
 
 def _is_import(word: str, names: str) -> bool:
+    names = _COMMENTS.sub(" ", names)  # first: each of many `from` in a comment would be looked behind to its end
     return _FROM.search(names) is not None or (word == "import" and not names.strip())

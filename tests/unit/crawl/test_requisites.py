@@ -461,6 +461,13 @@ def test_time_is_linear_in_a_module_of_nothing_but(piece: str) -> None:
     read_module_requisites((piece * (MAX_PAGE // 8 // len(piece))).encode(), url=URL)
 
 
+@pytest.mark.parametrize(("piece", "end"), [("from/*", "*/x"), ("from//", "\nx"), ("from ", "x"), ("/**/from", "x")])
+def test_time_is_linear_in_the_names_that_a_module_imports(piece: str, end: str) -> None:
+    """They are looked at once more, when an address stands behind them."""
+    names = piece * (MAX_PAGE // 8 // len(piece))
+    assert read_module_requisites(f"import {names}{end}'./a.js'".encode(), url=URL) == []
+
+
 @given(
     st.lists(st.sampled_from([*PIECES, *MARKUP, "x", " ", ")", "'", '"', ";", ">", "=", ",", "é", "\0"]), max_size=40)
 )
