@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import time
 from functools import partial
@@ -178,7 +179,7 @@ def reason_not_to_crawl(root: Path, settings: Crawl) -> str:
         return "somebody else is crawling here"
     if not crawls:
         return f"no {settings.seeds} (`webmill init` makes one): archives are taken as they are"
-    left = unfinished(crawls)
+    left = unfinished(crawls, now=math.inf)  # also what may be asked tomorrow
     if not left:
         return f"no {settings.seeds}, and the crawl that was begun by hand has ended"
     by_hand = f"webmill crawl {shlex.quote(str(root))}"

@@ -90,7 +90,7 @@ def next_command(seen: Look, root: Path) -> str:
     """What to type; empty when there is nothing to do."""
     if seen.is_running or any(crawl.is_running for crawl in seen.crawls):
         return ""
-    if unfinished(seen.crawls) and not any(due.stage == "crawl" for due in seen.due):
+    if unfinished(seen.crawls, now=seen.time) and not any(due.stage == "crawl" for due in seen.due):
         return f"webmill crawl {spelled(root)}"  # begun by hand: `run` crawls from a file of seeds
     if seen.due:
         return f"webmill run {spelled(root)}"

@@ -99,6 +99,32 @@ def test_a_crawl_by_hand_that_was_broken_off_is_next(
     assert f"next       {next_}\n" in webmill("status", "news").out.decode()
 
 
+@pytest.mark.parametrize(
+    ("ends", "wakes", "is_due"),
+    [
+        (["waiting"], [86_400.0], False),
+        (["waiting"], [-1.0], True),
+        (["waiting"], [None], True),  # it did not tell
+        (["waiting", "waiting"], [None, 86_400.0], False),  # of two nodes one has nothing
+        (["waiting", "waiting"], [86_400.0, -1.0], True),
+        (["waiting", "stopped"], [86_400.0, 86_400.0], True),
+        (["finished"], [None], False),  # what waits is of domains that were excluded
+    ],
+)
+def test_a_crawl_is_due_when_something_may_be_asked(
+    place: Path, ends: list[str], wakes: list[float | None], is_due: bool
+) -> None:
+    frontier, now = place / "frontier", time.time()
+    frontier.mkdir()
+    (place / "seeds.txt").write_text("http://a.example/\n")
+    for seat, (end, wake) in enumerate(zip(ends, wakes, strict=True)):
+        seen = Snapshot(shard=-1, waiting=7, wake=None if wake is None else now + wake)
+        status = StatusFile(frontier, name=NAME, started=now, clock=time.time, seat=f"{seat}" * (len(ends) > 1))
+        status.write(seen, end=end)
+    due_stages = {one["stage"] for one in look(place)["due"]}  # type: ignore[attr-defined]
+    assert ("crawl" in due_stages) == is_due
+
+
 def test_looking_changes_nothing(place: Path) -> None:
     before = [*tree(place)]
     webmill("status", place)

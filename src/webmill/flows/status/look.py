@@ -124,7 +124,7 @@ class _Dues:
             return "not begun"
         if any(crawl.is_running for crawl in crawls):
             return ""
-        return unfinished(crawls) or ("pages are visited again" if self._wishes.refresh else "")
+        return unfinished(crawls, now=time.time()) or ("pages are visited again" if self._wishes.refresh else "")
 
     def _search(self, publish: Publication | None, search: Search | None) -> str:
         if not publish:
@@ -132,13 +132,22 @@ class _Dues:
         return "nothing is indexed yet" if not search else "a newer version is live" if search.is_behind else ""
 
 
-def unfinished(crawls: list[Status]) -> str:
-    """What the last run left, in words. One that was killed may not have told what waits."""
+def unfinished(crawls: list[Status], *, now: float) -> str:
+    """What the last run left, in words, as far as it may be asked now. One that was killed may not have told what
+    waits. What waits in a crawl that has come to its end is of domains that were excluded.
+    """
     ends = {crawl.end for crawl in crawls}
     waiting = sum(crawl.total.waiting for crawl in crawls)
+    if ends == {"finished"} or (ends <= {"finished", "waiting"} and first_wake(crawls) > now):
+        return ""
     if waiting and "pages" not in ends:
         return counted(waiting, "URL", "wait")
     return "the last run was broken off" if "" in ends and "finished" not in ends else ""
+
+
+def first_wake(crawls: list[Status]) -> float:
+    """When anything may be asked: another run before that is over at once. 0 when none has told."""
+    return min((crawl.total.wake for crawl in crawls if crawl.total.wake is not None), default=0.0)
 
 
 def behind(index: Index) -> Iterator[str]:
