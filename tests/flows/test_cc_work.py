@@ -73,10 +73,20 @@ def test_wrong_settings_are_told_before_any_work(crawl: tuple[Path, list[Page]],
     assert cc("work", *flags, "--out", out, "--extractor", "none").returncode == 0
     changed = cc("work", *flags, "--out", out, "--extractor", "trafilatura")
     assert changed.returncode == 1
-    assert "begun with extractor 'none'" in changed.stderr
+    assert "begun with --extractor none: use the same flags" in changed.stderr
+    longer = cc("work", *flags, "--out", tmp_path / "long", "--min-text", "5", "--language", "eng", "--json")
+    assert json.loads(longer.stdout) == {
+        "batches": 0, "items": 0, "rows": 0, "given_back": 0, "buried": 0, "extraction": {}, "filtered": {},
+    }  # fmt: skip
+    changed = cc("work", *flags, "--out", tmp_path / "long", "--max-text", "9")
+    assert "begun with --min-text 5, --max-text none, --detected-language eng: use" in changed.stderr
     assert "need text" in cc("work", *flags, "--out", out, "--extractor", "none", "--min-text", "5").stderr
     assert "use sqlite:FILE or amqp" in cc("work", "--queue", "memory:", "--out", out).stderr
     assert "give either --crawl" in cc("run", "--out", out).stderr
+    nothing = ("--crawl", "TEST-2024", "--base-url", root, "--domain", "nobody.test", "--no-metrics")
+    for command in (("run", "--out", tmp_path / "none"), ("batch", "--queue", f"sqlite:{tmp_path}/none.sqlite")):
+        done = cc(*command, *nothing)
+        assert (done.returncode, "no capture in the index is what was asked for" in done.stderr) == (0, True)
     assert "no output of" in cc("seal", tmp_path / "nothing").stderr
     refused = cc("run", "--crawl", "TEST-2024", "--base-url", root, "--out", "s3://bucket/x", "--no-metrics")
     assert "need --queue" in refused.stderr
@@ -90,6 +100,15 @@ def test_a_missing_extra_is_told_with_the_repair(tmp_path: Path) -> None:
     done = cc("work", "--queue", f"sqlite:{tmp_path}/q.sqlite", "--out", tmp_path / "out", PYTHONPATH=str(tmp_path))
     assert done.returncode == 1
     assert "pip install 'webmill[text]'" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_extractor_that_lacks_a_part_of_its_own_is_told_before_any_work(tmp_path: Path) -> None:
+    (tmp_path / "trafilatura.py").write_text("raise ImportError('install lxml_html_clean')\n")
+    flags = ("--queue", f"sqlite:{tmp_path}/q.sqlite", "--out", tmp_path / "out", "--extractor", "trafilatura")
+    done = cc("work", *flags, PYTHONPATH=str(tmp_path))
+    assert done.returncode == 1
+    assert "trafilatura is installed, but cannot be loaded: install lxml_html_clean" in done.stderr
     assert not (tmp_path / "out").exists()
 
 

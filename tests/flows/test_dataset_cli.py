@@ -55,6 +55,7 @@ def test_from_a_description_to_documents(root: Path) -> None:
     (listed,) = objects(dataset(root, "list", "--json"))
     assert listed["tasks"] == 2
     assert dataset(root, "errors", "news").out == b""
+    assert "nothing to do" in webmill("dataset", "run", "news", "--executor", "inline", "--in", root).err
     for command in ("tasks", "view", "tasks log"):
         extra = [str(tasks[0]["id"])] if command == "tasks log" else []
         assert dataset(root, command, "news", *extra).code == 0
@@ -175,7 +176,9 @@ def test_manifests_are_made_from_the_paths_of_a_crawl(tmp_path: Path) -> None:
     assert len(lines) == 3
     assert lines[0] == f"WARC:{warc}|WAT:{wat}|WET:{wet}"
     assert webmill(*command, "--kind", "warc", "--limit", "1").out.decode() == f"{warc}\n"
-    assert webmill(*command[:3], "CC-MAIN-1999-01", *command[4:]).code == 1
+    assert webmill(*command[:3], "latest", *command[4:]).out.decode().splitlines() == lines
+    wrong = webmill(*command[:3], "CC-MAIN-1999-01", *command[4:])
+    assert (wrong.code, "`webmill cc crawls` with the same --base-url" in wrong.err) == (1, True)
 
 
 @pytest.mark.parametrize("path", commands_of("dataset"), ids=" ".join)

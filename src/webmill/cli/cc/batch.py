@@ -159,4 +159,6 @@ def tell(report: Report, *, as_json: bool) -> None:
             f"{published}; captures: {counts.accepted:,} of {counts.lines:,}"
             + f"; left out: {left_out}" * bool(left_out)
         )
+    if not report.batches:
+        note("no capture in the index is what was asked for: look at --crawl and the filters")
     finish(rejected=counts.rejected, where=f"see {report.rejected_file}")

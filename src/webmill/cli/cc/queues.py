@@ -32,7 +32,7 @@ def _checked(_context: click.Context, _option: click.Parameter, url: str | None)
 
 
 def queue_option(command: F) -> F:
-    help_ = "sqlite:FILE or amqp://…  [default: as the settings say]"
+    help_ = "sqlite:FILE or amqp://…  [default: as the settings say; of `run`: one in the output]"
     return click.option("--queue", metavar="URL", callback=_checked, help=help_)(command)
 
 

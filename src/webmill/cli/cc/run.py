@@ -100,6 +100,7 @@ def run(context: Context, /, *, detected: tuple[str, ...], as_json: bool, **flag
         if summary and output.folder:
             shutil.rmtree(output.folder / PRIVATE / "files", ignore_errors=True)
     if summary is None:
+        note("stopped: run the same command again to go on")
         raise click.exceptions.Exit(INTERRUPTED)
     tell(summary, choice, settings, as_json=as_json)
 
@@ -155,6 +156,10 @@ def summarised(
 def tell(summary: Summary, choice: Choice, settings: Settings, *, as_json: bool) -> None:
     if as_json:
         click.echo(msgspec.json.encode(summary))
+    if not summary.batches:
+        note("no capture in the index is what was asked for: look at --crawl and the filters")
+        finish(rejected=summary.rejected, where=f"see {summary.rejected_file}")
+        return
     done = f"{counted(summary.batches, 'batch')}, {counted(summary.captures, 'capture')}"
     kept = f"{counted(summary.rows, 'row')} in {counted(summary.parts, 'file')}"
     note(f"{done}: {kept} of {choice.out.rstrip('/')}/{summary.run}{details(summary)}")

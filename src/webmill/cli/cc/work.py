@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from webmill.cli.cc.batch import served
 from webmill.cli.cc.filters import language_option
@@ -61,8 +62,11 @@ Exit code 3: done, but batches were buried; `webmill cc dead list` says why."""
     metavar="N",
     help="Of 127.0.0.1, for Prometheus.",
 )
+@click.option("--json", "as_json", is_flag=True, help="What this worker did, as JSON on stdout.")
 @pass_context
-def work(context: Context, /, *, base_url: str | None, until_empty: bool, metrics_port: int, **flags: Any) -> None:
+def work(
+    context: Context, /, *, base_url: str | None, until_empty: bool, metrics_port: int, as_json: bool, **flags: Any
+) -> None:
     """Fetch the captures of queued batches, extract their text, and keep it as documents.
 
     Without --until-empty it waits for more batches until it is told to stop.
@@ -89,6 +93,8 @@ def work(context: Context, /, *, base_url: str | None, until_empty: bool, metric
         if not stop.is_set():
             seal_all(output, queue)
         buried = report.buried if stop.is_set() else queue.stats().buried
+    if as_json:
+        click.echo(msgspec.json.encode(report, order="deterministic"))
     tell(report)
     if stop.is_set():
         raise click.exceptions.Exit(INTERRUPTED)

@@ -6,10 +6,13 @@ from itertools import islice
 
 import click
 
+from webmill.cli.cc.source import base_of, checked_crawl, open_base, resolve
 from webmill.cli.context import Context, pass_context
 from webmill.cli.renamed import Renamed
-from webmill.flows.dataset.manifest import COMMON_CRAWL, Kind, decode_lines, lines_from_paths
-from webmill.wiring import open_readable
+from webmill.commoncrawl.catalog import COMMON_CRAWL, paths_key
+from webmill.errors import NotFound
+from webmill.flows.dataset.manifest import Kind, decode_lines, lines_from_paths
+from webmill.wiring import HURRIED
 
 
 @click.command(
@@ -17,9 +20,11 @@ from webmill.wiring import open_readable
 Examples:
   webmill dataset manifest --crawl CC-MAIN-2024-30 > manifest.txt
   webmill dataset manifest --crawl CC-MAIN-2024-30 --kind warc --limit 5
-  webmill dataset manifest --crawl NAME --base-url my-collection/"""
+  webmill dataset manifest --crawl latest --base-url my/ --kind warc
+
+WAT and WET files are named, not looked for: a collection of your own has them after `webmill derive`."""
 )
-@click.option("--crawl", required=True, help="Name of the crawl: CC-MAIN-YYYY-WW, or of a collection of your own.")
+@click.option("--crawl", required=True, help="Name of the crawl: CC-MAIN-2024-30, latest.")
 @click.option(
     "--kind",
     type=click.Choice(["warc", "aligned"]),
@@ -33,16 +38,22 @@ Examples:
     cls=Renamed,
     old=["--from"],
     metavar="URL|DIR",
-    default=COMMON_CRAWL,
-    show_default=True,
-    help="Where the crawl is: https://…, s3://…, a folder.",
+    help=f"Where the crawl is: https://…, s3://…, a folder  [default: {COMMON_CRAWL}]",
 )
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first lines.")
 @pass_context
-def manifest(context: Context, /, *, crawl: str, kind: Kind, source: str, limit: int | None) -> None:
+def manifest(context: Context, /, *, crawl: str, kind: Kind, source: str | None, limit: int | None) -> None:
     """Write the manifest of a crawl, one line per WARC file, from its warc.paths.gz."""
-    key = f"crawl-data/{crawl}/warc.paths.gz"
-    storage = open_readable(source, http=context.settings().http)
-    paths = decode_lines(storage.read(key), source=key)
-    for line in islice(lines_from_paths(paths, kind=kind), limit):
+    checked_crawl(crawl)
+    settings = context.settings()
+    base = base_of(settings, source)
+    key = paths_key(resolve(crawl, base, settings), "warc")
+    try:
+        listed = open_base(base, settings, policy=HURRIED).read(key)
+    except NotFound as error:
+        raise NotFound(
+            f"no {key} in {base}: `webmill cc crawls` with the same --base-url lists the crawls; in a collection of "
+            "your own `webmill index` makes the lists"
+        ) from error
+    for line in islice(lines_from_paths(decode_lines(listed, source=key), kind=kind), limit):
         click.echo(line)

@@ -74,6 +74,9 @@ def emit(data: bytes) -> None:
 
 
 def tell(report: Report) -> None:
+    if not (report.tasks or report.failed or report.left):
+        note("nothing to do: all tasks were done before")
+        return
     note(
         f"{counted(report.tasks, 'task')}: {counted(report.documents, 'document')} of {counted(report.pages, 'page')}"
         + f", {report.skipped:,} left out" * bool(report.skipped)

@@ -11,7 +11,6 @@ from webmill.formats.typed_records import FileType
 
 Files = dict[FileType, str]
 Kind = Literal["warc", "aligned"]
-COMMON_CRAWL = "https://data.commoncrawl.org/"
 MAX_BYTES = 256 << 20  # a crawl of Common Crawl has 90,000 WARC files: 13 MB of lines
 
 

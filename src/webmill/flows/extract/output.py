@@ -13,7 +13,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -42,6 +44,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def check(self) -> None:
         """Misconfigured: an extra is missing, or the filters make no sense."""
         require(self.extractor)
+        _load(self.extractor)
         if self.format == "parquet":
             pyarrow()
         if self.extractor == "none" and (self.keep.min_text is not None or self.keep.max_text is not None):
@@ -127,7 +130,35 @@ def read_shape(storage: Storage) -> Shape:
         raise BadInput(str(error), reason="bad_settings", source=SETTINGS) from error
 
 
+def _load(extractor: MainText) -> None:
+    """An extractor that lacks a part of its own would fail on every page, one by one."""
+    try:
+        if extractor != "none":
+            import_module(extractor)
+    except ImportError as error:
+        raise Misconfigured(f"{extractor} is installed, but cannot be loaded: {error}") from error
+
+
 def described(there: Shape, given: Shape) -> str:
-    """The settings that differ, as they are there."""
-    old, new = msgspec.to_builtins(there), msgspec.to_builtins(given)
-    return ", ".join(f"{name} {value!r}" for name, value in old.items() if new[name] != value)
+    """The settings that differ, as they are there, by the names of their flags where they have one."""
+    old, new = _flat(there), _flat(given)
+    return ", ".join(f"{name} {_shown(value)}" for name, value in old.items() if new[name] != value)
+
+
+def _flat(shape: Shape) -> dict[str, Any]:
+    keep = shape.keep
+    return {
+        "--extractor": shape.extractor,
+        "languages by CLD2 (webmill[languages])": shape.detect,
+        "--min-text": keep.min_text,
+        "--max-text": keep.max_text,
+        "--detected-language": keep.languages,
+        "--format": shape.format,
+        "--file-size": shape.file_size >> 20,
+    }
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return ", ".join(value) or "none" if isinstance(value, tuple) else "none" if value is None else str(value)
