@@ -89,7 +89,7 @@ def documents(
     most_lost: float,
     as_json: bool,
 ) -> None:
-    """Publish the documents that `webmill cc` or `webmill dataset` wrote, as blobs and a version."""
+    """Publish the documents that `webmill extract`, `cc` or `dataset` wrote, as blobs and a version."""
     place = publishing_in(root)
     if not origin:
         existing(root)
