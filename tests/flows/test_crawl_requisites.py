@@ -22,8 +22,9 @@ from tests.flows.crawling import (
     seen_by,
     visits,
 )
+from webmill.flows.crawl.bare import FEW
 from webmill.flows.crawl.options import Limits, Refresh, Rules
-from webmill.testing import Reply, TestWeb
+from webmill.testing import Answer, Reply, Request, TestWeb
 from webmill.testing.features.gallery import CDN, HOST
 
 GALLERY, DEPOT = f"http://{HOST}", f"http://{CDN}"
@@ -283,6 +284,28 @@ def test_a_page_that_was_met_as_a_picture_is_whole_when_a_link_leads_to_it_too(r
     paths = {"/robots.txt", "/", "/old", "/lost", "/two", "/article", "/own.png", "/frame", "/framed.png"}
     assert asked == dict.fromkeys(paths, 1)
     assert report.total.pages == 2  # what was met as a picture stays one
+
+
+class Chain(Linked):
+    """Each of its pages names the next one as a picture, and links to it."""
+
+    def answer(self, request: Request) -> Answer:
+        number = request.path[1:]
+        if not number.isdecimal():
+            return super().answer(request)
+        next_ = int(number) + 1
+        return Reply(body=f"<html><img src=/{next_}><a href=/{next_}>next</a>".encode())
+
+
+def test_pages_that_are_pictures_of_each_other_come_to_an_end(root: Path) -> None:
+    """None but the first counts as a page; without a bound of their own they were asked for for ever."""
+    with TestWeb(hosts=0, sites={"a.example": Chain(0)}) as web:
+        limits = Limits(pages=1, seconds=600)
+        seeds = ("http://a.example/0",)
+        report = crawl_here(root, Setup(seeds=seeds, resolve=dict(web.resolve), rules=WHOLE, limits=limits))
+    assert (report.end, report.total.pages) == ("pages", 1)
+    assert report.total.requisites == FEW + 2
+    assert report.total.refused["too_many_requisites"] == 1
 
 
 def test_a_module_brings_what_it_imports_and_a_script_does_not(root: Path) -> None:

@@ -35,8 +35,8 @@ def test_links_to_others_are_not_remembered() -> None:
     assert not pages.read(URL, page())
 
 
-def test_it_is_bounded_and_forgets_the_oldest() -> None:
-    pages = BarePages(most=10)
+def test_it_is_bounded_in_characters_and_forgets_the_oldest() -> None:
+    pages = BarePages(most=10 * page().size)
     for number in range(5):
         pages.read(f"{URL}/{number}", page(3))
     pages.read(f"{URL}/huge", page(11))
@@ -46,3 +46,10 @@ def test_it_is_bounded_and_forgets_the_oldest() -> None:
     for number in range(5):
         pages.read(f"{URL}/{number}", page(3))
     assert [number for number in range(5) if pages.take(f"{URL}/{number}")] == [2, 3, 4]
+
+
+def test_no_more_of_them_bring_something_than_pages_that_count_and_a_few() -> None:
+    pages = BarePages(few=1)
+    assert [pages.spend() for _ in range(3)] == [True, False, False]
+    pages.count()
+    assert [pages.spend() for _ in range(2)] == [True, False]

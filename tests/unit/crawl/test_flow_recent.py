@@ -19,3 +19,11 @@ def test_the_last_ones_are_kept_and_never_more_than_twice_as_many() -> None:
         known = sum(str(earlier) in recent for earlier in range(number + 1))
         assert min(10, number + 1) <= known <= 20
         assert all(str(earlier) in recent for earlier in range(max(0, number - 9), number + 1))
+
+
+def test_long_ones_are_forgotten_sooner() -> None:
+    recent = Recent(kept=10)
+    long = [f"http://a.example/{number}/{'x' * 1000}" for number in range(6)]
+    for url in [long[0], *long]:
+        recent.add(url)
+    assert [url in recent for url in long] == [False, False, False, False, True, True]

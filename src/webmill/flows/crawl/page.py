@@ -120,6 +120,7 @@ class Reader:
     def _read_page(self, fetched: Fetched, item: Item) -> Page:
         if not is_html(content_type_of(fetched), fetched.payload):
             return Page("page", [], Counter())
+        self._bare.count()
         page, requisites = self._taken_apart(fetched, item)
         found, needed = self._linked(fetched, item, page), self._needed(requisites, item.depth, self._page)
         return Page("page", [*needed.links, *found.links], found.refused + needed.refused)
@@ -195,14 +196,19 @@ class Reader:
         """Without a share it is hardly a frame: servers answer with a page, too, when they have no such picture."""
         if own.share:
             return self._needed(requisites, item.depth, own)
-        is_linked = self._bare.read(item.url, Bare(item.depth, requisites[: self._page.share]))
-        return self._needed(requisites if is_linked else [], item.depth, self._page)
+        page = Bare(item.depth, requisites)
+        return self._whole(page) if self._bare.read(item.url, page) else NOTHING
 
     def _left_out(self, url: str) -> Page:
         """What a page needs that was asked for as a picture, when a link to it is met."""
         self._bare.link(url)
         bare = self._bare.take(url)
-        return self._needed(bare.requisites, bare.depth, self._page) if bare else NOTHING
+        return self._whole(bare) if bare else NOTHING
+
+    def _whole(self, bare: Bare) -> Page:
+        if not self._bare.spend():
+            return Page("requisite", [], Counter(too_many_requisites=len(bare.requisites)))
+        return self._needed(bare.requisites, bare.depth, self._page)
 
     def _needed(self, requisites: list[Requisite], depth: int, own: Belonging) -> Page:
         dealt = deal(requisites, own.share)

@@ -6,6 +6,7 @@ Such a link needs no second look: the page that had it first is settled together
 from __future__ import annotations
 
 KEPT = 100_000  # at least, and at most twice as many: some 30 MB
+LENGTH = 200  # characters of one, in the mean: longer ones are kept for less long
 
 
 class Recent:
@@ -13,11 +14,14 @@ class Recent:
         self._kept = kept
         self._young: set[str] = set()
         self._old: set[str] = set()
+        self._characters = 0  # of the young ones
 
     def __contains__(self, url: str) -> bool:
         return url in self._young or url in self._old
 
     def add(self, url: str) -> None:
-        self._young.add(url)
-        if len(self._young) >= self._kept:
-            self._young, self._old = set(), self._young
+        if url not in self._young:
+            self._young.add(url)
+            self._characters += len(url)
+        if len(self._young) >= self._kept or self._characters >= self._kept * LENGTH:
+            self._young, self._old, self._characters = set(), self._young, 0
