@@ -110,6 +110,27 @@ def test_sql_over_the_index_and_documents_in_parquet(town: Path, tmp_path: Path)
     assert found == languages
 
 
+def test_captures_chosen_by_sql_are_those_that_are_fetched(town: Path, tmp_path: Path) -> None:
+    lines = run("choose_with_sql.py", town, "content_mime_detected = 'text/html'", TZ="Asia/Tokyo")
+    (tmp_path / "chosen.cdxj").write_text("\n".join(sorted(lines)) + "\n")
+    webmill = [sys.executable, "-m", "webmill", "-q"]
+    subprocess.run([*webmill, "cdxj", "zipnum", tmp_path / "chosen.cdxj", "-o", tmp_path / "chosen"], check=True)
+    chosen: list[str | Path] = [
+        "--cluster-idx",
+        tmp_path / "chosen",
+        "--base-url",
+        town,
+        "--extractor",
+        "none",
+        "--no-metrics",
+    ]
+    subprocess.run([*webmill, "cc", "run", *chosen, "-o", tmp_path / "out"], check=True)
+    with duckdb.connect() as database:
+        rows = database.execute(f"select url, timestamp, extraction from '{tmp_path}/out/*/part-*.parquet'").fetchall()
+    html = [visit for visit in visits() if visit.mime == HTML and not visit.same]
+    assert sorted(rows) == sorted((ascii_url(visit.url), visit.when, "none") for visit in html)
+
+
 def paragraphs(lines: list[str]) -> list[list[str]]:
     return [part.splitlines() for part in "\n".join(lines).strip().split("\n\n")]
 

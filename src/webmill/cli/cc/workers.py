@@ -58,7 +58,7 @@ _OPTIONS = (
         type=click.Choice(["resiliparse", "trafilatura", "none"]),
         default="resiliparse",
         show_default=True,
-        help="resiliparse is fast, trafilatura is better and ten times slower.",
+        help="resiliparse is fast, trafilatura is better and several times slower.",
     ),
     click.option(
         "--format",
