@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import subprocess
+import tempfile
 from pathlib import Path
 
 from tests.services.base import CannotStart, Running, binary, free_port
@@ -40,7 +41,7 @@ def unprivileged_owner(folder: Path) -> str | None:
         return None
     owner = "postgres" if known("postgres") else "nobody"
     for path in (folder, *folder.parents):
-        if path == Path("/tmp") or path.stat().st_uid != 0 or path == Path("/"):
+        if path == Path(tempfile.gettempdir()) or path.stat().st_uid != 0 or path == Path("/"):
             break
         path.chmod(path.stat().st_mode | 0o011)
     subprocess.run(["chown", owner, str(folder)], check=True)
