@@ -62,6 +62,17 @@ def memory_folder() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+@pytest.fixture
+def other_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder that is on another disk than `tmp_path`."""
+    ours = tmp_path.stat().st_dev
+    others = [place for place in ("/dev/shm", "/var/tmp") if Path(place).is_dir() and Path(place).stat().st_dev != ours]
+    if not others:
+        pytest.skip("there is one disk here")
+    with tempfile.TemporaryDirectory(prefix="webmill-test-", dir=others[0]) as folder:
+        yield Path(folder)
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Real samples, where they are at hand. What the tests need everywhere they make themselves."""
