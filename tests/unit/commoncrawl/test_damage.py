@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from functools import cache
 
 import pytest
 from hypothesis import given, settings
@@ -198,22 +199,24 @@ def test_damage_that_touches_is_one_error() -> None:
     assert (error.start, error.end, error.reason) == (start, end, "not_warc")
 
 
-MANY = make_triple([Spec(str(number)) for number in range(1300)])
+@cache
+def many() -> Triple:
+    return make_triple([Spec(str(number)) for number in range(1300)])
 
 
 @pytest.mark.parametrize("kind", [WAT, WET])
 def test_a_long_stretch_of_damage_costs_its_pages_and_not_those_that_were_read_ahead(kind: FileType) -> None:
-    start, end = MANY.places["100"][kind][0][0], MANY.places["150"][kind][0][0]
-    data = MANY.of(kind)
-    result = MANY.replacing(kind, data[:start] + bytes(end - start) + data[end:]).read()
+    start, end = many().places["100"][kind][0][0], many().places["150"][kind][0][0]
+    data = many().of(kind)
+    result = many().replacing(kind, data[:start] + bytes(end - start) + data[end:]).read()
     assert names(result) == [str(number) for number in range(1300) if not 100 <= number < 150]
     assert {(error.start, error.end) for error in errors(result)} == {(start, end)}
     assert len(errors(result)) == 50
 
 
 def test_more_lost_pages_than_are_read_ahead_do_not_derail() -> None:
-    start, end = MANY.places["5"][WARC][0][0], MANY.places["1200"][WARC][0][0]
-    result = MANY.replacing(WARC, MANY.warc[:start] + bytes(end - start) + MANY.warc[end:]).read()
+    start, end = many().places["5"][WARC][0][0], many().places["1200"][WARC][0][0]
+    result = many().replacing(WARC, many().warc[:start] + bytes(end - start) + many().warc[end:]).read()
     assert names(result) == [str(number) for number in (*range(5), *range(1200, 1300))]
     assert len(errors(result)) == 1195
     assert {(error.start, error.end) for error in errors(result)} == {(start, end)}
@@ -221,8 +224,8 @@ def test_more_lost_pages_than_are_read_ahead_do_not_derail() -> None:
 
 
 def test_many_pages_gone_without_a_trace_do_not_derail() -> None:
-    start, end = MANY.places["5"][WARC][0][0], MANY.places["1200"][WARC][0][0]
-    result = MANY.replacing(WARC, MANY.warc[:start] + MANY.warc[end:]).read()
+    start, end = many().places["5"][WARC][0][0], many().places["1200"][WARC][0][0]
+    result = many().replacing(WARC, many().warc[:start] + many().warc[end:]).read()
     assert names(result)[:5] == ["0", "1", "2", "3", "4"]
     assert names(result)[-70:] == [str(number) for number in range(1230, 1300)]
     assert [page.text for page in pages(result)] == [f"Title of {name}\nBody of {name}" for name in names(result)]
