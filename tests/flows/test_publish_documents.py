@@ -252,12 +252,13 @@ def test_other_facets_other_errors_a_rollback_and_force_make_a_version_of_the_sa
     assert verify(storage, read_data=True).findings == ()
 
 
+@pytest.mark.parametrize("file", ["meta/sources.json", "index/language/", "aux/stats.json"])
 @pytest.mark.parametrize("damage", ["gone", "other"])
-def test_a_version_with_a_damaged_file_is_followed_by_a_whole_one_of_the_same_documents(damage: str) -> None:
+def test_a_version_with_a_damaged_file_is_followed_by_a_whole_one_of_the_same_documents(damage: str, file: str) -> None:
     storage = MemoryStorage()
     rows = {"a.jsonl": lines([row(page(1), "one")])}
     first, _ = published(storage, rows)
-    key = f"snapshots/{first.version.version}/meta/sources.json"
+    [key] = [stat.key for stat in storage.list(f"snapshots/{first.version.version}/{file}")]
     storage.delete(key)
     if damage == "other":
         storage.write(key, b"[]")
