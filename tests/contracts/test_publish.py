@@ -158,6 +158,30 @@ def test_the_loser_of_a_race_gets_a_conflict_and_rebases_c03(storage: Storage) -
     assert not verify(storage).findings
 
 
+def test_who_has_nothing_new_does_not_call_a_version_live_that_is_not_any_more(storage: Storage) -> None:
+    first = publish(storage, TEXTS)
+    with Publication.begin(storage, options=Options(even_if_same=False)) as slow:
+        for id_, text in TEXTS.items():
+            slow.add(item(slow, id_, text))
+        real, looked = slow._gather, []
+
+        def meanwhile(previous):  # type: ignore[no-untyped-def]
+            if not looked:
+                publish(storage, {**TEXTS, "board/99": "of the quick one"})
+            looked.append(previous)
+            return real(previous)
+
+        slow._gather = meanwhile  # type: ignore[method-assign]
+        with pytest.raises(Conflict):
+            slow.commit()
+        published = slow.commit()
+    assert published.is_new
+    assert published.version.version != first.version.version
+    assert history.live(storage) == published.version
+    assert closure(storage) == TEXTS
+    assert not verify(storage).findings
+
+
 def test_a_pointer_that_was_left_behind_is_moved_on_by_whoever_comes(storage: Storage) -> None:
     publish(storage, TEXTS)
     old = storage.read("latest.json")

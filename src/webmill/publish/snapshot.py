@@ -205,6 +205,8 @@ class Publication:
             raise
         self.blobs.settle()
         if last and version == last.commit.live:
+            if history.head(self._storage) != last:  # no record is written, which would have told
+                raise Conflict("somebody else has committed since you looked")
             return Published(version, counts, self.blobs.tally, is_new=False)
         history.append(self._storage, last, kind="publish", at=version.published_at, live=version)
         return Published(version, counts, self.blobs.tally)
