@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,9 @@ from webmill.flows.status.files import MOST_FILES, amount_of
 from webmill.infra.lock import exclusive
 from webmill.infra.queue.base import Message
 from webmill.infra.queue.sqlite import SqliteQueue
+from webmill.infra.storage.local import LocalStorage
+from webmill.publish.nouns import Item
+from webmill.publish.snapshot import Publication
 
 
 @pytest.fixture
@@ -267,6 +271,48 @@ def test_a_run_finds_the_new_document_behind_more_than_a_glance_sees(
     monkeypatch.setattr(due, "documents_in", lambda _: iter([old] * MOST_FILES + [new]))
     assert due.reason_not_to_publish(place) == ""
     assert due.reason_not_to_publish(place, most=MOST_FILES) == "no documents since the live version"
+
+
+def published_at(place: Path, at: datetime, *, run: str) -> None:
+    """A version that was begun and ended then."""
+    storage = LocalStorage(place)
+    with Publication.begin(storage, run=run, now=lambda: at, started=at) as publication:
+        hash_ = publication.put({"text": "one"})
+        publication.add(Item("a", "documents", hash_))
+        publication.commit()
+
+
+def test_no_look_hides_what_came_after_it(tmp_path: Path) -> None:
+    (file := tmp_path / "documents" / "part-0.parquet").parent.mkdir()
+    file.touch()
+    now, hour = datetime.now(UTC), timedelta(hours=1)
+    nothing = "no documents since the live version"
+    published_at(tmp_path, now - 3 * hour, run="first")
+    assert due.reason_not_to_publish(tmp_path) == ""
+    due.note_look(LocalStorage(tmp_path), now - 2 * hour)
+    assert due.reason_not_to_publish(tmp_path) == ""
+    due.note_look(LocalStorage(tmp_path), now + hour)  # by a clock that was set back since
+    assert due.reason_not_to_publish(tmp_path) == ""
+    due.note_look(LocalStorage(tmp_path), datetime.now(UTC) + timedelta(milliseconds=50))
+    deadline = time.monotonic() + 60
+    while due.reason_not_to_publish(tmp_path) != nothing and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert due.reason_not_to_publish(tmp_path) == nothing
+    # Another publisher was at work all the while, and ends after that look with what it had found before the document.
+    file.touch()
+    storage = LocalStorage(tmp_path)
+    with Publication.begin(storage, run="second", started=now - 2 * hour) as publication:
+        due.note_look(storage, datetime.now(UTC))
+        publication.add(Item("a", "documents", publication.put({"text": "two"})))
+        publication.commit()
+    assert due.reason_not_to_publish(tmp_path) == ""
+
+
+def test_a_version_of_a_clock_that_was_set_back_hides_nothing(tmp_path: Path) -> None:
+    (file := tmp_path / "documents" / "part-0.parquet").parent.mkdir()
+    file.touch()
+    published_at(tmp_path, datetime.now(UTC) + timedelta(hours=1), run="first")
+    assert due.reason_not_to_publish(tmp_path) == ""
 
 
 def test_what_is_more_than_a_glance_is_at_least_so_much(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 
@@ -36,7 +36,7 @@ class Looked(msgspec.Struct, frozen=True):
 
 def reason_not_to_publish(root: Path, *, most: int | None = None) -> str:
     """Empty when there are documents that nobody has looked at; among the first so many, for a glance."""
-    last = last_look(LocalStorage(root))
+    last = last_look(LocalStorage(root), now=datetime.now(UTC))
     there = False
     for entry in islice(documents_in(root), most):
         try:
@@ -55,14 +55,19 @@ def documents_in(root: Path) -> Iterator[os.DirEntry[str]]:
     return (entry for entry in files_below(folder) if is_documents(Path(entry.path).relative_to(folder).as_posix()))
 
 
-def last_look(storage: Storage) -> datetime | None:
-    """Those that came while a version was made are not in it: what counts is when that began."""
+def last_look(storage: Storage, *, now: datetime) -> datetime | None:
+    """Those that came while a version was made are not in it: what counts is when that began.
+
+    A time to come is of a clock that has been set back since: what came after it may bear an earlier one. And a look
+    that began before the newest version was there may have been at another one.
+    """
     try:
         last = history.last_record(storage)
         if last is None:
             return None
         newest = max(history.versions(storage, last), key=lambda version: version.published_at)
-        return max([counts_of(storage, newest).started_at, *_looked(storage)])
+        looks = [at for at in _looked(storage) if at >= newest.published_at]
+        return max((at for at in [counts_of(storage, newest).started_at, *looks] if at <= now), default=None)
     except WebmillError:  # publishing tells what is wrong
         return None
 
