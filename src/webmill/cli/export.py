@@ -34,7 +34,9 @@ Examples:
   webmill export wacz news/ page.wacz --url https://example.org/
   webmill export wacz news/ site.wacz --url '*.example.org' --from 2024
 
-Open the file at replayweb.page, or in any other player of WACZ."""
+Open the file at replayweb.page, or in any other player of WACZ.
+
+Exit code 3: done, but captures that --url finds could not be cut out of their files; it is told how many."""
 )
 @click.argument("root", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("out", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
