@@ -93,10 +93,7 @@ def test_wrong_settings_are_told_before_any_work(crawl: tuple[Path, list[Page]],
 
 
 def test_a_missing_extra_is_told_with_the_repair(tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text(
-        "import importlib.util as u\nfind = u.find_spec\n"
-        "u.find_spec = lambda name, *more: None if name == 'resiliparse' else find(name, *more)\n"
-    )
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['resiliparse'] = None\n")
     done = cc("work", "--queue", f"sqlite:{tmp_path}/q.sqlite", "--out", tmp_path / "out", PYTHONPATH=str(tmp_path))
     assert done.returncode == 1
     assert "pip install 'webmill[text]'" in done.stderr

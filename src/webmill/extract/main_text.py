@@ -10,7 +10,7 @@ To be called in a sandbox: they are given whatever the web has.
 from __future__ import annotations
 
 import re
-from importlib.util import find_spec
+from importlib import import_module
 from itertools import islice
 from typing import Literal
 
@@ -21,13 +21,22 @@ from webmill.formats.html import read_html
 MainText = Literal["resiliparse", "trafilatura", "none"]
 HEAD = 64 << 10  # characters in which a title is looked for
 TRIES = 3
+_MODULES = {"resiliparse": ("resiliparse", "resiliparse.extract.html2text"), "trafilatura": ("trafilatura",)}
 _END = re.compile("</title\\s*>", re.IGNORECASE)
 
 
 def require(extractor: MainText) -> None:
-    """Misconfigured, before any work is begun."""
-    if extractor != "none" and find_spec(extractor) is None:
-        raise Misconfigured(f"{extractor} is not installed: pip install 'webmill[text]', or choose another --extractor")
+    """Misconfigured, before any work is begun. It is loaded: one that lacks a part of its own fails on every page."""
+    if extractor == "none":
+        return
+    try:
+        for module in _MODULES[extractor]:
+            import_module(module)
+    except Exception as error:  # what other people's modules do when they are loaded is theirs
+        if isinstance(error, ModuleNotFoundError) and error.name == extractor:
+            repair = "pip install 'webmill[text]', or choose another --extractor"
+            raise Misconfigured(f"{extractor} is not installed: {repair}") from error
+        raise Misconfigured(f"{extractor} is installed, but cannot be loaded: {error}") from error
 
 
 def main_text(html: str, *, extractor: MainText) -> str:

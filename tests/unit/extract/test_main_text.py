@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
+import sys
+from pathlib import Path
 
 import pytest
 
 from webmill.errors import Misconfigured
-from webmill.extract import main_text as module
 from webmill.extract.main_text import MainText, main_text, require, title_of
 
 PAGE = """<!doctype html><html><head><title> Bread &amp;
@@ -40,10 +40,21 @@ def test_titles_are_read_as_people_see_them() -> None:
 
 
 def test_a_missing_extractor_is_told_with_the_repair(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        module, "find_spec", lambda name: None if name == "trafilatura" else importlib.util.find_spec(name)
-    )
+    monkeypatch.setitem(sys.modules, "trafilatura", None)
     require("resiliparse")
     require("none")
     with pytest.raises(Misconfigured, match=r"pip install 'webmill\[text\]'"):
+        require("trafilatura")
+
+
+@pytest.mark.parametrize(
+    "line", ["import a_part_that_is_not_there", "raise OSError('a library is of another machine')"]
+)
+def test_an_extractor_that_is_there_and_cannot_be_loaded_is_told_as_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    (tmp_path / "trafilatura.py").write_text(f"{line}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "trafilatura", raising=False)
+    with pytest.raises(Misconfigured, match="trafilatura is installed, but cannot be loaded: "):
         require("trafilatura")

@@ -13,7 +13,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +43,6 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def check(self) -> None:
         """Misconfigured: an extra is missing, or the filters make no sense."""
         require(self.extractor)
-        _load(self.extractor)
         if self.format == "parquet":
             pyarrow()
         if self.extractor == "none" and (self.keep.min_text is not None or self.keep.max_text is not None):
@@ -128,15 +126,6 @@ def read_shape(storage: Storage) -> Shape:
         return msgspec.json.decode(storage.read(SETTINGS), type=Shape)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadInput(str(error), reason="bad_settings", source=SETTINGS) from error
-
-
-def _load(extractor: MainText) -> None:
-    """An extractor that lacks a part of its own would fail on every page, one by one."""
-    try:
-        if extractor != "none":
-            import_module(extractor)
-    except ImportError as error:
-        raise Misconfigured(f"{extractor} is installed, but cannot be loaded: {error}") from error
 
 
 def described(there: Shape, given: Shape) -> str:
