@@ -25,6 +25,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+gc.disable()  # until all tests are collected, see below
+
 LOGGERS = logging.root, logging.getLogger("webmill")
 LEVELS = [logger.level for logger in LOGGERS]
 
@@ -36,6 +38,7 @@ def pytest_collection_finish() -> None:
     """Thousands of tests are a million objects that live to the end: no collection during a test looks at them."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:
