@@ -1,25 +1,32 @@
 """Random steps on a local frontier with tiny limits, beside the frontier in memory: every answer is the same.
 
-At random points the local one is closed and opened, or left as a kill would leave it.
+At random points the local one is closed and opened, or left as a kill would leave it; or the disk is full. What waits
+is looked at now and then alone: a look brings lines into their files that would otherwise still be on their way.
 """
 
 from __future__ import annotations
 
+import errno
 import shutil
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.contracts.frontier_benches import TINY
 from tests.thoroughness import examples
+from webmill.crawl.frontier import lanes
 from webmill.crawl.frontier.base import REQUISITE, Done, Later, Outcome, Robots, Settled, Step, Turn, Unused, Visit
 from webmill.crawl.frontier.local import LocalFrontier, restore
 from webmill.crawl.frontier.memory import MemoryFrontier
+from webmill.errors import Unavailable
 from webmill.model import Link
 
 DOMAINS = [f"d{number}.com" for number in range(4)]
@@ -36,9 +43,27 @@ LINKS = st.builds(
 SECONDS = st.sampled_from([0.0, 1.0, 3.0, 10.0, 31.0])
 
 
+@contextmanager
+def disk_that_takes(writes: int) -> Iterator[None]:
+    """Of lines to their files; and half of the next one."""
+    real, left = lanes.write_at, [writes]
+
+    def write_at(descriptor: int, data: bytes, offset: int) -> None:
+        if not left[0]:
+            real(descriptor, data[: len(data) // 2], offset)
+            raise OSError(errno.ENOSPC, "No space left on device")
+        left[0] -= 1
+        real(descriptor, data, offset)
+
+    with patch.object(lanes, "write_at", write_at):
+        yield
+
+
 class FrontierMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
+        self.waiting = patch.object(lanes, "WAITING", lanes.WAITING)
+        self.waiting.start()
         self.folder = tempfile.mkdtemp(prefix="webmill-test-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
         self.generation = 0
         self.model, self.local = MemoryFrontier(), self.open()
@@ -52,7 +77,14 @@ class FrontierMachine(RuleBasedStateMachine):
     def place(self) -> Path:
         return Path(self.folder) / str(self.generation)
 
+    @initialize(size=st.sampled_from([0, 300, lanes.WAITING]))
+    def lines_wait(self, size: int) -> None:
+        """So many bytes of them, before they are written."""
+        lanes.WAITING = size
+
     def teardown(self) -> None:
+        self.all_that_waits_is_the_same()
+        self.waiting.stop()
         self.local.close()
         shutil.rmtree(self.folder)
 
@@ -83,6 +115,27 @@ class FrontierMachine(RuleBasedStateMachine):
         turns = self.both("claim", count, urls=urls, now=self.now, lease=lease + 1, hold=hold, requisites=True)
         assert all(item.priority == REQUISITE and item.last is None for turn in turns for item in turn.items)
         assert all(turn.items for turn in turns)
+        self.turns += turns
+
+    @rule(links=st.lists(LINKS, max_size=12), writes=st.integers(0, 3))
+    def add_to_a_full_disk(self, links: list[Link], writes: int) -> None:
+        """All of it, or nothing."""
+        with disk_that_takes(writes):
+            try:
+                added = self.local.commit(Step(links=links), now=self.now)
+            except Unavailable:
+                return
+        assert added == self.model.commit(Step(links=links), now=self.now)
+        self.urls |= {link.url for link in links}
+
+    @rule(count=st.integers(1, 4), urls=st.integers(1, 5), writes=st.integers(0, 3))
+    def claim_from_a_full_disk(self, count: int, urls: int, writes: int) -> None:
+        with disk_that_takes(writes):
+            try:
+                turns = self.local.claim(count, urls=urls, now=self.now, lease=1, hold=1)
+            except Unavailable:
+                return
+        assert turns == self.model.claim(count, urls=urls, now=self.now, lease=1, hold=1)
         self.turns += turns
 
     @precondition(lambda self: self.turns)
@@ -194,6 +247,9 @@ class FrontierMachine(RuleBasedStateMachine):
         assert stats.waiting + stats.in_hand + stats.visited <= len(self.urls)  # some were excluded
         assert list(self.local.visits()) == list(self.model.visits())
         assert list(self.local.excluded()) == list(self.model.excluded())
+
+    @rule()
+    def all_that_waits_is_the_same(self) -> None:
         assert Counter(self.local.waiting()) == Counter(self.model.waiting())
 
 
