@@ -27,6 +27,7 @@ from webmill.crawl.frontier.base import REQUISITE, Done, Later, Outcome, Robots,
 from webmill.crawl.frontier.local import LocalFrontier, restore
 from webmill.crawl.frontier.memory import MemoryFrontier
 from webmill.errors import Unavailable
+from webmill.infra.positions import write_at
 from webmill.model import Link
 
 DOMAINS = [f"d{number}.com" for number in range(4)]
@@ -46,16 +47,16 @@ SECONDS = st.sampled_from([0.0, 1.0, 3.0, 10.0, 31.0])
 @contextmanager
 def disk_that_takes(writes: int) -> Iterator[None]:
     """Of lines to their files; and half of the next one."""
-    real, left = lanes.write_at, [writes]
+    left = [writes]
 
-    def write_at(descriptor: int, data: bytes, offset: int) -> None:
+    def limited(descriptor: int, data: bytes, offset: int) -> None:
         if not left[0]:
-            real(descriptor, data[: len(data) // 2], offset)
+            write_at(descriptor, data[: len(data) // 2], offset)
             raise OSError(errno.ENOSPC, "No space left on device")
         left[0] -= 1
-        real(descriptor, data, offset)
+        write_at(descriptor, data, offset)
 
-    with patch.object(lanes, "write_at", write_at):
+    with patch.object(lanes, "write_at", limited):
         yield
 
 
