@@ -7,6 +7,8 @@ import signal
 import urllib.request
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -107,6 +109,43 @@ def test_an_extractor_that_lacks_a_part_of_its_own_is_told_before_any_work(tmp_p
     assert done.returncode == 1
     assert "trafilatura is installed, but cannot be loaded: install lxml_html_clean" in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+# --- captures that cannot be read -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lost", "code", "told"),
+    [
+        (5, 0, "1 batch, 10 captures: 10 rows, 5 ok; rejected: 5 not found\n"),
+        (6, 3, "most captures could not be read: 6 not found; `error` of their rows says why\n6 rejected: as told"),
+    ],
+)
+def test_a_few_captures_that_cannot_be_read_are_told_and_most_of_them_are_code_3(
+    crawl: tuple[Path, list[Page]], tmp_path: Path, lost: int, code: int, told: str
+) -> None:
+    root, pages = crawl
+    gone = {"filename": "crawl-data/TEST-2024/segments/1/warc/gone.warc.gz"}
+    some = [replace(page, fields=page.fields | gone) if n < lost else page for n, page in enumerate(pages[:10])]
+    with closing(SqliteQueue(tmp_path / "q.sqlite")) as queue:
+        queue.publish(batches(some))
+    flags = ("--queue", f"sqlite:{tmp_path}/q.sqlite", "--base-url", root, "--until-empty", "--no-metrics")
+    done = cc("work", *flags, "--out", tmp_path / "out")
+    assert done.returncode == code, done.stderr
+    assert told in done.stderr
+    assert len(rows(tmp_path / "out")) == 10
+
+
+def test_a_run_whose_captures_cannot_be_read_is_not_called_done(tmp_path: Path) -> None:
+    write_crawl(tmp_path / "crawl", pages=12)
+    index_crawl(tmp_path / "crawl")
+    for archive in (tmp_path / "crawl").rglob("*.warc.gz"):
+        archive.write_bytes(archive.stat().st_size * b"\0")
+    flags = ("--crawl", "TEST-2024", "--base-url", tmp_path / "crawl", "--out", tmp_path / "out", "--no-metrics")
+    done = cc("run", *flags)
+    assert done.returncode == 3, done.stderr
+    assert "; rejected: 12 bad record\n" in done.stderr
+    assert "most captures could not be read: 12 bad record" in done.stderr
 
 
 # --- signals, leases, numbers -----------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from webmill.cli.cc.workers import (
     ask_for_contact,
     details,
     fetching,
+    mostly_rejected,
     open_output,
     options_of,
     stopping,
@@ -53,7 +54,8 @@ Example: English pages of a domain, as Parquet
 \b
 Stopped or killed at any moment, the same command goes on. Other workers may
 join: `webmill cc work` with the same --queue and --output.
-Exit code 3: done, but batches were buried or parts of the index are damaged."""
+Exit code 3: done, but batches were buried, parts of the index are damaged, or
+more than half of the captures could not be read (their rows say why)."""
 )
 @wanted_options
 @worker_options
@@ -170,4 +172,5 @@ def tell(summary: Summary, choice: Choice, settings: Settings, *, as_json: bool)
         note(f"buried: {counted(summary.buried, 'batch')}; {why}")
     if summary.rejected:
         note(f"damaged: {counted(summary.rejected, 'part')} of the index; see {summary.rejected_file}")
-    finish(rejected=summary.buried + summary.missing + summary.rejected, where="as told above")
+    unread = mostly_rejected(summary, captures=summary.captures)
+    finish(rejected=summary.buried + summary.missing + summary.rejected + unread, where="as told above")

@@ -17,13 +17,14 @@ from webmill.cli.cc.workers import (
     Choice,
     ask_for_contact,
     fetching,
+    mostly_rejected,
     open_output,
     options_of,
     stopping,
     tell,
     worker_options,
 )
-from webmill.cli.context import Context, finish, note, pass_context
+from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.main import INTERRUPTED
 from webmill.cli.words import counted
 from webmill.errors import NotFound
@@ -48,7 +49,8 @@ Examples:
 Files are OUT/RUN/part-FIRST-LAST.parquet, with a row for each capture.
 Batches that are in no file yet lie in OUT/spool. Several of these may
 share a queue and an output. Killed anywhere, nothing is lost or there twice.
-Exit code 3: done, but batches were buried; `webmill cc dead list` says why."""
+Exit code 3: done, but batches were buried (`webmill cc dead list` says why),
+or more than half of the captures could not be read (their rows say why)."""
 )
 @worker_options
 @base_url_option
@@ -98,7 +100,10 @@ def work(
     tell(report)
     if stop.is_set():
         raise click.exceptions.Exit(INTERRUPTED)
-    finish(rejected=buried, where=f"batches were buried; `webmill cc dead list --queue {settings.queue.url}` says why")
+    if buried:
+        why = f"`webmill cc dead list --queue {settings.queue.url}` says why"
+        warn(f"buried: {counted(buried, 'batch')}; {why}")
+    finish(rejected=buried + mostly_rejected(report, captures=report.items), where="as told above")
 
 
 @click.command(

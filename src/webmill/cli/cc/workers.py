@@ -6,7 +6,7 @@ import os
 import signal
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +17,7 @@ import msgspec
 
 from webmill.cli.cc.queues import queue_option, with_queue
 from webmill.cli.cc.source import open_base
-from webmill.cli.context import note
+from webmill.cli.context import note, warn
 from webmill.cli.counts import ANY_COUNT, AT_LEAST_ONE
 from webmill.cli.main import INTERRUPTED
 from webmill.cli.renamed import Renamed
@@ -30,7 +30,7 @@ from webmill.extract.main_text import MainText
 from webmill.flows.extract import metrics as counters
 from webmill.flows.extract.output import Output, Shape
 from webmill.flows.extract.page import can_detect
-from webmill.flows.extract.rows import Keep
+from webmill.flows.extract.rows import REJECTED, Keep
 from webmill.flows.extract.sealing import FILE_SIZE, Format
 from webmill.flows.extract.workers import Options, Report
 from webmill.infra.executor.pool import available_cores
@@ -222,7 +222,29 @@ def tell(report: Report) -> None:
 
 
 def details(counted: Any) -> str:
-    """`, 12 ok, 3 not html; left out 5 too short` of a report or summary."""
-    kept = "".join(f", {count:,} {worded(name)}" for name, count in sorted(counted.extraction.items()))
-    left = "".join(f", {count:,} {worded(name)}" for name, count in sorted(counted.filtered.items()))
-    return kept + (f"; left out{left[1:]}" if left else "")
+    """`, 12 ok, 3 not html; rejected: 2 parse error; left out: 5 too short` of a report or summary."""
+    read = {name: count for name, count in counted.extraction.items() if name not in REJECTED}
+    kept = "".join(f", {some}" for some in by_name(read))
+    rejected, left = by_name(rejects(counted)), by_name(counted.filtered)
+    return kept + f"; rejected: {', '.join(rejected)}" * bool(rejected) + f"; left out: {', '.join(left)}" * bool(left)
+
+
+def by_name(counts: Mapping[str, int]) -> list[str]:
+    return [f"{count:,} {worded(name)}" for name, count in sorted(counts.items())]
+
+
+def rejects(counted: Any) -> dict[str, int]:
+    """Captures that could not be read, by reason."""
+    return {name: count for name, count in counted.extraction.items() if name in REJECTED}
+
+
+def mostly_rejected(counted: Any, *, captures: int) -> int:
+    """How many captures could not be read, where that is more than half of them: something is wrong then.
+
+    Some always are, among millions of other people's pages; each is a row that says why.
+    """
+    rejected = sum(rejects(counted).values())
+    if 2 * rejected <= captures:
+        return 0
+    warn(f"most captures could not be read: {', '.join(by_name(rejects(counted)))}; `error` of their rows says why")
+    return rejected

@@ -39,6 +39,8 @@ Extraction = Literal[
     "parse_error",
     "bad_item",
 ]
+# Captures that could not be read; of the others it is known what they hold.
+REJECTED = frozenset({"not_found", "bad_place", "bad_record", "parse_limit", "parse_crash", "parse_error", "bad_item"})
 PLACES = frozenset({"too_large", "bad_range", "bad_key", "bad_path"})
 # How a page broke its parser differs from time to time; a row does not.
 PARSER = {
