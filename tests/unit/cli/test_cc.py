@@ -112,6 +112,32 @@ def test_what_cannot_be_done_names_the_repair(arguments: tuple[str, ...], messag
     assert not (here / "none.sqlite").exists()
 
 
+ASKING = [("crawls",), ("paths", "latest"), ("batch", "--crawl", "latest"), ("run", "--crawl", "latest", "-o", "out")]
+
+
+@pytest.mark.parametrize("command", ASKING, ids=lambda command: command[0])
+def test_every_command_that_asks_a_server_says_by_whom_and_asks_for_it(command: tuple[str, ...]) -> None:
+    with serving() as server:
+        put(server, "collinfo.json", json.dumps(COLLINFO).encode())
+        strange = server.url.replace("127.0.0.1", "0.0.0.0")  # here as well, and not seen to be
+        known = webmill("cc", *command, "--base-url", strange, "--contact", "me@example.org", "--rate", "1000")
+        agents = {headers["User-Agent"] for _, _, headers in server.requests}
+        unknown = webmill("cc", *command, "--base-url", strange)
+        quiet = webmill("cc", *command, "--base-url", server.url)
+    assert {agent.endswith(" (+me@example.org)") for agent in agents} == {True}
+    told = "nobody can tell who asks: give --contact"
+    assert [told in done.err for done in (known, unknown, quiet)] == [False, True, False]
+
+
+@pytest.mark.parametrize("command", ["batch", "run"])
+@pytest.mark.parametrize("wrong", [("--crawl", "none", "--base-url", "."), ("--cluster-idx", "none/cluster.idx")])
+def test_a_wrong_name_of_a_crawl_leaves_nothing_behind(command: str, wrong: tuple[str, ...], here: Path) -> None:
+    """An output that was begun would hold the next try to the flags of this one."""
+    done = webmill("cc", command, *wrong, *(("--out", "out") if command == "run" else ("--queue", "sqlite:q.sqlite")))
+    assert (done.code, "no such index" in done.err) == (1, True)
+    assert list(here.iterdir()) == []
+
+
 def test_crawls_of_a_server_are_listed_newest_first() -> None:
     with serving() as server:
         put(server, "collinfo.json", json.dumps(COLLINFO).encode())

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from webmill.cli.cc.queues import opened_queue, queue_option, with_queue
-from webmill.cli.cc.source import naming_crawls
+from webmill.cli.cc.source import Asked, ask_for_contact, base_of
 from webmill.cli.cc.wanted import Wanted, opened_executor, wanted_options
 from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.counts import AT_LEAST_ONE
@@ -88,10 +88,11 @@ def batch(
 
     Without filters that is every capture. Several values of one flag: one must hold. All flags: each must hold.
     """
-    wanted = Wanted.from_flags(flags)
-    settings = with_queue(context.settings(), queue)
+    asked, wanted = Asked.from_flags(flags), Wanted.from_flags(flags)
+    settings = with_queue(asked.over(context.settings()), queue)
     if jobs:
         settings = msgspec.structs.replace(settings, executor=msgspec.structs.replace(settings.executor, jobs=jobs))
+    ask_for_contact(settings, wanted.cluster_idx or base_of(settings))
     source = wanted.source(settings)
     with ExitStack() as stack:
         metrics = Metrics(ALL)
@@ -122,7 +123,7 @@ def run(
     restart: bool,
 ) -> Report:
     try:
-        with opened_queue(settings) as queue, opened_executor(settings) as executor, naming_crawls():
+        with opened_queue(settings) as queue, opened_executor(settings) as executor:
             return dispatch(
                 source, wanted, queue, root=root, executor=executor, options=options, around=around, restart=restart
             )

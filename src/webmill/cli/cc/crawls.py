@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 import msgspec
 
-from webmill.cli.cc.source import base_of, base_url_option, list_crawls
+from webmill.cli.cc.source import Asked, ask_for_contact, base_of, list_crawls, server_options
 from webmill.cli.context import Context, note, pass_context
 from webmill.formats.surt import without_surrogates
 
@@ -17,14 +19,15 @@ Examples:
   webmill cc crawls --base-url my-collection/
   webmill cc crawls --json | jq -r .id"""
 )
-@base_url_option
+@server_options
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the newest.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
 @pass_context
-def crawls(context: Context, /, *, base_url: str | None, limit: int | None, as_json: bool) -> None:
+def crawls(context: Context, /, *, limit: int | None, as_json: bool, **flags: Any) -> None:
     """List the crawls there are, the newest first."""
-    settings = context.settings()
-    base = base_of(settings, base_url)
+    settings = Asked.from_flags(flags).over(context.settings())
+    base = base_of(settings)
+    ask_for_contact(settings, base)
     found = list_crawls(base, settings)[:limit]
     if as_json:
         for crawl in found:

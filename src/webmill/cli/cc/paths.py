@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import get_args
+from typing import Any, get_args
 
 import click
 
-from webmill.cli.cc.source import base_of, base_url_option, checked_crawl, open_base, resolve
+from webmill.cli.cc.source import Asked, ask_for_contact, base_of, checked_crawl, open_base, resolve, server_options
 from webmill.cli.context import Context, pass_context
 from webmill.cli.words import escaped
 from webmill.commoncrawl.catalog import Kind, paths_key
@@ -31,14 +31,15 @@ Examples:
     default="warc",
     help=f"{', '.join(get_args(Kind))}  [default: warc]",
 )
-@base_url_option
+@server_options
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first.")
 @pass_context
-def paths(context: Context, /, *, crawl: str, kind: Kind, base_url: str | None, limit: int | None) -> None:
+def paths(context: Context, /, *, crawl: str, kind: Kind, limit: int | None, **flags: Any) -> None:
     """List the files of CRAWL, below the base URL; `latest` is the newest crawl."""
     checked_crawl(crawl)
-    settings = context.settings()
-    base = base_of(settings, base_url)
+    settings = Asked.from_flags(flags).over(context.settings())
+    base = base_of(settings)
+    ask_for_contact(settings, base)
     key = paths_key(resolve(crawl, base, settings), kind)
     try:
         stream = open_base(base, settings, policy=HURRIED).open(key)

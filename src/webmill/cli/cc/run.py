@@ -15,11 +15,10 @@ import msgspec
 from webmill.cli.cc.batch import AGAIN, served, state_beside
 from webmill.cli.cc.filters import language_option
 from webmill.cli.cc.queues import opened_queue, with_queue
-from webmill.cli.cc.source import base_of, naming_crawls
+from webmill.cli.cc.source import Asked, ask_for_contact, base_of
 from webmill.cli.cc.wanted import Wanted, opened_executor, wanted_options
 from webmill.cli.cc.workers import (
     Choice,
-    ask_for_contact,
     details,
     fetching,
     mostly_rejected,
@@ -69,12 +68,12 @@ def run(context: Context, /, *, detected: tuple[str, ...], as_json: bool, **flag
     """
     mine = {name: flags.pop(name) for name in Choice.__struct_fields__ if name != "languages"}
     choice = Choice(**mine, languages=detected)
-    wanted = Wanted.from_flags(flags)
+    asked, wanted = Asked.from_flags(flags), Wanted.from_flags(flags)
     shape = choice.shape()
-    settings = with_own_queue(choice.over(context.settings()), choice)
-    base = base_of(settings, wanted.base_url)
-    ask_for_contact(base, settings)
-    source = wanted.source(settings)
+    settings = with_own_queue(asked.over(context.settings()), choice)
+    base = base_of(settings)
+    ask_for_contact(settings, base, wanted.cluster_idx or base)
+    source = wanted.source(settings)  # before there is an output: its settings would bind the next try
     options = wanted.options(concurrency=choice.concurrency)
     with ExitStack() as stack:
         stop = stack.enter_context(stopping())
@@ -110,13 +109,11 @@ def run(context: Context, /, *, detected: tuple[str, ...], as_json: bool, **flag
 def with_own_queue(settings: Settings, choice: Choice) -> Settings:
     """By default a queue of its own, in the output."""
     if choice.queue:
-        return settings
+        return with_queue(settings, choice.queue)
     scheme, rest = scheme_of(choice.out)
     if scheme != "file":
         raise click.UsageError("documents that go to an object store need --queue sqlite:FILE or amqp://…")
-    folder = Path(rest) / PRIVATE
-    folder.mkdir(parents=True, exist_ok=True)
-    return with_queue(settings, f"sqlite:{folder / 'queue.sqlite'}")
+    return with_queue(settings, f"sqlite:{Path(rest) / PRIVATE / 'queue.sqlite'}")
 
 
 def root_of(settings: Settings, output: Output) -> Path:
@@ -142,7 +139,7 @@ def dispatched(
     *,
     root: Path,
 ) -> Report:
-    with opened_executor(settings) as executor, naming_crawls():
+    with opened_executor(settings) as executor:
         return dispatch(source, wanted, queue, root=root, executor=executor, options=options, around=around)
 
 

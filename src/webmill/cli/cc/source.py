@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import click
+import msgspec
 
 from webmill import wiring
+from webmill.cli.context import note
 from webmill.commoncrawl.catalog import COMMON_CRAWL, LATEST, Crawl, checked_name, newest
 from webmill.config import Settings
 from webmill.errors import Misconfigured, NotFound
@@ -26,17 +29,66 @@ def _checked_base(_context: click.Context, _option: click.Parameter, base: str |
     return base
 
 
-def base_url_option(command: F) -> F:
-    return click.option(
+_OPTIONS = (
+    click.option(
         "--base-url",
         metavar="URL|DIR",
         callback=_checked_base,
         help=f"Where the crawls are: https://…, s3://commoncrawl/, a folder  [default: {COMMON_CRAWL}]",
-    )(command)
+    ),
+    click.option(
+        "--rate", type=click.FloatRange(min=0), metavar="N", help="Requests a second of this machine  [default: 5]"
+    ),
+    click.option("--contact", metavar="TEXT", help="Your e-mail or page: every server is told whom to ask."),
+)
 
 
-def base_of(settings: Settings, flag: str | None) -> str:
+def server_options(command: F) -> F:
+    """Who is asked, how fast, and by whom: the same for all that ask."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """The flags of `server_options`."""
+
+    base_url: str | None
+    rate: float | None
+    contact: str | None
+
+    @classmethod
+    def from_flags(cls, flags: dict[str, Any]) -> Asked:
+        """Takes its own out of `flags`."""
+        return cls(**{name: flags.pop(name) for name in cls.__struct_fields__})
+
+    def over(self, settings: Settings) -> Settings:
+        """Flags win."""
+        replace = msgspec.structs.replace
+        given = settings.commoncrawl
+        rate = given.rate if self.rate is None else self.rate
+        return replace(
+            settings,
+            http=replace(settings.http, contact=self.contact or settings.http.contact),
+            commoncrawl=replace(given, rate=rate, base_url=self.base_url or given.base_url),
+        )
+
+
+def base_of(settings: Settings, flag: str | None = None) -> str:
     return (flag or settings.commoncrawl.base_url).rstrip("/") or "/"
+
+
+def ask_for_contact(settings: Settings, *places: str) -> None:
+    """Once, when one of the places is a stranger's server."""
+    if not settings.http.contact and any(map(is_strange, places)):
+        note("nobody can tell who asks: give --contact (or [http] contact) with your address or page")
+
+
+def is_strange(place: str) -> bool:
+    if scheme_of(place)[0] not in ("http", "https"):
+        return False
+    host = urlsplit(place).hostname or ""
+    return host not in ("localhost", "::1") and not host.startswith("127.")
 
 
 def open_base(

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from webmill.cli.cc.filters import filter_options, selection_of
-from webmill.cli.cc.source import base_of, base_url_option, checked_crawl, open_base, resolve
+from webmill.cli.cc.source import base_of, checked_crawl, naming_crawls, open_base, resolve, server_options
 from webmill.cli.counts import AT_LEAST_ONE
 from webmill.commoncrawl.catalog import cluster_key
 from webmill.commoncrawl.selection import Selection
@@ -31,7 +31,7 @@ _OPTIONS = (
     click.option(
         "--cluster-idx", metavar="FILE|URL", help="Or: the summary of any ZipNum index, its blocks beside it."
     ),
-    base_url_option,
+    server_options,
     filter_options,
     click.option("--dedup", type=click.Choice(["digest"]), help="Of captures with the same content only the first."),
     click.option("--limit", type=AT_LEAST_ONE, help="Captures at most  [default: all]"),
@@ -46,11 +46,10 @@ def wanted_options(command: F) -> F:
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """The flags of `wanted_options`."""
+    """The flags of `wanted_options`, without those of `server_options`."""
 
     crawl: str | None
     cluster_idx: str | None
-    base_url: str | None
     dedup: str | None
     limit: int | None
     batch_size: int
@@ -58,7 +57,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_flags(cls, flags: dict[str, Any]) -> Wanted:
-        """A wrong use is told here. `flags` are those of `wanted_options` and no others."""
+        """A wrong use is told here. `flags` are these and no others."""
         own = {name: flags.pop(name) for name in cls.__struct_fields__ if name in flags}
         if bool(own["crawl"]) == bool(own["cluster_idx"]):
             raise click.UsageError("give either --crawl NAME or --cluster-idx FILE|URL")
@@ -70,9 +69,14 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         return Options(batch_size=self.batch_size, dedup=bool(self.dedup), limit=self.limit, **others)
 
     def source(self, settings: Settings) -> Source:
-        if self.cluster_idx:
-            return source_at(self.cluster_idx, settings)
-        base = base_of(settings, self.base_url)
+        """NotFound: there is no such index."""
+        source = source_at(self.cluster_idx, settings) if self.cluster_idx else self._of_crawl(settings)
+        with naming_crawls():
+            source.storage.stat(source.summary)
+        return source
+
+    def _of_crawl(self, settings: Settings) -> Source:
+        base = base_of(settings)
         key = cluster_key(resolve(self.crawl or "", base, settings))
         storage = open_base(base, settings)
         return Source(f"{absolute(base)}/{key}", storage, key, Beside(storage, key))

@@ -12,10 +12,9 @@ import msgspec
 from webmill.cli.cc.batch import served
 from webmill.cli.cc.filters import language_option
 from webmill.cli.cc.queues import opened_queue, queue_option, require_queue, with_queue
-from webmill.cli.cc.source import base_of, base_url_option
+from webmill.cli.cc.source import Asked, ask_for_contact, base_of, server_options
 from webmill.cli.cc.workers import (
     Choice,
-    ask_for_contact,
     fetching,
     mostly_rejected,
     open_output,
@@ -53,7 +52,7 @@ Exit code 3: done, but batches were buried (`webmill cc dead list` says why),
 or more than half of the captures could not be read (their rows say why)."""
 )
 @worker_options
-@base_url_option
+@server_options
 @language_option("--language", "--detected-language", "languages", help_="Keep pages in it; repeatable.")
 @click.option("--until-empty", is_flag=True, help="End when the queue is empty, and seal what is there.")
 @click.option(
@@ -66,18 +65,17 @@ or more than half of the captures could not be read (their rows say why)."""
 )
 @click.option("--json", "as_json", is_flag=True, help="What this worker did, as JSON on stdout.")
 @pass_context
-def work(
-    context: Context, /, *, base_url: str | None, until_empty: bool, metrics_port: int, as_json: bool, **flags: Any
-) -> None:
+def work(context: Context, /, *, until_empty: bool, metrics_port: int, as_json: bool, **flags: Any) -> None:
     """Fetch the captures of queued batches, extract their text, and keep it as documents.
 
     Without --until-empty it waits for more batches until it is told to stop.
     """
+    asked = Asked.from_flags(flags)
     choice = Choice(**flags)
     shape = choice.shape()
-    settings = choice.over(context.settings())
-    base = base_of(settings, base_url)
-    ask_for_contact(base, settings)
+    settings = with_queue(asked.over(context.settings()), choice.queue)
+    base = base_of(settings)
+    ask_for_contact(settings, base)
     metrics = Metrics(ALL)
     with ExitStack() as stack:
         stop = stack.enter_context(stopping())

@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import click
 import msgspec
 
-from webmill.cli.cc.queues import queue_option, with_queue
+from webmill.cli.cc.queues import queue_option
 from webmill.cli.cc.source import open_base
 from webmill.cli.context import note, warn
 from webmill.cli.counts import ANY_COUNT, AT_LEAST_ONE
@@ -81,10 +80,6 @@ _OPTIONS = (
     click.option("--processes", type=AT_LEAST_ONE, help="Batches and extractors at once  [default: one per core]"),
     click.option("--concurrency", type=AT_LEAST_ONE, default=8, show_default=True, help="Downloads at once."),
     click.option(
-        "--rate", type=click.FloatRange(min=0), metavar="N", help="Requests a second of this machine  [default: 5]"
-    ),
-    click.option("--contact", metavar="TEXT", help="Your e-mail or page: every server is told whom to ask."),
-    click.option(
         "--cache-size",
         type=ANY_COUNT,
         default=4096,
@@ -115,8 +110,6 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     languages: tuple[str, ...]
     processes: int | None
     concurrency: int
-    rate: float | None
-    contact: str | None
     cache_size: int
     no_metrics: bool
 
@@ -134,16 +127,6 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
             raise click.UsageError("--min-text is more than --max-text: no page can be kept")
         shape.check()
         return shape
-
-    def over(self, settings: Settings) -> Settings:
-        """Flags win."""
-        replace = msgspec.structs.replace
-        rate = settings.commoncrawl.rate if self.rate is None else self.rate
-        return replace(
-            with_queue(settings, self.queue),
-            http=replace(settings.http, contact=self.contact or settings.http.contact),
-            commoncrawl=replace(settings.commoncrawl, rate=rate),
-        )
 
 
 def open_output(place: str, shape: Shape) -> Output:
@@ -181,16 +164,6 @@ def options_of(base: str, settings: Settings, choice: Choice) -> Options:
         beat=max(0.1, min(15.0, settings.queue.lease / 4)),
         stop_when_refused=not paced,
     )
-
-
-def ask_for_contact(base: str, settings: Settings) -> None:
-    if scheme_of(base)[0] in ("http", "https") and not settings.http.contact and not is_loopback(base):
-        note("nobody can tell who asks: give --contact (or [http] contact) with your address or page")
-
-
-def is_loopback(base: str) -> bool:
-    host = urlsplit(base).hostname or ""
-    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 @contextmanager
