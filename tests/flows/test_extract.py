@@ -131,7 +131,7 @@ def test_filters_on_text_need_an_extractor() -> None:
 def test_an_output_is_made_with_one_set_of_settings(tmp_path: Path) -> None:
     output_at(tmp_path / "out", Shape(extractor="trafilatura"))
     output_at(tmp_path / "out", Shape(extractor="trafilatura"))
-    with pytest.raises(Misconfigured, match="begun with extractor 'trafilatura'"):
+    with pytest.raises(Misconfigured, match="begun with --extractor trafilatura"):
         output_at(tmp_path / "out", Shape(extractor="resiliparse"))
 
 
