@@ -23,6 +23,7 @@ from webmill.errors import BadInput, Misconfigured, NotFound
 from webmill.flows.extract.rows import Row
 from webmill.flows.extract.sealing import write_json_lines, write_parquet
 from webmill.flows.publish.documents import PLACE, Found, publish_documents
+from webmill.flows.publish.due import reason_not_to_publish
 from webmill.flows.publish.newest import Bits
 from webmill.flows.publish.pages import Documents, is_documents
 from webmill.infra.storage.local import LocalStorage
@@ -278,6 +279,18 @@ def test_the_command_says_that_nothing_has_changed(tmp_path: Path) -> None:
     assert (told["is_new"], told["version"]) == (False, version)
     assert f"nothing has changed since version {version['version']}: 1 page;" in second.stderr
     assert len(CliRunner().invoke(webmill, ["publish", "list", str(tmp_path)]).stdout.splitlines()) == 1
+
+
+def test_a_look_at_documents_from_elsewhere_is_none_at_the_collections_own(tmp_path: Path) -> None:
+    root, elsewhere = tmp_path / "mine", tmp_path / "theirs"
+    LocalStorage(elsewhere).write("a.jsonl", lines([row(page(1), "one")]))
+    command = ["publish", "documents", str(root), "--from", str(elsewhere)]
+    root.mkdir()
+    assert CliRunner().invoke(webmill, command).exit_code == 0
+    LocalStorage(root / "documents").write("b.jsonl", lines([row(page(2), "two")]))
+    again = CliRunner().invoke(webmill, command)
+    assert "nothing has changed" in again.stderr
+    assert reason_not_to_publish(root) == ""
 
 
 def test_a_blob_that_is_damaged_is_put_right_when_its_page_comes_again() -> None:

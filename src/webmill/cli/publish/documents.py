@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -23,6 +24,7 @@ from webmill.cli.search.feed import follow
 from webmill.cli.words import counted
 from webmill.errors import NotFound
 from webmill.flows.publish.documents import FACETS, WRITERS, Found, publish_documents
+from webmill.flows.publish.due import note_look
 from webmill.flows.publish.pages import Documents
 from webmill.publish.guard import MOST_LOST, Shrunk
 from webmill.publish.snapshot import Options, Published
@@ -93,7 +95,7 @@ def documents(
     place = publishing_in(root)
     if not origin:
         existing(root)
-    started = time.monotonic()
+    started, began = time.monotonic(), datetime.now(UTC)
     found = open_documents(origin or str(place.documents))
     versions = storage_for_writing(place, storage)
     readers = 1 if scheme_of(storage or "")[0] == "file" else WRITERS
@@ -104,6 +106,8 @@ def documents(
         except Shrunk as error:
             warn(f"refused: {error}")
             raise click.exceptions.Exit(FAILED) from None
+    if not published.is_new and not origin:  # else those of the collection were not looked at
+        note_look(versions, began)
     if as_json:
         echo_json({"published": published, "read": read})
     tell(published, read, seconds=time.monotonic() - started)

@@ -25,7 +25,6 @@ import msgspec
 
 from webmill.errors import BadInput, NotFound
 from webmill.flows.publish.aggregator import committed
-from webmill.flows.publish.due import note_look
 from webmill.flows.publish.jobs import check_kind, run_name
 from webmill.flows.publish.newest import Newest
 from webmill.flows.publish.pages import Documents, Page
@@ -113,8 +112,6 @@ def publish_documents(
             publication.keep_source(SOURCE)
         publication.counts.update({f"rows_{reason}": count for reason, count in found.rows.items()})
         published = committed(publication)
-    if not published.is_new:
-        note_look(storage, started)
     return published, found
 
 
