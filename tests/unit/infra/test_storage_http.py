@@ -279,8 +279,33 @@ def test_the_time_the_caller_takes_between_two_reads_does_not_count(server: Rang
 def test_nobody_listening_is_unavailable(server: RangeServer) -> None:
     with serving() as gone:
         url = gone.url
-    with HttpStorage(url, user_agent="t", limits=QUICK) as http, pytest.raises(Unavailable):
+    with HttpStorage(url, user_agent="t", limits=QUICK) as http, pytest.raises(Unavailable) as caught:
         http.stat("k")
+    assert str(caught.value) == f"{url}/k: the server does not answer: connection refused"
+
+
+@pytest.mark.parametrize("lie", ["silent", "gone", "torn"])
+def test_why_there_is_no_answer_is_told_in_words(server: RangeServer, lie: str) -> None:
+    def answer(handler: Any) -> None:
+        if lie == "silent":
+            server.over.wait(60)
+        elif lie == "torn":
+            handler.answer(200, b"half", length=8)
+        handler.close_connection = True
+
+    server.lies["k"] = answer
+    limits = QUICK if lie == "silent" else Limits()
+    with HttpStorage(server.url, user_agent="t", limits=limits) as http, pytest.raises(Unavailable) as caught:
+        http.read("k")
+    told = str(caught.value)
+    words = {
+        "silent": "silent for too long",
+        "gone": "remote end closed",
+        "torn": "the answer broke off: it ended early",
+    }
+    assert words[lie] in told
+    assert "HTTPConnection" not in told
+    assert "Error" not in told
 
 
 # --- manners ---------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from urllib3.exceptions import HTTPError
 
 from webmill.errors import Misconfigured, Unavailable
 from webmill.infra.storage.base import CHUNK, RawStream, Stat, buffered, check_key, check_range, check_read
-from webmill.infra.storage.http_answers import Wanted, date, etag_of, is_http, number, redirected, refusal
+from webmill.infra.storage.http_answers import Wanted, date, etag_of, is_http, number, redirected, refusal, why_none
 
 _REDIRECTS = {301, 302, 303, 307, 308}
 
@@ -122,7 +122,7 @@ class HttpStorage:
                 retries=False,
             )
         except HTTPError as error:
-            raise Unavailable(f"{url}: {error}") from error
+            raise Unavailable(f"{url}: the server does not answer: {why_none(error)}") from error
 
 
 class _Body(RawStream):
@@ -155,7 +155,7 @@ class _Body(RawStream):
         try:
             data = self._answer.read1(most)  # one read of the socket: the deadline is looked at after each
         except HTTPError as error:
-            raise Unavailable(f"{self._key}: {error}") from error
+            raise Unavailable(f"{self._key}: the answer broke off: {why_none(error)}") from error
         self._patience += len(data) / self._limits.slowest - (self._clock() - began)
         if self._patience < 0:
             raise Unavailable(f"{self._key}: slower than {self._limits.slowest} bytes a second")

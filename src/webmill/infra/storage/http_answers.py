@@ -15,6 +15,7 @@ A range is believed only when everything agrees: status 206, Content-Range, leng
 
 from __future__ import annotations
 
+import http.client
 import re
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -22,6 +23,15 @@ from urllib.parse import urljoin, urlsplit
 
 import urllib3
 from msgspec import Struct
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    NameResolutionError,
+    NewConnectionError,
+    ProtocolError,
+    ProxyError,
+    ReadTimeoutError,
+)
 
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable, WebmillError
 from webmill.infra.origin import Refused, SlowDown
@@ -29,6 +39,7 @@ from webmill.infra.storage.base import Stat, end_of_range
 
 LONGEST_RETRY_AFTER = 3600.0
 _CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(?:(\d+)|\*)", re.ASCII | re.IGNORECASE)
+_OBJECT = re.compile(r"^HTTPS?Connection(?:Pool)?\(.*?\): ")
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -102,6 +113,33 @@ def refusal(answer: urllib3.BaseHTTPResponse, *, key: str) -> WebmillError:
             "User-Agent, and wait before the next try"
         )
     return Misconfigured(f"{key}: status {status}, which is no answer to a read; check the address")
+
+
+def why_none(error: HTTPError) -> str:
+    """Why there is no answer, or no more of it, for people: urllib3 tells of its own objects."""
+    match error:
+        case NameResolutionError():
+            return "its name cannot be resolved"
+        case ReadTimeoutError():
+            return "it was silent for too long"
+        case ProxyError():
+            return f"the proxy: {_words(error.original_error)}"
+        case ConnectTimeoutError() if not isinstance(error, NewConnectionError):
+            return "no connection in time"
+        case ProtocolError(args=(_, http.client.IncompleteRead())):
+            return "it ended early"
+        case ProtocolError(args=(_, BaseException() as cause)):
+            return _words(cause)
+    return _words(error)
+
+
+def _words(error: BaseException) -> str:
+    """Those of the system where it has some: `connection refused`."""
+    cause: BaseException | None = error
+    while cause and not (isinstance(cause, OSError) and cause.strerror):
+        cause = cause.__cause__ or cause.__context__
+    said = cause.strerror if isinstance(cause, OSError) and cause.strerror else _OBJECT.sub("", str(error))
+    return said[:1].lower() + said[1:]
 
 
 def redirected(url: str, location: str) -> str:
