@@ -28,8 +28,9 @@ import msgspec
 
 from webmill.errors import Misconfigured, Unavailable
 from webmill.infra.atomic import os_errors
+from webmill.infra.log import TOLD
 from webmill.infra.origin import Answer, answer_of
-from webmill.infra.pace import Manners, Pace, Turn, at, blocked, careful, fresh, note, spend, take
+from webmill.infra.pace import NEVER, Manners, Pace, Turn, at, blocked, careful, fresh, note, spend, take
 from webmill.infra.positions import read_at, write_at
 
 log = logging.getLogger(__name__)
@@ -92,6 +93,7 @@ class Limiter:
         self._manners = manners or Manners()
         self._clock, self._sleep = clock, sleep
         self._owner, self._lock = os.getpid(), threading.Lock()
+        self._told = NEVER  # until when the breaker is open, as we said last
 
     def wait(self, *, stop: threading.Event | None = None, patience: float | None = None) -> Turn:
         end = None if patience is None else self._clock() + patience
@@ -112,7 +114,11 @@ class Limiter:
         with self._held() as state:
             before = state.pace
             state.pace = note(before, state.now, turn, answer, retry_after=retry_after, manners=self._manners)
-        self._tell(before, state.pace, state.now)
+            is_news = self._is_news(state)
+        if is_news:
+            self._tell("breaker_opened", state)
+        elif before.open and not state.pace.open:
+            log.warning("breaker_closed", extra={"path": str(self.path), TOLD: f"{self._server} answers again"})
 
     def spend(self) -> None:
         with self._held() as state:
@@ -167,11 +173,14 @@ class Limiter:
         self._check(None, stop)
         with self._held() as state:
             state.pace, given = take(state.pace, state.now, rate=self._rate, burst=self._burst, manners=self._manners)
+            is_news = self._is_news(state)
         if isinstance(given, Turn):
             return given
         known = 0.0 if state.pace.probe else given  # a probe may be answered at any moment
         if end is not None and state.now + known > end:
             raise Unavailable(f"{self._server}: {_why(state.pace, known, self.path)}", retry_after=known)
+        if is_news:  # somebody else's: we wait without having asked
+            self._tell("breaker_open", state)
         return min(max(given, SHORTEST_SLEEP), LONGEST_SLEEP)
 
     @contextmanager
@@ -198,12 +207,16 @@ class Limiter:
         pace = _decode(data)
         return _State(at(pace, now), now) if pace else _State(careful(now, manners=self._manners), now, lost=True)
 
-    def _tell(self, before: Pace, after: Pace, now: float) -> None:
-        if after.trips > before.trips:
-            why = {"path": str(self.path), "refused": after.refused, "seconds": after.open_until - now}
-            log.warning("breaker_opened", extra=why)
-        elif before.open and not after.open:
-            log.warning("breaker_closed", extra={"path": str(self.path)})
+    def _is_news(self, state: _State) -> bool:
+        """Whether nobody may ask, and we have not said so. To be called while the state is held: one thread tells."""
+        before, self._told = self._told, state.pace.open_until
+        return state.pace.open and before != state.pace.open_until > state.now
+
+    def _tell(self, event: str, state: _State) -> None:
+        pace, wait = state.pace, state.pace.open_until - state.now
+        why = "refuses us (403)" if pace.refused else f"did not answer {pace.failures} times in a row"
+        told = f"{self._server} {why}; asked again in {_span(wait)}"
+        log.warning(event, extra={"path": str(self.path), "refused": pace.refused, "seconds": wait, TOLD: told})
 
 
 class NoLimit:
@@ -266,6 +279,10 @@ def _decode(data: bytes) -> Pace | None:
     if data[_FORM.size :] != struct.pack("<I", zlib.crc32(body)) or body[:4] != _MAGIC:
         return None
     return Pace(**dict(zip(Pace.__struct_fields__, _FORM.unpack(body)[1:], strict=True)))
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 def _why(pace: Pace, wait: float, path: Path) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import sys
+from copy import copy
 from typing import TextIO
 
 import msgspec
 
 LEVELS = {-1: logging.ERROR, 0: logging.WARNING, 1: logging.INFO}
-_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+TOLD = "told"  # a key of an event: the same in a sentence, which text lines say instead of the event and its keys
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", TOLD}
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {0x2028: "\\u2028", 0x2029: "\\u2029"}
 
 
@@ -20,11 +22,13 @@ class TextLines(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S")
 
     def format(self, record: logging.LogRecord) -> str:
-        name, record.name = record.name, record.name.removeprefix("webmill.")
-        line = super().format(record)
-        record.name = name
-        keys = "".join(f" {key}={value}" for key, value in keys_of(record).items())
-        return (line + keys).translate(_CONTROLS)
+        shown = copy(record)
+        shown.name = record.name.removeprefix("webmill.")
+        told = vars(record).get(TOLD)
+        if told:
+            shown.msg, shown.args = told, None
+        keys = "" if told else "".join(f" {key}={value}" for key, value in keys_of(record).items())
+        return (super().format(shown) + keys).translate(_CONTROLS)
 
 
 class JsonLines(logging.Formatter):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import io
+import logging
 import os
 import signal
 import subprocess
@@ -18,6 +20,7 @@ import pytest
 from webmill.errors import BadInput, Misconfigured, NotFound, Unavailable
 from webmill.infra import limiter as module
 from webmill.infra.limiter import Limiter, NoLimit, limiter_at
+from webmill.infra.log import TextLines
 from webmill.infra.origin import Answer, Refused, SlowDown, answer_of
 from webmill.infra.pace import Manners
 
@@ -104,6 +107,50 @@ def test_who_cannot_wait_so_long_is_told_at_once_and_why(path: Path, clock: Cloc
     assert (told.value.retry_after, clock.now) == (180, began)
     assert limiter.look().refused
     limiter.wait(patience=200)
+
+
+@pytest.fixture
+def said() -> Iterator[io.StringIO]:
+    """What a person reads on stderr."""
+    ours, lines = logging.getLogger("webmill"), io.StringIO()
+    handler = logging.StreamHandler(lines)
+    handler.setFormatter(TextLines())
+    ours.addHandler(handler)
+    yield lines
+    ours.removeHandler(handler)
+
+
+def test_an_open_breaker_is_told_in_words_by_everybody_who_waits_and_once(
+    path: Path, clock: Clock, said: io.StringIO, caplog: pytest.LogCaptureFixture
+) -> None:
+    mine, others = make(path, clock, rate=1000), make(path, clock, rate=1000)
+    with pytest.raises(Refused), mine.turn():
+        raise Refused("status 403")
+    assert said.getvalue().endswith(" WARNING infra.limiter: data.example.org refuses us (403); asked again in 3 min\n")
+    first = caplog.records[-1]
+    assert (first.getMessage(), vars(first)["refused"], vars(first)["seconds"]) == ("breaker_opened", True, 180)
+
+    clock.now += 100
+    for limiter in (mine, others):
+        with limiter.turn():
+            pass
+    told = [line.partition("limiter: ")[2] for line in said.getvalue().splitlines()[1:]]
+    assert told == [
+        "data.example.org answers again",  # mine waited, and had said so before
+    ]
+
+    for _ in range(10):
+        with pytest.raises(Unavailable), mine.turn():
+            raise Unavailable("nobody there")
+    clock.now += 1
+    with others.turn():
+        pass
+    told = [line.partition("limiter: ")[2] for line in said.getvalue().splitlines()[2:]]
+    assert told == [
+        "data.example.org did not answer 10 times in a row; asked again in 20 s",
+        "data.example.org did not answer 10 times in a row; asked again in 19 s",
+        "data.example.org answers again",
+    ]
 
 
 def test_who_waits_for_a_probe_waits_no_longer_than_its_patience(path: Path, clock: Clock) -> None:
