@@ -24,7 +24,7 @@ from custom_document_function import make_cards
 @contextmanager
 def cluster_of_our_own() -> Iterator[str]:
     """As `ray start --head` would, but it ends with us."""
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     try:
         yield f"ray:{ray.get_runtime_context().gcs_address}"
     finally:
