@@ -11,7 +11,13 @@ from pathlib import Path
 
 def children() -> set[int]:
     """Processes and zombies whose parent is this process, in any thread."""
-    return {int(pid) for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
+    for _ in range(100):
+        try:
+            lists = [(task / "children").read_text() for task in Path("/proc/self/task").iterdir()]
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # a thread has just ended, and another has its children now
+        return {int(pid) for each in lists for pid in each.split()}
+    raise AssertionError("threads come and go, or the kernel does not tell of children")
 
 
 def exists(pid: int) -> bool:
