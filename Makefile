@@ -5,8 +5,8 @@ BIN    := $(VENV)/bin
 UV     := $(BIN)/uv pip install --quiet --python $(BIN)/python
 SERVICES ?= 1
 PYTEST := $(BIN)/python -m pytest
-# Most tests wait more than they compute: three workers for each of two cores. A file's tests share what they built, so they stay together;
-# the folders come in their order, which ends with the many small ones of tests/unit.
+# Most tests wait more than they compute: three workers for each of two cores. A file's tests share what they built, so
+# they stay together; the folders come in their order, which ends with the many small ones of tests/unit.
 ALL    := $(PYTEST) -n 6 --dist loadfile --no-loadscope-reorder
 # They also sync thousands of times: in memory, where there is room. What a disk loses or refuses is for tests that say so.
 ROOM   := $(shell grep -s ' /dev/shm ' /proc/mounts | grep -qv noexec && df -Pk /dev/shm | awk 'END { if ($$4 > 4000000) print "/dev/shm" }')
