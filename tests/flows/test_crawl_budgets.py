@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 from time import time
+from typing import Any
 
 import msgspec
 import pytest
@@ -23,10 +26,15 @@ from tests.flows.crawling import (
     seen_by,
     visits,
 )
-from webmill.crawl.frontier.base import domain_of
+from webmill.crawl.frontier.base import Step, Turn, domain_of
+from webmill.crawl.frontier.local import LocalFrontier
 from webmill.crawl.links import MAX_LINKS
+from webmill.flows.crawl.child import fetcher_for, open_desk, visitor_for
 from webmill.flows.crawl.desk import shard_of
-from webmill.flows.crawl.options import Limits, Rules
+from webmill.flows.crawl.options import Limits, Options, Rules
+from webmill.flows.crawl.shard import Shard
+from webmill.flows.crawl.snapshot import Snapshot
+from webmill.model import Link
 from webmill.testing import Reply, TestWeb
 
 
@@ -82,6 +90,46 @@ def test_what_one_process_cannot_use_another_gets(root: Path) -> None:
     assert report.total.revoked
     assert len(seen) == len(counts(seen)) == 50
     assert Counter(one.host for one in seen)[rich[0]] == 48
+
+
+def test_pages_that_are_taken_back_while_turns_are_claimed_are_not_given_twice(root: Path) -> None:
+    sites = {f"www.d{number}.test": Linked(0) for number in range(3)}
+    with TestWeb(hosts=0, sites=sites) as web:
+        setup = Setup(seeds=(), resolve=dict(web.resolve), limits=limited(pages=9))
+        seen = asyncio.run(visit_all_but_take_back(setup.options(root), [f"http://{name}/" for name in sites]))
+    assert seen.revoked
+    assert seen.pages == 3 <= seen.granted
+
+
+async def visit_all_but_take_back(options: Options, urls: list[str]) -> Snapshot:
+    """What its parent has granted it takes back whenever turns are claimed."""
+    loop = asyncio.get_running_loop()
+
+    async def take_back() -> None:
+        shard.revoke()
+
+    class Frontier(LocalFrontier):
+        def claim(self, *arguments: Any, **named: Any) -> list[Turn]:
+            asyncio.run_coroutine_threadsafe(take_back(), loop).result(60)
+            return super().claim(*arguments, **named)
+
+    with ExitStack() as parts:
+        desk = open_desk(options, 0, 1, parts)
+        desk.frontier.commit(Step(links=[Link(url) for url in urls]), now=desk.clock())
+        desk.frontier.__class__ = Frontier
+        options.seeds.write_text("\n".join(urls))
+        shard = Shard(desk, options, tell=lambda _: None)
+        fetcher = fetcher_for(options)
+        shard.visitor = visitor_for(fetcher, desk, options, shard)
+        shard.grant(len(urls))
+        running = asyncio.create_task(shard.run())
+        async with asyncio.timeout(60):
+            while shard.snapshot.pages < len(urls):
+                await asyncio.sleep(0.05)
+        shard.stop()
+        await running
+        await fetcher.close()
+        return shard.snapshot
 
 
 def test_a_crew_of_real_processes_keeps_to_its_pages(root: Path) -> None:

@@ -49,6 +49,7 @@ class Shard:
         self._turns: dict[int, asyncio.Task[None]] = {}
         self._numbers = count()  # of bookings
         self._items: Counter[int] = Counter()  # in hand, by turn, that may be pages
+        self._claiming = 0  # URLs that may come into our hands at this moment, likewise
         self._something = asyncio.Event()
         self._stopping, self._grace = False, GRACE
         self._postponed = Postponed()
@@ -67,8 +68,9 @@ class Shard:
         self._something.set()
 
     def revoke(self) -> None:
-        """Give back what is not needed for URLs in hand."""
-        self.snapshot.granted = min(self.snapshot.granted, self.snapshot.pages + self._items.total())
+        """Give back what is not needed for URLs in hand, nor for those that are being claimed."""
+        needed = self._items.total() + self._claiming
+        self.snapshot.granted = min(self.snapshot.granted, self.snapshot.pages + needed)
         self.snapshot.revoked += 1
         self._something.set()
 
@@ -96,12 +98,14 @@ class Shard:
         batch.tokens, batch.is_last = list(self._turns), self._stopping
         room = Room() if self._stopping else self._room()
         batch.turns, batch.urls, batch.requisites = room.turns, room.urls, room.requisites
+        self._claiming = 0 if room.requisites else room.turns * room.urls
         reply = await self._worked_off(batch, desk)
         self._answer(batch, reply)
         self._count(batch, reply)
         self._batch.results += reply.over
         for turn in reply.turns:
             self._begin(turn, may_have_pages=not batch.requisites)
+        self._claiming = 0
         self._wake = reply.errand if batch.requisites else reply.wake
         self._look_ahead(reply)
         self.snapshot.complaint = reply.complaint
