@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -45,6 +46,23 @@ def test_only_archives_that_are_new_are_read(tmp_path: Path) -> None:
     assert before.items() <= {path: path.stat().st_mtime_ns for path in (tmp_path / "documents").glob("*.gz")}.items()
     assert webmill("publish", "documents", tmp_path).code == 0
     assert json.loads((tmp_path / "latest.json").read_bytes())
+
+
+def test_who_wants_another_format_is_told_what_there_is_and_how_to_have_it(tmp_path: Path) -> None:
+    archive(tmp_path, FIRST)
+    assert webmill("extract", tmp_path).code == 0
+    told = webmill("extract", tmp_path, "--format", "parquet")
+    documents, datasets = tmp_path / "documents", tmp_path / "extract"
+    repair = f"for parquet of all, remove {datasets} and what it wrote to {documents}, and run this again"
+    nothing = "no archives that were not read before\n"
+    assert (told.code, told.err) == (0, f"{nothing}1 archive was read before, into jsonl; {repair}\n")
+    assert "for jsonl with every capture of all, remove" in webmill("extract", tmp_path, "--all-captures").err
+    shutil.rmtree(documents)
+    shutil.rmtree(datasets)
+    again = webmill("extract", tmp_path, "--format", "parquet")
+    assert (again.code, "read before" in again.err) == (0, False)
+    assert (len([*documents.glob("*.parquet")]), [*documents.glob("*.jsonl*")]) == (1, [])
+    assert webmill("extract", tmp_path, "--format", "parquet").err == nothing
 
 
 def test_archives_without_a_crawl_around_them_are_read_too(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
@@ -9,15 +10,16 @@ import click
 import msgspec
 
 from webmill.cli.collections import archived, crawls_in
-from webmill.cli.context import Context, finish, note, pass_context, warn
+from webmill.cli.context import Context, finish, hint, note, pass_context, warn
 from webmill.cli.dataset.places import doors
 from webmill.cli.dataset.run import emit, tell
 from webmill.cli.renamed import processes_option
-from webmill.cli.words import shown
+from webmill.cli.words import counted, shown
 from webmill.collection import Publishing
 from webmill.config import Executor as ExecutorSettings
 from webmill.flows.dataset.config import Make, Write
-from webmill.flows.dataset.own import datasets_due
+from webmill.flows.dataset.folder import FILE_NAME, Sealed, find_folders
+from webmill.flows.dataset.own import datasets_due, warcs_of
 from webmill.flows.dataset.run import Report, Run, run_dataset
 from webmill.flows.dataset.task import add_counts
 from webmill.wiring import open_executor
@@ -71,8 +73,25 @@ def extract(context: Context, /, *, root: Path, form: str, all_captures: bool, j
         tell(total)
     else:
         note("no archives that were not read before" if archived(root) else f"there are no WARC files in {root} yet")
+    tell_otherwise(root, document, write)
     where = f"`webmill dataset errors NAME --in {root}/extract` says why"
     finish(rejected=total.failed + total.errors + total.left, where=where)
+
+
+def tell_otherwise(root: Path, document: Make, write: Write) -> None:
+    """Of archives that were read before, and into something else than is asked for now: they are not read again."""
+    wanted, found = shape_of(document, write), Counter[str]()
+    for path in find_folders(Publishing(root).extract):
+        made = msgspec.json.decode((path / FILE_NAME).read_bytes(), type=Sealed).dataset
+        found[shape_of(made.document, made.write)] += len(warcs_of(path))
+    for shape, count in found.items():
+        if shape != wanted:
+            repair = f"remove {Publishing(root).extract} and what it wrote to {write.to}, and run this again"
+            hint(f"{counted(count, 'archive', 'were')} read before, into {shape}; for {wanted} of all, {repair}")
+
+
+def shape_of(document: Make, write: Write) -> str:
+    return write.format + " with every capture" * (document.keep == "captures")
 
 
 def refused(path: str, reason: str, message: str) -> None:
