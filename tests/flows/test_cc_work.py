@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import subprocess
+import sys
 import urllib.request
 from collections import Counter
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.faults.matrix import record
-from tests.flows.cc_commands import cc, started, wait_for
+from tests.flows.cc_commands import DEADLINE, cc, environment, started, wait_for
 from tests.flows.cc_pages import RUN, Page, batches, index_crawl, parts, rows, snapshot, write_crawl
 from tests.services.base import free_port
 from tests.services.nginx import Nginx
@@ -146,6 +149,49 @@ def test_a_run_whose_captures_cannot_be_read_is_not_called_done(tmp_path: Path) 
     assert done.returncode == 3, done.stderr
     assert "; rejected: 12 bad record\n" in done.stderr
     assert "most captures could not be read: 12 bad record" in done.stderr
+
+
+# --- what a person sees -----------------------------------------------------------------------------------------------
+
+
+def test_a_worker_on_a_terminal_shows_how_many_batches_there_are(
+    crawl: tuple[Path, list[Page]], tmp_path: Path
+) -> None:
+    root, pages = crawl
+    with closing(SqliteQueue(tmp_path / "q.sqlite")) as queue:
+        queue.publish(batches(pages[:30]))
+    flags = ("--queue", f"sqlite:{tmp_path}/q.sqlite", "--base-url", root, "--until-empty", "--no-metrics")
+    command = [sys.executable, "-m", "webmill", "cc", "work", *map(str, flags), "--out", str(tmp_path / "out")]
+    ours, theirs = os.openpty()
+    worker = subprocess.Popen(command, stderr=theirs, env=environment(TERM="xterm", COLUMNS="120"))
+    os.close(theirs)
+    shown = read_terminal(ours)
+    assert worker.wait(DEADLINE) == 0, shown
+    assert "0 of 3 batches" in shown
+    assert "3 batches, 30 captures: 30 rows, 30 ok" in shown
+
+
+def read_terminal(end: int) -> str:
+    """All that is written to it, until nobody has it open any more."""
+    parts = []
+    with suppress(OSError):  # that is how Linux says it
+        while part := os.read(end, 4096):
+            parts.append(part)
+    os.close(end)
+    return b"".join(parts).decode()
+
+
+def test_what_was_sealed_is_told_to_programs_too(crawl: tuple[Path, list[Page]], tmp_path: Path) -> None:
+    root, pages = crawl
+    out, messages = tmp_path / "out", list(batches(pages[:30]))
+    with closing(SqliteQueue(tmp_path / "q.sqlite")) as queue:
+        queue.publish([messages[0], messages[2]])  # the second is missing
+    flags = ("--queue", f"sqlite:{tmp_path}/q.sqlite", "--base-url", root, "--until-empty", "--no-metrics")
+    assert cc("work", *flags, "--out", out).returncode == 0
+    waiting = cc("seal", out, "--json")
+    assert json.loads(waiting.stdout) == {"files": 0, "rows": 0, "waiting": 1}
+    assert "waiting for others before them: 1 batch" in waiting.stderr
+    assert json.loads(cc("seal", out, "--json", "--over-holes").stdout) == {"files": 1, "rows": 10, "waiting": 0}
 
 
 # --- signals, leases, numbers -----------------------------------------------------------------------------------------

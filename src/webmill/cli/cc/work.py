@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,9 @@ from webmill.cli.cc.workers import (
 )
 from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.main import INTERRUPTED
+from webmill.cli.progress import EVERY_SECONDS
 from webmill.cli.words import counted
-from webmill.errors import NotFound
+from webmill.errors import NotFound, Unavailable
 from webmill.flows.extract.metrics import ALL, PORT
 from webmill.flows.extract.output import Output, read_shape
 from webmill.flows.extract.sealing import Receipt
@@ -86,12 +88,13 @@ def work(context: Context, /, *, until_empty: bool, metrics_port: int, as_json: 
         fetcher = stack.enter_context(fetching(base, settings, choice, output, metrics, stop=stop))
         if not choice.no_metrics:
             stack.enter_context(served(metrics, settings, port=metrics_port))
-        progress = stack.enter_context(context.progress("captures", unit="captures"))
+        countdown = Countdown(context, queue)
+        stack.enter_context(countdown.progress)
         options = options_of(base, settings, choice)
-        workers = Workers(queue, fetcher, output, options, metrics=metrics, advance=progress.advance)
+        workers = Workers(queue, fetcher, output, options, metrics=metrics, advance=countdown.advance)
         report = workers.run(stop=stop, is_over=lambda: until_empty and is_drained(queue))
         if not stop.is_set():
-            seal_all(output, queue)
+            tell_sealed(seal_over_buried(output, queue))
         buried = report.buried if stop.is_set() else queue.stats().buried
     if as_json:
         click.echo(msgspec.json.encode(report, order="deterministic"))
@@ -113,8 +116,9 @@ Examples:
 @click.argument("out", metavar="DIR|URL")
 @queue_option
 @click.option("--over-holes", is_flag=True, help="Seal over every batch that is not there; it becomes a file later.")
+@click.option("--json", "as_json", is_flag=True, help="What was sealed, and what waits yet, as JSON on stdout.")
 @pass_context
-def seal(context: Context, /, *, out: str, queue: str | None, over_holes: bool) -> None:
+def seal(context: Context, /, *, out: str, queue: str | None, over_holes: bool, as_json: bool) -> None:
     """Make files of all batches that lie in the spool of OUT, also where a file does not become large.
 
     `work` does this for files that are full, `work --until-empty` and `run` at their end for all.
@@ -126,27 +130,68 @@ def seal(context: Context, /, *, out: str, queue: str | None, over_holes: bool) 
         raise NotFound(f"{out} is no output of `webmill cc`: no settings.json in it") from error
     scheme, rest = scheme_of(out)
     output = Output(storage, folder=Path(rest) if scheme == "file" else None, shape=shape)
-    if over_holes:
-        tell_sealed(output, output.finish(lambda _: True))
-        return
     with ExitStack() as stack:
         letters = None
-        if queue:
+        if queue and not over_holes:
             settings = with_queue(context.settings(), queue)
             require_queue(settings)
             letters = stack.enter_context(opened_queue(settings))
-        seal_all(output, letters)
+        sealed = seal_over_all(output) if over_holes else seal_over_buried(output, letters)
+    if as_json:
+        click.echo(msgspec.json.encode(sealed))
+    tell_sealed(sealed)
 
 
-def seal_all(output: Output, queue: Queue | None) -> None:
+class Sealed(msgspec.Struct, frozen=True, kw_only=True):
+    """`waiting`: batches in the spool yet, because others before them are missing."""
+
+    files: int
+    rows: int
+    waiting: int
+
+
+def seal_over_all(output: Output) -> Sealed:
+    return sealed_of(output, output.finish(lambda _: True))
+
+
+def seal_over_buried(output: Output, queue: Queue | None) -> Sealed:
     buried = {letter.id for letter in queue.buried()} if queue else set()
-    tell_sealed(output, output.finish(buried.__contains__))
+    return sealed_of(output, output.finish(buried.__contains__))
 
 
-def tell_sealed(output: Output, made: list[Receipt]) -> None:
-    note(f"sealed: {counted(len(made), 'file')}, {counted(sum(receipt.rows for receipt in made), 'row')}")
-    if left := output.unsealed():
+def sealed_of(output: Output, made: list[Receipt]) -> Sealed:
+    return Sealed(files=len(made), rows=sum(receipt.rows for receipt in made), waiting=output.unsealed())
+
+
+def tell_sealed(sealed: Sealed) -> None:
+    note(f"sealed: {counted(sealed.files, 'file')}, {counted(sealed.rows, 'row')}")
+    if sealed.waiting:
         note(
-            f"in the spool, waiting for others before them: {counted(left, 'batch')}; `webmill cc seal OUT` later, or "
-            "--over-holes"
+            f"in the spool, waiting for others before them: {counted(sealed.waiting, 'batch')}; `webmill cc seal OUT` "
+            "later, or --over-holes"
         )
+
+
+class Countdown:
+    """Batches that we did, of these and of all that wait: others take of them, and more may come."""
+
+    def __init__(self, context: Context, queue: Queue) -> None:
+        self._queue = queue
+        self._next = time.monotonic() + EVERY_SECONDS
+        self.progress = context.progress("batches", total=self._waiting(), unit="batches")
+
+    def advance(self, _captures: int) -> None:
+        self.progress.advance()
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + EVERY_SECONDS
+        if left := self._waiting():
+            self.progress.total = self.progress.done + left - 1  # the one that was done is settled next
+
+    def _waiting(self) -> int | None:
+        """None: there are none, or the queue does not say. This is only for looking at."""
+        try:
+            stats = self._queue.stats()
+        except Unavailable:
+            return None
+        return stats.ready + stats.delayed + stats.leased or None
