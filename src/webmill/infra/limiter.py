@@ -88,7 +88,7 @@ class Limiter:
         if not (0 < rate < float("inf")) or not (1 <= burst < float("inf")):
             raise Misconfigured(f"a rate of {rate} with bursts of {burst}: the rate is above 0, a burst at least 1")
         self.path = path
-        self._server = path.name.removesuffix(SUFFIX)
+        self._server = path.name.removesuffix(SUFFIX).removesuffix(":https").removesuffix(":http")
         self._rate, self._burst = rate, burst
         self._manners = manners or Manners()
         self._clock, self._sleep = clock, sleep
