@@ -98,7 +98,7 @@ class _Bar:
 
     def update(self, now: float) -> None:
         p = self.progress
-        self.bar.update(self.task, completed=p.done, speed=p.speed(now), count=p.count())
+        self.bar.update(self.task, total=p.total, completed=p.done, speed=p.speed(now), count=p.count())
 
     def end(self, now: float, *, failed: bool) -> None:  # noqa: ARG002  same shape as _Lines
         self.update(now)
