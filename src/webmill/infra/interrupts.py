@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """In the parent, around the start of a child. What comes meanwhile is heard at the end."""
+    """In the parent, around the start of a child. What comes meanwhile is heard, at the end at the latest."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
