@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from webmill.cli.together import together
 from webmill.commoncrawl.selection import Selection, merged, sieve_for
 from webmill.errors import BadInput
 from webmill.formats.cdx_query import KeyRange, key_range, read_pattern
@@ -40,7 +41,7 @@ def language_option(*names: str, help_: str) -> Callable[[F], F]:
     return click.option(*names, multiple=True, metavar="CODE", callback=checked_languages, help=help_)
 
 
-_OPTIONS = (
+filter_options = together(
     click.option("--url", "urls", multiple=True, metavar="PATTERN", help="A URL, URL*, or *.HOST. Repeatable."),
     click.option("--domain", "domains", multiple=True, metavar="HOST", help="A host and all below it. Repeatable."),
     click.option("--prefix", "prefixes", multiple=True, metavar="URL", help="URLs that begin so. Repeatable."),
@@ -60,12 +61,6 @@ _OPTIONS = (
         "--seed", type=int, default=0, show_default=True, metavar="N", help="Another sample of the same size."
     ),
 )
-
-
-def filter_options(command: F) -> F:
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
 
 
 def selection_of(

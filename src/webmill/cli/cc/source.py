@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 import click
@@ -13,14 +13,13 @@ import msgspec
 
 from webmill import wiring
 from webmill.cli.context import note
+from webmill.cli.together import together
 from webmill.commoncrawl.catalog import COMMON_CRAWL, LATEST, Crawl, checked_name, newest
 from webmill.config import Settings
 from webmill.errors import Misconfigured, NotFound
 from webmill.infra.retry import Policy
 from webmill.infra.storage.base import Readable
 from webmill.wiring import PATIENT, open_crawls, scheme_of
-
-F = TypeVar("F", bound=Callable[..., object])
 
 
 def _checked_base(_context: click.Context, _option: click.Parameter, base: str | None) -> str | None:
@@ -29,7 +28,8 @@ def _checked_base(_context: click.Context, _option: click.Parameter, base: str |
     return base
 
 
-_OPTIONS = (
+# Who is asked, how fast, and by whom: the same for all that ask.
+server_options = together(
     click.option(
         "--base-url",
         metavar="URL|DIR",
@@ -41,13 +41,6 @@ _OPTIONS = (
     ),
     click.option("--contact", metavar="TEXT", help="Your e-mail or page: every server is told whom to ask."),
 )
-
-
-def server_options(command: F) -> F:
-    """Who is asked, how fast, and by whom: the same for all that ask."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):

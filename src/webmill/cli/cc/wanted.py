@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 import msgspec
@@ -14,6 +13,7 @@ import msgspec
 from webmill.cli.cc.filters import filter_options, selection_of
 from webmill.cli.cc.source import base_of, checked_crawl, naming_crawls, open_base, resolve, server_options
 from webmill.cli.counts import AT_LEAST_ONE
+from webmill.cli.together import together
 from webmill.commoncrawl.catalog import cluster_key
 from webmill.commoncrawl.selection import Selection
 from webmill.config import Executor as ExecutorSettings
@@ -24,9 +24,7 @@ from webmill.infra.executor.base import Executor
 from webmill.infra.storage.base import Readable
 from webmill.wiring import locate_crawl_file, open_executor, scheme_of
 
-F = TypeVar("F", bound=Callable[..., object])
-
-_OPTIONS = (
+wanted_options = together(
     click.option("--crawl", metavar="NAME", help="Whose index to read: CC-MAIN-2024-30, latest."),
     click.option(
         "--cluster-idx", metavar="FILE|URL", help="Or: the summary of any ZipNum index, its blocks beside it."
@@ -37,12 +35,6 @@ _OPTIONS = (
     click.option("--limit", type=AT_LEAST_ONE, help="Captures at most  [default: all]"),
     click.option("--batch-size", type=AT_LEAST_ONE, default=BATCH_SIZE, show_default=True, help="Captures in a batch."),
 )
-
-
-def wanted_options(command: F) -> F:
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):

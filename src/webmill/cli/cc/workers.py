@@ -6,10 +6,10 @@ import os
 import signal
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 import msgspec
@@ -20,6 +20,7 @@ from webmill.cli.context import note, warn
 from webmill.cli.counts import ANY_COUNT, AT_LEAST_ONE
 from webmill.cli.main import INTERRUPTED
 from webmill.cli.renamed import Renamed
+from webmill.cli.together import together
 from webmill.cli.words import counted, worded
 from webmill.commoncrawl.captures import Fetcher, WholeRule
 from webmill.commoncrawl.ranges import RangeLimits
@@ -37,10 +38,9 @@ from webmill.infra.metrics import Metrics
 from webmill.infra.retry import sleeping_until
 from webmill.wiring import open_storage, scheme_of
 
-F = TypeVar("F", bound=Callable[..., object])
 MIB = 1 << 20
 
-_OPTIONS = (
+worker_options = together(
     click.option(
         "-o",
         "--output",
@@ -89,12 +89,6 @@ _OPTIONS = (
     ),
     click.option("--no-metrics", is_flag=True, help="Serve none."),
 )
-
-
-def worker_options(command: F) -> F:
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):

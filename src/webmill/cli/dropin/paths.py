@@ -14,6 +14,7 @@ from webmill.cli.cdxj.streams import STDOUT, output_to
 from webmill.cli.context import note, warn
 from webmill.cli.counts import ANY_COUNT, AT_LEAST_ONE
 from webmill.cli.dropin.lines import FILE_OR_DASH, VERBOSE
+from webmill.cli.together import together
 from webmill.errors import NotFound
 from webmill.index.paths import Located, format_located
 from webmill.infra.redis_hash import fill_hash, replace_hash
@@ -46,9 +47,7 @@ def redis_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--clear", is_flag=True, help="Replace the whole hash, at once, when all is loaded."),
         VERBOSE,
     ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+    return together(*options)(command)
 
 
 @click.command(

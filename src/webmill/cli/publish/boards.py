@@ -16,7 +16,8 @@ import msgspec
 from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.crawl_flags import FixedAddress
 from webmill.cli.durations import DURATION
-from webmill.cli.publish.places import opened_queue, together
+from webmill.cli.publish.places import opened_queue
+from webmill.cli.together import together
 from webmill.collection import Publishing
 from webmill.config import Queue as QueueSettings
 from webmill.errors import Misconfigured

@@ -21,8 +21,8 @@ from webmill.cli.publish.places import (
     queue_option,
     queue_settings,
     root_argument,
-    together,
 )
+from webmill.cli.together import together
 from webmill.cli.words import shown
 from webmill.config import Queue as QueueSettings
 from webmill.errors import BadInput, NotFound

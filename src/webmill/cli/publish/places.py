@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from functools import reduce
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 import msgspec
@@ -30,8 +28,6 @@ from webmill.publish.nouns import Version
 from webmill.publish.version import Counts
 from webmill.wiring import open_queue, open_storage, open_versions, scheme_of
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 root_argument = click.argument("root", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 storage_option = click.option("--storage", metavar="URL", help="Where versions are: s3://BUCKET/PREFIX  [default: DIR]")
 queue_option = click.option(
@@ -47,10 +43,6 @@ def echo_json(value: bytes | object) -> None:
     """JSON, encoded or not, on stdout. By itself it escapes what is below U+0020; some terminals obey U+009B, too."""
     text = (value if isinstance(value, bytes) else msgspec.json.encode(value)).decode(errors="replace")
     click.echo(_UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode())
-
-
-def together(*options: Callable[[F], F]) -> Callable[[F], F]:
-    return lambda command: reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
 
 def publishing_in(root: Path, *, create: bool = False) -> Publishing:
