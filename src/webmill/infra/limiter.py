@@ -127,7 +127,7 @@ class Limiter:
     @contextmanager
     def turn(self, *, stop: threading.Event | None = None, patience: float | None = None) -> Iterator[Turn]:
         turn = self.wait(stop=stop, patience=patience)
-        with self._noting(turn):
+        with noting(self, turn):
             yield turn
 
     @asynccontextmanager
@@ -136,7 +136,7 @@ class Limiter:
         end = None if patience is None else self._clock() + patience
         while not isinstance(given := self._try(end), Turn):
             await asyncio.sleep(given)
-        with self._noting(given):
+        with noting(self, given):
             yield given
 
     def look(self) -> Look:
@@ -144,15 +144,6 @@ class Limiter:
             pace = state.pace
             wait = blocked(pace, state.now, manners=self._manners)
             return Look(rate=self._rate * pace.share, blocked_for=wait, refused=pace.open and pace.refused)
-
-    @contextmanager
-    def _noting(self, turn: Turn) -> Iterator[None]:
-        try:
-            yield
-        except BaseException as error:
-            note_error(self, turn, error)
-            raise
-        self.note(turn, "ok")
 
     def _gate(self) -> threading.Lock:
         """One thread of a process looks for the next turn, the others wait here, which costs nothing. After a fork
@@ -234,6 +225,17 @@ class NoLimit:
     @contextmanager
     def turn(self, *, stop: threading.Event | None = None, patience: float | None = None) -> Iterator[Turn]:
         yield self.wait(stop=stop, patience=patience)
+
+
+@contextmanager
+def noting(limiter: Turns, turn: Turn) -> Iterator[None]:
+    """Whether the block went well, or how not."""
+    try:
+        yield
+    except BaseException as error:
+        note_error(limiter, turn, error)
+        raise
+    limiter.note(turn, "ok")
 
 
 def note_error(limiter: Turns, turn: Turn, error: BaseException) -> None:

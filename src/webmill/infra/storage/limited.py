@@ -8,12 +8,11 @@ In this order: a second attempt is a request like any other and waits for its tu
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import BinaryIO
 
 from webmill.errors import Conflict, Unavailable
-from webmill.infra.limiter import Turns, note_error
+from webmill.infra.limiter import Turns, note_error, noting
 from webmill.infra.pace import Turn
 from webmill.infra.storage.base import CHUNK, RawStream, Readable, Stat, buffered, end_of_range
 
@@ -55,15 +54,8 @@ class LimitedReads:
             raise
         return buffered(_Watched(stream, limiter=self._limiter, turn=turn))
 
-    @contextmanager
-    def _turn(self) -> Iterator[None]:
-        turn = self._wait()
-        try:
-            yield
-        except BaseException as error:
-            note_error(self._limiter, turn, error)
-            raise
-        self._limiter.note(turn, "ok")
+    def _turn(self) -> AbstractContextManager[None]:
+        return noting(self._limiter, self._wait())
 
     def _wait(self) -> Turn:
         try:
