@@ -10,7 +10,7 @@ from typing import BinaryIO
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.flows.add.incoming import Incoming, refuse_unfit
+from webmill.flows.add.incoming import Incoming, changed, refuse_unfit
 from webmill.flows.watch import Counter as Bar
 from webmill.formats.warc.scan import Scan, Sighting, scan_records
 from webmill.index.build import LIMITS
@@ -63,7 +63,7 @@ def look_through(incoming: Incoming, out: BinaryIO | None, bar: Bar) -> Findings
     while source.read(CHUNK):  # all of it, also where the reader had seen enough
         pass
     if source.size != incoming.size or not incoming.is_at_rest():
-        raise BadInput("it changed while it was read: run again when it is at rest", reason="changed")
+        raise changed()
     found.hexdigest = source.digest.hexdigest()
     incoming.listed.check(size=source.size, hexdigest=found.hexdigest)
     if not found.records:

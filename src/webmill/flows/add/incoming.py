@@ -35,8 +35,15 @@ class Incoming(msgspec.Struct, frozen=True, kw_only=True):
         """Nobody has written to it meanwhile. What is in a WACZ is proven by its checksum."""
         if self.path is None or self.looks is None:
             return True
-        now = self.path.stat()
-        return os.path.samestat(now, self.looks) and now.st_mtime_ns == self.looks.st_mtime_ns
+        return is_unchanged(self.path.stat(), self.looks)
+
+
+def is_unchanged(now: os.stat_result, before: os.stat_result) -> bool:
+    return os.path.samestat(now, before) and now.st_mtime_ns == before.st_mtime_ns
+
+
+def changed() -> BadInput:
+    return BadInput("it changed while it was read: run again when it is at rest", reason="changed")
 
 
 @contextmanager

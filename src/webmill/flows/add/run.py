@@ -20,7 +20,7 @@ import msgspec
 from webmill.collection import Collection
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable
 from webmill.flows.add.checking import CHUNK, Findings, look_through
-from webmill.flows.add.incoming import Incoming, archives_in
+from webmill.flows.add.incoming import Incoming, archives_in, changed, is_unchanged
 from webmill.flows.watch import Watch
 from webmill.formats import gzip_members, zstd_frames
 from webmill.formats.window import Source
@@ -243,9 +243,8 @@ def link(source: Path, target: Path, *, looks: os.stat_result) -> None:
     """Durably, and only the file that was read."""
     try:
         with source.open("rb") as file, atomic.open_folder(target.parent) as folder:
-            now = os.fstat(file.fileno())
-            if not os.path.samestat(now, looks) or now.st_mtime_ns != looks.st_mtime_ns:
-                raise BadInput("it changed while it was read: run again when it is at rest", reason="changed")
+            if not is_unchanged(os.fstat(file.fileno()), looks):
+                raise changed()
             atomic.sync(file.fileno())
             os.link(source, target.name, dst_dir_fd=folder)
             atomic.sync_folder(folder)
