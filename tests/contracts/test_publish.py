@@ -130,6 +130,19 @@ def test_a_run_in_which_everything_failed_is_refused(storage: Storage) -> None:
         publish(storage, {}, failed=["board"])
 
 
+def let_a_quick_one_pass(slow: Publication, storage: Storage) -> None:
+    """Between its look at the live version and its commit, once."""
+    real, looked = slow._gather, []
+
+    def meanwhile(previous):  # type: ignore[no-untyped-def]
+        if not looked:
+            publish(storage, {**TEXTS, "board/99": "of the quick one"})
+        looked.append(previous)
+        return real(previous)
+
+    slow._gather = meanwhile  # type: ignore[method-assign]
+
+
 def test_the_loser_of_a_race_gets_a_conflict_and_rebases_c03(storage: Storage) -> None:
     publish(storage, TEXTS)
     with Publication.begin(storage) as slow:
@@ -137,15 +150,7 @@ def test_the_loser_of_a_race_gets_a_conflict_and_rebases_c03(storage: Storage) -
             slow.add(item(slow, id_, text))
         slow.add(item(slow, "board/98", "of the slow one"))
         head = history.head(storage)
-        real, looked = slow._gather, []
-
-        def meanwhile(previous):  # type: ignore[no-untyped-def]
-            if not looked:
-                publish(storage, {**TEXTS, "board/99": "of the quick one"})
-            looked.append(previous)
-            return real(previous)
-
-        slow._gather = meanwhile  # type: ignore[method-assign]
+        let_a_quick_one_pass(slow, storage)
         with pytest.raises(Conflict):
             slow.commit()
         assert "board/99" in closure(storage)
@@ -163,15 +168,7 @@ def test_who_has_nothing_new_does_not_call_a_version_live_that_is_not_any_more(s
     with Publication.begin(storage, options=Options(even_if_same=False)) as slow:
         for id_, text in TEXTS.items():
             slow.add(item(slow, id_, text))
-        real, looked = slow._gather, []
-
-        def meanwhile(previous):  # type: ignore[no-untyped-def]
-            if not looked:
-                publish(storage, {**TEXTS, "board/99": "of the quick one"})
-            looked.append(previous)
-            return real(previous)
-
-        slow._gather = meanwhile  # type: ignore[method-assign]
+        let_a_quick_one_pass(slow, storage)
         with pytest.raises(Conflict):
             slow.commit()
         published = slow.commit()
