@@ -4,6 +4,9 @@ A commit is what a hundred pages bring: fifty links each, 30 to their own domain
 linked to often and most seldom; half of all links are known already. Turns come 500 at a time, one URL each, and are
 settled with one commit. Every commit and every claim is synced to the disk.
 
+A machine that others share is not always equally fast: a yardstick, a piece of work that never changes, is timed beside
+each part, and the pace of the machine is told as a share of its pace at the beginning.
+
 Rivals do less: the plain table has no domains, turns nor leases; the queues have no memory of what they had.
 They are raced on 10,000 links, ours too, so that opening and closing count for all.
 """
@@ -18,12 +21,15 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from hashlib import blake2b
 from pathlib import Path
+from statistics import median
 
 from benchmarks.frame import Contestant, race
 from webmill.crawl.frontier.base import Done, Settled, Stats, Step, Visit, domain_of
 from webmill.crawl.frontier.local import LocalFrontier
 from webmill.crawl.frontier.state import SCHEMA
+from webmill.flows.crawl.child import collect_seldom
 from webmill.infra.sqlite import Database
 from webmill.model import Link
 
@@ -67,21 +73,38 @@ def resident() -> int:
     return (int(pages[1]) - int(pages[2])) * os.sysconf("SC_PAGE_SIZE")
 
 
+def yardstick() -> float:
+    """Seconds of CPU that the same work takes: hashes, a table of them, and their order, as the frontier has it."""
+    before = time.process_time()
+    hashes = [blake2b(b"https://www.example.com/%d" % number, digest_size=16).digest() for number in range(5000)]
+    table = {hash_: at for at, hash_ in enumerate(hashes)}
+    sorted(table)
+    return time.process_time() - before
+
+
 def fill(frontier: LocalFrontier, web: Web, *, until: int) -> None:
-    print("\n| URLs | links/s of CPU | links/s | slowest commit, s | memory, MiB |\n|---:|---:|---:|---:|---:|")
+    print("\n| URLs | links/s of CPU | links/s | slowest commit, s | memory, MiB | pace of the machine |")
+    print("|---:|---:|---:|---:|---:|---:|")
     total = 0
+    first = 0.0
     for part in range(1, 6):
         cpu = wall = slowest = 0.0
         links = 0
+        paces = []
         while total < until * part // 5:
             step = Step(links=web.links())
+            if links % (20 * PAGES * LINKS) == 0:
+                paces.append(yardstick())
             before = time.process_time(), time.perf_counter()
             total += frontier.commit(step, now=float(total)).added
             took = time.perf_counter() - before[1]
             cpu, wall, slowest = cpu + time.process_time() - before[0], wall + took, max(slowest, took)
             links += len(step.links)
+        pace = median(paces)
+        first = first or pace
         print(
-            f"| {total:,} | {links / cpu:,.0f} | {links / wall:,.0f} | {slowest:.2f} | {resident() / MIB:.0f} |",
+            f"| {total:,} | {links / cpu:,.0f} | {links / wall:,.0f} | {slowest:.2f} | {resident() / MIB:.0f} "
+            f"| {first / pace:.0%} |",
             flush=True,
         )
 
@@ -111,6 +134,7 @@ def our_figures(folder: Path) -> None:
     web = Web(max(100, URLS // 50))
     print(f"\n## Frontier of {URLS:,} URLs on up to {web.domains:,} domains")
     domain_of("https://www.example.com/")  # reads the list of suffixes
+    collect_seldom()
     before = resident()
     frontier = LocalFrontier(folder)
     fill(frontier, web, until=URLS)

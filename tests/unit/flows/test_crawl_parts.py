@@ -113,7 +113,8 @@ def test_the_first_record_of_a_payload_stays(tmp_path: Path) -> None:
     payloads.add([("sha1:X", one)])
     payloads.add([("sha1:X", two), ("sha1:Y", two)])
     payloads.add([])
-    assert (payloads.find("sha1:X"), payloads.find("sha1:Y"), payloads.find("sha1:Z")) == (one, two, None)
+    assert payloads.find({"sha1:X", "sha1:Y", "sha1:Z"}) == {"sha1:X": one, "sha1:Y": two}
+    assert payloads.find([]) == {}
     payloads.close()
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import socket
 
 import pytest
+import tldextract
 
 from webmill.formats.domains import private_domain, registered_domain
 
@@ -34,6 +35,16 @@ from webmill.formats.domains import private_domain, registered_domain
 def test_the_domain_of_a_host(host: str, registered: str | None, private: str | None) -> None:
     assert registered_domain(host) == registered
     assert private_domain(host) == private
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_every_suffix_of_the_list_is_found_as_tldextract_finds_it(private: bool) -> None:
+    extract = tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None, include_psl_private_domains=private)
+    domain = private_domain if private else registered_domain
+    for suffix in extract.tlds:
+        ours = suffix.removeprefix("!").replace("*", "any")
+        for host in (ours, f"one.{ours}", f"www.one.{ours}", f"www.one.{ours.encode('idna').decode()}"):
+            assert domain(host) == (extract.extract_str(host).top_domain_under_public_suffix or None), host
 
 
 def test_nothing_is_asked_of_the_network(monkeypatch: pytest.MonkeyPatch) -> None:

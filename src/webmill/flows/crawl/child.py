@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -49,6 +50,7 @@ def main(options: Options, shard: int, shards: int, parent: Connection) -> None:
     interrupts.ignore()  # the parent tells us
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     configure(verbosity=options.verbosity, form=options.log_format)
+    collect_seldom()
     try:
         run_loop(crawl(options, shard, shards, parent))
     except (Conflict, Unavailable) as error:
@@ -57,6 +59,12 @@ def main(options: Options, shard: int, shards: int, parent: Connection) -> None:
         parent.send(("failed", str(error)))
     finally:
         parent.close()
+
+
+def collect_seldom() -> None:
+    """A crawl leaves no garbage in cycles, nor do failures; to look for it as often as Python does costs 5 %."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 def run_loop(work: Coroutine[object, object, None]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 
@@ -156,8 +156,13 @@ class Desk:
 
     def _archive(self, batch: Batch) -> None:
         """Durably. What a full disk took already it is not given again; all that a failed sync has lost, it is."""
-        for result in batch.results[len(batch.settled) :]:
-            batch.settled.append(self._archived(result, batch))
+        waiting = [
+            (result, [_digested(answer.capture) for answer in result.answers])
+            for result in batch.results[len(batch.settled) :]
+        ]
+        known = self.payloads.find({capture.digest for _, captures in waiting for capture in captures})
+        for result, captures in waiting:
+            batch.settled.append(self._archived(result, captures, known, batch))
         if batch.results and not batch.is_durable:
             try:
                 self.writer.sync()
@@ -170,11 +175,13 @@ class Desk:
             self._count_pages(batch.results)
             batch.is_counted = True
 
-    def _archived(self, result: Result, batch: Batch) -> Result:
+    def _archived(
+        self, result: Result, captures: list[Capture], known: Mapping[str, Original], batch: Batch
+    ) -> Result:
         """With the place of its record in the visit."""
         place, original = None, None
-        for answer in result.answers:
-            capture = self._deduplicated(answer.capture)
+        for whole in captures:
+            capture = _deduplicated(whole, known)
             place = self.writer.append(capture)
             batch.revisits += capture.kind != "response"
             own = Original(record_id=place.record_id, uri=capture.exchange.url, date=capture.exchange.date)
@@ -186,16 +193,6 @@ class Desk:
             ):  # a robots.txt that was asked for first
                 place = original = None
         return msgspec.structs.replace(result, outcome=_placed(result.outcome, place, original))
-
-    def _deduplicated(self, capture: Capture) -> Capture:
-        if capture.kind != "response" or capture.subset != "warc" or capture.exchange.truncated:
-            return capture
-        response = capture.exchange.response
-        payload = memoryview(response)[end_of_head(response) or len(response) :]
-        found = digest.compute(payload)
-        original = self.payloads.find(found) if len(payload) >= LEAST else None
-        kind = "identical" if original else capture.kind
-        return msgspec.structs.replace(capture, kind=kind, original=original, digest=found)
 
     def _count_pages(self, results: list[Result]) -> None:
         pages = Counter(
@@ -328,6 +325,20 @@ def obey(order: Order, frontier: Frontier) -> None:
 def shard_of(url: str, shards: int) -> int:
     """The same on every machine and for every version: which process has a domain must never change."""
     return int.from_bytes(blake2b(domain_of(url).encode(), digest_size=8).digest()) % shards
+
+
+def _digested(capture: Capture) -> Capture:
+    """With the digest of its payload, where an earlier record may have that payload."""
+    if capture.kind != "response" or capture.subset != "warc" or capture.exchange.truncated:
+        return capture
+    response = capture.exchange.response
+    payload = memoryview(response)[end_of_head(response) or len(response) :]
+    return msgspec.structs.replace(capture, digest=digest.compute(payload)) if len(payload) >= LEAST else capture
+
+
+def _deduplicated(capture: Capture, known: Mapping[str, Original]) -> Capture:
+    original = known.get(capture.digest)
+    return msgspec.structs.replace(capture, kind="identical", original=original) if original else capture
 
 
 def _can_be_referred_to(capture: Capture) -> bool:
