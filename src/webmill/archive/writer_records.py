@@ -32,12 +32,13 @@ class Capture(msgspec.Struct, frozen=True, kw_only=True):
 
     `payload` is the decoded body: type, charset and languages are found in it. `not_modified` is for a 304 to a
     conditional request, `identical` for a body with the payload digest of `original`, byte for byte as it was sent:
-    of both only the head is stored. `extra` goes into the metadata record. `digest` is the payload's, where it is known
-    already: `sha1:…` of what follows the head in `exchange.response`.
+    of both only the head is stored. `extra` goes into the metadata record. Where they are known already: `headers` are
+    those of the answer, `digest` is the payload's, `sha1:…` of what follows the head in `exchange.response`.
     """
 
     exchange: Exchange
     payload: bytes = b""
+    headers: Headers | None = None
     kind: Literal["response", "not_modified", "identical"] = "response"
     original: records.Original | None = None
     subset: Subset = "warc"
@@ -101,7 +102,7 @@ def encode_capture(capture: Capture, *, warcinfo_id: str, detect: Detect | None)
         protocols=exchange.protocols,
         cipher_suites=exchange.cipher_suites,
     )
-    answer = _answer_fields(exchange.response)
+    answer = capture.headers or _answer_fields(exchange.response)
     identified = identify(capture.payload, answer.get("Content-Type")) if capture.kind == "response" else None
     request_id, record_id = new_id(), new_id()
     headers, content, digest = _answer(

@@ -32,7 +32,7 @@ class Joiner:
     """The links of one page. `base` is normalised; BadInput when it is no http(s) URL."""
 
     def __init__(self, base: str) -> None:
-        self.base = urls.normalise(base)
+        self.base = normalise(base)
         parts = _PARTS.match(self.base)
         assert parts  # a normalised URL has a path
         self._origin, self._scheme, folder, name = parts.groups()
@@ -42,15 +42,28 @@ class Joiner:
 
     def __call__(self, href: str) -> str:
         """`formats.urls.join(base, href)`; raises BadInput as that does."""
+        return self.short(href) or urls.join(self.base, href)
+
+    def short(self, href: str) -> str | None:
+        """The same the short way, or None. What goes that way is ASCII, and has no scheme but http and https."""
         plain = _PLAIN.match(href) if len(href) <= _LONGEST and self._is_short else None
         if plain is None:
-            return urls.join(self.base, href)
+            return None
         scheme, authority, path, query = plain.groups()
         if authority:
             return f"{_origin((scheme or self._scheme) + authority)}{path or '/'}{query or ''}"
         if path:
             return f"{self._origin if path[0] == '/' else self._folder}{path}{query or ''}"
         return self._document + query if query else self.base
+
+
+def normalise(url: str) -> str:
+    """`formats.urls.normalise`, with the same short way."""
+    plain = _PLAIN.match(url) if len(url) <= _LONGEST else None
+    if plain is None or not plain[1]:
+        return urls.normalise(url)
+    scheme, authority, path, query = plain.groups()
+    return f"{_origin(scheme + authority)}{path or '/'}{query or ''}"
 
 
 @lru_cache(maxsize=16384)

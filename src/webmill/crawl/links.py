@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from webmill.crawl.joining import Joiner, join_or_none
+from webmill.crawl.joining import Joiner, join_or_none, normalise, without_user
 from webmill.crawl.tags import attributes_of, href_of, read_tags
 from webmill.errors import BadInput
 from webmill.formats.charset import decode_page
@@ -98,12 +98,13 @@ class LinkReading:
             _READ[tag](self, raw, inner)
 
     def resolve(self, *, url: str, encoding: str, link_field: str | None) -> PageLinks:
-        join = joiner_of(url, self.base, self.flaws)
+        own = joiner_at(url)
+        join = joiner_of(own, self.base, self.flaws)
         followed: dict[str, bool] = {}
         _follow(self.found, followed, join=join, encoding=encoding, flaws=self.flaws)
         if link_field:  # for which <base> does not count (RFC 8288, 3.2)
             field = dict.fromkeys(links_of_field(link_field, _RELATIONS), True)
-            _follow(field, followed, join=Joiner(url), encoding="utf-8", flaws=self.flaws)
+            _follow(field, followed, join=own, encoding="utf-8", flaws=self.flaws)
         return PageLinks(
             links=list(followed),
             nofollow=frozenset(link for link, follow in followed.items() if not follow),
@@ -186,9 +187,14 @@ def _follow(
     found: dict[str, bool], followed: dict[str, bool], *, join: Joiner, encoding: str, flaws: list[str]
 ) -> None:
     for href, follow in found.items():
-        if _SCHEME.match(href):  # what is written with white space before it is found out by join
-            continue
-        joined = join_written(join, href, encoding)
+        try:
+            joined = join.short(href)
+        except BadInput:
+            joined = None
+        if joined is None:
+            if _SCHEME.match(href):  # what is written with white space before it is found out by join
+                continue
+            joined = join_written(join, href, encoding)
         if joined is None:
             flaws.append("bad_link")
         elif len(followed) < MAX_LINKS or joined in followed:
@@ -198,16 +204,20 @@ def _follow(
             break
 
 
-def joiner_of(url: str, base: str | None, flaws: list[str]) -> Joiner:
-    """Of a page with this <base href>."""
-    join = Joiner(url)
+def joiner_at(url: str) -> Joiner:
+    """Of a page without a <base>."""
+    return Joiner(without_user(normalise(url)) if "@" in url else url)
+
+
+def joiner_of(own: Joiner, base: str | None, flaws: list[str]) -> Joiner:
+    """Of a page with this <base href>; `own` is that of its URL."""
     if base is None or not base.strip(_EDGES):
-        return join
+        return own
     try:
-        return Joiner(join(base))
+        return Joiner(without_user(own(base)))
     except BadInput:
         flaws.append("bad_base")
-        return join
+        return own
 
 
 def join_written(join: Joiner, href: str, encoding: str) -> str | None:

@@ -28,7 +28,16 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from webmill.crawl.joining import Joiner
-from webmill.crawl.links import MAX_LINKS, MAX_PAGE, LinkReading, PageLinks, join_written, joiner_of, links_of_field
+from webmill.crawl.links import (
+    MAX_LINKS,
+    MAX_PAGE,
+    LinkReading,
+    PageLinks,
+    join_written,
+    joiner_at,
+    joiner_of,
+    links_of_field,
+)
 from webmill.crawl.script_modules import read_imports
 from webmill.crawl.style_sheets import read_style
 from webmill.crawl.tags import attributes_of, read_all_tags
@@ -137,11 +146,12 @@ class _Reading:
                     self.add_style(attributes.get(name, ""))
 
     def resolve(self, *, url: str, encoding: str, link_field: str | None) -> list[Requisite]:
-        found = _resolved(self.found, joiner_of(url, self.base, []), encoding)
+        own = joiner_at(url)
+        found = _resolved(self.found, joiner_of(own, self.base, []), encoding)
         if link_field:
             field = dict.fromkeys(links_of_field(link_field, _RELATIONS), False)
             field |= dict.fromkeys(links_of_field(link_field, _MORE), True)
-            for joined, may_hold_more in _resolved(field, Joiner(url), "utf-8").items():
+            for joined, may_hold_more in _resolved(field, own, "utf-8").items():
                 found.setdefault(joined, may_hold_more)
         return _listed(found, url)
 

@@ -7,6 +7,7 @@ Every step moves forward in at most 1024 bytes, so no page can make this slow.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 PRESCAN_BYTES = 1024
 
@@ -24,7 +25,11 @@ _CHARSET = re.compile(rb"""charset[\t\n\f\r ]*=[\t\n\f\r ]*(?:"([^"]*)"|'([^']*)
 
 def declared_in_meta(page: bytes) -> str | None:
     """The label as the page spells it; whether it means anything is not decided here."""
-    head = page[:PRESCAN_BYTES]
+    return _declared(page[:PRESCAN_BYTES])
+
+
+@lru_cache(maxsize=256)  # a crawl asks for each page twice: to read it, and to describe it
+def _declared(head: bytes) -> str | None:
     if xml := _XML.match(head):
         return xml[2].decode("latin-1")
     at = head.find(b"<")

@@ -45,6 +45,11 @@ def host_of(url: str) -> str:
     return found[1]
 
 
+def origin_of(url: str) -> str:
+    """`https://example.com:8080` of a normalised URL that names no user."""
+    return url[: url.index("/", len("https://"))]
+
+
 def _check_length(text: str) -> None:
     if len(text) > MAX_URL:
         raise BadInput(f"{len(text)} characters, at most {MAX_URL}", reason="url_too_long")

@@ -212,7 +212,7 @@ def warc_date(date: datetime) -> str:
     """Whole seconds in UTC; a date without a time zone means nothing."""
     if date.tzinfo is None:
         raise BadInput("a WARC date needs a time zone", reason="bad_date")
-    return date.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{date.astimezone(UTC).isoformat()[:19]}Z"
 
 
 def _begin(kind: str, record_id: str, date: datetime, block: Block, content_type: str) -> Pairs:

@@ -7,9 +7,8 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from webmill.crawl.joining import Joiner
+from webmill.crawl.joining import normalise
 from webmill.errors import BadInput
-from webmill.formats.urls import normalise
 
 MAX_NAME = 253
 MAX_LABEL = 63
@@ -18,7 +17,6 @@ MAX_LABEL = 63
 _PARTS = re.compile(r"(https?)://(?:[^/?#@]*@)?(\[[0-9a-f:.]+\]|[^:/?#@\[\]\\\s]+)(?::([0-9]{1,5}))?(/[^#\s]*)")
 _LABEL = re.compile(r"[a-z0-9_-]+")
 _PORTS = {"http": 80, "https": 443}
-_join = Joiner("http://localhost/")  # an absolute URL takes nothing of the base, and its short way
 
 
 class Target(Struct, frozen=True, gc=False):
@@ -37,7 +35,7 @@ class Target(Struct, frozen=True, gc=False):
 @lru_cache(maxsize=1024)  # asked when a URL is located and again when it is fetched
 def parse_target(url: str) -> Target:
     """BadInput with a reason of FAILURES."""
-    url = _join(url) if url.startswith(("http://", "https://")) else normalise(url)
+    url = normalise(url)
     found = _PARTS.fullmatch(url)
     if found is None:
         raise BadInput(f"not a URL to fetch: {url[:200]!r}", reason="bad_url")

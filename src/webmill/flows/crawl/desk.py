@@ -175,9 +175,7 @@ class Desk:
             self._count_pages(batch.results)
             batch.is_counted = True
 
-    def _archived(
-        self, result: Result, captures: list[Capture], known: Mapping[str, Original], batch: Batch
-    ) -> Result:
+    def _archived(self, result: Result, captures: list[Capture], known: Mapping[str, Original], batch: Batch) -> Result:
         """With the place of its record in the visit."""
         place, original = None, None
         for whole in captures:

@@ -122,7 +122,10 @@ class Reader:
             return Page("page", [], Counter())
         self._bare.count()
         page, requisites = self._taken_apart(fetched, item)
-        found, needed = self._linked(fetched, item, page), self._needed(requisites, item.depth, self._page)
+        found = self._linked(fetched, item, page)
+        if not requisites:
+            return found
+        needed = self._needed(requisites, item.depth, self._page)
         return Page("page", [*needed.links, *found.links], found.refused + needed.refused)
 
     def _taken_apart(self, fetched: Fetched, item: Item) -> tuple[PageLinks, list[Requisite]]:
@@ -147,13 +150,13 @@ class Reader:
     def _followed(self, kind: Kind, urls: list[str], depth: int, priority: int, *, hops: int = 0) -> Page:
         links: list[Link] = []
         refused: Counter[str] = Counter()
-        for url in urls:
-            if url in self._recent:
-                if self._rules.requisites:
+        if self._rules.requisites:
+            for url in urls:
+                if url in self._recent:
                     more = self._left_out(url)
                     links += more.links
                     refused += more.refused
-                continue
+        for url in self._recent.without(urls):
             reason = self._scope.decide(url, depth)
             if reason is None:
                 links.append(Link(url, depth, priority, hops))
@@ -280,7 +283,8 @@ def capture_of(fetched: Fetched, item: Item, kind: Kind) -> Capture:
     if kind == "not_modified" and item.last:
         return Capture(exchange=fetched.exchange, kind="not_modified", original=original_of(item.last), subset=subset)
     extra = (("hopsFromSeed", str(item.depth)),)
-    return Capture(exchange=fetched.exchange, payload=fetched.payload, subset=subset, extra=extra)
+    headers = fetched.head.headers
+    return Capture(exchange=fetched.exchange, payload=fetched.payload, headers=headers, subset=subset, extra=extra)
 
 
 def original_of(last: Visit) -> Original:

@@ -5,6 +5,8 @@ Such a link needs no second look: the page that had it first is settled together
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 KEPT = 100_000  # at least, and at most twice as many: some 30 MB
 LENGTH = 200  # characters of one, in the mean: longer ones are kept for less long
 
@@ -18,6 +20,11 @@ class Recent:
 
     def __contains__(self, url: str) -> bool:
         return url in self._young or url in self._old
+
+    def without(self, urls: Iterable[str]) -> list[str]:
+        """Those that were not."""
+        young, old = self._young, self._old
+        return [url for url in urls if url not in young and url not in old]
 
     def add(self, url: str) -> None:
         if url not in self._young:

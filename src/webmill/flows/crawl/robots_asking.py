@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -15,6 +14,7 @@ from webmill.flows.crawl.asking import Asked, Asker, Busy, Pace
 from webmill.flows.crawl.desk import Answered
 from webmill.flows.crawl.page import REDIRECTS, redirected
 from webmill.flows.crawl.robots import RobotsKeeper
+from webmill.formats.urls import origin_of
 from webmill.infra.clock import SteadyClock
 
 LONGEST_WAIT = 600.0  # for a redirect's host to be free
@@ -73,8 +73,7 @@ class RobotsAsking:
 
     async def _patiently(self, url: str, *, pace: Pace) -> Asked | Busy:
         """The host that a redirect leads to has a delay of its own, which may be known."""
-        parts = urlsplit(url)
-        known = await self._keeper.find(f"{parts.scheme}://{parts.netloc}")
+        known = await self._keeper.find(origin_of(url))
         pace = Pace(pace.is_requisite, (known and known.crawl_delay) or 0.0)
         deadline = self._clock() + LONGEST_WAIT
         while isinstance(asked := await self._asker.ask(url, pace=pace), Busy):

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from random import Random
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -23,6 +22,7 @@ from webmill.flows.crawl.robots_asking import Learned, RobotsAsking
 from webmill.flows.crawl.snapshot import Snapshot
 from webmill.formats import digest
 from webmill.formats.http.head import end_of_head
+from webmill.formats.urls import origin_of
 from webmill.infra.clock import SteadyClock
 from webmill.model import Link
 
@@ -67,8 +67,7 @@ class Visitor:
     async def _learned(self, item: Item) -> Learned:
         if not self._options.manners.obey_robots:
             return Learned(verdict=Verdict())
-        parts = urlsplit(item.url)
-        return await self._robots.learn(f"{parts.scheme}://{parts.netloc}", pace=self._pace(item, Verdict()))
+        return await self._robots.learn(origin_of(item.url), pace=self._pace(item, Verdict()))
 
     def _may(self, verdict: Verdict, item: Item) -> bool:
         return verdict.allows(path_of(item.url))
