@@ -30,6 +30,7 @@ What every backend promises (`tests/contracts/test_frontier.py`)
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -234,5 +235,11 @@ class Frontier(Protocol):
 
 def domain_of(url: str) -> str:
     """The unit of politeness of a normalised URL: the registered domain, or the host itself where there is none."""
-    host = host_of(url)
+    end = url.find("/", len("https://"))
+    return _domain_at(url[:end] if end >= 0 else url)
+
+
+@lru_cache(maxsize=1 << 15)  # every link is asked for its domain
+def _domain_at(origin: str) -> str:
+    host = host_of(origin)
     return registered_domain(host) or host
