@@ -5,7 +5,7 @@ linked to often and most seldom; half of all links are known already. Turns come
 settled with one commit. Every commit and every claim is synced to the disk.
 
 A machine that others share is not always equally fast: a yardstick, a piece of work that never changes, is timed beside
-each part, and the pace of the machine is told as a share of its pace at the beginning.
+each part.
 
 Rivals do less: the plain table has no domains, turns nor leases; the queues have no memory of what they had.
 They are raced on 10,000 links, ours too, so that opening and closing count for all.
@@ -83,28 +83,25 @@ def yardstick() -> float:
 
 
 def fill(frontier: LocalFrontier, web: Web, *, until: int) -> None:
-    print("\n| URLs | links/s of CPU | links/s | slowest commit, s | memory, MiB | pace of the machine |")
+    print("\n| URLs | links/s of CPU | links/s | slowest commit, s | memory, MiB | yardstick, ms |")
     print("|---:|---:|---:|---:|---:|---:|")
     total = 0
-    first = 0.0
     for part in range(1, 6):
         cpu = wall = slowest = 0.0
         links = 0
-        paces = []
+        sticks = []
         while total < until * part // 5:
             step = Step(links=web.links())
             if links % (20 * PAGES * LINKS) == 0:
-                paces.append(yardstick())
+                sticks.append(yardstick())
             before = time.process_time(), time.perf_counter()
             total += frontier.commit(step, now=float(total)).added
             took = time.perf_counter() - before[1]
             cpu, wall, slowest = cpu + time.process_time() - before[0], wall + took, max(slowest, took)
             links += len(step.links)
-        pace = median(paces)
-        first = first or pace
         print(
             f"| {total:,} | {links / cpu:,.0f} | {links / wall:,.0f} | {slowest:.2f} | {resident() / MIB:.0f} "
-            f"| {first / pace:.0%} |",
+            f"| {1000 * median(sticks):.1f} |",
             flush=True,
         )
 

@@ -86,6 +86,7 @@ class LocalFrontier:
         limits = limits or Limits()
         self._limits, self._lock = limits, threading.RLock()
         self._journal_bytes = 0
+        self._unpaid = 0  # new URLs since merges went on
         self._must_rewrite = False
         atomic.make_folder(folder)
         with ExitStack() as stack:
@@ -177,7 +178,7 @@ class LocalFrontier:
 
     def commit(self, step: Step, *, now: float) -> Committed:
         with self._lock:
-            self._care(len(step.links) + len(step.visited))
+            self._care()
             fresh = sort_out(step, self._seen)
             with self._state.database.write():
                 change = Change(self._state, now=now)
@@ -190,6 +191,7 @@ class LocalFrontier:
 
     def _took(self, added: Added) -> None:
         self._seen.add(added.hashes)
+        self._unpaid += len(added.hashes)
         self._journal_bytes += sum(len(lines) for *_, lines in added.entries)
 
     def _add(self, fresh: Fresh, change: Change) -> Added:
@@ -278,12 +280,12 @@ class LocalFrontier:
 
     # Care
 
-    def _care(self, links: int) -> None:
+    def _care(self) -> None:
         """Before a step, so that what fails here leaves the step undone."""
         if len(self._seen) >= self._limits.table or self._journal_bytes >= self._limits.journal:
             self._checkpoint()
-        if links:
-            self._seen.advance(links)
+        self._seen.advance(self._unpaid)
+        self._unpaid = 0
 
     def _checkpoint(self) -> None:
         if not len(self._seen):

@@ -109,6 +109,8 @@ class Seen:
 
     def advance(self, hashes: int) -> None:
         """Go on with merges, as far as that many new URLs pay for: each level is ready before its next is due."""
+        if not hashes:
+            return
         self._start_merges()
         for level, merge in list(self._merges.items()):
             try:
