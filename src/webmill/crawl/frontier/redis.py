@@ -66,6 +66,7 @@ class RedisFrontier(LocalFrontier):
         limits = limits or Limits()
         self._limits, self._lock, self._folder = limits, threading.RLock(), folder
         self._journal_bytes = 0
+        self._unpaid = 0
         self._must_rewrite = False
         self._answered: tuple[Step, Committed] | None = None  # a step that counts, as its caller does not know yet
         atomic.make_folder(folder)
@@ -142,7 +143,7 @@ class RedisFrontier(LocalFrontier):
             answered, self._answered = self._answered, None
             if answered and answered[0] == step:
                 return answered[1]
-            self._care(len(step.links) + len(step.visited))
+            self._care()
             try:
                 return self._commit(step, now=now)
             finally:
