@@ -9,10 +9,11 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.thoroughness import examples
+from webmill.crawl import joining
 from webmill.crawl.joining import Joiner
 from webmill.crawl.links import MAX_LINKS, MAX_PAGE, PageLinks, read_links
 from webmill.crawl.tags import attributes_of, href_of, read_tags
@@ -358,6 +359,25 @@ def outcome(join: object, *arguments: str) -> str:
 @settings(deadline=None, max_examples=examples(3000))
 def test_the_short_way_joins_as_the_standards_parser_does(base: str, href: str) -> None:
     assert outcome(Joiner(base), href) == outcome(urls.join, urls.normalise(base), href)
+
+
+@given(st.one_of(HREFS, HREFS.map("http://example.com".__add__), HREFS.map("https://".__add__)))
+@settings(deadline=None, max_examples=examples(3000))
+@example("https://EXAMPLE.org:443?q#f")
+@example("https://user:word@example.com/")
+def test_the_short_way_normalises_as_the_standards_parser_does(url: str) -> None:
+    assert outcome(joining.normalise, url) == outcome(urls.normalise, url)
+
+
+@pytest.mark.parametrize("base", ["", '<base href="https://ann:word@example.com/dir/">'])
+def test_no_link_inherits_a_user(base: str) -> None:
+    page = f'{base}<a href="/plain"></a><a href="a b"></a><link rel=canonical href="/plain">'
+    found = read_links(
+        page.encode(), url="https://bob:word@example.com/dir/", content_type=None, link_field="<2>; rel=next"
+    )
+    own = "https://example.com/dir/"
+    assert found.links == ["https://example.com/plain", own + "a%20b", own + "2"]
+    assert found.canonical == "https://example.com/plain"
 
 
 @pytest.mark.parametrize("href", ["x" * 1999, "x" * 2001, "x" * 8192, "x" * 8193, "/" + "a/" * 4000, "//" + "a" * 300])
