@@ -112,18 +112,24 @@ def test_what_cannot_be_done_names_the_repair(arguments: tuple[str, ...], messag
     assert not (here / "none.sqlite").exists()
 
 
-ASKING = [("crawls",), ("paths", "latest"), ("batch", "--crawl", "latest"), ("run", "--crawl", "latest", "-o", "out")]
+ASKING = [
+    ("cc", "crawls"),
+    ("cc", "paths", "latest"),
+    ("cc", "batch", "--crawl", "latest"),
+    ("cc", "run", "--crawl", "latest", "-o", "out"),
+    ("dataset", "manifest", "--crawl", "latest"),
+]
 
 
-@pytest.mark.parametrize("command", ASKING, ids=lambda command: command[0])
+@pytest.mark.parametrize("command", ASKING, ids=lambda command: command[1])
 def test_every_command_that_asks_a_server_says_by_whom_and_asks_for_it(command: tuple[str, ...]) -> None:
     with serving() as server:
         put(server, "collinfo.json", json.dumps(COLLINFO).encode())
         strange = server.url.replace("127.0.0.1", "0.0.0.0")  # here as well, and not seen to be
-        known = webmill("cc", *command, "--base-url", strange, "--contact", "me@example.org", "--rate", "1000")
+        known = webmill(*command, "--base-url", strange, "--contact", "me@example.org", "--rate", "1000")
         agents = {headers["User-Agent"] for _, _, headers in server.requests}
-        unknown = webmill("cc", *command, "--base-url", strange)
-        quiet = webmill("cc", *command, "--base-url", server.url)
+        unknown = webmill(*command, "--base-url", strange)
+        quiet = webmill(*command, "--base-url", server.url)
     assert {agent.endswith(" (+me@example.org)") for agent in agents} == {True}
     told = "nobody can tell who asks: give --contact"
     assert [told in done.err for done in (known, unknown, quiet)] == [False, True, False]

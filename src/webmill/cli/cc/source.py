@@ -28,7 +28,14 @@ def _checked_base(_context: click.Context, _option: click.Parameter, base: str |
     return base
 
 
-# Who is asked, how fast, and by whom: the same for all that ask.
+# How fast a server is asked, and by whom.
+manners_options = together(
+    click.option(
+        "--rate", type=click.FloatRange(min=0), metavar="N", help="Requests a second of this machine  [default: 5]"
+    ),
+    click.option("--contact", metavar="TEXT", help="Your e-mail or page: every server is told whom to ask."),
+)
+# And who is asked: the same for all that ask.
 server_options = together(
     click.option(
         "--base-url",
@@ -36,10 +43,7 @@ server_options = together(
         callback=_checked_base,
         help=f"Where the crawls are: https://…, s3://commoncrawl/, a folder  [default: {COMMON_CRAWL}]",
     ),
-    click.option(
-        "--rate", type=click.FloatRange(min=0), metavar="N", help="Requests a second of this machine  [default: 5]"
-    ),
-    click.option("--contact", metavar="TEXT", help="Your e-mail or page: every server is told whom to ask."),
+    manners_options,
 )
 
 
@@ -67,8 +71,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def base_of(settings: Settings, flag: str | None = None) -> str:
-    return (flag or settings.commoncrawl.base_url).rstrip("/") or "/"
+def base_of(settings: Settings) -> str:
+    return settings.commoncrawl.base_url.rstrip("/") or "/"
 
 
 def ask_for_contact(settings: Settings, *places: str) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from itertools import islice
+from typing import Any
 
 import click
 
-from webmill.cli.cc.source import base_of, checked_crawl, open_base, resolve
+from webmill.cli.cc.source import Asked, ask_for_contact, base_of, checked_crawl, manners_options, open_base, resolve
 from webmill.cli.context import Context, pass_context
 from webmill.cli.renamed import Renamed
 from webmill.commoncrawl.catalog import COMMON_CRAWL, paths_key
@@ -34,19 +35,20 @@ WAT and WET files are named, not looked for: a collection of your own has them a
 )
 @click.option(
     "--base-url",
-    "source",
     cls=Renamed,
     old=["--from"],
     metavar="URL|DIR",
     help=f"Where the crawl is: https://…, s3://…, a folder  [default: {COMMON_CRAWL}]",
 )
+@manners_options
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first lines.")
 @pass_context
-def manifest(context: Context, /, *, crawl: str, kind: Kind, source: str | None, limit: int | None) -> None:
+def manifest(context: Context, /, *, crawl: str, kind: Kind, limit: int | None, **flags: Any) -> None:
     """Write the manifest of a crawl, one line per WARC file, from its warc.paths.gz."""
     checked_crawl(crawl)
-    settings = context.settings()
-    base = base_of(settings, source)
+    settings = Asked.from_flags(flags).over(context.settings())
+    base = base_of(settings)
+    ask_for_contact(settings, base)
     key = paths_key(resolve(crawl, base, settings), "warc")
     try:
         listed = open_base(base, settings, policy=HURRIED).read(key)
