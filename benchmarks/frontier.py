@@ -35,6 +35,7 @@ from webmill.model import Link
 
 URLS = int(os.environ.get("BENCH_URLS", "200000"))
 PAGES, LINKS = 100, 50  # of a commit
+PER_DOMAIN = 160  # URLs, in the end: a frontier is made for 160 million on a million domains
 RACE = 10_000
 TURNS = 500
 MIB = 1 << 20
@@ -128,7 +129,7 @@ def disk_bytes(path: Path) -> int:
 
 
 def our_figures(folder: Path) -> None:
-    web = Web(max(100, URLS // 50))
+    web = Web(max(100, URLS // PER_DOMAIN))
     print(f"\n## Frontier of {URLS:,} URLs on up to {web.domains:,} domains")
     domain_of("https://www.example.com/")  # reads the list of suffixes
     collect_seldom()
