@@ -25,7 +25,7 @@ _CHARSET = re.compile(rb"""charset[\t\n\f\r ]*=[\t\n\f\r ]*(?:"([^"]*)"|'([^']*)
 
 def declared_in_meta(page: bytes) -> str | None:
     """The label as the page spells it; whether it means anything is not decided here."""
-    return _declared(page[:PRESCAN_BYTES])
+    return _declared(bytes(page[:PRESCAN_BYTES]))
 
 
 @lru_cache(maxsize=256)  # a crawl asks for each page twice: to read it, and to describe it
