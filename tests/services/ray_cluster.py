@@ -50,9 +50,8 @@ def ray_cluster() -> Iterator[RayCluster]:
     """Drivers need ENVIRONMENT, too, before they import Ray."""
     folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")  # Ray's socket names must stay short
     command = [sys.executable, "-W", "ignore", "-m", "tests.services.ray_cluster", folder]
-    starter = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **ENVIRONMENT}, text=True
-    )
+    environment = {**os.environ, **ENVIRONMENT, "RAY_TMPDIR": folder}  # it notes its address below, for others to find
+    starter = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True)
     assert starter.stdin is not None
     assert starter.stdout is not None
     try:
@@ -69,7 +68,7 @@ def main(folder: str) -> None:
     from ray.cluster_utils import Cluster
 
     port = free_port()
-    head = {**NODE, "include_dashboard": False, "temp_dir": folder, "ray_client_server_port": port}
+    head = {**NODE, "include_dashboard": False, "temp_dir": f"{folder}/ray", "ray_client_server_port": port}
     cluster = Cluster(initialize_head=True, head_node_args=head)
     second = cluster.add_node(**NODE)
     ready = RayCluster(cluster.address, f"ray://127.0.0.1:{port}", second.all_processes["raylet"][0].process.pid)
