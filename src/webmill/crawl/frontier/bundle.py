@@ -9,8 +9,11 @@ those of an earlier webmill) are asked alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
-from webmill.crawl.frontier.run import Run, shift_of
+import numpy as np
+
+from webmill.crawl.frontier.run import Asked, Numbers, Places, Run, maybe_in
 
 LARGEST = 16 << 20  # bytes of such a filter: of a level with eight runs of a million hashes
 
@@ -21,29 +24,25 @@ class Bundle:
     def __init__(self, runs: Sequence[Run], *, before: Bundle | None = None) -> None:
         self.runs = runs
         self.count = sum(run.count for run in runs)
-        self._alone = runs[0] if len(runs) == 1 else None
-        self._shift = shift_of(runs[0].word_count) or 0
-        self._words = runs[0].words if self._alone else _laid_together(self._parts(before))
+        self._words = reduce(np.bitwise_or, self._parts(before))
 
-    def _parts(self, before: Bundle | None) -> list[memoryview]:
+    def _parts(self, before: Bundle | None) -> list[Numbers]:
         if before is None or not set(before.runs) <= set(self.runs):
             return [run.words for run in self.runs]
         return [before._words, *(run.words for run in self.runs if run not in before.runs)]
 
-    def maybe(self, heads: Sequence[int], masks: Sequence[int]) -> list[int]:
+    def maybe(self, hashes: Asked) -> Places:
         """By the filter: the places of those that one of the runs may hold."""
-        if self._alone:
-            return self._alone.maybe(heads, masks)
-        words, shift = self._words, self._shift
-        both = enumerate(zip(heads, masks, strict=True))
-        return [at for at, (head, mask) in both if words[head >> shift] & mask == mask]
+        return maybe_in(self._words, hashes)
 
-    def holds(self, hash_: bytes, head: int, mask: int) -> bool:
-        """Exactly, for what it may hold."""
-        if self._alone:
-            return self._alone.holds(hash_, head)
-        place = head >> self._shift
-        return any(run.words[place] & mask == mask and run.holds(hash_, head) for run in self.runs)
+    def held(self, hashes: Asked) -> Places:
+        """Exactly: the places of those that one of the runs holds."""
+        maybe = self.maybe(hashes)
+        found, some = [], hashes.at(maybe)
+        for run in self.runs:
+            here = maybe_in(run.words, some)
+            found.append(maybe[here[run.holds(some.at(here))]])
+        return np.concatenate(found)
 
 
 def bundled(runs: Sequence[Run], *, before: Sequence[Bundle], hashes_per_word: float) -> list[Bundle]:
@@ -62,12 +61,5 @@ def bundled(runs: Sequence[Run], *, before: Sequence[Bundle], hashes_per_word: f
 
 def _is_sparse(run: Run, hashes_per_word: float) -> bool:
     """Some of these fit into one filter."""
-    is_small = run.words.nbytes <= LARGEST and shift_of(run.word_count) is not None
+    is_small = run.words.nbytes <= LARGEST and run.word_count & (run.word_count - 1) == 0
     return is_small and run.count <= 1.5 * hashes_per_word * run.word_count
-
-
-def _laid_together(filters: Sequence[memoryview]) -> memoryview:
-    total = 0
-    for words in filters:
-        total |= int.from_bytes(words.cast("B"), "little")
-    return memoryview(total.to_bytes(filters[0].nbytes, "little")).cast("Q")

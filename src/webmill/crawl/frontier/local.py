@@ -305,6 +305,7 @@ class LocalFrontier:
         for lines in self._journal.replay(self._lanes):
             self._seen.add(hash_of(url) for _, url, _ in lines_in(lines))
             self._journal_bytes += len(lines)
+        self._unpaid = len(self._seen)
         with self._state.database.write():
             self._end_leases(math.inf, since=0.0)
 

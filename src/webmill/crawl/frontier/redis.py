@@ -37,10 +37,10 @@ from webmill.crawl.frontier.redis_backup import back_up
 from webmill.crawl.frontier.redis_files import CarefulLanes, RedisJournal
 from webmill.crawl.frontier.redis_filter import Bitmaps, Bloom, Filter, RedisSeen
 from webmill.crawl.frontier.redis_owner import REBUILD, REFILL, Facts, braced, join, own, read_meta
-from webmill.crawl.frontier.redis_server import REPAIR, TIMEOUT, Promise, Server, text
+from webmill.crawl.frontier.redis_server import TIMEOUT, Promise, Server, promised, text
 from webmill.crawl.frontier.redis_state import VERSION
 from webmill.crawl.frontier.seen import hash_of
-from webmill.errors import Conflict, Misconfigured
+from webmill.errors import Conflict
 from webmill.infra import atomic
 from webmill.infra.lock import exclusive
 
@@ -306,12 +306,3 @@ class RedisFrontier(LocalFrontier):
             self._lanes.remove(lane, number)
             number -= 1
         self._lanes.compact(lane, read=read, end=end)
-
-
-def promised(server: Server, *, strict: bool) -> Promise:
-    promise = server.promise()
-    if strict and promise is not Promise.DURABLE:
-        raise Misconfigured(f"Redis at {server.place} is not durable ({promise}): {REPAIR}")
-    level = logging.INFO if promise is Promise.DURABLE else logging.WARNING
-    log.log(level, "frontier_promise", extra={"redis": server.place, "promise": str(promise)})
-    return promise

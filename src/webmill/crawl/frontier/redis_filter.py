@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+
 from webmill.crawl.frontier.redis_server import Command, Server
-from webmill.crawl.frontier.run import HASHES_PER_WORD, PAIRS, heads
+from webmill.crawl.frontier.run import HASHES_PER_WORD, asked, rows_of, words_of
 from webmill.crawl.frontier.seen import FAN, Seen
 from webmill.infra import sqlite
 
@@ -81,30 +84,25 @@ class Bitmaps:
         self.count = 0
 
     def maybe(self, hashes: Sequence[bytes]) -> list[bool]:
-        answers = [False] * len(hashes)
         self._read.clear()
-        both = [heads.unpack(hash_[:8]) for hash_ in hashes]
-        masks = [PAIRS[rest & 4095] | PAIRS[rest >> 12 & 4095] for _, rest in both]
+        these = asked(rows_of(hashes))
+        answers = np.zeros(len(hashes), np.bool_)
         for segment in range(segment_of(self.count) + 1 if hashes else 0):
-            words = self._words(segment)
-            places = [head * words >> 32 for head, _ in both]
-            asked = struct.pack(f"<{len(places)}I", *places)
-            blob = self._server.run("words", keys=[self._prefix + str(segment)], args=[asked])
-            found = struct.unpack(f"<{len(places)}Q", blob)
-            for at, (place, word, mask) in enumerate(zip(places, found, masks, strict=True)):
-                self._read[segment, place] = word
-                if word & mask == mask:
-                    answers[at] = True
-        return answers
+            places = words_of(these.high, self._words(segment))
+            blob = self._server.run("words", keys=[self._prefix + str(segment)], args=[places.astype("<u4").tobytes()])
+            words = np.frombuffer(blob, "<u8")
+            self._read.update(zip(zip(repeat(segment), places.tolist()), words.tolist(), strict=False))
+            answers |= words & these.mask == these.mask
+        return answers.tolist()
 
     def put(self, hashes: Sequence[bytes]) -> list[Command]:
         changed: dict[int, dict[int, int]] = {}  # words by segment and place
-        for number, hash_ in enumerate(hashes, self.count):
+        these = asked(rows_of(hashes))
+        for number, (high, mask) in enumerate(zip(these.high.tolist(), these.mask.tolist(), strict=True), self.count):
             segment = segment_of(number)
-            head, rest = heads.unpack(hash_[:8])
-            words, place = changed.setdefault(segment, {}), head * self._words(segment) >> 32
+            words, place = changed.setdefault(segment, {}), (high >> 32) * self._words(segment) >> 32
             before = words.get(place) or self._read.get((segment, place), 0)  # not read: of a segment that begins now
-            words[place] = before | PAIRS[rest & 4095] | PAIRS[rest >> 12 & 4095]
+            words[place] = before | mask
         return [
             ("WORDS", self._prefix + str(segment), b"".join(PLACED.pack(*entry) for entry in words.items()))
             for segment, words in changed.items()

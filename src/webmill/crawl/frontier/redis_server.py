@@ -141,6 +141,15 @@ def text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
+def promised(server: Server, *, strict: bool) -> Promise:
+    promise = server.promise()
+    if strict and promise is not Promise.DURABLE:
+        raise Misconfigured(f"Redis at {server.place} is not durable ({promise}): {REPAIR}")
+    level = logging.INFO if promise is Promise.DURABLE else logging.WARNING
+    log.log(level, "frontier_promise", extra={"redis": server.place, "promise": str(promise)})
+    return promise
+
+
 def pack(commands: Iterable[Command]) -> bytes:
     """As MessagePack of its first version, the only one that Redis reads: text and bytes are one kind."""
     return _encode([[raw(value) if isinstance(value, bytes) else value for value in command] for command in commands])

@@ -6,8 +6,9 @@
     filter     64-bit words; a hash sets four bits in the word that its first 32 bits choose (a blocked Bloom filter)
 
 The first bits of a hash choose its word, and so its bucket: words, buckets and hashes have one order. That lets a run
-be written in one pass, slice by slice, whatever its size, and a hash be found with one read. The number of words is a
-power of two, for a shift is what Python does fastest; runs of an earlier webmill had any number.
+be written in one pass, slice by slice, whatever its size, and hashes be found by looking into one bucket each. Many are
+asked for at a time, as numbers in arrays (`Asked`). The number of words is a power of two, so that filters of equal
+size can be laid over one another; runs of an earlier webmill had any number.
 Numbers are in the byte order of the machine, since the filter is used where it lies (mmap).
 docs/reference/frontier.md has the format in full.
 """
@@ -17,12 +18,13 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-from array import array
-from bisect import bisect_left
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from math import log2
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from webmill.errors import BadInput
 from webmill.infra.atomic import as_webmill_error, drafting, open_folder, os_errors
@@ -35,19 +37,63 @@ BUCKET = 32  # words
 HASHES_PER_WORD = 4  # 16 bits for each hash: about 0.6 % of the quick answers are a wrong "maybe"
 SLICE = 16_384  # hashes in memory while a run is written
 
-heads = struct.Struct(">II")  # of a hash: what chooses its word, what chooses its bits
-_all_heads = struct.Struct(">II8x")
-# Two bits for each value of twelve: a mask of four bits is two of these.
-PAIRS = [1 << (value & 63) | 1 << (value >> 6) for value in range(4096)]
-
-
+Hashes: TypeAlias = NDArray[np.void]  # rows of HALVES, as they lie in a file
+Numbers: TypeAlias = NDArray[np.uint64]
+Places: TypeAlias = NDArray[np.intp]
 Steps = Generator[int, None, None]
 
+HALVES = np.dtype([("high", ">u8"), ("low", ">u8")])
+HEAD = np.uint64(32)  # bits of the first half that choose a word
+# Two bits for each value of twelve: a mask of four bits is two of these.
+PAIRS = np.array([1 << (value & 63) | 1 << (value >> 6) for value in range(4096)], np.uint64)
 
-def described(hashes: Sequence[bytes]) -> tuple[list[int], list[int]]:
-    """For filters: the first 32 bits of each, and the mask of its bits."""
-    both = list(_all_heads.iter_unpack(b"".join(hashes)))
-    return [head for head, _ in both], [PAIRS[rest & 4095] | PAIRS[rest >> 12 & 4095] for _, rest in both]
+
+class Asked(NamedTuple):
+    """Hashes that are looked for: their halves, and the bits they have in a filter."""
+
+    high: Numbers
+    low: Numbers
+    mask: Numbers
+
+    def at(self, places: Places) -> Asked:
+        return Asked(self.high[places], self.low[places], self.mask[places])
+
+
+def asked(hashes: Hashes) -> Asked:
+    high, low = (hashes[half].astype(np.uint64) for half in ("high", "low"))
+    return Asked(high, low, masks_of(high))
+
+
+def masks_of(high: Numbers) -> Numbers:
+    masks: Numbers = PAIRS[high & np.uint64(4095)] | PAIRS[high >> np.uint64(12) & np.uint64(4095)]
+    return masks
+
+
+def words_of(high: Numbers, count: int) -> Places:
+    """Which of so many words each has in a filter."""
+    return ((high >> HEAD) * np.uint64(count) >> HEAD).astype(np.intp)
+
+
+def maybe_in(words: Numbers, hashes: Asked) -> Places:
+    """By this filter: the places of those that may be there. Most questions end here."""
+    return np.flatnonzero(words[words_of(hashes.high, len(words))] & hashes.mask == hashes.mask)
+
+
+def rows_of(hashes: Iterable[bytes]) -> Hashes:
+    return np.frombuffer(b"".join(hashes), HALVES)
+
+
+def heads_of(hashes: Hashes) -> Places:
+    """The first 32 bits of each."""
+    return (hashes["high"] >> HEAD).astype(np.intp)
+
+
+def in_order(hashes: Hashes) -> Hashes:
+    high = hashes["high"].astype(np.uint64)
+    order = np.argsort(high, kind="stable")  # sorted parts, one behind the other, cost little
+    if (np.diff(high[order]) == 0).any():  # hardly ever, unless somebody sees to it
+        order = np.lexsort((hashes["low"], high))
+    return hashes[order]
 
 
 class Source(Protocol):
@@ -55,7 +101,7 @@ class Source(Protocol):
 
     count: int
 
-    def between(self, low: int, high: int) -> list[bytes]: ...
+    def between(self, low: int, high: int) -> Hashes: ...
 
 
 class Table:
@@ -63,17 +109,12 @@ class Table:
 
     def __init__(self, hashes: set[bytes]) -> None:
         self.count = len(hashes)
-        self._sorted = sorted(hashes)
+        self._sorted = in_order(rows_of(hashes))
+        self._heads = heads_of(self._sorted)
 
-    def between(self, low: int, high: int) -> list[bytes]:
-        return self._sorted[self._first(low) : self._first(high)]
-
-    def _first(self, head: int) -> int:
-        return bisect_left(self._sorted, head << 96, key=_number)
-
-
-def _number(hash_: bytes) -> int:
-    return int.from_bytes(hash_)
+    def between(self, low: int, high: int) -> Hashes:
+        first, last = np.searchsorted(self._heads, [low, high])
+        return self._sorted[first:last]
 
 
 class Run:
@@ -87,76 +128,81 @@ class Run:
             self.count, self.word_count = self._read_header()
             starts, filter_ = offsets(self.count, self.word_count)
             with os_errors(str(path)):
-                self._map = mmap.mmap(self._fd, 0, access=mmap.ACCESS_READ)
+                mapped = mmap.mmap(self._fd, 0, access=mmap.ACCESS_READ)  # as long as there is a view of it
         except BaseException:
             os.close(self._fd)
             raise
-        self._shift = shift_of(self.word_count)
-        view = memoryview(self._map)
-        self._starts = view[starts : starts + 4 * (self.word_count // BUCKET + 1)].cast("I")
-        self.words = view[filter_:].cast("Q")
+        self._hashes = np.frombuffer(mapped, HALVES, self.count, HEADER.size)
+        self._starts = np.frombuffer(mapped, np.uint32, self.word_count // BUCKET + 1, starts)
+        self.words = np.frombuffer(mapped, np.uint64, self.word_count, filter_)
 
     def _read_header(self) -> tuple[int, int]:
         head = read_at(self._fd, HEADER.size, 0)
         magic, count, words = HEADER.unpack(head) if len(head) == HEADER.size else (b"", 0, 0)
         if magic != MAGIC or os.fstat(self._fd).st_size != size_of(count, words):
-            raise BadInput("not a run, or cut short", reason="corrupt", source=str(self.path))
+            raise self._damage("not a run, or cut short")
         return count, words
 
-    def maybe(self, heads: Sequence[int], masks: Sequence[int]) -> list[int]:
-        """By the filter: the places of those that it may hold. Most questions end here, so it is all one expression."""
-        words, shift, count = self.words, self._shift, self.word_count
-        both = enumerate(zip(heads, masks, strict=True))
-        if shift is None:
-            return [at for at, (head, mask) in both if words[head * count >> 32] & mask == mask]
-        return [at for at, (head, mask) in both if words[head >> shift] & mask == mask]
+    def holds(self, hashes: Asked) -> NDArray[np.bool_]:
+        """Exactly: each is searched for in its bucket, all of them at once."""
+        if not self.count or not len(hashes.high):
+            return np.zeros(len(hashes.high), np.bool_)
+        bucket = words_of(hashes.high, self.word_count) // BUCKET
+        # A damaged file must not lead out of it.
+        first, last = (np.minimum(self._starts[bucket + end], self.count).astype(np.intp) for end in (0, 1))
+        while (is_open := first < last).any():
+            middle = (first + last) // 2
+            high, low = self._halves(middle)
+            is_below = (high < hashes.high) | (high == hashes.high) & (low < hashes.low)
+            first = np.where(is_open & is_below, middle + 1, first)
+            last = np.where(is_open & ~is_below, middle, last)
+        high, low = self._halves(first)
+        is_there: NDArray[np.bool_] = (high == hashes.high) & (low == hashes.low)
+        return is_there
 
-    def holds(self, hash_: bytes, head: int) -> bool:
-        """Exactly. It is searched for where it lies: a call to read would cost ten times as much."""
-        bucket = (head * self.word_count >> 32) // BUCKET
-        start, end = (HEADER.size + HASH * first for first in self._starts[bucket : bucket + 2])
-        at = self._map.find(hash_, start, end)
-        while at > 0 and (at - start) % HASH:  # across two hashes
-            at = self._map.find(hash_, at + 1, end)
-        return at >= 0
+    def _halves(self, places: Places) -> tuple[Numbers, Numbers]:
+        """Behind the end there is the last hash again."""
+        rows = self._hashes[np.minimum(places, self.count - 1)]
+        return rows["high"].astype(np.uint64), rows["low"].astype(np.uint64)
 
-    def between(self, low: int, high: int) -> list[bytes]:
-        return split(self._read(self._first(low), self._first(high)))
+    def between(self, low: int, high: int) -> Hashes:
+        hashes = self._read(self._first(low), self._first(high))
+        heads = heads_of(hashes)
+        if len(heads) and not low <= heads.min() <= heads.max() < high:
+            raise self._damage("a hash is out of its place")
+        return hashes
 
     def __iter__(self) -> Iterator[bytes]:
         for first in range(0, self.count, SLICE):
-            yield from split(self._read(first, min(first + SLICE, self.count)))
+            block = self._read(first, min(first + SLICE, self.count)).tobytes()
+            yield from (block[at : at + HASH] for at in range(0, len(block), HASH))
 
     def _first(self, head: int) -> int:
         """The number of the first hash that is not below."""
         bucket = (head * self.word_count >> 32) // BUCKET
         if bucket == self.word_count // BUCKET:
             return self.count
-        block, bound = self._bucket(bucket), head.to_bytes(4)
-        below = sum(block[at : at + 4] < bound for at in range(0, len(block), HASH))
-        return self._starts[bucket] + below
+        start, end = (int(first) for first in self._starts[bucket : bucket + 2])
+        return start + int(np.searchsorted(heads_of(self._read(start, end)), head))
 
-    def _bucket(self, bucket: int) -> bytes:
-        return self._read(self._starts[bucket], self._starts[bucket + 1])
-
-    def _read(self, first: int, last: int) -> bytes:
+    def _read(self, first: int, last: int) -> Hashes:
+        if not first <= last <= self.count:
+            raise self._damage("the start of a bucket is damaged")
         try:
             block = read_at(self._fd, (last - first) * HASH, HEADER.size + first * HASH)
         except OSError as error:
             raise as_webmill_error(error, str(self.path)) from error
         if len(block) != (last - first) * HASH:
-            raise BadInput("cut short", reason="corrupt", source=str(self.path))
-        return block
+            raise self._damage("cut short")
+        return np.frombuffer(block, HALVES)
+
+    def _damage(self, what: str) -> BadInput:
+        said = f"{what}; `webmill frontier restore` brings back what was backed up"
+        return BadInput(said, reason="corrupt", source=str(self.path))
 
     def close(self) -> None:
-        self._starts.release()
-        self.words.release()
-        self._map.close()
+        del self._hashes, self._starts, self.words
         os.close(self._fd)
-
-
-def split(block: bytes) -> list[bytes]:
-    return [block[at : at + HASH] for at in range(0, len(block), HASH)]
 
 
 def offsets(count: int, words: int) -> tuple[int, int]:
@@ -193,31 +239,23 @@ def write_run(path: Path, sources: Sequence[Source], *, hashes_per_word: float =
         for bucket in range(0, buckets, at_once):
             last = min(bucket + at_once, buckets)
             low, high = (-(-(edge * BUCKET << 32) // words) for edge in (bucket, last))
-            block = b"".join(sorted(hash_ for source in sources for hash_ in source.between(low, high)))
+            block = in_order(rows_of(source.between(low, high).tobytes() for source in sources))
             firsts, bits = describe(block, words, bucket, last)
             with os_errors(str(path)):
-                write_at(draft.fd, block, HEADER.size + written * HASH)
-                write_at(draft.fd, array("I", [written + first for first in firsts]).tobytes(), starts + 4 * bucket)
-                write_at(draft.fd, bits, filter_ + 8 * BUCKET * bucket)
-            written += len(block) // HASH
-            yield len(block) // HASH
+                write_at(draft.fd, block.tobytes(), HEADER.size + written * HASH)
+                write_at(draft.fd, (firsts + written).astype(np.uint32).tobytes(), starts + 4 * bucket)
+                write_at(draft.fd, bits.tobytes(), filter_ + 8 * BUCKET * bucket)
+            written += len(block)
+            yield len(block)
         draft.sync()
         draft.replace(path.name)
 
 
-def describe(block: bytes, words: int, bucket: int, last: int) -> tuple[list[int], bytes]:
+def describe(block: Hashes, words: int, bucket: int, last: int) -> tuple[Places, Numbers]:
     """Of a slice: the number of the first hash of each bucket and of the end, and the words of the filter."""
-    base, shift = bucket * BUCKET, shift_of(words)
-    assert shift is not None
-    filter_ = array("Q", bytes(8 * BUCKET * (last - bucket)))
-    both = list(_all_heads.iter_unpack(block))
-    for head, rest in both:
-        filter_[(head >> shift) - base] |= PAIRS[rest & 4095] | PAIRS[rest >> 12 & 4095]
-    edges = range(base, last * BUCKET + 1, BUCKET)
-    firsts = [bisect_left(both, (edge << shift,)) for edge in edges]
-    return firsts, filter_.tobytes()
-
-
-def shift_of(words: int) -> int | None:
-    """By which the first 32 bits of a hash are shifted to choose its word; None where that cannot be."""
-    return 33 - words.bit_length() if words & (words - 1) == 0 else None
+    high = block["high"].astype(np.uint64)
+    places = words_of(high, words)
+    filter_ = np.zeros(BUCKET * (last - bucket), np.uint64)
+    np.bitwise_or.at(filter_, places - bucket * BUCKET, masks_of(high))
+    edges = np.arange(bucket, last + 1) * BUCKET
+    return np.searchsorted(places, edges), filter_

@@ -15,19 +15,30 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
-from itertools import compress, groupby
+from itertools import groupby
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from webmill.crawl.frontier.bundle import LARGEST, Bundle, bundled
-from webmill.crawl.frontier.run import HASH, HASHES_PER_WORD, Run, Source, Steps, Table, described, words_for, write_run
+from webmill.crawl.frontier.run import (
+    HASH,
+    HASHES_PER_WORD,
+    Run,
+    Source,
+    Steps,
+    Table,
+    asked,
+    rows_of,
+    words_for,
+    write_run,
+)
 from webmill.infra import atomic, sqlite
 
 log = logging.getLogger(__name__)
 
 FAN = 8  # runs of a level that are merged into one
-MANY = 16  # one in so many
 
 
 def hash_of(url: bytes) -> bytes:
@@ -76,20 +87,18 @@ class Seen:
 
     def unknown(self, hashes: Sequence[bytes]) -> list[bool]:
         """For each, whether it is new. Of equal ones among them all are."""
-        newest = self._newest
-        answers = [hash_ not in newest for hash_ in hashes]
+        newest, rows = self._newest, rows_of(hashes)
+        answers = np.array([hash_ not in newest for hash_ in hashes], np.bool_)
         # In the order of the hashes, which is that of all runs: neighbours lie in the same pages of memory.
-        places = sorted((at for at, is_new in enumerate(answers) if is_new), key=hashes.__getitem__)
-        heads, masks = described([hashes[at] for at in places])
+        places = np.argsort(rows["high"].astype(np.uint64))
+        places = places[answers[places]]
+        left = asked(rows[places])
         for bundle in self._bundles:
-            maybe = bundle.maybe(heads, masks)
-            held = [at for at in maybe if bundle.holds(hashes[places[at]], heads[at], masks[at])]
-            for at in held:
-                answers[places[at]] = False
-            if len(held) * MANY > len(places):  # else it costs less to ask for them again
-                rest = [answers[at] for at in places]
-                places, heads, masks = (list(compress(each, rest)) for each in (places, heads, masks))
-        return answers
+            answers[places[bundle.held(left)]] = False
+            rest = np.flatnonzero(answers[places])
+            places, left = places[rest], left.at(rest)
+        new: list[bool] = answers.tolist()
+        return new
 
     def add(self, hashes: Iterable[bytes]) -> None:
         self._newest.update(hashes)

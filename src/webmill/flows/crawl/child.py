@@ -51,6 +51,7 @@ def main(options: Options, shard: int, shards: int, parent: Connection) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     configure(verbosity=options.verbosity, form=options.log_format)
     collect_seldom()
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy brings it, and it starts a thread for each core
     try:
         run_loop(crawl(options, shard, shards, parent))
     except (Conflict, Unavailable) as error:

@@ -13,8 +13,7 @@ from typing import Any
 
 import msgspec
 
-from webmill.crawl.frontier.redis import promised
-from webmill.crawl.frontier.redis_server import Promise, Server, pairs, text
+from webmill.crawl.frontier.redis_server import Promise, Server, pairs, promised, text
 from webmill.errors import Conflict, Misconfigured
 from webmill.flows.crawl.mail import Box
 from webmill.flows.crawl.redis_box import RedisBox

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from webmill.crawl.frontier.run import Run, Table, described, write_run
+from webmill.crawl.frontier.run import HEADER, Run, Table, asked, maybe_in, rows_of, write_run
 from webmill.errors import BadInput, NotFound
 
 
@@ -24,8 +24,8 @@ def write(path: Path, hashes: set[bytes], **options: int) -> Run:
 
 def holds(run: Run, hash_: bytes) -> tuple[bool, bool]:
     """What the filter says, and what is true."""
-    heads, masks = described([hash_])
-    return bool(run.maybe(heads, masks)), run.holds(hash_, heads[0])
+    one = asked(rows_of([hash_]))
+    return maybe_in(run.words, one).tolist() == [0], run.holds(one).tolist() == [True]
 
 
 @pytest.mark.parametrize("count", [0, 1, 127, 128, 129, 5000, 40_000])
@@ -54,7 +54,7 @@ def test_runs_are_merged_into_one_that_holds_all(tmp_path: Path) -> None:
     assert sum(slices) == 60_000
     assert max(slices) < 30_000  # never all of it in memory
     merged = Run(tmp_path / "all.run")
-    assert merged.between(0, 1 << 32) == sorted(hash_of(number) for number in range(60_000))
+    assert merged.between(0, 1 << 32).tobytes() == b"".join(sorted(hash_of(number) for number in range(60_000)))
     assert (tmp_path / "all.run").read_bytes() == whole(tmp_path, 60_000)
     for run in (*parts, merged):
         run.close()
@@ -78,7 +78,7 @@ def test_hashes_with_equal_heads_and_hashes_across_two_others_are_told_apart(tmp
     assert all(holds(run, hash_) == (True, True) for hash_ in hashes)
     across = b"".join(sorted(hashes)[100:102])[4:20]
     assert across not in hashes
-    assert not run.holds(across, 0)
+    assert not holds(run, across)[1]
     run.close()
 
 
@@ -114,6 +114,34 @@ def test_a_damaged_run_is_refused(tmp_path: Path, harm: str) -> None:
     path.write_bytes({"cut": data[:-1], "longer": data + b"x", "magic": b"x" + data[1:], "empty": b""}[harm])
     with pytest.raises(BadInput, match="corrupt"):
         Run(path)
+
+
+@pytest.mark.parametrize(("harm", "length"), [("a hash", 4), ("starts", 4 * 300)])
+def test_damage_inside_a_run_is_told_by_a_merge_and_leads_no_question_out_of_the_file(
+    tmp_path: Path, harm: str, length: int
+) -> None:
+    path = tmp_path / "1.run"
+    write(path, {hash_of(number) for number in range(40_000)}).close()
+    data = bytearray(path.read_bytes())
+    at = HEADER.size + 16 * (100 if harm == "a hash" else 40_000)
+    data[at : at + length] = b"\xff" * length
+    path.write_bytes(data)
+    run = Run(path)
+    answers = run.holds(asked(rows_of(hash_of(number) for number in range(80_000))))
+    assert not answers[40_000:].any()
+    if harm == "a hash":
+        assert 39_800 < answers.sum() < 40_000  # but its neighbours
+    with pytest.raises(BadInput, match="corrupt"):
+        list(write_run(tmp_path / "2.run", [run]))
+    assert not (tmp_path / "2.run").exists()
+    run.close()
+
+
+def test_many_are_asked_at_once_as_each_alone(tmp_path: Path) -> None:
+    run = write(tmp_path / "1.run", {hash_of(number) for number in range(0, 30_000, 3)})
+    answers = run.holds(asked(rows_of(hash_of(number) for number in range(30_000))))
+    assert answers.tolist() == [number % 3 == 0 for number in range(30_000)]
+    run.close()
 
 
 def test_a_run_that_is_gone_is_told(tmp_path: Path) -> None:
