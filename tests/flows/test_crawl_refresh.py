@@ -52,6 +52,19 @@ def refreshed(web: TestWeb, root: Path) -> Setup:
     return again
 
 
+def test_of_equal_pages_one_is_stored_also_when_they_come_at_the_same_moment(root: Path) -> None:
+    sites = {f"www.same{number}.test": Linked(0, page=Reply(body=PAGE)) for number in range(40)}
+    with TestWeb(hosts=1, sites=sites) as web:
+        setup = Setup(seeds=tuple(f"http://{host}/page" for host in sites), resolve=dict(web.resolve))
+        crawl_here(root, setup)
+    found = [one for one in records(root) if one["WARC-Target-URI"].endswith("/page")]
+    (stored,) = (one for one in found if one["type"] == "response")
+    others = [one for one in found if one["type"] == "revisit"]
+    assert len(others) == 39
+    assert {one["WARC-Refers-To"] for one in others} == {stored["WARC-Record-ID"]}
+    check_records(root)
+
+
 def test_pages_that_changed_are_archived_anew_and_others_are_only_said_to_be_the_same(root: Path) -> None:
     with TestWeb(hosts=1, sites=SITES) as web:
         refreshed(web, root)

@@ -44,7 +44,7 @@ SIZE = 1 << 20
 READ = 1 << 12
 HOLE = 1 << 16  # consumed bytes that make it worth while to write a file anew
 OPEN = 128
-WAITING = 2 << 20  # bytes of lines that are not in their files yet
+WAITING, LANES_WAITING = 8 << 20, 1 << 15  # bytes of lines that are not in their files yet, and lanes that have some
 
 
 class Line(NamedTuple):
@@ -114,7 +114,7 @@ class Lanes:
         lines[at - start : at - start + len(data)] = data
         self._ends[lane.stem] = (lane, start, lines)
         self._waiting += len(data)
-        if self._waiting > WAITING:
+        if self._waiting > WAITING or len(self._ends) > LANES_WAITING:
             self.flush()
 
     def flush(self) -> None:

@@ -160,7 +160,8 @@ class Desk:
             (result, [_digested(answer.capture) for answer in result.answers])
             for result in batch.results[len(batch.settled) :]
         ]
-        known = self.payloads.find({capture.digest for _, captures in waiting for capture in captures})
+        known = dict(batch.payloads)
+        known |= self.payloads.find({capture.digest for _, captures in waiting for capture in captures})
         for result, captures in waiting:
             batch.settled.append(self._archived(result, captures, known, batch))
         if batch.results and not batch.is_durable:
@@ -175,8 +176,8 @@ class Desk:
             self._count_pages(batch.results)
             batch.is_counted = True
 
-    def _archived(self, result: Result, captures: list[Capture], known: Mapping[str, Original], batch: Batch) -> Result:
-        """With the place of its record in the visit."""
+    def _archived(self, result: Result, captures: list[Capture], known: dict[str, Original], batch: Batch) -> Result:
+        """With the place of its record in the visit. What it has is known to those behind it."""
         place, original = None, None
         for whole in captures:
             capture = _deduplicated(whole, known)
@@ -186,9 +187,8 @@ class Desk:
             original = capture.original or own
             if _can_be_referred_to(capture):
                 batch.payloads.append((place.digest, own))
-            if (
-                not result.outcome or capture.exchange.url != result.outcome.url
-            ):  # a robots.txt that was asked for first
+                known[place.digest] = own
+            if not result.outcome or capture.exchange.url != result.outcome.url:  # a robots.txt, asked for first
                 place = original = None
         return msgspec.structs.replace(result, outcome=_placed(result.outcome, place, original))
 
