@@ -11,7 +11,7 @@ from webmill.crawl.frontier.local import Limits, LocalFrontier
 from webmill.crawl.frontier.memory import MemoryFrontier
 
 # Everything happens often: checkpoints, merges, full files, files that are closed and opened again, wrong "maybe"s.
-TINY = Limits(table=7, journal=2000, file=256, open_files=3, fan=2, hashes_per_word=64)
+TINY = Limits(table=7, journal=2000, file=256, open_files=3, waiting=300, fan=2, hashes_per_word=64)
 
 
 class Bench:

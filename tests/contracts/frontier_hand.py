@@ -16,7 +16,7 @@ from webmill.crawl.frontier.base import Done, Item, Later, Outcome, Settled, Ste
 from webmill.crawl.frontier.local import Limits, LocalFrontier
 from webmill.model import Link
 
-LIMITS = Limits(table=20, journal=4000, file=400, open_files=4, fan=2)
+LIMITS = Limits(table=20, journal=4000, file=400, open_files=4, waiting=600, fan=2)
 DOMAINS, PAGES, HOLD = 6, 120, 3.0
 
 

@@ -275,7 +275,7 @@ def test_a_redis_that_went_back_is_noticed_and_nothing_is_known_but_nowhere(
 
     The filter has four words: what the exact set knows wrongly would be lost.
     """
-    tiny = Limits(table=16, journal=2000, file=256, open_files=3, fan=2, hashes_per_word=1 << 15)
+    tiny = Limits(table=16, journal=2000, file=256, open_files=3, waiting=300, fan=2, hashes_per_word=1 << 15)
     with private_redis(*flags) as server:
         frontier = RedisFrontier(server.url, tmp_path / "a", prefix="a", limits=tiny)
         frontier.commit(Step(links=links(200)), now=NOW)

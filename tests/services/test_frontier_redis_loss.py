@@ -28,7 +28,7 @@ pytestmark = pytest.mark.server("redis")
 NOW = 1_700_000_000.0
 STEPS, LINKS = 24, 10
 # Checkpoints are frequent, and the filter says "maybe" to everything: what the exact set knows wrongly would be lost.
-TINY = Limits(table=16, journal=2000, file=256, open_files=3, fan=2, hashes_per_word=1 << 15)
+TINY = Limits(table=16, journal=2000, file=256, open_files=3, waiting=300, fan=2, hashes_per_word=1 << 15)
 
 
 def links(step: int) -> list[Link]:

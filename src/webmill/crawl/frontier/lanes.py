@@ -9,9 +9,9 @@ A line is its own length, so any text may stand in it:
 
     crc32 of the rest (uint32) · length of the URL (uint32) · depth (24 bits) and hops (8 bits) · URL   little-endian
 
-Lines go to their files many at a time, and when they are asked for: a page's links are to twenty domains, and opening
-a file costs more than all else. Bytes behind the end of a lane mean nothing: a step that failed may have left some.
-Nothing here is durable before `sync`; until then the journal has it, too.
+Lines go to their files many at a time: a page's links are to twenty domains, and opening a file costs more than all
+else. Those that are read before never get there. Bytes behind the end of a lane mean nothing: a step that failed may
+have left some. Nothing here is durable before `sync`; until then the journal has it, too.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ SIZE = 1 << 20
 READ = 1 << 12
 HOLE = 1 << 16  # consumed bytes that make it worth while to write a file anew
 OPEN = 128
-WAITING, LANES_WAITING = 8 << 20, 1 << 15  # bytes of lines that are not in their files yet, and lanes that have some
+WAITING = 8 << 20  # bytes of lines that are not in their files yet
+LANES_WAITING = 1 << 15  # of which there are such
 
 
 class Line(NamedTuple):
@@ -96,9 +97,10 @@ def hash_of_domain(domain: str) -> bytes:
 
 
 class Lanes:
-    def __init__(self, folder: Path, *, size: int = SIZE, max_open: int = OPEN) -> None:
+    def __init__(self, folder: Path, *, size: int = SIZE, max_open: int = OPEN, waiting: int = WAITING) -> None:
         atomic.make_folder(folder)
         self._folder, self._root, self._size, self._max_open = folder, f"{folder}/", size, max_open
+        self._most_waiting = waiting
         self._open: OrderedDict[str, int] = OrderedDict()
         self._touched: set[str] | None = None if _syncfs else set()
         self._ends: dict[str, tuple[Lane, int, bytearray]] = {}  # by stem: lines that are not in their file yet
@@ -111,23 +113,31 @@ class Lanes:
         if not start <= at <= start + len(lines):
             self._write_out(lane)
             start, lines = at, bytearray()
+        self._waiting -= len(lines)
         lines[at - start : at - start + len(data)] = data
+        self._waiting += len(lines)
         self._ends[lane.stem] = (lane, start, lines)
-        self._waiting += len(data)
-        if self._waiting > WAITING or len(self._ends) > LANES_WAITING:
+        if self._waiting > self._most_waiting or len(self._ends) > LANES_WAITING:
             self.flush()
 
     def flush(self) -> None:
         """All lines are in their files, not yet durable."""
         for stem in sorted(self._ends):
             self._write_out(self._ends[stem][0])
-        self._waiting = 0
 
     def _write_out(self, lane: Lane) -> None:
         if lane.stem in self._ends:
             _, start, lines = self._ends[lane.stem]
             self._write(lane, start, bytes(lines))
-            del self._ends[lane.stem]
+            self._let_go(lane, len(lines))
+
+    def _let_go(self, lane: Lane, count: int) -> None:
+        """Of the first bytes that waited, so many."""
+        _, start, lines = self._ends.pop(lane.stem)
+        del lines[:count]
+        self._waiting -= count
+        if lines:
+            self._ends[lane.stem] = (lane, start + count, lines)
 
     def _write(self, lane: Lane, at: int, data: bytes) -> None:
         while data:
@@ -171,7 +181,11 @@ class Lanes:
         return BadInput(message, reason="corrupt", source=self._root + lane.file(number), offset=offset)
 
     def bytes_of(self, lane: Lane, start: int, end: int) -> bytes:
-        self._write_out(lane)
+        if lane.stem in self._ends:
+            _, first, lines = self._ends[lane.stem]
+            if first <= start and end <= first + len(lines):
+                return bytes(lines[start - first : end - first])
+            self._write_out(lane)
         parts = []
         while start < end:
             number, offset = divmod(start, self._size)
@@ -201,6 +215,10 @@ class Lanes:
 
     def drop(self, lane: Lane, *, was: int, read: int, end: int) -> None:
         """Remove files that were read to their end since the position `was`. That it was read must be durable."""
+        if lane.stem in self._ends:
+            _, start, lines = self._ends[lane.stem]
+            if start < read:
+                self._let_go(lane, min(read - start, len(lines)))
         for number in range(was // self._size, read // self._size + (read == end)):
             self._remove(lane.file(number))
 
@@ -221,6 +239,7 @@ class Lanes:
         path = Path(self._root + lane.file(number))
         if read == end or offset < HOLE:
             return 0
+        self._write_out(lane)
         data = self.bytes_of(lane, read, min(end, (number + 1) * self._size))
         with atomic.os_errors(str(path)):
             before = path.stat().st_blocks

@@ -31,7 +31,7 @@ from webmill.crawl.frontier.base import Committed, Item, Robots, Stats, Step, Tu
 from webmill.crawl.frontier.change import PRIORITY, Change
 from webmill.crawl.frontier.fresh import Fresh, sort_out
 from webmill.crawl.frontier.journal import NOWHERE, Entry, Journal
-from webmill.crawl.frontier.lanes import OPEN, SIZE, Lane, Lanes, lines_in
+from webmill.crawl.frontier.lanes import OPEN, SIZE, WAITING, Lane, Lanes, lines_in
 from webmill.crawl.frontier.listing import waiting_links
 from webmill.crawl.frontier.pack import PACK, unpack, write_pack
 from webmill.crawl.frontier.run import HASHES_PER_WORD
@@ -59,6 +59,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     journal: int = JOURNAL
     file: int = SIZE
     open_files: int = OPEN
+    waiting: int = WAITING
     fan: int = FAN
     hashes_per_word: int = HASHES_PER_WORD
 
@@ -94,7 +95,7 @@ class LocalFrontier:
             self._state = State(folder / STATE)
             stack.callback(self._state.close)
             self._journal = Journal(self._state)
-            self._lanes = Lanes(folder / LANES, size=limits.file, max_open=limits.open_files)
+            self._lanes = Lanes(folder / LANES, size=limits.file, max_open=limits.open_files, waiting=limits.waiting)
             stack.callback(self._lanes.close)
             self._seen = Seen(
                 folder / RUNS, self._state.database, fan=limits.fan, hashes_per_word=limits.hashes_per_word

@@ -50,7 +50,7 @@ class CarefulLanes(Lanes):
     """Files that were read to their end are kept for as long as Redis may go back to before they were."""
 
     def __init__(self, folder: Path, *, limits: Limits, promise: Promise) -> None:
-        super().__init__(folder, size=limits.file, max_open=limits.open_files)
+        super().__init__(folder, size=limits.file, max_open=limits.open_files, waiting=limits.waiting)
         self._promise = promise
         self._read: deque[tuple[float, Lane, int, int]] = deque()
 

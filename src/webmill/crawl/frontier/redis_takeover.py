@@ -129,6 +129,7 @@ def prepare(draft: Path, *, state: RedisState, server: Server, source: Path | No
         stack.callback(new.close)
         mover = Mover(old, new, RedisJournal(server, state))
         write_frames(draft / PLAN, (msgspec.msgpack.encode(moved) for moved in mover.move_all(state)))
+        new.flush()
     shutil.rmtree(draft / "old")
     lost = state.tallied().get("waiting", 0) - mover.kept
     facts = {"id": secrets.token_hex(16), "joined": "1", "kept": str(mover.kept), "lost": str(lost), REBUILD: "1"}

@@ -62,7 +62,7 @@ def open_files() -> int:
 
 
 def test_few_files_are_open_however_many_domains_there_are(tmp_path: Path) -> None:
-    with LocalFrontier(tmp_path / "f", limits=Limits(open_files=5, table=500)) as frontier:
+    with LocalFrontier(tmp_path / "f", limits=Limits(open_files=5, waiting=0, table=500)) as frontier:
         before = open_files()
         frontier.commit(Step(links=links(1000, domains=400)), now=NOW)
         frontier.claim(300, urls=1, now=NOW, lease=60, hold=0)
@@ -165,15 +165,20 @@ def test_a_step_that_a_full_disk_refuses_changes_nothing_and_later_all_goes_on(t
 
 def test_a_checkpoint_whose_sync_fails_writes_all_lines_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a failed sync the kernel may have dropped what was written: here, it has."""
-    limits = Limits(table=50)
+    limits = Limits(table=50, waiting=0)
     with LocalFrontier(tmp_path / "f", limits=limits) as frontier:
         frontier.commit(Step(links=links(60)), now=NOW)
 
         def fail(self: Lanes) -> None:
             self.close()
-            for path in (tmp_path / "f" / "domains").rglob("*.*.*"):
+            for path in written():
                 path.write_bytes(b"")
             raise Unavailable("EIO")
+
+        def written() -> list[Path]:
+            return list((tmp_path / "f" / "domains").rglob("*.*.*"))
+
+        assert len(written()) == 10
 
         with monkeypatch.context() as patch:
             patch.setattr(Lanes, "sync", fail)
@@ -183,11 +188,14 @@ def test_a_checkpoint_whose_sync_fails_writes_all_lines_again(tmp_path: Path, mo
         assert sorted(take_all(frontier)) == sorted(link.url for link in links(70))
 
 
-def test_lines_that_were_not_synced_come_from_the_journal(tmp_path: Path) -> None:
-    frontier = LocalFrontier(tmp_path / "f")
+@pytest.mark.parametrize("waiting", [0, 1 << 20], ids=["written", "not even written"])
+def test_lines_that_were_not_synced_come_from_the_journal(tmp_path: Path, waiting: int) -> None:
+    frontier = LocalFrontier(tmp_path / "f", limits=Limits(waiting=waiting))
     frontier.commit(Step(links=links(100)), now=NOW)
     frontier._stack.close()  # dies
-    for path in (tmp_path / "f" / "domains").rglob("*.*.*"):  # and the power fails
+    files = list((tmp_path / "f" / "domains").rglob("*.*.*"))
+    assert len(files) == (10 if waiting == 0 else 0)
+    for path in files:  # and the power fails
         path.unlink()
     with LocalFrontier(tmp_path / "f") as frontier:
         assert frontier.commit(Step(links=links(101)), now=NOW) == Committed(1, 100)
@@ -240,6 +248,32 @@ def test_memory_does_not_grow_with_urls(tmp_path: Path) -> None:
     unit = 1 if sys.platform == "darwin" else 1024
     print(f"{before * unit >> 20} MiB, then {after * unit >> 20} MiB")
     assert (after - before) * unit < 24 << 20  # 260,000 URLs as Python strings alone would be 35 MiB
+
+
+def test_what_is_read_soon_never_becomes_a_file(tmp_path: Path) -> None:
+    with LocalFrontier(tmp_path / "f") as frontier:
+        for start in range(0, 1000, 100):
+            frontier.commit(Step(links=links(100, start=start)), now=NOW)
+            (turn, *_) = frontier.claim(1, urls=3, now=NOW, lease=60, hold=0)
+            assert len(take_all(frontier)) == 90  # of the other domains
+            frontier.commit(Step(settled=[Settled(turn.token, [], NOW)]), now=NOW)
+            assert len(take_all(frontier)) == 10
+        assert frontier._lanes._waiting == 0
+        assert frontier.stats().visited == 1000
+    assert list((tmp_path / "f" / "domains").iterdir()) == []
+
+
+def test_of_lines_that_wait_in_memory_those_that_were_read_are_not_written(tmp_path: Path) -> None:
+    lane, line = Lane(b"x" * 16, 5), line_of(b"https://a.com/1", 1)
+    with closing(Lanes(tmp_path)) as lanes:
+        lanes.write(lane, 0, 9 * line)
+        lanes.drop(lane, was=0, read=6 * len(line), end=9 * len(line))
+        lanes.write(lane, 9 * len(line), line)
+        assert lanes._waiting == 4 * len(line)
+        lanes.flush()
+        assert lanes.reach(lane, 0) == 10 * len(line)
+        assert (tmp_path / lane.file(0)).read_bytes() == bytes(6 * len(line)) + 4 * line
+        assert len(lanes.read(lane, 6 * len(line), 10 * len(line), count=9)) == 4
 
 
 def test_lines_written_again_leave_those_behind_them(tmp_path: Path) -> None:
