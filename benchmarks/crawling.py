@@ -32,7 +32,6 @@ HOSTS, PAGES, STOP = 100, 30, 500
 OWN_LINKS, OTHER_LINKS, PARAGRAPHS = 40, 10, 20
 LONG = 120  # pages of a host, where processes are compared
 ROUNDS = 4  # the machine may be shared: the best of several
-LONG_ROUNDS = 2
 DEADLINE = 300  # seconds, for one crawl
 ROBOTS = "User-agent: *\nDisallow: /private/\nDisallow: /cgi-bin/\n"
 WORDS = (
@@ -223,7 +222,7 @@ def scaling(site: Site) -> dict[str, Steady]:
     }
     rounds = [
         {name: steady(site, way, "--no-languages", cores=there) for name, (way, there) in ways.items()}
-        for _ in range(LONG_ROUNDS)
+        for _ in range(ROUNDS)
     ]
     return {name: max((one[name] for one in rounds), key=lambda found: found.rate) for name in ways}
 

@@ -27,6 +27,7 @@ def start(folder: Path) -> Running:
     port, master, volume, filer = (free_port() for _ in range(4))
     command = [
         weed,
+        f"-logdir={folder}",
         "server",
         "-ip=127.0.0.1",
         "-ip.bind=127.0.0.1",

@@ -181,11 +181,14 @@ class Lanes:
         return BadInput(message, reason="corrupt", source=self._root + lane.file(number), offset=offset)
 
     def bytes_of(self, lane: Lane, start: int, end: int) -> bytes:
-        if lane.stem in self._ends:
-            _, first, lines = self._ends[lane.stem]
-            if first <= start and end <= first + len(lines):
-                return bytes(lines[start - first : end - first])
-            self._write_out(lane)
+        _, first, lines = self._ends.get(lane.stem) or (lane, end, bytearray())
+        split = min(max(start, first), end)  # from here on it is not in its file yet
+        data = self._stored(lane, start, split) + lines[split - first : end - first]
+        if len(data) < end - start:
+            raise self._damage(lane, start + len(data))
+        return data
+
+    def _stored(self, lane: Lane, start: int, end: int) -> bytes:
         parts = []
         while start < end:
             number, offset = divmod(start, self._size)

@@ -276,6 +276,21 @@ def test_of_lines_that_wait_in_memory_those_that_were_read_are_not_written(tmp_p
         assert len(lanes.read(lane, 6 * len(line), 10 * len(line), count=9)) == 4
 
 
+def test_lines_are_read_from_their_file_and_from_memory_as_one_lane(tmp_path: Path) -> None:
+    lane, rows = Lane(b"x" * 16, 5), [line_of(b"https://a.com/%d" % number, 1) for number in range(10)]
+    size = len(rows[0])
+    with closing(Lanes(tmp_path, size=3 * size + 5)) as lanes:
+        lanes.write(lane, 0, b"".join(rows[:6]))
+        lanes.flush()
+        lanes.write(lane, 6 * size, b"".join(rows[6:]))
+        for start in range(10):
+            for end in range(start, 10):
+                assert lanes.bytes_of(lane, start * size, end * size) == b"".join(rows[start:end])
+        assert lanes._waiting == 4 * size  # nothing was written for that
+        with pytest.raises(BadInput, match="damaged or gone"):
+            lanes.bytes_of(lane, 0, 11 * size)
+
+
 def test_lines_written_again_leave_those_behind_them(tmp_path: Path) -> None:
     lane, one, two = Lane(b"x" * 16, 5), line_of(b"https://a.com/1", 1), line_of(b"https://a.com/2", 1)
     lanes = Lanes(tmp_path)
