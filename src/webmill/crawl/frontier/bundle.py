@@ -13,7 +13,8 @@ from functools import reduce
 
 import numpy as np
 
-from webmill.crawl.frontier.run import Asked, Numbers, Places, Run, maybe_in
+from webmill.crawl.frontier.hashes import Asked, Numbers, Places, maybe_in
+from webmill.crawl.frontier.run import Run
 
 LARGEST = 16 << 20  # bytes of such a filter: of a level with eight runs of a million hashes
 

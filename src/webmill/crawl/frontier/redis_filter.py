@@ -15,8 +15,9 @@ from typing import Protocol
 
 import numpy as np
 
+from webmill.crawl.frontier.hashes import asked, rows_of, words_of
 from webmill.crawl.frontier.redis_server import Command, Server
-from webmill.crawl.frontier.run import HASHES_PER_WORD, asked, rows_of, words_of
+from webmill.crawl.frontier.run import HASHES_PER_WORD
 from webmill.crawl.frontier.seen import FAN, Seen
 from webmill.infra import sqlite
 

@@ -7,7 +7,7 @@
 
 The first bits of a hash choose its word, and so its bucket: words, buckets and hashes have one order. That lets a run
 be written in one pass, slice by slice, whatever its size, and hashes be found by looking into one bucket each. Many are
-asked for at a time, as numbers in arrays (`Asked`). The number of words is a power of two, so that filters of equal
+asked for at a time (`hashes`). The number of words is a power of two, so that filters of equal
 size can be laid over one another; runs of an earlier webmill had any number.
 Numbers are in the byte order of the machine, since the filter is used where it lies (mmap).
 docs/reference/frontier.md has the format in full.
@@ -18,82 +18,38 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from math import log2
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from webmill.crawl.frontier.hashes import (
+    HALVES,
+    HASH,
+    Asked,
+    Hashes,
+    Numbers,
+    Places,
+    heads_of,
+    in_order,
+    masks_of,
+    rows_of,
+    words_of,
+)
 from webmill.errors import BadInput
 from webmill.infra.atomic import as_webmill_error, drafting, open_folder, os_errors
 from webmill.infra.positions import read_at, write_at
 
-HASH = 16
 HEADER = struct.Struct("=8sQQ8x")
 MAGIC = b"wmrun\x00\x00\x01"
 BUCKET = 32  # words
 HASHES_PER_WORD = 4  # 16 bits for each hash: about 0.6 % of the quick answers are a wrong "maybe"
 SLICE = 16_384  # hashes in memory while a run is written
 
-Hashes: TypeAlias = NDArray[np.void]  # rows of HALVES, as they lie in a file
-Numbers: TypeAlias = NDArray[np.uint64]
-Places: TypeAlias = NDArray[np.intp]
 Steps = Generator[int, None, None]
-
-HALVES = np.dtype([("high", ">u8"), ("low", ">u8")])
-HEAD = np.uint64(32)  # bits of the first half that choose a word
-# Two bits for each value of twelve: a mask of four bits is two of these.
-PAIRS = np.array([1 << (value & 63) | 1 << (value >> 6) for value in range(4096)], np.uint64)
-
-
-class Asked(NamedTuple):
-    """Hashes that are looked for: their halves, and the bits they have in a filter."""
-
-    high: Numbers
-    low: Numbers
-    mask: Numbers
-
-    def at(self, places: Places) -> Asked:
-        return Asked(self.high[places], self.low[places], self.mask[places])
-
-
-def asked(hashes: Hashes) -> Asked:
-    high, low = (hashes[half].astype(np.uint64) for half in ("high", "low"))
-    return Asked(high, low, masks_of(high))
-
-
-def masks_of(high: Numbers) -> Numbers:
-    masks: Numbers = PAIRS[high & np.uint64(4095)] | PAIRS[high >> np.uint64(12) & np.uint64(4095)]
-    return masks
-
-
-def words_of(high: Numbers, count: int) -> Places:
-    """Which of so many words each has in a filter."""
-    return ((high >> HEAD) * np.uint64(count) >> HEAD).astype(np.intp)
-
-
-def maybe_in(words: Numbers, hashes: Asked) -> Places:
-    """By this filter: the places of those that may be there. Most questions end here."""
-    return np.flatnonzero(words[words_of(hashes.high, len(words))] & hashes.mask == hashes.mask)
-
-
-def rows_of(hashes: Iterable[bytes]) -> Hashes:
-    return np.frombuffer(b"".join(hashes), HALVES)
-
-
-def heads_of(hashes: Hashes) -> Places:
-    """The first 32 bits of each."""
-    return (hashes["high"] >> HEAD).astype(np.intp)
-
-
-def in_order(hashes: Hashes) -> Hashes:
-    high = hashes["high"].astype(np.uint64)
-    order = np.argsort(high, kind="stable")  # sorted parts, one behind the other, cost little
-    if (np.diff(high[order]) == 0).any():  # hardly ever, unless somebody sees to it
-        order = np.lexsort((hashes["low"], high))
-    return hashes[order]
 
 
 class Source(Protocol):

@@ -22,18 +22,8 @@ import msgspec
 import numpy as np
 
 from webmill.crawl.frontier.bundle import LARGEST, Bundle, bundled
-from webmill.crawl.frontier.run import (
-    HASH,
-    HASHES_PER_WORD,
-    Run,
-    Source,
-    Steps,
-    Table,
-    asked,
-    rows_of,
-    words_for,
-    write_run,
-)
+from webmill.crawl.frontier.hashes import HASH, asked, rows_of
+from webmill.crawl.frontier.run import HASHES_PER_WORD, Run, Source, Steps, Table, words_for, write_run
 from webmill.infra import atomic, sqlite
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from webmill.crawl.frontier.bundle import LARGEST, Bundle, bundled
-from webmill.crawl.frontier.run import Run, Table, asked, rows_of, words_for, write_run
+from webmill.crawl.frontier.hashes import asked, rows_of
+from webmill.crawl.frontier.run import Run, Table, words_for, write_run
 from webmill.crawl.frontier.seen import Seen
 from webmill.crawl.frontier.state import State
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from webmill.crawl.frontier.run import HEADER, Run, Table, asked, maybe_in, rows_of, write_run
+from webmill.crawl.frontier.hashes import asked, maybe_in, rows_of
+from webmill.crawl.frontier.run import HEADER, Run, Table, write_run
 from webmill.errors import BadInput, NotFound
 
 
