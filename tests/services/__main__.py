@@ -13,8 +13,14 @@ from contextlib import ExitStack
 from tests.services import MODULES, CannotStart, setting_of, url_of
 from tests.services.base import find, install
 
-# Program -> package: strace injects the faults of a disk; nginx is started by the tests before their own folders.
-TOOLS = {"strace": "strace", "nginx": "nginx-light"}
+# Program -> packages: strace injects the faults of a disk, ip makes networks of our own, nginx is started by the tests
+# before their own folders, Chromium reads pages, some of them in Chinese.
+TOOLS = {
+    "strace": ("strace",),
+    "ip": ("iproute2",),
+    "nginx": ("nginx-light",),
+    "chromium": ("chromium", "fonts-noto-cjk"),
+}
 
 
 def start_all(stack: ExitStack) -> dict[str, str]:
@@ -32,8 +38,8 @@ def start_all(stack: ExitStack) -> dict[str, str]:
 
 def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    for tool, package in TOOLS.items():
-        _ = find(tool, ()) or install(package)
+    for tool, packages in TOOLS.items():
+        _ = find(tool, ()) or install(*packages)
     with ExitStack() as stack:
         try:
             urls = start_all(stack)

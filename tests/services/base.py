@@ -138,16 +138,16 @@ def find(name: str, folders: Sequence[str]) -> str | None:
     return shutil.which(name, path=search)
 
 
-def install(package: str) -> bool:
+def install(*packages: str) -> bool:
     """As root on Debian or Ubuntu only. No daemon is started: the tests start their own."""
     if os.geteuid() != 0 or not shutil.which("apt-get"):
         return False
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
-    print(f"installing {package} for the tests …", file=sys.stderr, flush=True)
+    print(f"installing {' and '.join(packages)} for the tests …", file=sys.stderr, flush=True)
     quiet: dict[str, int] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with no_daemon_starts():
         subprocess.run(["apt-get", "update", "-qq"], env=env, check=False, **quiet)
-        command = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", package]
+        command = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages]
         return subprocess.run(command, env=env, check=False, **quiet).returncode == 0
 
 
