@@ -9,13 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from tests.flows.crawling import Linked, Setup, check_records, children, crawl_here, moved_to, seen_by, visits
+from tests.flows.crawling import ALLOW, Linked, Setup, check_records, children, crawl_here, moved_to, seen_by, visits
 from tests.flows.test_crawl_ends import PATIENCE, command, wait_for
 from tests.unit.crawl.fetch.namespace import PRIVATE, PUBLIC
 from tests.unit.crawl.fetch.test_namespaces import pytestmark as needs_namespace
-from webmill.flows.crawl.options import Rules
+from webmill.flows.crawl.options import Limits, Rules
 from webmill.testing import Answer, Reply, Request, Script, TestWeb, Wait
 
 ROOT = Path(__file__).parents[2]
@@ -78,6 +79,51 @@ def test_indexes_of_sitemaps_without_an_end_are_left(root: Path) -> None:
     assert report.end == "finished"
     assert asked == {"/robots.txt", "/", "/map0", "/map1", "/map2", "/map3"}
     assert report.total.refused == {"sitemap_too_deep": 1}
+
+
+def test_a_sitemap_is_one_wherever_it_was_moved_to(root: Path) -> None:
+    """`--scope path` is for pages: maps may lie in any folder."""
+    body = b"<urlset><url><loc>http://www.one.test/docs/a</loc></url></urlset>"
+    site = Linked(0, robots=b"Sitemap: /old.xml\n")
+    site.replies |= {"/old.xml": moved_to("/new.xml", 301), "/new.xml": Reply(body=body, media_type="application/xml")}
+    with TestWeb(hosts=0, sites={"www.one.test": site}) as web:
+        setup = Setup(seeds=("http://www.one.test/docs/",), resolve=dict(web.resolve), rules=Rules(scope="path"))
+        report = crawl_here(root, setup)
+        assert web.log.settle()
+        asked = [one.path for one in seen_by(web.log)]
+    assert sorted(asked) == ["/docs/", "/docs/a", "/new.xml", "/old.xml", "/robots.txt"]
+    assert report.total.pages == 2
+
+
+def test_a_feed_that_forbids_it_is_not_followed(root: Path) -> None:
+    body = b"<rss><channel><item><link>http://www.one.test/item</link></item></channel></rss>"
+    feed = Reply(body=body, media_type="application/rss+xml", headers=(("X-Robots-Tag", "nofollow"),))
+    with TestWeb(hosts=0, sites={"www.one.test": Linked(0, feed=feed)}) as web:
+        setup = Setup(seeds=("http://www.one.test/feed",), resolve=dict(web.resolve), rules=Rules(scope="host"))
+        report = crawl_here(root, setup)
+    assert (report.total.pages, report.total.refused) == (1, {"nofollow": 1})
+
+
+def test_a_robots_txt_is_read_whatever_is_read_of_pages(root: Path) -> None:
+    robots = ALLOW + b"# filling\n" * 1000
+    with TestWeb(hosts=0, sites={"www.one.test": Linked(2, robots=robots)}) as web:
+        setup = Setup(seeds=("http://www.one.test/",), resolve=dict(web.resolve), limits=Limits(body=2000))
+        assert crawl_here(root, setup).total.pages == 3
+
+
+def test_what_is_excluded_later_is_not_asked_any_more(root: Path) -> None:
+    with TestWeb(hosts=0, sites={"www.one.test": Linked(9)}) as web:
+        limits = Limits(pages=3, retry_wait=0.1)
+        setup = Setup(seeds=("http://www.one.test/",), resolve=dict(web.resolve), limits=limits, rules=Rules())
+        crawl_here(root, setup)
+        rules = Rules(exclude=("/[2-7]$",))
+        report = crawl_here(root, msgspec.structs.replace(setup, rules=rules, limits=Limits(retry_wait=0.1)))
+        assert web.log.settle()
+        asked = {one.path for one in seen_by(web.log)}
+    first = {"/robots.txt", "/", "/0", "/1"}
+    assert first < asked
+    assert asked - first <= {"/8"} | {f"/{number}" for number in range(2, 4)}
+    assert report.total.refused["excluded"] >= 5
 
 
 class Moody(Linked):

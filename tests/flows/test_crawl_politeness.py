@@ -186,6 +186,19 @@ def test_nothing_is_asked_where_the_robots_txt_lies_on_a_host_that_wants_to_be_l
     assert "http://www.other.test/robots.txt" in {url for _, url, _ in captures(root)}
 
 
+def test_a_robots_txt_that_asks_for_time_holds_its_whole_domain(root: Path) -> None:
+    busy = Linked(0)
+    busy.replies["/robots.txt"] = Reply(status=503, headers=(("Retry-After", "86400"),))
+    with TestWeb(hosts=0, sites={"busy.one.test": busy, "www.one.test": Linked(2)}) as web:
+        seeds = ("http://busy.one.test/", "http://www.one.test/")
+        limits = Limits(retry_wait=0.1, wait=60.0)
+        report = crawl_here(root, Setup(seeds=seeds, resolve=dict(web.resolve), limits=limits))
+        assert web.log.settle()
+        asked = [(one.host, one.path) for one in seen_by(web.log)]
+    assert report.end == "waiting"
+    assert asked == [("busy.one.test", "/robots.txt")]
+
+
 @pytest.mark.parametrize("there", ["http://b.two.test/page", "http://b.two.test/closed"], ids=["allowed", "forbidden"])
 def test_a_redirect_waits_for_its_hosts_turn_and_obeys_its_robots_txt(root: Path, there: str) -> None:
     moved = Reply(status=302, headers=(("Location", there),))

@@ -9,11 +9,23 @@ import msgspec
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
-from tests.flows.crawling import NAME, Linked, Setup, archives, check_records, crawl_here, crawl_until, seen_by, visits
+from tests.flows.crawling import (
+    NAME,
+    Linked,
+    Setup,
+    archives,
+    check_records,
+    crawl_here,
+    crawl_until,
+    frontiers,
+    seen_by,
+    visits,
+)
 from tests.unit.cli.command import webmill
 from tests.unit.index.test_pywb_reads_our_zipnum import get, wayback
+from webmill.crawl.frontier.base import Step
 from webmill.flows.crawl.options import Limits, Refresh, Rules
-from webmill.testing import Reply, TestWeb
+from webmill.testing import Answer, Reply, Request, TestWeb
 
 HOST, SAME = "http://changes.mill.example", "http://www.same.test"
 PAGE = b"<html><body>" + b"The same words, without a date. " * 50
@@ -93,6 +105,91 @@ def test_pages_that_changed_are_archived_anew_and_others_are_only_said_to_be_the
             assert later["WARC-Refers-To-Target-URI"] == first["WARC-Target-URI"]
             assert later["WARC-Refers-To-Date"] == first["WARC-Date"]
             assert later["WARC-Payload-Digest"] == first["WARC-Payload-Digest"]
+
+
+SOON = Refresh(on=True, first=0.3, least=0.3, most=1.0)
+HOURS = Limits(retry_wait=0.05, attempts=2)
+
+
+class Ailing(Linked):
+    """A page with an ETag, and a host that can be told to fail."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.fails: dict[str, Reply] = {}
+        self.conditions: list[str | None] = []
+
+    def answer(self, request: Request) -> Answer:
+        if request.path == "/page":
+            self.conditions.append(request.headers.get("If-None-Match"))
+        if request.path in self.fails:
+            return self.fails[request.path]
+        return Reply(body=PAGE, etag='"1"') if request.path == "/page" else super().answer(request)
+
+
+def times_asked(web: TestWeb, path: str) -> int:
+    return sum(one.path == path for one in web.log)
+
+
+def test_a_page_that_fails_for_a_while_is_compared_with_its_last_record(root: Path) -> None:
+    host = Ailing()
+    with TestWeb(hosts=1, sites={"www.ill.test": host}) as web:
+        setup = Setup(
+            seeds=("http://www.ill.test/page",), resolve=dict(web.resolve), limits=HOURS, refresh=SOON,
+            rules=Rules(scope="host"),
+        )  # fmt: skip
+        crawl_until(root, setup, lambda _: times_asked(web, "/page") >= 2)
+        before = visits(root)["http://www.ill.test/page"]
+        host.fails = {"/page": Reply(status=400, body=b"no" * 500, etag='"of the error"')}
+        asked = times_asked(web, "/page")
+        crawl_until(root, setup, lambda _: times_asked(web, "/page") >= asked + 2)
+        ill = visits(root)["http://www.ill.test/page"]
+        assert (ill.status, ill.etag, ill.digest, ill.record_id) == (400, '"1"', before.digest, before.record_id)
+        check_records(root)
+        host.fails = {}
+        asked = times_asked(web, "/page")
+        crawl_until(root, setup, lambda _: times_asked(web, "/page") >= asked + 2)
+    assert set(host.conditions[1:]) == {'"1"'}
+    assert visits(root)["http://www.ill.test/page"].status == 304
+    assert [one["type"] for one in records(root)].count("response") >= 2  # the page, and what the failing host said
+
+
+def test_pages_whose_robots_txt_cannot_be_had_are_visited_again_when_it_can(root: Path) -> None:
+    host = Ailing()
+    with TestWeb(hosts=1, sites={"www.ill.test": host}) as web:
+        setup = Setup(
+            seeds=("http://www.ill.test/page",), resolve=dict(web.resolve), limits=HOURS, rules=Rules(scope="host"),
+            refresh=SOON,
+        )  # fmt: skip
+        crawl_until(root, setup, lambda _: times_asked(web, "/page") >= 2)
+        known = visits(root)["http://www.ill.test/page"]
+        host.fails = {"/robots.txt": Reply(status=503)}
+        with frontiers(root) as (frontier,):
+            robots = frontier.robots("http://www.ill.test")
+            assert robots
+            frontier.commit(Step(robots=[msgspec.structs.replace(robots, expires=0.0)]), now=robots.fetched)
+        crawl_until(root, setup, lambda seen: seen.refused.get("robots_unreachable"))
+        ill = visits(root)["http://www.ill.test/page"]
+        assert ill.error.startswith("robots_unreachable")
+        assert (ill.record_id, ill.etag) == (known.record_id, known.etag)
+        with frontiers(root) as (frontier,):
+            assert frontier.stats().revisits == 1
+
+
+def test_a_full_domain_is_visited_again_and_keeps_what_is_known_of_it(root: Path) -> None:
+    with TestWeb(hosts=1, sites={"www.full.test": Linked(5)}) as web:
+        limits = Limits(retry_wait=0.1, pages_per_domain=2)
+        setup = Setup(
+            seeds=("http://www.full.test/0",), resolve=dict(web.resolve), limits=limits, rules=Rules(scope="host"),
+            refresh=SOON,
+        )  # fmt: skip
+        report = crawl_until(root, setup, lambda _: len(web.log) >= 12)
+    assert report.total.refused["max_pages_per_domain"] > 0
+    known = [visit for visit in visits(root).values() if visit.status]
+    assert len(known) == 2
+    assert {visit.error for visit in known} == {""}
+    assert all(visit.interval for visit in known)
+    check_records(root)
 
 
 def test_what_is_gone_is_asked_for_once_more_and_then_never(root: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -18,12 +19,13 @@ import msgspec
 
 from webmill.archive.recovery import Repair
 from webmill.cli.collections import crawl_name
-from webmill.cli.context import Context, finish, hint, note, pass_context
+from webmill.cli.context import Context, finish, hint, note, pass_context, warn
 from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.crawl_flags import FILE, Flags, agreed, combined, keep, read, with_flags
 from webmill.cli.crawl_view import View, age, amount, awaited, kinds, until
 from webmill.cli.words import counted
 from webmill.collection import Collection
+from webmill.crawl.scope import must_be_patterns
 from webmill.crawl.seeds import ARGUMENTS, Rejected, read_seeds
 from webmill.errors import Misconfigured
 from webmill.flows.crawl.crew import Crew
@@ -107,6 +109,8 @@ def crawl(
     DIR is a collection; it is made when it is not there. A page counts when it is on the disk: killed at any moment and
     run again, the crawl goes on.
     """
+    if str(collection).startswith(("http:/", "https:/")):
+        raise click.UsageError("DIR comes first: webmill crawl DIR URL")
     root = collection.resolve()
     given_seeds = Seeds(urls, seeds)
     view = Showing(context, metrics_port)
@@ -121,12 +125,15 @@ def crawl(
         else:
             report, options = on_one_machine(click_context, view, root, given_seeds, given, processes=processes)
     except NoSeeds as error:
-        raise NoSeeds(f"{error}: {given_seeds.first_rejected()}") from None
+        why = given_seeds.first_rejected() or "there is none"
+        raise NoSeeds(f"{error}: {why}") from None
     if as_json:
         click.echo(msgspec.json.encode(report))
     else:
         tell(options, report)
     if report.end == "stopped":
+        if given_seeds.rejected:
+            warn(f"{len(given_seeds.rejected):,} rejected: {given_seeds.first_rejected()}")
         raise click.exceptions.Exit(INTERRUPTED)
     finish(rejected=len(given_seeds.rejected), where=given_seeds.first_rejected())
 
@@ -157,6 +164,8 @@ def options_of(flags: Flags, context: Context, root: Path, backends: Backends) -
         raise Misconfigured(
             "servers must be told whom to ask: give --contact me@example.org, or set [http] contact in webmill.toml"
         )
+    rules = flags.rules()
+    must_be_patterns(*rules.include, *rules.exclude)  # before the flags are kept
     return Options(
         collection=Collection(root, flags.name or crawl_name(root)),
         segment=datetime.now(UTC).strftime("%Y%m%d%H%M%S"),
@@ -164,7 +173,7 @@ def options_of(flags: Flags, context: Context, root: Path, backends: Backends) -
         manners=flags.manners(user_agent(contact)),
         limits=flags.limits(),
         reach=flags.reach(),
-        rules=flags.rules(),
+        rules=rules,
         refresh=flags.refreshing(),
         operator=contact,
         excluded=flags.exclude_domains,
@@ -307,7 +316,8 @@ def stopping_on_signals() -> Iterator[Callable[[Crew], None]]:
 
 
 def tell(options: Options, report: Report) -> None:
-    total = report.total
+    total, root = report.total, shlex.quote(str(options.collection.root))
+    waiting = total.waiting + total.in_hand
     pages = counted(total.pages, "page")
     if total.nodes:
         pages += f" of {total.nodes.pages:,} on all nodes"
@@ -315,20 +325,25 @@ def tell(options: Options, report: Report) -> None:
     needed = f" ({counted(total.requisites, 'requisite')})" if total.requisites else ""
     parts = [
         f"{amount(total.bytes)} in {counted(total.fetched, 'answer')}{needed}",
-        counted(total.waiting, "URL", "wait"),
+        counted(waiting, "URL", "wait"),
     ]
     note(", ".join(parts) + (f"; errors: {kinds(total.errors)}" if total.errors else ""))
+    if total.refused:
+        note(f"not asked: {kinds(total.refused)}")
+    if "blocked_address" in total.errors:
+        hint("addresses of private networks are asked with --allow-private only")
     if total.endings:
         note(f"left out by their endings: {links_to(total.endings)}; --all-types follows them")
     for repair in report.repairs:
         note(f"after a crash: {repaired(repair)}")
     if report.end == "waiting":
-        note(f"{counted(total.waiting, 'URL', 'wait')} {awaited(total)}; run again later")
+        note(f"{counted(waiting, 'URL', 'wait')} {awaited(total)}; run again later")
     elif report.end == "pages" and options.rules.requisites and total.errand is not None:
         note(f"not all that pages need is there: some of it waits {until(total.errand)}; run again later")
-    if total.waiting and report.end != "pages":
-        hint(f"to go on: webmill crawl {options.collection.root}")
-    hint(f"next: webmill index {options.collection.root}")
+    if waiting and report.end != "pages":
+        hint(f"to go on: webmill crawl {root}")
+    if total.pages:
+        hint(f"next: webmill index {root}")
 
 
 def links_to(endings: Mapping[str, int]) -> str:

@@ -21,14 +21,14 @@ import msgspec
 from webmill.crawl.joining import Joiner, join_or_none, normalise, without_user
 from webmill.crawl.tags import attributes_of, href_of, read_tags
 from webmill.errors import BadInput
-from webmill.formats.charset import decode_page
+from webmill.formats.charset import decode_page, encode_as
 from webmill.formats.html_entities import decode_text
 from webmill.formats.urls import MAX_URL
 
 MAX_LINKS = 10_000
 MAX_PAGE = 8 << 20  # bytes that are looked at
 _MAX_TITLE = 1000
-_MAX_ROBOTS = 10  # of these <meta>, and 100 characters of each
+_MAX_ROBOTS, _MAX_ROBOTS_CONTENT = 10, 4096  # of these <meta>, and characters of each
 _MAX_FIELD = 16_384
 
 _RELATIONS = ("next", "prev", "canonical", "alternate")
@@ -154,7 +154,7 @@ class LinkReading:
         attributes = attributes_of(raw)
         content = attributes.get("content", "")
         if attributes.get("name", "").strip().lower() == "robots" and len(self.robots) < _MAX_ROBOTS:
-            self.robots.append(content.strip().lower()[:100])
+            self.robots.append(content.strip().lower()[:_MAX_ROBOTS_CONTENT])
         if attributes.get("http-equiv", "").lower() == "refresh" and self.refresh is None:
             found = _REFRESH.match(content)
             target = (found[1] or found[2] or found[3]) if found else None
@@ -231,7 +231,7 @@ def _with_encoded_query(href: str, encoding: str) -> str:
 
     What the encoding lacks becomes `&#NNN;`, and that escaped. The path is always UTF-8.
     """
-    if encoding.startswith(("utf", "replacement", "x-")) or len(href) > MAX_URL:
+    if encoding.startswith(("utf", "replacement", "x-user-defined")) or len(href) > MAX_URL:
         return href
     address, hash_mark, fragment = href.partition("#")
     path, mark, query = address.partition("?")
@@ -244,9 +244,7 @@ def _escaped(letter: str, encoding: str) -> str:
     if letter.isascii():
         return letter
     try:
-        return quote(letter.encode(encoding))
-    except LookupError:  # one that Python calls otherwise
-        return letter
+        return quote(encode_as(letter, encoding))
     except UnicodeEncodeError:
         return f"%26%23{ord(letter)}%3B"
 

@@ -173,14 +173,24 @@ class Directives(msgspec.Struct, frozen=True):
 def robots_directives(headers: Headers, html_meta: str = "", *, agent: str = DEFAULT_POLICY.agent) -> Directives:
     """Of X-Robots-Tag fields and of `<meta name=robots>`: what any of them forbids to all or to us is forbidden.
 
-    `googlebot: noindex, nofollow` is for one agent, up to the next name. `none` is both.
+    In a field `googlebot: noindex, nofollow` is for one agent, up to the next name. `none` is both.
     """
-    words: set[str] = set()
-    for value in (*headers.get_all("X-Robots-Tag"), html_meta):
+    words = _words_of_meta(html_meta.lower(), agent.lower())
+    for value in headers.get_all("X-Robots-Tag"):
         words |= _words_for(value.lower(), agent.lower())
     return Directives(
         nofollow=not words.isdisjoint(("nofollow", "none")), noindex=not words.isdisjoint(("noindex", "none"))
     )
+
+
+def _words_of_meta(value: str, agent: str) -> set[str]:
+    """`revisit-after: 7 days, nofollow`: what has a value is none of ours, unless it is what it names us for."""
+    words: set[str] = set()
+    for part in value.split(","):
+        name, colon, rest = part.partition(":")
+        if not colon or name.strip() in (agent, "robots", "*"):
+            words.update((rest if colon else part).split())
+    return words
 
 
 def _words_for(value: str, agent: str) -> set[str]:
@@ -188,7 +198,9 @@ def _words_for(value: str, agent: str) -> set[str]:
     is_ours = True
     for part in value.split(","):
         named = _AGENT_PREFIX.fullmatch(part)
-        if named and named[1] not in _WITH_VALUES:
+        if named and named[1] in _WITH_VALUES:
+            continue
+        if named:
             is_ours, part = named[1] in (agent, "robots", "*"), named[2]
         if is_ours:
             words.update(part.split())

@@ -88,13 +88,17 @@ class Scope:
             return "url_too_long"
         if self._rules.kind != "any" and _place(host_of(url), self._rules.kind) not in self._places:
             return "out_of_scope"
-        return "excluded" if self._exclude and self._exclude.search(url) else None
+        return "excluded" if self.excludes(url) else None
 
     def decide_requisite(self, url: str) -> str | None:
         """What a page needs may lie anywhere, and is called as it may be."""
         if len(url) > self._rules.max_length:
             return "url_too_long"
-        return "excluded" if self._exclude and self._exclude.search(url) else None
+        return "excluded" if self.excludes(url) else None
+
+    def excludes(self, url: str) -> bool:
+        """By a pattern. That is asked again when a URL has its turn: the pattern may have come later."""
+        return bool(self._exclude and self._exclude.search(url))
 
     def _decide_place(self, url: str, depth: int) -> str | None:
         if len(url) > self._rules.max_length:
@@ -103,7 +107,7 @@ class Scope:
             return "too_deep"
         if self._rules.kind != "any" and not self._is_near(url):
             return "out_of_scope"
-        return "excluded" if self._exclude and self._exclude.search(url) else None
+        return "excluded" if self.excludes(url) else None
 
     def _add(self, seed: str) -> None:
         kind, host = self._rules.kind, host_of(seed)
@@ -150,8 +154,7 @@ def _folder_of(seed: str) -> str:
     return f"{folder}/{name}/" if name and "." not in name else f"{folder}/"
 
 
-def _pattern(patterns: tuple[str, ...]) -> re2._Regexp | None:
-    """All in one, so that a hundred cost little more than one."""
+def must_be_patterns(*patterns: str) -> None:
     for pattern in patterns:
         try:
             compile_pattern(pattern)
@@ -160,6 +163,11 @@ def _pattern(patterns: tuple[str, ...]) -> re2._Regexp | None:
                 f"the pattern {pattern!r} is not one of RE2 ({error.message}): "
                 "see https://github.com/google/re2/wiki/Syntax"
             ) from error
+
+
+def _pattern(patterns: tuple[str, ...]) -> re2._Regexp | None:
+    """All in one, so that a hundred cost little more than one."""
+    must_be_patterns(*patterns)
     try:
         return compile_pattern("|".join(f"(?:{pattern})" for pattern in patterns)) if patterns else None
     except BadInput as error:

@@ -159,6 +159,17 @@ def decode_as(body: bytes, encoding: str) -> str:
     return codecs.charmap_decode(body, "replace", _single_bytes(encoding))[0]
 
 
+def encode_as(letter: str, encoding: str) -> bytes:
+    """As a page in this encoding sends it. UnicodeEncodeError for what the encoding lacks."""
+    codec, _ = _ENCODINGS[encoding]
+    if encoding == "gbk" and letter == "€":
+        return b"\x80"
+    data = letter.encode(codec)
+    if encoding == "gbk" and len(data) == 4:
+        raise UnicodeEncodeError(encoding, letter, 0, 1, "only gb18030 has it")
+    return data
+
+
 def spelled(encoding: str) -> str:
     """UTF-8, ISO-8859-2, windows-1252: as IANA writes them."""
     return _SPELLED.get(encoding) or (encoding if encoding.startswith("windows-") else encoding.upper())

@@ -15,4 +15,5 @@ def compile_pattern(pattern: str) -> re2._Regexp:
     try:
         return re2.compile(pattern, options)
     except (re2.error, UnicodeError) as error:
-        raise BadInput(str(error), reason="bad_pattern") from error
+        said = error.args[0].decode("utf-8", "replace") if isinstance(error.args[0], bytes) else str(error)
+        raise BadInput(said, reason="bad_pattern") from error

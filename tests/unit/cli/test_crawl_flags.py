@@ -94,7 +94,14 @@ def test_a_pattern_that_is_none_ends_the_crawl_with_the_pattern(tmp_path: Path) 
         "crawl", tmp_path / "c", "http://127.0.0.1:1/", "--contact", "me", "--exclude", "(", "--processes", "1"
     )
     assert ended.code == 1
-    assert "'('" in ended.err
+    assert "the pattern '(' is not one of RE2 (missing ): ()" in ended.err
+    assert not (tmp_path / "c" / "frontier").exists()  # the flag is not kept for the next time
+
+
+def test_a_url_where_the_folder_should_be_is_told(tmp_path: Path) -> None:
+    ended = webmill("crawl", "http://www.mill.example/", "--contact", "me")
+    assert ended.code == 2
+    assert "DIR comes first" in ended.err
 
 
 def test_an_exclusion_that_is_no_domain_is_an_error_and_no_reject(tmp_path: Path) -> None:

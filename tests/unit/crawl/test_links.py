@@ -261,6 +261,31 @@ def test_the_path_of_a_link_is_utf8_and_its_query_in_the_encoding_of_the_page() 
     assert found.links == ["https://example.com/%C3%A9?q=%E9&r=%26%239731%3B"]
 
 
+@pytest.mark.parametrize(
+    ("charset", "letter", "asked"),
+    [
+        ("shift_jis", "～", "%81%60"),
+        ("shift_jis", "①", "%87%40"),
+        ("tis-620", "ก", "%A1"),
+        ("euc-kr", "똠", "%8Cc"),
+        ("iso-8859-8-i", "ש", "%F9"),
+        ("x-mac-cyrillic", "ж", "%E6"),
+        ("gbk", "€", "%80"),
+        ("gb18030", "€", "%A2%E3"),
+        ("gbk", "😀", "%26%23128512%3B"),
+    ],
+)
+def test_a_query_is_written_as_browsers_write_it(charset: str, letter: str, asked: str) -> None:
+    page = f"<a href='/?q=&#{ord(letter)};'>".encode()
+    assert read(page, content_type=f"text/html; charset={charset}").links == [f"https://example.com/?q={asked}"]
+
+
+def test_all_of_a_long_meta_is_read() -> None:
+    content = "noarchive, max-image-preview:large, max-snippet:-1, max-video-preview:-1, notranslate, noimageindex, "
+    found = read(f"<meta name=robots content='{content}nofollow'>".encode(), content_type=None)
+    assert found.meta_robots.endswith(" nofollow")
+
+
 def test_the_encoding_is_that_of_mark_then_field_then_meta() -> None:
     page = "<meta charset=gbk><a href='/?q=你'>"
     assert read(page.encode("gbk"), content_type=None).links == ["https://example.com/?q=%C4%E3"]

@@ -253,6 +253,9 @@ BOTH = Directives(nofollow=True, noindex=True)
         (["max-snippet: 20, nofollow"], "", Directives(nofollow=True)),
         (["unavailable_after: Sat, 25 Jun 2010 15:00:00 PST, nofollow"], "", Directives(nofollow=True)),
         (["nofollowing, xnone"], "no-index", Directives()),
+        ([], "revisit-after: 7 days, nofollow", Directives(nofollow=True)),
+        (["max-image-preview: none"], "max-image-preview: none", Directives()),
+        ([], "webmill: nofollow", Directives(nofollow=True)),
         ([",,: ,", ":", "\xff"], ":", Directives()),
     ],
 )

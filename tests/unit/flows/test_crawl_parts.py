@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from webmill.crawl.fetch import Fetched
 from webmill.crawl.frontier.base import Visit
 from webmill.errors import BadInput
 from webmill.flows.crawl.gates import Booking, Gates, Kept
@@ -17,12 +18,16 @@ from webmill.flows.crawl.page import conditions, is_html, original_of, redirecte
 from webmill.flows.crawl.payloads import Payloads
 from webmill.flows.crawl.quota import SqliteQuota
 from webmill.flows.crawl.snapshot import SLOWEST, Hosts, Snapshot, added
+from webmill.flows.crawl.visitor import is_whole, validators
+from webmill.formats.http import ResponseHead
 from webmill.formats.warc_records import Original
 from webmill.infra.clock import Anchor
-from webmill.model import Link
+from webmill.model import Exchange, Headers, Link
 from webmill.wiring import open_letter_box
 
 DAY = 86400.0
+SOME_DAY = "Mon, 01 Jan 2024 00:00:00 GMT"
+Pairs = tuple[tuple[str, str], ...]
 
 
 def booking(now: float, **waits: float) -> Booking:
@@ -156,10 +161,36 @@ def test_a_revisit_names_the_record_that_has_the_payload() -> None:
 
 def test_conditions_are_only_sent_where_there_is_something_to_compare_with() -> None:
     assert conditions(None) == ()
-    assert conditions(Visit(url="u", time=0.0, status=404, record_id="<x>", etag='"1"')) == ()
-    assert conditions(Visit(url="u", time=0.0, status=200, record_id="<x>", etag='"1"')) == (("If-None-Match", '"1"'),)
-    since = (("If-Modified-Since", "Thu, 01 Jan 1970 00:00:00 GMT"),)
-    assert conditions(Visit(url="u", time=0.0, status=200, record_id="<x>")) == since
+    assert conditions(Visit(url="u", time=0.0, status=200, etag='"1"')) == ()  # no record
+    assert conditions(Visit(url="u", time=0.0, status=200, record_id="<x>")) == ()  # of half a page, or of a redirect
+    both = Visit(url="u", time=0.0, status=503, record_id="<x>", etag='"1"', modified=SOME_DAY)
+    assert conditions(both) == (("If-None-Match", '"1"'),)
+    assert conditions(msgspec.structs.replace(both, etag="")) == (("If-Modified-Since", SOME_DAY),)
+
+
+@pytest.mark.parametrize(
+    ("headers", "etag", "modified"),
+    [
+        ((("ETag", '"1"'), ("Last-Modified", SOME_DAY)), '"1"', SOME_DAY),
+        ((), "", "Tue, 02 Jan 2024 03:04:05 GMT"),  # when it was asked
+        ((("ETag", '"' + 500 * "e" + '"'), ("Last-Modified", 101 * "x")), "", "Tue, 02 Jan 2024 03:04:05 GMT"),
+    ],
+)
+def test_what_is_too_long_to_be_named_is_no_validator(headers: Pairs, etag: str, modified: str) -> None:
+    answer = fetched(headers)
+    assert validators(answer, Visit(url="u", time=0.0)) == {"etag": etag, "modified": modified}
+    assert is_whole(answer)
+    assert not is_whole(fetched(headers, truncated="disconnect"))
+    assert not is_whole(fetched(headers, status=302))
+
+
+def fetched(headers: Pairs, *, status: int = 200, truncated: str | None = None) -> Fetched:
+    head = ResponseHead(version="HTTP/1.1", status=status, reason="", headers=Headers(headers), raw=b"", flaws=())
+    date = datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC)
+    exchange = Exchange(
+        url="http://a.test/", date=date, seconds=0.1, ip="", request=b"", response=b"", truncated=truncated
+    )
+    return Fetched(exchange, head, b"", ())
 
 
 def test_html_is_what_says_so_or_looks_so() -> None:

@@ -24,6 +24,7 @@ ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 ACCEPT_LANGUAGE = "en-US,en;q=0.5"
 ACCEPT_ENCODING = "gzip, br, zstd, deflate"
 
+_NO_ANSWER = ("no_start_line", "bad_status")
 _UNREACHED = ("connect_refused", "connect_timeout", "connect_failed")
 _DECODED_ASIDE = 64 * 1024  # bytes: a larger body is decoded in a thread, so that the loop keeps everybody's time
 _SHORTAGE_PAUSE = 0.1  # seconds
@@ -93,7 +94,7 @@ class Fetcher:
         except BadInput as error:
             return Failed(request.url, error.reason, error.message, sent=False, ip=address.ip)
         async with self._slots:
-            outcome = await self._exchange(target, wire, address)
+            outcome = await self._exchange(target, wire, address, limit=max(self._limits.body, request.at_least))
         if isinstance(outcome, Failed) and outcome.reason in _UNREACHED:
             self._resolver.demote(target.host, address.ip)
         return outcome
@@ -127,13 +128,13 @@ class Fetcher:
         fields = Headers((("Host", target.authority), *self._own_fields, *request.headers))
         return encode_request_head(fields, method="GET", target=target.path)
 
-    async def _exchange(self, target: Target, wire: bytes, address: Address) -> Fetched | Failed:
+    async def _exchange(self, target: Target, wire: bytes, address: Address, *, limit: int) -> Fetched | Failed:
         secure = target.scheme == "https"
         call = Call(address, target.host, secure, asyncio.get_running_loop().time() + self._limits.total)
         key = (target.scheme, target.host, address)
         sent = False
         if (parked := self._pool.take(key)) is not None:
-            outcome = await self._ask(parked, wire, target=target, key=key, until=call.until)
+            outcome = await self._ask(parked, wire, target=target, key=key, until=call.until, limit=limit)
             if not _was_stale(outcome):
                 return outcome
             sent = True
@@ -142,12 +143,12 @@ class Fetcher:
         except Trouble as trouble:
             return Failed(target.url, trouble.reason, trouble.message, sent=sent, ip=address.ip)
         self._open.add(connection)
-        return await self._ask(connection, wire, target=target, key=key, until=call.until)
+        return await self._ask(connection, wire, target=target, key=key, until=call.until, limit=limit)
 
     async def _ask(
-        self, connection: Connection, wire: bytes, *, target: Target, key: Key, until: float
+        self, connection: Connection, wire: bytes, *, target: Target, key: Key, until: float, limit: int
     ) -> Fetched | Failed:
-        reception = Reception(limit=self._limits.body)
+        reception = Reception(limit=limit)
         date, loop = datetime.now(UTC), asyncio.get_running_loop()
         began = loop.time()
         try:
@@ -193,8 +194,11 @@ class Fetcher:
 
 
 def _was_stale(outcome: Fetched | Failed) -> bool:
-    """The server had closed the waiting connection, and our request crossed that on the way."""
-    return isinstance(outcome, Failed) and outcome.reason in ("reset", "no_response") and not outcome.partial
+    """On a connection that waited: the server had closed it, and our request crossed that on the way, or what came is
+    no answer but the rest of an earlier one that was longer than it said, or word of the server's impatience."""
+    if isinstance(outcome, Fetched):
+        return outcome.head.status == 408
+    return outcome.reason in _NO_ANSWER or (outcome.reason in ("reset", "no_response") and not outcome.partial)
 
 
 def _protocols(head: ResponseHead, connection: Connection) -> tuple[str, ...]:

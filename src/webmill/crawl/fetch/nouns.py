@@ -61,10 +61,11 @@ class Address(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """A GET. `headers` are sent after our own, e.g. If-None-Match."""
+    """A GET. `headers` are sent after our own, e.g. If-None-Match. So many bytes of a body are read in any case."""
 
     url: str
     headers: tuple[tuple[str, str], ...] = ()
+    at_least: int = 0
 
 
 class Fetched(Struct, frozen=True):

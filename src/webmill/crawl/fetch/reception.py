@@ -48,6 +48,8 @@ class Reception:
             self.cut("length")
         elif framer.ended or framer.broken:
             self.over, self.reusable = True, framer.reusable
+            if framer.broken:  # what comes behind it has no meaning any more
+                self.truncated = "unspecified"
 
     def close(self) -> None:
         """The server ended the connection in order."""

@@ -64,7 +64,9 @@ class Asker:
         self.fetched = self.bytes = 0
         self.seconds = 0.0
 
-    async def ask(self, url: str, *, headers: tuple[tuple[str, str], ...] = (), pace: Pace) -> Asked | Busy:
+    async def ask(
+        self, url: str, *, headers: tuple[tuple[str, str], ...] = (), pace: Pace, at_least: int = 0
+    ) -> Asked | Busy:
         async with self._alone_on(host_of(url)):
             address = await self._fetcher.locate(url)
             if isinstance(address, Failed):
@@ -74,7 +76,7 @@ class Asker:
             if isinstance(booked, Busy):
                 return booked
             sent = self._clock()
-            answer = await self._fetcher.fetch(Request(url=url, headers=headers), address)
+            answer = await self._fetcher.fetch(Request(url=url, headers=headers, at_least=at_least), address)
         self._count(url, answer)
         if isinstance(answer, Fetched):  # connecting may have taken long
             sent = max(sent, self._clock() - answer.exchange.seconds)

@@ -69,6 +69,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     robots: Robots | None = None
     next: float | None = None
     was_in_hand: bool = True  # it was handed out to be asked
+    is_revisit: bool = False  # of a page that its domain has given already
 
 
 class Batch(msgspec.Struct, kw_only=True):
@@ -196,7 +197,7 @@ class Desk:
         pages = Counter(
             domain_of(result.outcome.url)
             for result in results
-            if isinstance(result.outcome, Done) and result.outcome.is_page
+            if isinstance(result.outcome, Done) and result.outcome.is_page and not result.is_revisit
         )
         if pages:
             self.quota.count(pages)
@@ -288,7 +289,7 @@ class Desk:
         kept = []
         for turn in turns:
             left = allowed[turn.domain]
-            beyond = [item for item in turn.items if item.priority != REQUISITE][left:]
+            beyond = [item for item in turn.items if item.priority != REQUISITE and not item.last][left:]
             if not beyond:
                 kept.append(turn)
                 continue
@@ -347,14 +348,14 @@ def _can_be_referred_to(capture: Capture) -> bool:
 
 
 def _placed(outcome: Outcome | None, place: Place | None, original: Original | None) -> Outcome | None:
-    """`original` is what a later revisit of this URL will refer to."""
+    """`original` is what a later revisit of this URL will refer to, unless the visit says that it is an older one."""
     if not isinstance(outcome, Done) or place is None or original is None:
         return outcome
+    visit = msgspec.structs.replace(outcome.visit, file=place.file, offset=place.offset, length=place.length)
+    if visit.record_id:
+        return msgspec.structs.replace(outcome, visit=visit)
     visit = msgspec.structs.replace(
-        outcome.visit,
-        file=place.file,
-        offset=place.offset,
-        length=place.length,
+        visit,
         record_id=original.record_id or place.record_id,
         record_url=original.uri or "" if original.uri != outcome.visit.url else "",
         record_time=original.date.timestamp() if original.date else 0.0,

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from email.utils import formatdate
 from typing import Literal, TypedDict
 
 import msgspec
@@ -34,7 +33,7 @@ from webmill.flows.crawl.requisites import MOST_STEPS, Belonging, deal
 from webmill.formats.sitemap import looks_like_sitemap, read_sitemap
 from webmill.formats.urls import join
 from webmill.formats.warc_records import Original
-from webmill.model import Link
+from webmill.model import Headers, Link
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 SITEMAP, SEED, REDIRECTED, LINKED = 2, 3, 4, 5  # priorities
@@ -71,7 +70,7 @@ class Reader:
 
     def read(self, fetched: Fetched, item: Item) -> Page:
         status = fetched.head.status
-        if status == 304 and item.last:
+        if status == 304 and conditions(item.last):
             return Page("not_modified", [], Counter())
         if item.priority == REQUISITE:
             return self._read_requisite(fetched, item)
@@ -80,28 +79,37 @@ class Reader:
         if status != 200:
             return Page("page", [], Counter())
         if self._rules.sitemaps and looks_like_sitemap(fetched.payload):
-            return self._read_sitemap(fetched.payload, item)
+            return self._read_sitemap(fetched.payload, item, fetched.head.headers)
         return self._read_page(fetched, item)
 
     def _read_redirect(self, location: str, item: Item) -> Page:
         targets = redirected(item.url, location)
         if not targets:
             return Page("redirect", [], ASTRAY.refused)
+        if item.priority == SITEMAP:
+            return self._maps_below(self.sitemaps(targets, item.url), item, kind="sitemap")
         return self._followed("redirect", targets, item.depth, REDIRECTED, hops=item.hops + 1)
 
-    def _read_sitemap(self, payload: bytes, item: Item) -> Page:
+    def _read_sitemap(self, payload: bytes, item: Item, headers: Headers) -> Page:
         try:
             sitemap = read_sitemap(payload)
         except BadInput as error:
             return Page("page", [], Counter({error.reason: 1}))
         entries = joined(item.url, (entry.loc for entry in sitemap.urls))
         kind: Kind = "sitemap" if item.priority == SITEMAP else "page"  # feeds are pages that people link to
+        if kind == "page" and self._manners.obey_nofollow and robots_directives(headers, agent=AGENT).nofollow:
+            return Page(kind, [], Counter(nofollow=len(entries)))
         pages = self._followed(kind, entries, item.depth + 1, LINKED)
-        below = self.sitemaps(sitemap.sitemaps, item.url)
-        if below and item.hops >= SITEMAPS_DEEP:
-            return Page(kind, pages.links, pages.refused + Counter(sitemap_too_deep=len(below)))
-        maps = [Link(url, item.depth, SITEMAP, item.hops + 1) for url in below]
-        return Page(kind, [*maps, *pages.links], pages.refused)
+        maps = self._maps_below(self.sitemaps(sitemap.sitemaps, item.url), item, kind=kind)
+        return Page(kind, [*maps.links, *pages.links], pages.refused + maps.refused)
+
+    def _maps_below(self, urls: list[str], item: Item, *, kind: Kind) -> Page:
+        if item.hops >= SITEMAPS_DEEP:
+            return Page(kind, [], Counter(sitemap_too_deep=len(urls)) if urls else Counter())
+        return Page(kind, [Link(url, item.depth, SITEMAP, item.hops + 1) for url in urls], Counter())
+
+    def is_excluded(self, url: str) -> bool:
+        return self._scope.excludes(url)
 
     def hand_on(self, links: Iterable[Link]) -> None:
         """They go into the frontier: a second look at them is not needed."""
@@ -298,9 +306,10 @@ def original_of(last: Visit) -> Original:
 
 
 def conditions(last: Visit | None) -> tuple[tuple[str, str], ...]:
-    """Only "if it has changed", where we have what it would be compared with."""
-    if last is None or not last.record_id or last.status not in (200, 304):
+    """Only "if it has changed", where we have what it would be compared with: a whole page, maybe of a visit before the
+    last one."""
+    if last is None or not last.record_id:
         return ()
     if last.etag:
         return (("If-None-Match", last.etag),)
-    return (("If-Modified-Since", last.modified or formatdate(last.time, usegmt=True)),)
+    return (("If-Modified-Since", last.modified),) if last.modified else ()

@@ -18,6 +18,7 @@ class RobotsKeeper:
         self._frontier, self._policy, self._clock = frontier, policy, clock
         self._files = ParsedFiles(most_bytes=PARSED)
         self._entries: OrderedDict[str, Robots] = OrderedDict()
+        self._unused: set[str] = set()  # origins of which nothing was asked since their file was
 
     async def find(self, origin: str) -> Verdict | None:
         """None when it must be asked for (again)."""
@@ -28,19 +29,30 @@ class RobotsKeeper:
             self._remember(entry)
         entry = self._entries[origin]
         self._entries.move_to_end(origin)
-        return self._verdict(entry) if self._clock() < entry.expires else None
+        return self._verdict(entry) if self._clock() < self._good_until(entry) else None
+
+    def _good_until(self, entry: Robots) -> float:
+        """A file is good for the page that it was asked for, however long that must wait: not for more than a day."""
+        return entry.fetched + self._policy.max_age if entry.origin in self._unused else entry.expires
+
+    def use(self, origin: str) -> None:
+        """Something of it is asked now."""
+        self._unused.discard(origin)
 
     def last(self, origin: str) -> Robots | None:
         return self._entries.get(origin)
 
     def keep(self, entry: Robots) -> Verdict:
         self._remember(entry)
-        return self._verdict(entry)
+        verdict = self._verdict(entry)
+        if verdict.state != "unreachable":
+            self._unused.add(entry.origin)
+        return verdict
 
     def _remember(self, entry: Robots) -> None:
         self._entries[entry.origin] = entry
         if len(self._entries) > KEPT:
-            self._entries.popitem(last=False)
+            self._unused.discard(self._entries.popitem(last=False)[0])
 
     def _verdict(self, entry: Robots) -> Verdict:
         return decide(entry, now=self._clock(), policy=self._policy, files=self._files)

@@ -14,6 +14,7 @@ from webmill.flows.crawl.asking import Asked, Asker, Busy, Pace
 from webmill.flows.crawl.desk import Answered
 from webmill.flows.crawl.page import REDIRECTS, redirected
 from webmill.flows.crawl.robots import RobotsKeeper
+from webmill.formats.robots import MAX_BODY
 from webmill.formats.urls import origin_of
 from webmill.infra.clock import SteadyClock
 
@@ -36,12 +37,15 @@ class RobotsAsking:
         self._asker, self._keeper, self._policy, self._clock = asker, keeper, policy, clock
         self.asked = 0
 
+    def use(self, origin: str) -> None:
+        self._keeper.use(origin)
+
     async def learn(self, origin: str, *, pace: Pace) -> Learned:
         verdict = await self._keeper.find(origin)
         before = self._keeper.last(origin)
         if verdict and before:
             return Learned(verdict=verdict, left_alone_until=left_alone_until(before, policy=self._policy))
-        first = await self._asker.ask(f"{origin}/robots.txt", pace=pace)
+        first = await self._asker.ask(f"{origin}/robots.txt", pace=pace, at_least=MAX_BODY + 1)
         if isinstance(first, Busy):
             return Learned(until=first.until)
         self.asked += 1
@@ -53,12 +57,14 @@ class RobotsAsking:
         verdict = self._keeper.keep(entry)
         delay = Pace(pace.is_requisite, verdict.crawl_delay or 0.0).delay(self._asker.manners)
         until = max(first.sent + delay, hops[-1].free)
+        if alone := left_alone_until(entry, policy=self._policy):
+            self._asker.hold(origin, alone)
         return Learned(
             verdict=verdict,
-            left_alone_until=left_alone_until(entry, policy=self._policy),
+            left_alone_until=alone,
             entry=entry,
             answers=answers,
-            until=until if delay else None,
+            until=max(until, alone) if delay or alone else None,
             failed=hops[-1].answer if isinstance(hops[-1].answer, Failed) else None,
         )
 
@@ -76,7 +82,7 @@ class RobotsAsking:
         known = await self._keeper.find(origin_of(url))
         pace = Pace(pace.is_requisite, (known and known.crawl_delay) or 0.0)
         deadline = self._clock() + LONGEST_WAIT
-        while isinstance(asked := await self._asker.ask(url, pace=pace), Busy):
+        while isinstance(asked := await self._asker.ask(url, pace=pace, at_least=MAX_BODY + 1), Busy):
             if asked.until > deadline:
                 return asked
             await asyncio.sleep(max(0.0, asked.until - self._clock()))

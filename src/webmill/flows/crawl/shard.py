@@ -103,6 +103,8 @@ class Shard:
         self._answer(batch, reply)
         self._count(batch, reply)
         self._batch.results += reply.over
+        if refused := sum(isinstance(one.outcome, Done) for one in reply.over):
+            self.visitor.refused["max_pages_per_domain"] += refused
         for turn in reply.turns:
             self._begin(turn, may_have_pages=not batch.requisites)
         self._claiming = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from email.utils import formatdate
 from random import Random
 from typing import Any
 
@@ -25,6 +26,9 @@ from webmill.formats.http.head import end_of_head
 from webmill.formats.urls import origin_of
 from webmill.infra.clock import SteadyClock
 from webmill.model import Link
+
+MOST_ETAG, MOST_MODIFIED = 500, 100  # characters
+OF_RECORD = ("record_id", "record_url", "record_time", "digest", "etag", "modified")
 
 
 class Visitor:
@@ -48,6 +52,8 @@ class Visitor:
         self.requisites = 0
 
     async def visit(self, turn: Turn, item: Item) -> Result:
+        if self._reader.is_excluded(item.url):  # by a pattern that came later than the URL
+            return self._excluded(turn, item)
         learned = await self._learned(item)
         if learned.verdict is None or (learned.until is not None and self._may(learned.verdict, item)):
             until = learned.until or self._clock()
@@ -58,6 +64,7 @@ class Visitor:
         asked = await self._asker.ask(item.url, headers=conditions(item.last), pace=pace)
         if isinstance(asked, Busy):
             return self._after(learned, token=turn.token, outcome=Unused(item.url, asked.until), next=asked.until)
+        self._robots.use(origin_of(item.url))
         if isinstance(asked.answer, Failed):
             return self._failed(turn, item, asked, asked.answer, learned)
         return self._answered(turn, item, asked, asked.answer, learned)
@@ -86,8 +93,22 @@ class Visitor:
                 later = Later(item.url, max(now + wait, learned.left_alone_until), reason)
                 return self._after(learned, token=turn.token, outcome=later, next=learned.until)
         self.refused[reason.partition(":")[0]] += 1
-        visit = Visit(url=item.url, time=now, error=reason, depth=item.depth, hops=item.hops)
-        return self._after(learned, token=turn.token, outcome=Done(visit, is_page=False), next=learned.until)
+        return self._after(learned, token=turn.token, outcome=self._in_vain(item, now, reason), next=learned.until)
+
+    def _excluded(self, turn: Turn, item: Item) -> Result:
+        self.refused["excluded"] += 1
+        now = self._clock()
+        return Result(token=turn.token, outcome=self._in_vain(item, now, "excluded"), next=now)
+
+    def _in_vain(self, item: Item, time: float, error: str) -> Done:
+        """No answer. That says nothing of a page that was there before: it is visited again, and what is known of it
+        stays known."""
+        visit = Visit(url=item.url, time=time, error=error, depth=item.depth, hops=item.hops)
+        if item.last is None:
+            return Done(visit, is_page=False)
+        interval = interval_after_error(item.last.interval, bounds=self._bounds)
+        visit = msgspec.structs.replace(visit, interval=interval, **last_record(item.last))
+        return Done(visit, again=time + interval, is_page=False)
 
     def _wait_for_robots(self, item: Item, learned: Learned) -> float | None:
         """Until it is asked for once more; None when that has no sense, as with a name that does not exist."""
@@ -111,9 +132,7 @@ class Visitor:
         if isinstance(choice, Retry):
             later = Later(item.url, self._clock() + choice.delay, error)
             return self._after(learned, token=turn.token, outcome=later, next=free)
-        visit = Visit(url=item.url, time=asked.sent, error=error, depth=item.depth, hops=item.hops)
-        again = asked.sent + interval_after_error(item.last.interval, bounds=self._bounds) if item.last else None
-        return self._after(learned, token=turn.token, outcome=Done(visit, again=again, is_page=False), next=free)
+        return self._after(learned, token=turn.token, outcome=self._in_vain(item, asked.sent, error), next=free)
 
     # --- an answer ---
 
@@ -143,6 +162,7 @@ class Visitor:
             answers=(*learned.answers, Answered(capture=capture_of(fetched, item, page.kind), sent=asked.sent)),
             links=links,
             next=free,
+            is_revisit=item.last is not None,
         )
         self._reader.hand_on(result.links)
         return result
@@ -188,26 +208,26 @@ class Visitor:
         return page.links
 
     def _visit_record(self, item: Item, asked: Asked, fetched: Fetched, page: Page) -> tuple[Visit, float | None]:
-        headers, same = fetched.head.headers, item.last if page.kind == "not_modified" else None
-        interval = self._interval(fetched, item.last)
+        status, interval = fetched.head.status, self._interval(fetched, item.last)
         visit = Visit(
             url=item.url,
             time=asked.sent,
-            status=fetched.head.status,
+            status=status,
             depth=item.depth,
             hops=item.hops,
-            digest=same.digest if same else "",
-            etag=(headers.get("ETag") or (same.etag if same else ""))[:500],
-            modified=(headers.get("Last-Modified") or (same.modified if same else ""))[:100],
             interval=interval or 0.0,
         )
+        if item.last and (page.kind == "not_modified" or tells_nothing(status)):
+            visit = msgspec.structs.replace(visit, **last_record(item.last))
+        if page.kind == "not_modified" or is_whole(fetched):
+            visit = msgspec.structs.replace(visit, **validators(fetched, visit))
         return visit, None if interval is None else asked.sent + interval
 
     def _interval(self, fetched: Fetched, last: Visit | None) -> float | None:
         status, previous = fetched.head.status, last.interval if last else 0.0
         if status in (404, 410):
             return interval_after_gone(was_gone=bool(last and last.status in (404, 410)), bounds=self._bounds)
-        if status >= 400:
+        if tells_nothing(status):
             return interval_after_error(previous, bounds=self._bounds)
         return next_interval(previous, changed=_is_changed(fetched, last), bounds=self._bounds)
 
@@ -219,8 +239,7 @@ class Visitor:
         until = now + max(self._options.manners.delay, patience.wait(item.attempts, random=self._random()))
         if item.attempts < patience.attempts:
             return Result(token=turn.token, outcome=Later(item.url, until, reason), next=until)
-        visit = Visit(url=item.url, time=now, error=reason, depth=item.depth, hops=item.hops)
-        return Result(token=turn.token, outcome=Done(visit, is_page=False), next=until)
+        return Result(token=turn.token, outcome=self._in_vain(item, now, reason), next=until)
 
     def _after(self, learned: Learned, *, links: Sequence[Link] = (), **fields: Any) -> Result:
         """With what was learned on the way; a robots.txt that is new to us may name sitemaps."""
@@ -240,6 +259,32 @@ class Visitor:
 
 def is_requisite(item: Item) -> bool:
     return item.priority == REQUISITE
+
+
+def tells_nothing(status: int) -> bool:
+    """Of the page: the server could not, or would not, answer."""
+    return status >= 400 and status not in (404, 410)
+
+
+def is_whole(fetched: Fetched) -> bool:
+    """A page that a later visit may be compared with."""
+    return fetched.head.status == 200 and fetched.exchange.truncated is None
+
+
+def validators(fetched: Fetched, before: Visit) -> dict[str, str]:
+    """What the next visit names when it asks whether the page has changed; what is too long for that is none."""
+    headers = fetched.head.headers
+    etag, modified = headers.get("ETag") or before.etag, headers.get("Last-Modified") or before.modified
+    when = formatdate(fetched.exchange.date.timestamp(), usegmt=True)
+    return {
+        "etag": etag if len(etag) <= MOST_ETAG else "",
+        "modified": modified if 0 < len(modified) <= MOST_MODIFIED else when,
+    }
+
+
+def last_record(last: Visit) -> dict[str, Any]:
+    """Of the page as it was archived, for visits that bring nothing newer."""
+    return {name: getattr(last, name) for name in OF_RECORD}
 
 
 def _is_changed(fetched: Fetched, last: Visit | None) -> bool:

@@ -190,6 +190,29 @@ def test_a_request_that_meets_a_closing_connection_is_sent_once_more(run: Run, h
     assert asked == [1, 1, 2]
 
 
+@pytest.mark.parametrize(
+    "rest",
+    [
+        b" and ten bytes more than it said",
+        b"HTTP/1.1 999999 Odd\r\n\r\n",
+        answer(b"tired").replace(b"200 OK", b"408 Late"),
+    ],
+    ids=["the rest of a body", "no status", "408"],
+)
+def test_what_is_no_answer_to_a_second_request_is_asked_for_on_a_new_connection(run: Run, rest: bytes) -> None:
+    def serve(connection: socket.socket, number: int) -> None:
+        read_request(connection)
+        connection.sendall(answer(b"%d" % number))
+        if number == 1:
+            read_request(connection)
+            connection.sendall(rest)
+        wait_for_end(connection)
+
+    with Listener(serve) as listener:
+        assert run(_several(listener, 2)) == [b"1", b"2"]
+        assert listener.accepted == 2
+
+
 def test_a_new_connection_that_fails_is_not_tried_again(run: Run) -> None:
     def serve(connection: socket.socket, _: int) -> None:
         read_request(connection)
