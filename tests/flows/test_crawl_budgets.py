@@ -293,6 +293,16 @@ def test_excluded_domains_are_never_asked_also_in_later_runs(root: Path) -> None
         assert {one.host for one in seen_by(web.log)} == {"www.one.test"}
 
 
+def test_a_robots_txt_that_leads_to_an_excluded_domain_is_none(root: Path) -> None:
+    site = Linked(1)
+    site.replies["/robots.txt"] = moved_to("http://www.two.test/robots.txt")
+    with TestWeb(hosts=0, sites={"www.one.test": site, "www.two.test": Linked(2)}) as web:
+        setup = Setup(seeds=("http://www.one.test/",), resolve=dict(web.resolve), excluded=("two.test",))
+        assert crawl_here(root, setup).total.pages == 2
+        assert web.log.settle()
+        assert {one.host for one in seen_by(web.log)} == {"www.one.test"}
+
+
 TOMORROW = Reply(status=503, headers=(("Retry-After", "86400"),))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 
-from webmill.crawl.frontier.base import Frontier, Robots
+from webmill.crawl.frontier.base import Frontier, Robots, domain_of
 from webmill.crawl.robots import ParsedFiles, Policy, Verdict, decide
 from webmill.infra.clock import SteadyClock
 
@@ -38,6 +38,11 @@ class RobotsKeeper:
     def use(self, origin: str) -> None:
         """Something of it is asked now."""
         self._unused.discard(origin)
+
+    async def excludes(self, url: str) -> bool:
+        """Nothing of its domain is ever asked, its robots.txt neither."""
+        domain = domain_of(url)
+        return await asyncio.to_thread(lambda: domain in self._frontier.excluded())
 
     def last(self, origin: str) -> Robots | None:
         return self._entries.get(origin)

@@ -71,6 +71,8 @@ class RobotsAsking:
     async def _followed(self, url: str, asked: Asked, *, pace: Pace) -> tuple[list[Asked], Busy | None]:
         hops = [asked]
         while len(hops) <= MAX_REDIRECTS and (url := _target(url, hops[-1])):
+            if await self._keeper.excludes(url):
+                break
             next_hop = await self._patiently(url, pace=pace)
             if isinstance(next_hop, Busy):
                 return hops, next_hop
