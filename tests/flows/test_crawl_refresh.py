@@ -176,6 +176,21 @@ def test_pages_whose_robots_txt_cannot_be_had_are_visited_again_when_it_can(root
             assert frontier.stats().revisits == 1
 
 
+def test_a_host_that_was_down_at_first_is_asked_again(root: Path) -> None:
+    with TestWeb(hosts=1, sites={"www.ill.test": Ailing()}) as web:
+        setup = Setup(
+            seeds=("http://www.ill.test/page",), resolve={"www.ill.test": ("127.0.0.1", 9)}, limits=HOURS,
+            refresh=SOON, rules=Rules(scope="host"),
+        )  # fmt: skip
+        crawl_until(root, setup, lambda seen: seen.refused.get("robots_unreachable"))
+        assert visits(root)["http://www.ill.test/page"].status == 0
+        setup = msgspec.structs.replace(setup, resolve=dict(web.resolve))
+        report = crawl_until(root, setup, lambda seen: seen.pages)
+    assert report.total.pages == 1
+    assert visits(root)["http://www.ill.test/page"].status == 200
+    check_records(root)
+
+
 def test_a_full_domain_is_visited_again_and_keeps_what_is_known_of_it(root: Path) -> None:
     with TestWeb(hosts=1, sites={"www.full.test": Linked(5)}) as web:
         limits = Limits(retry_wait=0.1, pages_per_domain=2)

@@ -69,7 +69,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     robots: Robots | None = None
     next: float | None = None
     was_in_hand: bool = True  # it was handed out to be asked
-    is_revisit: bool = False  # of a page that its domain has given already
+    is_revisit: bool = False  # of a page that was there
 
 
 class Batch(msgspec.Struct, kw_only=True):
@@ -289,7 +289,7 @@ class Desk:
         kept = []
         for turn in turns:
             left = allowed[turn.domain]
-            beyond = [item for item in turn.items if item.priority != REQUISITE and not item.last][left:]
+            beyond = [item for item in turn.items if item.priority != REQUISITE and not was_there(item)][left:]
             if not beyond:
                 kept.append(turn)
                 continue
@@ -305,6 +305,11 @@ class Desk:
     def _over(self, item: Item) -> Done:
         visit = Visit(url=item.url, time=self.clock(), error="max_pages_per_domain", depth=item.depth)
         return Done(visit, is_page=False)
+
+
+def was_there(item: Item) -> bool:
+    """It is a page that its domain has given already."""
+    return item.last is not None and item.last.status > 0
 
 
 def obey(order: Order, frontier: Frontier) -> None:

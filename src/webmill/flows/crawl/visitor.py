@@ -16,7 +16,7 @@ from webmill.crawl.recrawl import Bounds, interval_after_error, interval_after_g
 from webmill.crawl.retries import Decision, Patience, Retry, decide_answer, decide_failure, retry_after
 from webmill.crawl.robots import Verdict
 from webmill.flows.crawl.asking import Asked, Asker, Busy, Pace
-from webmill.flows.crawl.desk import Answered, Result
+from webmill.flows.crawl.desk import Answered, Result, was_there
 from webmill.flows.crawl.options import Options
 from webmill.flows.crawl.page import SITEMAP, Page, Reader, capture_of, conditions
 from webmill.flows.crawl.robots_asking import Learned, RobotsAsking
@@ -101,13 +101,14 @@ class Visitor:
         return Result(token=turn.token, outcome=self._in_vain(item, now, "excluded"), next=now)
 
     def _in_vain(self, item: Item, time: float, error: str) -> Done:
-        """No answer. That says nothing of a page that was there before: it is visited again, and what is known of it
-        stays known."""
+        """No answer. That says nothing of the page: it is visited again, and what is known of it stays known. But what
+        was never asked, and is not to be, is left for good."""
         visit = Visit(url=item.url, time=time, error=error, depth=item.depth, hops=item.hops)
-        if item.last is None:
+        if item.last is None and error in ("robots", "excluded"):
             return Done(visit, is_page=False)
-        interval = interval_after_error(item.last.interval, bounds=self._bounds)
-        visit = msgspec.structs.replace(visit, interval=interval, **last_record(item.last))
+        interval = interval_after_error(item.last.interval if item.last else 0.0, bounds=self._bounds)
+        known = last_record(item.last) if item.last else {}
+        visit = msgspec.structs.replace(visit, interval=interval, **known)
         return Done(visit, again=time + interval, is_page=False)
 
     def _wait_for_robots(self, item: Item, learned: Learned) -> float | None:
@@ -162,7 +163,7 @@ class Visitor:
             answers=(*learned.answers, Answered(capture=capture_of(fetched, item, page.kind), sent=asked.sent)),
             links=links,
             next=free,
-            is_revisit=item.last is not None,
+            is_revisit=was_there(item),
         )
         self._reader.hand_on(result.links)
         return result
