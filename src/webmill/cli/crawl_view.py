@@ -20,6 +20,7 @@ EVERY_LINE = 10.0
 EVERY_PANEL = 0.25
 WINDOW = 10.0  # seconds over which speeds are measured
 KINDS = 4  # of errors that are shown
+AT_ONCE = "Ctrl-C again ends it"
 
 
 class View:
@@ -38,6 +39,7 @@ class View:
         self._started = self._next = clock()
         self._past: deque[tuple[float, int, int]] = deque()
         self._live: Live | None = None
+        self._was_stopping = False
 
     def __enter__(self) -> Self:
         if self._is_terminal:
@@ -55,6 +57,8 @@ class View:
         if not seen.fetched:  # what is counted until the first answer is of earlier runs
             self._past.clear()
             self._past.append((now, seen.pages, seen.bytes))
+        if seen.is_stopping and not self._was_stopping:
+            self._was_stopping, self._next = True, now
         if self._quiet or now < self._next:
             return
         self._next = now + (EVERY_PANEL if self._live else EVERY_LINE)
@@ -83,7 +87,9 @@ class View:
             f"{seen.waiting:,} waiting",
             f"{counted(seen.turns, 'domain')} active",
         ]
-        if seen.is_resting and seen.wake is not None:
+        if seen.is_stopping:
+            parts.append(f"stopping ({AT_ONCE})")
+        elif seen.is_resting and seen.wake is not None:
             parts.append(f"waiting {awaited(seen)}")
         if seen.errors:
             parts.append(f"errors: {kinds(seen.errors)}")
@@ -121,7 +127,8 @@ class View:
         table.add_column(style="bold")
         table.add_column(no_wrap=True, max_width=42)
         table.add_column(style="dim", no_wrap=True, max_width=26)
-        table.add_row("crawling", age(now - self._started), "Ctrl-C stops it")
+        doing, how = ("stopping", AT_ONCE) if seen.is_stopping else ("crawling", "Ctrl-C stops it")
+        table.add_row(doing, age(now - self._started), how)
         for row in rows:  # hosts and reasons come from the web: they are text, never markup
             table.add_row(*(Text(cell, overflow="ellipsis") for cell in row))
         if seen.nodes and seen.nodes.notice:

@@ -200,3 +200,16 @@ def test_one_is_one() -> None:
 )
 def test_numbers_agree_with_their_words(count: int, noun: str, verb: str, said: str) -> None:
     assert counted(count, noun, verb) == said
+
+
+def test_that_it_stops_is_told_at_once() -> None:
+    stopping = msgspec.structs.replace(BUSY, is_stopping=True)
+    assert re.search(r"^stopping +\S+ +Ctrl-C again ends it", drawn(stopping), re.MULTILINE)
+    clock, stream = Clock(), io.StringIO()
+    with View(quiet=False, stream=stream, clock=clock) as view:
+        view.show(BUSY)
+        assert stream.getvalue() == ""
+        for _ in range(3):
+            view.show(stopping)
+    (line,) = stream.getvalue().splitlines()
+    assert "stopping (Ctrl-C again ends it)" in line

@@ -175,6 +175,10 @@ class Crew:
             if not member.listen():
                 break
             member.process.join(TICK)
+            if self._stopping:
+                total = self.total()
+                total.is_stopping = True
+                self._watch(total)
         member.listen()
         if member.process:
             member.bury()

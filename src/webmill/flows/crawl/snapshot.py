@@ -59,6 +59,7 @@ class Snapshot(msgspec.Struct, kw_only=True):
     complaint: str = ""  # why the last order that failed did
     queue_age: float = 0.0  # seconds that a domain waits which may be asked: the longest
     probe: int = 0  # the last one that it answers
+    is_stopping: bool = False  # what is under way may end, nothing else is begun
     nodes: Nodes | None = None  # of a crawl on many
 
 
