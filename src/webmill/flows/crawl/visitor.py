@@ -273,14 +273,14 @@ def is_whole(fetched: Fetched) -> bool:
 
 
 def validators(fetched: Fetched, before: Visit) -> dict[str, str]:
-    """What the next visit names when it asks whether the page has changed; what is too long for that is none."""
+    """What the next visit names when it asks whether the page has changed: without anything of the server's, or where
+    that is too long to be kept, the time of this visit."""
     headers = fetched.head.headers
     etag, modified = headers.get("ETag") or before.etag, headers.get("Last-Modified") or before.modified
-    when = formatdate(fetched.exchange.date.timestamp(), usegmt=True)
-    return {
-        "etag": etag if len(etag) <= MOST_ETAG else "",
-        "modified": modified if 0 < len(modified) <= MOST_MODIFIED else when,
-    }
+    etag, modified = etag if len(etag) <= MOST_ETAG else "", modified if len(modified) <= MOST_MODIFIED else ""
+    if not etag and not modified:
+        modified = formatdate(fetched.exchange.date.timestamp(), usegmt=True)
+    return {"etag": etag, "modified": modified}
 
 
 def last_record(last: Visit) -> dict[str, Any]:
