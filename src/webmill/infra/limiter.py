@@ -186,6 +186,7 @@ class Limiter:
                 yield state
                 write_at(fd, _encode(state.pace), 0)
         finally:
+            fcntl.flock(fd, fcntl.LOCK_UN)  # else a fork of this moment, which has the file open too, holds on
             os.close(fd)
         if state.lost:
             log.warning("limiter_state_lost", extra={"path": str(self.path)})
