@@ -38,15 +38,15 @@ from tests.services.nginx import nginx_serving
 from benchmarks.frame import Contestant, Result, measure, race
 from webmill.cli.cc.wanted import Beside
 from webmill.commoncrawl.selection import Selection
-from webmill.flows.dispatch.batcher import Options, Source, Surroundings, dispatch
-from webmill.flows.dispatch.blocks import BLOCKS_AT_ONCE
-from webmill.flows.dispatch.metrics import ALL
 from webmill.formats.cdx_query import KeyRange
 from webmill.formats.zipnum import decode_block, encode_block
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Message
 from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.infra.storage.http import HttpStorage
+from webmill.pipeline.dispatch.batcher import Options, Source, Surroundings, dispatch
+from webmill.pipeline.dispatch.blocks import BLOCKS_AT_ONCE
+from webmill.pipeline.dispatch.metrics import ALL
 
 BLOCKS, LINES = 300, 3000
 AMQP = "WEBMILL_TEST_AMQP_URL"

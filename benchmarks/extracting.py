@@ -34,11 +34,6 @@ from webmill.commoncrawl.batch import batch_id, encode_batch
 from webmill.commoncrawl.captures import Fetcher
 from webmill.commoncrawl.ranges import RangeLimits
 from webmill.extract.main_text import MainText
-from webmill.flows.extract.metrics import ALL
-from webmill.flows.extract.output import Output, Shape
-from webmill.flows.extract.page import can_detect
-from webmill.flows.extract.workers import Options, Workers
-from webmill.flows.hands import is_drained
 from webmill.formats.http_records import read_response
 from webmill.formats.surt import surt
 from webmill.formats.warc import read_records
@@ -48,6 +43,11 @@ from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.infra.storage.http import HttpStorage
 from webmill.infra.storage.local import LocalStorage
 from webmill.model import Record
+from webmill.pipeline.extract.metrics import ALL
+from webmill.pipeline.extract.output import Output, Shape
+from webmill.pipeline.extract.page import can_detect
+from webmill.pipeline.extract.workers import Options, Workers
+from webmill.pipeline.hands import is_drained
 
 SAMPLE = "triple/CC-MAIN-20240712094214-20240712124214-00000.warc.gz"
 PAGES = 1000
@@ -162,7 +162,7 @@ def line_of(record: Record) -> bytes | None:
 
 
 def made() -> bytes:
-    from tests.flows.cc_pages import write_crawl
+    from tests.pipeline.cc_pages import write_crawl
 
     with tempfile.TemporaryDirectory() as folder:
         write_crawl(Path(folder), pages=PAGES, files=1)

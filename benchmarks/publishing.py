@@ -24,12 +24,12 @@ from itertools import islice
 from pathlib import Path
 
 from benchmarks.frame import cpu_seconds
-from webmill.flows.extract.sealing import write_json_lines
-from webmill.flows.publish.documents import WRITERS, publish_documents
-from webmill.flows.publish.pages import Documents
 from webmill.infra.atomic import write_bytes
 from webmill.infra.storage.base import Condition, Data, Stat
 from webmill.infra.storage.local import LocalStorage
+from webmill.pipeline.extract.sealing import write_json_lines
+from webmill.pipeline.publish.documents import WRITERS, publish_documents
+from webmill.pipeline.publish.pages import Documents
 from webmill.publish import history
 from webmill.publish.diff import diff_indexes
 from webmill.publish.manifest import index_of

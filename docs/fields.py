@@ -31,7 +31,7 @@ FORMATS = (
         "dataset.md#indexrecord",
     ),
     Format("Errors of documents", "`errors/` of a dataset", "extract.error_record:ErrorRecord", "dataset.md#errors"),
-    Format("Rows of `webmill cc`", "`OUT/RUN/part-*`", "flows.extract.rows:Row", "cc-workers.md#rows"),
+    Format("Rows of `webmill cc`", "`OUT/RUN/part-*`", "pipeline.extract.rows:Row", "cc-workers.md#rows"),
     Format("latest.json", "The live version", "publish.nouns:Pointer", "publish.md#files"),
     Format("Manifest", "`snapshots/VERSION/_manifest.json`", "publish.nouns:Manifest", "publish.md#files"),
     Format("Index", "`snapshots/VERSION/index/`", "publish.nouns:Index", "publish.md#items-and-indexes"),
@@ -45,9 +45,9 @@ FORMATS = (
     Format(
         "Visits", "`webmill frontier export DIR --visited`", "crawl.frontier.base:Visit", "frontier-commands.md#export"
     ),
-    Format("Rejects of the index", "`rejected/index.jsonl`", "flows.index:Reject", "index.md#what-it-promises"),
-    Format("Rejects of the batcher", "`rejected.jsonl`", "flows.dispatch.blocks:Reject", "cc.md#webmill-cc-batch"),
-    Format("Findings", "`webmill doctor --json`", "flows.doctor.findings:Finding", "doctor.md"),
+    Format("Rejects of the index", "`rejected/index.jsonl`", "pipeline.index:Reject", "index.md#what-it-promises"),
+    Format("Rejects of the batcher", "`rejected.jsonl`", "pipeline.dispatch.blocks:Reject", "cc.md#webmill-cc-batch"),
+    Format("Findings", "`webmill doctor --json`", "pipeline.doctor.findings:Finding", "doctor.md"),
 )
 WORDS = {str: "text", int: "number", float: "number", bool: "true or false", datetime: "time", bytes: "text"}
 

@@ -23,10 +23,10 @@ from webmill.infra.metrics import Counter, Gauge, Histogram
 REFERENCE = Path(__file__).parent / "reference"
 MADE = "<!-- made by docs/generate.py -->\n\n"
 METRICS = {
-    "crawl": "webmill.flows.crawl.metrics",
-    "cc batch": "webmill.flows.dispatch.metrics",
-    "cc work": "webmill.flows.extract.metrics",
-    "publish": "webmill.flows.publish.metrics",
+    "crawl": "webmill.pipeline.crawl.metrics",
+    "cc batch": "webmill.pipeline.dispatch.metrics",
+    "cc work": "webmill.pipeline.extract.metrics",
+    "publish": "webmill.pipeline.publish.metrics",
     "serve": "webmill.serve.metrics",
 }
 

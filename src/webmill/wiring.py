@@ -33,11 +33,6 @@ from webmill.config import Http as HttpSettings
 from webmill.config import Queue as QueueSettings
 from webmill.crawl.frontier.base import Frontier
 from webmill.errors import Misconfigured, NotFound
-from webmill.flows.crawl.gates import GateBook
-from webmill.flows.crawl.mail import Box
-from webmill.flows.crawl.options import Backends
-from webmill.flows.crawl.quota import Quota
-from webmill.flows.frontier.tools import Tools
 from webmill.infra.executor.base import Executor
 from webmill.infra.queue.base import Buried, Queue
 from webmill.infra.retry import Policy, sleeping_until
@@ -45,12 +40,17 @@ from webmill.infra.sinks.base import Sink
 from webmill.infra.storage.base import Readable, Storage
 from webmill.infra.storage.retrying import Retrying, RetryingReads
 from webmill.infra.swap import replacing
+from webmill.pipeline.crawl.gates import GateBook
+from webmill.pipeline.crawl.mail import Box
+from webmill.pipeline.crawl.options import Backends
+from webmill.pipeline.crawl.quota import Quota
+from webmill.pipeline.frontier.tools import Tools
 from webmill.search.base import Engine
 
 if TYPE_CHECKING:  # every command imports this file, and would wait for Redis and Prometheus
     from webmill.commoncrawl.catalog import Crawl
-    from webmill.flows.crawl.meeting import Meeting
-    from webmill.flows.reading import OpenCollection
+    from webmill.pipeline.crawl.meeting import Meeting
+    from webmill.pipeline.reading import OpenCollection
     from webmill.serve.numbers import Numbers
     from webmill.serve.site import Setting, Site
 
@@ -211,8 +211,8 @@ def open_collection(
     `crawl` is the newest unless it is named. A server is told the `contact`, and asked `rate` times a second at most.
     """
     from webmill.commoncrawl.catalog import cluster_key
-    from webmill.flows.reading import OpenCollection
     from webmill.index.lookup import ZipNumIndex
+    from webmill.pipeline.reading import OpenCollection
 
     base = str(place).rstrip("/") or str(place)
     http, commoncrawl = HttpSettings(contact=contact), CommonCrawlSettings(rate=rate)
@@ -342,8 +342,8 @@ def crawl_backends(
     """
     if frontier is None:
         return Backends(frontier=open_local_frontier, box=open_letter_box, gates=open_gates, quota=open_quota)
-    from webmill.flows.crawl.redis_parts import RedisParts
-    from webmill.flows.frontier.held import HeldBoxes
+    from webmill.pipeline.crawl.redis_parts import RedisParts
+    from webmill.pipeline.frontier.held import HeldBoxes
 
     check_redis(frontier)
     open_backup = partial(open_storage, backup) if backup else None
@@ -353,7 +353,7 @@ def crawl_backends(
 
 def open_meeting(url: str, *, name: str) -> Meeting:
     """Where the nodes of the crawl `name` meet."""
-    from webmill.flows.crawl.meeting import Meeting
+    from webmill.pipeline.crawl.meeting import Meeting
 
     check_redis(url)
     return Meeting(url, name)
@@ -371,20 +371,20 @@ def open_local_frontier(folder: Path) -> Frontier:
 
 
 def open_letter_box(file: Path) -> Box:
-    from webmill.flows.crawl.sqlite_box import SqliteBox
-    from webmill.flows.frontier.held import HeldBox
+    from webmill.pipeline.crawl.sqlite_box import SqliteBox
+    from webmill.pipeline.frontier.held import HeldBox
 
     return HeldBox(SqliteBox(file), file)
 
 
 def open_gates(file: Path) -> GateBook:
-    from webmill.flows.crawl.gates import Gates
+    from webmill.pipeline.crawl.gates import Gates
 
     return Gates(file)
 
 
 def open_quota(file: Path, limit: int | None) -> Quota:
-    from webmill.flows.crawl.quota import SqliteQuota
+    from webmill.pipeline.crawl.quota import SqliteQuota
 
     return SqliteQuota(file, limit=limit)
 
@@ -392,10 +392,10 @@ def open_quota(file: Path, limit: int | None) -> Quota:
 def frontier_tools(frontier: str | None = None, *, name: str = "") -> Tools:
     """What `webmill frontier` needs for a crawl: on one machine, or where `frontier` is a Redis on many nodes."""
     if frontier is None:
-        from webmill.flows.frontier.local import LocalTools
+        from webmill.pipeline.frontier.local import LocalTools
 
         return LocalTools()
-    from webmill.flows.frontier.redis import RedisTools
+    from webmill.pipeline.frontier.redis import RedisTools
 
     return RedisTools(frontier, open_meeting(frontier, name=name))
 

@@ -1,6 +1,6 @@
 """Cuts the power of a small ext4 disk under a program, and gives what was on it afterwards. For root, on Linux.
 
-    left = cut_power(folder, "tests.flows.archiving", "endless-work", DISK, "a", after=40)
+    left = cut_power(folder, "tests.pipeline.archiving", "endless-work", DISK, "a", after=40)
     left.said       the lines that it had printed before
     left.later      those that it printed while the power went: what they tell may have happened, or not
     left.folder     a copy of what the disk held when it was mounted again; it lies where the disk was

@@ -21,7 +21,6 @@ from webmill.crawl.robots import robots_directives
 from webmill.crawl.seeds import seed_of
 from webmill.extract.board import complaint_about, read_body, read_listing
 from webmill.extract.content import read_maybe_feed, read_plain
-from webmill.flows.dataset.manifest import parse_manifest
 from webmill.formats import charset, content_coding, dates, timestamps, urls
 from webmill.formats.cdx_query import compile_filters, key_range, read_pattern
 from webmill.formats.cdxj import format_line, parse
@@ -40,6 +39,7 @@ from webmill.formats.wat import read_description, read_title
 from webmill.formats.zipnum import decode_block, encode_block, parse_location, parse_summary_line
 from webmill.index.query import Query, answer, url_range
 from webmill.model import Headers, Record
+from webmill.pipeline.dataset.manifest import parse_manifest
 from webmill.search.query import parse as parse_query
 from webmill.search.query import text_of
 

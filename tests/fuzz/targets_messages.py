@@ -15,13 +15,13 @@ from tests.fuzz.target import Target, drain, each
 from webmill.crawl.frontier.backup import read_manifest
 from webmill.crawl.frontier.frames import HEAD, MAGIC, read_frames
 from webmill.crawl.frontier.lanes import line_of, lines_in
-from webmill.flows.crawl.mail import Letter, Mail
-from webmill.flows.dataset.config import load
-from webmill.flows.publish.jobs import job_of
 from webmill.formats.http import split_message
 from webmill.infra.queue.sqs_letters import copy_of
 from webmill.infra.storage.http_answers import Wanted, date, redirected
 from webmill.model import Link
+from webmill.pipeline.crawl.mail import Letter, Mail
+from webmill.pipeline.dataset.config import load
+from webmill.pipeline.publish.jobs import job_of
 from webmill.publish.nouns import Commit, Pointer, decode
 
 JOB = (

@@ -15,7 +15,7 @@ from typing import Any, cast
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from tests.flows.crawling import Growing, Setup, crawl_until
+from tests.pipeline.crawling import Growing, Setup, crawl_until
 from tests.serve.browser import NewTab, Origins, Tab, needs_browser, serving
 from tests.serve.town import SCRIPT
 from webmill.testing import TestWeb

@@ -27,8 +27,8 @@ from cryptography.x509.oid import NameOID
 from msgspec import structs
 from warcio.archiveiterator import ArchiveIterator
 
-from tests.flows.cc_commands import cc
-from tests.flows.cc_pages import rows
+from tests.pipeline.cc_commands import cc
+from tests.pipeline.cc_pages import rows
 from tests.serve import town as town_of_this
 from tests.serve.running import DEADLINE, Running, eventually, read_all, serving
 from webmill.cli.main import webmill

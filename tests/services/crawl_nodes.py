@@ -16,15 +16,15 @@ from typing import Any
 import msgspec
 import redis
 
-from tests.flows.crawling import NAME, Seen, Setup, seen_by
+from tests.pipeline.crawling import NAME, Seen, Setup, seen_by
 from tests.services.nginx import Nginx
 from webmill.crawl.frontier.base import Visit
 from webmill.crawl.frontier.redis import RedisFrontier
 from webmill.errors import WebmillError
-from webmill.flows.crawl.crew import Crew
-from webmill.flows.crawl.joining import Terms, crawl_as_node
-from webmill.flows.crawl.meeting import Meeting, Picture
-from webmill.flows.crawl.options import Options, Rules
+from webmill.pipeline.crawl.crew import Crew
+from webmill.pipeline.crawl.joining import Terms, crawl_as_node
+from webmill.pipeline.crawl.meeting import Meeting, Picture
+from webmill.pipeline.crawl.options import Options, Rules
 from webmill.wiring import crawl_backends
 
 PATIENCE = 240.0

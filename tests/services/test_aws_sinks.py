@@ -16,17 +16,17 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from tests.flows.datasets import create, lines_of, run, views, write_files, write_triple
+from tests.pipeline.datasets import create, lines_of, run, views, write_files, write_triple
 from tests.services.aws_front import Forward, Front, Request, fronting
 from tests.unit.cli.command import webmill
 from tests.unit.commoncrawl.triples import Spec, make_triple
 from webmill.errors import BadInput, Misconfigured, Unavailable
-from webmill.flows.dataset.folder import Folder
-from webmill.flows.dataset.task import id_of
 from webmill.infra.retry import Policy
 from webmill.infra.sinks.base import Row, Sink
 from webmill.infra.sinks.kinesis import KinesisSink
 from webmill.infra.sinks.sqs import ATTRIBUTE, SqsSink
+from webmill.pipeline.dataset.folder import Folder
+from webmill.pipeline.dataset.task import id_of
 
 pytestmark = pytest.mark.server("aws")
 

@@ -19,13 +19,13 @@ import pytest
 
 from tests.faults import built, needs_killer
 from tests.faults.matrix import record
-from tests.flows.crawling import NAME, archives, captures, counts, most_at_once, smallest_gaps
+from tests.pipeline.crawling import NAME, archives, captures, counts, most_at_once, smallest_gaps
 from tests.services.crawl_nodes import PATIENCE, NodeProgram, NodeSetup, Site, look, nodes, visits, wait_for
 from tests.services.nginx import Nginx
 from tests.services.redis_kinds import private_redis
 from webmill.archive.recovery import recover
 from webmill.collection import Collection
-from webmill.flows.crawl.options import Limits
+from webmill.pipeline.crawl.options import Limits
 
 DELAY = 0.5
 BUSY = 0.6  # of a delay: what it may look like to a server on a busy machine

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.flows.crawling import Linked
+from tests.pipeline.crawling import Linked
 from tests.services.redis_kinds import private_redis
 from tests.unit.cli.command import webmill
-from webmill.flows.crawl.meeting import Attendee, Meeting, Report
+from webmill.pipeline.crawl.meeting import Attendee, Meeting, Report
 from webmill.testing import TestWeb
 
 pytestmark = [pytest.mark.server("redis"), pytest.mark.timeout(600)]

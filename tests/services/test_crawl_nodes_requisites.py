@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.flows.crawling import Setup, counts, seen_by
-from tests.flows.test_crawl_requisites import CLOSED, GALLERY, NEEDED, ROBOTS, WHOLE
+from tests.pipeline.crawling import Setup, counts, seen_by
+from tests.pipeline.test_crawl_requisites import CLOSED, GALLERY, NEEDED, ROBOTS, WHOLE
 from tests.services.crawl_nodes import NodeProgram, NodeSetup, nodes, visits
 from tests.services.redis_kinds import private_redis
-from webmill.flows.crawl.options import Limits
+from webmill.pipeline.crawl.options import Limits
 from webmill.testing import TestWeb
 
 pytestmark = [pytest.mark.server("redis"), pytest.mark.timeout(600)]

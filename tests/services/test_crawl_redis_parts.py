@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from webmill.errors import Conflict, Misconfigured
-from webmill.flows.crawl.gates import Booking, Kept
-from webmill.flows.crawl.mail import LINKS, Mail, post_order
-from webmill.flows.crawl.meeting import Attendee, Meeting, Report
-from webmill.flows.crawl.options import Backends
-from webmill.flows.crawl.orders import Compact, Exclude
 from webmill.infra.clock import Anchor
 from webmill.model import Link
+from webmill.pipeline.crawl.gates import Booking, Kept
+from webmill.pipeline.crawl.mail import LINKS, Mail, post_order
+from webmill.pipeline.crawl.meeting import Attendee, Meeting, Report
+from webmill.pipeline.crawl.options import Backends
+from webmill.pipeline.crawl.orders import Compact, Exclude
 from webmill.wiring import crawl_backends
 
 DAY = 86400.0

@@ -16,15 +16,15 @@ import redis
 
 from tests.faults import killer, needs_killer
 from tests.faults.matrix import record
-from tests.flows.crawling import counts, seen_by
-from tests.flows.test_frontier_backup import PAGES, tree, url_of
+from tests.pipeline.crawling import counts, seen_by
+from tests.pipeline.test_frontier_backup import PAGES, tree, url_of
 from tests.services.crawl_nodes import NodeProgram, NodeSetup, empty, nodes, visits, wait_for
 from tests.services.crawler_database import ODD_WAITING, crawler_database
 from tests.unit.cli.command import Ended, webmill
 from webmill.crawl.frontier.redis import RedisFrontier
-from webmill.flows.crawl.meeting import Meeting
-from webmill.flows.frontier.place import place_of
 from webmill.infra import atomic
+from webmill.pipeline.crawl.meeting import Meeting
+from webmill.pipeline.frontier.place import place_of
 from webmill.wiring import crawl_backends, frontier_tools
 
 pytestmark = pytest.mark.server("redis")

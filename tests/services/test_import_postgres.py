@@ -18,10 +18,10 @@ import pytest
 
 from tests.faults import killer, needs_killer
 from tests.faults.matrix import record
-from tests.flows.crawling import Linked, frontiers, seen_by
+from tests.pipeline.crawling import Linked, frontiers, seen_by
 from tests.services.crawler_database import EXPIRES, ODD_WAITING, crawler_database
 from tests.unit.cli.command import Ended, webmill
-from webmill.flows.crawl.gates import Booking
+from webmill.pipeline.crawl.gates import Booking
 from webmill.testing import TestWeb
 from webmill.wiring import open_gates
 

@@ -18,7 +18,7 @@ import pytest
 
 from tests.contracts.search_benches import SERVERS, Bench, bench_of, discard_search
 from tests.faults.matrix import record, seed
-from tests.flows.test_search_feed import (
+from tests.pipeline.test_search_feed import (
     NEVER,
     Died,
     Dying,
@@ -34,10 +34,10 @@ from tests.services.opensearch import wait_for
 from tests.services.search_front import front
 from tests.unit.cli.command import webmill
 from webmill.errors import Misconfigured, NotFound, WebmillError
-from webmill.flows.search import feed
-from webmill.flows.search.feed import reconcile, update
 from webmill.infra.storage.local import LocalStorage
 from webmill.infra.storage.memory import MemoryStorage
+from webmill.pipeline.search import feed
+from webmill.pipeline.search.feed import reconcile, update
 from webmill.publish import history
 from webmill.publish.gc import collect
 from webmill.search import meilisearch, opensearch

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-import webmill.flows
+import webmill.pipeline
 import webmill.serve.metrics
 from webmill.infra.metrics import Counter, Gauge, Histogram, Metric, Metrics
 
@@ -38,7 +38,7 @@ TARGET_LABELS = {"instance", "job"}
 
 
 def metric_modules() -> list[ModuleType]:
-    found = pkgutil.walk_packages(webmill.flows.__path__, "webmill.flows.")
+    found = pkgutil.walk_packages(webmill.pipeline.__path__, "webmill.pipeline.")
     return [importlib.import_module(module.name) for module in found if module.name.endswith("metrics")]
 
 

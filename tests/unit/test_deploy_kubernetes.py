@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.unit.deploy_files import DEPLOY, MANIFESTS, ROOT, containers, is_ours, manifests, named, pods
-from webmill.flows.dataset.config import load
+from webmill.pipeline.dataset.config import load
 
 VERSIONS = ("1.31", "1.34")
 PODS = list(pods())

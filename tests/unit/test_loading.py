@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from webmill.errors import WebmillError
-from webmill.flows.dataset.folder import open_folder
 from webmill.index.state import State
 from webmill.infra.ledger import Ledger
 from webmill.infra.limiter import Limiter
 from webmill.infra.queue.sqlite import SqliteQueue
+from webmill.pipeline.dataset.folder import open_folder
 
 SOURCE = Path(__file__).parents[2] / "src" / "webmill"
 LOADERS = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "yaml", "jsonpickle"}

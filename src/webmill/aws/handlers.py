@@ -24,20 +24,20 @@ from webmill.aws import settings as environment
 from webmill.aws.event import EventQueue
 from webmill.errors import BadInput, Conflict, NotFound
 from webmill.extract.board import complaint_about
-from webmill.flows.crawl.options import Reach
-from webmill.flows.publish.aggregator import aggregate as put_together
-from webmill.flows.publish.jobs import broken_entries, job_of
-from webmill.flows.publish.orchestrator import Planning, facets_of
-from webmill.flows.publish.orchestrator import orchestrate as begin
-from webmill.flows.publish.reading import BoardReader, Limits, Manners
-from webmill.flows.publish.reading import Options as ReadingOptions
-from webmill.flows.publish.workers import Labour, Workers
 from webmill.formats.site_map import SiteMap, read_site_map
 from webmill.formats.urls import host_of
 from webmill.infra import log as logs
 from webmill.infra.queue.base import Message, Queue
 from webmill.infra.queue.sqs import SqsQueue
 from webmill.infra.storage.base import Storage
+from webmill.pipeline.crawl.options import Reach
+from webmill.pipeline.publish.aggregator import aggregate as put_together
+from webmill.pipeline.publish.jobs import broken_entries, job_of
+from webmill.pipeline.publish.orchestrator import Planning, facets_of
+from webmill.pipeline.publish.orchestrator import orchestrate as begin
+from webmill.pipeline.publish.reading import BoardReader, Limits, Manners
+from webmill.pipeline.publish.reading import Options as ReadingOptions
+from webmill.pipeline.publish.workers import Labour, Workers
 from webmill.publish.fragments import open_runs
 from webmill.publish.snapshot import Options
 from webmill.wiring import open_versions, user_agent

@@ -28,13 +28,13 @@ from webmill.collection import Collection
 from webmill.crawl.scope import must_be_patterns
 from webmill.crawl.seeds import ARGUMENTS, Rejected, read_seeds
 from webmill.errors import Misconfigured
-from webmill.flows.crawl.crew import Crew
-from webmill.flows.crawl.joining import Terms, crawl_as_node, gone_from
-from webmill.flows.crawl.metrics import CrawlMetrics
-from webmill.flows.crawl.options import Backends, Options
-from webmill.flows.crawl.snapshot import Snapshot
-from webmill.flows.crawl.start import NoSeeds, Report
-from webmill.flows.crawl.start import crawl as run_crawl
+from webmill.pipeline.crawl.crew import Crew
+from webmill.pipeline.crawl.joining import Terms, crawl_as_node, gone_from
+from webmill.pipeline.crawl.metrics import CrawlMetrics
+from webmill.pipeline.crawl.options import Backends, Options
+from webmill.pipeline.crawl.snapshot import Snapshot
+from webmill.pipeline.crawl.start import NoSeeds, Report
+from webmill.pipeline.crawl.start import crawl as run_crawl
 from webmill.wiring import crawl_backends, open_meeting, user_agent
 
 INTERRUPTED = 130

@@ -17,8 +17,8 @@ from webmill.cli.durations import DURATION, SIZE
 from webmill.crawl.fetch import is_public
 from webmill.crawl.seeds import Rejected, read_domains
 from webmill.errors import Misconfigured
-from webmill.flows.crawl.options import Limits, Manners, Reach, Refresh, Rules
 from webmill.infra import atomic
+from webmill.pipeline.crawl.options import Limits, Manners, Reach, Refresh, Rules
 
 FILE = "flags.json"
 OF_ONE_RUN = frozenset({"max_pages", "max_time", "max_bytes", "max_wait", "refresh"})

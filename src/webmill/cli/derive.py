@@ -14,8 +14,8 @@ from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.renamed import processes_option
 from webmill.cli.words import counted, shown
 from webmill.errors import BadInput
-from webmill.flows.derive import Options, Report, derive_all
 from webmill.formats.timestamps import earliest, to_datetime
+from webmill.pipeline.derive import Options, Report, derive_all
 from webmill.wiring import open_executor
 
 

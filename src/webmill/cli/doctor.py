@@ -12,8 +12,8 @@ import msgspec
 
 from webmill.cli.context import Context, note, pass_context
 from webmill.cli.words import counted, json_line, shown
-from webmill.flows import doctor as looks
-from webmill.flows.doctor import Finding
+from webmill.pipeline import doctor as looks
+from webmill.pipeline.doctor import Finding
 from webmill.wiring import check_redis, open_queue, open_versions
 
 SIGNS = {"good": "ok  ", "doubt": "note", "bad": "BAD "}

@@ -6,7 +6,7 @@ import click
 
 from webmill.cli.crawl_view import amount
 from webmill.cli.words import counted
-from webmill.flows.status.nouns import Amount
+from webmill.pipeline.status.nouns import Amount
 
 dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would go; change nothing.")
 

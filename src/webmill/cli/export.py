@@ -13,13 +13,13 @@ from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.extract import refused
 from webmill.cli.words import counted
 from webmill.errors import Conflict
-from webmill.flows.export.wacz import Export
 from webmill.formats.cdx_query import MatchType
 from webmill.index.archives import find_archives
 from webmill.index.newest import indexes_of
 from webmill.index.query import Query, url_range
 from webmill.infra import atomic
 from webmill.infra.storage.local import LocalStorage
+from webmill.pipeline.export.wacz import Export
 
 
 @click.group()

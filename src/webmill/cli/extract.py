@@ -17,11 +17,11 @@ from webmill.cli.renamed import processes_option
 from webmill.cli.words import counted, shown
 from webmill.collection import Publishing
 from webmill.config import Executor as ExecutorSettings
-from webmill.flows.dataset.config import Make, Write
-from webmill.flows.dataset.folder import FILE_NAME, Sealed, find_folders
-from webmill.flows.dataset.own import datasets_due, warcs_of
-from webmill.flows.dataset.run import Report, Run, run_dataset
-from webmill.flows.dataset.task import add_counts
+from webmill.pipeline.dataset.config import Make, Write
+from webmill.pipeline.dataset.folder import FILE_NAME, Sealed, find_folders
+from webmill.pipeline.dataset.own import datasets_due, warcs_of
+from webmill.pipeline.dataset.run import Report, Run, run_dataset
+from webmill.pipeline.dataset.task import add_counts
 from webmill.wiring import open_executor
 
 

@@ -15,13 +15,13 @@ from webmill.cli.dry_run import dry_run_option, quantity
 from webmill.cli.renamed import processes_option
 from webmill.cli.words import counted
 from webmill.collection import Collection
-from webmill.flows.index import Options, Report, check_archives, index_collection
-from webmill.flows.status.files import added, amount_of
-from webmill.flows.status.stored import archives_of, index_of
 from webmill.formats.zipnum import LINES_PER_BLOCK
 from webmill.index import columnar
 from webmill.index.captures import Options as CaptureOptions
 from webmill.index.excessive import Keep
+from webmill.pipeline.index import Options, Report, check_archives, index_collection
+from webmill.pipeline.status.files import added, amount_of
+from webmill.pipeline.status.stored import archives_of, index_of
 from webmill.wiring import open_executor
 
 

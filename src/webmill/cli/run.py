@@ -23,9 +23,9 @@ from webmill.cli.status import wishes_of
 from webmill.cli.words import shown
 from webmill.config import Crawl, Run, Settings
 from webmill.errors import Misconfigured, WebmillError
-from webmill.flows.publish.due import reason_not_to_publish
-from webmill.flows.status import crawl_states, look, unfinished
 from webmill.infra.lock import exclusive
+from webmill.pipeline.publish.due import reason_not_to_publish
+from webmill.pipeline.status import crawl_states, look, unfinished
 from webmill.wiring import open_search, search_of
 
 ONE_REFRESH = "1h"

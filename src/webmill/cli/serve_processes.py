@@ -20,9 +20,9 @@ import msgspec
 
 from webmill.config import Settings
 from webmill.errors import NotFound, WebmillError
-from webmill.flows.watch import Counter
 from webmill.infra import interrupts
 from webmill.infra.log import configure
+from webmill.pipeline.watch import Counter
 
 log = logging.getLogger(__name__)
 
@@ -125,7 +125,7 @@ def leave_with(parent: Connection) -> None:
 
 def feed_once(plan: Plan, fed: str) -> str:
     """The version that the index has now."""
-    from webmill.flows.search.feed import update
+    from webmill.pipeline.search.feed import update
     from webmill.publish.pointer import read_pointer
     from webmill.wiring import open_search, open_storage, search_of
 

@@ -21,11 +21,11 @@ from webmill.cli.status_rows import Row, rows_of
 from webmill.cli.words import counted, json_line, shown
 from webmill.config import Settings
 from webmill.errors import WebmillError
-from webmill.flows.status import Look, Problem, Wishes, look, unfinished
+from webmill.pipeline.status import Look, Problem, Wishes, look, unfinished
 from webmill.wiring import open_meeting, open_search, search_of
 
 if TYPE_CHECKING:  # it brings Redis along
-    from webmill.flows.crawl.meeting import Picture
+    from webmill.pipeline.crawl.meeting import Picture
 
 WIDTH, INDENT = 80, 11
 COLOURS = {"due": "yellow", "bad": "red", "": None}

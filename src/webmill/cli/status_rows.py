@@ -10,9 +10,9 @@ from typing import Literal, NamedTuple
 from webmill.cli.crawl_view import age, amount, awaited, kinds
 from webmill.cli.dry_run import quantity
 from webmill.cli.words import ago, counted
-from webmill.flows.crawl.status import ENDS, Status
-from webmill.flows.status import Look
-from webmill.flows.status.nouns import Archive, Index, Publication, Queue, Rejects, Search, Work
+from webmill.pipeline.crawl.status import ENDS, Status
+from webmill.pipeline.status import Look
+from webmill.pipeline.status.nouns import Archive, Index, Publication, Queue, Rejects, Search, Work
 
 
 class Row(NamedTuple):

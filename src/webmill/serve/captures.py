@@ -1,13 +1,13 @@
-"""The captures of a site: found and opened as `flows.captures` and `flows.archived` do, asked for as the server is."""
+"""The captures of a site: found and opened as in `pipeline.captures`, asked for as the server is."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from webmill.flows import archived, captures
-from webmill.flows.archived import PIECE, Archived
-from webmill.flows.captures import Line, after, before
 from webmill.index.lookup import Index
+from webmill.pipeline import archived, captures
+from webmill.pipeline.archived import PIECE, Archived
+from webmill.pipeline.captures import Line, after, before
 from webmill.serve.archived_address import Asked
 from webmill.serve.site import Site
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.contracts.range_server import RangeServer, serving
-from tests.flows.dispatch_samples import captures, in_blocks, messages_of, read_plainly, write_index
+from tests.pipeline.dispatch_samples import captures, in_blocks, messages_of, read_plainly, write_index
 from tests.unit.cli.command import Ended, webmill
 from webmill.infra.queue.sqlite import SqliteQueue
 

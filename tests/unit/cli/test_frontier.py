@@ -10,17 +10,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.flows.crawling import frontiers
+from tests.pipeline.crawling import frontiers
 from tests.unit.cli.command import Ended, commands_of, webmill
 from webmill.crawl.frontier.base import Done, Settled, Step, Visit
-from webmill.flows.crawl.desk import shard_of
-from webmill.flows.crawl.mail import Mail
-from webmill.flows.crawl.orders import Compact, Exclude, Include
-from webmill.flows.crawl.start import settle_layout
-from webmill.flows.frontier.place import Place, place_of
 from webmill.infra import atomic
 from webmill.infra.lock import exclusive
 from webmill.model import Link
+from webmill.pipeline.crawl.desk import shard_of
+from webmill.pipeline.crawl.mail import Mail
+from webmill.pipeline.crawl.orders import Compact, Exclude, Include
+from webmill.pipeline.crawl.start import settle_layout
+from webmill.pipeline.frontier.place import Place, place_of
 from webmill.wiring import crawl_backends, frontier_tools
 
 NOW = 1_700_000_000.0

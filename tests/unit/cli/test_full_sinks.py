@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.flows.index_samples import NAME, index_from_scratch, published, put, warc
+from tests.pipeline.index_samples import NAME, index_from_scratch, published, put, warc
 
 FULL = Path("/dev/full")
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.flows.dispatch_samples import capture, captures
+from tests.pipeline.dispatch_samples import capture, captures
 from webmill.commoncrawl.selection import (
     FILTERS,
     Selection,

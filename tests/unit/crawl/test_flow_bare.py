@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from webmill.crawl.requisites import Requisite
-from webmill.flows.crawl.bare import Bare, BarePages
+from webmill.pipeline.crawl.bare import Bare, BarePages
 
 URL = "http://a.example/page"
 

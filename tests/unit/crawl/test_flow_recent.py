@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webmill.flows.crawl.recent import Recent
+from webmill.pipeline.crawl.recent import Recent
 
 
 def test_a_url_is_known_once_it_was_added() -> None:

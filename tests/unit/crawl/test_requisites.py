@@ -16,7 +16,7 @@ from webmill.crawl.requisites import (
     read_sheet_requisites,
 )
 from webmill.crawl.style_sheets import Reference, read_style
-from webmill.flows.crawl.requisites import MOST_STEPS, Belonging, deal
+from webmill.pipeline.crawl.requisites import MOST_STEPS, Belonging, deal
 
 URL = "http://a.example/dir/page"
 # Of these pages are put together that are read in one pass and in two.

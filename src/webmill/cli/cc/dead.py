@@ -16,8 +16,8 @@ from webmill.cli.dry_run import dry_run_option, quantity
 from webmill.cli.words import counted, printable
 from webmill.config import Settings
 from webmill.errors import NotFound
-from webmill.flows.status.nouns import Amount
 from webmill.infra.queue.base import Buried, Queue
+from webmill.pipeline.status.nouns import Amount
 from webmill.wiring import buried_at
 
 

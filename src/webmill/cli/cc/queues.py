@@ -13,9 +13,9 @@ import msgspec
 from webmill.commoncrawl.batch import QUEUE
 from webmill.config import Settings
 from webmill.errors import Misconfigured, NotFound
-from webmill.flows.hands import BROKER
 from webmill.infra.queue.base import Queue
 from webmill.infra.retry import retrying
+from webmill.pipeline.hands import BROKER
 from webmill.wiring import open_queue, scheme_of
 
 F = TypeVar("F", bound=Callable[..., object])

@@ -33,14 +33,14 @@ from webmill.cli.words import counted
 from webmill.commoncrawl.selection import Selection
 from webmill.config import Settings
 from webmill.errors import Unavailable
-from webmill.flows.dispatch import metrics as dispatch_metrics
-from webmill.flows.dispatch.batcher import Options, Report, Source, Surroundings, dispatch
-from webmill.flows.extract import metrics as extract_metrics
-from webmill.flows.extract.output import PRIVATE, Output
-from webmill.flows.extract.run import Dispatch, Summary, run_all
-from webmill.flows.extract.workers import Workers
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Queue
+from webmill.pipeline.dispatch import metrics as dispatch_metrics
+from webmill.pipeline.dispatch.batcher import Options, Report, Source, Surroundings, dispatch
+from webmill.pipeline.extract import metrics as extract_metrics
+from webmill.pipeline.extract.output import PRIVATE, Output
+from webmill.pipeline.extract.run import Dispatch, Summary, run_all
+from webmill.pipeline.extract.workers import Workers
 from webmill.wiring import scheme_of
 
 

@@ -18,10 +18,10 @@ from webmill.commoncrawl.catalog import cluster_key
 from webmill.commoncrawl.selection import Selection
 from webmill.config import Executor as ExecutorSettings
 from webmill.config import Settings
-from webmill.flows.dispatch.batcher import BATCH_SIZE, Options, Source
 from webmill.index.shards import Shards
 from webmill.infra.executor.base import Executor
 from webmill.infra.storage.base import Readable
+from webmill.pipeline.dispatch.batcher import BATCH_SIZE, Options, Source
 from webmill.wiring import locate_crawl_file, open_executor, scheme_of
 
 wanted_options = together(

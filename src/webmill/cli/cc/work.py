@@ -29,13 +29,13 @@ from webmill.cli.main import INTERRUPTED
 from webmill.cli.progress import EVERY_SECONDS
 from webmill.cli.words import counted
 from webmill.errors import NotFound, Unavailable
-from webmill.flows.extract.metrics import ALL, PORT
-from webmill.flows.extract.output import Output, read_shape
-from webmill.flows.extract.sealing import Receipt
-from webmill.flows.extract.workers import Workers
-from webmill.flows.hands import is_drained
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Queue
+from webmill.pipeline.extract.metrics import ALL, PORT
+from webmill.pipeline.extract.output import Output, read_shape
+from webmill.pipeline.extract.sealing import Receipt
+from webmill.pipeline.extract.workers import Workers
+from webmill.pipeline.hands import is_drained
 from webmill.wiring import open_storage, scheme_of
 
 

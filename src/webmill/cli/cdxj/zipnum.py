@@ -18,12 +18,12 @@ from webmill.cli.renamed import processes_option
 from webmill.cli.words import counted
 from webmill.config import Executor as ExecutorSettings
 from webmill.errors import BadInput
-from webmill.flows.status.files import added
 from webmill.formats.zipnum import LINES_PER_BLOCK
 from webmill.index.lines import GZIP_MAGIC, open_input, write_batches
 from webmill.index.ranges import clean_failure, write_ranges
 from webmill.index.zipnum import SHARD_SIZE, Shard, Target, publish, rebuilding, write_shards
 from webmill.infra.atomic import drafting, open_folder
+from webmill.pipeline.status.files import added
 from webmill.wiring import open_executor
 
 REPORTED = 20

@@ -13,10 +13,10 @@ from webmill.cli.dataset.places import folder_of, in_option
 from webmill.cli.dry_run import dry_run_option, quantity
 from webmill.cli.words import counted
 from webmill.config import Http
-from webmill.flows.dataset import folder as dataset_folder
-from webmill.flows.dataset.config import load
-from webmill.flows.dataset.manifest import decode_lines
-from webmill.flows.status.files import amount_of
+from webmill.pipeline.dataset import folder as dataset_folder
+from webmill.pipeline.dataset.config import load
+from webmill.pipeline.dataset.manifest import decode_lines
+from webmill.pipeline.status.files import amount_of
 from webmill.wiring import locate
 
 

@@ -13,8 +13,8 @@ from webmill.cli.context import Context, pass_context, warn
 from webmill.cli.dataset.places import doors, folder_of, in_option
 from webmill.cli.words import counted
 from webmill.errors import WebmillError
-from webmill.flows.dataset import views as dataset_views
-from webmill.flows.dataset.folder import find_folders, open_folder
+from webmill.pipeline.dataset import views as dataset_views
+from webmill.pipeline.dataset.folder import find_folders, open_folder
 
 
 @click.command(

@@ -12,7 +12,7 @@ from webmill.cli.context import Context, pass_context
 from webmill.cli.renamed import Renamed
 from webmill.commoncrawl.catalog import COMMON_CRAWL, paths_key
 from webmill.errors import NotFound
-from webmill.flows.dataset.manifest import Kind, decode_lines, lines_from_paths
+from webmill.pipeline.dataset.manifest import Kind, decode_lines, lines_from_paths
 from webmill.wiring import HURRIED
 
 

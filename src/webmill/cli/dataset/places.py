@@ -11,9 +11,9 @@ import click
 
 from webmill.config import Http
 from webmill.config import Queue as QueueSettings
-from webmill.flows.dataset.folder import FILE_NAME
-from webmill.flows.dataset.task import Doors
 from webmill.infra.queue.base import Queue
+from webmill.pipeline.dataset.folder import FILE_NAME
+from webmill.pipeline.dataset.task import Doors
 from webmill.wiring import locate, open_queue, open_readable, open_storage, open_stream
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -16,9 +16,9 @@ from webmill.cli.renamed import processes_option
 from webmill.cli.words import counted
 from webmill.config import Executor as ExecutorSettings
 from webmill.errors import Unavailable
-from webmill.flows.dataset.config import Compute
-from webmill.flows.dataset.folder import open_folder
-from webmill.flows.dataset.run import Report, Run, run_dataset
+from webmill.pipeline.dataset.config import Compute
+from webmill.pipeline.dataset.folder import open_folder
+from webmill.pipeline.dataset.run import Report, Run, run_dataset
 from webmill.wiring import open_executor
 
 

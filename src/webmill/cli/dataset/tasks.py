@@ -11,9 +11,9 @@ import msgspec
 from webmill.cli.context import Context, note, pass_context
 from webmill.cli.dataset.places import doors, folder_of, in_option
 from webmill.cli.words import counted
-from webmill.flows.dataset import views as dataset_views
-from webmill.flows.dataset.folder import open_folder
 from webmill.formats.typed_records import FileType
+from webmill.pipeline.dataset import views as dataset_views
+from webmill.pipeline.dataset.folder import open_folder
 
 
 class OrList(click.Group):

@@ -14,8 +14,6 @@ from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.counts import ANY_COUNT, AT_LEAST_ONE
 from webmill.collection import Collection
 from webmill.errors import NotFound
-from webmill.flows.index import Report, bring_up_to_date, write_rejects
-from webmill.flows.index_publishing import Options, write_shards
 from webmill.index.blocklist import block, load_blocklist
 from webmill.index.excessive import drop_excessive
 from webmill.index.lines import Batch, write_batches
@@ -26,6 +24,8 @@ from webmill.index.tally import Tally
 from webmill.index.zipnum import publish, rebuilding
 from webmill.infra import atomic, lock
 from webmill.infra.executor.base import Executor
+from webmill.pipeline.index import Report, bring_up_to_date, write_rejects
+from webmill.pipeline.index_publishing import Options, write_shards
 from webmill.wiring import open_executor
 
 FILE = click.Path(dir_okay=False, path_type=Path)

@@ -13,8 +13,8 @@ from webmill.cli.frontier.crawls import crawl_argument, crawl_in, frontier_optio
 from webmill.cli.words import counted
 from webmill.crawl.frontier.base import MOST_DEPTH, PRIORITIES
 from webmill.crawl.seeds import Rejected, read_seeds
-from webmill.flows.frontier import giving
 from webmill.model import Link
+from webmill.pipeline.frontier import giving
 
 SHOWN = 3  # rejected lines
 

@@ -11,7 +11,7 @@ import click
 from webmill.cli.context import Context, note, pass_context
 from webmill.cli.crawl_view import amount
 from webmill.cli.frontier.crawls import crawl_argument, crawl_in, frontier_option
-from webmill.flows.frontier import backup as backups
+from webmill.pipeline.frontier import backup as backups
 from webmill.wiring import open_storage
 
 

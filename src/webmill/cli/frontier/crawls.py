@@ -10,7 +10,7 @@ import click
 
 from webmill.cli.collections import crawl_name
 from webmill.cli.crawl_flags import FILE, read
-from webmill.flows.frontier.place import Place, place_of
+from webmill.pipeline.frontier.place import Place, place_of
 from webmill.wiring import crawl_backends, frontier_tools
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]

@@ -13,7 +13,7 @@ from webmill.cli.frontier.crawls import crawl_argument, crawl_in, frontier_optio
 from webmill.cli.words import counted
 from webmill.crawl.seeds import excluded_domain
 from webmill.errors import BadInput
-from webmill.flows.frontier import giving
+from webmill.pipeline.frontier import giving
 
 domain_arguments: Callable[[Callable[..., None]], Callable[..., None]] = click.argument(
     "domains", nargs=-1, metavar="[DOMAIN]..."

@@ -14,10 +14,10 @@ from webmill.cli.frontier.crawls import crawl_in, frontier_option, name_option
 from webmill.cli.renamed import Renamed
 from webmill.cli.words import counted
 from webmill.crawl.frontier.base import PRIORITIES
-from webmill.flows.frontier.importing import BATCH, Import, importing
-from webmill.flows.frontier.marks import Counts
-from webmill.flows.frontier.place import Place
 from webmill.infra.postgres import Snapshot
+from webmill.pipeline.frontier.importing import BATCH, Import, importing
+from webmill.pipeline.frontier.marks import Counts
+from webmill.pipeline.frontier.place import Place
 
 
 @click.command(

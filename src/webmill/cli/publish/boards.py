@@ -21,13 +21,13 @@ from webmill.cli.together import together
 from webmill.collection import Publishing
 from webmill.config import Queue as QueueSettings
 from webmill.errors import Misconfigured
-from webmill.flows.crawl.options import Reach
-from webmill.flows.publish.reading import BoardReader
-from webmill.flows.publish.reading_nouns import Limits, Manners, Options
-from webmill.flows.publish.workers import Labour, Workers
 from webmill.infra.child import PICKLED, Child, Death, Raised, packed
 from webmill.infra.child import Job as ChildJob
 from webmill.infra.child import Limits as ChildLimits
+from webmill.pipeline.crawl.options import Reach
+from webmill.pipeline.publish.reading import BoardReader
+from webmill.pipeline.publish.reading_nouns import Limits, Manners, Options
+from webmill.pipeline.publish.workers import Labour, Workers
 from webmill.wiring import open_versions
 
 log = logging.getLogger(__name__)

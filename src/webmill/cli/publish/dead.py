@@ -26,9 +26,9 @@ from webmill.cli.together import together
 from webmill.cli.words import shown
 from webmill.config import Queue as QueueSettings
 from webmill.errors import BadInput, NotFound
-from webmill.flows.publish.jobs import job_of
-from webmill.flows.status.nouns import Amount
 from webmill.infra.queue.base import Buried, Queue
+from webmill.pipeline.publish.jobs import job_of
+from webmill.pipeline.status.nouns import Amount
 from webmill.wiring import buried_at, scheme_of
 
 F = TypeVar("F", bound=Callable[..., Any])

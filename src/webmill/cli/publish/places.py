@@ -17,12 +17,12 @@ from webmill.cli.words import counted
 from webmill.collection import Publishing
 from webmill.config import Queue as QueueSettings
 from webmill.errors import Misconfigured, NotFound
-from webmill.flows.hands import BROKER
-from webmill.flows.publish.jobs import QUEUE
 from webmill.infra import atomic
 from webmill.infra.queue.base import Queue
 from webmill.infra.retry import retrying
 from webmill.infra.storage.base import Storage
+from webmill.pipeline.hands import BROKER
+from webmill.pipeline.publish.jobs import QUEUE
 from webmill.publish import history
 from webmill.publish.nouns import Version
 from webmill.publish.version import Counts

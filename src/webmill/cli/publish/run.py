@@ -37,16 +37,16 @@ from webmill.cli.search.feed import follow
 from webmill.cli.words import counted, shown
 from webmill.errors import NotFound
 from webmill.extract.board import complaint_about
-from webmill.flows.publish import metrics as counters
-from webmill.flows.publish.aggregator import Outcome
-from webmill.flows.publish.cycle import Stopped, Surroundings, run_every, run_once
-from webmill.flows.publish.jobs import broken_entries
-from webmill.flows.publish.orchestrator import facets_of
 from webmill.formats.site_map import Complaint, SiteMap, read_site_map
 from webmill.infra.clock import SteadyClock
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Queue
 from webmill.infra.storage.base import Storage
+from webmill.pipeline.publish import metrics as counters
+from webmill.pipeline.publish.aggregator import Outcome
+from webmill.pipeline.publish.cycle import Stopped, Surroundings, run_every, run_once
+from webmill.pipeline.publish.jobs import broken_entries
+from webmill.pipeline.publish.orchestrator import facets_of
 from webmill.publish.fragments import Progress
 from webmill.publish.guard import MOST_LOST
 from webmill.publish.snapshot import Options

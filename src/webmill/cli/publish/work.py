@@ -22,11 +22,11 @@ from webmill.cli.publish.places import (
     storage_for_writing,
     storage_option,
 )
-from webmill.flows.hands import is_drained
-from webmill.flows.publish import metrics as counters
-from webmill.flows.publish.reading import BoardReader
-from webmill.flows.publish.workers import Workers
 from webmill.infra.metrics import Metrics
+from webmill.pipeline.hands import is_drained
+from webmill.pipeline.publish import metrics as counters
+from webmill.pipeline.publish.reading import BoardReader
+from webmill.pipeline.publish.workers import Workers
 from webmill.wiring import user_agent
 
 

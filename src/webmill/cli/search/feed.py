@@ -15,10 +15,10 @@ from webmill.cli.publish.places import json_option, root_argument, storage_optio
 from webmill.cli.search.places import engine_option, folder_of, index_of, opened_to_read, published
 from webmill.cli.words import counted
 from webmill.errors import WebmillError
-from webmill.flows.search import feed
-from webmill.flows.search.feed import Fed
-from webmill.flows.status.files import amount_of
 from webmill.infra.lock import exclusive
+from webmill.pipeline.search import feed
+from webmill.pipeline.search.feed import Fed
+from webmill.pipeline.status.files import amount_of
 from webmill.publish import history
 from webmill.wiring import open_search, replacing_search
 

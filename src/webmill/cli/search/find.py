@@ -18,8 +18,8 @@ from webmill.cli.publish.places import json_option, publishing_in, root_argument
 from webmill.cli.search.places import engine_option, opened_to_read
 from webmill.cli.words import shown
 from webmill.errors import NotFound, WebmillError
-from webmill.flows.search.captures import with_captures
 from webmill.index.newest import indexes_of
+from webmill.pipeline.search.captures import with_captures
 from webmill.publish import history
 from webmill.search.base import DEEPEST, MOST_HITS, PAGE, Answer, Filters, Hit, Marked, Place, Request
 from webmill.search.query import in_utf8, parse

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from webmill.errors import BadInput, NotFound
-from webmill.flows.publish.documents import PLACE
+from webmill.pipeline.publish.documents import PLACE
 from webmill.publish.nouns import Item
 from webmill.serve.api.differences import Pair
 from webmill.serve.api.documents import content_of

@@ -16,8 +16,8 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from webmill.errors import NotFound
-from webmill.flows.crawl.snapshot import Snapshot, added
-from webmill.flows.crawl.status import ENDS, Status, read_status, seats
+from webmill.pipeline.crawl.snapshot import Snapshot, added
+from webmill.pipeline.crawl.status import ENDS, Status, read_status, seats
 from webmill.serve.pages import charts
 from webmill.serve.pages.render import render
 from webmill.serve.site import Site

@@ -15,12 +15,12 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from webmill.errors import BadInput, NotFound, WebmillError
-from webmill.flows.dataset.folder import LEDGER, find_folders
-from webmill.flows.publish.jobs import job_of
 from webmill.infra.ledger import Entry, peek_entries
 from webmill.infra.ledger import peek as peek_ledger
 from webmill.infra.queue.base import Buried, QueueStats
 from webmill.infra.queue.sqlite import peek, peek_buried
+from webmill.pipeline.dataset.folder import LEDGER, find_folders
+from webmill.pipeline.publish.jobs import job_of
 from webmill.serve.api.published import Published
 from webmill.serve.control import may
 from webmill.serve.pages import live

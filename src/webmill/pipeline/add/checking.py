@@ -1,0 +1,77 @@
+"""An archive read from end to end as it is taken over: what is in it, what is damaged, and is it what it should be?"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO
+
+import msgspec
+
+from webmill.errors import BadInput
+from webmill.formats.warc.scan import Scan, Sighting, scan_records
+from webmill.index.build import LIMITS
+from webmill.index.captures import Captures, Options
+from webmill.model import Damage
+from webmill.pipeline.add.incoming import Incoming, changed, refuse_unfit
+from webmill.pipeline.watch import Counter as Bar
+
+CHUNK = 1 << 20
+
+
+class Findings(msgspec.Struct):
+    """`damage`: how often, by reason. Only the first of them is kept: a hostile file is nothing but damage."""
+
+    records: int = 0
+    captures: int = 0
+    damage: Counter[str] = msgspec.field(default_factory=Counter)
+    first: str | None = None
+    hexdigest: str = ""
+
+
+class Copying:
+    """What is read from an archive goes to `out`, too, and into the digest."""
+
+    def __init__(self, incoming: Incoming, out: BinaryIO | None, bar: Bar) -> None:
+        self._source, self._out, self._bar = incoming.open(), out, bar
+        self.digest = hashlib.new(incoming.listed.algorithm, usedforsecurity=False)
+        self.size = 0
+
+    def read(self, size: int, /) -> bytes:
+        data = self._source.read(size)
+        self.digest.update(data)
+        self.size += len(data)
+        if self._out:
+            self._out.write(data)
+        self._bar.advance(len(data))
+        return data
+
+
+def look_through(incoming: Incoming, out: BinaryIO | None, bar: Bar) -> Findings:
+    """`BadInput` when it is no archive, or not the one that it should be; then what is in `out` is void."""
+    refuse_unfit(incoming.name)
+    source, found = Copying(incoming, out, bar), Findings()
+    captures = Captures(filename=incoming.name, options=Options())
+    seen = scan_records(source, enough=captures.enough, scan=Scan(verify=True), limits=LIMITS, size=incoming.size)
+    for item in captures.lines(counted(seen, found)):
+        if isinstance(item, Damage):
+            found.damage[item.reason] += 1
+            found.first = found.first or f"bytes {item.offset}-{item.end}: {item.message}"
+        else:
+            found.captures += 1
+    while source.read(CHUNK):  # all of it, also where the reader had seen enough
+        pass
+    if source.size != incoming.size or not incoming.is_at_rest():
+        raise changed()
+    found.hexdigest = source.digest.hexdigest()
+    incoming.listed.check(size=source.size, hexdigest=found.hexdigest)
+    if not found.records:
+        raise BadInput("no WARC or ARC file: there is no record in it", reason="no_records")
+    return found
+
+
+def counted(items: Iterable[Sighting | Damage], found: Findings) -> Iterator[Sighting | Damage]:
+    for item in items:
+        found.records += isinstance(item, Sighting)
+        yield item

@@ -1,0 +1,284 @@
+"""Archives of strangers become a segment of a crawl: `crawl-data/NAME/segments/added/warc/`, byte for byte.
+
+An archive appears under its name when it was read to its end, is what it should be, and is durable. One that the crawl
+has already, by its bytes and whatever its name, is not taken again: killed anywhere and run again, nothing is there
+twice. Names of strangers give names of files, never paths.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from webmill.collection import Collection
+from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable
+from webmill.formats import gzip_members, zstd_frames
+from webmill.formats.window import Source
+from webmill.index.archives import ENDINGS, find_archives, spelled
+from webmill.infra import atomic, lock
+from webmill.pipeline.add.checking import CHUNK, Findings, look_through
+from webmill.pipeline.add.incoming import Incoming, archives_in, changed, is_unchanged
+from webmill.pipeline.watch import Watch
+
+SEGMENT = "added"
+NAME_MOST = 180  # bytes: a digest may follow, and names derived from it are longer
+_UNFIT = re.compile(r"[^\w.-]+")
+
+
+class Archive(msgspec.Struct, frozen=True, kw_only=True):
+    """`key` is where it is in the collection now; `damage` counts by reason what cannot be indexed of it."""
+
+    source: str
+    key: str
+    bytes: int
+    records: int = 0
+    captures: int = 0
+    damage: dict[str, int] = {}
+    first_damage: str | None = None
+
+
+class Reject(msgspec.Struct, frozen=True):
+    """An archive, or a whole file, that was not taken."""
+
+    file: str
+    reason: str
+    message: str
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """`there`: had been there before, under whatever name."""
+
+    added: list[Archive] = []
+    there: list[Archive] = []
+    rejects: list[Reject] = []
+
+    @property
+    def damaged(self) -> list[Archive]:
+        return [archive for archive in self.added if archive.damage]
+
+
+def add_archives(collection: Collection, files: Iterable[Path], *, watch: Watch, linked: bool = False) -> Report:
+    """`linked`: files share their bytes with the collection instead of being copied; archives in a WACZ are copied.
+
+    A collection is made when there is none, unless nothing is taken. `Conflict` when another process is at it.
+    """
+    folder = place_in(collection)
+    new = [path for path in (folder, *folder.parents) if not path.exists()]
+    atomic.make_folder(collection.root)
+    with _hints(), lock.exclusive(collection.root, "add", doing="adding archives"):
+        atomic.make_folder(folder)
+        try:
+            atomic.remove_stale_temps(folder)
+            return _each(files, Shelf(collection), partial(link_in if linked else copy_in, folder=folder, watch=watch))
+        finally:
+            remove_unused(new)
+
+
+def check_archives(collection: Collection, files: Iterable[Path], *, watch: Watch) -> Report:
+    """What `add_archives` would do. Everything is read, nothing is changed."""
+    return _each(files, Shelf(collection), partial(only_look, folder=place_in(collection), watch=watch))
+
+
+def remove_unused(folders: Iterable[Path]) -> None:
+    """Of folders that were made just now, those without anything in them but our lock. Inner ones come first."""
+    for folder in folders:
+        try:
+            there = list(folder.iterdir())
+            if [path.name for path in there] == [f"{atomic.RESERVED}add-lock"]:
+                there[0].unlink()
+            folder.rmdir()
+        except OSError:  # it is used, and so are those around it
+            return
+
+
+def place_in(collection: Collection) -> Path:
+    return collection.segments / SEGMENT / "warc"
+
+
+@contextmanager
+def _hints() -> Iterator[None]:
+    try:
+        yield
+    except Unavailable as error:
+        message = f"{error}. Make room or repair it, then run the same command again: what is there is not taken twice"
+        raise Unavailable(message) from error
+
+
+def _each(files: Iterable[Path], shelf: Shelf, put: Put) -> Report:
+    report = Report()
+    for file in files:
+        try:
+            with archives_in(file) as found:
+                for one in found:
+                    if isinstance(one, BadInput):
+                        report.rejects.append(reject(file, one))
+                    else:
+                        _take(one, shelf, put, report)
+        except BadInput as error:
+            report.rejects.append(reject(file, error))
+        except OSError as error:  # of the file that is read: what is written has errors of ours
+            report.rejects.append(Reject(spelled(str(file)), "unreadable", error.strerror or str(error)))
+    return report
+
+
+def reject(file: Path, error: BadInput) -> Reject:
+    return Reject(error.source or spelled(str(file)), error.reason, error.message)
+
+
+def _take(incoming: Incoming, shelf: Shelf, put: Put, report: Report) -> None:
+    try:
+        same = shelf.same_as(incoming)
+        if same is not None:
+            report.there.append(Archive(source=incoming.label, key=same, bytes=incoming.size))
+            return
+        path, found = put(incoming)
+    except BadInput as error:
+        report.rejects.append(Reject(incoming.label, error.reason, error.message))
+        return
+    key = shelf.note(path, incoming.size)
+    report.added.append(
+        Archive(
+            source=incoming.label,
+            key=key,
+            bytes=incoming.size,
+            records=found.records,
+            captures=found.captures,
+            damage=dict(sorted(found.damage.items())),
+            first_damage=found.first,
+        )
+    )
+
+
+# --- what is there ----------------------------------------------------------------------------------------------------
+
+
+class Shelf:
+    """The archives of a crawl, by their sizes."""
+
+    def __init__(self, collection: Collection) -> None:
+        self._collection = collection
+        self._keys: dict[int, list[str]] = {}
+        for key in sorted(find_archives(collection, refuse=lambda *_: None)) if collection.root.is_dir() else ():
+            path = collection.root / key
+            with atomic.os_errors(str(path)):
+                self.note(path, path.stat().st_size)
+
+    def note(self, path: Path, size: int) -> str:
+        key = self._collection.key(path)
+        self._keys.setdefault(size, []).append(key)
+        return key
+
+    def same_as(self, incoming: Incoming) -> str | None:
+        """The archive that has the same bytes."""
+        return next((key for key in self._keys.get(incoming.size, ()) if self._is_same(key, incoming)), None)
+
+    def _is_same(self, key: str, incoming: Incoming) -> bool:
+        path = self._collection.root / key
+        try:
+            with atomic.os_errors(str(path)):
+                there = path.open("rb")
+        except NotFound:  # noted by one who only looked
+            return False
+        with there:
+            if incoming.looks and os.path.samestat(os.fstat(there.fileno()), incoming.looks):
+                return True
+            return is_same(there, incoming.open())
+
+
+def is_same(one: Source, other: Source) -> bool:
+    """Up to the first difference."""
+    left = right = b""
+    while True:
+        left = left or one.read(CHUNK)
+        right = right or other.read(CHUNK)
+        most = min(len(left), len(right))
+        if left[:most] != right[:most]:
+            return False
+        if not most:
+            return not left and not right
+        left, right = left[most:], right[most:]
+
+
+# --- how it gets there ------------------------------------------------------------------------------------------------
+
+
+Put = Callable[[Incoming], tuple[Path, Findings]]  # where it is then, and what is in it
+
+
+def only_look(incoming: Incoming, *, folder: Path, watch: Watch) -> tuple[Path, Findings]:
+    """Where it would be."""
+    name = file_name(incoming)
+    with watch(f"Reading {name}", total=incoming.size, unit="bytes") as bar:
+        return folder / name, look_through(incoming, None, bar)
+
+
+def copy_in(incoming: Incoming, *, folder: Path, watch: Watch) -> tuple[Path, Findings]:
+    name = file_name(incoming)
+    with (
+        watch(f"Adding {name}", total=incoming.size, unit="bytes") as bar,
+        atomic.open_folder(folder) as fd,
+        atomic.drafting(fd, what=str(folder / name)) as draft,
+    ):
+        found = look_through(incoming, draft.file, bar)
+        draft.sync()
+        return folder / first_free(name, found, draft.create), found
+
+
+def link_in(incoming: Incoming, *, folder: Path, watch: Watch) -> tuple[Path, Findings]:
+    if incoming.path is None or incoming.looks is None:
+        return copy_in(incoming, folder=folder, watch=watch)
+    source, looks = incoming.path.resolve(), incoming.looks
+    path, found = only_look(incoming, folder=folder, watch=watch)
+    return folder / first_free(path.name, found, lambda name: link(source, folder / name, looks=looks)), found
+
+
+def link(source: Path, target: Path, *, looks: os.stat_result) -> None:
+    """Durably, and only the file that was read."""
+    try:
+        with source.open("rb") as file, atomic.open_folder(target.parent) as folder:
+            if not is_unchanged(os.fstat(file.fileno()), looks):
+                raise changed()
+            atomic.sync(file.fileno())
+            os.link(source, target.name, dst_dir_fd=folder)
+            atomic.sync_folder(folder)
+    except OSError as error:
+        if error.errno == errno.EEXIST:
+            raise Conflict(f"{target} is there") from error
+        message = f"{source} cannot be linked into {target.parent}: {error.strerror}; run it without --link"
+        raise Misconfigured(message) from error
+
+
+def first_free(name: str, found: Findings, create: Callable[[str], None]) -> str:
+    """Another archive may have the name: then this one's digest is part of its own."""
+    try:
+        create(name)
+    except Conflict:
+        ending = ending_of(name)
+        name = f"{name.removesuffix(ending)}-{found.hexdigest[:16]}{ending}"
+        create(name)
+    return name
+
+
+def file_name(incoming: Incoming) -> str:
+    """Of a stranger's: letters, digits, `-`, `_`, `.`, not too many, and one of the endings of archives."""
+    name = _UNFIT.sub("-", re.split(r"[/\\]", incoming.name)[-1])
+    ending = ending_of(name) or _ending_by(incoming.open().read(4))
+    stem = name.removesuffix(ending).strip(".-").encode()[:NAME_MOST].decode(errors="ignore")
+    return (stem or "archive") + ending
+
+
+def ending_of(name: str) -> str:
+    return next((name[-len(ending) :] for ending in ENDINGS if name.lower().endswith(ending)), "")
+
+
+def _ending_by(start: bytes) -> str:
+    if start.startswith(gzip_members.MAGIC):
+        return ".warc.gz"
+    return ".warc.zst" if zstd_frames.is_frame(start) else ".warc"

@@ -1,0 +1,252 @@
+"""Open captures: HTTP head at once, body as a stream, revisits resolved."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import BinaryIO
+
+import msgspec
+
+from webmill.errors import BadInput, NotFound
+from webmill.formats import content_coding
+from webmill.formats.http import ResponseHead, end_of_head, split_message
+from webmill.formats.http.chunked import ChunkedReader
+from webmill.formats.http.head import MAX_HEAD_BYTES
+from webmill.formats.timestamps import from_warc_date
+from webmill.formats.warc import Block, open_block
+from webmill.index.lookup import Index
+from webmill.index.query import Query, answer, url_range
+from webmill.infra.storage.base import Readable
+from webmill.model import Headers, Record
+from webmill.pipeline.captures import CANDIDATES, REVISIT, Line, lines_of
+
+log = logging.getLogger(__name__)
+
+_REVISIT = f'"{REVISIT}"'.encode()  # as a line has it: quotes in other values are escaped
+DEPTH = 5  # revisits of revisits
+MOST_LINES = 100_000  # of one address that are searched for a digest
+PIECE = 64 << 10
+WHOLE = content_coding.Limits(output=64 << 30)  # streamed, so memory is no reason to stop; the ratio still is
+
+
+class Archived:
+    """A capture, open, to be closed. `head` is None where there is none: a resource, or a broken one.
+
+    `line` is what was asked for; of a revisit, `place` is where its original lies.
+    """
+
+    def __init__(
+        self, line: Line, record: Record, head: ResponseHead | None, body: bytes, block: Block, *, size: int
+    ) -> None:
+        self.line = self.place = line
+        self.record = record
+        self.head = head
+        self._body = body  # what came along with the head
+        self._block = block
+        self._size = size  # of the body as it is stored
+        self._stream: BinaryIO | None = None
+
+    @property
+    def headers(self) -> Headers:
+        return self.head.headers if self.head else Headers()
+
+    @property
+    def status(self) -> int:
+        return self.head.status if self.head else 200
+
+    @property
+    def content_type(self) -> str:
+        """As the server said it; else as the record, or the crawler that looked at the bytes."""
+        stated = self.headers.get("Content-Type") if self.head else self.record.content_type
+        if not stated or stated.startswith("application/http"):
+            stated = self.record.headers.get("WARC-Identified-Payload-Type")
+        return stated or ""
+
+    @property
+    def size(self) -> int | None:
+        """Of the content. None when it is coded: then it is known at its end."""
+        return self._size if {*self._codings(), *self._transfer()} <= {"identity"} else None
+
+    def _codings(self) -> Sequence[str]:
+        return content_coding.codings_of(self.headers)
+
+    def _transfer(self) -> Sequence[str]:
+        return content_coding.codings_of(self.headers, "Transfer-Encoding")
+
+    def under(self, line: Line, head: ResponseHead | None) -> Archived:
+        """The body of this one for a revisit, under its head, unless that says no more than that nothing changed."""
+        self.line = line
+        if head and head.status != 304 and self.head:
+            codings = [pair for pair in self.head.headers if pair[0].lower() in _CODINGS]  # of the bytes that we have
+            kept = [pair for pair in head.headers if pair[0].lower() not in _CODINGS]
+            self.head = msgspec.structs.replace(head, headers=Headers((*kept, *codings)))
+        return self
+
+    def stored(self) -> Iterator[bytes]:
+        """The body as it lies in the record."""
+        piece, self._body = self._body, b""
+        try:
+            while piece or (piece := self._block.read(PIECE)):
+                yield piece
+                piece = b""
+        except BadInput as error:
+            raise _damaged(self.place, error) from error
+
+    def content(self, *, limits: content_coding.Limits = WHOLE) -> Iterator[bytes]:
+        """The body with its codings undone, as far as that can be done."""
+        transfer = self._transfer()
+        pieces = self.stored()
+        if transfer and transfer[-1] == "chunked":
+            pieces, transfer = _unchunked(pieces), transfer[:-1]
+        decoder = content_coding.Decoder((*self._codings(), *transfer), limits=limits)
+        yield from _even(_decoded(pieces, decoder))
+        if decoder.flaw:
+            log.info("%s at %d: content is %s", self.place.filename, self.place.offset, decoder.flaw)
+
+    def close(self) -> None:
+        if self._stream:
+            self._stream.close()
+
+    def closing(self, stream: BinaryIO) -> Archived:
+        self._stream = stream
+        return self
+
+
+_CODINGS = ("content-encoding", "transfer-encoding", "content-length")
+
+
+def _unchunked(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """What is not chunked after all (many crawlers unchunk, and keep the header) is given as it is."""
+    reader = ChunkedReader()
+    held: bytes | None = b""  # until a chunk has come
+    for piece in pieces:
+        out = reader.feed(piece)
+        if held is not None:
+            held = None if out or reader.ended else held + piece
+        if out:
+            yield out
+        if reader.ended or reader.broken:
+            break
+    if held is not None:
+        yield held
+        yield from pieces
+
+
+def _decoded(pieces: Iterable[bytes], decoder: content_coding.Decoder) -> Iterator[bytes]:
+    for piece in pieces:
+        yield from decoder.pieces(piece)
+        if not decoder.complete:
+            break
+    decoder.finish()
+
+
+def _even(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Of one size: a decoder gives a few bytes at a time, or megabytes, which a slow client would not take in time."""
+    held = bytearray()
+    for piece in pieces:
+        held += piece
+        while len(held) >= PIECE:
+            yield bytes(held[:PIECE])
+            del held[:PIECE]
+    if held:
+        yield bytes(held)
+
+
+def open_capture(index: Index, files: Readable, line: Line) -> Archived:
+    """`NotFound` when the record cannot be read, or is a revisit of something that is not here."""
+    opened = open_record(files, line)
+    head = opened.head
+    seen = {(line.filename, line.offset)}
+    searched: set[tuple[str, str]] = set()
+    for _ in range(DEPTH):
+        if opened.record.type != "revisit":
+            return opened.under(line, head) if len(seen) > 1 else opened
+        try:
+            originals = _originals(index, opened, searched)
+        finally:
+            opened.close()
+        original = next((found for found in originals if (found.filename, found.offset) not in seen), None)
+        if original is None:
+            raise NotFound("this capture says that the page had not changed, and the earlier capture is not here")
+        seen.add((original.filename, original.offset))
+        opened = open_record(files, original)
+    opened.close()
+    raise NotFound(f"this capture leads to others that say that nothing had changed, more than {DEPTH} in a row")
+
+
+def open_record(files: Readable, line: Line) -> Archived:
+    """One record alone. What is damaged is told in the log, with its place."""
+    if not line.length:
+        raise NotFound("this capture shares a compressed member with others: no range of bytes holds it alone")
+    try:
+        stream = files.open(line.filename, start=line.offset, length=line.length)
+        try:
+            return _opened(line, open_block(stream)).closing(stream)
+        except BaseException:
+            stream.close()
+            raise
+    except BadInput as error:
+        raise _damaged(line, error) from error
+
+
+def _damaged(line: Line, error: BadInput) -> NotFound:
+    log.warning("cannot read the capture in %s at %d: %s", line.filename, line.offset, error)
+    return NotFound(f"this capture is damaged: {error.message}")
+
+
+def _opened(line: Line, block: Block) -> Archived:
+    record = Record(block.version, block.headers, b"", line.offset, line.length)
+    is_http = record.type in ("response", "revisit") and (record.target_uri or "").lower().startswith("http")
+    if not is_http:
+        return Archived(line, record, None, b"", block, size=block.length)
+    start = b""
+    while end_of_head(start) is None and len(start) <= MAX_HEAD_BYTES and (piece := block.read(PIECE)):
+        start += piece
+    message = split_message(start)
+    body = message.body
+    if message.head and body.startswith(b"\r\n"):  # crawls of 2018 wrote two empty lines
+        rest = block.length - (len(start) - len(body)) - 2
+        body = body[2:] if message.head.headers.get("Content-Length") == str(rest) else body
+    return Archived(line, record, message.head, body, block, size=block.length - len(start) + len(body))
+
+
+# --- revisits -----------------------------------------------------------------------------------------------------
+
+
+def _originals(index: Index, revisit: Archived, searched: set[tuple[str, str]]) -> list[Line]:
+    """Where the body may lie, best first: what the record refers to, what has its digest, and other revisits.
+
+    `searched` are addresses and digests that need not be looked through again.
+    """
+    headers = revisit.record.headers
+    digest = (revisit.record.payload_digest or "").removeprefix("sha1:")
+    uri = headers.get("WARC-Refers-To-Target-URI") or revisit.line.url
+    referred = _referred(index, uri, headers.get("WARC-Refers-To-Date"), digest)
+    found = [line for line in referred if not line.is_revisit]
+    if not found and digest:
+        for url in dict.fromkeys((revisit.line.url, uri)):
+            if (url, digest) not in searched:
+                searched.add((url, digest))
+                found += islice(_with_digest(index, url, digest), CANDIDATES)
+    return found + [line for line in referred if line.is_revisit]
+
+
+def _referred(index: Index, uri: str, date: str | None, digest: str) -> list[Line]:
+    try:
+        moment = from_warc_date(date or "")
+        wanted = url_range(uri, "exact")
+    except BadInput:
+        return []
+    lines = lines_of(answer(index, Query(range=wanted, start=moment, end=moment, limit=CANDIDATES)))
+    return [line for line in lines if not digest or line.digest == digest]
+
+
+def _with_digest(index: Index, url: str, digest: str) -> Iterator[Line]:
+    """Raw lines first: of a page with very many captures few are taken apart."""
+    wanted = digest.encode("utf-8", "surrogateescape")
+    lines = islice(answer(index, Query(range=url_range(url, "exact"))), MOST_LINES)
+    for line in lines_of(line for line in lines if wanted in line and _REVISIT not in line):
+        if line.digest == digest:
+            yield line

@@ -1,0 +1,84 @@
+"""Error records of a task: for what is wrong with its files, and for pages of which no document could be made."""
+
+from __future__ import annotations
+
+import msgspec
+
+from webmill.commoncrawl.page import ErrorDocument, Offsets, Page
+from webmill.errors import BadInput
+from webmill.extract.error_record import ErrorRecord, FlawRecord
+from webmill.extract.head import clean
+from webmill.pipeline.dataset.manifest import Files
+
+LONGEST = 1000
+SHORTENED = 200
+
+
+def file_error(item: ErrorDocument, *, files: Files) -> ErrorRecord:
+    name = clean(item.record_id) or clean(item.target_uri) or f"{item.file_type}#{item.start}"
+    return ErrorRecord(
+        document_id=name,
+        record_type=item.document_kind,
+        partition_key=clean(item.target_uri) or name,
+        reason=item.reason,
+        error_message=_short(item.message),
+        url=clean(item.target_uri),
+        record_id=clean(item.record_id),
+        files=_names(files),
+        start_offset=_starts(item.offsets),
+        end_offset=_ends(item.offsets),
+        flaws=tuple(
+            FlawRecord(flaw.file_type, flaw.start, flaw.end, flaw.reason, _short(flaw.message)) for flaw in item.flaws
+        ),
+    )
+
+
+def document_error(page: Page, error: BaseException, *, files: Files) -> ErrorRecord:
+    name = clean(page.record_id) or f"WARC#{page.capture.offset}"
+    known = isinstance(error, BadInput)
+    return ErrorRecord(
+        document_id=name,
+        record_type="DOCUMENT_ERROR",
+        partition_key=clean(page.target_uri) or name,
+        reason=error.reason if isinstance(error, BadInput) else "function_failed",
+        error_message=_short(str(error) if known else f"{type(error).__name__}: {error}"),
+        url=clean(page.target_uri),
+        record_id=clean(page.record_id),
+        files=_names(files),
+        start_offset=_starts(page.offsets),
+        end_offset=_ends(page.offsets),
+    )
+
+
+def shortened(record: ErrorRecord) -> ErrorRecord:
+    """For a sink that cannot take it whole: names and offsets stay, by which the rest is found in the files."""
+
+    def cut(text: str | None) -> str | None:
+        return text and text[:SHORTENED]
+
+    left_out = f" (shortened; {len(record.flaws)} flaws left out)"
+    return msgspec.structs.replace(
+        record,
+        document_id=record.document_id[:SHORTENED],
+        partition_key=record.partition_key[:SHORTENED],
+        error_message=record.error_message[:SHORTENED] + left_out,
+        url=cut(record.url),
+        record_id=cut(record.record_id),
+        flaws=(),
+    )
+
+
+def _names(files: Files) -> dict[str, str]:
+    return {str(file_type): path for file_type, path in files.items()}
+
+
+def _starts(offsets: Offsets) -> dict[str, int]:
+    return {str(file_type): start for file_type, (start, _) in offsets.items()}
+
+
+def _ends(offsets: Offsets) -> dict[str, int]:
+    return {str(file_type): end for file_type, (_, end) in offsets.items()}
+
+
+def _short(message: str) -> str:
+    return (clean(message) or "")[:LONGEST]

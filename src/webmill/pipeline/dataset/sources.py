@@ -1,0 +1,122 @@
+"""The files of a task, open for reading from where it goes on, and the same bytes as when it began."""
+
+from __future__ import annotations
+
+import io
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
+from typing import BinaryIO
+
+from webmill.errors import BadInput, Unavailable
+from webmill.formats.typed_records import FileType
+from webmill.infra.retry import Policy, retrying
+from webmill.infra.storage.base import RawStream, Readable, buffered
+from webmill.pipeline.dataset.manifest import Files
+from webmill.pipeline.dataset.receipts import Source
+
+Find = Callable[[str], tuple[Readable, str]]  # a path of the manifest -> the storage and the key of that file
+PATIENCE = Policy(attempts=4)
+KEEP = 32 << 20
+
+
+@contextmanager
+def opened_files(
+    files: Files, find: Find, *, start: Mapping[FileType, int], known: Mapping[FileType, Source]
+) -> Iterator[tuple[dict[FileType, Replay], dict[FileType, Source]]]:
+    """`known` is how they were before: BadInput `source_changed` when one is another file by now."""
+    with ExitStack() as stack:
+        streams: dict[FileType, Replay] = {}
+        sources: dict[FileType, Source] = {}
+        for file_type, path in files.items():
+            storage, key = find(path)
+            stat = storage.stat(key)
+            sources[file_type] = source = Source(stat.size, stat.etag)
+            if known.get(file_type, source) != source:
+                message = f"not the file that this task began to read ({source} now, {known[file_type]} then)"
+                raise BadInput(message, reason="source_changed", source=path)
+            at = start.get(file_type, 0)
+            streams[file_type] = stack.enter_context(closing(Replay(partial(_open, storage, key, source), at=at)))
+        yield streams, sources
+
+
+def _open(storage: Readable, key: str, source: Source, at: int) -> BinaryIO:
+    return buffered(_Patient(storage, key, source, at=at)) if at < source.size else io.BytesIO()
+
+
+class Replay:
+    """A stream that can be read again from any byte that was not forgotten: no second request for it.
+
+    Of a record that is longer than `keep`, only the end is kept: reading that again opens the file anew.
+    """
+
+    def __init__(self, open_at: Callable[[int], BinaryIO], *, at: int, keep: int = KEEP) -> None:
+        self._open_at, self._keep = open_at, keep
+        self._begin(at)
+
+    def _begin(self, at: int) -> None:
+        self._stream = self._open_at(at)
+        self._pieces: deque[tuple[int, bytes]] = deque()
+        self._end = self._at = at
+
+    def read(self, size: int, /) -> bytes:
+        if self._at == self._end:
+            data = self._stream.read(size)
+            if data:
+                self._pieces.append((self._end, data))
+            self._end += len(data)
+            self.forget(self._end - self._keep)
+        else:
+            offset, piece = next(kept for kept in self._pieces if kept[0] <= self._at < kept[0] + len(kept[1]))
+            data = piece[self._at - offset : self._at - offset + size]
+        self._at += len(data)
+        return data
+
+    def forget(self, before: int) -> None:
+        while self._pieces and self._pieces[0][0] + len(self._pieces[0][1]) <= before:
+            self._pieces.popleft()
+
+    def rewind(self, to: int) -> None:
+        kept_from = self._pieces[0][0] if self._pieces else self._end
+        if to >= kept_from:
+            self._at = to
+        else:
+            self.close()
+            self._begin(to)
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+class _Patient(RawStream):
+    """A stream that is opened again, where it broke, when its connection did. A WARC file takes minutes to come."""
+
+    def __init__(self, storage: Readable, key: str, source: Source, *, at: int) -> None:
+        self._storage, self._key, self._source, self._at = storage, key, source, at
+        self._stream: BinaryIO | None = None
+
+    def _next(self, most: int) -> bytes:
+        data = retrying(lambda: self._try(most), policy=PATIENCE)
+        self._at += len(data)
+        return data
+
+    def _try(self, most: int) -> bytes:
+        if self._at >= self._source.size:
+            return b""
+        if self._stream is None:
+            self._stream = self._storage.open(self._key, start=self._at, etag=self._source.etag or None)
+        try:
+            return self._stream.read(most)
+        except Unavailable:
+            self._hang_up()
+            raise
+
+    def _hang_up(self) -> None:
+        if self._stream:
+            self._stream.close()
+            self._stream = None
+
+    def close(self) -> None:
+        self._hang_up()
+        super().close()

@@ -1,0 +1,115 @@
+"""WAT and WET for many WARC files: each an independent task, and in a collection the lists of their paths.
+
+    crawl-data/NAME/segments/S/warc/X.warc.gz ─▶ …/S/wat/X.warc.wat.gz, …/S/wet/X.warc.wet.gz ─▶ NAME/{wat,wet}.paths.gz
+
+Each file appears when it is complete, and the same run gives the same bytes: killed anywhere, run it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from webmill.archive.derive import Derived, Job, Reject, derive, output_name
+from webmill.collection import Collection
+from webmill.errors import Misconfigured, Unavailable
+from webmill.formats.zipnum import encode_block
+from webmill.infra import atomic
+from webmill.infra.executor.base import Done, Executor, Failed
+from webmill.pipeline.watch import Watch
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """`into` is a folder for all files; without it they go beside the WARCs, as in a collection."""
+
+    kinds: tuple[str, ...]
+    into: Path | None = None
+    date: datetime | None = None
+    detect_languages: bool = False
+
+
+class Report(msgspec.Struct, kw_only=True):
+    warcs: int = 0
+    derived: int = 0
+    records: int = 0
+    pages: int = 0
+    texts: int = 0
+    rejects: list[Reject] = []
+
+
+def derive_all(warcs: Sequence[Path], options: Options, *, executor: Executor, watch: Watch) -> Report:
+    jobs = [plan(warc, options) for warc in warcs]
+    refuse_collisions(jobs)
+    for folder in sorted({output.parent for job in jobs for output in job.outputs.values()}):
+        atomic.make_folder(folder)
+        atomic.remove_stale_temps(folder)
+    report = Report(warcs=len(jobs))
+    with (
+        watch("Deriving", total=len(jobs), unit="files") as counter,
+        closing(executor.run(derive, jobs)) as outcomes,
+    ):
+        for outcome in outcomes:
+            counter.advance()
+            match outcome:
+                case Done(item=job, value=derived):
+                    count(report, derived)
+                case Failed(error=Unavailable() as error):  # the machine's fault, not the file's: a full disk
+                    raise error
+                case Failed(item=job, reason=reason, error=error):
+                    report.rejects.append(Reject(job.warc.name, getattr(error, "reason", "failed"), reason))
+    if options.into is None:
+        write_paths(warcs, options.kinds)
+    return report
+
+
+def plan(warc: Path, options: Options) -> Job:
+    outputs = {kind: output_of(warc, kind, into=options.into) for kind in options.kinds}
+    return Job(warc=warc, outputs=outputs, date=options.date, detect_languages=options.detect_languages)
+
+
+def output_of(warc: Path, kind: str, *, into: Path | None) -> Path:
+    """`…/warc/X.warc.gz` to `…/wat/X.warc.wat.gz`, or flat into a folder."""
+    name = output_name(warc.name, kind)
+    if into is not None:
+        return into / name
+    folder = warc.resolve().parent
+    if folder.name != "warc":
+        raise Misconfigured(f"{warc} does not lie in a folder named `warc`: say where its {kind} goes with -o DIR")
+    return folder.parent / kind / name
+
+
+def refuse_collisions(jobs: Iterable[Job]) -> None:
+    made: dict[Path, Path] = {}
+    for job in jobs:
+        for output in job.outputs.values():
+            if output in made:
+                raise Misconfigured(f"{made[output]} and {job.warc} would both become {output}: derive them apart")
+            made[output] = job.warc
+
+
+def count(report: Report, derived: Derived) -> None:
+    report.derived += 1
+    report.records += derived.records
+    report.pages += derived.pages
+    report.texts += derived.texts
+    report.rejects += derived.rejects
+
+
+def write_paths(warcs: Iterable[Path], kinds: Iterable[str]) -> None:
+    """The lists of a crawl's files, for the crawls that the WARCs belong to."""
+    for collection in sorted({found for warc in warcs if (found := collection_of(warc))}, key=str):
+        for kind in kinds:
+            files = sorted(collection.key(path) for path in collection.segments.glob(f"*/{kind}/*.{kind}.gz"))
+            atomic.write_bytes(collection.paths_file(kind), encode_block([f"{file}\n".encode() for file in files]))
+
+
+def collection_of(warc: Path) -> Collection | None:
+    """By its path: ROOT/crawl-data/NAME/segments/SEGMENT/warc/FILE."""
+    match warc.resolve().parts:
+        case [*root, "crawl-data", name, "segments", _, "warc", _]:
+            return Collection(Path(*root), name)
+    return None

@@ -1,0 +1,379 @@
+"""The batcher: captures that a selection wants, from the index of a crawl to a queue, in batches.
+
+    summary ─▶ groups of blocks ─▶ fetched ahead ─▶ looked through by the executor ─▶ in order ─▶ batches ─▶ queue
+                                                                                                   └▶ checkpoint
+
+The same selection of the same index gives the same batches under the same ids, whatever the concurrency and however
+often it was killed. Damage is counted and kept with its place; a server or a queue that is out of reach ends the run,
+and the next goes on from the last window that was published.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack, closing
+from functools import partial
+from hashlib import blake2b
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+
+from webmill.commoncrawl.batch import batch_id, join_items
+from webmill.commoncrawl.selection import Selection, sieve_for
+from webmill.errors import Conflict, Unavailable
+from webmill.index.sorted_file import Pages
+from webmill.infra.executor.base import Executor, Failed
+from webmill.infra.lock import exclusive
+from webmill.infra.metrics import Metrics
+from webmill.infra.queue.base import Message, Queue
+from webmill.infra.retry import Policy, retrying
+from webmill.infra.storage.base import Readable, Stat
+from webmill.pipeline.dispatch.blocks import (
+    BLOCKS_IN_A_PIECE,
+    Answer,
+    Extent,
+    Fetched,
+    Reject,
+    ShardReader,
+    ahead,
+    count_blocks,
+    extents_of,
+    fetch,
+    groups,
+    in_pieces,
+    look_through,
+    rows,
+    started,
+)
+from webmill.pipeline.dispatch.metrics import count_answer, count_published, count_unpublished, show_progress
+from webmill.pipeline.dispatch.state import Checkpoint, Counts, Digests, Place, Rejects, State
+
+log = logging.getLogger(__name__)
+
+BATCH_SIZE = 50
+MAX_QUEUED = 10_000
+MAX_BATCH_BYTES = 8 << 20  # a batch is closed early when its captures are that large: queues have their limits
+WINDOW = 256  # batches that are published together
+SAVE_EVERY = 64  # groups without a batch
+FEW_BLOCKS = 64  # are looked through here: starting processes would take longer
+LOOKING = 2  # pieces looked through here at once: one inflates while another is sifted
+
+
+class Source(msgspec.Struct, frozen=True):
+    """An index: its summary, where its blocks are, and the name that it has in ids."""
+
+    name: str
+    storage: Readable
+    summary: str
+    shards: ShardReader
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """`dedup`: of captures with the same digest only the first. `limit`: captures, from the first run on."""
+
+    batch_size: int = BATCH_SIZE
+    dedup: bool = False
+    limit: int | None = None
+    max_queued: int = MAX_QUEUED
+    concurrency: int = 4  # requests at once
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """What the run reports to and waits with."""
+
+    metrics: Metrics
+    total: Callable[[int], None] = lambda _: None  # how many blocks there are
+    advance: Callable[[int], None] = lambda _: None
+    sleep: Callable[[float], None] = time.sleep
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts are of all runs together; `published` is of this one."""
+
+    run: str
+    batches: int
+    published: int
+    counts: Counts
+    rejected_file: str
+    resumed: bool
+    nothing_to_do: bool
+
+
+def fingerprint(source: Source, wanted: Selection, options: Options) -> str:
+    """What decides which captures are in which batch, and nothing else."""
+    asked = msgspec.json.encode([source.name, wanted, options.batch_size, options.dedup, options.limit])
+    return blake2b(asked, digest_size=6).hexdigest()
+
+
+def dispatch(
+    source: Source,
+    wanted: Selection,
+    queue: Queue,
+    *,
+    root: Path,
+    executor: Executor | None,
+    options: Options,
+    around: Surroundings,
+    restart: bool = False,
+) -> Report:
+    """`root` is where checkpoints are. Without an executor blocks are looked through here, in threads.
+
+    Conflict: the index is another by now, or another process does the same.
+    """
+    wanted = msgspec.structs.replace(wanted, digests=options.dedup)
+    sieve_for(wanted)  # a wrong regular expression is told before anything is asked for
+    run = fingerprint(source, wanted, options)
+    state = State(root, run=run)
+    with exclusive(state.folder.parent, run, doing="publishing this selection"):
+        if restart:
+            state.forget()
+        return _Batcher(source, wanted, queue, run=run, state=state, options=options, around=around).work(
+            executor, restart=restart
+        )
+
+
+class _Batcher:
+    """One run: where it is, and what it carries from group to group."""
+
+    def __init__(
+        self,
+        source: Source,
+        wanted: Selection,
+        queue: Queue,
+        *,
+        run: str,
+        state: State,
+        options: Options,
+        around: Surroundings,
+    ) -> None:
+        self._source, self._wanted, self._queue, self._run = source, wanted, queue, run
+        self._state, self._options, self._around = state, options, around
+        self._checkpoint: Checkpoint = state.checkpoint(queue, run=run)
+        self._published = 0
+        self._unsaved = 0  # groups
+        self._publishing: Future[None] | None = None
+
+    def work(self, executor: Executor | None, *, restart: bool) -> Report:
+        stat = self._source.storage.stat(self._source.summary)
+        place = None if restart else self._checkpoint.load()
+        resumed = place is not None
+        self._place = place or Place(index=identity(stat))
+        if self._place.index != identity(stat):
+            raise Conflict(
+                f"{self._source.name} is not the index that this run began with: begin anew with --from-scratch (what "
+                "it published stays in the queue), or bring the old index back"
+            )
+        if self._place.finished:
+            return self._report(resumed=resumed, nothing_to_do=True)
+        if restart:
+            self._publish([], self._place)
+        self._carry = [bytes(item) for item in msgspec.json.decode(self._place.carry, type=list[msgspec.Raw])]
+        with ExitStack() as stack:
+            self._rejects = stack.enter_context(closing(Rejects(self._state.rejected, size=self._place.reject_bytes)))
+            self._digests = stack.enter_context(closing(self._open_digests())) if self._options.dedup else None
+            stack.callback(self._finish_publishing)
+            for answer in stack.enter_context(closing(self._answers(executor, stat))):
+                self._settle(answer)
+                if self._wanted_yet() == 0:
+                    break
+            self._end(stat)
+        return self._report(resumed=resumed, nothing_to_do=False)
+
+    def _open_digests(self) -> Digests:
+        return Digests(self._state.folder / "digests.sqlite", at=self._place.at, count=self._place.digests)
+
+    def _report(self, *, resumed: bool, nothing_to_do: bool) -> Report:
+        return Report(
+            run=self._run,
+            batches=self._place.batches,
+            published=self._published,
+            counts=self._place.counts,
+            rejected_file=str(self._state.rejected),
+            resumed=resumed,
+            nothing_to_do=nothing_to_do,
+        )
+
+    # --- from the index ---
+
+    def _answers(self, executor: Executor | None, stat: Stat) -> Generator[Answer, None, None]:
+        storage, ranges = self._source.storage, self._wanted.ranges
+        pages = Pages(storage, stat)
+        extents = extents_of(pages, ranges)
+        self._measure(pages, extents)
+        needed = groups(rows(storage, stat, extents, start=self._place.at), ranges)
+        fetched = ahead(partial(fetch, shards=self._source.shards), needed, at_once=self._options.concurrency)
+        pieces = in_pieces(fetched, blocks=BLOCKS_IN_A_PIECE)
+        if executor is None or self._blocks <= FEW_BLOCKS:
+            return ahead(partial(look_through, self._wanted), pieces, at_once=LOOKING)
+        return in_order(executor, self._wanted, pieces)
+
+    def _measure(self, pages: Pages, extents: Sequence[Extent]) -> None:
+        self._extents = extents
+        self._blocks = count_blocks(pages, extents)
+        self._around.total(self._blocks)
+        self._around.advance(self._place.counts.blocks)
+        show_progress(self._around.metrics, extents, at=self._place.at, blocks=self._blocks)
+
+    # --- to the queue ---
+
+    def _settle(self, answer: Answer) -> None:
+        """Publish what a group filled, and move the place behind the group."""
+        self._rejects.add(answer.rejects)
+        found = answer.items
+        fresh = self._digests.fresh(found, answer.digests, place=answer.start) if self._digests else found
+        items = fresh[: self._wanted_yet()]
+        counts = added(self._place.counts, answer, accepted=len(items), duplicates=len(found) - len(fresh))
+        count_answer(self._around.metrics, answer, accepted=len(items))
+        stream = self._carry + items
+        skipped = min(self._place.skip, len(stream))
+        *batches, rest = cut(stream[skipped:], size=self._options.batch_size)
+        behind = msgspec.structs.replace(
+            self._place,
+            at=answer.end,
+            skip=self._place.skip - skipped,
+            batches=self._place.batches + len(batches),
+            counts=counts,
+            reject_bytes=self._rejects.size,
+            digests=self._digests.count if self._digests else 0,
+        )
+        self._deliver(batches, behind=behind, rest=rest, skipped=skipped)
+        self._around.advance(answer.blocks)
+        show_progress(self._around.metrics, self._extents, at=answer.end, blocks=self._blocks)
+
+    def _wanted_yet(self) -> int | None:
+        limit = self._options.limit
+        return None if limit is None else max(0, limit - self._place.counts.accepted)
+
+    def _deliver(self, batches: list[list[bytes]], *, behind: Place, rest: list[bytes], skipped: int) -> None:
+        """In windows. Until the last the place stays before the group, and only `skip` grows."""
+        behind = msgspec.structs.replace(behind, carry=msgspec.Raw(join_items(rest)))
+        todo = iter(enumerate(batches, start=self._place.batches + 1))
+        done = skipped
+        while window := self._window(todo):
+            done += sum(len(batch) for _, batch in window)
+            last = window[-1][0]
+            within = msgspec.structs.replace(self._place, skip=done, batches=last)
+            messages = [Message(batch_id(self._run, number), join_items(batch)) for number, batch in window]
+            self._publish(messages, behind if last == behind.batches else within)
+        if not batches:
+            self._pass_over(behind)
+        self._carry = rest
+
+    def _pass_over(self, behind: Place) -> None:
+        """Nothing to publish: the place is written down now and then."""
+        self._place = behind
+        self._unsaved += 1
+        if self._unsaved >= SAVE_EVERY:
+            self._publish([], behind)
+
+    def _window(self, todo: Iterator[tuple[int, list[bytes]]]) -> list[tuple[int, list[bytes]]]:
+        first = next(todo, None)
+        if first is None:
+            return []
+        return [first, *islice(todo, self._room() - 1)]
+
+    def _room(self) -> int:
+        """How many batches may be published now; waits while the queue is full enough."""
+        self._finish_publishing()
+        most, pause = self._options.max_queued, 0.05
+        while (ready := retrying(self._queue.stats, policy=Policy()).ready) >= most:
+            self._around.sleep(pause)
+            pause = min(2.0, pause * 2)
+        return min(WINDOW, most - ready)
+
+    def _publish(self, messages: Sequence[Message], place: Place) -> None:
+        """Beside the next group's being looked through; the one before is done first, so the order is kept."""
+        self._finish_publishing()
+        self._publishing = started(partial(self._publish_now, messages), place)
+        self._place, self._unsaved = place, 0
+
+    def _publish_now(self, messages: Sequence[Message], place: Place) -> None:
+        def once() -> None:
+            try:
+                self._checkpoint.publish(messages, place)
+            except Unavailable:
+                count_unpublished(self._around.metrics)
+                raise
+
+        retrying(once, policy=Policy())
+        self._published += len(messages)
+        count_published(self._around.metrics, len(messages))
+
+    def _finish_publishing(self) -> None:
+        publishing, self._publishing = self._publishing, None
+        if publishing:
+            publishing.result()
+
+    def _end(self, stat: Stat) -> None:
+        """The remainder, and the word that this is all."""
+        rest = self._carry
+        place = msgspec.structs.replace(
+            self._place, carry=msgspec.Raw(b"[]"), finished=True, batches=self._place.batches + bool(rest)
+        )
+        self._publish([Message(batch_id(self._run, place.batches), join_items(rest))] if rest else [], place)
+        show_progress(self._around.metrics, self._extents, at=stat.size, blocks=self._blocks)
+
+
+def identity(stat: Stat) -> str:
+    """What changes when the index does. A server that gives no etag may give a date."""
+    return f"{stat.size} {stat.etag or (stat.modified.isoformat() if stat.modified else '')}"
+
+
+def in_order(executor: Executor, wanted: Selection, fetched: Iterator[Fetched]) -> Generator[Answer, None, None]:
+    """What the executor makes of them, in the order of the index."""
+    early: dict[int, Answer] = {}
+    following = 0
+    with closing(executor.run(partial(look_through, wanted), fetched)) as outcomes:
+        for outcome in outcomes:
+            early[outcome.index] = given_up(outcome) if isinstance(outcome, Failed) else outcome.value
+            while following in early:
+                yield early.pop(following)
+                following += 1
+
+
+def given_up(failed: Failed[Fetched]) -> Answer:
+    """Blocks that kill whoever looks through them."""
+    if failed.error:
+        raise failed.error
+    group = failed.item.group
+    rejects = [Reject("block", "look_failed", failed.reason, block.shard, block.offset) for block in group.blocks]
+    return Answer(group.start, group.end, 0, 0, [], [], {}, [*group.rejects, *failed.item.rejects, *rejects])
+
+
+def added(counts: Counts, answer: Answer, *, accepted: int, duplicates: int) -> Counts:
+    filtered = dict(counts.filtered)
+    for name, count in (*answer.filtered.items(), ("duplicate", duplicates)):
+        if count:
+            filtered[name] = filtered.get(name, 0) + count
+    return Counts(
+        blocks=counts.blocks + answer.blocks,
+        lines=counts.lines + answer.lines,
+        accepted=counts.accepted + accepted,
+        rejected=counts.rejected + len(answer.rejects),
+        filtered=filtered,
+    )
+
+
+def cut(items: list[bytes], *, size: int) -> list[list[bytes]]:
+    """Full batches, and as the last element what is left, which may be nothing."""
+    if max(map(len, items), default=0) * size > MAX_BATCH_BYTES:
+        return _cut_by_weight(items, size=size)
+    full = len(items) - len(items) % size
+    return [*(items[at : at + size] for at in range(0, full, size)), items[full:]]
+
+
+def _cut_by_weight(items: list[bytes], *, size: int) -> list[list[bytes]]:
+    batches: list[list[bytes]] = []
+    start = weight = 0
+    for at, item in enumerate(items):
+        if at > start and (at - start == size or weight + len(item) > MAX_BATCH_BYTES):
+            batches.append(items[start:at])
+            start, weight = at, 0
+        weight += len(item)
+    if len(items) - start == size:
+        return [*batches, items[start:], []]
+    return [*batches, items[start:]]

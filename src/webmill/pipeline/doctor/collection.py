@@ -1,0 +1,305 @@
+"""One collection: its disk, its databases, its files, and what dead processes have left in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from webmill.archive.recovery import recover
+from webmill.archive.segment import find_open
+from webmill.archive.segment_file import lock
+from webmill.collection import Collection, Publishing, archived_crawls
+from webmill.errors import BadInput, Conflict, NotFound, Unavailable, WebmillError
+from webmill.formats.warc import read_records
+from webmill.index.verify import verify as verify_index
+from webmill.infra import atomic
+from webmill.infra.looking import reading
+from webmill.infra.sqlite import NETWORK_FILE_SYSTEMS, file_system_of
+from webmill.infra.storage.local import LocalStorage
+from webmill.infra.tree import Refuse, files_below, warn
+from webmill.model import Damage
+from webmill.pipeline.doctor.findings import Finding
+from webmill.pipeline.words import counted
+from webmill.publish.verify import verify as verify_versions
+from webmill.search.embedded import EmbeddedEngine
+
+LITTLE, TOO_LITTLE = 5 << 30, 256 << 20  # bytes of free disk
+SKEW = 120.0  # seconds between the clocks of the machine and of a file system
+MOST_NAMED = 3  # examples of each kind
+
+
+def collection_findings(root: Path, *, read_data: bool) -> Iterator[Finding]:
+    """`read_data`: every byte of archives, indexes and blobs is read."""
+    yield from disk(root)
+    for file in databases(root):
+        yield database(file, root=root)
+    yield from leftovers(root)
+    for crawl in archived_crawls(root):
+        if read_data:
+            yield archives(crawl)
+        yield from index(crawl, read_data=read_data)
+    yield from published(root, read_data=read_data)
+
+
+# --- the disk ----------------------------------------------------------------------------------------------------
+
+
+def disk(root: Path) -> Iterator[Finding]:
+    probe = root / f"{atomic.RESERVED}doctor"
+    try:
+        atomic.write_bytes(probe, b"")
+        skew = probe.stat().st_mtime - time.time()
+        probe.unlink()
+    except (WebmillError, OSError) as error:
+        yield Finding(part="disk", state="bad", found=f"cannot be written to: {error}", repair=f"chown or mount {root}")
+        return
+    free = shutil.disk_usage(root).free
+    state = "good" if free >= LITTLE else "doubt" if free >= TOO_LITTLE else "bad"
+    yield Finding(
+        part="disk",
+        state=state,  # type: ignore[arg-type]
+        found=f"{free / 1e9:,.1f} GB are free",
+        promise="what was acknowledged stays; a crawl waits while the disk is full",
+        repair="" if state == "good" else "make room: `webmill publish gc`, or move the collection",
+    )
+    if abs(skew) > SKEW:
+        found = f"its clock is {skew:+.0f} s from this machine's"
+        yield Finding(part="disk", state="doubt", found=found, repair="set both by NTP")
+    kind = kind_of(root)
+    if kind in NETWORK_FILE_SYSTEMS:
+        yield Finding(
+            part="disk",
+            state="bad",
+            found=f"is on {kind}",
+            promise="archives and versions can be read; SQLite cannot keep a queue, a ledger or a frontier there",
+            repair="keep the collection on a local disk, or use Redis, RabbitMQ and s3://",
+        )
+
+
+def kind_of(root: Path) -> str:
+    mounts = Path("/proc/self/mounts")
+    return file_system_of(root.resolve(), mounts=mounts.read_text(errors="replace")) if mounts.exists() else ""
+
+
+# --- databases ---------------------------------------------------------------------------------------------------
+
+
+def databases(root: Path) -> Iterator[Path]:
+    """Wherever our SQLite files lie: the top, and the folders of crawls, publishers and indexes."""
+    yield from sorted(root.glob("*.sqlite"))
+    for folder in ("frontier", "publish", "cdxj", "documents", "extract", "rejected"):
+        yield from sorted((root / folder).rglob("*.sqlite"))
+
+
+def database(file: Path, *, root: Path) -> Finding:
+    part = file.relative_to(root).as_posix()
+    try:
+        with reading(file) as read:
+            faults = [str(row[0]) for row in read(f"PRAGMA quick_check({MOST_NAMED})")]
+        journal = journal_of(file)
+    except Unavailable:
+        return Finding(part=part, state="good", found="is in use: not looked into")
+    except WebmillError as error:
+        faults, journal = [str(error)], ""
+    if faults != ["ok"]:
+        return Finding(
+            part=part,
+            state="bad",
+            found=f"{file} is damaged: {'; '.join(faults)}",
+            repair=repair_of(file),
+        )
+    return Finding(part=part, state="good", found=f"whole, journal mode {journal}")
+
+
+def journal_of(file: Path) -> str:
+    """As its head says (https://sqlite.org/fileformat2.html): SQLite has none for a file that is not to change."""
+    with atomic.os_errors(str(file)), file.open("rb") as stream:
+        return "wal" if stream.read(19)[18:] == b"\x02" else "delete"
+
+
+def repair_of(file: Path) -> str:
+    if "cdxj" in file.parts:
+        return f"remove {file}: `webmill index` makes it again"
+    if "frontier" in file.parts:
+        return "`webmill frontier restore`, from a backup"
+    if file.name in ("cache.sqlite", "gates.sqlite"):
+        return f"remove {file}: the next run begins it anew"
+    return f"keep a copy of {file}, remove it, and begin the work it was for again: what is done is not done twice"
+
+
+# --- what dead processes have left -------------------------------------------------------------------------------
+
+
+def leftovers(root: Path) -> Iterator[Finding]:
+    closed: list[OSError] = []
+    stale = unfinished(root, refuse=closed.append)
+    for error in closed[:MOST_NAMED]:
+        yield Finding(
+            part="files",
+            state="bad",
+            found=f"{os.fsdecode(error.filename)} cannot be looked into: {error.strerror}",
+            promise="what lies in it is not read, indexed or published",
+            repair="chown or chmod it, or move it out of the collection",
+        )
+    if stale:
+        yield Finding(
+            part="leftovers",
+            state="doubt",
+            found=f"{counted(len(stale), 'unfinished file')} of dead processes: {named(stale)}",
+            promise="nobody reads them",
+            repair=f"webmill doctor {root} --sweep",
+        )
+    torn = left_open(root)
+    if torn:
+        yield Finding(
+            part="archives",
+            state="doubt",
+            found=f"{counted(len(torn), 'WARC file', 'were')} left open: {named(torn)}",
+            promise="every acknowledged capture in them is whole",
+            repair=f"webmill doctor {root} --sweep, or go on with the crawl: either seals them",
+        )
+
+
+def unfinished(root: Path, *, refuse: Refuse = warn) -> list[Path]:
+    ours = (entry for entry in files_below(root, refuse=refuse) if entry.name.startswith(atomic.RESERVED))
+    return [path for path in (Path(entry.path) for entry in ours) if is_stale(path)]
+
+
+def is_stale(path: Path) -> bool:
+    try:
+        return atomic.is_stale_temp(path)
+    except NotFound:  # its folder has gone meanwhile
+        return False
+
+
+def left_open(root: Path) -> list[Path]:
+    return [path for crawl in archived_crawls(root) for path in find_open(crawl) if is_abandoned(path)]
+
+
+def would_sweep(root: Path) -> Iterator[str]:
+    """What `sweep` would do, in sentences."""
+    stale, torn = unfinished(root), left_open(root)
+    size = sum(map(size_of, stale))
+    removed = f"{counted(len(stale), 'unfinished file')}, {counted(size, 'byte')}"
+    yield f"would be removed: {removed}" + f": {named(stale)}" * bool(stale)
+    yield f"would be sealed: {counted(len(torn), 'WARC file')}" + f": {named(torn)}" * bool(torn)
+
+
+def sweep(root: Path) -> Iterator[str]:
+    """What was done, in sentences."""
+    removed = LocalStorage(root).sweep()
+    if removed:
+        yield f"removed {counted(removed, 'unfinished file')}"
+    for crawl in archived_crawls(root):
+        for repair in recover(crawl):
+            kept = f", {counted(repair.cut, 'byte')} behind them kept in {repair.saved}" if repair.saved else ""
+            yield f"sealed {repair.file}: {counted(repair.captures, 'capture')}{kept}"
+
+
+def size_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:  # somebody else has swept
+        return 0
+
+
+def is_abandoned(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return lock(file.fileno(), what=str(path))
+    except OSError:
+        return False
+
+
+def named(paths: list[Path]) -> str:
+    names = ", ".join(path.name for path in paths[:MOST_NAMED])
+    return f"{names}…" if len(paths) > MOST_NAMED else names
+
+
+# --- archives, indexes, versions, search -------------------------------------------------------------------------
+
+
+def archives(crawl: Collection) -> Finding:
+    records, damage = 0, []
+    for file in sorted(crawl.segments.rglob("*.warc.gz")):
+        with file.open("rb") as stream:
+            for item in read_records(stream):
+                if isinstance(item, Damage):
+                    damage.append(f"{file.name} at byte {item.offset}: {item.reason}")
+                else:
+                    records += 1
+    part = f"archives of {crawl.name}"
+    if damage:
+        first = "; ".join(damage[:MOST_NAMED])
+        repair = "`webmill warc check` names every place; records around them can be read"
+        return Finding(part=part, state="bad", found=f"{counted(len(damage), 'damaged place')}: {first}", repair=repair)
+    return Finding(part=part, state="good", found=f"{counted(records, 'record')}, every byte read")
+
+
+def index(crawl: Collection, *, read_data: bool) -> Iterator[Finding]:
+    part = f"index of {crawl.name}"
+    again = f"webmill index {crawl.root}"
+    if not (crawl.zipnum / "cluster.idx").is_file():
+        yield Finding(part=part, state="doubt", found="there is none", promise="nothing of it is found", repair=again)
+        return
+    made = (crawl.zipnum / "cluster.idx").stat().st_mtime
+    newer = [file for file in sorted(crawl.segments.rglob("*.warc.gz")) if file.stat().st_mtime > made]
+    if newer:
+        found = f"{counted(len(newer), 'WARC file', 'are')} newer: {named(newer)}"
+        yield Finding(part=part, state="doubt", found=found, promise="their captures are not found", repair=again)
+    faults = [fault for fault in verify_index(crawl.zipnum) if fault.severity == "error"] if read_data else []
+    if faults:
+        found = "; ".join(f"{fault.where}: {fault.message}" for fault in faults[:MOST_NAMED])
+        yield Finding(part=part, state="bad", found=f"{counted(len(faults), 'fault')}: {found}", repair=again)
+    elif not newer:
+        yield Finding(part=part, state="good", found="every block read" if read_data else "is as new as the archives")
+
+
+def published(root: Path, *, read_data: bool) -> Iterator[Finding]:
+    storage = LocalStorage(root)
+    try:
+        verdict = verify_versions(storage, read_data=read_data)
+    except NotFound:
+        return
+    except (BadInput, Conflict) as error:
+        yield Finding(part="versions", state="bad", found=str(error), repair=f"webmill publish verify {root}")
+        return
+    if not verdict.versions:
+        return
+    looked = "every byte read" if read_data else "every blob is there"
+    if verdict.findings:
+        first = "; ".join(f"{fault.key}: {fault.message}" for fault in verdict.findings[:MOST_NAMED])
+        yield Finding(
+            part="versions",
+            state="bad",
+            found=f"{len(verdict.findings):,} damaged: {first}",
+            repair=f"webmill publish verify {root} --repair",
+        )
+    else:
+        found = f"{counted(verdict.versions, 'version')}, {counted(verdict.blobs, 'blob')}, {looked}"
+        promise = "a reader sees one whole version, the live one or the one before it"
+        yield Finding(part="versions", state="good", found=found, promise=promise)
+    yield search(root, live=verdict.live)
+
+
+def search(root: Path, *, live: str) -> Finding:
+    try:
+        with closing(EmbeddedEngine(Publishing(root).search, create=False)) as engine:
+            count, cursor = engine.count(), engine.cursor()
+    except NotFound:
+        return Finding(part="search", state="good", found="nothing is indexed", repair=f"webmill search update {root}")
+    except WebmillError as error:
+        return Finding(part="search", state="bad", found=str(error), repair=f"webmill search rebuild {root}")
+    if cursor == live:
+        return Finding(part="search", state="good", found=f"{counted(count, 'document')}, up to the live version")
+    return Finding(
+        part="search",
+        state="doubt",
+        found=f"{counted(count, 'document')}, of {cursor or 'no version'}; live is {live}",
+        promise="what is found was published, but not the newest",
+        repair=f"webmill search update {root}",
+    )

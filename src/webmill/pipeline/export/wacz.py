@@ -1,0 +1,249 @@
+"""Writes a WACZ: all archives of a collection as they are, or a new one of the records that a query finds.
+
+Memory is bounded: archives and records are copied in pieces, lines of the index are sorted outside of memory; of the
+captures of one URL the digests are held, and the places of originals that were fetched from other URLs.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from itertools import chain, groupby, islice
+from typing import IO, BinaryIO
+
+import msgspec
+
+from webmill import __version__
+from webmill.errors import BadInput, NotFound
+from webmill.formats import wacz
+from webmill.formats import warc_records as records
+from webmill.formats.cdx_query import KeyRange
+from webmill.formats.cdxj import Capture, format_line, key_of, parse, place_of
+from webmill.formats.warc_writer import compress_record
+from webmill.formats.zipnum import LINES_PER_BLOCK, encode_block
+from webmill.index.lines import Batch
+from webmill.index.lookup import Index
+from webmill.index.query import Query, answer, url_range
+from webmill.index.sort import sort_lines
+from webmill.infra.storage.base import Readable, chunks_of
+from webmill.pipeline.archived import open_capture
+from webmill.pipeline.captures import lines_of
+from webmill.pipeline.export.package import Package
+from webmill.pipeline.export.records import as_member, belonging, record_id
+from webmill.pipeline.watch import Counter, Watch
+
+log = logging.getLogger(__name__)
+
+EVERYTHING = KeyRange(b"", b"\xff")
+ARCHIVE = "data.warc.gz"
+REVISIT = "warc/revisit"
+BATCH = 1000
+
+Place = tuple[str, int]  # file and offset
+
+
+class Exported(msgspec.Struct):
+    """`missing`: revisits whose original is not in the collection. `unreadable`: captures that cannot be taken out of
+    their archive.
+    """
+
+    captures: int = 0
+    pages: int = 0
+    archives: int = 0
+    missing: int = 0
+    unreadable: int = 0
+
+
+class Export:
+    """`files` has the archives under the names that the index says. `NotFound` when there is nothing to pack."""
+
+    def __init__(self, out: BinaryIO, *, files: Readable, title: str, created: datetime, watch: Watch) -> None:
+        self._package = Package(out, title=title, created=created)
+        self._files, self._created, self._watch = files, created, watch
+        self._fetched: set[Place] = set()
+        self.done = Exported()
+
+    def everything(self, index: Index, archives: Iterable[str]) -> Exported:
+        """Every archive whole: requests and metadata, too."""
+        names = unique_names(archives)
+        with self._package:
+            for key, name in names.items():
+                size = self._files.stat(key).size
+                with self._watch(f"Packing {name}", total=size, unit="bytes") as bar:
+                    self._package.add(wacz.ARCHIVES + name, self._chunks(key, bar), size=size)
+                self.done.archives += 1
+            self._write_lists(renamed(index.lines(EVERYTHING), names))
+            self._package.finish()
+        return self.done
+
+    def found(self, index: Index, query: Query) -> Exported:
+        """The records of these captures, what belongs to them, and the originals of revisits among them."""
+        with self._package:
+            with self._package.adding(wacz.ARCHIVES + ARCHIVE) as out, self._watch("Packing", unit="captures") as bar:
+                out.write(warcinfo(self._created))
+                ordered = sort_lines(in_batches(self._packed(index, query, out, bar)))
+                first = next(ordered, [])  # takes all of them in: from here on the archive is whole
+            self.done.archives = 1
+            self._write_lists(line for batch in chain([first], ordered) for line in batch)
+            self._package.finish()
+        return self.done
+
+    def _chunks(self, key: str, bar: Counter) -> Iterator[bytes]:
+        with self._files.open(key) as source:
+            for chunk in chunks_of(source):
+                yield chunk
+                bar.advance(len(chunk))
+
+    def _packed(self, index: Index, query: Query, out: IO[bytes], bar: Counter) -> Iterator[bytes]:
+        """Each record goes into the archive; its line says where."""
+        for key, lines in groupby(answer(index, query), key_of):
+            there: set[str] = set()
+            revisits: dict[str, Capture] = {}  # by digest: one is enough
+            for capture in map(parse, lines):
+                if is_revisit(capture):
+                    revisits[capture.text("digest")] = capture
+                else:
+                    there.add(capture.text("digest"))
+                yield from self._copied(capture, out)
+                bar.advance()
+            wanted = {digest: capture for digest, capture in revisits.items() if digest not in there}
+            for capture in chain(self._originals(index, key, wanted), self._originals_elsewhere(index, query, wanted)):
+                yield from self._copied(capture, out)
+                bar.advance()
+
+    def _copied(self, capture: Capture, out: IO[bytes]) -> Iterator[bytes]:
+        """Its line, when it could be copied. What belongs to it follows it."""
+        file, offset, length = place = place_of(capture)
+        start = out.tell()
+        with self._files.open(file, start=offset, length=length):
+            pass  # an index that names a place that is none is of no use
+        try:
+            id_ = record_id(self._files, place)
+            write_whole(out, as_member(self._files, place))
+            new = {"offset": str(start), "length": str(out.tell() - start), "filename": ARCHIVE}
+        except BadInput as error:
+            log.warning("a capture is left out: %s", error)
+            self.done.unreadable += 1
+            return
+        try:
+            for other in belonging(self._files, place, id_=id_):
+                write_whole(out, as_member(self._files, other))
+        except BadInput as error:
+            log.warning("what belongs to a capture is left out: %s", error)
+        yield format_line(msgspec.structs.replace(capture, fields=capture.fields | new))
+
+    def _originals(self, index: Index, key: bytes, wanted: dict[str, Capture]) -> Iterator[Capture]:
+        """Of one URL: what its revisits stand for, when that was not chosen itself. Those found are wanted no more."""
+        if not wanted:
+            return
+        for capture in map(parse, index.lines(KeyRange(key + b" ", key + b"!"))):
+            if capture.text("digest") in wanted and not is_revisit(capture):
+                del wanted[capture.text("digest")]
+                yield capture
+                if not wanted:
+                    return
+
+    def _originals_elsewhere(self, index: Index, query: Query, wanted: Mapping[str, Capture]) -> Iterator[Capture]:
+        """A revisit may stand for the same bytes at another URL."""
+        self.done.missing += len(wanted)
+        for revisit in lines_of(map(format_line, wanted.values())):
+            try:
+                opened = open_capture(index, self._files, revisit)
+            except NotFound:
+                continue
+            opened.close()
+            self.done.missing -= 1
+            place = (opened.place.filename, opened.place.offset)
+            moment = opened.place.timestamp
+            exactly = Query(range=url_range(opened.place.url, "exact"), start=moment, end=moment)
+            for line in answer(index, exactly):
+                capture = parse(line)
+                if place_of(capture)[:2] == place and place not in self._fetched and not chosen(line, index, query):
+                    self._fetched.add(place)
+                    yield capture
+
+    def _write_lists(self, lines: Iterable[bytes]) -> None:
+        """The index, and the pages among what it has."""
+        with (
+            self._package.adding(wacz.PAGES, compressed=True) as pages,
+            self._package.adding(wacz.SUMMARY, compressed=True) as summary,
+            self._package.adding(wacz.INDEX) as out,
+            self._watch("Indexing", unit="captures") as bar,
+        ):
+            pages.write(wacz.PAGES_HEAD)
+            summary.write(wacz.SUMMARY_HEAD)
+            rest = iter(lines)
+            while block := list(islice(rest, LINES_PER_BLOCK)):
+                data = encode_block(block)
+                summary.write(wacz.summary_line(block[0], offset=out.tell(), block=data))
+                out.write(data)
+                pages.writelines(self._pages(block))
+                bar.advance(len(block))
+            if not self.done.captures:
+                raise NotFound("nothing is found: there would be nothing in it")
+
+    def _pages(self, block: Batch) -> Iterator[bytes]:
+        for line in block:
+            capture = parse(line)
+            self.done.captures += 1
+            if wacz.is_page(capture):
+                self.done.pages += 1
+                yield wacz.page_line(capture, number=self.done.pages)
+
+
+def write_whole(out: IO[bytes], pieces: Iterable[bytes]) -> None:
+    """All or nothing."""
+    start = out.tell()
+    try:
+        out.writelines(pieces)
+    except BadInput:
+        out.seek(start)
+        out.truncate()
+        raise
+
+
+def unique_names(keys: Iterable[str]) -> dict[str, str]:
+    """One flat folder holds them: files of one name in different folders get those folders into their names."""
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for key in sorted(keys):
+        parts = key.split("/")
+        longer = ("-".join(parts[first:]) for first in range(len(parts) - 1, -1, -1))
+        names[key] = next((name for name in longer if name not in taken), f"{len(names)}-{parts[-1]}")
+        taken.add(names[key])
+    return names
+
+
+def renamed(lines: Iterable[bytes], names: Mapping[str, str]) -> Iterator[bytes]:
+    for line in lines:
+        capture = parse(line)
+        file = capture.text("filename")
+        if file not in names:
+            raise BadInput(f"the index speaks of {file}, which is not there: `webmill index`", reason="bad_index")
+        yield format_line(msgspec.structs.replace(capture, fields=capture.fields | {"filename": names[file]}))
+
+
+def chosen(line: bytes, index: Index, query: Query) -> bool:
+    """Does the query find this line, so that it is packed anyway?"""
+    only = KeyRange(line, line + b"\0")
+    return line in query.range and any(answer(index, msgspec.structs.replace(query, range=only)))
+
+
+def is_revisit(capture: Capture) -> bool:
+    return capture.text("mime") == REVISIT
+
+
+def in_batches(lines: Iterable[bytes]) -> Iterator[Batch]:
+    rest = iter(lines)
+    while batch := list(islice(rest, BATCH)):
+        yield batch
+
+
+def warcinfo(created: datetime) -> bytes:
+    content = records.encode_fields([("software", f"webmill/{__version__}"), ("format", "WARC File Format 1.0")])
+    headers = records.warcinfo(
+        records.measure(content), record_id=f"<urn:uuid:{uuid.uuid4()}>", date=created, filename=ARCHIVE
+    )
+    return compress_record(headers, content)

@@ -1,0 +1,136 @@
+"""What rows of the three tables become here. `read` refuses a row with `BadInput`; `take` is one step of a shard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from webmill.crawl.frontier.base import MOST_DEPTH, Committed, Done, Frontier, Robots, Step, Visit
+from webmill.crawl.seeds import excluded_domain, seed_of
+from webmill.errors import BadInput
+from webmill.infra.clock import SteadyClock
+from webmill.infra.postgres import Row
+from webmill.model import Link
+from webmill.pipeline.crawl.gates import GateBook, Kept
+from webmill.pipeline.frontier.tables import DOMAINS, FRONTIER, VISITED, Table, number
+
+DAY = 86400.0
+DELAY = 70.0  # of the old crawler, from one request to a domain to the next
+ROBOTS_AGE = DAY  # for which it kept a robots.txt
+# What it noted instead of a status where there was no answer.
+NO_ANSWER = {
+    900: "imported: failed",
+    901: "imported: no connection",
+    902: "imported: timeout",
+    0: "imported: no status",
+}
+
+
+class Reading(Protocol):
+    table: Table
+    adds_urls: bool
+
+    def read(self, row: Row) -> Any: ...
+
+    def url(self, thing: Any) -> str:
+        """It decides to which shard the row belongs."""
+        ...
+
+    def take(self, frontier: Frontier, things: Sequence[Any], notes: Mapping[str, str]) -> Committed:
+        """All or nothing of it, together with the notes; harmless when repeated."""
+        ...
+
+
+class WaitingRows:
+    table, adds_urls = FRONTIER, True
+
+    def __init__(self, *, priority: int, clock: Callable[[], float]) -> None:
+        self._priority, self._clock = priority, clock
+
+    def read(self, row: Row) -> Link:
+        _, _, url, depth = row
+        steps = int(number(depth))
+        if not 0 <= steps <= MOST_DEPTH:
+            raise BadInput(f"depth {depth}", reason="bad_depth")
+        return Link(seed_of(url), depth=steps, priority=self._priority)
+
+    def url(self, thing: Link) -> str:
+        return thing.url
+
+    def take(self, frontier: Frontier, things: Sequence[Link], notes: Mapping[str, str]) -> Committed:
+        return frontier.commit(Step(links=things, notes=notes), now=self._clock())
+
+
+class VisitedRows:
+    """They are visited, and no pages of this crawl: it has no records of them."""
+
+    table, adds_urls = VISITED, True
+
+    def __init__(self, *, clock: Callable[[], float]) -> None:
+        self._clock = clock
+
+    def read(self, row: Row) -> Done:
+        time, url, code = row
+        status = int(number(code))
+        error = NO_ANSWER.get(status, "")
+        return Done(
+            Visit(url=seed_of(url), time=number(time), status=0 if error else status, error=error), is_page=False
+        )
+
+    def url(self, thing: Done) -> str:
+        return thing.url
+
+    def take(self, frontier: Frontier, things: Sequence[Done], notes: Mapping[str, str]) -> Committed:
+        return frontier.commit(Step(visited=things, notes=notes), now=self._clock())
+
+
+class Domain(msgspec.Struct, frozen=True):
+    name: str
+    robots: tuple[Robots, ...]
+    is_excluded: bool
+    next: float  # not to be asked before
+
+
+class DomainRows:
+    """Its robots.txt was asked for by https, then by http, and of the domain itself: so it is known for these two.
+
+    An empty one may have been an error of the server, which it did not tell apart: we ask again.
+    """
+
+    table, adds_urls = DOMAINS, False
+
+    def __init__(self, gates: GateBook, *, clock: SteadyClock) -> None:
+        self._gates, self._clock = gates, clock
+
+    def read(self, row: Row) -> Domain:
+        name, robots, expires, excluded, last = row
+        domain = excluded_domain(name)
+        latest = self._clock() + DAY  # nothing is kept for longer; later times are what a wrong clock leaves behind
+        next_ = min(number(last) + DELAY, latest) if number(last) else 0.0
+        kept = robots_of(domain, robots, min(number(expires), latest))
+        return Domain(domain, kept, bool(number(excluded)), next_)
+
+    def url(self, thing: Domain) -> str:
+        return f"http://{thing.name}/"
+
+    def take(self, frontier: Frontier, things: Sequence[Domain], notes: Mapping[str, str]) -> Committed:
+        frontier.exclude(domain.name for domain in things if domain.is_excluded)
+        now = self._clock()
+        held = {f"domain:{one.name}": Kept(0.0, one.next) for one in things if one.next > now}
+        if held:
+            self._gates.correct([held], clock=self._clock)
+        robots = [each for domain in things for each in domain.robots]
+        return frontier.commit(Step(robots=robots, notes=notes), now=now)
+
+
+def robots_of(domain: str, content: str | None, expires: float) -> tuple[Robots, ...]:
+    body = (content or "").encode("utf-8", "surrogateescape")
+    if not body.strip():
+        return ()
+    fetched = max(expires - ROBOTS_AGE, 0.0)
+    return tuple(
+        Robots(origin=f"{scheme}://{domain}", fetched=fetched, expires=expires, status=200, body=body)
+        for scheme in ("https", "http")
+    )

@@ -1,0 +1,272 @@
+"""Index a collection: its WARC files to CDXJ, ZipNum, Parquet and lists of paths, as far as they changed.
+
+    *.warc.gz, anywhere in it ─▶ cdxj/*.cdxj ─▶ cc-index/collections/NAME/indexes/ ─▶ cc-index/table/… , *.paths.gz
+
+What is published depends on the WARC files and the options alone: an incremental run gives the bytes of a run from
+scratch. Killed anywhere and started again, it goes on: CDXJ files that are done are not made again, the old index
+stays in place until the new one is complete.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+
+import msgspec
+
+from webmill import __version__
+from webmill.collection import Collection
+from webmill.errors import Misconfigured, NotFound, Unavailable
+from webmill.index.archives import cdxj_name, find_archives
+from webmill.index.jobs import WarcDone, WarcJob, index_warc
+from webmill.index.state import FILE_NAME, Known, Looks, Published, State, is_current, is_settled, look_at, open_state
+from webmill.infra import atomic, lock, swap
+from webmill.infra.executor.base import Done, Executor, Failed
+from webmill.pipeline.index_publishing import Options, digest_of, no_temps_in, plan_publishing, publish, write_shards
+from webmill.pipeline.watch import Watch
+
+__all__ = ["Options", "Reject", "Report", "bring_up_to_date", "index_collection", "write_rejects", "write_shards"]
+
+log = logging.getLogger(__name__)
+
+Clock = Callable[[], int]
+
+
+class Reject(msgspec.Struct, frozen=True):
+    """A WARC, or bytes of one, that is not in the index."""
+
+    file: str
+    reason: str
+    message: str
+    offset: int | None = None
+    end: int | None = None
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """What a run found and did, and what there is now."""
+
+    warcs: int = 0
+    indexed: int = 0
+    kept: int = 0  # were indexed before
+    removed: int = 0
+    captures: int = 0
+    blocked: int = 0
+    excessive: int = 0
+    shards: int = 0
+    tables: int = 0
+    not_in_tables: dict[str, int] = {}  # lines that the columns of a Parquet file cannot hold, by reason
+    published: bool = False
+    rejects: list[Reject] = []
+
+
+class Due(msgspec.Struct, frozen=True):
+    """A WARC to be indexed. It was looked at before: a change meanwhile is seen by the next run."""
+
+    looks: Looks
+    settled: bool
+
+
+def index_collection(
+    collection: Collection, options: Options, *, executor: Executor, watch: Watch, clock: Clock = time.time_ns
+) -> Report:
+    """`Conflict` when another run is at it. `NotFound` when there is nothing to index, and never was."""
+    if not collection.root.is_dir():
+        raise NotFound(f"no folder {collection.root}")
+    check_archives(collection)
+    if options.blocklist and not options.blocklist.is_file():
+        raise Misconfigured(
+            f"{options.blocklist} is no ordinary file: it is read by several processes, a pipe only once"
+        )
+    report = Report()
+    atomic.make_folder(collection.cdxj)
+    with (
+        _hints(),
+        lock.exclusive(collection.cdxj, "index", doing="indexing"),
+        _tidy(collection),
+        open_state(collection.cdxj / FILE_NAME, anew=options.from_scratch) as state,
+    ):
+        known = bring_up_to_date(collection, options, state, executor=executor, watch=watch, report=report, clock=clock)
+        write_rejects(collection, report.rejects)
+        plan = plan_publishing(collection, options, state, known)
+        made = plan.last
+        if made is None or not plan.is_done:
+            made = publish(collection, options, state, known, plan, executor=executor, watch=watch)
+            report.published = True
+    tell_published(report, made)
+    return report
+
+
+def check_archives(collection: Collection) -> None:
+    """`NotFound` where an empty index would only hide that it is the wrong folder, or replace one from elsewhere. An
+    index of ours whose archives have gone is emptied: that is what its owner did.
+    """
+    refused: list[str] = []
+    found = find_archives(collection, refuse=lambda path, *_: refused.append(path))
+    if (collection.cdxj / FILE_NAME).exists() or any(found) or refused:
+        return
+    if others := other_crawls(collection):
+        raise NotFound(f"no WARC files of a crawl {collection.name} in {collection.root}: {others}")
+    raise NotFound(f"no WARC files below {collection.root}, and no ARC files: is it the right folder?")
+
+
+@contextmanager
+def _hints() -> Iterator[None]:
+    try:
+        yield
+    except Unavailable as error:
+        message = f"{error}. Make room or repair it, then run the same command again. Readers keep a whole index"
+        raise Unavailable(message) from error
+
+
+@contextmanager
+def _tidy(collection: Collection) -> Iterator[None]:
+    """Before, for runs that were killed; after, for workers that were."""
+    with no_temps_in(collection.cdxj, collection.rejected):
+        remove_leftovers(collection)
+        try:
+            yield
+        finally:
+            remove_leftovers(collection)
+
+
+def remove_leftovers(collection: Collection) -> None:
+    """Only for the holder of the lock."""
+    for folder in (collection.zipnum, collection.crawl_data):  # others may be writing lists there: `derive --in-place`
+        if folder.is_dir():
+            atomic.remove_stale_temps(folder)
+    swap.remove_unfinished(collection.table, beside=collection.tables_aside)
+    for sorting in collection.cdxj.glob("webmill-sort-*"):
+        shutil.rmtree(sorting, ignore_errors=True)
+
+
+def tell_published(report: Report, made: Published) -> None:
+    refused: Counter[str] = Counter()
+    for reasons in made.refused.values():
+        refused.update(reasons)
+    report.shards, report.tables, report.not_in_tables = made.shards, len(made.refused), dict(sorted(refused.items()))
+    report.blocked, report.excessive = made.blocked, made.excessive
+
+
+def bring_up_to_date(
+    collection: Collection,
+    options: Options,
+    state: State,
+    *,
+    executor: Executor,
+    watch: Watch,
+    report: Report,
+    clock: Clock = time.time_ns,
+) -> dict[str, Known]:
+    """A current CDXJ for every WARC that can be read; what is known of each, in order of their paths."""
+    known = {} if options.from_scratch else state.known()
+    fields = {"collection": collection.name} if options.collection_field else {}
+    digest = digest_of([__version__, fields, options.captures])
+    current, due = sort_out(collection, known, digest=digest, report=report, clock=clock)
+    if not report.warcs and state.published(collection.name) is None and other_crawls(collection):
+        raise NotFound(f"no WARC files of a crawl {collection.name} in {collection.root}: {other_crawls(collection)}")
+    jobs = (warc_job(collection, path, fields=fields, options=options) for path in due)
+    with (
+        watch("Indexing", total=len(due), unit="files") as counter,
+        closing(executor.run(index_warc, jobs)) as outcomes,
+    ):
+        for outcome in outcomes:
+            counter.advance()
+            match outcome:
+                case Done(item=job, value=done):
+                    current[job.path] = entry = known_of(job, done, due[job.path], digest=digest)
+                    state.record(job.path, entry)
+                    report.indexed += 1
+                case Failed(error=Unavailable() as error):  # the machine's fault: the index must not lose files by it
+                    raise error
+                case Failed(item=job, reason=reason):
+                    log.info("indexing failed", extra={"file": job.path, "reason": reason, "trace": outcome.trace})
+                    report.rejects.append(Reject(job.path, "failed", reason))
+    report.removed = forget_the_rest(collection, state, current)
+    report.rejects += [
+        Reject(path, flaw.reason, flaw.message, flaw.offset, flaw.end)
+        for path, entry in sorted(current.items())
+        for flaw in entry.flaws
+    ]
+    report.captures = sum(entry.captures for entry in current.values())
+    return dict(sorted(current.items()))
+
+
+def other_crawls(collection: Collection) -> str:
+    """A crawl that is not there is a wrong name when others are."""
+    names = sorted(path.name for path in collection.crawl_data.parent.glob("*") if path.is_dir())
+    return f"there are {', '.join(names)}" if set(names) - {collection.name} else ""
+
+
+def sort_out(
+    collection: Collection, known: Mapping[str, Known], *, digest: str, report: Report, clock: Clock
+) -> tuple[dict[str, Known], dict[str, Due]]:
+    """What is known and still true, and what is to be done."""
+
+    def refuse(path: str, reason: str, message: str) -> None:
+        report.rejects.append(Reject(path, reason, message))
+
+    current: dict[str, Known] = {}
+    due: dict[str, Due] = {}
+    for path in sorted(find_archives(collection, refuse=refuse)):
+        now = clock()
+        try:
+            looks = look_at(collection.root / path)
+        except OSError as error:
+            refuse(path, "unreadable", error.strerror or str(error))
+            continue
+        entry = known.get(path)
+        if entry and is_current(entry, looks, options=digest, folder=collection.cdxj):
+            current[path] = entry
+        else:
+            due[path] = Due(looks, is_settled(looks, now_ns=now))
+    report.warcs, report.kept = len(current) + len(due) + len(report.rejects), len(current)
+    return current, due
+
+
+def warc_job(collection: Collection, path: str, *, fields: dict[str, str], options: Options) -> WarcJob:
+    cdxj = collection.cdxj / cdxj_name(path)
+    return WarcJob(root=collection.root, path=path, cdxj=cdxj, fields=fields, options=options.captures)
+
+
+def known_of(job: WarcJob, done: WarcDone, due: Due, *, digest: str) -> Known:
+    return Known(
+        looks=due.looks,
+        settled=due.settled,
+        options=digest,
+        cdxj=job.cdxj.name,
+        cdxj_looks=done.cdxj,
+        cdxj_digest=done.digest,
+        captures=done.captures,
+        flaws=done.flaws,
+    )
+
+
+def forget_the_rest(collection: Collection, state: State, current: Mapping[str, Known]) -> int:
+    """WARC files that are gone leave the index, and their CDXJ goes. Those of a crawl beside this one stay."""
+    known = state.known()
+    gone = [
+        path
+        for path in known
+        if path not in current and (collection.owns(path) or not (collection.root / path).exists())
+    ]
+    state.forget(gone)
+    wanted = {entry.cdxj for path, entry in known.items() if path not in gone}
+    for file in collection.cdxj.glob("*.cdxj"):
+        if file.name not in wanted:
+            file.unlink(missing_ok=True)
+    return len(gone)
+
+
+def write_rejects(collection: Collection, rejects: Iterable[Reject]) -> None:
+    """All that is missing from the index, replaced with each run."""
+    file = collection.rejected / "index.jsonl"
+    lines = b"".join(msgspec.json.encode(reject) + b"\n" for reject in rejects)
+    if lines:
+        atomic.make_folder(collection.rejected)
+        atomic.write_bytes(file, lines)
+    else:
+        file.unlink(missing_ok=True)

@@ -1,0 +1,285 @@
+"""The second half of `pipeline/index.py`: sorted CDXJ files to the index that readers see.
+
+Everything is written aside first: shards under names that nobody knows yet, tables in a folder that nobody reads. Then
+names are exchanged: the summary of the ZipNum index, the folder of tables, the lists of paths, each at once. The state
+says beforehand that what is published is in doubt, and afterwards what it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from webmill import __version__
+from webmill.collection import Collection
+from webmill.errors import Misconfigured
+from webmill.formats.zipnum import LINES_PER_BLOCK, encode_block
+from webmill.index import zipnum
+from webmill.index.captures import Options as CaptureOptions
+from webmill.index.excessive import Keep
+from webmill.index.jobs import TableJob, table_name, write_table
+from webmill.index.ranges import Filters, clean_failure, write_ranges
+from webmill.index.state import Known, Published, State
+from webmill.infra import atomic, swap
+from webmill.infra.executor.base import Executor
+from webmill.infra.executor.gather import run_all
+from webmill.pipeline.watch import Watch
+
+BYTES_PER_SHARD = 128 << 20  # of CDXJ; about a fifth of that compressed
+PATH_LISTS = ("warc", "cc-index", "cc-index-table")
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What the index depends on beside the WARC files; and whether to trust what an earlier run made."""
+
+    captures: CaptureOptions = CaptureOptions()
+    collection_field: bool = True
+    blocklist: Path | None = None
+    max_removed_share: float = 1.0
+    max_captures: int | None = None
+    keep: Keep = Keep()
+    lines: int = LINES_PER_BLOCK
+    shards: int | None = None
+    parquet: bool = True
+    from_scratch: bool = False
+
+
+class Removed(Protocol):
+    """Where `write_shards` says how much the filters took."""
+
+    blocked: int
+    excessive: int
+
+
+class _Tally(msgspec.Struct):
+    blocked: int = 0
+    excessive: int = 0
+
+
+Refused = Mapping[str, dict[str, int]]  # by table: reasons of lines that are not in it, how many
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """`last` is what is published, if it can be trusted: made by the same tools, and untouched since."""
+
+    inputs: str
+    tools: str
+    last: Published | None
+
+    @property
+    def is_done(self) -> bool:
+        return self.last is not None and self.last.inputs == self.inputs
+
+
+def plan_publishing(collection: Collection, options: Options, state: State, known: Mapping[str, Known]) -> Plan:
+    rules = digest_of_file(options.blocklist) if options.blocklist else ""
+    rest = msgspec.structs.replace(options, blocklist=None, from_scratch=False)
+    inputs = digest_of([[(path, entry.cdxj_digest) for path, entry in known.items()], rules, rest])
+    tools = digest_of([__version__, version_of("deflate"), version_of("pyarrow")])
+    last = None if options.from_scratch else state.published(collection.name)
+    if last and (last.tools != tools or last.outputs != digest_of_outputs(collection)):
+        last = None
+    return Plan(inputs, tools, last)
+
+
+def publish(
+    collection: Collection,
+    options: Options,
+    state: State,
+    known: Mapping[str, Known],
+    plan: Plan,
+    *,
+    executor: Executor,
+    watch: Watch,
+) -> Published:
+    tally = _Tally()
+    files = [collection.cdxj / entry.cdxj for entry in known.values() if entry.cdxj_size]
+    kept = plan.last.refused if plan.last else {}
+    refused: Refused = {}
+    with (
+        zipnum.rebuilding(collection.zipnum, naming="stamped") as target,
+        no_temps_in(collection.zipnum),
+        replacing_tables(collection, options) as tables,
+    ):
+        with clean_failure(target):
+            shards = write_shards(files, target, options, executor=executor, watch=watch, report=tally)
+            if tables:
+                refused = write_tables(collection, shards, tables, kept=kept, executor=executor, watch=watch)
+        state.withdraw(collection.name)
+        zipnum.publish(target, shards)
+    write_paths(collection, list(known), shards)
+    made = Published(
+        inputs=plan.inputs,
+        tools=plan.tools,
+        outputs=digest_of_outputs(collection),
+        shards=len(shards),
+        blocked=tally.blocked,
+        excessive=tally.excessive,
+        refused=refused,
+    )
+    state.set_published(collection.name, made)
+    return made
+
+
+@contextmanager
+def no_temps_in(*folders: Path) -> Iterator[None]:
+    """Neither before nor after. For the holder of a lock, which says that whoever left some is gone.
+
+    A process id does not say so: in a container without an init the dead keep theirs.
+    """
+    _remove_temps(folders)
+    try:
+        yield
+    finally:
+        _remove_temps(folders)
+
+
+def _remove_temps(folders: Iterable[Path]) -> None:
+    for file in chain.from_iterable(folder.glob(f"{atomic.RESERVED}tmp-*") for folder in folders):
+        file.unlink(missing_ok=True)
+
+
+# --- shards -----------------------------------------------------------------------------------------------------------
+
+
+def write_shards(
+    files: Sequence[Path], target: zipnum.Target, options: Options, *, executor: Executor, watch: Watch, report: Removed
+) -> list[zipnum.Shard]:
+    """One shard per range of keys, each an independent task; in the order of the keys."""
+    total = sum(file.stat().st_size for file in files)
+    parts = options.shards or max(1, -(-total // BYTES_PER_SHARD))
+    filters = Filters(
+        blocklist=options.blocklist,
+        blocklist_digest=digest_of_file(options.blocklist) if options.blocklist else "",
+        max_captures=options.max_captures,
+        keep=options.keep,
+    )
+    with watch("Merging", total=parts, unit="shards") as counter:
+        done = write_ranges(
+            files,
+            target,
+            shards=parts,
+            lines=options.lines,
+            executor=executor,
+            filters=filters,
+            advance=counter.advance,
+        )
+    report.blocked = sum(part.blocked for part in done)
+    report.excessive = sum(part.excessive for part in done)
+    check_share(report.blocked, sum(part.lines_in for part in done), options)
+    return [part.shard for part in done if part.shard.blocks]
+
+
+def check_share(blocked: int, lines: int, options: Options) -> None:
+    if blocked > options.max_removed_share * lines:
+        raise Misconfigured(
+            f"{options.blocklist} removes {blocked:,} of {lines:,} lines, more than the "
+            f"{options.max_removed_share:.1%} allowed: look for a rule that matches too much, or allow more. "
+            f"The old index stays"
+        )
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def replacing_tables(collection: Collection, options: Options) -> Iterator[Path | None]:
+    """A folder for new ones, unless there shall be none: then old ones, which would tell of old captures, go."""
+    if options.parquet:
+        with swap.replacing(collection.table, beside=collection.tables_aside) as fresh:
+            yield fresh
+    else:
+        yield None
+        swap.remove(collection.table, beside=collection.tables_aside)
+
+
+def write_tables(
+    collection: Collection,
+    shards: Sequence[zipnum.Shard],
+    folder: Path,
+    *,
+    kept: Refused,
+    executor: Executor,
+    watch: Watch,
+) -> Refused:
+    """A Parquet file per shard. One that stands for the same lines as before is kept, and what was said about it."""
+    jobs = [TableJob(collection.zipnum / shard.name, folder / table_name(shard.name)) for shard in shards]
+    due = [
+        job for job in jobs if job.table.name not in kept or not linked(collection.table / job.table.name, job.table)
+    ]
+    with watch("Writing tables", total=len(due), unit="files") as counter:
+        tables = run_all(executor, write_table, due, advance=counter.advance)
+    fresh = {job.table.name: dict(table.rejected) for job, table in zip(due, tables, strict=True)}
+    return {job.table.name: fresh.get(job.table.name, kept.get(job.table.name, {})) for job in jobs}
+
+
+def linked(old: Path, new: Path) -> bool:
+    try:
+        new.hardlink_to(old)
+    except OSError:
+        return False
+    return True
+
+
+# --- lists of paths ---------------------------------------------------------------------------------------------------
+
+
+def is_main(key: str) -> bool:
+    """Error pages and robots.txt files of a crawl have files, and lists, of their own (`archive.segment`)."""
+    return not {"crawldiagnostics", "robotstxt"} & set(key.split("/")[:-1])
+
+
+def write_paths(collection: Collection, warcs: list[str], shards: list[zipnum.Shard]) -> None:
+    """Lists of files, gzipped, as every crawl of Common Crawl has them."""
+    index = [collection.key(collection.zipnum / name) for name in (*(s.name for s in shards), zipnum.SUMMARY)]
+    tables = [collection.key(path) for path in tables_of(collection)]
+    atomic.make_folder(collection.crawl_data)
+    for kind, keys in zip(PATH_LISTS, (list(filter(is_main, warcs)), index, tables), strict=True):
+        atomic.write_bytes(collection.paths_file(kind), encode_block([key.encode() + b"\n" for key in keys]))
+
+
+def tables_of(collection: Collection) -> list[Path]:
+    return sorted(collection.table.glob("*.parquet"))
+
+
+# --- what it depends on -----------------------------------------------------------------------------------------------
+
+
+def digest_of_outputs(collection: Collection) -> str:
+    """How the published files look: a quick way to see that one is missing or is not ours any more."""
+    names = (zipnum.SUMMARY, zipnum.LOCATIONS, *zipnum.named_in_summary(collection.zipnum))
+    files = [collection.zipnum / name for name in names] + tables_of(collection)
+    files += [collection.paths_file(kind) for kind in PATH_LISTS]
+    return digest_of([(collection.key(file), *_looks(file)) for file in files])
+
+
+def _looks(file: Path) -> tuple[int, ...]:
+    try:
+        status = file.stat()
+    except FileNotFoundError:
+        return ()
+    return status.st_size, status.st_mtime_ns, status.st_ino
+
+
+def digest_of(values: object) -> str:
+    return hashlib.sha256(msgspec.json.encode(values)).hexdigest()
+
+
+def digest_of_file(path: Path) -> str:
+    with atomic.os_errors(str(path)), path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def version_of(package: str) -> str:
+    """Other versions of these compress otherwise."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""

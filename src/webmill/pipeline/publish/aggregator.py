@@ -1,0 +1,188 @@
+"""The aggregator: puts the fragments of a run together and makes the version live.
+
+It commits when every planned job has a fragment or was given up, or at the deadline. An empty queue says nothing: a
+message may be in the hands of a worker that is paused, or on its way.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import TypeAlias
+
+import msgspec
+
+from webmill.errors import BadInput, Conflict, NotFound, Unavailable
+from webmill.infra.queue.base import Buried, Queue
+from webmill.infra.retry import Policy, retrying
+from webmill.infra.storage.base import Readable, Storage
+from webmill.pipeline.publish.jobs import BoardJob, job_of
+from webmill.publish import history, leases, turn
+from webmill.publish.fragments import (
+    NOTES,
+    Fragment,
+    Gleaned,
+    Note,
+    Plan,
+    Progress,
+    assemble,
+    give_up,
+    is_open,
+    progress,
+    read_plan,
+    remove_run,
+)
+from webmill.publish.guard import Shrunk
+from webmill.publish.manifest import read_file
+from webmill.publish.nouns import Problem, Version, decode, encode
+from webmill.publish.snapshot import ContentGone, Options, Publication, Published, utc_now
+from webmill.publish.version import Counts
+
+log = logging.getLogger(__name__)
+
+REBASES = 20  # each is somebody else's success
+PATIENT = Policy(attempts=8, deadline=600.0)
+
+Notes: TypeAlias = dict[str, tuple[Note, ...]]  # by source
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a run. `version` is None when it was `refused`, for this reason; the one that was live before when
+    nothing has changed since.
+    """
+
+    run: str
+    version: str | None
+    counts: Counts | None
+    is_new: bool = True
+    refused: str = ""
+    planned: int = 0
+    missing: int = 0  # jobs that were not done before the deadline
+    failed: tuple[str, ...] = ()  # sources
+    left_out: int = 0  # entries of the site map of which nobody can tell what they were
+    problems: tuple[Problem, ...] = ()  # the first few
+
+
+def aggregate(
+    storage: Storage,
+    queue: Queue | None,
+    run: str,
+    *,
+    options: Options | None = None,
+    now: Callable[[], datetime] = utc_now,
+) -> Outcome | None:
+    """None: the run is not complete, and its deadline not over. `NotFound`: there is no such run, or it is over.
+
+    `queue`: where to look for jobs that killed every worker who tried them; None where somebody else does
+    (`give_up_buried`). Several may call this: the run is published once.
+    """
+    plan = read_plan(storage, run)
+    if not look(storage, queue, plan).is_complete and now() < plan.deadline:
+        return None
+    outcome = publish_run(storage, plan, options=options or Options(), now=now)
+    end_run(storage, run)
+    return outcome
+
+
+def look(storage: Storage, queue: Queue | None, plan: Plan) -> Progress:
+    """How far the run is. `NotFound` when another aggregator has ended it."""
+    if queue and queue.stats().buried:
+        give_up_buried(storage, queue.buried(), plan=plan)
+    seen = progress(storage, plan)
+    if not seen.is_complete:
+        check_open(storage, plan.run)
+    return seen
+
+
+def check_open(storage: Readable, run: str) -> None:
+    if not is_open(storage, run):
+        raise NotFound(f"run {run} is over: another aggregator has ended it")
+
+
+def give_up_buried(storage: Storage, letters: Iterable[Buried], *, plan: Plan | None = None) -> int:
+    """Of each job in the dead letters its error as the final word, so that nobody waits for it; how many there were."""
+    count = 0
+    for letter in letters:
+        try:
+            job = job_of(letter.body)
+        except BadInput:
+            continue  # of another run of another program
+        if plan is None or job.run == plan.run:
+            give_up(storage, job.run, failure(job, letter.last_error, attempts=letter.attempts))
+            count += 1
+    return count
+
+
+def failure(job: BoardJob, reason: str, *, attempts: int, problems: tuple[Problem, ...] = ()) -> Fragment:
+    message = f"given up after {attempts} attempts: {reason}"
+    last = Problem(stage="job", source=job.board.source, url=job.board.url, message=message, retryable=True)
+    return Fragment(job=job.board.source, problems=(*problems, last), failed=True)
+
+
+def publish_run(storage: Storage, plan: Plan, *, options: Options, now: Callable[[], datetime]) -> Outcome:
+    options = msgspec.structs.replace(options, even_if_same=options.force)
+    with Publication.join(storage, plan.run, options=options, now=now, started=plan.planned_at) as publication:
+        gleaned = assemble(storage, plan, publication)
+        check_open(storage, plan.run)  # or fragments went while we read them
+        publication.blobs.tally.add(gleaned.blobs)
+        publication.counts.update(gleaned.counts)
+        publication.counts["content_blobs_written"] = gleaned.blobs.written  # the rest are shards of indexes
+        publication.attach(NOTES, encode(notes(storage, gleaned)))
+        published, refused = None, ""
+        try:
+            published = committed(publication)
+        except Shrunk as error:
+            refused = str(error)
+    return Outcome(
+        run=plan.run,
+        version=published.version.version if published else None,
+        counts=published.counts if published else None,
+        is_new=published.is_new if published else False,
+        refused=refused,
+        planned=len({job.source for job in plan.jobs} | {one.source for one in plan.broken if one.source}),
+        missing=len(gleaned.missing),
+        failed=tuple(dict.fromkeys(gleaned.failed)),
+        left_out=sum(not one.source for one in plan.broken),
+        problems=tuple(gleaned.problems),
+    )
+
+
+def committed(publication: Publication) -> Published:
+    """The loser of a race builds anew upon the winner's version."""
+    for _ in range(REBASES):
+        try:
+            return retrying(publication.commit, policy=PATIENT)
+        except ContentGone:
+            raise
+        except Conflict as error:
+            log.info("another publisher was first: building upon its version", extra={"why": str(error)})
+    raise Conflict(f"{REBASES} times another publisher was first: is this place shared by too many?")
+
+
+def notes(storage: Readable, gleaned: Gleaned) -> Notes:
+    """Those of this run, and of the version before for the sources that are kept of it."""
+    try:
+        before = read_notes(storage, history.live(storage))
+    except NotFound:
+        before = {}
+    kept = {source: before[source] for source in (*gleaned.failed, *gleaned.missing) if source in before}
+    return gleaned.notes | kept
+
+
+def read_notes(storage: Readable, version: Version) -> Notes:
+    """Empty where the version was made by a publisher who takes none."""
+    try:
+        return decode(read_file(storage, version, NOTES), Notes, source=NOTES)
+    except NotFound:
+        return {}
+
+
+def end_run(storage: Storage, run: str) -> None:
+    """It is published, or never will be. Left undone by a kill, the next run does it."""
+    try:
+        remove_run(storage, run)
+        leases.drop(storage, run)
+        turn.release(storage, run)
+    except Unavailable as error:
+        log.warning("a run was not cleared away: the next one will do it", extra={"run": run, "why": str(error)})

@@ -1,0 +1,91 @@
+"""Whether there is something to publish: documents that came since they were last looked at for a version."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+
+from webmill.collection import Publishing
+from webmill.errors import NotFound, WebmillError
+from webmill.infra.storage.base import Readable, Storage
+from webmill.infra.storage.local import LocalStorage
+from webmill.infra.tree import files_below
+from webmill.pipeline.publish.pages import is_documents
+from webmill.publish import history
+from webmill.publish.manifest import read_file
+from webmill.publish.nouns import Version, decode, encode
+from webmill.publish.places import LOOKED
+from webmill.publish.version import STATS, Counts
+
+log = logging.getLogger(__name__)
+
+TICK = 0.02  # seconds that the times of files may be behind the clock
+
+
+class Looked(msgspec.Struct, frozen=True):
+    """`LOOKED`: when documents were last looked at, and the live version was found to hold them all."""
+
+    at: datetime
+
+
+def reason_not_to_publish(root: Path, *, most: int | None = None) -> str:
+    """Empty when there are documents that nobody has looked at; among the first so many, for a glance."""
+    last = last_look(LocalStorage(root), now=datetime.now(UTC))
+    there = False
+    for entry in islice(documents_in(root), most):
+        try:
+            # Files come by renaming, which changes this time and not that of the content.
+            came = entry.stat(follow_symlinks=False).st_ctime
+        except FileNotFoundError:  # gone meanwhile
+            continue
+        there = True
+        if not last or came >= last.timestamp() - TICK:
+            return ""
+    return "no documents since the live version" if there else "there are no documents yet"
+
+
+def documents_in(root: Path) -> Iterator[os.DirEntry[str]]:
+    folder = Publishing(root).documents
+    return (entry for entry in files_below(folder) if is_documents(Path(entry.path).relative_to(folder).as_posix()))
+
+
+def last_look(storage: Storage, *, now: datetime) -> datetime | None:
+    """Those that came while a version was made are not in it: what counts is when that began.
+
+    A time to come is of a clock that has been set back since: what came after it may bear an earlier one. And a look
+    that began before the newest version was there may have been at another one.
+    """
+    try:
+        last = history.last_record(storage)
+        if last is None:
+            return None
+        newest = max(history.versions(storage, last), key=lambda version: version.published_at)
+        looks = [at for at in _looked(storage) if at >= newest.published_at]
+        return max((at for at in [counts_of(storage, newest).started_at, *looks] if at <= now), default=None)
+    except WebmillError:  # publishing tells what is wrong
+        return None
+
+
+def note_look(storage: Storage, at: datetime) -> None:
+    """Without it the next run looks again, and finds the same."""
+    try:
+        storage.write(LOOKED, encode(Looked(at)))
+    except WebmillError as error:
+        log.warning("the next run will look at the same documents again: %s", error)
+
+
+def counts_of(storage: Readable, version: Version) -> Counts:
+    return decode(read_file(storage, version, STATS), Counts, source=STATS)
+
+
+def _looked(storage: Readable) -> list[datetime]:
+    try:
+        return [decode(storage.read(LOOKED), Looked, source=LOOKED).at]
+    except NotFound:
+        return []

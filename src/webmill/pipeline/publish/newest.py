@@ -1,0 +1,172 @@
+"""Which rows of the documents are published: of each URL the newest capture, and whose text is its.
+
+    heads ─▶ sorted by urlkey and time ─▶ the newest of each URL ─┬─▶ has text: that row
+                                                                  └─▶ repeats another: the row with its digest
+
+A crawler that gets the same bytes again archives a revisit record, which has a digest and no text. Most of them repeat
+the capture of the same URL before them: that one stays. Others have the bytes of another URL, or those of the same URL
+from before it changed and changed back: they are given the text of a row with their digest, under their own address.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from webmill.pipeline.publish.pages import Page
+from webmill.publish.rows import Row, SortedRows
+
+_LINE = struct.Struct(">14sQ12s?")  # time, number of the row, digest, whether it repeats another
+_ORDINAL = struct.Struct(">Q")
+NO_DIGEST = bytes(12)
+NONE = (1 << 64) - 1
+
+
+class Capture(NamedTuple):
+    """One row: `head` is all that is published of it besides its content, and only there if it repeats another."""
+
+    moment: bytes
+    ordinal: int
+    digest: bytes
+    repeats: bool
+    head: bytes
+
+    @classmethod
+    def read(cls, line: bytes) -> Capture:
+        moment, ordinal, digest, repeats = _LINE.unpack_from(line)
+        return cls(moment, ordinal, digest, repeats, line[_LINE.size :])
+
+
+class Bits:
+    """A set of row numbers: a bit each."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+
+    def add(self, number: int) -> None:
+        if number >> 3 >= len(self._bytes):
+            self._bytes.extend(bytes((number >> 3) + 1 - len(self._bytes) + (1 << 16)))
+        self._bytes[number >> 3] |= 1 << (number & 7)
+
+    def __contains__(self, number: int) -> bool:
+        return number >> 3 < len(self._bytes) and bool(self._bytes[number >> 3] >> (number & 7) & 1)
+
+
+class Newest:
+    """Takes the heads of all rows, then knows which are published. `counts` is of all others: why not."""
+
+    def __init__(self, folder: Path) -> None:
+        self._rows = SortedRows(folder, "captures")
+        self._repeats = SortedRows(folder, "repeats")  # by digest: the row to fall back on, and the head
+        self._texts = SortedRows(folder, "texts")  # by digest; only when it is asked for
+        self._echoes = SortedRows(folder, "echoes")  # by the row that has their text
+        self._rows_with_text = Bits()
+        self.counts = {"older": 0}
+
+    def add(self, page: Page, ordinal: int) -> None:
+        digest = blake2b(page.content_digest.encode(errors="replace"), digest_size=12).digest()
+        line = _LINE.pack(
+            f"{page.moment:14}".encode(),
+            ordinal,
+            digest if page.content_digest else NO_DIGEST,
+            page.repeats_another,
+        )
+        head = packed_head(page) if page.repeats_another else b""
+        self._rows.add(page.urlkey.encode(errors="replace"), line + head)
+
+    def choose(self) -> None:
+        """After the last row: of two captures of a second the one that comes later in the files is newer."""
+        has_repeats = False
+        for _, captures in groupby(self._rows, key=lambda row: row[0]):
+            has_repeats |= self._choose_one(Capture.read(line) for _, line in captures)
+        if has_repeats:
+            self._join()
+
+    def __contains__(self, ordinal: int) -> bool:
+        return ordinal in self._rows_with_text
+
+    def echoes(self) -> Iterator[tuple[int, Page]]:
+        """Captures that are given the text of another row, in the order of those rows."""
+        return ((_ORDINAL.unpack(key)[0], read_head(line)) for key, line in self._echoes)
+
+    def _choose_one(self, captures: Iterable[Capture]) -> bool:
+        """Whether the text of this URL must be looked for elsewhere. A URL may have any number of captures."""
+        last = text = None
+        texts = repeats = 0
+        for capture in captures:
+            last = capture
+            if capture.repeats:
+                repeats += 1
+            else:
+                text, texts = capture, texts + 1
+        assert last
+        if text and (not last.repeats or last.digest == text.digest):
+            self._rows_with_text.add(text.ordinal)
+            self._count("older", texts - 1)
+            self._count("repeated", repeats)
+            return False
+        self._repeats.add(last.digest, _ORDINAL.pack(text.ordinal if text else NONE) + last.head)
+        self._count("older", texts - bool(text))
+        self._count("repeated", repeats - 1)
+        return True
+
+    def _join(self) -> None:
+        for _, line in self._rows:
+            capture = Capture.read(line)
+            if not capture.repeats and capture.digest != NO_DIGEST:
+                self._texts.add(capture.digest, _ORDINAL.pack(capture.ordinal))
+        for (_, line), original in joined(self._repeats, self._texts):
+            (fallback,) = _ORDINAL.unpack_from(line)
+            if original:
+                self._echoes.add(original, line[_ORDINAL.size :])
+                self._count("older", fallback != NONE)
+            elif fallback != NONE:
+                self._rows_with_text.add(fallback)
+                self._count("repeated", 1)
+            else:
+                self._count("no_text", 1)
+
+    def _count(self, reason: str, count: int) -> None:
+        if count:
+            self.counts[reason] = self.counts.get(reason, 0) + count
+
+
+def joined(wanted: Iterable[Row], there: Iterable[Row]) -> Iterator[tuple[Row, bytes | None]]:
+    """Each that is wanted with the first that is there under the same key. Both are sorted."""
+    others = iter(there)
+    other = next(others, None)
+    for row in wanted:
+        while other and other[0] < row[0]:
+            other = next(others, None)
+        yield row, other[1] if other and other[0] == row[0] else None
+
+
+class _Head(msgspec.Struct, array_like=True):
+    url: str
+    urlkey: str
+    moment: str
+    place: tuple[str, int, int] | None
+
+
+_heads = msgspec.json.Decoder(_Head)
+
+
+def packed_head(page: Page) -> bytes:
+    place = page.place and (printable(page.place[0]), *page.place[1:])
+    return msgspec.json.encode(_Head(printable(page.url or ""), printable(page.urlkey), page.moment, place))
+
+
+def printable(text: str) -> str:
+    return text.encode(errors="replace").decode()
+
+
+def read_head(data: bytes) -> Page:
+    said = _heads.decode(data)
+    filename, offset, length = said.place or (None, None, None)
+    return Page(url=said.url, surt=said.urlkey, timestamp=said.moment, filename=filename, offset=offset, length=length)

@@ -1,0 +1,104 @@
+"""The orchestrator: a plan into the storage, a job for each board onto the queue. It fetches nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from webmill.errors import BadInput, Conflict, NotFound, WebmillError
+from webmill.formats.site_map import Board, SiteMap
+from webmill.infra.queue.base import Queue
+from webmill.infra.retry import Policy, retrying
+from webmill.infra.storage.base import Storage
+from webmill.pipeline.publish.aggregator import aggregate, end_run
+from webmill.pipeline.publish.jobs import KIND, check_kind, job_of, messages_of, plan_of, run_name
+from webmill.publish import leases, turn
+from webmill.publish.fragments import Plan, open_runs, write_plan
+from webmill.publish.holder import Holder
+from webmill.publish.nouns import Problem
+from webmill.publish.snapshot import Options, utc_now
+
+log = logging.getLogger(__name__)
+
+DEADLINE = timedelta(minutes=8)
+MARGIN = timedelta(minutes=2)  # for the commit after the deadline
+
+
+class Planning(msgspec.Struct, frozen=True, kw_only=True):
+    """`turn_lasts`: after so long without a renewal another run may begin. None: nobody renews, so until its end."""
+
+    deadline: timedelta = DEADLINE
+    turn_lasts: timedelta | None = None
+    holder: Holder | None = None  # the process that sees the run through; None: no one process does
+    publish: Options = Options()  # how a run that somebody left behind is published
+    policy: Policy = Policy()
+
+
+def orchestrate(
+    storage: Storage,
+    queue: Queue,
+    boards: Sequence[Board],
+    *,
+    broken: Sequence[Problem] = (),
+    planning: Planning | None = None,
+    now: Callable[[], datetime] = utc_now,
+) -> Plan:
+    """Begins a run. `Conflict` while another one is under way, on whichever machine. `broken`: see `Plan`.
+
+    A run that was left behind is brought to its end first: published when its time is over or all is done, else given
+    up. Killed anywhere, the next call does the same with this one.
+    """
+    planning = planning or Planning()
+    began = now()
+    run = run_name(KIND, began)
+    lasts = planning.turn_lasts or planning.deadline + MARGIN
+    turn.take(storage, run, at=began, lasts=lasts, holder=planning.holder)
+    try:
+        check_kind(storage, KIND, force=planning.publish.force)
+        for left in open_runs(storage):
+            settle_leftover(storage, queue, left, options=planning.publish, now=now)
+        leases.take(storage, run, holder=planning.holder)
+        plan = plan_of(run, boards, at=began, deadline=planning.deadline, broken=broken)
+        write_plan(storage, plan)
+        drop_outdated(queue, plan)
+        retrying(lambda: queue.publish(messages_of(plan, boards)), policy=planning.policy)
+    except WebmillError:
+        end_run(storage, run)
+        raise
+    return plan
+
+
+def settle_leftover(storage: Storage, queue: Queue, run: str, *, options: Options, now: Callable[[], datetime]) -> None:
+    try:
+        outcome = aggregate(storage, queue, run, options=options, now=now)
+    except NotFound:
+        return
+    except (BadInput, Conflict) as error:
+        log.warning("a run that was left behind cannot be published", extra={"run": run, "why": str(error)})
+        outcome = None
+    if outcome is None:
+        log.warning("a run that was left behind is given up: this one reads its boards again", extra={"run": run})
+        end_run(storage, run)
+
+
+def drop_outdated(queue: Queue, plan: Plan) -> None:
+    """Buried jobs of earlier runs whose board is read again now: else a site that is down would bury one each time."""
+    planned = {job.id for job in plan.jobs}
+    outdated = [letter.id for letter in queue.buried() if _source(letter.body) in planned]
+    if outdated:
+        log.info("buried jobs of earlier runs are dropped", extra={"jobs": queue.drop(outdated)})
+
+
+def _source(body: bytes) -> str | None:
+    try:
+        return job_of(body).board.source
+    except BadInput:
+        return None
+
+
+def facets_of(found: SiteMap) -> tuple[str, ...]:
+    """All but the boards themselves, of which there are too many to be worth a file each."""
+    return tuple(sorted({facet for board in found.boards for facet in board.facets} - {"board"}))

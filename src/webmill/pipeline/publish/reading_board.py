@@ -1,0 +1,341 @@
+"""One board: the pages of its listing, then the bodies that have to be asked for.
+
+When is a body asked for? When its row is new or other than last time; and when it was last asked for longer than
+`Limits.body_age` ago, then only "if it has changed", where the server gave a validator. All others are taken from the
+cache, or left to what the last version has of them (`known`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime
+from hashlib import blake2b
+from zoneinfo import ZoneInfo
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from webmill.errors import BadInput, Unavailable
+from webmill.extract.board import Body, Listing, Row
+from webmill.formats.site_map import Board
+from webmill.infra.clock import SteadyClock
+from webmill.pipeline.publish.reading_cache import Cache, Cached, Refused
+from webmill.pipeline.publish.reading_nouns import Known, Notice, Options, Reading
+from webmill.pipeline.publish.reading_pages import Parsers
+from webmill.pipeline.publish.reading_web import Got, Refusal, Web
+from webmill.publish.nouns import Problem, Scalar
+
+VERSION = 1  # of what is read out of pages: another one, and nothing cached is used
+MAX_PROBLEMS = 50  # told of one board
+
+LISTING, DETAIL, SELECTOR = "board_list", "notice_detail", "selector"  # stages, as reference 004 calls them
+
+
+class Tools(Struct, frozen=True):
+    web: Web
+    parsers: Parsers
+    cache: Cache
+    options: Options
+    zone: ZoneInfo
+    clock: SteadyClock
+
+
+class BoardReading:
+    """One reading of one board."""
+
+    def __init__(self, board: Board, known: Mapping[str, Known], tools: Tools) -> None:
+        self._board, self._known, self._tools = board, known, tools
+        self._limits = tools.options.limits
+        self._until = tools.clock() + self._limits.board_seconds
+        self._problems: list[Problem] = []
+        self._counts: Counter[str] = Counter()
+        self._kept: list[str] = []
+        self._bodiless: list[Row] = []
+        self._has_more = False  # pages of the listing
+        self._looks = msgspec.msgpack.encode((VERSION, board.source, board.selectors, board.cms, tools.options.zone))
+
+    async def read(self) -> Reading:
+        listings, refusal = await self._listings()
+        if not listings:
+            assert refusal
+            return self._failed(refusal)
+        rows = _merged(listings)
+        if not rows and not any(listing.matched for listing in listings):
+            missing = self._nothing_matched()
+            if missing:
+                return self._failed(missing)
+        items = [notice for row in rows if (notice := await self._notice(row, listings[0].cms)) is not None]
+        if self._bodiless:
+            message = f"no body was found on {len(self._bodiless)} pages; the first is this one"
+            self._tell(SELECTOR, message, url=self._bodiless[0].url, item=self._id(self._bodiless[0]))
+        seen = {self._id(row) for row in rows}
+        gone = [id_ for id_ in self._known if id_ not in seen]
+        is_unchanged = self._counts["listings_not_modified"] == len(listings) and not self._counts["bodies_asked"]
+        return Reading(
+            source=self._board.source,
+            items=tuple(items),
+            problems=self._told(),
+            not_modified=is_unchanged and refusal is None,
+            kept=(*self._kept, *(gone if refusal else ())),
+            beyond=() if refusal else tuple(self._beyond(gone, listings)),
+            counts=dict(self._counts),
+        )
+
+    # --- the listing ---
+
+    async def _listings(self) -> tuple[list[Listing], Refusal | None]:
+        """Page by page; and why it ended before its end, if it did."""
+        url, seen = self._board.url, {""}
+        listings: list[Listing] = []
+        while url not in seen:
+            if len(listings) == self._limits.pages:
+                self._has_more = True
+                break
+            seen.add(url)
+            listing = await self._listing(url)
+            if isinstance(listing, Refusal):
+                if listings:
+                    self._tell(LISTING, listing.message, url=url, retryable=listing.is_retryable)
+                return listings, listing
+            listings.append(listing)
+            self._note_rows(listing, url)
+            url = listing.next_url
+        return listings, None
+
+    async def _listing(self, url: str) -> Listing | Refusal:
+        key = self._key("listing", url)
+        cached, now = await self._recall(key), self._tools.clock()
+        is_old = cached is not None and now - cached.read >= self._limits.body_age
+        got = await self._get(url, None if is_old else cached)
+        if isinstance(got, Refusal):
+            return got
+        now = self._tools.clock()
+        if got.page is None:
+            assert cached is not None
+            self._counts["listings_not_modified"] += 1
+            await self._remember(key, replace(cached, checked=now))
+            assert isinstance(cached.value, Listing)
+            return cached.value
+        self._counts["parsed"] += 1
+        moment = datetime.fromtimestamp(now, self._tools.zone)
+        try:
+            listing = await self._tools.parsers.listing(got.page, self._board, now=moment)
+        except BadInput as error:
+            return Refusal(f"{error.message} [{error.reason}]")
+        if got.etag or got.modified:
+            await self._remember(
+                key, Cached(value=listing, checked=now, read=now, etag=got.etag, modified=got.modified)
+            )
+        return listing
+
+    def _note_rows(self, listing: Listing, url: str) -> None:
+        self._counts["listings"] += 1
+        self._counts["rows"] += len(listing.rows)
+        self._counts.update({f"rows_{reason}": count for reason, count in listing.problems.items()})
+        if count := listing.problems.get("bad_date"):
+            text = next((row.date_text for row in listing.rows if not row.date and row.date_text), "")
+            self._tell(LISTING, f"{count} rows have no date that can be read{f': {text!r}' if text else ''}", url=url)
+        for reason in ("bad_link", "no_title", "too_many"):
+            if count := listing.problems.get(reason):
+                self._tell(LISTING, f"{count} rows were left out: {reason}", url=url)
+
+    def _nothing_matched(self) -> Refusal | None:
+        """An empty board has a row that says so, at times. Where there were notices, we have lost the way to them."""
+        if self._known:
+            return Refusal(f"nothing looks like a notice, where {len(self._known)} were known: has the layout changed?")
+        self._tell(SELECTOR, "nothing looks like a notice: an empty board, or wrong selectors")
+        return None
+
+    # --- one notice ---
+
+    async def _notice(self, row: Row, cms: str) -> Notice | None:
+        board = self._board if self._board.cms else replace(self._board, cms=cms)
+        id_, digest, key = self._id(row), row_digest(row), self._key("body", row.url)
+        cached, known, now = await self._recall(key), self._known.get(id_), self._tools.clock()
+        if cached is not None and cached.row == digest and now - cached.checked < self._limits.body_age:
+            return self._made(row, cached, known)
+        if cached is None and known and known.row == digest and now - known.checked < self._limits.body_age:
+            return self._left(row, known)
+        if self._counts["bodies_asked"] >= self._limits.bodies:
+            self._stay(id_, row, f"more than {self._limits.bodies} bodies to ask for; the rest comes later")
+            return None
+        is_same = cached is not None and cached.row == digest
+        read = await self._body(row, board, cached if is_same else None)
+        if isinstance(read, Refusal):
+            self._stay(id_, row, read.message, is_gone=read.is_gone)
+            return None
+        made = replace(read, row=digest, date=_date(row, cached, known))
+        await self._remember(key, made)
+        return self._made(row, made, known)
+
+    async def _body(self, row: Row, board: Board, cached: Cached | None) -> Cached | Refusal:
+        """A refusal for good is remembered like a body; one that may pass is not."""
+        self._counts["bodies_asked"] += 1
+        got = await self._get(row.url, cached)
+        now = self._tools.clock()
+        if isinstance(got, Refusal):
+            if got.is_retryable or got.is_gone:
+                return got
+            return Cached(value=Refused(got.message), checked=now)
+        if got.page is None:
+            assert cached is not None
+            self._counts["bodies_not_modified"] += 1
+            return replace(cached, checked=now)
+        self._counts["parsed"] += 1
+        try:
+            body = await self._tools.parsers.body(got.page, board)
+        except BadInput as error:
+            return Cached(value=Refused(f"{error.message} [{error.reason}]"), checked=now)
+        return Cached(value=body, checked=now, etag=got.etag, modified=got.modified)
+
+    def _made(self, row: Row, cached: Cached, known: Known | None) -> Notice:
+        body = cached.value if isinstance(cached.value, Body) else Body("")
+        if isinstance(cached.value, Refused):
+            self._tell(DETAIL, cached.value.message, url=row.url, item=self._id(row))
+        elif not body.found:
+            self._bodiless.append(row)
+        elif body.is_cut:
+            self._tell(DETAIL, "a body that is too long was cut", url=row.url, item=self._id(row))
+        row = replace(row, date=_date(row, cached, known))
+        content: dict[str, object] = {
+            "title": row.title,
+            "date": row.date,
+            "author": row.author,
+            "category": row.category,
+            "url": row.url,
+            "text": body.text,
+            "attachments": [{"name": one.name, "url": one.url} for one in body.attachments],
+        }
+        return self._noticed(row, content=content, checked=cached.checked)
+
+    def _left(self, row: Row, known: Known) -> Notice:
+        self._counts["left_alone"] += 1
+        row = replace(row, date=_date(row, None, known))
+        return self._noticed(row, content=None, checked=known.checked, hash=known.hash)
+
+    def _noticed(self, row: Row, *, content: dict[str, object] | None, checked: float, hash: str = "") -> Notice:  # noqa: A002
+        metadata: dict[str, Scalar] = {
+            "title": row.title,
+            "date": row.date,
+            "date_text": row.date_text,
+            "author": row.author,
+            "category": row.category,
+            "url": row.url,
+            "pinned": row.is_pinned,
+        }
+        return Notice(
+            id=self._id(row),
+            url=row.url,
+            content=content,
+            facets=self._board.facets,
+            metadata={key: value for key, value in metadata.items() if value},
+            hash=hash,
+            row=row_digest(row),
+            checked=checked,
+        )
+
+    def _stay(self, id_: str, row: Row, message: str, *, is_gone: bool = False) -> None:
+        """Without a body there is no notice: what is known of it stays. One that is gone goes."""
+        if id_ in self._known and not is_gone:
+            self._kept.append(id_)
+        self._tell(DETAIL, message, url=row.url, item=id_, retryable=not is_gone)
+
+    # --- what is known and was not seen ---
+
+    def _beyond(self, gone: list[str], listings: list[Listing]) -> list[str]:
+        """Those that are further down than we have read. What would stand higher up and does not was removed."""
+        last = listings[-1]
+        rows = [row for row in last.rows if not row.is_pinned]
+        if not self._has_more or not rows:
+            return []
+        date = min((row.date for row in rows if row.date), default="")
+        number = min((int(row.id) for row in rows if row.id.isdigit()), default=None)
+        return [id_ for id_ in gone if _is_older(self._known[id_].date, id_.rpartition("/")[2], date, number)]
+
+    # --- small things ---
+
+    async def _get(self, url: str, cached: Cached | None) -> Got | Refusal:
+        self._counts["requests"] += 1
+        etag, modified = (cached.etag, cached.modified) if cached else ("", "")
+        got = await self._tools.web.get(url, etag=etag, modified=modified, until=self._until)
+        if isinstance(got, Got) and got.page is None and cached is None:
+            return Refusal("not modified, to a question without a condition")
+        return got
+
+    async def _recall(self, key: str) -> Cached | None:
+        try:
+            return await asyncio.to_thread(self._tools.cache.find, key)
+        except Unavailable:  # we can do without
+            self._counts["cache_unavailable"] += 1
+            return None
+
+    async def _remember(self, key: str, cached: Cached) -> None:
+        try:
+            await asyncio.to_thread(self._tools.cache.put, key, cached)
+        except Unavailable:
+            self._counts["cache_unavailable"] += 1
+
+    def _id(self, row: Row) -> str:
+        return f"{self._board.source}/{row.id}"
+
+    def _key(self, kind: str, url: str) -> str:
+        return f"{kind} {blake2b(self._looks + url.encode(errors='replace'), digest_size=20).hexdigest()}"
+
+    def _failed(self, refusal: Refusal) -> Reading:
+        self._tell(LISTING, refusal.message, retryable=refusal.is_retryable)
+        return Reading(
+            source=self._board.source,
+            problems=self._told(),
+            failed=True,
+            retryable=refusal.is_retryable,
+            counts=dict(self._counts),
+        )
+
+    def _tell(
+        self, stage: str, message: str, *, url: str = "", item: str | None = None, retryable: bool = False
+    ) -> None:
+        where = url or self._board.url
+        source = self._board.source
+        self._counts[f"problems_{stage}"] += 1
+        self._problems.append(
+            Problem(stage=stage, message=message, source=source, url=where, item=item, retryable=retryable)
+        )
+
+    def _told(self) -> tuple[Problem, ...]:
+        more = len(self._problems) - MAX_PROBLEMS
+        if more <= 0:
+            return tuple(self._problems)
+        rest = Problem(stage=LISTING, message=f"and {more} more problems", source=self._board.source)
+        return (*self._problems[:MAX_PROBLEMS], rest)
+
+
+def row_digest(row: Row) -> str:
+    """Other when anything that is seen of a notice in its listing is; a date that drifts by itself is not looked at."""
+    steady = replace(row, date="", date_text="") if row.is_approximate else row
+    steady = replace(steady, is_approximate=False)
+    return blake2b(msgspec.msgpack.encode(steady), digest_size=16).hexdigest()
+
+
+def _merged(listings: list[Listing]) -> list[Row]:
+    """A pinned notice is on every page."""
+    rows: dict[str, Row] = {}
+    for listing in listings:
+        for row in listing.rows:
+            rows.setdefault(row.id, row)
+    return list(rows.values())
+
+
+def _date(row: Row, cached: Cached | None, known: Known | None) -> str:
+    """ "3 hours ago" was a better date when it was first seen."""
+    if not row.is_approximate:
+        return row.date
+    return (cached.date if cached else "") or (known.date if known else "") or row.date
+
+
+def _is_older(date: str, id_: str, oldest: str, least: int | None) -> bool:
+    if date and oldest and date != oldest:
+        return date < oldest
+    return id_.isdigit() and least is not None and int(id_) < least

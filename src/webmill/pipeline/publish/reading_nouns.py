@@ -1,0 +1,87 @@
+"""What goes into a reader of boards and what comes out of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from webmill.infra.child import Limits as ChildLimits
+from webmill.pipeline.crawl.options import Reach
+from webmill.publish.nouns import Problem, Scalar
+
+MIB = 1 << 20
+
+
+class Manners(Struct, frozen=True, kw_only=True):
+    """How politely. Times in seconds, between the beginnings of two requests. A Crawl-delay may make them longer."""
+
+    user_agent: str
+    delay: float = 1.0  # to one host
+    domain_delay: float = 0.0  # to all hosts of one registered domain together
+    address_delay: float = 0.2  # to one address, which the sites of all departments may share
+    max_crawl_delay: float = 60.0
+    max_retry_after: float = 60.0  # a server that asks for more has failed for this time
+    obey_robots: bool = True
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    pages: int = 1  # of a listing
+    bodies: int = 200  # asked for in one reading
+    body: int = 4 * MIB  # bytes of one answer
+    deadline: float = 30.0  # seconds for one answer
+    board_seconds: float = 300.0  # for one board, from when those of its host before it are done
+    attempts: int = 2
+    retry_wait: float = 2.0
+    redirects: int = 5
+    body_age: float = 86400.0  # after so many seconds a body is asked for again, though its row is the same;
+    # and a listing without a condition: there are servers that never tell of a change
+    child: ChildLimits = ChildLimits(cpu=5, wall=30, memory=512 * MIB, output=16 * MIB, written=MIB, may_fork=False)
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    manners: Manners
+    gates: Path  # of all that ask hosts from this machine: times are booked there
+    cache: Path | None = None  # validators, parsed pages, robots.txt; for all readers of this machine. None: in memory
+    limits: Limits = Limits()
+    reach: Reach = Reach()
+    zone: str = "Asia/Seoul"  # of dates without one
+    parsers: int = 2  # processes that parse
+    connections: int = 64
+
+
+class Known(Struct, frozen=True, kw_only=True):
+    """What the last version has of a notice, by its item id."""
+
+    hash: str = ""
+    row: str = ""  # Notice.row of then: lets a machine without the cache leave the body alone
+    checked: float = 0.0  # Notice.checked of then
+    date: str = ""
+
+
+class Notice(Struct, frozen=True, kw_only=True):
+    """`content` is what is hashed and stored. None: nothing was asked, because `known[id]` has it (its `hash`)."""
+
+    id: str  # source + "/" + the row's id
+    url: str
+    content: dict[str, object] | None
+    facets: dict[str, str]
+    metadata: dict[str, Scalar]  # title, date, url, author, category, pinned: what a list shows
+    hash: str = ""  # of known, when there is no content
+    row: str = ""  # digest of the row of the listing
+    checked: float = 0.0  # when the body was asked for, in seconds since 1970
+
+
+class Reading(Struct, frozen=True, kw_only=True):
+    """`failed`: nothing can be said about the board, it keeps what it had."""
+
+    source: str
+    items: tuple[Notice, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    failed: bool = False
+    retryable: bool = False  # of a failure: it may work later
+    not_modified: bool = False  # the server said so of every page of the listing, and no body was asked for
+    kept: tuple[str, ...] = ()  # known ids that could not be looked at: they stay, stale
+    beyond: tuple[str, ...] = ()  # known ids older than the last page that was read: they stay as they are
+    counts: dict[str, int] = msgspec.field(default_factory=dict)  # requests, not_modified, parsed, bad_date…

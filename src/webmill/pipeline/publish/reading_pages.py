@@ -1,0 +1,76 @@
+"""Parsing, in processes that can be killed: what a page does to its parser is told as BadInput, and no more."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from queue import SimpleQueue
+
+from msgspec import Struct
+
+from webmill.errors import BadInput
+from webmill.extract.board import Body, Listing, read_body, read_listing
+from webmill.formats.site_map import Board
+from webmill.infra.child import Limits
+from webmill.infra.sandbox import Sandbox
+
+FUNCTION = "webmill.pipeline.publish.reading_pages:read_page"
+
+
+class Parsed(Struct, frozen=True):
+    listing: Listing | None = None
+    body: Body | None = None
+
+
+class Source(Struct, frozen=True):
+    """A page as it came."""
+
+    url: str
+    payload: bytes
+    content_type: str
+
+
+def read_page(payload: bytes, *, url: str, content_type: str, board: Board, now: datetime | None) -> Parsed:
+    """A listing, when it is said what time it is. Runs in the child."""
+    if now is None:
+        return Parsed(body=read_body(payload, url=url, content_type=content_type, board=board))
+    return Parsed(listing=read_listing(payload, url=url, content_type=content_type, board=board, now=now))
+
+
+class Parsers:
+    def __init__(self, count: int, *, limits: Limits) -> None:
+        self._threads = ThreadPoolExecutor(count, thread_name_prefix="webmill-parse")
+        self._idle: SimpleQueue[Sandbox[Parsed]] = SimpleQueue()
+        self._all = [Sandbox(FUNCTION, returns=Parsed, limits=limits) for _ in range(count)]
+        for sandbox in self._all:
+            self._idle.put(sandbox)
+
+    async def listing(self, page: Source, board: Board, *, now: datetime) -> Listing:
+        """BadInput: bad_selector, parse_limit, parse_crash, parse_error."""
+        parsed = await self._parse(page, board, now)
+        if parsed.listing is None:
+            raise BadInput("the parser answered something else", reason="parse_crash")
+        return parsed.listing
+
+    async def body(self, page: Source, board: Board) -> Body:
+        parsed = await self._parse(page, board, None)
+        if parsed.body is None:
+            raise BadInput("the parser answered something else", reason="parse_crash")
+        return parsed.body
+
+    async def _parse(self, page: Source, board: Board, now: datetime | None) -> Parsed:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._call, page, board, now)
+
+    def _call(self, page: Source, board: Board, now: datetime | None) -> Parsed:
+        sandbox = self._idle.get()
+        try:
+            return sandbox.call(page.payload, url=page.url, content_type=page.content_type, board=board, now=now)
+        finally:
+            self._idle.put(sandbox)
+
+    def close(self) -> None:
+        """After what is being parsed."""
+        self._threads.shutdown(cancel_futures=True)
+        for sandbox in self._all:
+            sandbox.close()

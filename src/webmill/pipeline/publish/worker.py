@@ -1,0 +1,177 @@
+"""A worker's part: read the board of a job, put its notices as blobs, hand in the fragment.
+
+    job ─▶ known ─▶ read ─▶ blobs ─▶ fragment ─▶ (ack)
+
+Everything may happen twice: blobs have the name of their content, and of two fragments the first counts.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Callable, Mapping
+from typing import Literal, Protocol
+
+import msgspec
+
+from webmill.errors import BadInput, NotFound, Unavailable
+from webmill.formats.site_map import Board
+from webmill.infra.storage.base import Readable, Storage
+from webmill.pipeline.publish.aggregator import failure, read_notes
+from webmill.pipeline.publish.jobs import BoardJob
+from webmill.pipeline.publish.reading_nouns import Known, Notice, Reading
+from webmill.publish import history, leases
+from webmill.publish.blobs import SAMPLE, Blobs, Tally
+from webmill.publish.fragments import Fragment, Note, give_up, hand_in, is_open
+from webmill.publish.manifest import index_of
+from webmill.publish.nouns import Item, Version
+from webmill.publish.shards import items_of
+
+log = logging.getLogger(__name__)
+
+
+class Reader(Protocol):
+    """`BoardReader`, or what stands in for it."""
+
+    def read(self, board: Board, *, known: Mapping[str, Known]) -> Reading: ...
+
+
+class Worked(msgspec.Struct, frozen=True, kw_only=True):
+    """`over`: the run has ended, or another worker was first. `given_up`: all attempts failed, for this reason."""
+
+    source: str
+    result: Literal["done", "failed", "given_up", "over"]
+    items: int = 0
+    blobs: Tally = msgspec.field(default_factory=Tally)
+    reason: str = ""
+
+
+class Past(msgspec.Struct, frozen=True):
+    """What the live version has of one source."""
+
+    items: dict[str, Item] = {}
+    notes: dict[str, Note] = {}
+
+
+class Previous:
+    """The live version by source, for all threads of a worker; read anew when it is another one by now.
+
+    Held in memory: an estimated 1 KB for each item.
+    """
+
+    def __init__(self, storage: Readable) -> None:
+        self._storage = storage
+        self._lock = threading.Lock()
+        self._version = ""
+        self._sources: dict[str, Past] = {}
+
+    def of(self, source: str) -> Past:
+        with self._lock:
+            try:
+                live = history.live(self._storage)
+            except NotFound:
+                return Past()
+            if live.version != self._version:
+                self._sources, self._version = self._read(live), live.version
+            return self._sources.get(source, Past())
+
+    def _read(self, live: Version) -> dict[str, Past]:
+        sources: dict[str, Past] = {}
+        for source, notes in read_notes(self._storage, live).items():
+            sources[source] = Past({}, {note.id: note for note in notes})
+        for item in items_of(self._storage, index_of(self._storage, live)):
+            sources.setdefault(item.source, Past({}, {})).items[item.id] = item
+        return sources
+
+
+def work_one(
+    storage: Storage,
+    job: BoardJob,
+    *,
+    reader: Reader,
+    previous: Previous,
+    attempt: int = 1,
+    is_last: bool = False,
+    confirm: Callable[[], None] = lambda: None,
+) -> Worked:
+    """`Unavailable`: it may work later; hand the job out again. Never when it `is_last`: then it is given up.
+
+    `confirm` is called before the fragment is handed in; it raises `Conflict` when the job is in other hands.
+    """
+    source = job.board.source
+    if not is_open(storage, job.run):
+        return Worked(source=source, result="over")
+    leases.renew(storage, job.run)
+    blobs = Blobs(storage)
+    past = previous.of(source)
+    reading = reader.read(job.board, known=known_of(past, blobs))
+    if reading.failed and reading.retryable:
+        reason = reason_of(reading)
+        if not is_last:
+            raise Unavailable(reason)
+        give_up(storage, job.run, failure(job, reason, attempts=attempt, problems=reading.problems))
+        return Worked(source=source, result="given_up", reason=reason)
+    fragment = fragment_of(reading, past, blobs)
+    blobs.settle()
+    confirm()
+    counts = is_open(storage, job.run) and hand_in(storage, job.run, fragment)
+    result: Literal["done", "failed", "over"] = "over" if not counts else "failed" if reading.failed else "done"
+    return Worked(source=source, result=result, items=len(fragment.items), blobs=blobs.tally)
+
+
+def known_of(past: Past, blobs: Blobs) -> dict[str, Known]:
+    """What need not be asked for again: it was read before, and its content is still there and whole."""
+    return {id_: known(item, past) for id_, item in past.items.items() if is_sound(blobs, item.hash)}
+
+
+def known(item: Item, past: Past) -> Known:
+    note = past.notes.get(item.id)
+    date = str(item.metadata.get("date") or "")
+    if not note or note.hash != item.hash:  # of other content: it says nothing about this one
+        return Known(hash=item.hash, date=date)
+    return Known(hash=item.hash, row=note.row, checked=note.checked, date=date)
+
+
+def is_sound(blobs: Blobs, hash_: str) -> bool:
+    """A sample is read: who knows a notice does not ask for it, and so would never put it right."""
+    try:
+        if random.random() < SAMPLE:  # noqa: S311  no secret
+            blobs.get(hash_)
+    except (NotFound, BadInput):
+        return False
+    return blobs.is_there(hash_)
+
+
+def fragment_of(reading: Reading, past: Past, blobs: Blobs) -> Fragment:
+    items, notes = [], []
+    for notice in reading.items:
+        item = item_of(notice, reading.source, blobs)
+        items.append(item)
+        notes.append(Note(item.id, item.hash, notice.row, notice.checked))
+    beyond = [past.items[id_] for id_ in reading.beyond if id_ in past.items]
+    items += [msgspec.structs.replace(item, stale_since=None) for item in beyond]
+    notes += [past.notes[id_] for id_ in (*reading.beyond, *reading.kept) if id_ in past.notes]
+    return Fragment(
+        job=reading.source,
+        items=tuple(items),
+        problems=reading.problems,
+        kept=reading.kept,
+        failed=reading.failed,
+        notes=tuple(notes),
+        blobs=blobs.tally,
+        counts={**reading.counts, "unchanged": sum(is_unchanged(item, past) for item in items)},
+    )
+
+
+def is_unchanged(item: Item, past: Past) -> bool:
+    return item.id in past.items and past.items[item.id].hash == item.hash
+
+
+def item_of(notice: Notice, source: str, blobs: Blobs) -> Item:
+    hash_ = notice.hash if notice.content is None else blobs.put(notice.content)  # type: ignore[arg-type]
+    return Item(notice.id, source, hash_, facets=notice.facets, metadata=notice.metadata)
+
+
+def reason_of(reading: Reading) -> str:
+    return "; ".join(problem.message for problem in reading.problems[:3]) or "the board could not be read"

@@ -1,0 +1,127 @@
+"""Read a collection from Python: which captures there are of an address, and what a capture holds.
+
+with webmill.open_collection("news/") as collection:
+    page = collection.read(collection.capture("https://example.org/", at="2024"))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Self
+
+import msgspec
+
+from webmill.errors import Misconfigured, NotFound
+from webmill.formats.cdx_query import read_pattern
+from webmill.formats.charset import decode_page
+from webmill.formats.content_coding import Decoded, Limits, decode_body
+from webmill.formats.timestamps import earliest
+from webmill.formats.urls import normalise
+from webmill.index.lookup import Index
+from webmill.index.query import Query, answer, url_range
+from webmill.infra.storage.base import Readable
+from webmill.model import Headers
+from webmill.pipeline.archived import Archived, open_capture
+from webmill.pipeline.captures import Line, lines_of, nearest
+
+MOST = 64 << 20  # bytes of a body, stored and decoded
+LAST = "99991231235959"
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """What a capture holds. `headers` are as the server sent them, `body` is without its codings.
+
+    `flaw` says what is wrong with the body, `complete` whether it is all there nevertheless (formats.content_coding).
+    """
+
+    capture: Line  # as it was asked for
+    place: Line  # where the body lies: of a revisit, its original
+    status: int
+    headers: Headers
+    content_type: str
+    body: bytes
+    complete: bool
+    flaw: str | None
+
+    @property
+    def text(self) -> str:
+        """The body as a browser would decode it: with its markup."""
+        return decode_page(self.body, content_type=self.content_type or None).text
+
+
+class OpenCollection:
+    """One crawl of a collection: its index, and the storage that holds its archives. Threads may share it."""
+
+    def __init__(self, index: Index, files: Readable) -> None:
+        self._parts: tuple[Index, Readable] | None = (index, files)
+
+    def captures(
+        self, url: str, *, since: str | None = None, until: str | None = None, limit: int | None = None
+    ) -> Iterator[Line]:
+        """By address, then by time. `https://example.org/news/*` asks for all below, `*.example.org` for a domain.
+
+        `since` and `until` are periods, included whole: `2024`, `2024-03`, 14 digits.
+        """
+        _address(read_pattern(url)[0])
+        query = Query(range=url_range(url), start=since, end=until, limit=limit)
+        return lines_of(answer(self._opened()[0], query))
+
+    def capture(self, url: str, *, at: str | None = None) -> Line:
+        """The nearest in time to the beginning of `at`; without it, the newest. `NotFound` when there is none."""
+        address, index = _address(url), self._opened()[0]
+        found = next(nearest(index, address, moment=earliest(at) if at else LAST), None)
+        if found is None:
+            raise NotFound(f"no capture of {address} is here")
+        return found
+
+    def read(self, capture: Line, *, limit: int = MOST) -> Page:
+        """`NotFound` when it cannot be read, or says "as before" of what is not here. Of a body over `limit` bytes
+        the beginning is given, and told as flaw.
+        """
+        with closing(open_capture(*self._opened(), capture)) as archived:
+            body = _body(archived, limit)
+            return Page(
+                capture=capture,
+                place=archived.place,
+                status=archived.status,
+                headers=archived.headers,
+                content_type=archived.content_type,
+                body=body.data,
+                complete=body.complete,
+                flaw=body.flaw,
+            )
+
+    def close(self) -> None:
+        """Connections go with the storage."""
+        self._parts = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _opened(self) -> tuple[Index, Readable]:
+        if self._parts is None:
+            raise Misconfigured("this collection is closed: open it again")
+        return self._parts
+
+
+def _address(url: str) -> str:
+    """A scheme may be left out: an index does not tell them apart."""
+    return normalise(url if "://" in url else f"http://{url}")
+
+
+def _body(archived: Archived, limit: int) -> Decoded:
+    stored = bytearray()
+    for piece in archived.stored():
+        stored += piece
+        if len(stored) > limit:
+            break
+    decoded = decode_body(archived.headers, bytes(stored[:limit]), limits=Limits(output=limit))
+    if len(stored) > limit:
+        return Decoded(decoded.data, complete=False, flaw="decode_limit")
+    if "WARC-Truncated" in archived.record.headers:  # its crawler had a limit, too
+        return Decoded(decoded.data, complete=False, flaw="truncated")
+    return decoded

@@ -1,0 +1,149 @@
+"""Bring a search index up to the live version: only what changed since the version that it has is read.
+
+    cursor "A"        everything up to version A is in the index, and nothing else
+    cursor "A>B"      on the way from A to B: some of B's changes may be in it
+
+The way is noted before the first change. Killed on it, the next update goes that way to its end, whatever has been
+published since: an item that was changed and changed back is in no difference between the two ends. When a version
+that the cursor names is gone, the index is compared with the live version, item by item.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from webmill.errors import BadInput, NotFound
+from webmill.infra.storage.base import Storage
+from webmill.pipeline.search.documents import document_of, mark_of
+from webmill.pipeline.watch import Watch
+from webmill.publish import history
+from webmill.publish.diff import pair_up, unshared
+from webmill.publish.manifest import index_of
+from webmill.publish.nouns import Index, Item, Version
+from webmill.publish.shards import items_of
+from webmill.search.base import Document, Engine, key_of
+
+log = logging.getLogger(__name__)
+
+LOST = "00000000-00000000"  # a version that never was: nothing is known of what is in the index
+BATCH = 2_000  # documents
+BATCH_TEXT = 32 << 20  # characters of text in memory at once
+
+
+class _Gone(Exception):
+    """A version on the way is not kept any more. What an engine does not find is another matter."""
+
+
+class Fed(msgspec.Struct, kw_only=True):
+    version: str
+    changed: int = 0
+    removed: int = 0
+    skipped: list[str] = []  # ids whose blobs could not be read
+    compared: bool = False  # with all of the version, since the one before it is gone
+
+
+def update(storage: Storage, engine: Engine, *, watch: Watch) -> Fed:
+    """`NotFound` when nothing has been published."""
+    live = history.live(storage)
+    fed = Fed(version=live.version)
+    here, _, way = (engine.cursor() or "").partition(">")
+    try:
+        if way:
+            _go(storage, engine, here, way, fed, watch=watch)
+        if (way or here) != live.version:
+            _go(storage, engine, way or here, live.version, fed, watch=watch)
+    except _Gone:  # what is in the index is known by looking only
+        _compare(storage, engine, live, fed, watch=watch)
+    return fed
+
+
+def reconcile(storage: Storage, engine: Engine, *, watch: Watch) -> Fed:
+    """Compare with all of the live version: what was lost, doubled or left over on the way is mended."""
+    live = history.live(storage)
+    fed = Fed(version=live.version)
+    _compare(storage, engine, live, fed, watch=watch)
+    return fed
+
+
+def _go(storage: Storage, engine: Engine, here: str, way: str, fed: Fed, *, watch: Watch) -> None:
+    """`_Gone` when one of the two is."""
+    try:
+        old = index_of(storage, history.find_version(storage, here)) if here else None
+        new = index_of(storage, history.find_version(storage, way))
+    except NotFound as error:
+        raise _Gone from error
+    engine.apply((), (), cursor=f"{here}>{way}")
+    _apply(storage, engine, _changes(storage, old, new), way, fed, watch=watch)
+
+
+def _changes(storage: Storage, old: Index | None, new: Index) -> Iterator[tuple[Item | None, Item | None]]:
+    try:
+        yield from (pair for pair in pair_up(*unshared(storage, old, new)) if pair[0] != pair[1])
+    except NotFound as error:  # gc took a shard meanwhile
+        raise _Gone from error
+
+
+def _compare(storage: Storage, engine: Engine, live: Version, fed: Fed, *, watch: Watch) -> None:
+    """Memory: key and mark of everything in the index."""
+    fed.compared = True
+    engine.apply((), (), cursor=f"{LOST}>{live.version}")
+    _apply(storage, engine, _differences(storage, engine, live), live.version, fed, watch=watch)
+
+
+def _differences(storage: Storage, engine: Engine, live: Version) -> Iterator[tuple[Item | None, Item | None]]:
+    there = dict(engine.keys())
+    for item in items_of(storage, index_of(storage, live)):
+        if there.pop(key_of(item.id), None) != mark_of(item):
+            yield None, item
+    for key in there:
+        yield Item(key, "", ""), None
+
+
+def differences(storage: Storage, engine: Engine) -> tuple[int, int]:
+    """How many documents `reconcile` would put in, and take out."""
+    found = [now is not None for _, now in _differences(storage, engine, history.live(storage))]
+    return sum(found), len(found) - sum(found)
+
+
+def _apply(
+    storage: Storage,
+    engine: Engine,
+    changes: Iterable[tuple[Item | None, Item | None]],
+    end: str,
+    fed: Fed,
+    *,
+    watch: Watch,
+) -> None:
+    documents: list[Document] = []
+    removed: list[str] = []
+    size = 0
+    with watch("search", unit="documents") as bar:
+        for was, now in changes:
+            if now is None:
+                assert was
+                removed.append(was.id)
+            else:
+                try:
+                    documents.append(document_of(storage, now, version=end))
+                    size += len(documents[-1].text)
+                except (BadInput, NotFound) as error:
+                    log.warning("a blob is not in the search index", extra={"id": now.id, "why": str(error)})
+                    fed.skipped.append(now.id)
+                    removed.append(now.id)
+            if len(documents) + len(removed) >= BATCH or size >= BATCH_TEXT:
+                bar.advance(_sent(engine, documents, removed, fed, cursor=None))
+                size = 0
+        bar.advance(_sent(engine, documents, removed, fed, cursor=end))
+
+
+def _sent(engine: Engine, documents: list[Document], removed: list[str], fed: Fed, *, cursor: str | None) -> int:
+    engine.apply(documents, removed, cursor=cursor)
+    count = len(documents) + len(removed)
+    fed.changed += len(documents)
+    fed.removed += len(removed)
+    documents.clear()
+    removed.clear()
+    return count

@@ -1,0 +1,162 @@
+"""One look at everything."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from webmill.errors import NotFound, WebmillError
+from webmill.infra.looking import is_held
+from webmill.pipeline.crawl.status import Status, read_status, seats
+from webmill.pipeline.publish.due import reason_not_to_publish
+from webmill.pipeline.status.files import MOST_FILES
+from webmill.pipeline.status.made import documents_of, publication_of, search_of
+from webmill.pipeline.status.nouns import Due, Index, Look, Problem, Publication, Search, Wishes, Work
+from webmill.pipeline.status.room import disk_of, rejects_in
+from webmill.pipeline.status.stored import Found, archive_of, archives_of, crawls_of, index_of
+from webmill.pipeline.status.work import own_archives, queues_in, work_in
+from webmill.pipeline.words import counted
+from webmill.search.base import Engine
+
+T = TypeVar("T")
+
+
+class _Glances:
+    """One part that is damaged or out of reach leaves the others to be seen."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def at(self, part: str, look: Callable[[], T]) -> T | None:
+        try:
+            return look()
+        except WebmillError as error:
+            self.problems.append(Problem(part, str(error)))
+        except OSError as error:
+            self.refuse(part, error)
+        except (ValueError, RecursionError) as error:  # msgspec's own among them: bytes that are not what we wrote
+            self.problems.append(Problem(part, f"cannot be read: {error}"))
+        return None
+
+    def refuse(self, part: str, error: OSError) -> None:
+        where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
+        self.problems.append(Problem(part, where + (error.strerror or str(error))))
+
+
+def look(root: Path, wishes: Wishes, *, open_engine: Callable[[], Engine]) -> Look:
+    """`root` is absolute. `open_engine` raises `NotFound` where nothing is indexed."""
+    glances = _Glances()
+    crawls = glances.at("crawl", lambda: crawl_states(root)) or []
+    every = glances.at("archive", lambda: crawls_of(root)) or []
+    found = {crawl.name: glances.at("archive", partial(archives_of, crawl)) or {} for crawl in every}
+    archives = [glances.at("archive", partial(archive_of, crawl, found[crawl.name])) for crawl in every]
+    indexes = [glances.at("index", partial(index_of, crawl, found[crawl.name])) for crawl in every]
+    together = {key: status for one in found.values() for key, status in one.items()}
+    extract = glances.at("extract", lambda: own_archives(root, together))
+    publish = glances.at("publish", lambda: publication_of(root))
+    search = glances.at("search", lambda: search_of(open_engine, live=publish.live if publish else None))
+    dues = _Dues(root, wishes)
+    return Look(
+        root=str(root),
+        time=time.time(),
+        is_running=bool(glances.at("run", lambda: is_held(root, "run"))),
+        crawls=crawls,
+        archives=[one for one in archives if one],
+        indexes=[one for one in indexes if one],
+        extract=extract,
+        datasets=glances.at("datasets", lambda: work_in(root / "datasets")),
+        documents=glances.at("documents", lambda: documents_of(root)),
+        queues=glances.at("queue", lambda: [*queues_in(root)]) or [],
+        publish=publish,
+        search=search,
+        rejects=glances.at("rejects", lambda: [*rejects_in(root)]) or [],
+        disk=glances.at("disk", lambda: disk_of(root, refuse=partial(glances.refuse, "disk"))),
+        due=glances.at(
+            "run", lambda: dues.of(crawls, together, [one for one in indexes if one], extract, publish, search)
+        )
+        or [],
+        problems=glances.problems,
+    )
+
+
+def crawl_states(root: Path) -> list[Status]:
+    folder = root / "frontier"
+    try:
+        return [read_status(folder, seat=seat) for seat in seats(folder)]
+    except NotFound:
+        return []
+
+
+class _Dues:
+    """What `webmill run` would find to do, stage by stage."""
+
+    def __init__(self, root: Path, wishes: Wishes) -> None:
+        self._root, self._wishes = root, wishes
+
+    def of(
+        self,
+        crawls: list[Status],
+        archives: Found,
+        indexes: list[Index],
+        extract: Work | None,
+        publish: Publication | None,
+        search: Search | None,
+    ) -> list[Due]:
+        reasons = {
+            "crawl": self._crawl(crawls),
+            "index": "; ".join(words for index in indexes for words in behind(index)),
+            "extract": f"archives to read: {extract.waiting:,}" if extract and extract.waiting else "",
+            "publish": "" if reason_not_to_publish(self._root, most=MOST_FILES) else "documents that no version has",
+            "search": self._search(publish, search),
+        }
+        if not archives:
+            reasons["index"] = reasons["extract"] = ""
+        return [Due(stage, reasons[stage]) for stage in self._wishes.stages if reasons.get(stage)]
+
+    def _crawl(self, crawls: list[Status]) -> str:
+        if not self._wishes.seeds or not self._wishes.seeds.is_file():
+            return ""
+        if not crawls:
+            return "not begun"
+        if any(crawl.is_running for crawl in crawls):
+            return ""
+        return unfinished(crawls, now=time.time()) or ("pages are visited again" if self._wishes.refresh else "")
+
+    def _search(self, publish: Publication | None, search: Search | None) -> str:
+        if not publish:
+            return ""
+        return "nothing is indexed yet" if not search else "a newer version is live" if search.is_behind else ""
+
+
+def unfinished(crawls: list[Status], *, now: float) -> str:
+    """What the last run left, in words, as far as it may be asked now. One that was killed may not have told what
+    waits. What waits in a crawl that has come to its end is of domains that were excluded.
+    """
+    ends = {crawl.end for crawl in crawls}
+    waiting = sum(crawl.total.waiting for crawl in crawls)
+    if ends == {"finished"} or (ends <= {"finished", "waiting"} and first_wake(crawls) > now):
+        return ""
+    if waiting and "pages" not in ends:
+        return counted(waiting, "URL", "wait")
+    return "the last run was broken off" if "" in ends and "finished" not in ends else ""
+
+
+def first_wake(crawls: list[Status]) -> float:
+    """When anything may be asked: another run before that is over at once. 0 when none has told."""
+    return min((crawl.total.wake for crawl in crawls if crawl.total.wake is not None), default=0.0)
+
+
+def behind(index: Index) -> Iterator[str]:
+    """In words."""
+    if index.made is None:
+        yield f"{index.crawl}: none yet"
+    elif index.is_torn:
+        yield f"{index.crawl}: its replacement was broken off"
+    parts = [(index.new, "new"), (index.changed, "changed"), (index.gone, "gone")]
+    counted = ", ".join(f"{count:,} {word}" for count, word in parts if count)
+    if counted and index.made is not None:
+        yield f"{index.crawl}: archives {counted}"

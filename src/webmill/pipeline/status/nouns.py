@@ -1,0 +1,138 @@
+"""What there is to say. `webmill status --json` is these structs: a field added later needs no new reader."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from webmill.infra.queue.base import QueueStats
+from webmill.pipeline.crawl.status import Status
+
+
+class Amount(msgspec.Struct, frozen=True, kw_only=True):
+    """`is_whole`: False when there was more than is counted at a glance; then it is at least this."""
+
+    files: int = 0
+    bytes: int = 0
+    is_whole: bool = True
+
+
+class Archive(msgspec.Struct, frozen=True, kw_only=True):
+    """The WARC and ARC files of one crawl. `open`: being written, or left so. `newest`: when the last was written."""
+
+    crawl: str
+    amount: Amount
+    open: int = 0
+    newest: float | None = None
+
+
+class Index(msgspec.Struct, frozen=True, kw_only=True):
+    """`captures` are None where only the number of blocks is known. Files that it is behind by are the last four."""
+
+    crawl: str
+    made: float | None = None  # None: there is none
+    captures: int | None = None
+    blocks: int | None = None
+    is_torn: bool = False  # somebody died while replacing it
+    new: int = 0
+    changed: int = 0
+    gone: int = 0
+    examples: list[str] = []
+
+    @property
+    def is_behind(self) -> bool:
+        return bool(self.made is None or self.is_torn or self.new or self.changed or self.gone)
+
+
+class Work(msgspec.Struct, frozen=True, kw_only=True):
+    """Tasks of datasets: those of the collection's own archives, or others."""
+
+    datasets: int = 0
+    done: int = 0
+    failed: int = 0
+    waiting: int = 0
+    documents: int = 0
+    errors: int = 0
+    is_running: bool = False
+    with_failures: list[str] = []  # folders
+
+
+class Queue(msgspec.Struct, frozen=True):
+    name: str
+    file: str
+    stats: QueueStats
+
+
+class Publication(msgspec.Struct, frozen=True, kw_only=True):
+    """`failed_sources` and `errors` are of the live version. `blobs` are those of all."""
+
+    versions: int
+    live: str
+    published_at: datetime
+    documents: int
+    failed_sources: int = 0
+    errors: int = 0
+    blobs: Amount
+
+
+class Search(msgspec.Struct, frozen=True):
+    """`cursor` is the version that it was made up to."""
+
+    documents: int
+    cursor: str | None
+    is_behind: bool
+
+
+class Rejects(msgspec.Struct, frozen=True, kw_only=True):
+    stage: str
+    file: str
+    count: int
+    is_estimate: bool = False
+
+
+class Disk(msgspec.Struct, frozen=True, kw_only=True):
+    used: Amount
+    free: int
+
+
+class Problem(msgspec.Struct, frozen=True):
+    part: str
+    message: str
+
+
+class Due(msgspec.Struct, frozen=True):
+    """A stage that `webmill run` would do something in."""
+
+    stage: str
+    why: str
+
+
+class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+    """What the settings say about runs. `seeds`: None when nothing is crawled."""
+
+    stages: tuple[str, ...]
+    seeds: Path | None
+    refresh: bool
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """A part that is not there is empty or None."""
+
+    root: str
+    time: float
+    is_running: bool  # `webmill run` is at it
+    crawls: list[Status]
+    archives: list[Archive]
+    indexes: list[Index]
+    extract: Work | None
+    datasets: Work | None
+    documents: Amount | None
+    queues: list[Queue]
+    publish: Publication | None
+    search: Search | None
+    rejects: list[Rejects]
+    disk: Disk | None
+    due: list[Due]
+    problems: list[Problem]

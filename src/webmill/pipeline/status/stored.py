@@ -1,0 +1,117 @@
+"""Archives, and how far their index is behind them."""
+
+from __future__ import annotations
+
+import os
+from itertools import islice
+from pathlib import Path
+
+from webmill.archive.segment import find_open
+from webmill.collection import Collection, archived_crawls
+from webmill.errors import NotFound
+from webmill.index.archives import find_archives
+from webmill.index.state import FILE_NAME, Known, Peeked, peek
+from webmill.pipeline.status.files import MOST_FILES, added
+from webmill.pipeline.status.nouns import Archive, Index
+
+MOST_NAMED = 3  # examples
+SAMPLE = 64 << 10  # bytes of a summary, to tell how many lines it has
+
+Found = dict[str, os.stat_result]
+
+
+def crawls_of(root: Path) -> list[Collection]:
+    """With archives or an index. Archives may lie anywhere: a folder without crawls is one by its own name."""
+    indexed = (root / "cc-index" / "collections").glob("[!.]*")
+    names = {crawl.name for crawl in archived_crawls(root)} | {path.name for path in indexed if path.is_dir()}
+    return [Collection(root, name) for name in sorted(names)] or [Collection(root, root.name)]
+
+
+def archives_of(crawl: Collection) -> Found:
+    """At most one more than is counted. A file that has gone meanwhile is none."""
+    found = {}
+    for key in islice(find_archives(crawl, refuse=lambda *_: None), MOST_FILES + 1):
+        try:
+            found[key] = (crawl.root / key).stat()
+        except OSError:
+            continue
+    return found
+
+
+def archive_of(crawl: Collection, found: Found) -> Archive | None:
+    being_written = sum(1 for _ in find_open(crawl))
+    if not found and not being_written:
+        return None
+    return Archive(
+        crawl=crawl.name,
+        amount=added(status.st_size for status in found.values()),
+        open=being_written,
+        newest=max((status.st_mtime for status in found.values()), default=None),
+    )
+
+
+def index_of(crawl: Collection, found: Found) -> Index | None:
+    """By what files look like from outside; `webmill index` looks closer."""
+    summary = crawl.zipnum / "cluster.idx"
+    made = summary.stat().st_mtime if summary.is_file() else None
+    if made is None and not found:
+        return None
+    try:
+        state = peek(crawl.cdxj / FILE_NAME)
+    except NotFound:
+        return without_state(crawl, found, made=made, summary=summary)
+    known = {path: entry for path, entry in state.known.items() if crawl.owns(path)}
+    new = [path for path in found if path not in known]
+    changed = [path for path, status in found.items() if path in known and is_other(known[path], status)]
+    gone = [path for path in known if path not in found] if len(found) <= MOST_FILES else []
+    return Index(
+        crawl=crawl.name,
+        made=made,
+        captures=captures_in(crawl, known, state),
+        is_torn=made is not None and crawl.name not in state.published,
+        new=len(new),
+        changed=len(changed),
+        gone=len(gone),
+        examples=[*new, *changed, *gone][:MOST_NAMED],
+    )
+
+
+def without_state(crawl: Collection, found: Found, *, made: float | None, summary: Path) -> Index:
+    """An index that came from elsewhere, maybe: its time is all there is to go by."""
+    newer = [path for path, status in found.items() if made is None or status.st_mtime > made]
+    return Index(
+        crawl=crawl.name,
+        made=made,
+        blocks=lines_of(summary)[0] if made is not None else None,
+        new=len(newer),
+        examples=newer[:MOST_NAMED],
+    )
+
+
+def is_other(entry: Known, status: os.stat_result) -> bool:
+    was, now = entry.looks, status
+    return (was.size, was.mtime_ns, was.ctime_ns, was.inode) != (
+        now.st_size,
+        now.st_mtime_ns,
+        now.st_ctime_ns,
+        now.st_ino,
+    )
+
+
+def captures_in(crawl: Collection, known: dict[str, Known], state: Peeked) -> int:
+    """Without those that rules have left out."""
+    made = state.published.get(crawl.name)
+    left_out = made.blocked + made.excessive if made else 0
+    return max(0, sum(entry.captures for entry in known.values()) - left_out)
+
+
+def lines_of(file: Path) -> tuple[int, bool]:
+    """How many, and whether that is an estimate by how it begins."""
+    size = file.stat().st_size
+    with file.open("rb") as stream:
+        text = stream.read(SAMPLE)
+    count = text.count(b"\n")
+    if size <= len(text):
+        return count, False
+    mean = (text.rindex(b"\n") + 1) / count if count else len(text)
+    return round(size / mean), True

@@ -1,0 +1,336 @@
+"""Crawls to be judged: `crawl(root, setup)` runs one from here, `start(root, setup)` one to be killed.
+
+What a crawl has in hand is read from its frontiers, what it archived from its WARC files, what it asked from the log of
+the server. The three must agree.
+"""
+
+from __future__ import annotations
+
+import gzip
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from io import BytesIO
+from itertools import pairwise
+from multiprocessing.connection import Connection, Pipe
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import msgspec
+from warcio.archiveiterator import ArchiveIterator
+
+from webmill.archive.segment import open_stored
+from webmill.collection import Collection
+from webmill.crawl.frontier.base import Visit, domain_of
+from webmill.crawl.frontier.local import LocalFrontier
+from webmill.pipeline.crawl.child import crawl as crawl_shard
+from webmill.pipeline.crawl.child import run_loop
+from webmill.pipeline.crawl.crew import Crew, Member
+from webmill.pipeline.crawl.options import Limits, Manners, Options, Reach, Refresh, Rules
+from webmill.pipeline.crawl.snapshot import Snapshot, added
+from webmill.pipeline.crawl.start import Report
+from webmill.pipeline.crawl.start import crawl as run_crawl
+from webmill.testing import Answer, Page, Reply, Request
+from webmill.wiring import crawl_backends
+
+NAME = "TEST-2024"
+ALLOW = b"User-agent: *\nAllow: /\n"
+AGENT = "webmill-test (nobody@example.org)"
+Resolve = Mapping[str, tuple[str, int]]
+
+
+class Setup(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a crawl of the tests may be told, as it travels to a program of its own."""
+
+    seeds: tuple[str, ...] = ()
+    resolve: dict[str, tuple[str, int]] = {}
+    processes: int = 1
+    delay: float = 0.0
+    address_delay: float = 0.0
+    requisite_delay: float = 1.0
+    window: float = 3.0
+    max_retry_after: float = 86400.0
+    obey_robots: bool = True
+    obey_nofollow: bool = True
+    limits: Limits = Limits(retry_wait=0.2)
+    rules: Rules = Rules(scope="any")
+    refresh: Refresh = Refresh()
+    allow_private: bool = True
+    excluded: tuple[str, ...] = ()
+    concurrency: int = 500
+    file_bytes: int = 1 << 30
+    segment: str = "20240101000000"
+
+    def options(self, root: Path) -> Options:
+        return Options(
+            collection=Collection(root.resolve(), NAME),
+            segment=self.segment,
+            backends=crawl_backends(),
+            manners=Manners(
+                user_agent=AGENT,
+                delay=self.delay,
+                address_delay=self.address_delay,
+                requisite_delay=self.requisite_delay,
+                window=self.window,
+                max_retry_after=self.max_retry_after,
+                obey_robots=self.obey_robots,
+                obey_nofollow=self.obey_nofollow,
+            ),
+            limits=self.limits,
+            reach=Reach(allow_private=self.allow_private, resolve=self.resolve),
+            rules=self.rules,
+            refresh=self.refresh,
+            operator="nobody@example.org",
+            excluded=self.excluded,
+            concurrency=self.concurrency,
+            file_bytes=self.file_bytes,
+            languages=False,
+        )
+
+
+def crawl(root: Path, setup: Setup, *, watch: Any = lambda _: None, hired: Any = lambda _: None) -> Report:
+    return run_crawl(setup.options(root), setup.seeds, processes=setup.processes, watch=watch, hired=hired)
+
+
+def crawl_until(root: Path, setup: Setup, condition: Callable[[Snapshot], object]) -> Report:
+    """In threads, stopped in good order when the condition holds of a snapshot."""
+    crews: list[Crew] = []
+
+    def watch(seen: Snapshot) -> None:
+        if condition(seen):
+            crews[0].stop()
+
+    def hire(crew: Crew) -> None:
+        crews.append(crew)
+        staff_with_threads(crew, setup.options(root), setup.processes)
+
+    return crawl(root, setup, watch=watch, hired=hire)
+
+
+def crawl_here(root: Path, setup: Setup) -> Report:
+    """With threads for processes: nothing has to be started, and whoever measures sees all of it."""
+    return crawl_until(root, setup, lambda _: False)
+
+
+class Thread(threading.Thread):
+    """As much of a process as the crew asks for."""
+
+    def kill(self) -> None:
+        raise AssertionError("it does not end")
+
+    def close(self) -> None:
+        pass
+
+
+class Hand(Member):
+    """A shard whose process is a thread of ours."""
+
+    def start(self) -> None:
+        self.before = added([self.before, self.seen])
+        self.seen = Snapshot(shard=self.shard, pages=self.seen.pages, waiting=self.seen.waiting)
+        self.pipe, theirs = Pipe()
+        self.promised = self.revoked = None
+        thread = Thread(target=work, args=(self._options, self.shard, self._shards, theirs), name=f"{self.shard:02d}")
+        self.process = cast("SpawnProcess", thread)
+        thread.start()
+
+
+def work(options: Options, shard: int, shards: int, parent: Connection) -> None:
+    try:
+        run_loop(crawl_shard(options, shard, shards, parent))
+    finally:
+        parent.close()
+
+
+def staff_with_threads(crew: Crew, options: Options, shards: int) -> None:
+    crew._members = [Hand(options, shard, shards) for shard in range(shards)]
+
+
+class Linked:
+    """A host of pages that all link to each other; `replies` are other answers, by path without the slash."""
+
+    def __init__(self, pages: int, *, robots: Any = ALLOW, **replies: Answer) -> None:
+        self._pages, self._robots = pages, robots
+        self.replies = {f"/{path}": reply for path, reply in replies.items()}
+
+    def answer(self, request: Request) -> Answer:
+        if request.path in self.replies:
+            return self.replies[request.path]
+        if request.path == "/robots.txt":
+            return Reply(body=self._robots, media_type="text/plain")
+        links = "".join(f'<a href="/{number}">{number}</a>' for number in range(self._pages))
+        return Reply(body=f"<html><body>{request.host}{request.path}{links}</body></html>".encode())
+
+    def pages(self, version: int) -> Iterator[Page]:
+        yield from ()
+
+
+class Growing(Linked):
+    """A host that has always two more pages, until it is told not to grow: no crawl of it ends before that."""
+
+    grows = True
+
+    def __init__(self, **replies: Answer) -> None:
+        super().__init__(0, **replies)
+
+    def answer(self, request: Request) -> Answer:
+        last = request.path.strip("/") or "0"
+        if request.path in self.replies or not last.isdecimal() or not self.grows:
+            return super().answer(request)
+        links = "".join(f'<a href="/{int(last) + step}">on</a>' for step in (1, 2))
+        return Reply(body=f"<html><body>{request.host}{request.path}{links}</body></html>".encode())
+
+
+def moved_to(place: str, status: int = 302) -> Reply:
+    return Reply(status=status, headers=(("Location", place),))
+
+
+# --- a program of its own, to be killed ---
+
+
+def start(root: Path, setup: Setup, *, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """In a session of its own. What it says goes to files beside the collection: no pipe waits for its children."""
+    with (root.parent / "out").open("wb") as out, (root.parent / "err").open("ab") as err:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.pipeline.crawl_program", str(root), msgspec.json.encode(setup).decode()],
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+            env=environment,
+        )
+
+
+def children(parent: int) -> list[int]:
+    """The shards of a crawl's program, the first first. Linux."""
+    try:
+        text = Path(f"/proc/{parent}/task/{parent}/children").read_text()
+    except OSError:
+        return []
+    return [int(child) for child in text.split() if b"spawn_main" in _command(int(child))]
+
+
+def _command(process: int) -> bytes:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+# --- what it left behind ---
+
+
+@contextmanager
+def frontiers(root: Path) -> Iterator[list[LocalFrontier]]:
+    opened = [LocalFrontier(folder) for folder in sorted(root.glob("frontier/shard-*"))]
+    try:
+        yield opened
+    finally:
+        for one in opened:
+            one.close()
+
+
+def visits(root: Path) -> dict[str, Visit]:
+    with frontiers(root) as opened:
+        return {visit.url: visit for one in opened for visit in one.visits()}
+
+
+def archives(root: Path) -> list[Path]:
+    return sorted(root.glob("crawl-data/*/segments/*/*/*.warc.gz"))
+
+
+def captures(root: Path, *, disputed: Container[str] = ()) -> list[tuple[str, str, str]]:
+    """(type, URL, record id), by warcio, which agrees with all digests but those of URLs that are `disputed`."""
+    found = []
+    for path in archives(root):
+        with path.open("rb") as stream:
+            for record in ArchiveIterator(stream, check_digests=True):
+                record.raw_stream.read()
+                header = record.rec_headers.get_header
+                assert record.digest_checker.passed is not False or header("WARC-Target-URI") in disputed, header
+                if record.rec_type in ("response", "revisit"):
+                    found.append((record.rec_type, header("WARC-Target-URI"), header("WARC-Record-ID")))
+    return found
+
+
+def check_records(root: Path) -> None:
+    """Each visit that had an answer points exactly to a whole record of its URL."""
+    collection = Collection(root.resolve(), NAME)
+    for visit in visits(root).values():
+        assert bool(visit.status) == bool(visit.file), visit
+        assert visit.status or visit.error, visit
+        if visit.file:
+            with open_stored(collection, visit.file) as stream:
+                stream.seek(visit.offset)
+                stored = stream.read(visit.length)
+            record = next(iter(ArchiveIterator(BytesIO(gzip.decompress(stored)))))
+            assert record.rec_headers.get_header("WARC-Target-URI") == visit.url
+            assert record.rec_type in ("response", "revisit")
+
+
+# --- what the server saw ---
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """A request, as the log of either server tells of it."""
+
+    host: str
+    address: str
+    path: str
+    status: int
+    started: float
+    ended: float
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.host}{self.path}"
+
+    @property
+    def is_robots(self) -> bool:
+        return self.path == "/robots.txt"
+
+
+def seen_by(log: Iterable[Any]) -> list[Seen]:
+    """Of TestWeb's visits, or of nginx's lines."""
+    found = []
+    for one in log:
+        started = one.started if hasattr(one, "started") else one.at
+        found.append(Seen(one.host.partition(":")[0], one.address, one.path, one.status, started, one.ended))
+    return sorted(found, key=lambda each: each.started)
+
+
+def counts(seen: Iterable[Seen]) -> Counter[str]:
+    return Counter(one.url for one in seen)
+
+
+def smallest_gaps(seen: Iterable[Seen], *, by: str) -> dict[str, float]:
+    """Between two starts, by `host`, `domain` or `address`."""
+    starts: dict[str, list[float]] = {}
+    for one in seen:
+        key = domain_of(one.url) if by == "domain" else getattr(one, by)
+        starts.setdefault(key, []).append(one.started)
+    gaps = {key: min((b - a for a, b in pairwise(sorted(times))), default=1e9) for key, times in starts.items()}
+    return dict(sorted(gaps.items(), key=lambda pair: pair[1]))
+
+
+def most_at_once(seen: Iterable[Seen]) -> int:
+    """On any one host."""
+    by_host: dict[str, list[tuple[float, int]]] = {}
+    for one in seen:
+        by_host.setdefault(one.host, []).extend([(one.started, 1), (max(one.ended, one.started + 1e-6), -1)])
+    most = 0
+    for edges in by_host.values():
+        level = 0
+        for _, step in sorted(edges):
+            level += step
+            most = max(most, level)
+    return most
+
+
+def path_of(url: str) -> str:
+    parts = urlsplit(url)
+    return parts.path + (f"?{parts.query}" if parts.query else "")

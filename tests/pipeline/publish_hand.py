@@ -1,0 +1,119 @@
+"""A process that orchestrates, works or puts together, to be killed. Boards are a file that the test writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+
+from tests.pipeline.publishing import QUICK, Town, boards
+from webmill.errors import Conflict, NotFound, Unavailable
+from webmill.formats.site_map import Board
+from webmill.infra.queue.sqlite import SqliteQueue
+from webmill.infra.storage.local import LocalStorage
+from webmill.pipeline.publish.aggregator import aggregate
+from webmill.pipeline.publish.cycle import Surroundings, run_once
+from webmill.pipeline.publish.jobs import job_of
+from webmill.pipeline.publish.orchestrator import Planning, orchestrate
+from webmill.pipeline.publish.reading_nouns import Known, Reading
+from webmill.pipeline.publish.worker import Previous, work_one
+from webmill.pipeline.publish.workers import Workers
+from webmill.publish.fragments import open_runs
+from webmill.publish.holder import this_process
+from webmill.publish.snapshot import Options
+
+OPTIONS = Options(inline=4, force=True, facets=("campus",))
+LEASE = 4.0  # seconds that a killed worker's job is lost; many beats of a living one
+LABOUR = msgspec.structs.replace(QUICK, beat=0.2)
+POISON = "kills whoever reads it"
+
+
+class FileTown(Town):
+    """`texts.json`: source -> row -> text."""
+
+    def __init__(self, root: Path) -> None:
+        self.file = root / "texts.json"
+        super().__init__(boards(len(json.loads(self.file.read_text()))))
+
+    def read(self, board: Board, *, known: Mapping[str, Known]) -> Reading:
+        self.texts = json.loads(self.file.read_text())
+        if POISON in self.texts[board.source].values():
+            os._exit(9)
+        return super().read(board, known=known)
+
+
+def main() -> None:
+    command, root = sys.argv[1], Path(sys.argv[2])
+    storage = LocalStorage(root / "store")
+    queue = SqliteQueue(root / "queue.sqlite", max_attempts=QUICK.attempts, lease=LEASE)
+    town = FileTown(root)
+    match command:
+        case "whole":
+            whole(storage, queue, town, OPTIONS)
+        case "calm":
+            whole(storage, queue, town, msgspec.structs.replace(OPTIONS, force=False))
+        case "run":
+            run_on(storage, queue, town)
+        case "work":
+            Workers(storage, queue, town, LABOUR).run(stop=threading.Event())
+        case "aggregate":
+            aggregate_on(storage, queue)
+    queue.close()
+
+
+def whole(storage: LocalStorage, queue: SqliteQueue, town: FileTown, options: Options) -> None:
+    """Everything in one thread, so that each of its writes has a number."""
+    planning = Planning(holder=this_process(), publish=options)
+    plan = orchestrate(storage, queue, town.boards, planning=planning)
+    previous = Previous(storage)
+    with queue.consume() as consumer:
+        while aggregated(storage, queue, plan.run, options) is None:
+            delivery = consumer.receive(timeout=10)
+            if delivery:
+                work_one(storage, job_of(delivery.body), reader=town, previous=previous)
+                delivery.ack()
+
+
+def aggregated(storage: LocalStorage, queue: SqliteQueue, run: str, options: Options = OPTIONS) -> object:
+    outcome = aggregate(storage, queue, run, options=options)
+    if outcome:
+        say(f"published {outcome.version}")
+    return outcome
+
+
+def run_on(storage: LocalStorage, queue: SqliteQueue, town: FileTown) -> None:
+    """One run after the other; workers and other aggregators are elsewhere."""
+    around = Surroundings(stop=threading.Event(), glance=0.02)
+    while True:
+        try:
+            deadline = timedelta(minutes=10)
+            outcome = run_once(storage, queue, town.boards, deadline=deadline, options=OPTIONS, around=around)
+            say(f"published {outcome.version} {outcome.refused}")
+        except (Conflict, Unavailable) as error:
+            say(f"not this time: {error}")
+
+
+def aggregate_on(storage: LocalStorage, queue: SqliteQueue) -> None:
+    """A second aggregator, which looks for runs that are complete."""
+    while True:
+        for run in open_runs(storage):
+            try:
+                aggregated(storage, queue, run)
+            except (Conflict, NotFound, Unavailable) as error:
+                say(f"not this time: {error}")
+        time.sleep(0.01)
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,177 @@
+"""Crawls of a web that means no good: they end, and each URL ends with a record or with a reason."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.crawling import NAME, Linked, Setup, captures, check_records, crawl_here, moved_to, seen_by, visits
+from webmill.archive.segment import open_stored
+from webmill.collection import Collection
+from webmill.formats import digest
+from webmill.formats.warc import read_record_at
+from webmill.pipeline.crawl.options import Limits, Rules
+from webmill.testing import Limits as WebLimits
+from webmill.testing import TestWeb
+
+DISPUTED = {"http://broken.harvest.test/blank-first"}  # see the test of that name
+MANY = r"/(page|after)/[0-9]{3,}$"  # of tens of thousands of pages, which are all the same, a hundred are asked for
+QUICK = Limits(retry_wait=0.05, attempts=2, deadline=3.0, body=1 << 20)
+
+
+@pytest.fixture
+def root(memory_folder: Path) -> Path:
+    return memory_folder / "collection"
+
+
+@contextmanager
+def listening() -> Iterator[tuple[int, list[object]]]:
+    """A port where nobody may come, and who came."""
+    came: list[object] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.1)
+        ending = threading.Event()
+
+        def listen() -> None:
+            while not ending.is_set():
+                try:
+                    connection, address = server.accept()
+                except TimeoutError:
+                    continue
+                came.append(address)
+                connection.close()
+
+        thread = threading.Thread(target=listen)
+        thread.start()
+        try:
+            yield server.getsockname()[1], came
+        finally:
+            ending.set()
+            thread.join()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "host",
+    ["broken.harvest.test", "slow.harvest.test", "bombs.harvest.test", "packed.grain.example", "letters.grain.example",
+     "codes.mill.example", "moved.mill.example", "files.mill.example", "signs.grain.example", "maps.mill.example"],
+)  # fmt: skip
+def test_every_url_of_a_hostile_host_ends_with_a_record_or_a_reason(root: Path, host: str) -> None:
+    with TestWeb(hosts=1, pace=0.01, limits=WebLimits(answer_bytes=4 << 20, answer_seconds=5.0)) as web:
+        rules = Rules(scope="host", extensions=False, exclude=(MANY,))
+        setup = Setup(
+            seeds=(f"http://{host}/",), resolve=dict(web.resolve), limits=QUICK, rules=rules, max_retry_after=0.2
+        )
+        report = crawl_here(root, setup)
+    assert report.end == "finished"
+    known = visits(root)
+    assert len(known) > 5
+    assert "internal" not in report.total.errors
+    check_records(root)
+    assert captures(root, disputed=DISPUTED)
+
+
+def test_empty_lines_before_an_answer_are_stored_and_are_no_head(root: Path) -> None:
+    """To warcio the first empty line ends the head, and all of the message is payload: there the digests differ."""
+    [url] = DISPUTED
+    with TestWeb(hosts=1) as web:
+        crawl_here(root, Setup(seeds=(url,), resolve=dict(web.resolve), rules=Rules(scope="path")))
+    visit = visits(root)[url]
+    with open_stored(Collection(root.resolve(), NAME), visit.file) as stream:
+        stream.seek(visit.offset)
+        record = read_record_at(stream.read(visit.length))
+    blank, _, rest = record.content.partition(b"HTTP/1.1 200")
+    assert blank == b"\r\n\r\n"
+    assert record.payload_digest == digest.compute(rest.partition(b"\r\n\r\n")[2])
+    assert digest.check(record.headers, record.content) == digest.Checked(digest.Verdict.OK, digest.Verdict.OK)
+
+
+@pytest.mark.slow
+def test_each_kind_of_robots_txt_is_survived(root: Path) -> None:
+    """429 and 5xx say "not now": after a few tries their pages are given up, with that reason."""
+    with TestWeb(hosts=1, pace=0.01) as web:
+        names = [name for name in web.resolve if name.endswith(".rules.test") and not name.startswith("delay")]
+        seeds = tuple(f"http://{name}/{page}" for name in names for page in ("open.html", "closed.html"))
+        setup = Setup(seeds=seeds, resolve=dict(web.resolve), limits=QUICK, rules=Rules(scope="host"))
+        report = crawl_here(root, setup)
+        assert web.log.settle()
+        asked = {one.url for one in seen_by(web.log)}
+    assert report.end == "finished"
+    known = visits(root)
+    assert known.keys() >= set(seeds)
+    for name, path in [("some", "closed"), ("forbid", "open"), ("huge", "open"), ("moved-host", "closed"),
+                       ("bom", "closed"), ("slow", "closed"), ("status-503", "open"), ("reset", "open")]:  # fmt: skip
+        url = f"http://{name}.rules.test/{path}.html"
+        assert url not in asked, url
+        assert known[url].error.startswith("robots"), known[url]
+    for name in ("allow", "empty", "status-404", "status-403", "moved-loop", "far", "html", "binary"):
+        assert f"http://{name}.rules.test/open.html" in asked, name
+    check_records(root)
+
+
+def test_traps_end_and_are_counted(root: Path) -> None:
+    with TestWeb(hosts=1) as web:
+        pages = ("calendar/2024-01", "grow/", "session", "shop", "hosts")
+        seeds = tuple(f"http://maze.grain.example/{page}" for page in pages)
+        limits = Limits(retry_wait=0.05, pages=400)
+        setup = Setup(seeds=seeds, resolve=dict(web.resolve), rules=Rules(scope="host"), limits=limits)
+        report = crawl_here(root, setup)
+    assert any(reason.startswith("trap_") for reason in report.total.refused), report.total.refused
+    assert report.end in ("finished", "pages")
+
+
+def test_redirects_in_circles_and_for_ever_end(root: Path) -> None:
+    with TestWeb(hosts=1) as web:
+        seeds = tuple(f"http://moved.mill.example/{path}" for path in ("loop/a", "self", "forever/1", "chain/5"))
+        setup = Setup(seeds=seeds, resolve=dict(web.resolve))
+        report = crawl_here(root, setup)
+        assert web.log.settle()
+        paths = [one.path for one in seen_by(web.log)]
+    assert report.end == "finished"
+    assert len(paths) == len(set(paths))
+    assert sum(path.startswith("/forever/") for path in paths) == 11
+    assert report.total.refused["too_many_redirects"] == 1
+    assert "/target" in paths
+
+
+def test_private_addresses_are_refused_without_a_connection(root: Path) -> None:
+    with listening() as (port, came):
+        seeds = tuple(f"http://{host}:{port}/" for host in ("127.0.0.1", "127.1", "[::ffff:7f00:1]", "localhost.test"))
+        seeds = (*seeds, f"http://2130706433:{port}/")
+        setup = Setup(
+            seeds=tuple(map(normal, seeds)),
+            resolve={"localhost.test": ("127.0.0.1", port)},
+            allow_private=False,
+            limits=QUICK,
+        )
+        report = crawl_here(root, setup)
+    assert report.end == "finished"
+    assert came == []
+    assert report.total.pages == report.total.fetched == 0
+    assert {visit.error.partition(":")[0] for visit in visits(root).values()} <= {
+        "blocked_address", "blocked_port", "robots_unreachable",
+    }  # fmt: skip
+
+
+def normal(url: str) -> str:
+    from webmill.formats.urls import join
+
+    return join(url, "")
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["file:///etc/hostname", "javascript:alert(1)", "data:text/html,x", "gopher://x.test/", "ftp://x.test/", ""],
+)
+def test_a_redirect_out_of_the_web_leads_nowhere(root: Path, place: str) -> None:
+    with TestWeb(hosts=0, sites={"www.one.test": Linked(0, out=moved_to(place))}) as web:
+        report = crawl_here(root, Setup(seeds=("http://www.one.test/out",), resolve=dict(web.resolve)))
+    known = visits(root)
+    assert known["http://www.one.test/out"].status == 302
+    assert report.end == "finished"
+    assert {url.partition(":")[0] for url in known} == {"http"}

@@ -1,0 +1,228 @@
+"""A copy of a crawl that runs is of one moment, whatever is on its way between its shards. The shards are played here:
+what each does, and when, is decided by the test."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from webmill.crawl.frontier.base import Done, Settled, Step, Visit
+from webmill.crawl.frontier.frames import read_frames
+from webmill.crawl.frontier.local import LocalFrontier, restore
+from webmill.errors import Unavailable, WebmillError
+from webmill.infra import atomic
+from webmill.infra.lock import exclusive
+from webmill.model import Link
+from webmill.pipeline.crawl.desk import obey, shard_of
+from webmill.pipeline.crawl.mail import Mail, post_order
+from webmill.pipeline.crawl.orders import BackUp, Order
+from webmill.pipeline.crawl.snapshot import Snapshot
+from webmill.pipeline.crawl.start import settle_layout
+from webmill.pipeline.crawl.status import StatusFile
+from webmill.pipeline.frontier import exporting
+from webmill.pipeline.frontier.copying import FRESH, HOLD, Holding, copied, letters_file, part
+from webmill.pipeline.frontier.place import Place, place_of
+from webmill.wiring import crawl_backends, frontier_tools
+
+PATIENCE = 60.0
+NOW = 1e9
+
+
+def url_in(shard: int, name: str) -> str:
+    """Of the first domain that belongs to the shard."""
+    urls = (f"http://{name}{number}.test/" for number in range(1000))
+    return next(url for url in urls if shard_of(url, 2) == shard)
+
+
+class Player:
+    """A shard that does one thing at a time, when it is told to."""
+
+    def __init__(self, place: Place, shard: int) -> None:
+        self.frontier = LocalFrontier(place.options.shard_folder(shard))
+        boxes = [place.options.box(number) for number in range(2)]
+        self.mail = Mail(boxes, shard, open_box=place.options.backends.box)
+
+    def visit(self, url: str) -> None:
+        turns = self.frontier.claim(1, urls=1, now=NOW, lease=60.0, hold=0.0)
+        assert [item.url for turn in turns for item in turn.items] == [url]
+        done = Done(Visit(url=url, time=NOW, status=200))
+        self.frontier.commit(Step(settled=[Settled(turns[0].token, [done], next=NOW)]), now=NOW)
+
+    def take_mail(self) -> tuple[list[Link], list[Order]]:
+        """In the order in which a desk does it."""
+        links, orders = self.mail.receive(), self.mail.orders()
+        if links:
+            self.frontier.commit(Step(links=links), now=NOW)
+        for order in orders:
+            obey(order, self.frontier)
+        self.mail.settle()
+        return links, orders
+
+    def close(self) -> None:
+        self.mail.close()
+        self.frontier.close()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    found = place_of(tmp_path / "crawl", crawl_backends(), frontier_tools())
+    atomic.make_folder(found.folder)
+    settle_layout(found.options, 2)
+    with exclusive(found.folder, "crawl", doing="crawling"):  # it runs
+        yield found
+
+
+@pytest.fixture
+def players(place: Place) -> Iterator[list[Player]]:
+    both = [Player(place, 0), Player(place, 1)]
+    yield both
+    for player in both:
+        player.close()
+
+
+class Copying(threading.Thread):
+    """The one who wants a copy. It is kept until `enough` is set."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(daemon=True)
+        self._place = place
+        self.there, self.enough = threading.Event(), threading.Event()
+        self.error: WebmillError | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            with copied(self._place):
+                self.there.set()
+                self.enough.wait(PATIENCE)
+        except WebmillError as error:
+            self.error = error
+
+    def end(self) -> None:
+        self.enough.set()
+        self.join(PATIENCE)
+        assert not self.is_alive()
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def obeying(player: Player) -> None:
+    """Until it has done what it was told."""
+    wait_for(lambda: player.take_mail()[1])
+
+
+def test_a_link_sent_before_one_copy_and_received_after_the_other_is_in_the_backup(
+    place: Place, players: list[Player]
+) -> None:
+    sender, receiver = players
+    page, link = url_in(0, "page"), url_in(1, "link")
+    sender.frontier.commit(Step(links=[Link(page)]), now=NOW)
+    copying = Copying(place)
+    obeying(receiver)
+    with place.box(1) as box:  # it is this crawl's alone
+        post_order(box, BackUp(str(place.folder / "elsewhere" / "shard-01")))
+    sender.mail.send(1, [Link(link)])
+    sender.visit(page)
+    assert receiver.take_mail() == ([], [])  # it waits in the box
+    assert not receiver.mail.is_empty()  # so that nobody thinks that the crawl is done
+    obeying(sender)
+    assert copying.there.wait(PATIENCE)
+    folder = place.folder / "backup"
+    restore(part(folder, 0), folder / "sender")
+    with LocalFrontier(folder / "sender") as copy:
+        assert copy.visit(page)
+    letters = [msgspec.msgpack.decode(letter, type=list[Link]) for letter in read_frames(letters_file(folder, 1))]
+    assert letters == [[Link(link)]]
+    assert receiver.take_mail()[0] == [Link(link)]  # it goes on as soon as the boxes are copied
+    copying.end()
+    assert copying.error is None
+    assert not folder.exists()
+
+
+def test_an_order_that_comes_twice_is_done_once(place: Place, players: list[Player]) -> None:
+    copying = Copying(place)
+    for player in players:
+        obeying(player)
+    assert copying.there.wait(PATIENCE)
+    copy = part(place.folder / "backup", 0)
+    obey(BackUp(str(copy)), players[0].frontier)  # as after a kill
+    copying.end()
+    obey(BackUp(str(copy)), players[0].frontier)  # nobody wants it any more
+    assert not copy.exists()
+
+
+def test_a_copy_that_cannot_be_made_is_told_with_the_reason(place: Place, players: list[Player]) -> None:
+    copying = Copying(place)
+    obeying(players[0])
+    status = StatusFile(place.folder, name="crawl", started=0.0, clock=time.time)
+    status.write(Snapshot(shard=-1, complaint="BackUp: the disk is full"))
+    copying.join(PATIENCE)
+    assert isinstance(copying.error, Unavailable)
+    assert "the disk is full" in str(copying.error)
+    assert not (place.folder / "backup").exists()
+
+
+def test_a_crawl_that_ends_meanwhile_is_copied_all_the_same(tmp_path: Path) -> None:
+    place = place_of(tmp_path / "crawl", crawl_backends(), frontier_tools())
+    atomic.make_folder(place.folder)
+    settle_layout(place.options, 2)
+    with exclusive(place.folder, "crawl", doing="crawling"):
+        players = [Player(place, 0), Player(place, 1)]
+        copying = Copying(place)
+        obeying(players[0])
+        for player in players:
+            player.close()
+    assert copying.there.wait(PATIENCE)
+    assert part(place.folder / "backup", 1).exists()
+    copying.end()
+    assert copying.error is None
+
+
+def test_letters_are_not_held_for_ever_by_one_who_died(place: Place, players: list[Player]) -> None:
+    receiver, link = players[1], Link(url_in(1, "link"))
+    backup = place.folder / "backup"
+    atomic.make_folder(part(backup, 1))
+    (backup / HOLD).touch()
+    players[0].mail.send(1, [link])
+    assert receiver.take_mail() == ([], [])
+    old = time.time() - FRESH
+    os.utime(backup / HOLD, (old, old))
+    assert receiver.take_mail()[0] == [link]
+
+
+def test_one_who_was_held_up_himself_knows_that_his_copy_is_worth_nothing(tmp_path: Path) -> None:
+    now = [0.0]
+    for clock in ("clock", "wall"):
+        holding = Holding(tmp_path / HOLD, **{clock: lambda: now[0]})
+        now[0] += FRESH / 3
+        holding.go_on()
+        now[0] += FRESH
+        with pytest.raises(Unavailable, match="run it again"):
+            holding.go_on()
+
+
+def test_what_waits_is_exported_while_the_crawl_runs(place: Place, players: list[Player]) -> None:
+    urls = [url_in(0, "a"), url_in(1, "b")]
+    for player, url in zip(players, urls, strict=True):
+        player.frontier.commit(Step(links=[Link(url)]), now=NOW)
+    found: list[str] = []
+    reader = threading.Thread(target=lambda: found.extend(link.url for link in exporting.waiting(place)), daemon=True)
+    reader.start()
+    for player in players:
+        obeying(player)
+    players[0].frontier.commit(Step(links=[Link(url_in(0, "later"))]), now=NOW)
+    reader.join(PATIENCE)
+    assert found == urls
+    assert not (place.folder / "backup").exists()
+    assert players[0].frontier.stats().waiting == 2  # it is not disturbed

@@ -1,0 +1,532 @@
+"""Runs over boards that stand in memory: the same on every storage and every queue."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.pipeline.publishing import LONG, QUICK, Town, boards, changes, cycle, file_of, working
+from tests.unit.publish.shelf import closure
+from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
+from webmill.formats.site_map import Board
+from webmill.infra.queue.base import Delivery, Queue
+from webmill.infra.queue.memory import MemoryQueue
+from webmill.infra.queue.sqlite import SqliteQueue
+from webmill.infra.storage.base import Storage
+from webmill.infra.storage.local import LocalStorage
+from webmill.infra.storage.memory import MemoryStorage
+from webmill.infra.storage.s3 import S3Options, S3Storage
+from webmill.pipeline.publish.aggregator import aggregate, end_run, look
+from webmill.pipeline.publish.cycle import Surroundings, run_every, run_once
+from webmill.pipeline.publish.jobs import job_of
+from webmill.pipeline.publish.orchestrator import Planning, orchestrate
+from webmill.pipeline.publish.worker import Previous, work_one
+from webmill.publish import history, leases, turn
+from webmill.publish.fragments import open_runs, progress, read_fragments
+from webmill.publish.gc import collect
+from webmill.publish.snapshot import Options
+from webmill.publish.verify import verify
+
+S3 = pytest.mark.server("s3")
+ATTEMPTS = QUICK.attempts
+START = datetime(2024, 1, 1, tzinfo=UTC)
+Take = Callable[[Queue, int], list[Delivery]]
+D = "Seoul/d{:03d}/notice".format
+
+
+@pytest.fixture(
+    params=[
+        "memory-memory",
+        "local-sqlite",
+        pytest.param("s3-sqlite", marks=S3),
+        pytest.param("memory-amqp", marks=pytest.mark.server("rabbitmq")),
+        pytest.param("memory-sqs", marks=[pytest.mark.server("aws"), pytest.mark.soak]),
+    ]
+)
+def kinds(request: pytest.FixtureRequest) -> tuple[str, str]:
+    storage, _, queue = request.param.partition("-")
+    return storage, queue
+
+
+@pytest.fixture
+def storage(kinds: tuple[str, str], request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
+    if kinds[0] == "memory":
+        return MemoryStorage()
+    if kinds[0] == "local":
+        return LocalStorage(tmp_path / "root")
+    bucket, question, options = request.getfixturevalue("s3_url").partition("?")
+    return S3Storage(S3Options.from_url(f"{bucket}/{secrets.token_hex(6)}{question}{options}"))
+
+
+@pytest.fixture
+def queue(kinds: tuple[str, str], request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Queue]:
+    opened: Queue
+    if kinds[1] == "memory":
+        opened = MemoryQueue(max_attempts=ATTEMPTS)
+    elif kinds[1] == "sqlite":
+        opened = SqliteQueue(tmp_path / "queue.sqlite", max_attempts=ATTEMPTS)
+    elif kinds[1] == "sqs":
+        opened = sqs_queue(request.getfixturevalue("aws_url"))
+    else:
+        from webmill.infra.queue.rabbitmq import RabbitQueue
+
+        url = request.getfixturevalue("amqp_url")
+        opened = RabbitQueue(url, name=f"publish-{secrets.token_hex(6)}", max_attempts=ATTEMPTS, newborn=0)
+    yield opened
+    opened.close()
+
+
+def sqs_queue(endpoint: str, **options: Any) -> Queue:
+    from webmill.infra.queue.sqs import SqsQueue
+
+    address = f"sqs://KEY:SECRET@publish-{secrets.token_hex(6)}.fifo?region=us-east-1&endpoint={endpoint}"
+    return SqsQueue(address, max_attempts=ATTEMPTS, **options)
+
+
+@pytest.fixture
+def take() -> Iterator[Take]:
+    """Deliveries in as many hands: a broker gives none a second message before the first is settled."""
+    with ExitStack() as stack:
+
+        def taken(queue: Queue, count: int) -> list[Delivery]:
+            found = []
+            for _ in range(count):
+                delivery = stack.enter_context(queue.consume()).receive(timeout=60)
+                assert delivery
+                found.append(delivery)
+            return found
+
+        yield taken
+
+
+def test_a_second_run_says_exactly_what_changed_and_writes_nothing_else(storage: Storage, queue: Queue) -> None:
+    town = Town(boards(12))
+    first = cycle(storage, queue, town)
+    assert first.counts
+    assert (first.counts.added, first.counts.blobs_written) == (36, 36)
+    assert closure(storage) == town.content()
+    town.asked.clear()
+    town.texts[D(1)]["0"] = "edited"
+    town.texts[D(2)]["2"] = "edited, too"
+    town.texts[D(3)]["new"] = "new"
+    del town.texts[D(4)]["1"]
+    second = cycle(storage, queue, town)
+    assert changes(storage, second) == {
+        "added": [f"{D(3)}/new"],
+        "changed": [f"{D(1)}/0", f"{D(2)}/2"],
+        "removed": [f"{D(4)}/1"],
+    }
+    assert second.counts
+    assert (second.counts.blobs_written, second.counts.counts["unchanged"]) == (3, 33)
+    assert set(town.asked) == {f"{D(1)}/0", f"{D(2)}/2", f"{D(3)}/new"}  # no body of an unchanged notice
+    assert closure(storage) == town.content()
+    assert [*storage.list("snapshots/_runs/")] == []
+    assert verify(storage, read_data=True).findings == ()
+
+
+def test_a_run_that_finds_nothing_new_makes_no_version() -> None:
+    storage, queue, town = MemoryStorage(), MemoryQueue(max_attempts=ATTEMPTS), Town(boards(4))
+    first = cycle(storage, queue, town)
+    second = cycle(storage, queue, town)
+    assert (first.is_new, second.is_new) == (True, False)
+    assert second.version == first.version
+    assert second.counts
+    assert (second.counts.items, second.counts.added, second.counts.blobs_written) == (12, 0, 0)
+    town.failing = {D(1): False}
+    assert [cycle(storage, queue, town).is_new for _ in range(2)] == [True, False]  # that it failed is told once
+    assert cycle(storage, queue, town, options=Options(facets=("campus",), force=True)).is_new
+    assert len(history.every_version(storage)) == 3
+    assert [*storage.list("snapshots/_runs/")] == [*storage.list("snapshots/_leases/run-")] == []
+    assert verify(storage, read_data=True).findings == ()
+
+
+def test_a_failing_board_is_listed_and_stale_with_its_age_c09(storage: Storage, queue: Queue) -> None:
+    town = Town(boards(6))
+    first = cycle(storage, queue, town)
+    before = town.content()
+    town.failing = {D(1): True, D(2): False}
+    town.texts[D(1)]["0"] = "nobody can see this"
+    outcome = cycle(storage, queue, town)
+    assert sorted(outcome.failed) == [D(1), D(2)]
+    assert closure(storage) == before
+    sources = {one["source"]: one for one in file_of(storage, outcome, "meta/sources.json")}
+    made = file_of(storage, first, "aux/stats.json")["finished_at"]
+    assert [(sources[D(n)]["status"], sources[D(n)].get("since")) for n in (0, 1, 2)] == [
+        ("fresh", None),
+        ("stale", made),
+        ("stale", made),
+    ]
+    errors = file_of(storage, outcome, "aux/errors.json")
+    assert {(one["source"], one["stage"]) for one in errors} == {(D(1), "fetch"), (D(1), "job"), (D(2), "fetch")}
+    assert town.readings[D(1)] == 1 + ATTEMPTS
+    assert town.readings[D(2)] == 2  # it will never work: one look is enough
+    assert [job_of(letter.body).board.source for letter in queue.buried()] == [D(1)]
+    assert all("HTTP 500" in letter.reason for letter in queue.buried())
+
+
+def test_a_dead_letter_goes_when_its_board_is_read_again_and_a_board_that_is_back_is_fresh(
+    storage: Storage, queue: Queue
+) -> None:
+    town = Town(boards(4))
+    cycle(storage, queue, town)
+    town.failing = {D(1): True}
+    for _ in range(2):
+        cycle(storage, queue, town)
+        assert len([*queue.buried()]) == 1
+    town.failing = {}
+    town.texts[D(1)]["0"] = "back"
+    outcome = cycle(storage, queue, town)
+    assert [*queue.buried()] == []
+    assert changes(storage, outcome) == {"changed": [f"{D(1)}/0"]}
+    assert all(one["status"] == "fresh" for one in file_of(storage, outcome, "meta/sources.json"))
+
+
+def test_an_empty_queue_is_no_end_a_job_in_slow_hands_is_waited_for_c07(
+    storage: Storage, queue: Queue, take: Take
+) -> None:
+    town = Town(boards(3))
+    plan = orchestrate(storage, queue, town.boards)
+    slow, *others = take(queue, 3)
+    previous = Previous(storage)
+    for delivery in others:
+        work_one(storage, job_of(delivery.body), reader=town, previous=previous)
+        delivery.ack()
+    assert aggregate(storage, queue, plan.run) is None  # nothing is ready in the queue, and yet it is not over
+    work_one(storage, job_of(slow.body), reader=town, previous=previous)
+    slow.ack()
+    assert aggregate(storage, queue, plan.run)
+    assert closure(storage) == town.content()
+
+
+def test_a_second_delivery_a_paused_worker_and_a_late_one_have_no_effect_q13(
+    storage: Storage, queue: Queue, take: Take
+) -> None:
+    town = Town(boards(3))
+    plan = orchestrate(storage, queue, town.boards)
+    jobs = [job_of(delivery.body) for delivery in take(queue, 3)]
+    previous = Previous(storage)
+    before = town.content()
+    for job in jobs:
+        assert work_one(storage, job, reader=town, previous=previous).result == "done"
+    town.texts[D(0)]["0"] = "read by the second worker, a minute later"
+    assert work_one(storage, jobs[0], reader=town, previous=previous).result == "over"
+
+    def paused() -> None:
+        """Its lease ran out while it read."""
+        raise Conflict("in other hands")
+
+    with pytest.raises(Conflict):
+        work_one(storage, jobs[1], reader=town, previous=previous, confirm=paused)
+    assert aggregate(storage, queue, plan.run)
+    pointer = storage.read("latest.json")
+    readings = town.readings.total()
+    assert work_one(storage, jobs[2], reader=town, previous=previous).result == "over"
+    assert town.readings.total() == readings  # nobody is asked for a run that is over
+    assert closure(storage) == before
+    assert storage.read("latest.json") == pointer
+    assert [*storage.list("snapshots/_runs/")] == []
+    with pytest.raises(NotFound):
+        aggregate(storage, queue, plan.run)
+
+
+@pytest.mark.server("aws")
+def test_a_job_of_sqs_that_comes_again_after_its_lease_is_done_once_q13(aws_url: str) -> None:
+    storage, queue, town = MemoryStorage(), sqs_queue(aws_url, lease=1.0), Town(boards(1))
+    plan, previous = orchestrate(storage, queue, town.boards), Previous(storage)
+    before = town.content()
+    with queue.consume() as paused, queue.consume() as other:
+        first = paused.receive(timeout=60)
+        second = other.receive(timeout=60)  # when the first one's lease is over
+        assert first
+        assert second
+        assert second.attempts == 2
+        assert work_one(storage, job_of(second.body), reader=town, previous=previous).result == "done"
+        town.texts[D(0)]["0"] = "seen by the one that slept"
+        with pytest.raises(Conflict):
+            work_one(storage, job_of(first.body), reader=town, previous=previous, confirm=first.extend)
+        with pytest.raises(Conflict):
+            first.ack()
+    assert aggregate(storage, queue, plan.run)
+    assert closure(storage) == before
+    queue.close()
+
+
+def test_at_the_deadline_what_is_there_is_published_and_the_rest_is_told(
+    storage: Storage, queue: Queue, take: Take
+) -> None:
+    town = Town(boards(4))
+    cycle(storage, queue, town)
+    town.texts[D(0)]["0"] = "new"
+    town.texts[D(1)]["0"] = "too late"
+    plan = orchestrate(storage, queue, town.boards, planning=Planning(deadline=timedelta(hours=1)))
+    for delivery in take(queue, 4):
+        if job_of(delivery.body).board.source != D(1):
+            work_one(storage, job_of(delivery.body), reader=town, previous=Previous(storage))
+    soon, late = plan.deadline - timedelta(seconds=1), plan.deadline
+    assert aggregate(storage, queue, plan.run, now=lambda: soon) is None
+    outcome = aggregate(storage, queue, plan.run, now=lambda: late)
+    assert outcome
+    assert (outcome.missing, changes(storage, outcome)) == (1, {"changed": [f"{D(0)}/0"]})
+    assert [(one["stage"], one["source"]) for one in file_of(storage, outcome, "aux/errors.json")] == [
+        ("deadline", D(1))
+    ]
+
+
+def test_too_little_is_refused_and_changes_nothing_unless_forced_c08(storage: Storage, queue: Queue) -> None:
+    town = Town(boards(10))
+    first = cycle(storage, queue, town)
+    pointer = storage.read("latest.json")
+    for number in range(10):
+        del town.texts[D(number)]["0"]
+    refused = cycle(storage, queue, town)
+    assert "loss of 33%" in refused.refused
+    assert refused.version is None
+    town.failing = dict.fromkeys(town.texts, False)
+    assert "no items at all" in cycle(storage, queue, town).refused
+    assert storage.read("latest.json") == pointer
+    town.failing = {}
+    forced = cycle(storage, queue, town, options=Options(force=True))
+    assert forced.counts
+    assert forced.counts.items == 20
+    assert closure(storage) == town.content()
+    assert history.find_version(storage, str(first.version)).count == 30
+
+
+def test_one_run_at_a_time_and_one_that_was_left_behind_is_given_up(storage: Storage, queue: Queue) -> None:
+    town = Town(boards(3))
+    late = START + timedelta(hours=1)
+    left = orchestrate(storage, queue, town.boards, now=lambda: START)
+    with pytest.raises(Conflict, match=left.run):
+        orchestrate(storage, queue, town.boards)
+    turn.release(storage, left.run)  # as when its process is seen to be dead
+    plan = orchestrate(storage, queue, town.boards, now=lambda: START)
+    assert open_runs(storage) == [plan.run]
+    turn.release(storage, plan.run)
+    with working(storage, queue, town):
+        around = Surroundings(stop=threading.Event(), glance=0.02)
+        assert run_once(storage, queue, town.boards, deadline=LONG, options=Options(), around=around).version
+    assert closure(storage) == town.content()
+    assert open_runs(storage) == []
+    assert late > START
+
+
+def test_a_run_whose_aggregator_died_is_published_by_the_next_one(storage: Storage, queue: Queue, take: Take) -> None:
+    town = Town(boards(3))
+    left = orchestrate(storage, queue, town.boards)
+    for delivery in take(queue, 3):
+        work_one(storage, job_of(delivery.body), reader=town, previous=Previous(storage))
+        delivery.ack()
+    assert look(storage, queue, left).is_complete
+    turn.release(storage, left.run)
+    orchestrate(storage, queue, town.boards)
+    assert [version.run for version in history.every_version(storage)] == [left.run]
+    assert closure(storage) == town.content()
+
+
+def test_a_job_that_nobody_survives_is_final_without_waiting_for_the_deadline(
+    storage: Storage, queue: Queue, take: Take
+) -> None:
+    town = Town(boards(3))
+    cycle(storage, queue, town)
+    plan = orchestrate(storage, queue, town.boards)
+    for delivery in take(queue, 3):
+        job = job_of(delivery.body)
+        if job.board.source == D(1):
+            delivery.bury("lease expired 3 times: the worker died or hung")
+        else:
+            work_one(storage, job, reader=town, previous=Previous(storage))
+            delivery.ack()
+    for _ in range(600):  # a broker tells of burials a moment later
+        outcome = aggregate(storage, queue, plan.run)
+        if outcome:
+            break
+        threading.Event().wait(0.1)
+    assert outcome
+    assert outcome.failed == (D(1),)
+    assert "the worker died or hung" in outcome.problems[0].message
+    assert closure(storage) == town.content()
+
+
+def test_a_job_that_is_requeued_counts_as_long_as_its_run_is_open(storage: Storage, queue: Queue, take: Take) -> None:
+    town = Town(boards(2))
+    town.failing = {D(1): True}
+    plan = orchestrate(storage, queue, town.boards)
+    previous = Previous(storage)
+    for delivery in take(queue, 2):
+        worked = work_one(storage, job_of(delivery.body), reader=town, previous=previous, attempt=3, is_last=True)
+        assert worked.result == ("given_up" if worked.source == D(1) else "done")
+    assert progress(storage, plan).is_complete
+    town.failing = {}
+    jobs = {job.source: job for job in plan.jobs}
+    fragments = {job.source: fragment for job, fragment in read_fragments(storage, plan)}
+    assert fragments[D(1)]
+    assert fragments[D(1)].failed
+    again = Board(source=D(1), board="notice", url="http://d001.test/")
+    job = msg_job(plan.run, plan.deadline, again)
+    assert work_one(storage, job, reader=town, previous=previous).result == "done"
+    outcome = aggregate(storage, queue, plan.run)
+    assert outcome
+    assert outcome.failed == ()
+    assert jobs
+    assert closure(storage) == town.content()
+
+
+def msg_job(run: str, deadline: datetime, board: Board) -> Any:
+    from webmill.pipeline.publish.jobs import BoardJob
+
+    return BoardJob(run=run, deadline=deadline, board=board)
+
+
+def test_gc_takes_nothing_from_a_run_that_is_under_way_c04(storage: Storage, queue: Queue, take: Take) -> None:
+    town = Town(boards(3))
+    cycle(storage, queue, town)
+    town.texts[D(0)]["0"] = "new"
+    plan = orchestrate(storage, queue, town.boards)
+    for delivery in take(queue, 3):
+        work_one(storage, job_of(delivery.body), reader=town, previous=Previous(storage))
+    now = datetime.now(UTC)
+    assert collect(storage, keep=1, grace=timedelta(0), now=now).waiting_for == [plan.run]
+    assert aggregate(storage, queue, plan.run)
+    assert collect(storage, keep=1, grace=timedelta(0), now=now).waiting_for == []
+    assert closure(storage) == town.content()
+    assert verify(storage, read_data=True).findings == ()
+
+
+def test_a_run_that_gc_took_for_dead_publishes_nothing_that_is_gone_c04(take: Take) -> None:
+    storage, queue = MemoryStorage(), MemoryQueue()
+    town = Town(boards(2))
+    cycle(storage, queue, town)
+    before = town.content()
+    town.texts[D(0)]["0"] = "new"
+    plan = orchestrate(storage, queue, town.boards)
+    for delivery in take(queue, 2):
+        work_one(storage, job_of(delivery.body), reader=town, previous=Previous(storage))
+    leases.drop(storage, plan.run)  # as after a pause of days
+    now = datetime.now(UTC)
+    for _ in range(2):
+        collect(storage, keep=1, grace=timedelta(0), now=now + timedelta(days=1))
+    with pytest.raises((Conflict, NotFound)):
+        aggregate(storage, queue, plan.run)
+    assert closure(storage) == before
+    assert verify(storage, read_data=True).findings == ()
+
+
+def test_a_damaged_blob_of_a_known_notice_is_asked_for_again_and_repaired_c02() -> None:
+    storage, queue = MemoryStorage(), MemoryQueue()
+    town = Town(boards(2))
+    first = cycle(storage, queue, town)
+    index = file_of(storage, first, "index/all.json")
+    storage.delete(f"blobs/sha256/{index['items'][0]['hash']}.json")
+    town.asked.clear()
+    outcome = cycle(storage, queue, town)
+    assert set(town.asked) == {index["items"][0]["id"]}
+    assert outcome.counts
+    assert (outcome.counts.blobs_written, outcome.counts.changed) == (1, 0)
+    assert verify(storage, read_data=True).findings == ()
+
+
+def test_documents_and_boards_are_not_published_over_each_other() -> None:
+    from tests.unit.publish.shelf import publish
+    from webmill.pipeline.publish.jobs import check_kind
+
+    storage, queue = MemoryStorage(), MemoryQueue()
+    publish(storage, {"a/1": "x"})
+    check_kind(storage, "documents", force=False)  # of another program: whoever it was
+    cycle(storage, queue, Town(boards(2)))
+    with pytest.raises(Misconfigured, match="boards"):
+        check_kind(storage, "documents", force=False)
+    check_kind(storage, "documents", force=True)
+
+
+def test_runs_on_a_schedule_keep_one_schedule_for_all_machines_and_do_not_double_missed_ticks() -> None:
+    storage, stop = MemoryStorage(), threading.Event()
+    clock = [START]
+    began: list[datetime] = []
+
+    class Sleeper(threading.Event):
+        """Time passes when somebody waits."""
+
+        def wait(self, timeout: float | None = None) -> bool:
+            clock[0] += timedelta(seconds=timeout or 0)
+            return self.is_set()
+
+    stop = Sleeper()
+
+    def once() -> None:
+        turn.take(storage, f"run-{len(began)}", at=clock[0], lasts=timedelta(minutes=1))
+        turn.release(storage, f"run-{len(began)}")
+        began.append(clock[0])
+        clock[0] += timedelta(minutes=25 if len(began) == 2 else 1)  # the second one takes far too long
+        if len(began) == 5:
+            stop.set()
+
+    run_every(once, storage, every=timedelta(minutes=10), stop=stop, now=lambda: clock[0])
+    minutes = [(moment - START).total_seconds() / 60 for moment in began]
+    assert minutes == [0, 10, 35, 45, 55]
+    assert turn.due_in(storage, timedelta(minutes=10), now=clock[0]) == timedelta(minutes=9)  # another machine waits
+    assert turn.due_in(storage, timedelta(minutes=10), now=START - timedelta(days=1)) == timedelta(minutes=10)
+
+
+def test_an_aggregator_whose_run_ends_while_it_reads_publishes_nothing(take: Take) -> None:
+    queue, town = MemoryQueue(), Town(boards(3))
+
+    class Ending(MemoryStorage):
+        """Another aggregator ends the run when this one has read its first fragment."""
+
+        run = ""
+
+        def read(self, key: str, **options: Any) -> bytes:
+            data = super().read(key, **options)
+            if self.run and "/fragments/" in key:
+                run, self.run = self.run, ""
+                end_run(self, run)
+            return data
+
+    storage = Ending()
+    plan = orchestrate(storage, queue, town.boards)
+    for delivery in take(queue, 3):
+        work_one(storage, job_of(delivery.body), reader=town, previous=Previous(storage))
+    storage.run = plan.run
+    with pytest.raises(NotFound):
+        aggregate(storage, queue, plan.run)
+    assert history.every_version(storage) == []
+
+
+def test_a_run_that_failed_does_not_keep_the_next_one_of_its_process_away() -> None:
+    queue, town = MemoryQueue(), Town(boards(2))
+
+    class Failing(MemoryStorage):
+        """Out of reach when the version is written, and for a while after."""
+
+        fails = False
+
+        def write(self, key: str, data: Any, *, condition: Any = None) -> Any:
+            if self.fails and ("/_manifest" in key or "turn.json" in key):
+                raise BadInput("broken", reason="too_large")
+            return super().write(key, data, condition=condition)
+
+    storage = Failing()
+    storage.fails = False
+    around = Surroundings(stop=threading.Event(), glance=0.02)
+    with working(storage, queue, town):
+
+        def once() -> str | None:
+            return run_once(storage, queue, town.boards, deadline=LONG, options=Options(), around=around).version
+
+        def break_it(_: Any) -> None:
+            storage.fails = True
+
+        breaking = Surroundings(stop=threading.Event(), glance=0.02, watch=break_it)
+        with pytest.raises(BadInput):
+            run_once(storage, queue, town.boards, deadline=LONG, options=Options(), around=breaking)
+        storage.fails = False
+        assert once()
+    assert len(history.every_version(storage)) == 1  # the first run was complete, and the second has published that
+    assert closure(storage) == town.content()
