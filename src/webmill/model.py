@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from typing import Annotated, Any, get_type_hints
 
 import msgspec
+
+from webmill.errors import BadInput
 
 
 class Headers:
@@ -181,3 +185,160 @@ class Damage(msgspec.Struct, frozen=True, gc=False):
     end: int
     reason: str
     message: str
+
+
+# --- the spine: where a capture lies, and what was made of it --------------------------------------------------------
+
+LONGEST_NAME = 1024  # characters of a WARC file's name
+_FARTHEST = 1 << 63  # what Parquet, SQLite and tantivy can hold
+_CONTROL = re.compile("[\x00-\x1f\x7f]")
+
+
+class CaptureRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where one capture lies: the stored bytes `[offset, offset + length)` of the WARC file `filename`.
+
+    `filename` is the path below the archive's root, as an index and a bucket name it. `timestamp` has 14 digits, or is
+    empty when nobody knows. `digest` is the payload's, spelled with its algorithm: `sha1:…`. `length` is 0 when the
+    record shares a compressed member with others.
+    """
+
+    url: str
+    urlkey: str = ""
+    timestamp: str = ""
+    filename: str
+    offset: int
+    length: int
+    digest: str = ""
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.length
+
+
+def checked_filename(value: object) -> str:
+    """Return the name of a WARC file as an index or a row gives it. BadInput: no_filename, bad_filename."""
+    if value is None or value == "":
+        raise BadInput("no filename: nothing says where the capture is", reason="no_filename")
+    if not isinstance(value, str) or len(value) > LONGEST_NAME or _CONTROL.search(value):
+        raise BadInput(f"filename is no name of a file: {str(value)[:40]!r}", reason="bad_filename")
+    return value
+
+
+def checked_position(value: object, *, name: str, least: int = 0) -> int:
+    """Return an offset or a length, which may be digits. BadInput: no_offset, bad_offset, no_length, bad_length."""
+    if value is None:
+        raise BadInput(f"no {name}: nothing says where the capture is", reason=f"no_{name}")
+    if isinstance(value, str) and len(value) < 20 and value.isascii() and value.isdecimal():
+        value = int(value)
+    if type(value) is not int or not least <= value < _FARTHEST:
+        raise BadInput(f"{name} is no number of a place in a file: {str(value)[:40]!r}", reason=f"bad_{name}")
+    return value
+
+
+def spelled_digest(text: str) -> str:
+    """Return a payload digest in its one spelling, `sha1:…`: CDX files and Common Crawl's index leave SHA-1 unnamed."""
+    return f"sha1:{text}" if text and ":" not in text else text
+
+
+class Column(msgspec.Struct, frozen=True, kw_only=True):
+    """One column of `Document`: from these come the schemas of Parquet and of every search engine, and the docs.
+
+    `searchable`: its words are found. `facet`: its values are counted and filtered by. `shown`: it is part of a hit, of
+    the API's reply and of the page. `content`: it is stored in the published blob, so that its change is a change.
+    """
+
+    name: str
+    type: Any
+    meaning: str
+    searchable: bool = False
+    facet: bool = False
+    shown: bool = False
+    content: bool = False
+
+
+def column(
+    meaning: str, *, searchable: bool = False, facet: bool = False, shown: bool = False, content: bool = False
+) -> msgspec.Meta:
+    """Declare what a column is for; see `Column`."""
+    flags = {"searchable": searchable, "facet": facet, "shown": shown, "content": content}
+    return msgspec.Meta(description=meaning, extra=flags)
+
+
+class DocumentLink(msgspec.Struct, frozen=True, gc=False):
+    """An http or https address. `path` says where it stood: `A@/href`, `IMG@/src`…"""
+
+    url: str
+    text: str | None
+    rel: str | None
+    path: str | None
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """What was made of one capture, whoever made it. The order of the fields is the order of keys and columns.
+
+    Nothing in it tells when or by whom it was made: the same capture gives the same row.
+    """
+
+    id: Annotated[str, column("the capture's record id; `FILENAME#OFFSET` where it has none or could not be read")]
+    url: Annotated[str, column("as it was asked for", searchable=True, shown=True)]
+    urlkey: Annotated[str, column("the URL in SURT form, by which indexes are sorted")] = ""
+    date: Annotated[datetime | None, column("when it was captured, in UTC", shown=True)] = None
+    title: Annotated[str | None, column("of the page", searchable=True, shown=True, content=True)] = None
+    text: Annotated[str | None, column("of the page, by `extractor`", searchable=True, content=True)] = None
+    text_chars: Annotated[int | None, column("characters of `text`")] = None
+    language: Annotated[
+        str | None, column("ISO 639-3 code of the language with the most text", facet=True, shown=True, content=True)
+    ] = None
+    language_score: Annotated[float | None, column("the share of the text in `language`, 0 to 1")] = None
+    languages: Annotated[tuple[str, ...], column("codes of all languages found, the one with the most text first")] = ()
+    status: Annotated[int | None, column("HTTP status")] = None
+    mime: Annotated[str | None, column("media type as the server said")] = None
+    mime_detected: Annotated[str | None, column("media type as the crawler saw it")] = None
+    charset: Annotated[str | None, column("by which the text was decoded")] = None
+    digest: Annotated[str | None, column("of the payload: `sha1:…`")] = None
+    type: Annotated[str | None, column("of the WARC record: response, revisit, resource")] = None
+    truncated: Annotated[str | None, column("why the crawler stopped reading")] = None
+    redirect: Annotated[str | None, column("where a 3xx sends us")] = None
+    refers_to: Annotated[str | None, column("of a revisit: the URL whose capture has the content")] = None
+    last_modified: Annotated[datetime | None, column("as the server said")] = None
+    extractor: Annotated[
+        str | None, column("what made `text`: trafilatura, resiliparse, plain, wet, text, feed, pdf")
+    ] = None
+    outcome: Annotated[str, column("ok, or why there is no text")] = "ok"
+    error: Annotated[str | None, column("what went wrong, in words")] = None
+    description: Annotated[str | None, column("as the page states", shown=True, content=True)] = None
+    keywords: Annotated[str | None, column("as the page states")] = None
+    canonical: Annotated[str | None, column("the address that the page calls its own")] = None
+    icon: Annotated[str | None, column("address of the page's icon")] = None
+    site_name: Annotated[str | None, column("as the page states")] = None
+    links: Annotated[tuple[DocumentLink, ...] | None, column("of the page, where they were asked for")] = None
+    warc_filename: Annotated[str, column("where the capture lies: path of the WARC file below the archive's root")] = ""
+    warc_offset: Annotated[int, column("where its record begins in that file, in bytes")] = 0
+    warc_length: Annotated[int, column("how many bytes the record has there")] = 0
+
+    @property
+    def capture(self) -> CaptureRef:
+        """Return where the capture lies."""
+        return CaptureRef(
+            url=self.url,
+            urlkey=self.urlkey,
+            timestamp=f"{self.date:%Y%m%d%H%M%S}" if self.date else "",
+            filename=self.warc_filename,
+            offset=self.warc_offset,
+            length=self.warc_length,
+            digest=self.digest or "",
+        )
+
+
+def columns(struct: type[msgspec.Struct] = Document) -> tuple[Column, ...]:
+    """Return the columns of `Document`, or of a struct that is declared as it is, in their order."""
+    hints = get_type_hints(struct, include_extras=True)
+    return tuple(_column(field.name, hints[field.name]) for field in msgspec.structs.fields(struct))
+
+
+def _column(name: str, hint: Any) -> Column:
+    meta = next((one for one in getattr(hint, "__metadata__", ()) if isinstance(one, msgspec.Meta)), None)
+    kind = hint.__origin__ if meta else hint
+    return Column(
+        name=name, type=kind, meaning=(meta.description or "") if meta else "", **(meta.extra if meta else None) or {}
+    )
