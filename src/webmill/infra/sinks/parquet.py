@@ -80,6 +80,8 @@ def _field(arrow: Any, field: inspect.Field) -> Any:
 def _shape(kind: inspect.Type) -> tuple[inspect.Type | None, bool]:
     """The type without None, or None when a column cannot have it; and whether None may stand there."""
     nullable = False
+    if isinstance(kind, inspect.Metadata):  # a column that says what it is for
+        kind = kind.type
     if isinstance(kind, inspect.UnionType):
         rest = [part for part in kind.types if not isinstance(part, inspect.NoneType)]
         nullable = len(rest) < len(kind.types)
