@@ -26,7 +26,7 @@ METRICS = {
     "crawl": "webmill.pipeline.crawl.metrics",
     "cc batch": "webmill.pipeline.dispatch.metrics",
     "cc work": "webmill.pipeline.extract.metrics",
-    "publish": "webmill.pipeline.publish.metrics",
+    "publish": "webmill.boards.metrics",
     "serve": "webmill.serve.metrics",
 }
 

@@ -13,13 +13,14 @@ from pathlib import Path
 import zstandard
 
 from tests.fuzz.target import Target, drain, each, text
+from webmill.boards.board_list import Board, read_board_list
+from webmill.boards.listing import complaint_about, read_body, read_listing
 from webmill.config import load
 from webmill.crawl.links import read_links
 from webmill.crawl.requisites import read_module_requisites, read_page, read_requisites, read_sheet_requisites
 from webmill.crawl.retries import retry_after
 from webmill.crawl.robots import robots_directives
 from webmill.crawl.seeds import seed_of
-from webmill.extract.board import complaint_about, read_body, read_listing
 from webmill.extract.content import read_maybe_feed, read_plain
 from webmill.formats import charset, content_coding, dates, timestamps, urls
 from webmill.formats.cdx_query import compile_filters, key_range, read_pattern
@@ -28,7 +29,6 @@ from webmill.formats.feed import read_feed
 from webmill.formats.html import read_html, read_html_text
 from webmill.formats.http import ResponseFramer, split_message, split_request
 from webmill.formats.robots import parse_robots
-from webmill.formats.site_map import Board, read_site_map
 from webmill.formats.sitemap import looks_like_sitemap, read_sitemap
 from webmill.formats.surt import surt
 from webmill.formats.typed_records import FileType, read_typed
@@ -251,7 +251,7 @@ TARGETS = (
     Target("search-query", take_search, (b'ferry "the town" -old OR title:new* site:a.example lang:en',)),
     Target("cdx-query", take_cdx_question, (b"*.example.com/\n!=status:200\n~mime:text/.*", b"http://a.example/x*")),
     Target("settings", take_settings, (SETTINGS,)),
-    Target("site-map", lambda data: read_site_map(data, complaint_about=complaint_about), SITE_MAPS),
+    Target("site-map", lambda data: read_board_list(data, complaint_about=complaint_about), SITE_MAPS),
     Target("manifest", lambda data: parse_manifest(text(data).splitlines(), source="m"), (b"WARC:a|WAT:b|WET:c\nd\n",)),
     Target(
         "times",

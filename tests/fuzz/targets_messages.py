@@ -12,6 +12,7 @@ import urllib3
 import urllib3.exceptions
 
 from tests.fuzz.target import Target, drain, each
+from webmill.boards.jobs import job_of
 from webmill.crawl.frontier.backup import read_manifest
 from webmill.crawl.frontier.frames import HEAD, MAGIC, read_frames
 from webmill.crawl.frontier.lanes import line_of, lines_in
@@ -21,7 +22,6 @@ from webmill.infra.storage.http_answers import Wanted, date, redirected
 from webmill.model import Link
 from webmill.pipeline.crawl.mail import Letter, Mail
 from webmill.pipeline.dataset.config import load
-from webmill.pipeline.publish.jobs import job_of
 from webmill.publish.nouns import Commit, Pointer, decode
 
 JOB = (

@@ -17,7 +17,7 @@ import zstandard
 from click.testing import CliRunner
 from pyarrow.parquet import ParquetFile, write_table
 
-from tests.pipeline.publishing import blob, checked_items
+from tests.boards.publishing import blob, checked_items
 from webmill.cli.main import webmill
 from webmill.errors import BadInput, Misconfigured, NotFound
 from webmill.infra.storage.local import LocalStorage

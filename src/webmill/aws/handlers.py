@@ -22,22 +22,22 @@ import msgspec
 
 from webmill.aws import settings as environment
 from webmill.aws.event import EventQueue
+from webmill.boards.aggregator import aggregate as put_together
+from webmill.boards.board_list import BoardList, read_board_list
+from webmill.boards.jobs import broken_entries, job_of
+from webmill.boards.listing import complaint_about
+from webmill.boards.orchestrator import Planning, facets_of
+from webmill.boards.orchestrator import orchestrate as begin
+from webmill.boards.reader import BoardReader, Limits, Manners
+from webmill.boards.reader import Options as ReadingOptions
+from webmill.boards.workers import Labour, Workers
 from webmill.errors import BadInput, Conflict, NotFound
-from webmill.extract.board import complaint_about
-from webmill.formats.site_map import SiteMap, read_site_map
 from webmill.formats.urls import host_of
 from webmill.infra import log as logs
 from webmill.infra.queue.base import Message, Queue
 from webmill.infra.queue.sqs import SqsQueue
 from webmill.infra.storage.base import Storage
 from webmill.pipeline.crawl.options import Reach
-from webmill.pipeline.publish.aggregator import aggregate as put_together
-from webmill.pipeline.publish.jobs import broken_entries, job_of
-from webmill.pipeline.publish.orchestrator import Planning, facets_of
-from webmill.pipeline.publish.orchestrator import orchestrate as begin
-from webmill.pipeline.publish.reading import BoardReader, Limits, Manners
-from webmill.pipeline.publish.reading import Options as ReadingOptions
-from webmill.pipeline.publish.workers import Labour, Workers
 from webmill.publish.fragments import open_runs
 from webmill.publish.snapshot import Options
 from webmill.wiring import open_versions, user_agent
@@ -130,12 +130,12 @@ def aggregate(event: Event, context: Context) -> Answer:  # noqa: ARG001
     return {"ended": ended, "waiting": waiting}
 
 
-def site_map(around: environment.Surroundings, storage: Storage) -> SiteMap:
+def site_map(around: environment.Surroundings, storage: Storage) -> BoardList:
     key = around.settings.site_map
-    return read_site_map(storage.read(key), source=key, complaint_about=complaint_about)
+    return read_board_list(storage.read(key), source=key, complaint_about=complaint_about)
 
 
-def publishing(around: environment.Surroundings, found: SiteMap, event: Event) -> Options:
+def publishing(around: environment.Surroundings, found: BoardList, event: Event) -> Options:
     """Indexed by all that boards have in common; there are too many boards to be worth a file each."""
     return Options(facets=facets_of(found), force=event.get("force") is True, most_lost=around.settings.most_lost)
 

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.publishing import Town, boards, cycle, working
+from tests.boards.publishing import Town, boards, cycle, working
 from tests.unit.cli.command import Ended, commands_of, started, webmill
 from tests.unit.infra.test_storage_s3 import CarelessStore, careless  # noqa: F401  a fixture
 from tests.unit.publish.shelf import closure
-from webmill.formats.site_map import Board
+from webmill.boards.board_list import Board
+from webmill.boards.orchestrator import orchestrate
 from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.infra.storage.local import LocalStorage
-from webmill.pipeline.publish.orchestrator import orchestrate
 from webmill.publish.snapshot import Options
 
 SITE_MAP = b'{"sources": [{"source": "a", "url": "http://closed.test/list", "facets": {"team": "x"}}]}'

@@ -13,6 +13,9 @@ from functools import partial
 import click
 import msgspec
 
+from webmill.boards.reader import BoardReader
+from webmill.boards.types import Limits, Manners, Options
+from webmill.boards.workers import Labour, Workers
 from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.crawl_flags import FixedAddress
 from webmill.cli.durations import DURATION
@@ -25,9 +28,6 @@ from webmill.infra.child import PICKLED, Child, Death, Raised, packed
 from webmill.infra.child import Job as ChildJob
 from webmill.infra.child import Limits as ChildLimits
 from webmill.pipeline.crawl.options import Reach
-from webmill.pipeline.publish.reading import BoardReader
-from webmill.pipeline.publish.reading_nouns import Limits, Manners, Options
-from webmill.pipeline.publish.workers import Labour, Workers
 from webmill.wiring import open_versions
 
 log = logging.getLogger(__name__)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from webmill.boards.jobs import job_of
 from webmill.cli.cc.dead import as_line, as_object
 from webmill.cli.collections import existing
 from webmill.cli.context import Context, note, pass_context
@@ -27,7 +28,6 @@ from webmill.cli.words import shown
 from webmill.config import Queue as QueueSettings
 from webmill.errors import BadInput, NotFound
 from webmill.infra.queue.base import Buried, Queue
-from webmill.pipeline.publish.jobs import job_of
 from webmill.pipeline.status.nouns import Amount
 from webmill.wiring import buried_at, scheme_of
 

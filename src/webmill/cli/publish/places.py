@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from webmill.boards.jobs import QUEUE
 from webmill.cli.collections import existing
 from webmill.cli.context import Context, note
 from webmill.cli.crawl_view import age
@@ -22,7 +23,6 @@ from webmill.infra.queue.base import Queue
 from webmill.infra.retry import retrying
 from webmill.infra.storage.base import Storage
 from webmill.pipeline.hands import BROKER
-from webmill.pipeline.publish.jobs import QUEUE
 from webmill.publish import history
 from webmill.publish.nouns import Version
 from webmill.publish.version import Counts

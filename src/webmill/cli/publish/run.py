@@ -13,6 +13,13 @@ from typing import Any
 import click
 import msgspec
 
+from webmill.boards import metrics as counters
+from webmill.boards.aggregator import Outcome
+from webmill.boards.board_list import BoardList, Complaint, read_board_list
+from webmill.boards.cycle import Stopped, Surroundings, run_every, run_once
+from webmill.boards.jobs import broken_entries
+from webmill.boards.listing import complaint_about
+from webmill.boards.orchestrator import facets_of
 from webmill.cli.cc.workers import stopping
 from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.counts import ANY_COUNT
@@ -36,17 +43,10 @@ from webmill.cli.publish.places import (
 from webmill.cli.search.feed import follow
 from webmill.cli.words import counted, shown
 from webmill.errors import NotFound
-from webmill.extract.board import complaint_about
-from webmill.formats.site_map import Complaint, SiteMap, read_site_map
 from webmill.infra.clock import SteadyClock
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Queue
 from webmill.infra.storage.base import Storage
-from webmill.pipeline.publish import metrics as counters
-from webmill.pipeline.publish.aggregator import Outcome
-from webmill.pipeline.publish.cycle import Stopped, Surroundings, run_every, run_once
-from webmill.pipeline.publish.jobs import broken_entries
-from webmill.pipeline.publish.orchestrator import facets_of
 from webmill.publish.fragments import Progress
 from webmill.publish.guard import MOST_LOST
 from webmill.publish.snapshot import Options
@@ -165,7 +165,7 @@ class Runs:
         *,
         around: Surroundings,
         deadline: timedelta,
-        publishing: Callable[[SiteMap], Options],
+        publishing: Callable[[BoardList], Options],
         metrics: Metrics,
         as_json: bool,
         follow: Callable[[], None],
@@ -179,7 +179,7 @@ class Runs:
     def again(self) -> None:
         self.once(read_boards(self._site_map))
 
-    def once(self, found: SiteMap) -> Outcome:
+    def once(self, found: BoardList) -> Outcome:
         if found.problems != self._told:  # once for each edit, not for each run
             tell_complaints(found)
             self._told = found.problems
@@ -241,15 +241,15 @@ def steady_now() -> Callable[[], datetime]:
     return lambda: datetime.fromtimestamp(clock(), UTC)
 
 
-def read_boards(path: Path) -> SiteMap:
+def read_boards(path: Path) -> BoardList:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         raise NotFound(f"no site map {path}") from None
-    return read_site_map(data, source=str(path), complaint_about=complaint_about)
+    return read_board_list(data, source=str(path), complaint_about=complaint_about)
 
 
-def tell_complaints(found: SiteMap) -> None:
+def tell_complaints(found: BoardList) -> None:
     for complaint in found.problems[:10]:
         left = "left out" if complaint.is_dropped else "note"
         warn(f"site map: {left}: {shown(complaint.path)}: {shown(complaint.message)} [{complaint.reason}]")

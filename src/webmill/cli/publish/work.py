@@ -8,6 +8,9 @@ from typing import Any
 
 import click
 
+from webmill.boards import metrics as counters
+from webmill.boards.reader import BoardReader
+from webmill.boards.workers import Workers
 from webmill.cli.cc.workers import stopping
 from webmill.cli.context import Context, note, pass_context
 from webmill.cli.counts import AT_LEAST_ONE
@@ -24,9 +27,6 @@ from webmill.cli.publish.places import (
 )
 from webmill.infra.metrics import Metrics
 from webmill.pipeline.hands import is_drained
-from webmill.pipeline.publish import metrics as counters
-from webmill.pipeline.publish.reading import BoardReader
-from webmill.pipeline.publish.workers import Workers
 from webmill.wiring import user_agent
 
 

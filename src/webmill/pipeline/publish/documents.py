@@ -27,13 +27,12 @@ from webmill.errors import BadInput, NotFound
 from webmill.formats.domains import registered_domain
 from webmill.formats.urls import host_of, normalise
 from webmill.infra.storage.base import Storage
-from webmill.pipeline.publish.aggregator import committed
-from webmill.pipeline.publish.jobs import check_kind, run_name
 from webmill.pipeline.publish.newest import Newest
 from webmill.pipeline.publish.pages import Documents, Page
 from webmill.pipeline.watch import Counter as Bar
 from webmill.publish import history
 from webmill.publish.nouns import Item, Problem, Scalar
+from webmill.publish.runs import check_kind, committed, run_name
 from webmill.publish.snapshot import Options, Publication, Published, utc_now
 
 log = logging.getLogger(__name__)

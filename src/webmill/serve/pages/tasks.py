@@ -20,7 +20,6 @@ from webmill.infra.ledger import peek as peek_ledger
 from webmill.infra.queue.base import Buried, QueueStats
 from webmill.infra.queue.sqlite import peek, peek_buried
 from webmill.pipeline.dataset.folder import LEDGER, find_folders
-from webmill.pipeline.publish.jobs import job_of
 from webmill.serve.api.published import Published
 from webmill.serve.control import may
 from webmill.serve.pages import live
@@ -140,10 +139,20 @@ def letter_of(site: Site, name: str, buried: Buried) -> Letter:
     return Letter(buried, what_of(buried.body), site.stamp(f"retry {name} {buried.id}"))
 
 
+class NamedBoard(msgspec.Struct):
+    source: str
+
+
+class NamedJob(msgspec.Struct):
+    """As much of a job of `boards/` as tells which board it is of."""
+
+    board: NamedBoard
+
+
 def what_of(body: bytes) -> str:
     try:
-        return job_of(body).board.source
-    except BadInput:
+        return msgspec.json.decode(body, type=NamedJob).board.source
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return body[:LONGEST_BODY].decode("utf-8", "replace")
 
 

@@ -13,11 +13,10 @@ from typing import TypeAlias
 
 import msgspec
 
-from webmill.errors import BadInput, Conflict, NotFound, Unavailable
+from webmill.boards.jobs import BoardJob, job_of
+from webmill.errors import BadInput, NotFound, Unavailable
 from webmill.infra.queue.base import Buried, Queue
-from webmill.infra.retry import Policy, retrying
 from webmill.infra.storage.base import Readable, Storage
-from webmill.pipeline.publish.jobs import BoardJob, job_of
 from webmill.publish import history, leases, turn
 from webmill.publish.fragments import (
     NOTES,
@@ -36,13 +35,11 @@ from webmill.publish.fragments import (
 from webmill.publish.guard import Shrunk
 from webmill.publish.manifest import read_file
 from webmill.publish.nouns import Problem, Version, decode, encode
-from webmill.publish.snapshot import ContentGone, Options, Publication, Published, utc_now
+from webmill.publish.runs import committed
+from webmill.publish.snapshot import Options, Publication, utc_now
 from webmill.publish.version import Counts
 
 log = logging.getLogger(__name__)
-
-REBASES = 20  # each is somebody else's success
-PATIENT = Policy(attempts=8, deadline=600.0)
 
 Notes: TypeAlias = dict[str, tuple[Note, ...]]  # by source
 
@@ -146,18 +143,6 @@ def publish_run(storage: Storage, plan: Plan, *, options: Options, now: Callable
         left_out=sum(not one.source for one in plan.broken),
         problems=tuple(gleaned.problems),
     )
-
-
-def committed(publication: Publication) -> Published:
-    """The loser of a race builds anew upon the winner's version."""
-    for _ in range(REBASES):
-        try:
-            return retrying(publication.commit, policy=PATIENT)
-        except ContentGone:
-            raise
-        except Conflict as error:
-            log.info("another publisher was first: building upon its version", extra={"why": str(error)})
-    raise Conflict(f"{REBASES} times another publisher was first: is this place shared by too many?")
 
 
 def notes(storage: Readable, gleaned: Gleaned) -> Notes:

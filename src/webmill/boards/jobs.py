@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 import msgspec
 
-from webmill.errors import BadInput, Misconfigured
-from webmill.formats.site_map import Board, SiteMap
+from webmill.boards.board_list import Board, BoardList
+from webmill.errors import BadInput
 from webmill.infra.queue.base import Message
-from webmill.infra.storage.base import Storage
-from webmill.publish import history
 from webmill.publish.fragments import Job, Plan
 from webmill.publish.nouns import Problem, decode, encode
 from webmill.publish.places import check_run, sha256
 
 QUEUE = "webmill-publish"  # its name where a broker has many
-KIND = "boards"  # runs are called after what they publish
-KINDS = frozenset({KIND, "documents"})
+KIND = "boards"  # of `publish.runs.KINDS`
 
 
 class BoardJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,22 +26,6 @@ class BoardJob(msgspec.Struct, frozen=True, kw_only=True):
     board: Board
 
 
-def run_name(kind: str, at: datetime) -> str:
-    """Sorted by time, for people; told apart by chance."""
-    return f"{kind}-{at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
-
-
-def check_kind(storage: Storage, kind: str, *, force: bool) -> None:
-    """A version holds everything: boards published over documents would remove them. Nor is a lost history passed
-    over (`history.begin`).
-    """
-    history.begin(storage, force=force)
-    last = history.head(storage)
-    live = last.commit.live.run.partition("-")[0] if last else kind
-    if live in KINDS and live != kind and not force:
-        raise Misconfigured(f"the live version here is of {live}: publish {kind} somewhere else, or use --force")
-
-
 def plan_of(
     run: str, boards: Iterable[Board], *, at: datetime, deadline: timedelta, broken: Iterable[Problem] = ()
 ) -> Plan:
@@ -53,7 +33,7 @@ def plan_of(
     return Plan(run=run, jobs=jobs, planned_at=at, deadline=at + deadline, broken=tuple(broken))
 
 
-def broken_entries(found: SiteMap) -> list[Problem]:
+def broken_entries(found: BoardList) -> list[Problem]:
     """Boards that a mistake in the site map has left out: nobody meant to remove what they hold.
 
     Not a board that is there twice: nothing of it is lost.

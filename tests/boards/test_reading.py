@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.board_readers import (
+from tests.boards.readers import (
     CHILD,
     HOST,
     Pages,
@@ -26,9 +26,9 @@ from tests.pipeline.board_readers import (
     tagged,
     text,
 )
+from webmill.boards.board_list import Selectors
+from webmill.boards.reader import BoardReader, Known, Manners, Options
 from webmill.errors import Misconfigured
-from webmill.formats.site_map import Selectors
-from webmill.pipeline.publish.reading import BoardReader, Known, Manners, Options
 from webmill.testing import Answer, Cut, Reply, Request, Script, TestWeb, Wait
 
 PACKED = (("Content-Encoding", "gzip"),)

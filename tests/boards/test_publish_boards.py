@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tests.pipeline.board_readers import scratch
+from tests.boards.publishing import checked_items
+from tests.boards.readers import scratch
 from tests.pipeline.crawl_manners import check_manners, keep_journal
 from tests.pipeline.crawling import seen_by
-from tests.pipeline.publishing import checked_items
 from webmill.cli.main import webmill
 from webmill.infra.storage.local import LocalStorage
 from webmill.publish.verify import verify

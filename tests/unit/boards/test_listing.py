@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.extract.board_samples import GNUBOARD, JWXE, K2WEB, PIECES, PLAIN, WORDPRESS, XPRESSENGINE
+from tests.unit.boards.board_samples import GNUBOARD, JWXE, K2WEB, PIECES, PLAIN, WORDPRESS, XPRESSENGINE
+from webmill.boards.board_list import Board, Selectors
+from webmill.boards.links import clean_link, id_of
+from webmill.boards.listing import Attachment, Body, Listing, Row, complaint_about, read_body, read_listing
 from webmill.errors import BadInput
-from webmill.extract.board import Attachment, Body, Listing, Row, complaint_about, read_body, read_listing
-from webmill.extract.board_links import clean_link, id_of
-from webmill.formats.site_map import Board, Selectors
 
 NOW = datetime(2024, 5, 20, 12, 0, tzinfo=timezone(timedelta(hours=9)))
 URL = "http://cs.uni.example/board/list"

@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from webmill.boards.listing import Body, Listing
 from webmill.crawl.frontier.base import Robots
-from webmill.extract.board import Body, Listing
 from webmill.infra.sqlite import Database, Schema
 
 KEEP = 30 * 86400.0  # seconds after its last use

@@ -13,18 +13,18 @@ from pathlib import Path
 
 import msgspec
 
-from tests.pipeline.publishing import QUICK, Town, boards
+from tests.boards.publishing import QUICK, Town, boards
+from webmill.boards.aggregator import aggregate
+from webmill.boards.board_list import Board
+from webmill.boards.cycle import Surroundings, run_once
+from webmill.boards.jobs import job_of
+from webmill.boards.orchestrator import Planning, orchestrate
+from webmill.boards.types import Known, Reading
+from webmill.boards.worker import Previous, work_one
+from webmill.boards.workers import Workers
 from webmill.errors import Conflict, NotFound, Unavailable
-from webmill.formats.site_map import Board
 from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.infra.storage.local import LocalStorage
-from webmill.pipeline.publish.aggregator import aggregate
-from webmill.pipeline.publish.cycle import Surroundings, run_once
-from webmill.pipeline.publish.jobs import job_of
-from webmill.pipeline.publish.orchestrator import Planning, orchestrate
-from webmill.pipeline.publish.reading_nouns import Known, Reading
-from webmill.pipeline.publish.worker import Previous, work_one
-from webmill.pipeline.publish.workers import Workers
 from webmill.publish.fragments import open_runs
 from webmill.publish.holder import this_process
 from webmill.publish.snapshot import Options

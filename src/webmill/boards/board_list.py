@@ -85,7 +85,7 @@ class Complaint(Struct, frozen=True):
     is_dropped: bool = True  # the board is not among `boards`
 
 
-class SiteMap(Struct, frozen=True):
+class BoardList(Struct, frozen=True):
     boards: tuple[Board, ...]
     problems: tuple[Complaint, ...] = ()
 
@@ -95,10 +95,10 @@ def no_check(css: str) -> str:  # noqa: ARG001
     return ""
 
 
-def read_site_map(data: bytes, *, source: str = "", complaint_about: Callable[[str], str] = no_check) -> SiteMap:
+def read_board_list(data: bytes, *, source: str = "", complaint_about: Callable[[str], str] = no_check) -> BoardList:
     """BadInput when it is no site map, or when no board of it can be used. `source` names the file in messages.
 
-    `complaint_about` tells what is wrong with a selector, or nothing (`extract.board.complaint_about`).
+    `complaint_about` tells what is wrong with a selector, or nothing (`boards.listing.complaint_about`).
     """
     try:
         root: Json = msgspec.json.decode(data)
@@ -110,7 +110,7 @@ def read_site_map(data: bytes, *, source: str = "", complaint_about: Callable[[s
         first = next(iter(reader.complaints), None)
         why = f": {first.path}: {first.message}" if first else ""
         raise BadInput(f"no board that can be used{why}", reason="bad_site_map", source=source or None)
-    return SiteMap(tuple(reader.boards.values()), tuple(reader.complaints))
+    return BoardList(tuple(reader.boards.values()), tuple(reader.complaints))
 
 
 class _Place(Struct, frozen=True):

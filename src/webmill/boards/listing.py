@@ -16,13 +16,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
+from webmill.boards.board_list import Board, Selectors
+from webmill.boards.links import id_of, try_link
+from webmill.boards.patterns import patterns_for, selectors_of
 from webmill.errors import BadInput
-from webmill.extract.board_links import id_of, try_link
-from webmill.extract.board_patterns import patterns_for, selectors_of
 from webmill.formats.charset import decode_page
 from webmill.formats.dates import read_day
 from webmill.formats.html import read_html
-from webmill.formats.site_map import Board, Selectors
 from webmill.formats.urls import host_of, join
 
 MAX_ROWS = 1000  # of one page
@@ -81,7 +81,7 @@ class Body(Struct, frozen=True, tag="body"):
 
 
 def complaint_about(css: str) -> str:
-    """What is wrong with a selector, or nothing. For `read_site_map`."""
+    """What is wrong with a selector, or nothing. For `read_board_list`."""
     try:
         for one in css.split("\n"):
             _matches(_parse(""), one)

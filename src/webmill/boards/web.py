@@ -12,6 +12,9 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from webmill.boards.cache import Cache
+from webmill.boards.parsing import Source
+from webmill.boards.types import Options
 from webmill.crawl.fetch import Failed, Fetched, Fetcher
 from webmill.crawl.frontier.base import Frontier
 from webmill.crawl.retries import Patience, Retry, decide_answer, decide_failure, retry_after
@@ -26,9 +29,6 @@ from webmill.pipeline.crawl.page import REDIRECTS
 from webmill.pipeline.crawl.robots import RobotsKeeper
 from webmill.pipeline.crawl.robots_asking import RobotsAsking
 from webmill.pipeline.crawl.visitor import path_of
-from webmill.pipeline.publish.reading_cache import Cache
-from webmill.pipeline.publish.reading_nouns import Options
-from webmill.pipeline.publish.reading_pages import Source
 
 HALF = frozenset({"truncated", "corrupt", "decode_limit", "bad_chunk"})  # flaws of a payload that is not whole
 GONE = frozenset({404, 410})

@@ -18,18 +18,18 @@ from typing import Self
 from weakref import WeakValueDictionary
 from zoneinfo import ZoneInfo
 
+from webmill.boards.board_list import Board
+from webmill.boards.cache import Cache
+from webmill.boards.gates import GateBooker
+from webmill.boards.parsing import Parsers
+from webmill.boards.reading import LISTING, BoardReading, Tools
+from webmill.boards.types import Known, Limits, Manners, Notice, Options, Reading
+from webmill.boards.web import Web
 from webmill.crawl.fetch import Fetcher, Resolver, Vetting
 from webmill.crawl.fetch import Limits as FetchLimits
 from webmill.errors import Misconfigured, Unavailable
-from webmill.formats.site_map import Board
 from webmill.formats.urls import host_of
 from webmill.pipeline.crawl.gates import Gates
-from webmill.pipeline.publish.reading_board import LISTING, BoardReading, Tools
-from webmill.pipeline.publish.reading_cache import Cache
-from webmill.pipeline.publish.reading_gates import GateBooker
-from webmill.pipeline.publish.reading_nouns import Known, Limits, Manners, Notice, Options, Reading
-from webmill.pipeline.publish.reading_pages import Parsers
-from webmill.pipeline.publish.reading_web import Web
 from webmill.publish.nouns import Problem
 
 __all__ = ["BoardReader", "Known", "Limits", "Manners", "Notice", "Options", "Reading"]

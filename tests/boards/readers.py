@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 
 from tests.pipeline.crawling import AGENT
-from webmill.extract.board import complaint_about
-from webmill.formats.site_map import Board, read_site_map
+from webmill.boards.board_list import Board, read_board_list
+from webmill.boards.listing import complaint_about
+from webmill.boards.reader import BoardReader, Known, Limits, Manners, Options, Reading
 from webmill.infra.child import Limits as ChildLimits
 from webmill.pipeline.crawl.options import Reach
-from webmill.pipeline.publish.reading import BoardReader, Known, Limits, Manners, Options, Reading
 from webmill.testing import Answer, Page, Reply, Request, TestWeb
 from webmill.testing.exchange import TEXT, etag_of
 from webmill.testing.features import boards as university
@@ -154,7 +154,7 @@ def known(reading: Reading) -> dict[str, Known]:
 
 
 def university_boards() -> tuple[Board, ...]:
-    return read_site_map(university.site_map(), complaint_about=complaint_about).boards
+    return read_board_list(university.site_map(), complaint_about=complaint_about).boards
 
 
 def read_all(

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from webmill.boards.board_list import Board, BoardList, read_board_list
+from webmill.boards.listing import complaint_about
 from webmill.errors import BadInput
-from webmill.extract.board import complaint_about
-from webmill.formats.site_map import Board, SiteMap, read_site_map
 
 URL = "http://cs.uni.example/board"
 
 
-def read(value: object) -> SiteMap:
-    return read_site_map(json.dumps(value).encode(), source="siteMap.json", complaint_about=complaint_about)
+def read(value: object) -> BoardList:
+    return read_board_list(json.dumps(value).encode(), source="siteMap.json", complaint_about=complaint_about)
 
 
 def department(id_: str, *boards: dict[str, object], name: str = "") -> dict[str, object]:
@@ -162,7 +162,7 @@ def test_the_same_board_twice_is_there_once_and_another_of_its_name_gets_its_own
 )
 def test_what_is_no_site_map_is_refused_with_its_name(data: bytes) -> None:
     with pytest.raises(BadInput, match=r"siteMap\.json") as caught:
-        read_site_map(data, source="siteMap.json")
+        read_board_list(data, source="siteMap.json")
     assert caught.value.reason == "bad_site_map"
 
 
@@ -178,7 +178,7 @@ JSON = st.recursive(
 @settings(deadline=None, max_examples=200)
 def test_any_json_is_a_site_map_or_refused(value: object) -> None:
     try:
-        found = read_site_map(json.dumps(value).encode(), complaint_about=complaint_about)
+        found = read_board_list(json.dumps(value).encode(), complaint_about=complaint_about)
     except BadInput:
         return
     assert len({one.source for one in found.boards}) == len(found.boards) > 0

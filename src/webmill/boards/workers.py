@@ -18,14 +18,14 @@ from functools import partial
 
 import msgspec
 
+from webmill.boards import metrics as counters
+from webmill.boards.jobs import BoardJob, job_of
+from webmill.boards.worker import Previous, Reader, Worked, work_one
 from webmill.errors import BadInput, Conflict, Misconfigured, Unavailable
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import MAX_ATTEMPTS, Delivery, Queue
 from webmill.infra.storage.base import Storage
 from webmill.pipeline.hands import Hands, Held, settle
-from webmill.pipeline.publish import metrics as counters
-from webmill.pipeline.publish.jobs import BoardJob, job_of
-from webmill.pipeline.publish.worker import Previous, Reader, Worked, work_one
 from webmill.publish.snapshot import utc_now
 
 log = logging.getLogger(__name__)

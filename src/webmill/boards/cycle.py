@@ -14,12 +14,12 @@ from typing import Protocol
 
 import msgspec
 
+from webmill.boards.aggregator import Outcome, aggregate, end_run, look
+from webmill.boards.board_list import Board
+from webmill.boards.orchestrator import Planning, orchestrate
 from webmill.errors import BadInput, Conflict, NotFound, Unavailable, WebmillError
-from webmill.formats.site_map import Board
 from webmill.infra.queue.base import Queue
 from webmill.infra.storage.base import Storage
-from webmill.pipeline.publish.aggregator import Outcome, aggregate, end_run, look
-from webmill.pipeline.publish.orchestrator import Planning, orchestrate
 from webmill.publish import leases, turn
 from webmill.publish.fragments import Plan, Progress
 from webmill.publish.holder import this_process

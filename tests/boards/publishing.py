@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
-from webmill.formats.site_map import Board
+from webmill.boards.aggregator import Outcome
+from webmill.boards.board_list import Board
+from webmill.boards.cycle import Surroundings, run_once
+from webmill.boards.types import Known, Notice, Reading
+from webmill.boards.workers import Labour, Workers
 from webmill.infra.queue.base import Queue
 from webmill.infra.storage.base import Readable, Storage
-from webmill.pipeline.publish.aggregator import Outcome
-from webmill.pipeline.publish.cycle import Surroundings, run_once
-from webmill.pipeline.publish.reading_nouns import Known, Notice, Reading
-from webmill.pipeline.publish.workers import Labour, Workers
 from webmill.publish.nouns import Problem
 from webmill.publish.snapshot import Options
 

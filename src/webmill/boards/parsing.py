@@ -9,13 +9,13 @@ from queue import SimpleQueue
 
 from msgspec import Struct
 
+from webmill.boards.board_list import Board
+from webmill.boards.listing import Body, Listing, read_body, read_listing
 from webmill.errors import BadInput
-from webmill.extract.board import Body, Listing, read_body, read_listing
-from webmill.formats.site_map import Board
 from webmill.infra.child import Limits
 from webmill.infra.sandbox import Sandbox
 
-FUNCTION = "webmill.pipeline.publish.reading_pages:read_page"
+FUNCTION = "webmill.boards.parsing:read_page"
 
 
 class Parsed(Struct, frozen=True):

@@ -8,17 +8,18 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from webmill.boards.aggregator import aggregate, end_run
+from webmill.boards.board_list import Board, BoardList
+from webmill.boards.jobs import KIND, job_of, messages_of, plan_of
 from webmill.errors import BadInput, Conflict, NotFound, WebmillError
-from webmill.formats.site_map import Board, SiteMap
 from webmill.infra.queue.base import Queue
 from webmill.infra.retry import Policy, retrying
 from webmill.infra.storage.base import Storage
-from webmill.pipeline.publish.aggregator import aggregate, end_run
-from webmill.pipeline.publish.jobs import KIND, check_kind, job_of, messages_of, plan_of, run_name
 from webmill.publish import leases, turn
 from webmill.publish.fragments import Plan, open_runs, write_plan
 from webmill.publish.holder import Holder
 from webmill.publish.nouns import Problem
+from webmill.publish.runs import check_kind, run_name
 from webmill.publish.snapshot import Options, utc_now
 
 log = logging.getLogger(__name__)
@@ -99,6 +100,6 @@ def _source(body: bytes) -> str | None:
         return None
 
 
-def facets_of(found: SiteMap) -> tuple[str, ...]:
+def facets_of(found: BoardList) -> tuple[str, ...]:
     """All but the boards themselves, of which there are too many to be worth a file each."""
     return tuple(sorted({facet for board in found.boards for facet in board.facets} - {"board"}))

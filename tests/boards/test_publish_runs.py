@@ -12,10 +12,15 @@ from typing import Any
 
 import pytest
 
-from tests.pipeline.publishing import LONG, QUICK, Town, boards, changes, cycle, file_of, working
+from tests.boards.publishing import LONG, QUICK, Town, boards, changes, cycle, file_of, working
 from tests.unit.publish.shelf import closure
+from webmill.boards.aggregator import aggregate, end_run, look
+from webmill.boards.board_list import Board
+from webmill.boards.cycle import Surroundings, run_every, run_once
+from webmill.boards.jobs import job_of
+from webmill.boards.orchestrator import Planning, orchestrate
+from webmill.boards.worker import Previous, work_one
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
-from webmill.formats.site_map import Board
 from webmill.infra.queue.base import Delivery, Queue
 from webmill.infra.queue.memory import MemoryQueue
 from webmill.infra.queue.sqlite import SqliteQueue
@@ -23,11 +28,6 @@ from webmill.infra.storage.base import Storage
 from webmill.infra.storage.local import LocalStorage
 from webmill.infra.storage.memory import MemoryStorage
 from webmill.infra.storage.s3 import S3Options, S3Storage
-from webmill.pipeline.publish.aggregator import aggregate, end_run, look
-from webmill.pipeline.publish.cycle import Surroundings, run_every, run_once
-from webmill.pipeline.publish.jobs import job_of
-from webmill.pipeline.publish.orchestrator import Planning, orchestrate
-from webmill.pipeline.publish.worker import Previous, work_one
 from webmill.publish import history, leases, turn
 from webmill.publish.fragments import open_runs, progress, read_fragments
 from webmill.publish.gc import collect
@@ -379,7 +379,7 @@ def test_a_job_that_is_requeued_counts_as_long_as_its_run_is_open(storage: Stora
 
 
 def msg_job(run: str, deadline: datetime, board: Board) -> Any:
-    from webmill.pipeline.publish.jobs import BoardJob
+    from webmill.boards.jobs import BoardJob
 
     return BoardJob(run=run, deadline=deadline, board=board)
 
@@ -434,7 +434,7 @@ def test_a_damaged_blob_of_a_known_notice_is_asked_for_again_and_repaired_c02() 
 
 def test_documents_and_boards_are_not_published_over_each_other() -> None:
     from tests.unit.publish.shelf import publish
-    from webmill.pipeline.publish.jobs import check_kind
+    from webmill.publish.runs import check_kind
 
     storage, queue = MemoryStorage(), MemoryQueue()
     publish(storage, {"a/1": "x"})

@@ -18,14 +18,14 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from webmill.boards.board_list import Board
+from webmill.boards.cache import Cache, Cached, Refused
+from webmill.boards.listing import Body, Listing, Row
+from webmill.boards.parsing import Parsers
+from webmill.boards.types import Known, Notice, Options, Reading
+from webmill.boards.web import Got, Refusal, Web
 from webmill.errors import BadInput, Unavailable
-from webmill.extract.board import Body, Listing, Row
-from webmill.formats.site_map import Board
 from webmill.infra.clock import SteadyClock
-from webmill.pipeline.publish.reading_cache import Cache, Cached, Refused
-from webmill.pipeline.publish.reading_nouns import Known, Notice, Options, Reading
-from webmill.pipeline.publish.reading_pages import Parsers
-from webmill.pipeline.publish.reading_web import Got, Refusal, Web
 from webmill.publish.nouns import Problem, Scalar
 
 VERSION = 1  # of what is read out of pages: another one, and nothing cached is used

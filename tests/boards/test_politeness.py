@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.pipeline.board_readers import (
+from tests.boards.readers import (
     Pages,
     asked,
     board,
@@ -20,7 +20,7 @@ from tests.pipeline.board_readers import (
 )
 from tests.pipeline.crawl_manners import check_manners, keep_journal
 from tests.pipeline.crawling import most_at_once, seen_by
-from webmill.pipeline.publish.reading import BoardReader, Reading
+from webmill.boards.reader import BoardReader, Reading
 from webmill.testing import Reply, Script, TestWeb, Wait
 from webmill.testing.exchange import TEXT, head_of
 from webmill.testing.features import boards as university

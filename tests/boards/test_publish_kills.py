@@ -18,10 +18,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.boards.publish_hand import POISON
+from tests.boards.publishing import Town, boards
 from tests.faults import Stage, needs_killer
 from tests.faults.matrix import record, seed
-from tests.pipeline.publish_hand import POISON
-from tests.pipeline.publishing import Town, boards
 from tests.unit.publish.shelf import closure, missing
 from webmill.errors import NotFound
 from webmill.infra import atomic
@@ -32,7 +32,7 @@ from webmill.publish.snapshot import utc_now
 from webmill.publish.verify import verify
 
 ROOT = Path(__file__).parent.parent.parent
-HAND = "tests.pipeline.publish_hand"
+HAND = "tests.boards.publish_hand"
 KILLS = int(os.environ.get("WEBMILL_TEST_KILLS", "50"))
 DEADLINE = 240.0
 COMPONENT = "publish runs"

@@ -15,12 +15,12 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from webmill.boards.aggregator import failure, read_notes
+from webmill.boards.board_list import Board
+from webmill.boards.jobs import BoardJob
+from webmill.boards.types import Known, Notice, Reading
 from webmill.errors import BadInput, NotFound, Unavailable
-from webmill.formats.site_map import Board
 from webmill.infra.storage.base import Readable, Storage
-from webmill.pipeline.publish.aggregator import failure, read_notes
-from webmill.pipeline.publish.jobs import BoardJob
-from webmill.pipeline.publish.reading_nouns import Known, Notice, Reading
 from webmill.publish import history, leases
 from webmill.publish.blobs import SAMPLE, Blobs, Tally
 from webmill.publish.fragments import Fragment, Note, give_up, hand_in, is_open

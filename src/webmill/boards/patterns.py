@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from webmill.formats.site_map import Board, Selectors
+from webmill.boards.board_list import Board, Selectors
 
 # Of the lines of a selector the first that finds something counts.
 NEXT = "a[rel~=next]\nlink[rel~=next]\na.next\n.next a\n.pagination .next\na[title='다음 페이지']"
