@@ -17,8 +17,8 @@ from webmill.commoncrawl.batch import decode_batch, encode_batch
 from webmill.commoncrawl.grammar import check_file
 from webmill.commoncrawl.page import Page
 from webmill.commoncrawl.selection import Selection, sift
+from webmill.compat.index_record import decode, encode, make_index_record
 from webmill.errors import BadInput, WebmillError
-from webmill.extract.index_record import decode, encode, make_index_record
 from webmill.formats import wacz, zip_members
 from webmill.formats.cdxj import parse
 from webmill.formats.typed_records import FileType

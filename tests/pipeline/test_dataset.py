@@ -25,9 +25,9 @@ from tests.pipeline.datasets import (
     write_triple,
 )
 from tests.unit.commoncrawl.triples import CRAWL, WARC, WAT, WET, Spec, Writer, make_triple
+from webmill.compat.index_record import IndexRecord
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
 from webmill.extract.document import Document
-from webmill.extract.index_record import IndexRecord
 from webmill.formats import warc_records as records
 from webmill.infra.executor.base import Executor
 from webmill.infra.executor.inline import InlineExecutor
@@ -395,7 +395,7 @@ def test_one_bad_value_is_an_error_of_its_page_only(tmp_path: Path, executor: Ca
 
 def test_an_installed_function(tmp_path: Path) -> None:
     lines = write_files(tmp_path / "in", files=1, count=2)
-    named: dict[str, object] = {"function": "webmill.extract.index_record:make_index_record"}
+    named: dict[str, object] = {"function": "webmill.compat.index_record:make_index_record"}
     folder = create(tmp_path, lines, source=tmp_path / "in", document=named)
     run(folder)
     assert lines_of(folder.path / "output")[0]["recordType"] == "IndexRecord"

@@ -1,1 +1,1 @@
-"""Pages become documents: the reference's IndexRecord, our Document, or what a function of yours makes of them."""
+"""Pages become documents: our Document, or what a function of yours makes of them."""

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from webmill.config import Http
 from webmill.errors import BadInput, Misconfigured, NotFound
-from webmill.formats.cdx_query import KeyRange
-from webmill.index.lines import GZIP_MAGIC, Batch, open_input, read_batches
 from webmill.index.lookup import SUMMARY_ENDINGS, FlatIndex, Index, MergedIndex, ZipNumIndex, open_index, summary_in
-from webmill.index.order import in_byte_order
+from webmill.index.scanned import ScannedIndex, is_gzip
 from webmill.index.zipnum import SUMMARY
 from webmill.infra.storage.local import LocalStorage
 from webmill.wiring import locate, open_readable, scheme_of
@@ -77,28 +73,3 @@ def check_lines(path: Path) -> None:
         start = file.read(BEGINNING)
     if start and not LINE.search(start):
         raise BadInput("no sorted CDXJ file, nor a summary (.idx)", reason="bad_line", source=str(path))
-
-
-def is_gzip(path: Path) -> bool:
-    if not path.is_file():
-        return False
-    with open_input(path) as file:
-        return file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
-
-
-class ScannedIndex:
-    """A sorted file that is gzipped as a whole: read from its beginning to behind the range, every time."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def lines(self, wanted: KeyRange) -> Iterator[bytes]:
-        return chain.from_iterable(self.batches(wanted))
-
-    def batches(self, wanted: KeyRange) -> Iterator[Batch]:
-        for batch in in_byte_order(read_batches(self._path), source=str(self._path)):
-            found = batch[bisect_left(batch, wanted.start) : bisect_left(batch, wanted.end)]
-            if found:
-                yield found
-            if batch[-1] >= wanted.end:
-                return

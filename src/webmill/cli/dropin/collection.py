@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
@@ -12,40 +11,14 @@ import msgspec
 
 from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.counts import ANY_COUNT, AT_LEAST_ONE
-from webmill.collection import Collection
+from webmill.compat.replay.collection import Apart, index_flat, index_zipnum
 from webmill.errors import NotFound
-from webmill.index.blocklist import block, load_blocklist
-from webmill.index.excessive import drop_excessive
-from webmill.index.lines import Batch, write_batches
-from webmill.index.merge import merge
-from webmill.index.ranges import clean_failure
-from webmill.index.state import FILE_NAME, open_state
-from webmill.index.tally import Tally
-from webmill.index.zipnum import publish, rebuilding
-from webmill.infra import atomic, lock
-from webmill.infra.executor.base import Executor
-from webmill.pipeline.index import Report, bring_up_to_date, write_rejects
-from webmill.pipeline.index_publishing import Options, write_shards
+from webmill.pipeline.index_publishing import Options
 from webmill.wiring import open_executor
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
 BLOCKLIST = Path("/data/blocklists/arquivo-blocklist.txt")
-
-
-class Apart(Collection, frozen=True, kw_only=True):
-    """A collection whose index and work are not in its folder, which is only read."""
-
-    work: Path
-    output: Path
-
-    @property
-    def cdxj(self) -> Path:
-        return self.work
-
-    @property
-    def rejected(self) -> Path:
-        return self.output / "rejected"
 
 
 @click.command(
@@ -95,9 +68,10 @@ def index(
     where = Apart(collections_dir / name, name, work=temp_dir / name / "webmill", output=output_dir / name)
     rules = chosen_blocklist(blocklist)
     options = Options(blocklist=rules, max_captures=threshold, lines=lines, parquet=False, from_scratch=not incremental)
+    make = index_flat if no_compress else index_zipnum
     settings = context.settings().executor
     with closing(open_executor(msgspec.structs.replace(settings, jobs=jobs or settings.jobs))) as executor:
-        report = index_apart(where, options, executor=executor, context=context, flat=no_compress)
+        report = make(where, options, executor=executor, watch=context.progress)
     if not (keep_temp or incremental):
         shutil.rmtree(where.work)  # a folder that nobody else puts anything into
     note(f"[SUCCESS] {report.captures} captures of {report.warcs} WARC files; output directory: {where.output}")
@@ -112,39 +86,3 @@ def chosen_blocklist(given: Path | None) -> Path | None:
         warn(f"[WARNING] no blocklist {BLOCKLIST}: nothing is blocked")
         return None
     return given or BLOCKLIST
-
-
-def index_apart(where: Apart, options: Options, *, executor: Executor, context: Context, flat: bool) -> Report:
-    """As `index_collection`, without what it publishes beside the index."""
-    if not where.root.is_dir():
-        raise NotFound(f"Collection directory not found: {where.root}")
-    report = Report()
-    watch = context.progress
-    atomic.make_folder(where.work)
-    atomic.make_folder(where.output)
-    with lock.exclusive(where.work, "index", doing="indexing"):
-        atomic.remove_stale_temps(where.work)
-        with open_state(where.work / FILE_NAME, anew=options.from_scratch) as state:
-            known = bring_up_to_date(where, options, state, executor=executor, watch=watch, report=report)
-        write_rejects(where, report.rejects)
-        if not report.warcs:
-            raise NotFound(f"No WARC files found in {where.root}")
-        files = [where.work / entry.cdxj for entry in known.values() if entry.cdxj_size]
-        if flat:
-            write_flat(files, where.output / f"{where.name}.cdxj", options)
-        else:
-            with rebuilding(where.output) as target:
-                with clean_failure(target):
-                    shards = write_shards(files, target, options, executor=executor, watch=watch, report=report)
-                publish(target, shards)
-    return report
-
-
-def write_flat(files: list[Path], output: Path, options: Options) -> None:
-    batches: Iterable[Batch] = merge(files)
-    if options.blocklist:
-        batches = block(batches, load_blocklist(options.blocklist), tally=Tally())
-    if options.max_captures is not None:
-        batches = drop_excessive(batches, limit=options.max_captures, tally=Tally())
-    with atomic.writing(output) as out:
-        write_batches(batches, out)

@@ -13,10 +13,10 @@ from webmill.cli.crawl_flags import FILE, keep, read
 from webmill.cli.frontier.crawls import crawl_in, frontier_option, name_option
 from webmill.cli.renamed import Renamed
 from webmill.cli.words import counted
+from webmill.compat.frontier.importing import BATCH, Import, importing
+from webmill.compat.frontier.marks import Counts
+from webmill.compat.frontier.postgres import Snapshot
 from webmill.crawl.frontier.base import PRIORITIES
-from webmill.infra.postgres import Snapshot
-from webmill.pipeline.frontier.importing import BATCH, Import, importing
-from webmill.pipeline.frontier.marks import Counts
 from webmill.pipeline.frontier.place import Place
 
 

@@ -22,7 +22,6 @@ from webmill.errors import BadInput
 from webmill.extract import custom
 from webmill.extract.document import Document, make_document, make_readable
 from webmill.extract.error_record import ErrorRecord
-from webmill.extract.index_record import IndexRecord, make_index_record
 from webmill.extract.kinds import LeftOut
 from webmill.formats.typed_records import FileType
 from webmill.infra.queue.base import Queue
@@ -40,6 +39,7 @@ from webmill.pipeline.dataset.sources import Replay, opened_files
 from webmill.pipeline.dataset.stall import Stall
 
 MANY, MUCH = 1000, 1 << 20  # errors, bytes of JSON
+INDEX_RECORD = custom.Function(module="webmill.compat.index_record", name="make_index_record")
 
 
 class Doors(msgspec.Struct, frozen=True):
@@ -293,7 +293,9 @@ def maker(job: Job, stack: ExitStack) -> tuple[custom.MakeDocument, type[msgspec
         function = custom.load(job.function)
         return function, custom.result_type(function) or Document
     if wanted.kind == "index-record":
-        return partial(make_index_record, extractor=wanted.text), IndexRecord
+        function = custom.load(INDEX_RECORD)
+        made = partial(function, extractor=wanted.text)  # type: ignore[call-arg]  # this one takes it
+        return made, custom.result_type(function) or Document
     make = make_readable if wanted.keep == "documents" else make_document
     return partial(make, extractor=wanted.text, readers=stack.enter_context(opened_readers())), Document
 

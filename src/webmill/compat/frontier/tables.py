@@ -17,8 +17,8 @@ from typing import Any
 
 import msgspec
 
+from webmill.compat.frontier.postgres import Snapshot
 from webmill.errors import Misconfigured
-from webmill.infra.postgres import Snapshot
 
 _NUMBERS = frozenset({"int2", "int4", "int8", "float4", "float8", "numeric"})
 _TIMES = frozenset({"timestamp", "timestamptz"})

@@ -7,14 +7,14 @@ from typing import Any, Protocol
 
 import msgspec
 
+from webmill.compat.frontier.postgres import Row
+from webmill.compat.frontier.tables import DOMAINS, FRONTIER, VISITED, Table, number
 from webmill.crawl.frontier.base import MOST_DEPTH, Committed, Done, Frontier, Robots, Step, Visit
 from webmill.crawl.seeds import excluded_domain, seed_of
 from webmill.errors import BadInput
 from webmill.infra.clock import SteadyClock
-from webmill.infra.postgres import Row
 from webmill.model import Link
 from webmill.pipeline.crawl.gates import GateBook, Kept
-from webmill.pipeline.frontier.tables import DOMAINS, FRONTIER, VISITED, Table, number
 
 DAY = 86400.0
 DELAY = 70.0  # of the old crawler, from one request to a domain to the next

@@ -18,12 +18,7 @@ from typing import Any
 
 import msgspec
 
-from webmill.crawl.frontier.base import Frontier
-from webmill.errors import BadInput, Conflict
-from webmill.infra import atomic
-from webmill.infra.postgres import Row, Snapshot
-from webmill.pipeline.crawl.desk import shard_of
-from webmill.pipeline.frontier.marks import (
+from webmill.compat.frontier.marks import (
     Counts,
     Key,
     Mark,
@@ -36,9 +31,14 @@ from webmill.pipeline.frontier.marks import (
     unlatin,
     written,
 )
+from webmill.compat.frontier.postgres import Row, Snapshot
+from webmill.compat.frontier.rows import DomainRows, Reading, VisitedRows, WaitingRows
+from webmill.compat.frontier.tables import query
+from webmill.crawl.frontier.base import Frontier
+from webmill.errors import BadInput, Conflict
+from webmill.infra import atomic
+from webmill.pipeline.crawl.desk import shard_of
 from webmill.pipeline.frontier.place import Place, clock_of
-from webmill.pipeline.frontier.rows import DomainRows, Reading, VisitedRows, WaitingRows
-from webmill.pipeline.frontier.tables import query
 
 BATCH = 10_000
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.unit.extract.samples import URL, conversion, description, full, page, response
 from webmill.commoncrawl.aligned import read_pages
 from webmill.commoncrawl.page import Page
+from webmill.compat.index_record import IndexRecord, LanguageShare, decode, encode, make_index_record
 from webmill.errors import BadInput
-from webmill.extract.index_record import IndexRecord, LanguageShare, decode, encode, make_index_record
 
 KEYS = (
     "documentId, recordType, partitionKey, singleDoc, documentMetadata, url, title, description, keywords, icon, "

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
+from webmill.compat.frontier.rows import VisitedRows, WaitingRows
 from webmill.errors import BadInput
-from webmill.pipeline.frontier.rows import VisitedRows, WaitingRows
 
 ODD = [None, math.nan, math.inf, -math.inf]
 

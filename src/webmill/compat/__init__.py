@@ -1,0 +1,1 @@
+"""For users of other systems: their commands, their frontiers, their forms of documents."""

@@ -1,0 +1,87 @@
+"""What `cdxj-index-collection` does: the steps of `webmill index`, with input, work and output in three places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from webmill.collection import Collection
+from webmill.errors import NotFound
+from webmill.index.blocklist import block, load_blocklist
+from webmill.index.excessive import drop_excessive
+from webmill.index.lines import Batch, write_batches
+from webmill.index.merge import merge
+from webmill.index.ranges import clean_failure
+from webmill.index.state import FILE_NAME, open_state
+from webmill.index.tally import Tally
+from webmill.index.zipnum import publish, rebuilding
+from webmill.infra import atomic, lock
+from webmill.infra.executor.base import Executor
+from webmill.pipeline.index import Report, bring_up_to_date, write_rejects
+from webmill.pipeline.index_publishing import Options, write_shards
+from webmill.pipeline.watch import Watch
+
+
+class Apart(Collection, frozen=True, kw_only=True):
+    """A collection whose index and work are not in its folder, which is only read."""
+
+    work: Path
+    output: Path
+
+    @property
+    def cdxj(self) -> Path:
+        return self.work
+
+    @property
+    def rejected(self) -> Path:
+        return self.output / "rejected"
+
+
+def index_zipnum(where: Apart, options: Options, *, executor: Executor, watch: Watch) -> Report:
+    """Index the collection's WARC files as `index_collection` does, without what it publishes beside the index."""
+    with (
+        up_to_date(where, options, executor=executor, watch=watch) as (files, report),
+        rebuilding(where.output) as target,
+    ):
+        with clean_failure(target):
+            shards = write_shards(files, target, options, executor=executor, watch=watch, report=report)
+        publish(target, shards)
+    return report
+
+
+def index_flat(where: Apart, options: Options, *, executor: Executor, watch: Watch) -> Report:
+    """Index the collection's WARC files into one flat sorted CDXJ."""
+    with up_to_date(where, options, executor=executor, watch=watch) as (files, report):
+        write_flat(files, where.output / f"{where.name}.cdxj", options)
+    return report
+
+
+@contextmanager
+def up_to_date(
+    where: Apart, options: Options, *, executor: Executor, watch: Watch
+) -> Iterator[tuple[list[Path], Report]]:
+    """The CDXJ files of all WARC files, up to date, while nobody else works there."""
+    if not where.root.is_dir():
+        raise NotFound(f"Collection directory not found: {where.root}")
+    report = Report()
+    atomic.make_folder(where.work)
+    atomic.make_folder(where.output)
+    with lock.exclusive(where.work, "index", doing="indexing"):
+        atomic.remove_stale_temps(where.work)
+        with open_state(where.work / FILE_NAME, anew=options.from_scratch) as state:
+            known = bring_up_to_date(where, options, state, executor=executor, watch=watch, report=report)
+        write_rejects(where, report.rejects)
+        if not report.warcs:
+            raise NotFound(f"No WARC files found in {where.root}")
+        yield [where.work / entry.cdxj for entry in known.values() if entry.cdxj_size], report
+
+
+def write_flat(files: list[Path], output: Path, options: Options) -> None:
+    batches: Iterable[Batch] = merge(files)
+    if options.blocklist:
+        batches = block(batches, load_blocklist(options.blocklist), tally=Tally())
+    if options.max_captures is not None:
+        batches = drop_excessive(batches, limit=options.max_captures, tally=Tally())
+    with atomic.writing(output) as out:
+        write_batches(batches, out)

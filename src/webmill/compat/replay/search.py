@@ -1,0 +1,117 @@
+"""What `cdxj-search` finds: its ways to name files, its ranges of keys, its filters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from glob import glob
+from itertools import chain
+from pathlib import Path
+
+from webmill.errors import BadInput, WebmillError
+from webmill.formats.cdx_query import KeyRange, compile_filter
+from webmill.formats.cdxj import Capture, parse, prefix_of
+from webmill.index.lines import Batch
+from webmill.index.lookup import Index, open_index
+from webmill.index.query import surt_range
+from webmill.index.scanned import ScannedIndex, is_gzip
+
+FILTER = re.compile(r"([^!=~]+)(!~|!=|~|=)(.*)", re.DOTALL)
+LONGEST_KEY = 10_000
+ENDINGS = (".cdxj", ".idx")
+
+Warn = Callable[[str], None]
+
+
+def range_of(key: str, match_type: str) -> KeyRange:
+    if not 1 <= len(key) <= LONGEST_KEY or "\0" in key:
+        raise BadInput(f"a key has 1 to {LONGEST_KEY} characters and no NUL", reason="bad_key")
+    if match_type in ("exact", "prefix"):
+        return surt_range(key, "exact" if match_type == "exact" else "prefix")
+    return surt_range(key.partition(")")[0] + (")" if match_type == "domain" else ","), "prefix")
+
+
+def discover(names: Iterable[str]) -> list[Path]:
+    """Each file once. Of a folder .cdxj and .idx files, and .cdxj.gz that are not shards of an index there."""
+    found = set(chain.from_iterable(map(files_of, names)))
+    return sorted(file.resolve() for file in found)
+
+
+def files_of(name: str) -> Iterator[Path]:
+    path = Path(name)
+    if path.is_dir():
+        for file in path.rglob("*"):
+            if file.name.endswith(ENDINGS) or (file.name.endswith(".cdxj.gz") and not is_shard(file)):
+                yield file
+    elif path.is_file():
+        yield path
+    else:
+        yield from (Path(match) for match in glob(name, recursive=True) if Path(match).is_file())  # noqa: PTH207
+
+
+def is_shard(file: Path) -> bool:
+    return any(file.parent.glob("*.idx"))
+
+
+class OneFile:
+    """A file of any kind. Where `skipped` is given, one that fails gives what it gave, and is named there."""
+
+    def __init__(self, path: Path, *, skipped: Warn | None) -> None:
+        self._path, self._skipped = path, skipped
+
+    def lines(self, wanted: KeyRange) -> Iterator[bytes]:
+        return chain.from_iterable(self.batches(wanted))
+
+    def batches(self, wanted: KeyRange) -> Iterator[Batch]:
+        try:
+            yield from self._open().batches(wanted)
+        except WebmillError as error:
+            if not self._skipped:
+                raise
+            self._skipped(f"Error processing {self._path}: {error}")
+
+    def _open(self) -> Index:
+        if not is_gzip(self._path):
+            return open_index(self._path)
+        summary = self._path.with_name(self._path.name.removesuffix(".gz").rpartition(".")[0] + ".idx")
+        return open_index(summary) if summary.is_file() else ScannedIndex(self._path)
+
+
+def compiled(filters: Iterable[str]) -> Callable[[Capture], bool]:
+    tests = [compile_one(text) for text in filters]
+    return lambda capture: all(test(capture) for test in tests)
+
+
+def compile_one(text: str) -> Callable[[Capture], bool]:
+    """A missing field is not equal to and does not match anything: `!=` and `!~` hold for it."""
+    parts = FILTER.fullmatch(text)
+    if not parts:
+        raise BadInput(f"{text!r} is not FIELD=VALUE, FIELD!=VALUE, FIELD~RE2 or FIELD!~RE2", reason="bad_filter")
+    name, operator, value = parts.groups()
+    inverted = operator.startswith("!")
+    # pywb's filter is anchored at the start of the field, this one is not.
+    inner = compile_filter(f"={name}:{value}" if operator.endswith("=") else f"~{name}:(?s:.*?)(?:{value})")
+    return lambda capture: (name in capture.fields and inner(capture)) is not inverted
+
+
+def kept(lines: Iterable[bytes], holds: Callable[[Capture], bool], *, warn: Warn) -> Iterator[bytes]:
+    """The lines whose captures pass the filters; those that are no CDXJ are counted and told."""
+    bad = 0
+    for line in lines:
+        try:
+            capture = parse(line)
+        except BadInput:
+            bad += 1
+            continue
+        if holds(capture):
+            yield line
+    if bad:
+        warn(f"Warning: {bad} lines that are no CDXJ were left out: no filter can be asked of them")
+
+
+def first_of_each(lines: Iterable[bytes]) -> Iterator[bytes]:
+    last = b""
+    for line in lines:
+        if prefix_of(line) != last:
+            last = prefix_of(line)
+            yield line

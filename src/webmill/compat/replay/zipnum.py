@@ -1,0 +1,126 @@
+"""ZipNum indexes with the names that `flat-cdxj-to-zipnum` gives them, and those that it wrote wrongly."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from io import BytesIO
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+
+from webmill.errors import BadInput, NotFound
+from webmill.formats.zipnum import (
+    Block,
+    Location,
+    format_location,
+    format_summary_line,
+    parse_location,
+    parse_summary_line,
+)
+from webmill.index.lines import Batch, read_lines
+from webmill.index.lookup import grouped, text_of
+from webmill.index.order import in_byte_order
+from webmill.index.shards import Shards
+from webmill.index.zipnum import Shard, write_index
+from webmill.infra import atomic
+from webmill.infra.storage.local import LocalStorage
+
+ONE_SHARD = sys.maxsize // 4  # bytes that no shard ever has
+
+
+class Names(msgspec.Struct, frozen=True, kw_only=True):
+    """How the files of an index are called: BASE-01.cdx.gz and so on, the summary, the locations."""
+
+    base: str
+    idx: str
+    loc: str
+
+
+def write_named_index(
+    batches: Iterable[Batch], folder: Path, names: Names, *, lines: int, shard_size: int, threads: int, source: str
+) -> int:
+    """Write sorted lines as an index into the folder, in place of one of these names; return the number of shards."""
+    atomic.make_folder(folder)
+    with TemporaryDirectory(dir=folder, prefix=atomic.RESERVED) as aside:
+        shards = write_index(batches, Path(aside), lines=lines, shard_size=shard_size, threads=threads, source=source)
+        written = put_in_place(shards, Path(aside), folder, base=names.base)
+    with atomic.writing(folder / names.loc) as file:
+        file.writelines(format_location(Location(name, (name,))) for name in written)
+    with atomic.writing(folder / names.idx) as file:
+        file.writelines(map(format_summary_line, renumbered(shards, written)))
+    remove_old_shards(folder, names.base, kept=set(written))
+    return len(written)
+
+
+def put_in_place(shards: list[Shard], aside: Path, folder: Path, *, base: str) -> list[str]:
+    only = len(shards) == 1
+    names = [f"{base}.cdx.gz" if only else f"{base}-{number:02d}.cdx.gz" for number in range(1, len(shards) + 1)]
+    for shard, name in zip(shards, names, strict=True):
+        (aside / shard.name).replace(folder / name)
+    return names
+
+
+def renumbered(shards: list[Shard], names: list[str]) -> Iterator[Block]:
+    """The fifth column is the running number of the block; the original has that of the shard there."""
+    pairs = zip(shards, names, strict=True)
+    blocks = (msgspec.structs.replace(block, shard=name) for shard, name in pairs for block in shard.blocks)
+    for number, block in enumerate(blocks, start=1):
+        yield msgspec.structs.replace(block, number=number)
+
+
+def remove_old_shards(folder: Path, base: str, *, kept: set[str]) -> None:
+    ours = re.compile(re.escape(base) + r"(-[0-9]{2,})?\.cdx\.gz")
+    for path in folder.iterdir():
+        if ours.fullmatch(path.name) and path.name not in kept:
+            path.unlink()
+
+
+def flat_lines(summary: Iterable[bytes], folder: Path, *, loc: Path | None, source: str) -> Iterator[Batch]:
+    """All lines of the index that the summary describes, sorted, also of one that the original wrote wrongly."""
+    blocks = blocks_in(summary, source=source)
+    first = next(blocks, None)
+    if first is None:
+        raise NotFound("Error: No entries found in idx file")
+    storage = LocalStorage(folder)
+    shards = Shards(storage, "none.idx", elsewhere={f"{folder}/": storage})
+    shards.locations = dict(locations_in(loc)) if loc else {}
+    return in_byte_order(texts(as_on_disk(chain([first], blocks), shards), shards), source=source)
+
+
+def blocks_in(lines: Iterable[bytes], *, source: str) -> Iterator[Block]:
+    for number, line in enumerate(lines, start=1):
+        if not line.strip() or line.startswith(b"#"):
+            continue
+        try:
+            yield parse_summary_line(line, line_number=number)
+        except BadInput as error:
+            raise BadInput(error.message, reason=error.reason, source=source) from error
+
+
+def locations_in(path: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for number, line in enumerate(read_lines(path), start=1):
+        if line.strip() and not line.startswith(b"#"):
+            place = parse_location(line, line_number=number)
+            yield place.shard, place.paths
+
+
+def as_on_disk(blocks: Iterable[Block], shards: Shards) -> Iterator[Block]:
+    """The original calls its only shard BASE-01.cdx.gz in the .idx, and BASE.cdx.gz on disk and in the .loc."""
+    for block in blocks:
+        single = block.shard.removesuffix("-01.cdx.gz") + ".cdx.gz"
+        known = block.shard in shards.locations or single not in shards.locations
+        yield block if known else msgspec.structs.replace(block, shard=single)
+
+
+def texts(blocks: Iterable[Block], shards: Shards) -> Iterator[Batch]:
+    for group in grouped(blocks):
+        first = group[0]
+        data = shards.read(first.shard, start=first.offset, length=sum(block.length for block in group))
+        for block in group:
+            start = block.offset - first.offset
+            text = text_of(block, data[start : start + block.length])
+            yield BytesIO(text if text.endswith(b"\n") else text + b"\n").readlines()

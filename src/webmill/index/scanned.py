@@ -1,0 +1,37 @@
+"""Looking captures up in a sorted file that is gzipped as a whole."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+from webmill.formats.cdx_query import KeyRange
+from webmill.index.lines import GZIP_MAGIC, Batch, open_input, read_batches
+from webmill.index.order import in_byte_order
+
+
+def is_gzip(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with open_input(path) as file:
+        return file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
+
+
+class ScannedIndex:
+    """A sorted file that is gzipped as a whole: read from its beginning to behind the range, every time."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def lines(self, wanted: KeyRange) -> Iterator[bytes]:
+        return chain.from_iterable(self.batches(wanted))
+
+    def batches(self, wanted: KeyRange) -> Iterator[Batch]:
+        for batch in in_byte_order(read_batches(self._path), source=str(self._path)):
+            found = batch[bisect_left(batch, wanted.start) : bisect_left(batch, wanted.end)]
+            if found:
+                yield found
+            if batch[-1] >= wanted.end:
+                return
