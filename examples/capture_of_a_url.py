@@ -23,12 +23,12 @@ def main() -> None:
     parser.add_argument("--crawl", help="its name, if it is not the newest")
     asked = parser.parse_args()
     with webmill.open_collection(asked.place, crawl=asked.crawl) as collection:
-        for capture in collection.captures(asked.url):
-            print(f"{capture.timestamp}  {capture.status or 'as before'}  {capture.url}")
+        for line in collection.lines(asked.url):
+            print(f"{line.capture.timestamp}  {line.status or 'as before'}  {line.capture.url}")
         page = collection.read(collection.capture(asked.url, at=asked.moment))
 
-    place = page.place
-    print(f"\n{page.capture.timestamp} is in {place.filename}, bytes {place.offset} to {place.offset + place.length}")
+    there = page.original
+    print(f"\n{page.capture.timestamp} is in {there.filename}, bytes {there.offset} to {there.end}")
     print(f"{page.status} {page.content_type}\n\n{page.text}")
 
 

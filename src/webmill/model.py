@@ -214,13 +214,18 @@ class CaptureRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def end(self) -> int:
         return self.offset + self.length
 
+    @property
+    def place(self) -> tuple[str, int]:
+        """Return what tells it from all other captures: its file, and where it begins there."""
+        return self.filename, self.offset
+
 
 def checked_filename(value: object) -> str:
     """Return the name of a WARC file as an index or a row gives it. BadInput: no_filename, bad_filename."""
     if value is None or value == "":
         raise BadInput("no filename: nothing says where the capture is", reason="no_filename")
     if not isinstance(value, str) or len(value) > LONGEST_NAME or _CONTROL.search(value):
-        raise BadInput(f"filename is no name of a file: {str(value)[:40]!r}", reason="bad_filename")
+        raise BadInput(f"filename is no name of a file: {_told(value)}", reason="bad_filename")
     return value
 
 
@@ -231,13 +236,23 @@ def checked_position(value: object, *, name: str, least: int = 0) -> int:
     if isinstance(value, str) and len(value) < 20 and value.isascii() and value.isdecimal():
         value = int(value)
     if type(value) is not int or not least <= value < _FARTHEST:
-        raise BadInput(f"{name} is no number of a place in a file: {str(value)[:40]!r}", reason=f"bad_{name}")
+        raise BadInput(f"{name} is no number of a place in a file: {_told(value)}", reason=f"bad_{name}")
     return value
 
 
+def _told(value: object) -> str:
+    """Return the beginning of a text, the kind of anything else: a number may have too many digits to be spelled."""
+    return repr(value[:40]) if isinstance(value, str) else f"a value of type {type(value).__name__}"
+
+
 def spelled_digest(text: str) -> str:
-    """Return a payload digest in its one spelling, `sha1:…`: CDX files and Common Crawl's index leave SHA-1 unnamed."""
-    return f"sha1:{text}" if text and ":" not in text else text
+    """Return a payload digest in its one spelling, `sha1:…`: CDX files and Common Crawl's index leave SHA-1 unnamed.
+
+    `-` is how CDX files say that there is none.
+    """
+    if text in ("", "-"):
+        return ""
+    return text if ":" in text else f"sha1:{text}"
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True):

@@ -199,9 +199,9 @@ class Silent:
 @pytest.mark.parametrize(
     ("place", "said"),
     [
-        ({"offset": "x", "length": "1"}, "bad_place"),
-        ({"offset": "0", "length": "9" * 5000}, "bad_place"),
-        ({}, "com,a.* 20240101000000: no place in a file"),
+        ({"offset": "x", "length": "1"}, "bad_offset"),
+        ({"offset": "0", "length": "9" * 5000}, "bad_length"),
+        ({}, "com,a.* 20240101000000: no offset"),
         ({"offset": "0", "length": "99999999999999"}, "bad_range"),
         ({"offset": "0", "length": "1", "filename": "../secret"}, "bad_key"),
     ],

@@ -59,7 +59,7 @@ def test_captures_of_a_pattern_in_a_period(opened: OpenCollection) -> None:
 
 
 def test_the_status_is_told_by_the_index(opened: OpenCollection) -> None:
-    assert [capture.status for capture in opened.captures(f"{HOME}gone")] == ["404"]
+    assert [line.status for line in opened.lines(f"{HOME}gone")] == ["404"]
 
 
 @pytest.mark.parametrize(
@@ -108,9 +108,10 @@ def test_a_page_is_read(opened: OpenCollection) -> None:
 
 def test_a_revisit_has_the_body_of_its_original(opened: OpenCollection) -> None:
     capture = opened.capture(HOME, at="20230401120500")
-    assert capture.is_revisit
+    [line] = [line for line in opened.lines(HOME) if line.capture == capture]
+    assert line.is_revisit
     page = opened.read(capture)
-    assert (page.status, page.capture, page.place.timestamp) == (200, capture, "20230401120000")
+    assert (page.status, page.capture, page.original.timestamp) == (200, capture, "20230401120000")
     assert "The ferry leaves at noon." in page.text
 
 
@@ -211,7 +212,7 @@ def test_a_bucket_is_read_as_a_folder_is(town: Path, s3_url: str) -> None:
             bucket.write(key, path)
     with webmill.open_collection(place, rate=0) as found:
         page = found.read(found.capture(HOME, at="20230401120500"))
-    assert page.capture.is_revisit
+    assert page.original != page.capture
     assert "The ferry leaves at noon." in page.text
     with pytest.raises(NotFound) as caught:
         webmill.open_collection(place, crawl="OTHER", rate=0)

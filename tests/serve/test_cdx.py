@@ -15,7 +15,7 @@ from tests.serve.cdx_samples import NAME, make_captures, put_index
 from tests.serve.conftest import ADDRESS, site_of
 from tests.serve.town import NAME as TOWN
 from tests.unit.index.zipnum_samples import build
-from webmill.formats.cdxj import Capture, format_line
+from webmill.formats.cdxj import CdxjLine, format_line
 from webmill.index.kept_blocks import KeptBlocks
 from webmill.index.zipnum import write_index
 from webmill.infra.storage.local import LocalStorage
@@ -88,7 +88,7 @@ def test_a_key_is_json_whatever_is_in_it(tmp_path: Path, client_of: Callable[[Pa
 
 def test_no_field_makes_a_line_of_its_own(tmp_path: Path, client_of: Callable[[Path], TestClient]) -> None:
     url = "http://a.com/\r\ncom,evil)/ 20240101000000\u2028 x"
-    put_index(tmp_path, [format_line(Capture("com,a)/", "20240101000000", {"url": url}))])
+    put_index(tmp_path, [format_line(CdxjLine("com,a)/", "20240101000000", {"url": url}))])
     with client_of(tmp_path) as client:
         text = client.get("/cdx", params={"url": "a.com", "output": "text", "fl": "url,nosuch"}).text
     assert text == "http://a.com/%0D%0Acom,evil)/ 20240101000000%E2%80%A8 x -\n"

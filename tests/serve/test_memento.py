@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from tests.serve.cdx_samples import put_index
 from tests.serve.conftest import ADDRESS
 from tests.serve.town import NAME
-from webmill.formats.cdxj import Capture, format_line
+from webmill.formats.cdxj import CdxjLine, format_line
 from webmill.formats.surt import surt
 
 PAGE = "https://town.example/"
@@ -115,7 +115,7 @@ URLS = (
 @pytest.mark.parametrize("url", URLS)
 def test_a_url_stays_as_it_was_sent(tmp_path: Path, client_of: Callable[[Path], TestClient], url: str) -> None:
     fields = {"url": url, "offset": "0", "length": "1", "filename": "a.warc.gz"}
-    put_index(tmp_path, [format_line(Capture(surt(url), "20240102030405", fields))])
+    put_index(tmp_path, [format_line(CdxjLine(surt(url), "20240102030405", fields))])
     with client_of(tmp_path) as client:
         answer = client.get(f"/timegate/{url}", follow_redirects=False)
         assert answer.headers["location"] == f"{ADDRESS}/web/20240102030405/{url}"
@@ -126,7 +126,7 @@ def test_a_day_that_no_calendar_has_is_no_date_of_a_memento(
     tmp_path: Path, client_of: Callable[[Path], TestClient]
 ) -> None:
     fields = {"url": "https://a.example/", "offset": "0", "length": "1", "filename": "a.warc.gz"}
-    put_index(tmp_path, [format_line(Capture("example,a)/", "20240230000000", fields))])
+    put_index(tmp_path, [format_line(CdxjLine("example,a)/", "20240230000000", fields))])
     with client_of(tmp_path) as client:
         assert client.get("/timegate/https://a.example/").status_code == 404
 
@@ -159,7 +159,7 @@ def test_what_an_archive_says_cannot_break_out_of_a_link(
     url = 'https://a.example/"><b>\n<https://evil.example/>; rel="original"'
     fields = {"url": url, "offset": "0", "length": "1", "filename": "a.warc.gz"}
     stamps = ("20240102030405", "20240230000000", "20240303030303")  # the second is no day
-    put_index(tmp_path, [format_line(Capture("example,a)/", stamp, dict(fields))) for stamp in stamps])
+    put_index(tmp_path, [format_line(CdxjLine("example,a)/", stamp, dict(fields))) for stamp in stamps])
     with client_of(tmp_path) as client:
         links = links_of(client.get("/timemap/link/https://a.example/").text)
         assert [about["rel"] for _, about in links[3:]] == ["first memento", "last memento"]

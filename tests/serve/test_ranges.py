@@ -11,8 +11,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.serve.hand_made import collection, response, revisit, served
+from webmill.pipeline.archived import PIECE
 from webmill.serve.archived_reply import SKIPPED, between
-from webmill.serve.captures import PIECE
 
 SITE, WHEN = "https://film.example", "20230401120000"
 FILM = random.Random(5).randbytes(2 * SKIPPED + 12_345)

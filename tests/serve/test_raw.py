@@ -17,9 +17,9 @@ from warcio.archiveiterator import ArchiveIterator  # type: ignore[import-untype
 from tests.serve.asking import asking
 from tests.serve.conftest import site_of
 from tests.serve.hand_made import collection, record, response, revisit, served
+from webmill.pipeline.archived import PIECE, open_capture
+from webmill.pipeline.captures import nearest
 from webmill.serve.app import application
-from webmill.serve.archived_address import Asked
-from webmill.serve.captures import PIECE, nearest, open_capture
 
 SITE, WHEN = "https://made.example", "20230401120000"
 SCRIPT = b"<script>alert(1)</script>"
@@ -239,8 +239,8 @@ def test_a_bomb_behind_an_honest_beginning_never_is_in_memory(tmp_path: Path) ->
     packed += b"".join(packer.compress(bytes(1 << 20)) for _ in range(100)) + packer.flush()
     site = site_of(collection(tmp_path, [response(f"{SITE}/", WHEN, packed, head=(("Content-Encoding", "zstd"),))]))
     index = site.index()
-    line = next(nearest(index, Asked(timestamp=WHEN, url=f"{SITE}/")))
-    archived = open_capture(site, index, line)
+    line = next(nearest(index, f"{SITE}/", moment=WHEN))
+    archived = open_capture(index, site.files, line.capture)
     tracemalloc.start()
     try:
         sizes = [len(piece) for piece in archived.content()]

@@ -18,8 +18,9 @@ from json.encoder import encode_basestring_ascii as quoted
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats.cdxj import MAX_LINE, Value, parse_fields
+from webmill.formats.cdxj import MAX_LINE, CdxjLine, as_text, capture_of, parse_fields
 from webmill.formats.timestamps import is_timestamp
+from webmill.model import CaptureRef
 
 QUEUE = "batches"  # what the queue is called at a broker, as in the reference
 
@@ -27,17 +28,12 @@ _ID = re.compile(r"([0-9a-f]{12})-([0-9]{8,18})")
 ENTRY = b'{"surt_url": "%b", "timestamp": "%b", "metadata": %b}'
 # What stands in JSON as it is; keys of Common Crawl are nothing else.
 _PLAIN = bytes(byte for byte in range(0x21, 0x7F) if byte not in b'"\\')
-_NUMBER = re.compile(r"[0-9]{1,18}")
 
 
-class Item(msgspec.Struct, frozen=True):
+class BatchItem(msgspec.Struct, frozen=True):
     """One capture to fetch. Values of `metadata` that are no strings are there as the JSON they were spelled in."""
 
-    surt_url: str
-    timestamp: str
-    filename: str
-    offset: int
-    length: int
+    capture: CaptureRef
     metadata: dict[str, str]
 
 
@@ -116,7 +112,7 @@ def join_items(items: Iterable[bytes]) -> bytes:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def decode_batch(body: bytes) -> list[Item | BadItem]:
+def decode_batch(body: bytes) -> list[BatchItem | BadItem]:
     """All entries, in order; one that cannot be fetched spoils no other. BadInput (bad_batch): this is no batch at all.
 
     Keys that we do not know are left alone; offset and length may be numbers or strings of digits.
@@ -128,38 +124,15 @@ def decode_batch(body: bytes) -> list[Item | BadItem]:
     return [_decode_item(bytes(raw), number) for number, raw in enumerate(entries)]
 
 
-def _decode_item(raw: bytes, number: int) -> Item | BadItem:
+def _decode_item(raw: bytes, number: int) -> BatchItem | BadItem:
     try:
         entry = _entry.decode(raw)
-        fields = {name: _text(value) for name, value in parse_fields(bytes(entry.metadata)).items()}
-        return Item(
-            entry.surt_url,
-            entry.timestamp,
-            filename=_filename(fields),
-            offset=_number(fields, "offset"),
-            length=_number(fields, "length", least=1),
-            metadata=fields,
-        )
+        fields = parse_fields(bytes(entry.metadata))
+        capture = capture_of(CdxjLine(entry.surt_url, entry.timestamp, fields), shortest=1)
+        if entry.timestamp and not is_timestamp(entry.timestamp.encode()):
+            raise BadInput(f"not 14 digits: {entry.timestamp[:40]!r}", reason="bad_timestamp")
+        return BatchItem(capture, {name: as_text(value) for name, value in fields.items()})
     except BadInput as error:
         return BadItem(number, error.reason, error.message, raw[:1024])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return BadItem(number, "bad_item", str(error), raw[:1024])
-
-
-def _text(value: Value) -> str:
-    return value if isinstance(value, str) else bytes(value).decode("utf-8", "replace")
-
-
-def _filename(fields: dict[str, str]) -> str:
-    if name := fields.get("filename"):
-        return name
-    raise BadInput("no filename: nothing says where the capture is", reason="no_filename")
-
-
-def _number(fields: dict[str, str], name: str, *, least: int = 0) -> int:
-    text = fields.get(name)
-    if text is None:
-        raise BadInput(f"no {name}: nothing says where the capture is", reason=f"no_{name}")
-    if not _NUMBER.fullmatch(text) or int(text) < least:
-        raise BadInput(f"{name} is no number of a place in a file: {text[:40]!r}", reason=f"bad_{name}")
-    return int(text)

@@ -12,16 +12,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import BinaryIO, NamedTuple
 
-from webmill.commoncrawl.batch import Item
 from webmill.commoncrawl.ranges import Range, RangeLimits, plan_ranges, wanted_bytes
 from webmill.commoncrawl.whole_files import WholeFiles
 from webmill.errors import BadInput, NotFound, Unavailable
 from webmill.infra.positions import read_at
 from webmill.infra.storage.base import Readable, Stat
+from webmill.model import CaptureRef
 
 
 class Fetched(NamedTuple):
-    """The stored bytes of one item of the batch, or why there are none."""
+    """The stored bytes of one capture, or why there are none."""
 
     number: int
     stored: bytes | BadInput | NotFound
@@ -58,27 +58,27 @@ class Fetcher:
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)
 
-    def fetch(self, items: Mapping[int, Item]) -> Iterator[Fetched]:
-        """Every item once, file by file. Unavailable, Misconfigured: none of what is left, for now."""
-        fitting = {number: item for number, item in items.items() if item.length <= self._limits.item}
-        for number in sorted(items.keys() - fitting.keys()):
-            message = f"a capture of {items[number].length:,} stored bytes, where {self._limits.item:,} are allowed"
+    def fetch(self, captures: Mapping[int, CaptureRef]) -> Iterator[Fetched]:
+        """Every capture once, file by file. Unavailable, Misconfigured: none of what is left, for now."""
+        fitting = {number: capture for number, capture in captures.items() if capture.length <= self._limits.item}
+        for number in sorted(captures.keys() - fitting.keys()):
+            message = f"a capture of {captures[number].length:,} stored bytes, where {self._limits.item:,} are allowed"
             yield Fetched(number, BadInput(message, reason="too_large"))
         waiting: deque[tuple[Range, Future[_Stored]]] = deque()
         try:
             for part, job in self._jobs(fitting):
                 waiting.append((part, self._pool.submit(job)))
                 if len(waiting) >= self._concurrency:
-                    yield from self._cut(*waiting.popleft(), items)
+                    yield from self._cut(*waiting.popleft(), captures)
             while waiting:
-                yield from self._cut(*waiting.popleft(), items)
+                yield from self._cut(*waiting.popleft(), captures)
         finally:
             for _, future in waiting:
                 if not future.cancel():
                     future.add_done_callback(_close)
 
-    def _jobs(self, items: Mapping[int, Item]) -> Iterator[tuple[Range, Callable[[], _Stored]]]:
-        for ranges in plan_ranges(items, limits=self._limits):
+    def _jobs(self, captures: Mapping[int, CaptureRef]) -> Iterator[tuple[Range, Callable[[], _Stored]]]:
+        for ranges in plan_ranges(captures, limits=self._limits):
             if stat := self._worth_whole(ranges):
                 numbers = tuple(number for part in ranges for number in part.items)
                 whole = Range(filename=stat.key, start=0, end=stat.size, items=numbers)
@@ -121,23 +121,22 @@ class Fetcher:
             self._stats.pop(stat.key, None)  # it may be another file by now
             raise
 
-    def _cut(self, part: Range, future: Future[_Stored], items: Mapping[int, Item]) -> Iterator[Fetched]:
+    def _cut(self, part: Range, future: Future[_Stored], captures: Mapping[int, CaptureRef]) -> Iterator[Fetched]:
         stored = future.result()
         try:
             for number in part.items:
-                item = items[number]
-                found = stored.cut(item.offset, item.length)
+                capture = captures[number]
+                found = stored.cut(capture.offset, capture.length)
                 if isinstance(found, BadInput) and len(part.items) > 1:
-                    found = self._read_alone(number, item)
+                    found = self._read_alone(number, capture)
                 yield Fetched(number, found)
         finally:
             stored.close()
 
-    def _read_alone(self, number: int, item: Item) -> bytes | BadInput | NotFound:
+    def _read_alone(self, number: int, capture: CaptureRef) -> bytes | BadInput | NotFound:
         """A place beyond the end of the file spoils the request of its neighbours, but not them."""
-        end = item.offset + item.length
-        alone = Range(filename=item.filename, start=item.offset, end=end, items=(number,))
-        return self._read(alone).cut(item.offset, item.length)
+        alone = Range(filename=capture.filename, start=capture.offset, end=capture.end, items=(number,))
+        return self._read(alone).cut(capture.offset, capture.length)
 
 
 class _Piece(NamedTuple):

@@ -10,7 +10,7 @@ from itertools import groupby
 
 import msgspec
 
-from webmill.commoncrawl.batch import Item
+from webmill.model import CaptureRef
 
 
 class RangeLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,23 +32,22 @@ class Range(msgspec.Struct, frozen=True, kw_only=True):
         return self.end - self.start
 
 
-def plan_ranges(items: Mapping[int, Item], *, limits: RangeLimits) -> Iterator[list[Range]]:
-    """The ranges of one file after the other, each in the order of the file. Keys of `items` are their numbers."""
-    placed = sorted(items.items(), key=lambda pair: (pair[1].filename, pair[1].offset, pair[1].length, pair[0]))
+def plan_ranges(captures: Mapping[int, CaptureRef], *, limits: RangeLimits) -> Iterator[list[Range]]:
+    """The ranges of one file after the other, each in the order of the file. Keys are the numbers of the items."""
+    placed = sorted(captures.items(), key=lambda pair: (pair[1].filename, pair[1].offset, pair[1].length, pair[0]))
     for _, group in groupby(placed, key=lambda pair: pair[1].filename):
         yield list(_merged(group, limits=limits))
 
 
-def _merged(placed: Iterable[tuple[int, Item]], *, limits: RangeLimits) -> Iterator[Range]:
+def _merged(placed: Iterable[tuple[int, CaptureRef]], *, limits: RangeLimits) -> Iterator[Range]:
     open_: Range | None = None
-    for number, item in placed:
-        end = item.offset + item.length
-        if open_ and item.offset <= open_.end + limits.gap and end - open_.start <= limits.most:
-            open_ = msgspec.structs.replace(open_, end=max(open_.end, end), items=(*open_.items, number))
+    for number, capture in placed:
+        if open_ and capture.offset <= open_.end + limits.gap and capture.end - open_.start <= limits.most:
+            open_ = msgspec.structs.replace(open_, end=max(open_.end, capture.end), items=(*open_.items, number))
             continue
         if open_:
             yield open_
-        open_ = Range(filename=item.filename, start=item.offset, end=end, items=(number,))
+        open_ = Range(filename=capture.filename, start=capture.offset, end=capture.end, items=(number,))
     if open_:
         yield open_
 

@@ -13,12 +13,12 @@ import msgspec
 import re2
 
 from webmill.errors import BadInput
-from webmill.formats.cdxj import Capture, format_line
+from webmill.formats.cdxj import CdxjLine, format_line
 from webmill.formats.patterns import compile_pattern
 from webmill.formats.surt import surt, without_surrogates
 
 MatchType = Literal["exact", "prefix", "host", "domain"]
-Predicate = Callable[[Capture], bool]
+Predicate = Callable[[CdxjLine], bool]
 
 
 class KeyRange(msgspec.Struct, frozen=True):
@@ -115,7 +115,7 @@ def _regex(pattern: str) -> re2._Regexp:
         raise BadInput(f"filter {pattern[:80]!r}: {error.message}", reason="bad_filter") from error
 
 
-def field_reader(name: str) -> Callable[[Capture], str]:
+def field_reader(name: str) -> Callable[[CdxjLine], str]:
     """The field as text, by any of its names; of no name the whole line."""
     name = _OTHER_NAMES.get(name, name)
     if name == "":
@@ -133,7 +133,7 @@ def field_reader(name: str) -> Callable[[Capture], str]:
 _COLLAPSE = re.compile("([^:]+)(?::([1-9][0-9]{0,3}))?")
 
 
-def compile_collapse(text: str) -> Callable[[Capture], str]:
+def compile_collapse(text: str) -> Callable[[CdxjLine], str]:
     """`field` or `field:N`, as the Internet Archive's `collapse`: what neighbours have in common, or the N first
     characters of it. BadInput (bad_collapse)."""
     found = _COLLAPSE.fullmatch(text)

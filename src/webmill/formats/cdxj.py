@@ -14,16 +14,18 @@ import msgspec
 from webmill.errors import BadInput
 from webmill.formats.surt import without_surrogates
 from webmill.formats.timestamps import is_timestamp
+from webmill.model import CaptureRef, checked_filename, checked_position, spelled_digest
 
 MAX_LINE = 1 << 20
 MAX_DEPTH = 64
+REVISIT = "warc/revisit"  # the mime of a capture that says "as before"
 
 # Every value that pywb and Common Crawl write is a string. Other values of other writers are kept as they were spelled:
 # a number of 10,000 digits or 1e400 survives, since nobody here computes with it.
 Value = str | msgspec.Raw
 
 
-class Capture(msgspec.Struct, frozen=True):
+class CdxjLine(msgspec.Struct, frozen=True):
     """One line, taken apart. `fields` are in the line's order; of a repeated name the last value is kept."""
 
     urlkey: str
@@ -31,19 +33,55 @@ class Capture(msgspec.Struct, frozen=True):
     fields: dict[str, Value]
 
     def text(self, name: str) -> str:
-        """The field as text, its JSON if it is no string, empty if it is not there."""
-        value = self.fields.get(name, "")
-        return value if isinstance(value, str) else bytes(value).decode("utf-8", "replace")
+        """Return the field as text: its JSON if it is no string, empty if it is not there."""
+        return as_text(self.fields.get(name, ""))
+
+    @property
+    def is_revisit(self) -> bool:
+        return self.text("mime") == REVISIT
 
 
-def place_of(capture: Capture) -> tuple[str, int, int]:
-    """File, offset and length of its record. BadInput: bad_place."""
-    offset, length = capture.text("offset"), capture.text("length")
-    for number in (offset, length):
-        if not (number.isascii() and number.isdigit() and len(number) < 19):
-            message, source = f"no place in a file: {number[:40]!r}", f"{capture.urlkey} {capture.timestamp}"
-            raise BadInput(message, reason="bad_place", source=source)
-    return capture.text("filename"), int(offset), int(length)
+class IndexLine(msgspec.Struct, frozen=True, kw_only=True):
+    """What an index says of a capture: where it lies, and what it is."""
+
+    capture: CaptureRef
+    mime: str = ""
+    status: str = ""
+
+    @property
+    def is_revisit(self) -> bool:
+        return self.mime == REVISIT
+
+
+def as_text(value: Value) -> str:
+    return value if isinstance(value, str) else bytes(value).decode("utf-8", "replace")
+
+
+def capture_of(line: CdxjLine, *, shortest: int = 0) -> CaptureRef:
+    """Return where the capture of a line lies, which has `shortest` bytes or more.
+
+    BadInput (no_filename, bad_filename, no_offset, bad_offset, no_length, bad_length) names the line.
+    """
+    found = {name: as_text(value) for name, value in line.fields.items() if name in _OF_A_CAPTURE}
+    try:
+        return CaptureRef(
+            url=found.get("url", ""),
+            urlkey=line.urlkey,
+            timestamp=line.timestamp,
+            filename=checked_filename(found.get("filename")),
+            offset=checked_position(found.get("offset"), name="offset"),
+            length=checked_position(found.get("length"), name="length", least=shortest),
+            digest=spelled_digest(found.get("digest", "")),
+        )
+    except BadInput as error:
+        source = f"{line.urlkey} {line.timestamp}"
+        raise BadInput(error.message, reason=error.reason, source=source) from error
+
+
+def read_index_line(raw: bytes) -> IndexLine:
+    """Return what a line says of a capture. BadInput as `parse` and `capture_of`."""
+    line = parse(raw)
+    return IndexLine(capture=capture_of(line), mime=line.text("mime"), status=line.text("status"))
 
 
 # --- slices of a line, for hot loops --------------------------------------------------------------------------------
@@ -65,7 +103,7 @@ def json_of(line: bytes) -> bytes:
 # --- whole lines ----------------------------------------------------------------------------------------------------
 
 
-def parse(line: bytes) -> Capture:
+def parse(line: bytes) -> CdxjLine:
     """BadInput: line_too_long, line_break, no_key, no_json, bad_timestamp, bad_json, too_deep."""
     if len(line) > MAX_LINE:
         raise BadInput(f"{len(line)} bytes in a line, at most {MAX_LINE}", reason="line_too_long")
@@ -80,7 +118,7 @@ def parse(line: bytes) -> Capture:
         raise BadInput("no key before the first space", reason="no_key")
     if not is_timestamp(timestamp):
         raise BadInput(f"not 14 digits: {timestamp[:40]!r}", reason="bad_timestamp")
-    return Capture(key.decode("utf-8", "surrogateescape"), timestamp.decode(), parse_fields(data))
+    return CdxjLine(key.decode("utf-8", "surrogateescape"), timestamp.decode(), parse_fields(data))
 
 
 def parse_fields(data: bytes) -> dict[str, Value]:
@@ -93,16 +131,17 @@ def parse_fields(data: bytes) -> dict[str, Value]:
         raise BadInput(f"{error} in {data[:80]!r}", reason="bad_json") from error
 
 
-def format_line(capture: Capture) -> bytes:
+def format_line(line: CdxjLine) -> bytes:
     """As pywb and Common Crawl spell it: a space after each comma and colon, ASCII. Ends with a line feed."""
-    return _line(capture, comma=", ", colon=": ")
+    return _line(line, comma=", ", colon=": ")
 
 
-def format_compact_line(capture: Capture) -> bytes:
+def format_compact_line(line: CdxjLine) -> bytes:
     """The same without those spaces, about 5 % shorter; every reader of CDXJ takes both."""
-    return _line(capture, comma=",", colon=":")
+    return _line(line, comma=",", colon=":")
 
 
+_OF_A_CAPTURE = frozenset({"url", "filename", "offset", "length", "digest"})
 _strings: msgspec.json.Decoder[dict[str, Value]] = msgspec.json.Decoder(dict[str, str])
 _raw = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _string = msgspec.json.Decoder(str)
@@ -130,12 +169,12 @@ def _depth(data: bytes) -> int:
     return deepest
 
 
-def _line(capture: Capture, *, comma: str, colon: str) -> bytes:
-    members = comma.join(f"{_json(name)}{colon}{_json(value)}" for name, value in capture.fields.items())
-    line = f"{capture.urlkey} {capture.timestamp} {{{members}}}".encode("utf-8", "surrogateescape")
-    if b"\n" in line or " " in capture.urlkey or not capture.urlkey or not is_timestamp(capture.timestamp.encode()):
-        raise BadInput(f"not a key and a timestamp: {line[:80]!r}", reason="bad_key")
-    return line + b"\n"
+def _line(line: CdxjLine, *, comma: str, colon: str) -> bytes:
+    members = comma.join(f"{_json(name)}{colon}{_json(value)}" for name, value in line.fields.items())
+    raw = f"{line.urlkey} {line.timestamp} {{{members}}}".encode("utf-8", "surrogateescape")
+    if b"\n" in raw or " " in line.urlkey or not line.urlkey or not is_timestamp(line.timestamp.encode()):
+        raise BadInput(f"not a key and a timestamp: {raw[:80]!r}", reason="bad_key")
+    return raw + b"\n"
 
 
 def _json(value: Value) -> str:

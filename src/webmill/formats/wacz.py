@@ -20,7 +20,7 @@ import msgspec
 
 from webmill.errors import BadInput
 from webmill.formats import lenient
-from webmill.formats.cdxj import Capture, prefix_of
+from webmill.formats.cdxj import CdxjLine, prefix_of
 from webmill.formats.timestamps import to_datetime
 
 VERSION = "1.1.1"
@@ -44,12 +44,12 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
 
 
-def is_page(capture: Capture) -> bool:
+def is_page(capture: CdxjLine) -> bool:
     kind = capture.text("mime-detected") or capture.text("mime")
     return capture.text("status") == "200" and kind in _HTML
 
 
-def page_line(capture: Capture, *, number: int) -> bytes:
+def page_line(capture: CdxjLine, *, number: int) -> bytes:
     date = to_datetime(capture.timestamp)
     page = {"id": f"{number:08x}", "url": capture.text("url"), "ts": f"{date:%Y-%m-%dT%H:%M:%SZ}"}
     return json.dumps(page).encode() + b"\n"

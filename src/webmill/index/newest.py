@@ -6,27 +6,16 @@ from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 
-import msgspec
-
 from webmill.collection import Collection
 from webmill.errors import BadInput, NotFound
 from webmill.formats.cdx_query import KeyRange
-from webmill.formats.cdxj import Capture, parse, place_of
+from webmill.formats.cdxj import read_index_line
 from webmill.index.lookup import Index, open_index
 from webmill.index.zipnum import SUMMARY
+from webmill.model import CaptureRef
 
 MOST = 1000  # captures of one page that are looked at, the newest ones
 _BEHIND = 10**14  # no timestamp is as late
-
-
-class Captured(msgspec.Struct, frozen=True, kw_only=True):
-    """`file`, `offset` and `length` are those of the WARC record."""
-
-    url: str
-    timestamp: str
-    file: str
-    offset: int
-    length: int
 
 
 def indexes_of(root: Path) -> Index:
@@ -39,13 +28,13 @@ def indexes_of(root: Path) -> Index:
     return open_index(*sorted(found))
 
 
-def newest(index: Index, urlkeys: Iterable[str]) -> dict[str, Captured]:
+def newest(index: Index, urlkeys: Iterable[str]) -> dict[str, CaptureRef]:
     """By urlkey: the newest capture with a status of 2xx (200 before the others) that holds the page itself.
 
     Not a revisit, which holds no page: what is published and searched was read from the capture it repeats. Keys
     without such a capture are left out. A page may have any number of captures: only its last 1000 are looked at.
     """
-    found: dict[str, Captured] = {}
+    found: dict[str, CaptureRef] = {}
     for urlkey in sorted(set(urlkeys)):  # neighbours are in one block
         best = max(filter(None, map(_graded, last_lines(index, urlkey))), key=lambda graded: graded[0], default=None)
         if best:
@@ -72,18 +61,12 @@ def _since(index: Index, urlkey: str, moment: int, *, most: int) -> list[bytes]:
     return list(islice(index.lines(wanted), most + 1))
 
 
-def _graded(line: bytes) -> tuple[tuple[bool, str], Captured] | None:
+def _graded(raw: bytes) -> tuple[tuple[bool, str], CaptureRef] | None:
     """None for what is no page, and for what cannot be read: another capture may do."""
     try:
-        capture = parse(line)
-        status = capture.text("status")
-        if len(status) != 3 or status[0] != "2" or capture.text("mime") == "warc/revisit":
-            return None
-        return (status == "200", capture.timestamp), _captured(capture)
+        line = read_index_line(raw)
     except BadInput:
         return None
-
-
-def _captured(capture: Capture) -> Captured:
-    file, offset, length = place_of(capture)
-    return Captured(url=capture.text("url"), timestamp=capture.timestamp, file=file, offset=offset, length=length)
+    if len(line.status) != 3 or line.status[0] != "2" or line.is_revisit:
+        return None
+    return (line.status == "200", line.capture.timestamp), line.capture

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from webmill.errors import BadInput
-from webmill.formats.cdxj import Capture, parse
+from webmill.formats.cdxj import CdxjLine, parse
 
 Reject = Callable[[bytes, BadInput], None]
 
 
-def parsed(lines: Iterable[bytes], on_reject: Reject | None) -> Iterator[tuple[bytes, Capture]]:
+def parsed(lines: Iterable[bytes], on_reject: Reject | None) -> Iterator[tuple[bytes, CdxjLine]]:
     """`on_reject` is told of each line that is none, which is left out; without one, it is raised."""
     for line in lines:
         try:

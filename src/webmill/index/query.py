@@ -20,7 +20,7 @@ from webmill.formats.cdx_query import (
     key_range,
     read_pattern,
 )
-from webmill.formats.cdxj import Capture
+from webmill.formats.cdxj import CdxjLine
 from webmill.formats.timestamps import earliest, is_timestamp, latest, to_datetime
 from webmill.index.lookup import Index
 from webmill.index.order import successor
@@ -132,7 +132,7 @@ def _filtered(lines: Iterable[bytes], holds: Predicate, on_reject: Reject | None
 
 
 def _collapsed(
-    lines: Iterable[bytes], token_of: Callable[[Capture], object], on_reject: Reject | None
+    lines: Iterable[bytes], token_of: Callable[[CdxjLine], object], on_reject: Reject | None
 ) -> Iterator[bytes]:
     last: object = None
     for line, capture in parsed(lines, on_reject):
@@ -142,7 +142,7 @@ def _collapsed(
         last = token
 
 
-def _time_and_status(digits: int) -> Callable[[Capture], object]:
+def _time_and_status(digits: int) -> Callable[[CdxjLine], object]:
     return lambda capture: (capture.timestamp[:digits], capture.text("status"))
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from webmill.errors import BadInput, NotFound
 from webmill.formats import content_coding
+from webmill.formats.cdxj import REVISIT, IndexLine
 from webmill.formats.http import ResponseHead, end_of_head, split_message
 from webmill.formats.http.chunked import ChunkedReader
 from webmill.formats.http.head import MAX_HEAD_BYTES
@@ -19,8 +20,8 @@ from webmill.formats.warc import Block, open_block
 from webmill.index.lookup import Index
 from webmill.index.query import Query, answer, url_range
 from webmill.infra.storage.base import Readable
-from webmill.model import Headers, Record
-from webmill.pipeline.captures import CANDIDATES, REVISIT, Line, lines_of
+from webmill.model import CaptureRef, Headers, Record, spelled_digest
+from webmill.pipeline.captures import CANDIDATES, lines_of
 
 log = logging.getLogger(__name__)
 
@@ -34,13 +35,13 @@ WHOLE = content_coding.Limits(output=64 << 30)  # streamed, so memory is no reas
 class Archived:
     """A capture, open, to be closed. `head` is None where there is none: a resource, or a broken one.
 
-    `line` is what was asked for; of a revisit, `place` is where its original lies.
+    `capture` is what was asked for; of a revisit, `original` is the one that has the body.
     """
 
     def __init__(
-        self, line: Line, record: Record, head: ResponseHead | None, body: bytes, block: Block, *, size: int
+        self, capture: CaptureRef, record: Record, head: ResponseHead | None, body: bytes, block: Block, *, size: int
     ) -> None:
-        self.line = self.place = line
+        self.capture = self.original = capture
         self.record = record
         self.head = head
         self._body = body  # what came along with the head
@@ -75,9 +76,9 @@ class Archived:
     def _transfer(self) -> Sequence[str]:
         return content_coding.codings_of(self.headers, "Transfer-Encoding")
 
-    def under(self, line: Line, head: ResponseHead | None) -> Archived:
+    def under(self, capture: CaptureRef, head: ResponseHead | None) -> Archived:
         """The body of this one for a revisit, under its head, unless that says no more than that nothing changed."""
-        self.line = line
+        self.capture = capture
         if head and head.status != 304 and self.head:
             codings = [pair for pair in self.head.headers if pair[0].lower() in _CODINGS]  # of the bytes that we have
             kept = [pair for pair in head.headers if pair[0].lower() not in _CODINGS]
@@ -92,7 +93,7 @@ class Archived:
                 yield piece
                 piece = b""
         except BadInput as error:
-            raise _damaged(self.place, error) from error
+            raise _damaged(self.original, error) from error
 
     def content(self, *, limits: content_coding.Limits = WHOLE) -> Iterator[bytes]:
         """The body with its codings undone, as far as that can be done."""
@@ -103,7 +104,7 @@ class Archived:
         decoder = content_coding.Decoder((*self._codings(), *transfer), limits=limits)
         yield from _even(_decoded(pieces, decoder))
         if decoder.flaw:
-            log.info("%s at %d: content is %s", self.place.filename, self.place.offset, decoder.flaw)
+            log.info("%s at %d: content is %s", self.original.filename, self.original.offset, decoder.flaw)
 
     def close(self) -> None:
         if self._stream:
@@ -154,53 +155,53 @@ def _even(pieces: Iterable[bytes]) -> Iterator[bytes]:
         yield bytes(held)
 
 
-def open_capture(index: Index, files: Readable, line: Line) -> Archived:
+def open_capture(index: Index, files: Readable, capture: CaptureRef) -> Archived:
     """`NotFound` when the record cannot be read, or is a revisit of something that is not here."""
-    opened = open_record(files, line)
+    opened = open_record(files, capture)
     head = opened.head
-    seen = {(line.filename, line.offset)}
+    seen = {capture.place}
     searched: set[tuple[str, str]] = set()
     for _ in range(DEPTH):
         if opened.record.type != "revisit":
-            return opened.under(line, head) if len(seen) > 1 else opened
+            return opened.under(capture, head) if len(seen) > 1 else opened
         try:
             originals = _originals(index, opened, searched)
         finally:
             opened.close()
-        original = next((found for found in originals if (found.filename, found.offset) not in seen), None)
+        original = next((found for found in originals if found.place not in seen), None)
         if original is None:
             raise NotFound("this capture says that the page had not changed, and the earlier capture is not here")
-        seen.add((original.filename, original.offset))
+        seen.add(original.place)
         opened = open_record(files, original)
     opened.close()
     raise NotFound(f"this capture leads to others that say that nothing had changed, more than {DEPTH} in a row")
 
 
-def open_record(files: Readable, line: Line) -> Archived:
+def open_record(files: Readable, capture: CaptureRef) -> Archived:
     """One record alone. What is damaged is told in the log, with its place."""
-    if not line.length:
+    if not capture.length:
         raise NotFound("this capture shares a compressed member with others: no range of bytes holds it alone")
     try:
-        stream = files.open(line.filename, start=line.offset, length=line.length)
+        stream = files.open(capture.filename, start=capture.offset, length=capture.length)
         try:
-            return _opened(line, open_block(stream)).closing(stream)
+            return _opened(capture, open_block(stream)).closing(stream)
         except BaseException:
             stream.close()
             raise
     except BadInput as error:
-        raise _damaged(line, error) from error
+        raise _damaged(capture, error) from error
 
 
-def _damaged(line: Line, error: BadInput) -> NotFound:
-    log.warning("cannot read the capture in %s at %d: %s", line.filename, line.offset, error)
+def _damaged(capture: CaptureRef, error: BadInput) -> NotFound:
+    log.warning("cannot read the capture in %s at %d: %s", capture.filename, capture.offset, error)
     return NotFound(f"this capture is damaged: {error.message}")
 
 
-def _opened(line: Line, block: Block) -> Archived:
-    record = Record(block.version, block.headers, b"", line.offset, line.length)
+def _opened(capture: CaptureRef, block: Block) -> Archived:
+    record = Record(block.version, block.headers, b"", capture.offset, capture.length)
     is_http = record.type in ("response", "revisit") and (record.target_uri or "").lower().startswith("http")
     if not is_http:
-        return Archived(line, record, None, b"", block, size=block.length)
+        return Archived(capture, record, None, b"", block, size=block.length)
     start = b""
     while end_of_head(start) is None and len(start) <= MAX_HEAD_BYTES and (piece := block.read(PIECE)):
         start += piece
@@ -209,44 +210,44 @@ def _opened(line: Line, block: Block) -> Archived:
     if message.head and body.startswith(b"\r\n"):  # crawls of 2018 wrote two empty lines
         rest = block.length - (len(start) - len(body)) - 2
         body = body[2:] if message.head.headers.get("Content-Length") == str(rest) else body
-    return Archived(line, record, message.head, body, block, size=block.length - len(start) + len(body))
+    return Archived(capture, record, message.head, body, block, size=block.length - len(start) + len(body))
 
 
 # --- revisits -----------------------------------------------------------------------------------------------------
 
 
-def _originals(index: Index, revisit: Archived, searched: set[tuple[str, str]]) -> list[Line]:
+def _originals(index: Index, revisit: Archived, searched: set[tuple[str, str]]) -> list[CaptureRef]:
     """Where the body may lie, best first: what the record refers to, what has its digest, and other revisits.
 
     `searched` are addresses and digests that need not be looked through again.
     """
     headers = revisit.record.headers
-    digest = (revisit.record.payload_digest or "").removeprefix("sha1:")
-    uri = headers.get("WARC-Refers-To-Target-URI") or revisit.line.url
+    digest = spelled_digest(revisit.record.payload_digest or "")
+    uri = headers.get("WARC-Refers-To-Target-URI") or revisit.capture.url
     referred = _referred(index, uri, headers.get("WARC-Refers-To-Date"), digest)
-    found = [line for line in referred if not line.is_revisit]
+    found = [line.capture for line in referred if not line.is_revisit]
     if not found and digest:
-        for url in dict.fromkeys((revisit.line.url, uri)):
+        for url in dict.fromkeys((revisit.capture.url, uri)):
             if (url, digest) not in searched:
                 searched.add((url, digest))
                 found += islice(_with_digest(index, url, digest), CANDIDATES)
-    return found + [line for line in referred if line.is_revisit]
+    return found + [line.capture for line in referred if line.is_revisit]
 
 
-def _referred(index: Index, uri: str, date: str | None, digest: str) -> list[Line]:
+def _referred(index: Index, uri: str, date: str | None, digest: str) -> list[IndexLine]:
     try:
         moment = from_warc_date(date or "")
         wanted = url_range(uri, "exact")
     except BadInput:
         return []
     lines = lines_of(answer(index, Query(range=wanted, start=moment, end=moment, limit=CANDIDATES)))
-    return [line for line in lines if not digest or line.digest == digest]
+    return [line for line in lines if not digest or line.capture.digest == digest]
 
 
-def _with_digest(index: Index, url: str, digest: str) -> Iterator[Line]:
-    """Raw lines first: of a page with very many captures few are taken apart."""
-    wanted = digest.encode("utf-8", "surrogateescape")
+def _with_digest(index: Index, url: str, digest: str) -> Iterator[CaptureRef]:
+    """Raw lines first: of a page with very many captures few are taken apart. A line may leave out the algorithm."""
+    wanted = digest.rpartition(":")[2].encode("utf-8", "surrogateescape")
     lines = islice(answer(index, Query(range=url_range(url, "exact"))), MOST_LINES)
     for line in lines_of(line for line in lines if wanted in line and _REVISIT not in line):
-        if line.digest == digest:
-            yield line
+        if line.capture.digest == digest:
+            yield line.capture

@@ -14,6 +14,7 @@ import msgspec
 
 from webmill.errors import Misconfigured, NotFound
 from webmill.formats.cdx_query import read_pattern
+from webmill.formats.cdxj import IndexLine
 from webmill.formats.charset import decode_page
 from webmill.formats.content_coding import Decoded, Limits, decode_body
 from webmill.formats.timestamps import earliest
@@ -21,9 +22,9 @@ from webmill.formats.urls import normalise
 from webmill.index.lookup import Index
 from webmill.index.query import Query, answer, url_range
 from webmill.infra.storage.base import Readable
-from webmill.model import Headers
+from webmill.model import CaptureRef, Headers
 from webmill.pipeline.archived import Archived, open_capture
-from webmill.pipeline.captures import Line, lines_of, nearest
+from webmill.pipeline.captures import lines_of, nearest
 
 MOST = 64 << 20  # bytes of a body, stored and decoded
 LAST = "99991231235959"
@@ -35,8 +36,8 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     `flaw` says what is wrong with the body, `complete` whether it is all there nevertheless (formats.content_coding).
     """
 
-    capture: Line  # as it was asked for
-    place: Line  # where the body lies: of a revisit, its original
+    capture: CaptureRef  # as it was asked for
+    original: CaptureRef  # where the body lies: of a revisit another one
     status: int
     headers: Headers
     content_type: str
@@ -58,32 +59,40 @@ class OpenCollection:
 
     def captures(
         self, url: str, *, since: str | None = None, until: str | None = None, limit: int | None = None
-    ) -> Iterator[Line]:
-        """By address, then by time. `https://example.org/news/*` asks for all below, `*.example.org` for a domain.
+    ) -> Iterator[CaptureRef]:
+        """Yield the captures by address, then by time; the arguments as for `lines`."""
+        return (line.capture for line in self.lines(url, since=since, until=until, limit=limit))
 
-        `since` and `until` are periods, included whole: `2024`, `2024-03`, 14 digits.
+    def lines(
+        self, url: str, *, since: str | None = None, until: str | None = None, limit: int | None = None
+    ) -> Iterator[IndexLine]:
+        """Yield what the index says of each capture, by address, then by time.
+
+        `https://example.org/news/*` asks for all below, `*.example.org` for a domain. `since` and `until` are periods,
+        included whole: `2024`, `2024-03`, 14 digits.
         """
         _address(read_pattern(url)[0])
         query = Query(range=url_range(url), start=since, end=until, limit=limit)
         return lines_of(answer(self._opened()[0], query))
 
-    def capture(self, url: str, *, at: str | None = None) -> Line:
-        """The nearest in time to the beginning of `at`; without it, the newest. `NotFound` when there is none."""
+    def capture(self, url: str, *, at: str | None = None) -> CaptureRef:
+        """Return the one nearest to the beginning of `at`; without it, the newest. `NotFound`: there is none."""
         address, index = _address(url), self._opened()[0]
         found = next(nearest(index, address, moment=earliest(at) if at else LAST), None)
         if found is None:
             raise NotFound(f"no capture of {address} is here")
-        return found
+        return found.capture
 
-    def read(self, capture: Line, *, limit: int = MOST) -> Page:
-        """`NotFound` when it cannot be read, or says "as before" of what is not here. Of a body over `limit` bytes
-        the beginning is given, and told as flaw.
+    def read(self, capture: CaptureRef, *, limit: int = MOST) -> Page:
+        """Return what a capture holds. Of a body over `limit` bytes the beginning is given, and told as flaw.
+
+        `NotFound` when it cannot be read, or says "as before" of what is not here.
         """
         with closing(open_capture(*self._opened(), capture)) as archived:
             body = _body(archived, limit)
             return Page(
                 capture=capture,
-                place=archived.place,
+                original=archived.original,
                 status=archived.status,
                 headers=archived.headers,
                 content_type=archived.content_type,

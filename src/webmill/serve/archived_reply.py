@@ -16,7 +16,7 @@ from webmill.errors import BadInput
 from webmill.formats.charset import charset_of
 from webmill.formats.timestamps import to_datetime
 from webmill.model import Headers
-from webmill.serve.captures import Archived
+from webmill.pipeline.archived import Archived
 from webmill.serve.conditions import Unsatisfiable, http_date, range_of, without_range
 from webmill.serve.replies import NO_STORE
 from webmill.serve.site import Site
@@ -76,7 +76,7 @@ def memento(site: Site, archived: Archived, url: str) -> Pairs:
     )
     said = ("Link", ", ".join(links))
     try:
-        return [("Memento-Datetime", date_of(archived.line.timestamp)), said]
+        return [("Memento-Datetime", date_of(archived.capture.timestamp)), said]
     except BadInput:  # captured, but at no time that a memento could have
         return [said]
 

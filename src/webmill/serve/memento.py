@@ -21,10 +21,11 @@ from webmill.formats.cdx_query import key_range
 from webmill.formats.timestamps import from_datetime
 from webmill.index.parsed import parsed
 from webmill.index.query import Query
+from webmill.model import CaptureRef
+from webmill.pipeline.captures import nearest
 from webmill.serve.archived_address import Asked as Wanted
 from webmill.serve.archived_address import parse_address, sent_path, web_address
 from webmill.serve.archived_reply import LINKS, date_of, link
-from webmill.serve.captures import Line, nearest
 from webmill.serve.cdx.api import CdxApi, Form, failure
 from webmill.serve.cdx.params import OUTPUTS, Asked
 from webmill.serve.replies import NO_STORE, told
@@ -72,8 +73,8 @@ class Memento:
             return failure(error)
         if found is None:
             return told(404, f"No Captures found for: {wanted.url}", NO_STORE | VARY)
-        line, date = found
-        place = self._site.address + web_address(line.timestamp, line.url)
+        capture, date = found
+        place = self._site.address + web_address(capture.timestamp, capture.url)
         links = [
             link(wanted.url, "original"),
             link(self._address(name, "timemap/link", wanted.url), "timemap", type=LINKS),
@@ -81,11 +82,11 @@ class Memento:
         ]
         return Response(status_code=302, headers={"Location": place, "Link": ", ".join(links), **VARY})
 
-    def _nearest(self, name: str | None, wanted: Wanted) -> tuple[Line, str] | None:
+    def _nearest(self, name: str | None, wanted: Wanted) -> tuple[CaptureRef, str] | None:
         """With its date. What was captured on no day of the calendar is no memento."""
-        for line in nearest(self._site.index(name), wanted):
+        for line in nearest(self._site.index(name), wanted.url, moment=wanted.moment):
             with suppress(BadInput):
-                return line, date_of(line.timestamp)
+                return line.capture, date_of(line.capture.timestamp)
         return None
 
     def _links(self, lines: Iterable[bytes], url: str, name: str | None) -> Iterator[bytes]:

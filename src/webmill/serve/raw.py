@@ -14,6 +14,9 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from webmill.errors import BadInput, NotFound
+from webmill.model import CaptureRef
+from webmill.pipeline.archived import PIECE, Archived, open_capture, open_record
+from webmill.pipeline.captures import nearest
 from webmill.serve.archived_address import Asked, raw_address, read_address
 from webmill.serve.archived_reply import (
     Pairs,
@@ -24,7 +27,6 @@ from webmill.serve.archived_reply import (
     reply,
     without_control,
 )
-from webmill.serve.captures import PIECE, Archived, Line, nearest, open_capture, open_record
 from webmill.serve.replies import NO_STORE
 from webmill.serve.site import Site
 from webmill.serve.threads import Threads
@@ -58,15 +60,16 @@ def routes(site: Site, threads: Threads) -> list[BaseRoute]:
         if asked.mark not in ("", RECORD):
             raise BadInput(f"no form of a record: {asked.mark}", reason="bad_address")
         index = site.index()
-        line = next(nearest(index, asked), None)
-        if line is None:
+        found = next(nearest(index, asked.url, moment=asked.moment), None)
+        if found is None:
             raise NotFound(f"not in this archive: {asked.url}")
-        if line.timestamp != asked.timestamp:
-            there = raw_address(line.timestamp, asked.url, mark=asked.mark)
+        capture = found.capture
+        if capture.timestamp != asked.timestamp:
+            there = raw_address(capture.timestamp, asked.url, mark=asked.mark)
             return RedirectResponse(there, 302, headers=NO_STORE)
         if asked.mark:
-            return _record(site, line, threads)
-        return _payload(site, open_capture(site, index, line), asked, request, threads)
+            return _record(site, capture, threads)
+        return _payload(site, open_capture(index, site.files, capture), asked, request, threads)
 
     return [Route("/raw/{rest:archived}", threads.endpoint(raw))]
 
@@ -78,7 +81,7 @@ def _payload(site: Site, archived: Archived, asked: Asked, request: Request, thr
         ("Content-Type", f"{kind}; charset={charset}" if charset else kind),
         (
             "Content-Disposition",
-            "inline" if kind in INERT else f'attachment; filename="{_file_name(asked.url, archived.line)}"',
+            "inline" if kind in INERT else f'attachment; filename="{_file_name(asked.url, archived.capture)}"',
         ),
         *memento(site, archived, asked.url),
         *_archive_headers(archived),
@@ -86,10 +89,10 @@ def _payload(site: Site, archived: Archived, asked: Asked, request: Request, thr
     return ranged_reply(archived, archived.content(), headers, request=request, threads=threads)
 
 
-def _file_name(url: str, line: Line) -> str:
+def _file_name(url: str, capture: CaptureRef) -> str:
     """What it was called, if that is a plain name."""
     found = _NAME.search(url.partition("?")[0])
-    return f"{line.timestamp}-{found[1]}" if found else line.timestamp
+    return f"{capture.timestamp}-{found[1]}" if found else capture.timestamp
 
 
 def _archive_headers(archived: Archived) -> Pairs:
@@ -100,16 +103,16 @@ def _archive_headers(archived: Archived) -> Pairs:
     return [*pairs, *original_headers(archived.headers)]
 
 
-def _record(site: Site, line: Line, threads: Threads) -> Response:
-    archived = open_record(site, line)  # so that it is one
+def _record(site: Site, capture: CaptureRef, threads: Threads) -> Response:
+    archived = open_record(site.files, capture)  # so that it is one
     archived.close()
-    stream = site.files.open(line.filename, start=line.offset, length=line.length)
+    stream = site.files.open(capture.filename, start=capture.offset, length=capture.length)
     archived.closing(stream)
     first = stream.read(PIECE)
     ending = next((name for magic, name in _MAGIC if first.startswith(magic)), ".arc")
     headers = [
         *SEALED,
         ("Content-Type", "application/warc"),
-        ("Content-Disposition", f'attachment; filename="{line.timestamp}{ending}"'),
+        ("Content-Disposition", f'attachment; filename="{capture.timestamp}{ending}"'),
     ]
     return reply(archived, chain((first,), iter(partial(stream.read, PIECE), b"")), headers, threads=threads)

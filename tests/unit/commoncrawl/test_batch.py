@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from webmill.commoncrawl.batch import (
     BadItem,
-    Item,
+    BatchItem,
     batch_id,
     decode_batch,
     encode_batch,
     number_of,
 )
 from webmill.errors import BadInput
+from webmill.model import CaptureRef
 
 LINE = (
     b'com,example)/ 20240722120756 {"url": "https://example.com/", "mime": "text/html; charset=utf-8", '
@@ -79,9 +80,15 @@ def test_a_key_that_is_not_utf8_makes_valid_json() -> None:
 
 def test_a_batch_is_read_back() -> None:
     (item,) = decode_batch(encode_batch([LINE]))
-    assert isinstance(item, Item)
-    assert (item.surt_url, item.timestamp) == ("com,example)/", "20240722120756")
-    assert (item.filename, item.offset, item.length) == ("crawl-data/a.warc.gz", 3499, 689)
+    assert isinstance(item, BatchItem)
+    assert item.capture == CaptureRef(
+        url="https://example.com/",
+        urlkey="com,example)/",
+        timestamp="20240722120756",
+        filename="crawl-data/a.warc.gz",
+        offset=3499,
+        length=689,
+    )
     assert item.metadata == json.loads(LINE.split(b" ", 2)[2])
 
 
@@ -97,8 +104,8 @@ def test_numbers_and_unknown_keys_are_understood() -> None:
         ]
     ).encode()
     (item,) = decode_batch(body)
-    assert isinstance(item, Item)
-    assert (item.offset, item.length, item.metadata["rank"]) == (7, 1, "0.5")
+    assert isinstance(item, BatchItem)
+    assert (item.capture.offset, item.capture.length, item.metadata["rank"]) == (7, 1, "0.5")
 
 
 @pytest.mark.parametrize(
@@ -131,6 +138,10 @@ def test_what_is_no_batch_is_refused(body: bytes) -> None:
             "bad_length",
         ),
         (
+            b'{"surt_url": "a", "timestamp": "2024", "metadata": {"filename": "f", "offset": "1", "length": 1}}',
+            "bad_timestamp",
+        ),
+        (
             b'{"surt_url": "a", "timestamp": "", "metadata": {"filename": "f", "offset": 1e3, "length": 1}}',
             "bad_offset",
         ),
@@ -140,8 +151,8 @@ def test_what_is_no_batch_is_refused(body: bytes) -> None:
 def test_a_bad_item_spoils_no_other(entry: bytes, reason: str) -> None:
     good = encode_batch([LINE])[1:-1]
     first, bad, last = decode_batch(b"[%b,%b,%b]" % (good, entry, good))
-    assert isinstance(first, Item)
-    assert isinstance(last, Item)
+    assert isinstance(first, BatchItem)
+    assert isinstance(last, BatchItem)
     assert isinstance(bad, BadItem)
     assert (bad.number, bad.reason) == (1, reason)
 

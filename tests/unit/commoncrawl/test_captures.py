@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.contracts.range_server import RangeServer, serving
-from webmill.commoncrawl.batch import Item
 from webmill.commoncrawl.captures import Fetcher, WholeRule
 from webmill.commoncrawl.ranges import RangeLimits
 from webmill.commoncrawl.whole_files import WholeFiles
@@ -18,6 +17,7 @@ from webmill.errors import BadInput, NotFound, Unavailable
 from webmill.infra.storage.base import Readable
 from webmill.infra.storage.http import HttpStorage
 from webmill.infra.storage.memory import MemoryStorage
+from webmill.model import CaptureRef
 
 VALUE = bytes(range(256)) * 40
 
@@ -40,8 +40,8 @@ def fetching(storage: Readable, **options: Any) -> Iterator[Fetcher]:
         fetcher.close()
 
 
-def item(filename: str, offset: int, length: int) -> Item:
-    return Item("com,example)/", "20240101000000", filename, offset, length, {})
+def item(filename: str, offset: int, length: int) -> CaptureRef:
+    return CaptureRef(url="https://example.com/", filename=filename, offset=offset, length=length)
 
 
 def fetch(storage: Readable, *places: tuple[str, int, int], **options: Any) -> list[Any]:

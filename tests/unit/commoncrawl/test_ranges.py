@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webmill.commoncrawl.batch import Item
 from webmill.commoncrawl.ranges import Range, RangeLimits, plan_ranges
+from webmill.model import CaptureRef
 
 
-def item(filename: str, offset: int, length: int) -> Item:
-    return Item("com,example)/", "20240101000000", filename, offset, length, {})
+def item(filename: str, offset: int, length: int) -> CaptureRef:
+    return CaptureRef(url="https://example.com/", filename=filename, offset=offset, length=length)
 
 
 def plan(*places: tuple[str, int, int], gap: int = 10, most: int = 1000) -> list[Range]:

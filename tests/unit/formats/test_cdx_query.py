@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.thoroughness import examples
 from webmill.errors import BadInput
 from webmill.formats.cdx_query import KeyRange, MatchType, compile_filter, compile_filters, key_range, read_pattern
-from webmill.formats.cdxj import Capture, format_line
+from webmill.formats.cdxj import CdxjLine, format_line
 from webmill.formats.surt import surt
 
 HOSTS = st.lists(
@@ -19,7 +19,7 @@ URLS = st.builds(
 
 
 def line_of(url: str) -> bytes:
-    return format_line(Capture(surt(url), "20240101000000", {"url": url}))
+    return format_line(CdxjLine(surt(url), "20240101000000", {"url": url}))
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_stars_ask_for_a_domain_or_a_prefix() -> None:
     assert read_pattern("example.com/a") == ("example.com/a", None)
 
 
-PAGE = Capture("com,example)/", "20240101000000", {"url": "http://example.com/", "mime": "text/html", "status": "200"})
-REVISIT = Capture("com,example)/b", "20240102000000", {"url": "http://example.com/b", "mime": "warc/revisit"})
+PAGE = CdxjLine("com,example)/", "20240101000000", {"url": "http://example.com/", "mime": "text/html", "status": "200"})
+REVISIT = CdxjLine("com,example)/b", "20240102000000", {"url": "http://example.com/b", "mime": "warc/revisit"})
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,8 @@ def test_a_pattern_that_re2_cannot_take_is_refused(pattern: str) -> None:
 @pytest.mark.timeout(200)
 def test_a_pattern_that_explodes_elsewhere_is_answered() -> None:
     keep = compile_filter("~urlkey:^(.*,)*(spam|x).*")
-    assert not keep(Capture("a," * 5000, "20240101000000", {}))
+    assert not keep(CdxjLine("a," * 5000, "20240101000000", {}))
 
 
 def test_a_key_that_is_not_utf_8_can_be_filtered() -> None:
-    assert compile_filter("~urlkey:caf")(Capture("caf\udce9", "20240101000000", {}))
+    assert compile_filter("~urlkey:caf")(CdxjLine("caf\udce9", "20240101000000", {}))

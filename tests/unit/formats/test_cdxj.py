@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from tests.thoroughness import examples
 from webmill.errors import BadInput
 from webmill.formats import cdxj
-from webmill.formats.cdxj import Capture
+from webmill.formats.cdxj import CdxjLine
 from webmill.formats.surt import surt
 
 LINE = b'com,example)/ 20240101000000 {"url": "http://example.com/", "mime": "text/html", "status": "200"}\n'
 TEXT = st.text() | st.text(alphabet='ab"\\ {},:\n\r\t\x00\x85\u2028\ud800\udc85😀')
 CAPTURES = st.builds(
-    Capture,
+    CdxjLine,
     urlkey=TEXT.map(surt),
     timestamp=st.integers(0, 10**14 - 1).map("{:014}".format),
     fields=st.dictionaries(TEXT.map(lambda text: text.encode("utf-8", "replace").decode()), TEXT),
@@ -51,7 +51,7 @@ def test_both_spellings_mean_the_same() -> None:
 
 @given(CAPTURES)
 @settings(deadline=None, max_examples=examples(500))
-def test_a_capture_is_one_line_whatever_it_holds_and_reads_back(capture: Capture) -> None:
+def test_a_capture_is_one_line_whatever_it_holds_and_reads_back(capture: CdxjLine) -> None:
     for write in (cdxj.format_line, cdxj.format_compact_line):
         line = write(capture)
         assert line.isascii()
@@ -70,7 +70,7 @@ def test_a_capture_is_one_line_whatever_it_holds_and_reads_back(capture: Capture
 
 @given(CAPTURES, st.data())
 @settings(deadline=None)
-def test_a_line_cut_short_is_refused(capture: Capture, data: st.DataObject) -> None:
+def test_a_line_cut_short_is_refused(capture: CdxjLine, data: st.DataObject) -> None:
     line = cdxj.format_line(capture)
     cut = data.draw(st.integers(0, len(line) - 2))
     assert reason_of(line[:cut]) in {"no_json", "bad_json", "no_key", "bad_timestamp"}
@@ -146,7 +146,7 @@ def test_bad_lines_are_refused_with_their_reason(line: bytes, reason: str) -> No
 )
 def test_a_capture_that_would_break_the_line_is_not_written(key: str, timestamp: str) -> None:
     with pytest.raises(BadInput):
-        cdxj.format_line(Capture(key, timestamp, {}))
+        cdxj.format_line(CdxjLine(key, timestamp, {}))
 
 
 def test_the_bad_sample_is_refused_line_by_line(shared_data: Path) -> None:
@@ -166,7 +166,7 @@ def test_hostile_addresses_make_one_line_each(shared_data: Path) -> None:
         url.decode("utf-8", "surrogateescape") for url in re.findall(rb"WARC-Target-URI: (.*?)\r\n", data, re.DOTALL)
     ]
     assert len(urls) >= 8
-    text = b"".join(cdxj.format_line(Capture(surt(url), "20240101000000", {"url": url})) for url in urls)
+    text = b"".join(cdxj.format_line(CdxjLine(surt(url), "20240101000000", {"url": url})) for url in urls)
     lines = text.split(b"\n")[:-1]
     assert len(lines) == len(urls)
     assert [cdxj.parse(line).urlkey for line in lines] == [surt(url) for url in urls]

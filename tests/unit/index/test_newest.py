@@ -15,7 +15,8 @@ from webmill.collection import Collection
 from webmill.errors import NotFound
 from webmill.formats.cdx_query import KeyRange
 from webmill.index.lookup import Index, open_index
-from webmill.index.newest import Captured, indexes_of, last_lines, newest
+from webmill.index.newest import indexes_of, last_lines, newest
+from webmill.model import CaptureRef
 
 KEY = "com,a)/page"
 
@@ -29,7 +30,7 @@ def index_of(folder: Path, lines: Sequence[bytes]) -> Index:
     return open_index(write(folder / "x.cdxj", sorted(lines)))
 
 
-def day_of(captured: Captured | None) -> int | None:
+def day_of(captured: CaptureRef | None) -> int | None:
     return captured.offset if captured else None
 
 
@@ -55,8 +56,16 @@ def test_the_newest_good_capture_is(tmp_path: Path, lines: list[bytes], day: int
 
 def test_all_that_is_needed_to_read_it_is_told(tmp_path: Path) -> None:
     found = newest(index_of(tmp_path, [line(5, url="https://a.com/page")]), [KEY, "com,b)/", KEY])
-    place = Captured(url="https://a.com/page", timestamp="20240105000000", file="w.warc.gz", offset=5, length=7)
-    assert found == {KEY: place}
+    assert found == {
+        KEY: CaptureRef(
+            url="https://a.com/page",
+            urlkey=KEY,
+            timestamp="20240105000000",
+            filename="w.warc.gz",
+            offset=5,
+            length=7,
+        )
+    }
 
 
 class Counted:

@@ -13,7 +13,7 @@ from tests.unit.index.samples import capture, write
 from tests.unit.index.zipnum_samples import build, make_lines, scan
 from webmill.errors import BadInput
 from webmill.formats.cdx_query import KeyRange, key_range
-from webmill.formats.cdxj import Capture, format_line, parse
+from webmill.formats.cdxj import CdxjLine, format_line, parse
 from webmill.formats.surt import surt
 from webmill.formats.timestamps import to_datetime
 from webmill.index import query as module
@@ -199,7 +199,7 @@ def _day(line: bytes) -> str:
 
 def test_captures_of_one_hour_and_status_collapse_after_the_filters(tmp_path: Path) -> None:
     lines = [
-        format_line(Capture("com,a)/", f"20240101{hour:02d}{minute:02d}00", {"status": status}))
+        format_line(CdxjLine("com,a)/", f"20240101{hour:02d}{minute:02d}00", {"status": status}))
         for hour, minute, status in [(1, 0, "200"), (1, 5, "404"), (1, 9, "200"), (2, 0, "200"), (2, 1, "200")]
     ]
     index = open_index(write(tmp_path / "f", lines))
@@ -210,8 +210,8 @@ def test_captures_of_one_hour_and_status_collapse_after_the_filters(tmp_path: Pa
 def test_a_revisit_is_resolved_from_an_original_before_the_period(tmp_path: Path) -> None:
     place = {"length": "1", "offset": "2", "filename": "a"}
     lines = [
-        format_line(Capture("com,a)/", "20230101000000", {"mime": "text/html", "digest": "D"} | place)),
-        format_line(Capture("com,a)/", "20240101000000", {"mime": "warc/revisit", "digest": "D"} | place)),
+        format_line(CdxjLine("com,a)/", "20230101000000", {"mime": "text/html", "digest": "D"} | place)),
+        format_line(CdxjLine("com,a)/", "20240101000000", {"mime": "warc/revisit", "digest": "D"} | place)),
     ]
     index = open_index(write(tmp_path / "f", lines))
     found = ask(index, "a.com", start="2024", resolve_revisits=True, filters=("=mime:text/html",))

@@ -4,13 +4,13 @@ import pytest
 
 from tests.unit.index.samples import capture
 from webmill.errors import BadInput
-from webmill.formats.cdxj import Capture, format_line, parse
+from webmill.formats.cdxj import CdxjLine, format_line, parse
 from webmill.index import revisits
 from webmill.index.revisits import resolve
 
 
 def line(stamp: int, **fields: str) -> bytes:
-    return format_line(Capture("com,a)/", f"2024010100{stamp:04d}", dict(fields)))
+    return format_line(CdxjLine("com,a)/", f"2024010100{stamp:04d}", dict(fields)))
 
 
 ORIGINAL = line(1, mime="text/html", status="200", digest="D", length="9", offset="5", filename="a.warc.gz")

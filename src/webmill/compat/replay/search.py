@@ -10,7 +10,7 @@ from pathlib import Path
 
 from webmill.errors import BadInput, WebmillError
 from webmill.formats.cdx_query import KeyRange, compile_filter
-from webmill.formats.cdxj import Capture, parse, prefix_of
+from webmill.formats.cdxj import CdxjLine, parse, prefix_of
 from webmill.index.lines import Batch
 from webmill.index.lookup import Index, open_index
 from webmill.index.query import surt_range
@@ -77,12 +77,12 @@ class OneFile:
         return open_index(summary) if summary.is_file() else ScannedIndex(self._path)
 
 
-def compiled(filters: Iterable[str]) -> Callable[[Capture], bool]:
+def compiled(filters: Iterable[str]) -> Callable[[CdxjLine], bool]:
     tests = [compile_one(text) for text in filters]
     return lambda capture: all(test(capture) for test in tests)
 
 
-def compile_one(text: str) -> Callable[[Capture], bool]:
+def compile_one(text: str) -> Callable[[CdxjLine], bool]:
     """A missing field is not equal to and does not match anything: `!=` and `!~` hold for it."""
     parts = FILTER.fullmatch(text)
     if not parts:
@@ -94,7 +94,7 @@ def compile_one(text: str) -> Callable[[Capture], bool]:
     return lambda capture: (name in capture.fields and inner(capture)) is not inverted
 
 
-def kept(lines: Iterable[bytes], holds: Callable[[Capture], bool], *, warn: Warn) -> Iterator[bytes]:
+def kept(lines: Iterable[bytes], holds: Callable[[CdxjLine], bool], *, warn: Warn) -> Iterator[bytes]:
     """The lines whose captures pass the filters; those that are no CDXJ are counted and told."""
     bad = 0
     for line in lines:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import BinaryIO
+
+from msgspec.structs import replace
 
 from webmill.errors import BadInput
 from webmill.formats import gzip_members
@@ -10,57 +13,55 @@ from webmill.formats.warc import open_block
 from webmill.formats.warc.scan import Sighting, scan_records
 from webmill.formats.warc_writer import compress_stream, stream_record
 from webmill.infra.storage.base import Readable, chunks_of
+from webmill.model import CaptureRef
 
 BEHIND = 1 << 18  # bytes behind a capture in which what belongs to it is looked for
 PIECE = 1 << 18
 _END = len(b"\r\n\r\n")  # of a plain record; its length is without it
 
-Place = tuple[str, int, int]  # file, offset, length
 
-
-def record_id(files: Readable, place: Place) -> str:
+def record_id(files: Readable, capture: CaptureRef) -> str:
     """`BadInput` unless a WARC record can be taken out of its file."""
-    file, start, length = place
-    if not length:
-        raise BadInput("it shares a compressed member with others", reason="shared_member", source=file)
-    with files.open(file, start=start, length=length) as stream:
+    if not capture.length:
+        raise BadInput("it shares a compressed member with others", reason="shared_member", source=capture.filename)
+    with _opened(files, capture) as stream:
         block = open_block(stream)
     if block.version.startswith("ARC/"):
-        raise BadInput("it is of an ARC file", reason="arc", source=file, offset=start)
+        raise BadInput("it is of an ARC file", reason="arc", source=capture.filename, offset=capture.offset)
     return block.headers.get("WARC-Record-ID") or ""
 
 
-def as_member(files: Readable, place: Place) -> Iterator[bytes]:
+def as_member(files: Readable, capture: CaptureRef) -> Iterator[bytes]:
     """A gzip member is taken over byte for byte; what is plain, or in a Zstandard frame, is compressed."""
-    file, start, length = place
-    if not is_gzip(files, place):
-        with files.open(file, start=start, length=length) as stream:
+    if not is_gzip(files, capture):
+        with _opened(files, capture) as stream:
             block = open_block(stream)
             pieces = iter(lambda: block.read(PIECE), b"")
             yield from compress_stream(stream_record(block.headers, pieces, version=block.version))
         return
-    with files.open(file, start=start, length=length) as stream:
+    missing = capture.length
+    with _opened(files, capture) as stream:
         for chunk in chunks_of(stream):
-            length -= len(chunk)
+            missing -= len(chunk)
             yield chunk
-    if length:
-        raise BadInput(f"{length} bytes of it are missing", reason="truncated_record", source=file, offset=start)
+    if missing:
+        message = f"{missing} bytes of it are missing"
+        raise BadInput(message, reason="truncated_record", source=capture.filename, offset=capture.offset)
 
 
-def belonging(files: Readable, place: Place, *, id_: str) -> Iterator[Place]:
-    """Records right behind a capture that say that they belong to it: its metadata, or its request. One that stands
-    before its response, as ours do, no index knows.
+def belonging(files: Readable, capture: CaptureRef, *, id_: str) -> Iterator[CaptureRef]:
+    """Yield the records right behind a capture that say that they belong to it: its metadata, or its request. One that
+    stands before its response, as ours do, no index knows.
     """
-    file, start, length = place
-    behind = start + length + (0 if is_gzip(files, place) else _END)
-    most = min(BEHIND, files.stat(file).size - behind)
+    behind = capture.end + (0 if is_gzip(files, capture) else _END)
+    most = min(BEHIND, files.stat(capture.filename).size - behind)
     if most <= 0:
         return
-    with files.open(file, start=behind, length=most) as stream:
+    with files.open(capture.filename, start=behind, length=most) as stream:
         for seen in scan_records(stream, enough=lambda *_: True):
             if not (isinstance(seen, Sighting) and seen.length and is_about(seen, id_.encode())):
                 return
-            yield file, behind + seen.offset, seen.length
+            yield replace(capture, offset=behind + seen.offset, length=seen.length, digest="")
 
 
 def is_about(seen: Sighting, id_: bytes) -> bool:
@@ -69,7 +70,10 @@ def is_about(seen: Sighting, id_: bytes) -> bool:
     return bool(id_) and kind in (b"metadata", b"request") and id_ in said
 
 
-def is_gzip(files: Readable, place: Place) -> bool:
-    file, start, _ = place
-    with files.open(file, start=start, length=len(gzip_members.MAGIC)) as stream:
+def is_gzip(files: Readable, capture: CaptureRef) -> bool:
+    with files.open(capture.filename, start=capture.offset, length=len(gzip_members.MAGIC)) as stream:
         return stream.read(len(gzip_members.MAGIC)) == gzip_members.MAGIC
+
+
+def _opened(files: Readable, capture: CaptureRef) -> BinaryIO:
+    return files.open(capture.filename, start=capture.offset, length=capture.length)

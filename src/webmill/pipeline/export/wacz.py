@@ -20,7 +20,7 @@ from webmill.errors import BadInput, NotFound
 from webmill.formats import wacz
 from webmill.formats import warc_records as records
 from webmill.formats.cdx_query import KeyRange
-from webmill.formats.cdxj import Capture, format_line, key_of, parse, place_of
+from webmill.formats.cdxj import CdxjLine, capture_of, format_line, key_of, parse
 from webmill.formats.warc_writer import compress_record
 from webmill.formats.zipnum import LINES_PER_BLOCK, encode_block
 from webmill.index.lines import Batch
@@ -28,8 +28,8 @@ from webmill.index.lookup import Index
 from webmill.index.query import Query, answer, url_range
 from webmill.index.sort import sort_lines
 from webmill.infra.storage.base import Readable, chunks_of
+from webmill.model import CaptureRef
 from webmill.pipeline.archived import open_capture
-from webmill.pipeline.captures import lines_of
 from webmill.pipeline.export.package import Package
 from webmill.pipeline.export.records import as_member, belonging, record_id
 from webmill.pipeline.watch import Counter, Watch
@@ -38,10 +38,7 @@ log = logging.getLogger(__name__)
 
 EVERYTHING = KeyRange(b"", b"\xff")
 ARCHIVE = "data.warc.gz"
-REVISIT = "warc/revisit"
 BATCH = 1000
-
-Place = tuple[str, int]  # file and offset
 
 
 class Exported(msgspec.Struct):
@@ -62,7 +59,7 @@ class Export:
     def __init__(self, out: BinaryIO, *, files: Readable, title: str, created: datetime, watch: Watch) -> None:
         self._package = Package(out, title=title, created=created)
         self._files, self._created, self._watch = files, created, watch
-        self._fetched: set[Place] = set()
+        self._fetched: set[tuple[str, int]] = set()  # places
         self.done = Exported()
 
     def everything(self, index: Index, archives: Iterable[str]) -> Exported:
@@ -100,69 +97,71 @@ class Export:
         """Each record goes into the archive; its line says where."""
         for key, lines in groupby(answer(index, query), key_of):
             there: set[str] = set()
-            revisits: dict[str, Capture] = {}  # by digest: one is enough
-            for capture in map(parse, lines):
-                if is_revisit(capture):
-                    revisits[capture.text("digest")] = capture
+            revisits: dict[str, CdxjLine] = {}  # by digest: one is enough
+            for line in map(parse, lines):
+                if line.is_revisit:
+                    revisits[line.text("digest")] = line
                 else:
-                    there.add(capture.text("digest"))
-                yield from self._copied(capture, out)
+                    there.add(line.text("digest"))
+                yield from self._copied(line, out)
                 bar.advance()
-            wanted = {digest: capture for digest, capture in revisits.items() if digest not in there}
-            for capture in chain(self._originals(index, key, wanted), self._originals_elsewhere(index, query, wanted)):
-                yield from self._copied(capture, out)
+            wanted = {digest: line for digest, line in revisits.items() if digest not in there}
+            for line in chain(self._originals(index, key, wanted), self._originals_elsewhere(index, query, wanted)):
+                yield from self._copied(line, out)
                 bar.advance()
 
-    def _copied(self, capture: Capture, out: IO[bytes]) -> Iterator[bytes]:
+    def _copied(self, line: CdxjLine, out: IO[bytes]) -> Iterator[bytes]:
         """Its line, when it could be copied. What belongs to it follows it."""
-        file, offset, length = place = place_of(capture)
+        capture = capture_of(line)
         start = out.tell()
-        with self._files.open(file, start=offset, length=length):
+        with self._files.open(capture.filename, start=capture.offset, length=capture.length):
             pass  # an index that names a place that is none is of no use
         try:
-            id_ = record_id(self._files, place)
-            write_whole(out, as_member(self._files, place))
+            id_ = record_id(self._files, capture)
+            write_whole(out, as_member(self._files, capture))
             new = {"offset": str(start), "length": str(out.tell() - start), "filename": ARCHIVE}
         except BadInput as error:
             log.warning("a capture is left out: %s", error)
             self.done.unreadable += 1
             return
         try:
-            for other in belonging(self._files, place, id_=id_):
+            for other in belonging(self._files, capture, id_=id_):
                 write_whole(out, as_member(self._files, other))
         except BadInput as error:
             log.warning("what belongs to a capture is left out: %s", error)
-        yield format_line(msgspec.structs.replace(capture, fields=capture.fields | new))
+        yield format_line(msgspec.structs.replace(line, fields=line.fields | new))
 
-    def _originals(self, index: Index, key: bytes, wanted: dict[str, Capture]) -> Iterator[Capture]:
+    def _originals(self, index: Index, key: bytes, wanted: dict[str, CdxjLine]) -> Iterator[CdxjLine]:
         """Of one URL: what its revisits stand for, when that was not chosen itself. Those found are wanted no more."""
         if not wanted:
             return
-        for capture in map(parse, index.lines(KeyRange(key + b" ", key + b"!"))):
-            if capture.text("digest") in wanted and not is_revisit(capture):
-                del wanted[capture.text("digest")]
-                yield capture
+        for line in map(parse, index.lines(KeyRange(key + b" ", key + b"!"))):
+            if line.text("digest") in wanted and not line.is_revisit:
+                del wanted[line.text("digest")]
+                yield line
                 if not wanted:
                     return
 
-    def _originals_elsewhere(self, index: Index, query: Query, wanted: Mapping[str, Capture]) -> Iterator[Capture]:
+    def _originals_elsewhere(self, index: Index, query: Query, wanted: Mapping[str, CdxjLine]) -> Iterator[CdxjLine]:
         """A revisit may stand for the same bytes at another URL."""
         self.done.missing += len(wanted)
-        for revisit in lines_of(map(format_line, wanted.values())):
+        for revisit in wanted.values():
             try:
-                opened = open_capture(index, self._files, revisit)
+                opened = open_capture(index, self._files, capture_of(revisit))
             except NotFound:
                 continue
             opened.close()
             self.done.missing -= 1
-            place = (opened.place.filename, opened.place.offset)
-            moment = opened.place.timestamp
-            exactly = Query(range=url_range(opened.place.url, "exact"), start=moment, end=moment)
-            for line in answer(index, exactly):
-                capture = parse(line)
-                if place_of(capture)[:2] == place and place not in self._fetched and not chosen(line, index, query):
-                    self._fetched.add(place)
-                    yield capture
+            yield from self._lines_at(opened.original, index, query)
+
+    def _lines_at(self, original: CaptureRef, index: Index, query: Query) -> Iterator[CdxjLine]:
+        """The line of an original that is neither packed yet nor found by the query."""
+        exactly = Query(range=url_range(original.url, "exact"), start=original.timestamp, end=original.timestamp)
+        for raw in answer(index, exactly):
+            place = capture_of(line := parse(raw)).place
+            if place == original.place and place not in self._fetched and not chosen(raw, index, query):
+                self._fetched.add(place)
+                yield line
 
     def _write_lists(self, lines: Iterable[bytes]) -> None:
         """The index, and the pages among what it has."""
@@ -185,12 +184,11 @@ class Export:
                 raise NotFound("nothing is found: there would be nothing in it")
 
     def _pages(self, block: Batch) -> Iterator[bytes]:
-        for line in block:
-            capture = parse(line)
+        for line in map(parse, block):
             self.done.captures += 1
-            if wacz.is_page(capture):
+            if wacz.is_page(line):
                 self.done.pages += 1
-                yield wacz.page_line(capture, number=self.done.pages)
+                yield wacz.page_line(line, number=self.done.pages)
 
 
 def write_whole(out: IO[bytes], pieces: Iterable[bytes]) -> None:
@@ -217,22 +215,17 @@ def unique_names(keys: Iterable[str]) -> dict[str, str]:
 
 
 def renamed(lines: Iterable[bytes], names: Mapping[str, str]) -> Iterator[bytes]:
-    for line in lines:
-        capture = parse(line)
-        file = capture.text("filename")
+    for line in map(parse, lines):
+        file = line.text("filename")
         if file not in names:
             raise BadInput(f"the index speaks of {file}, which is not there: `webmill index`", reason="bad_index")
-        yield format_line(msgspec.structs.replace(capture, fields=capture.fields | {"filename": names[file]}))
+        yield format_line(msgspec.structs.replace(line, fields=line.fields | {"filename": names[file]}))
 
 
 def chosen(line: bytes, index: Index, query: Query) -> bool:
     """Does the query find this line, so that it is packed anyway?"""
     only = KeyRange(line, line + b"\0")
     return line in query.range and any(answer(index, msgspec.structs.replace(query, range=only)))
-
-
-def is_revisit(capture: Capture) -> bool:
-    return capture.text("mime") == REVISIT
 
 
 def in_batches(lines: Iterable[bytes]) -> Iterator[Batch]:

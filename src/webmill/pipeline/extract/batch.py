@@ -6,7 +6,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Iterator
 
-from webmill.commoncrawl.batch import BadItem, Item, decode_batch, number_of
+from webmill.commoncrawl.batch import BadItem, BatchItem, decode_batch, number_of
 from webmill.commoncrawl.captures import Fetcher
 from webmill.errors import BadInput
 from webmill.extract.head import HTML, media_type
@@ -44,31 +44,30 @@ class BatchReader:
         return spool(id_, (rows[number] for number in range(len(items))), keep=self._shape.keep)
 
     def _rows(
-        self, items: list[Item | BadItem], make: RowMaker, checkpoint: Callable[[], None]
+        self, items: list[BatchItem | BadItem], make: RowMaker, checkpoint: Callable[[], None]
     ) -> Iterator[tuple[int, Row]]:
-        wanted = {number: item for number, item in enumerate(items) if isinstance(item, Item)}
+        wanted = {number: item for number, item in enumerate(items) if isinstance(item, BatchItem)}
         for number, item in enumerate(items):
             if isinstance(item, BadItem):
                 yield number, self._counted(make.of_bad_item(item))
-        for number, stored in self._fetcher.fetch(wanted):
+        for number, stored in self._fetcher.fetch({number: item.capture for number, item in wanted.items()}):
             checkpoint()
             item = wanted[number]
             row = self._read(item, stored, make) if isinstance(stored, bytes) else make.of_failure(item, stored)
             yield number, self._counted(row)
 
-    def _read(self, item: Item, stored: bytes, make: RowMaker) -> Row:
-        said = item.metadata
+    def _read(self, item: BatchItem, stored: bytes, make: RowMaker) -> Row:
         try:
             reading = self._sandbox.call(
                 stored,
-                url=said.get("url", ""),
-                offset=item.offset,
+                url=item.capture.url,
+                offset=item.capture.offset,
                 mime=mime_of(item),
                 extractor=self._shape.extractor,
                 detect=self._shape.detect,
             )
         except BadInput as error:
-            log.info("a capture without text", extra={"url": said.get("url"), "why": str(error)})
+            log.info("a capture without text", extra={"url": item.capture.url, "why": str(error)})
             return make.of_failure(item, error)
         self._metrics.count(counters.RECORDS)
         is_response = reading.record == "response"
@@ -82,7 +81,7 @@ class BatchReader:
         return row
 
 
-def mime_of(item: Item) -> str:
+def mime_of(item: BatchItem) -> str:
     """What the index found the content to be; what the server said only where that is HTML."""
     said = media_type(item.metadata.get("mime"))
     return media_type(item.metadata.get("mime-detected")) or (said if said in HTML else None) or ""

@@ -20,7 +20,7 @@ from typing import Literal
 
 import msgspec
 
-from webmill.commoncrawl.batch import BadItem, Item
+from webmill.commoncrawl.batch import BadItem, BatchItem
 from webmill.errors import BadInput, NotFound
 from webmill.extract.head import clean
 from webmill.pipeline.extract.page import Reading
@@ -100,7 +100,7 @@ class RowMaker(msgspec.Struct, frozen=True, kw_only=True):
     extractor: str
     detect: bool
 
-    def of_page(self, item: Item, reading: Reading) -> Row:
+    def of_page(self, item: BatchItem, reading: Reading) -> Row:
         return self._row(
             item,
             extraction=reading.extraction,
@@ -113,7 +113,7 @@ class RowMaker(msgspec.Struct, frozen=True, kw_only=True):
             error=f"the body is not whole: {reading.flaw}" if reading.flaw else None,
         )
 
-    def of_failure(self, item: Item, error: BadInput | NotFound) -> Row:
+    def of_failure(self, item: BatchItem, error: BadInput | NotFound) -> Row:
         extraction, message = failure(error)
         return self._row(item, extraction=extraction, error=message)
 
@@ -124,20 +124,20 @@ class RowMaker(msgspec.Struct, frozen=True, kw_only=True):
             **nothing | {"extractor": self.extractor, "batch": self.batch, "extraction": "bad_item", "error": message}  # type: ignore[arg-type]
         )
 
-    def _row(self, item: Item, **found: object) -> Row:
-        said = item.metadata
+    def _row(self, item: BatchItem, **found: object) -> Row:
+        said, capture = item.metadata, item.capture
         known = dict.fromkeys(Row.__struct_fields__) | {
-            "url": clean(said.get("url")),
-            "surt": clean(item.surt_url),
-            "timestamp": item.timestamp,
+            "url": clean(capture.url),
+            "surt": clean(capture.urlkey),
+            "timestamp": capture.timestamp,
             "digest": clean(said.get("digest")),
             "mime": clean(said.get("mime")),
             "mime_detected": clean(said.get("mime-detected")),
             "languages": clean(said.get("languages")),
             "status": _status(said.get("status")),
-            "filename": clean(item.filename),
-            "offset": item.offset,
-            "length": item.length,
+            "filename": clean(capture.filename),
+            "offset": capture.offset,
+            "length": capture.length,
             "extractor": self.extractor,
             "batch": self.batch,
         }

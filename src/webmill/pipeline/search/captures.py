@@ -5,7 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from webmill.index.lookup import Index
-from webmill.index.newest import Captured, newest
+from webmill.index.newest import newest
+from webmill.model import CaptureRef
 from webmill.search.base import Answer, Hit, Place
 
 
@@ -15,9 +16,9 @@ def with_captures(answer: Answer, index: Index) -> Answer:
     return replace(answer, hits=[_placed(hit, found.get(hit.id)) for hit in answer.hits])
 
 
-def _placed(hit: Hit, captured: Captured | None) -> Hit:
+def _placed(hit: Hit, captured: CaptureRef | None) -> Hit:
     return replace(hit, capture=place_of(captured)) if captured else hit
 
 
-def place_of(captured: Captured) -> Place:
-    return Place(captured.url, captured.timestamp, captured.file, captured.offset, captured.length)
+def place_of(captured: CaptureRef) -> Place:
+    return Place(captured.url, captured.timestamp, captured.filename, captured.offset, captured.length)

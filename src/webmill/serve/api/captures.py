@@ -7,14 +7,14 @@ from collections.abc import Iterable
 
 from webmill.errors import NotFound, WebmillError
 from webmill.formats.surt import surt
-from webmill.index.newest import Captured
 from webmill.index.newest import newest as newest_of_keys
+from webmill.model import CaptureRef
 from webmill.serve.site import Site
 
 log = logging.getLogger(__name__)
 
 
-def newest(site: Site, urls: Iterable[str]) -> dict[str, Captured]:
+def newest(site: Site, urls: Iterable[str]) -> dict[str, CaptureRef]:
     """By address; those without a good capture are left out."""
     keys = {url: surt(url) for url in urls if url}
     try:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import msgspec
 from starlette.responses import Response
 
-from webmill.index.newest import Captured
+from webmill.model import CaptureRef
 from webmill.publish.nouns import Item, Scalar, Version
 from webmill.search.base import Count, Hit, Marked
 from webmill.serve.api.differences import Differences
@@ -127,7 +127,7 @@ def search_reply(found: Found) -> SearchReply:
     )
 
 
-def _hit(hit: Hit, capture: Captured | None) -> HitReply:
+def _hit(hit: Hit, capture: CaptureRef | None) -> HitReply:
     return HitReply(
         id=hit.id,
         version=hit.version,
@@ -143,11 +143,11 @@ def _hit(hit: Hit, capture: Captured | None) -> HitReply:
     )
 
 
-def _capture(capture: Captured) -> CaptureReply:
+def _capture(capture: CaptureRef) -> CaptureReply:
     return CaptureReply(
         url=capture.url,
         timestamp=capture.timestamp,
-        file=capture.file,
+        file=capture.filename,
         offset=capture.offset,
         length=capture.length,
         replay=web_address(capture.timestamp, capture.url),

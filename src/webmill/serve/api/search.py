@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from webmill.errors import WebmillError
-from webmill.index.newest import Captured
+from webmill.model import CaptureRef
 from webmill.search.base import DEEPEST, Answer
 from webmill.serve.api.asked import Asked
 from webmill.serve.api.captures import newest
@@ -22,7 +22,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
     asked: Asked
     answer: Answer
-    captures: dict[str, Captured]  # by the hit's address
+    captures: dict[str, CaptureRef]  # by the hit's address
     behind: str = ""
 
     @property

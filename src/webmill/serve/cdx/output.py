@@ -9,7 +9,7 @@ from functools import partial
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats.cdxj import Capture, Value, parse
+from webmill.formats.cdxj import CdxjLine, Value, parse
 from webmill.formats.surt import without_surrogates
 from webmill.formats.zipnum import Block, format_summary_line
 from webmill.index.parsed import Reject
@@ -93,7 +93,7 @@ def _text_of(line: bytes, *, fields: tuple[str, ...]) -> bytes:
     return (_CONTROLS.sub(_escaped, without_surrogates(" ".join(words))) + "\n").encode()
 
 
-def _members(capture: Capture) -> dict[str, Value]:
+def _members(capture: CdxjLine) -> dict[str, Value]:
     return {"urlkey": without_surrogates(capture.urlkey), "timestamp": capture.timestamp} | capture.fields
 
 

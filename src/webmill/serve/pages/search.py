@@ -8,7 +8,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from webmill.errors import NotFound
-from webmill.index.newest import Captured
+from webmill.model import CaptureRef
 from webmill.search.base import PAGE, Hit, Marked
 from webmill.serve.api import links
 from webmill.serve.api.asked import SORTS, Asked, read_asked
@@ -84,7 +84,7 @@ def search(reading: Reading, request: Request) -> Response:
     )
 
 
-def view_of(hit: Hit, capture: Captured | None) -> HitView:
+def view_of(hit: Hit, capture: CaptureRef | None) -> HitView:
     return HitView(
         title=runs_of(hit.title) or [Run(links.readable(hit.url) or hit.id, False)],
         snippet=runs_of(hit.snippet),

@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse, Response
 
 from webmill.errors import BadInput
 from webmill.formats.charset import decode_page, lookup
+from webmill.pipeline.archived import Archived
 from webmill.serve.archived_address import Asked, web_address
 from webmill.serve.archived_reply import (
     Pairs,
@@ -26,7 +27,6 @@ from webmill.serve.archived_reply import (
     with_headers,
     without_control,
 )
-from webmill.serve.captures import Archived
 from webmill.serve.replay.links import Links, Spelling, with_fragment
 from webmill.serve.replay.rewrite_css import rewrite_css
 from webmill.serve.replay.rewrite_html import rewrite_html
@@ -58,7 +58,7 @@ def content_reply(
     site: Site, archived: Archived, asked: Asked, *, is_page: bool, request: Request, threads: Threads
 ) -> Response:
     """`is_page`: it fills a frame, and tells our page around it what it is. The archive is closed with the answer."""
-    links = Links(asked.when, archived.line.url or asked.url)
+    links = Links(asked.when, archived.capture.url or asked.url)
     headers = [*memento(site, archived, asked.url), *_kept(archived, links)]
     if there := redirect_of(archived):
         headers.append(("Location", with_fragment(web_address(asked.when, there), location_of(archived))))
@@ -151,7 +151,7 @@ def _report(site: Site, archived: Archived, asked: Asked) -> str:
     The stamp says that this comes from us. Only a page that fills a frame gets one, and no other page can read it: the
     origin of each is nobody's. So an archived page cannot pass itself off as another in the banner.
     """
-    shown = [archived.line.timestamp, asked.url, site.stamp(shown_action(archived.line.timestamp, asked.url))]
+    shown = [archived.capture.timestamp, asked.url, site.stamp(shown_action(archived.capture.timestamp, asked.url))]
     told = json.dumps({"webmill": shown}).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     closed = "delete self.RTCPeerConnection;delete self.webkitRTCPeerConnection"
     return f"<script>{closed};top.postMessage({told},{json.dumps(site.address)})</script>"

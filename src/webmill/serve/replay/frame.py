@@ -12,10 +12,12 @@ from starlette.routing import BaseRoute, Route
 from webmill.errors import BadInput, NotFound
 from webmill.formats.charset import decode_page
 from webmill.formats.html_entities import decode_text
+from webmill.model import CaptureRef
+from webmill.pipeline.archived import Archived
+from webmill.pipeline.captures import after, before
 from webmill.serve.api.links import readable
 from webmill.serve.archived_address import Asked, parse_address, raw_address, read_address, sent_path, web_address
 from webmill.serve.archived_reply import memento, read_type, take, with_headers
-from webmill.serve.captures import Archived, Line, after, before
 from webmill.serve.pages.history import address_of
 from webmill.serve.pages.render import render
 from webmill.serve.raw import RECORD
@@ -45,8 +47,8 @@ class Banner(msgspec.Struct, frozen=True, kw_only=True):
     here: str
     raw: str
     record: str
-    earlier: Line | None
-    later: Line | None
+    earlier: CaptureRef | None
+    later: CaptureRef | None
 
 
 def routes(site: Site, threads: Threads) -> list[BaseRoute]:
@@ -62,8 +64,8 @@ def routes(site: Site, threads: Threads) -> list[BaseRoute]:
                 site, request, "capture_missing.html", status=404, url=asked.url, reason=message_of(error, site.root)
             )
         try:
-            if archived.line.timestamp != asked.timestamp:
-                return RedirectResponse(web_address(archived.line.timestamp, asked.url), 302, headers=NO_STORE)
+            if archived.capture.timestamp != asked.timestamp:
+                return RedirectResponse(web_address(archived.capture.timestamp, asked.url), 302, headers=NO_STORE)
             if there := redirect_of(archived):
                 answer: Response = RedirectResponse(web_address(asked.timestamp, there), 302, headers=NO_STORE)
             else:
@@ -105,18 +107,18 @@ def _newest(path: bytes) -> Asked | None:
 
 def _banner(site: Site, archived: Archived, url: str) -> Banner:
     index = site.index()
-    line = archived.line
+    timestamp = archived.capture.timestamp
     return Banner(
         title=_title(archived),
         url=url,
         readable=readable(url),
-        timestamp=line.timestamp,
+        timestamp=timestamp,
         status=archived.status,
-        here=web_address(line.timestamp, url),
-        raw=raw_address(line.timestamp, url),
-        record=raw_address(line.timestamp, url, mark=RECORD),
-        earlier=before(index, url, line.timestamp),
-        later=after(index, url, line.timestamp),
+        here=web_address(timestamp, url),
+        raw=raw_address(timestamp, url),
+        record=raw_address(timestamp, url, mark=RECORD),
+        earlier=before(index, url, timestamp),
+        later=after(index, url, timestamp),
     )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from webmill.errors import BadInput, NotFound
 from webmill.formats.surt import surt
 from webmill.formats.urls import join
+from webmill.pipeline.archived import Archived, open_capture
+from webmill.pipeline.captures import nearest
 from webmill.serve.archived_address import Asked
-from webmill.serve.captures import Archived, nearest, open_capture
 from webmill.serve.site import Site
 
 REDIRECTS = (301, 302, 303, 307, 308)
@@ -22,11 +23,11 @@ def open_shown(site: Site, asked: Asked) -> Archived:
     """
     index = site.index()
     why, tried = "no capture of this address is here", 0
-    for line in nearest(index, asked):
+    for line in nearest(index, asked.url, moment=asked.moment):
         why = "every capture at hand leads to its own address, or says only that nothing had changed"
         if line.status == "304" and not line.is_revisit:  # there may be many in a row
             continue
-        archived = open_capture(site, index, line)
+        archived = open_capture(index, site.files, line.capture)
         if archived.status != 304 and not _leads_back(archived, asked):
             return archived
         archived.close()
@@ -42,7 +43,7 @@ def redirect_of(archived: Archived) -> str | None:
     if archived.status not in REDIRECTS or not location:
         return None
     try:
-        return join(archived.line.url, location)
+        return join(archived.capture.url, location)
     except BadInput:
         return None
 
