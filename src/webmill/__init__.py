@@ -11,5 +11,5 @@ def __getattr__(name: str) -> object:
     if name == "open_collection":
         from importlib import import_module
 
-        return import_module("webmill.wiring").open_collection
+        return import_module("webmill.pipeline.reading").open_collection
     raise AttributeError(f"module 'webmill' has no attribute {name!r}")

@@ -1,3 +1,3 @@
-from webmill.wiring import open_collection as open_collection
+from webmill.pipeline.reading import open_collection as open_collection
 
 __version__: str

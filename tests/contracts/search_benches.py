@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from webmill.search import meilisearch_place, opensearch_place
+from webmill.search.backends import open_search
 from webmill.search.base import Engine
-from webmill.wiring import open_search
 
 SERVERS = ("meilisearch", "opensearch")
 KINDS = [

@@ -35,8 +35,8 @@ from warcio.archiveiterator import ArchiveIterator
 from tests.faults.river_plot import plot
 from tests.serve.running import DEADLINE, Running, descendants, serving
 from webmill.errors import WebmillError
+from webmill.search.backends import open_search
 from webmill.testing import TestWeb
-from webmill.wiring import open_search
 
 PROGRAM = [sys.executable, "-m", "webmill", "-q"]
 ROUND = 6  # seconds of crawling in a round

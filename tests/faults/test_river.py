@@ -10,8 +10,8 @@ import pytest
 
 from tests.faults.matrix import record, seed
 from tests.faults.river import River, soak
+from webmill.search.backends import open_search
 from webmill.testing import TestWeb
-from webmill.wiring import open_search
 
 
 @pytest.mark.soak

@@ -36,10 +36,10 @@ from webmill.serve.cdx.params import read_params
 from webmill.serve.codings import CODINGS, IDENTITY, chosen
 from webmill.serve.conditions import Unsatisfiable, fails, is_known, range_of
 from webmill.serve.memento import read_moment
+from webmill.serve.opening import open_site
 from webmill.serve.replay.links import Links, Spelling
 from webmill.serve.replay.rewrite_css import rewrite_css
 from webmill.serve.replay.rewrite_html import rewrite_html
-from webmill.wiring import open_site
 
 BASE = "https://a.example/dir/page?q=1"
 LINKED = (

@@ -28,6 +28,7 @@ from webmill.archive.segment import open_stored
 from webmill.collection import Collection
 from webmill.crawl.frontier.base import Visit, domain_of
 from webmill.crawl.frontier.local import LocalFrontier
+from webmill.pipeline.crawl.backends import crawl_backends
 from webmill.pipeline.crawl.child import crawl as crawl_shard
 from webmill.pipeline.crawl.child import run_loop
 from webmill.pipeline.crawl.crew import Crew, Member
@@ -36,7 +37,6 @@ from webmill.pipeline.crawl.snapshot import Snapshot, added
 from webmill.pipeline.crawl.start import Report
 from webmill.pipeline.crawl.start import crawl as run_crawl
 from webmill.testing import Answer, Page, Reply, Request
-from webmill.wiring import crawl_backends
 
 NAME = "TEST-2024"
 ALLOW = b"User-agent: *\nAllow: /\n"

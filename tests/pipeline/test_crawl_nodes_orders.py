@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.pipeline.crawling import Linked, Setup, crawl_here, frontiers, seen_by
+from webmill.pipeline.crawl.backends import open_letter_box
 from webmill.pipeline.crawl.mail import post_order
 from webmill.pipeline.crawl.orders import BackUp, Compact, Exclude, Include, Order
 from webmill.testing import TestWeb
-from webmill.wiring import open_letter_box
 
 
 @pytest.fixture

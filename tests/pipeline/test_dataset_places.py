@@ -14,7 +14,7 @@ from tests.contracts.range_server import RangeServer, etag_of, serving
 from tests.pipeline.datasets import create, lines_of, run, snapshot, views, write_files
 from tests.unit.cli.command import webmill
 from webmill.infra.queue.rabbitmq import RabbitQueue
-from webmill.wiring import open_storage
+from webmill.infra.storage.backends import open_storage
 
 WRITE: dict[str, object] = {"pages_per_part": 4}
 

@@ -28,6 +28,7 @@ from tests.unit.cli.command import webmill
 from webmill.crawl.frontier.base import Done, Settled, Step, Visit
 from webmill.infra import atomic
 from webmill.model import Link
+from webmill.pipeline.crawl.backends import crawl_backends
 from webmill.pipeline.crawl.mail import post
 from webmill.pipeline.crawl.options import Rules
 from webmill.pipeline.crawl.start import settle_layout
@@ -35,8 +36,8 @@ from webmill.pipeline.crawl.status import read_status
 from webmill.pipeline.frontier import giving
 from webmill.pipeline.frontier.copying import FOLDER
 from webmill.pipeline.frontier.place import place_of
+from webmill.pipeline.frontier.tools import frontier_tools
 from webmill.testing import Answer, Page, Reply, Request, TestWeb
-from webmill.wiring import crawl_backends, frontier_tools
 
 PATIENCE = 120.0
 POINTS = int(os.environ.get("WEBMILL_TEST_KILLS", "4")) * 2

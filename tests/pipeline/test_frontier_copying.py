@@ -19,6 +19,7 @@ from webmill.errors import Unavailable, WebmillError
 from webmill.infra import atomic
 from webmill.infra.lock import exclusive
 from webmill.model import Link
+from webmill.pipeline.crawl.backends import crawl_backends
 from webmill.pipeline.crawl.desk import obey, shard_of
 from webmill.pipeline.crawl.mail import Mail, post_order
 from webmill.pipeline.crawl.orders import BackUp, Order
@@ -28,7 +29,7 @@ from webmill.pipeline.crawl.status import StatusFile
 from webmill.pipeline.frontier import exporting
 from webmill.pipeline.frontier.copying import FRESH, HOLD, Holding, copied, letters_file, part
 from webmill.pipeline.frontier.place import Place, place_of
-from webmill.wiring import crawl_backends, frontier_tools
+from webmill.pipeline.frontier.tools import frontier_tools
 
 PATIENCE = 60.0
 NOW = 1e9

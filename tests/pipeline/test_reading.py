@@ -17,8 +17,8 @@ from tests.serve.hand_made import collection, record, response, revisit
 from tests.serve.running import serving
 from tests.serve.town import Visit, archive, run, visits
 from webmill.errors import BadInput, Misconfigured, NotFound, WebmillError
+from webmill.infra.storage.backends import open_storage
 from webmill.pipeline.reading import OpenCollection
-from webmill.wiring import open_storage
 
 HOME, SITE, WHEN = "https://town.example/", "https://made.example", "20230401120000"
 DOCS = Path(__file__).parents[2] / "docs" / "reference" / "python.md"

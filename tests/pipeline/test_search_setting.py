@@ -8,7 +8,8 @@ from pathlib import Path
 
 from tests.unit.cli.command import webmill
 from webmill.config import Search, Settings
-from webmill.wiring import open_site, search_of
+from webmill.search.backends import search_of
+from webmill.serve.opening import open_site
 
 
 def test_commands_and_server_use_the_index_that_the_settings_name(town: Path, tmp_path: Path) -> None:
@@ -31,5 +32,5 @@ def test_commands_and_server_use_the_index_that_the_settings_name(town: Path, tm
 
 def test_an_address_is_taken_as_it_is(tmp_path: Path) -> None:
     url = "meilisearch://key@127.0.0.1:7700/town"
-    assert search_of(Settings(search=Search(url=url)), tmp_path) == url
-    assert search_of(Settings(), tmp_path) == str(tmp_path / "search")
+    assert search_of(url, tmp_path) == url
+    assert search_of("", tmp_path) == str(tmp_path / "search")

@@ -30,7 +30,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from webmill.config import Settings
 from webmill.serve.app import application, replay_application
-from webmill.wiring import open_site
+from webmill.serve.opening import open_site
 
 DEADLINE = 90_000.0  # milliseconds; the machine is shared
 

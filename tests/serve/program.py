@@ -13,11 +13,11 @@ from webmill.infra.log import configure
 from webmill.serve.address import Proxies
 from webmill.serve.app import application, replay_application
 from webmill.serve.metrics import REFUSED
+from webmill.serve.opening import open_site
 from webmill.serve.protocol import Door
 from webmill.serve.server import serve
 from webmill.serve.site import Limits
 from webmill.serve.supervisor import listen
-from webmill.wiring import open_site
 
 
 def main(root: str, *words: str) -> None:

@@ -12,11 +12,11 @@ from starlette.testclient import TestClient
 
 from tests.serve.conftest import ADDRESS, site_of
 from webmill.errors import BadInput, Misconfigured, NotFound, Unavailable, WebmillError
+from webmill.search.backends import open_search
 from webmill.search.base import Engine
 from webmill.serve.app import application
 from webmill.serve.archived_address import parse_address, raw_address, web_address
 from webmill.serve.replies import message_of
-from webmill.wiring import open_search
 
 ROOT = Path("/srv/my data/news")
 

@@ -357,7 +357,7 @@ def test_search_is_fed_while_it_is_served(unsearched: Path, tmp_path: Path) -> N
 def cursor(root: Path) -> str:
     from contextlib import closing
 
-    from webmill.wiring import open_search
+    from webmill.search.backends import open_search
 
     with closing(open_search(str(root / "search"), create=False)) as engine:
         return engine.cursor() or ""

@@ -21,11 +21,11 @@ from tests.services.nginx import Nginx
 from webmill.crawl.frontier.base import Visit
 from webmill.crawl.frontier.redis import RedisFrontier
 from webmill.errors import WebmillError
+from webmill.pipeline.crawl.backends import crawl_backends
 from webmill.pipeline.crawl.crew import Crew
 from webmill.pipeline.crawl.joining import Terms, crawl_as_node
 from webmill.pipeline.crawl.meeting import Meeting, Picture
 from webmill.pipeline.crawl.options import Options, Rules
-from webmill.wiring import crawl_backends
 
 PATIENCE = 240.0
 

@@ -13,12 +13,12 @@ import pytest
 from webmill.errors import Conflict, Misconfigured
 from webmill.infra.clock import Anchor
 from webmill.model import Link
+from webmill.pipeline.crawl.backends import crawl_backends
 from webmill.pipeline.crawl.gates import Booking, Kept
 from webmill.pipeline.crawl.mail import LINKS, Mail, post_order
 from webmill.pipeline.crawl.meeting import Attendee, Meeting, Report
 from webmill.pipeline.crawl.options import Backends
 from webmill.pipeline.crawl.orders import Compact, Exclude
-from webmill.wiring import crawl_backends
 
 DAY = 86400.0
 pytestmark = pytest.mark.server("redis")

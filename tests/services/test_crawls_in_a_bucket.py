@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from webmill.commoncrawl.servers import limiter_path, open_crawls
 from webmill.config import CommonCrawl, Http
 from webmill.infra.limiter import limiter_at
-from webmill.wiring import limiter_path, open_crawls, open_storage
+from webmill.infra.storage.backends import open_storage
 
 pytestmark = pytest.mark.server("s3")
 

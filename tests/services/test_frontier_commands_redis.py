@@ -23,9 +23,10 @@ from tests.services.crawler_database import ODD_WAITING, crawler_database
 from tests.unit.cli.command import Ended, webmill
 from webmill.crawl.frontier.redis import RedisFrontier
 from webmill.infra import atomic
+from webmill.pipeline.crawl.backends import crawl_backends
 from webmill.pipeline.crawl.meeting import Meeting
 from webmill.pipeline.frontier.place import place_of
-from webmill.wiring import crawl_backends, frontier_tools
+from webmill.pipeline.frontier.tools import frontier_tools
 
 pytestmark = pytest.mark.server("redis")
 DOMAINS = 50

@@ -41,9 +41,9 @@ from webmill.pipeline.search.feed import reconcile, update
 from webmill.publish import history
 from webmill.publish.gc import collect
 from webmill.search import meilisearch, opensearch
+from webmill.search.backends import open_search
 from webmill.search.base import Document, Engine, Request
 from webmill.search.query import parse
-from webmill.wiring import open_search
 
 MODULES = {"meilisearch": meilisearch, "opensearch": opensearch}
 COMPONENTS = {"meilisearch": "search (Meilisearch)", "opensearch": "search (OpenSearch)"}

@@ -14,9 +14,9 @@ from webmill.errors import Misconfigured
 from webmill.infra.json_http import JsonServer
 from webmill.search import meilisearch_place, opensearch_place
 from webmill.search.address import Address
+from webmill.search.backends import open_search, replacing_search
 from webmill.search.base import Document
 from webmill.search.meilisearch_place import Task, wait_for
-from webmill.wiring import open_search, replacing_search
 
 PARAMS = [pytest.param(name, marks=[pytest.mark.server(name), pytest.mark.xdist_group(name)]) for name in SERVERS]
 

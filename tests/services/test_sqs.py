@@ -13,12 +13,11 @@ import pytest
 
 from tests.services.aws_front import Forward, Front, Request, fronting
 from tests.services.sqs_bench import Place, Refuses, client_of, event_of
-from webmill.config import Queue as QueueSettings
 from webmill.errors import BadInput, Conflict, Misconfigured, Unavailable
-from webmill.infra.queue.base import Message
+from webmill.infra.queue.backends import open_queue
+from webmill.infra.queue.base import Message, QueueOptions
 from webmill.infra.queue.sqs import SqsQueue
 from webmill.infra.queue.sqs_letters import RESERVE
-from webmill.wiring import open_queue
 
 pytestmark = pytest.mark.server("aws")
 
@@ -423,14 +422,14 @@ def test_keys_are_in_no_message_and_no_log(
     with pytest.raises(Misconfigured) as refused, place.open(front):
         pass
     with pytest.raises(Misconfigured) as unknown:
-        open_queue(QueueSettings(url="sqz://AKIAKEY:s3cr3t@name"), name="x", folder=tmp_path)
+        open_queue("sqz://AKIAKEY:s3cr3t@name", QueueOptions(name="x", folder=tmp_path))
     for text in (str(refused.value), str(unknown.value), caplog.text):
         assert "s3cr3t" not in text
         assert "AKIAKEY" not in text
 
 
-def test_the_wiring_opens_it(place: Place, tmp_path: Path) -> None:
-    queue = open_queue(QueueSettings(url=place.address, attempts=3, lease=30.0), name="ignored", folder=tmp_path)
+def test_its_address_opens_it(place: Place, tmp_path: Path) -> None:
+    queue = open_queue(place.address, QueueOptions(name="ignored", folder=tmp_path, attempts=3, lease=30.0))
     assert queue.publish(messages(1)) == 1
     queue.close()
     answer = place.client.get_queue_attributes(QueueUrl=place.url(), AttributeNames=["All"])["Attributes"]

@@ -36,11 +36,12 @@ from webmill.formats.urls import host_of
 from webmill.infra import log as logs
 from webmill.infra.queue.base import Message, Queue
 from webmill.infra.queue.sqs import SqsQueue
+from webmill.infra.storage.backends import open_versions
 from webmill.infra.storage.base import Storage
+from webmill.infra.user_agent import user_agent
 from webmill.pipeline.crawl.options import Reach
 from webmill.publish.fragments import open_runs
 from webmill.publish.snapshot import Options
-from webmill.wiring import open_versions, user_agent
 
 log = logging.getLogger(__name__)
 

@@ -28,6 +28,8 @@ from webmill.collection import Collection
 from webmill.crawl.scope import must_be_patterns
 from webmill.crawl.seeds import ARGUMENTS, Rejected, read_seeds
 from webmill.errors import Misconfigured
+from webmill.infra.user_agent import user_agent
+from webmill.pipeline.crawl.backends import crawl_backends, open_meeting
 from webmill.pipeline.crawl.crew import Crew
 from webmill.pipeline.crawl.joining import Terms, crawl_as_node, gone_from
 from webmill.pipeline.crawl.metrics import CrawlMetrics
@@ -35,7 +37,6 @@ from webmill.pipeline.crawl.options import Backends, Options
 from webmill.pipeline.crawl.snapshot import Snapshot
 from webmill.pipeline.crawl.start import NoSeeds, Report
 from webmill.pipeline.crawl.start import crawl as run_crawl
-from webmill.wiring import crawl_backends, open_meeting, user_agent
 
 INTERRUPTED = 130
 ENDINGS = 6  # that are named in the end

@@ -15,8 +15,8 @@ from webmill.cli.renamed import processes_option
 from webmill.cli.words import counted, shown
 from webmill.errors import BadInput
 from webmill.formats.timestamps import earliest, to_datetime
+from webmill.infra.executor.backends import open_executor
 from webmill.pipeline.derive import Options, Report, derive_all
-from webmill.wiring import open_executor
 
 
 @click.command(
@@ -68,7 +68,7 @@ def derive(
         detect_languages=detect_languages,
     )
     settings = context.settings().executor
-    with closing(open_executor(msgspec.structs.replace(settings, jobs=jobs or settings.jobs))) as executor:
+    with closing(open_executor(settings.url, workers=jobs or settings.jobs)) as executor:
         report = derive_all(warcs, options, executor=executor, watch=context.progress)
     if as_json:
         click.echo(msgspec.json.encode(report))

@@ -12,9 +12,12 @@ import msgspec
 
 from webmill.cli.context import Context, note, pass_context
 from webmill.cli.words import counted, json_line, shown
+from webmill.infra.queue.backends import open_queue
+from webmill.infra.queue.base import QueueOptions
+from webmill.infra.storage.backends import open_versions
 from webmill.pipeline import doctor as looks
+from webmill.pipeline.crawl.backends import check_redis
 from webmill.pipeline.doctor import Finding
-from webmill.wiring import check_redis, open_queue, open_versions
 
 SIGNS = {"good": "ok  ", "doubt": "note", "bad": "BAD "}
 
@@ -81,8 +84,9 @@ def servers(context: Context, frontier: str | None, queue_url: str | None, stora
         check_redis(frontier)
         yield from looks.redis(frontier)
     if queue_url:
-        settings = msgspec.structs.replace(context.settings().queue, url=queue_url)
-        yield from looks.queue(partial(open_queue, settings, name="webmill", folder=Path()))
+        settings = context.settings().queue
+        options = QueueOptions(name="webmill", attempts=settings.attempts, lease=settings.lease)
+        yield from looks.queue(partial(open_queue, queue_url, options))
     if storage:
         yield from looks.versions(partial(open_versions, storage))
 

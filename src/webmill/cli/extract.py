@@ -17,12 +17,12 @@ from webmill.cli.renamed import processes_option
 from webmill.cli.words import counted, shown
 from webmill.collection import Publishing
 from webmill.config import Executor as ExecutorSettings
+from webmill.infra.executor.backends import open_executor
 from webmill.pipeline.dataset.config import Make, Write
 from webmill.pipeline.dataset.folder import FILE_NAME, Sealed, find_folders
 from webmill.pipeline.dataset.own import datasets_due, warcs_of
 from webmill.pipeline.dataset.run import Report, Run, run_dataset
 from webmill.pipeline.dataset.task import add_counts
-from webmill.wiring import open_executor
 
 
 @click.command(
@@ -62,7 +62,7 @@ def extract(context: Context, /, *, root: Path, form: str, all_captures: bool, j
     write = Write(to=str(Publishing(root).documents), format=form)  # type: ignore[arg-type]  # click has checked it
     document = Make(keep="captures" if all_captures else "documents")
     total = Report()
-    with closing(open_executor(chosen)) as crew:
+    with closing(open_executor(chosen.url, workers=chosen.jobs)) as crew:
         work = Run(crew, doors(settings.http), context.progress, emit=emit, killable=chosen.url != "inline")
         for folder in datasets_due(root, crawls_in(root), document=document, write=write, refuse=refused):
             report = run_dataset(folder, work)

@@ -19,10 +19,10 @@ from webmill.formats.zipnum import LINES_PER_BLOCK
 from webmill.index import columnar
 from webmill.index.captures import Options as CaptureOptions
 from webmill.index.excessive import Keep
+from webmill.infra.executor.backends import open_executor
 from webmill.pipeline.index import Options, Report, check_archives, index_collection
 from webmill.pipeline.status.files import added, amount_of
 from webmill.pipeline.status.stored import archives_of, index_of
-from webmill.wiring import open_executor
 
 
 @click.command(
@@ -116,7 +116,7 @@ def index(
         parquet=columnar.is_available() or where.table.exists() if parquet is None else parquet,
         from_scratch=not incremental,
     )
-    with closing(open_executor(msgspec.structs.replace(settings, jobs=jobs or settings.jobs))) as executor:
+    with closing(open_executor(settings.url, workers=jobs or settings.jobs)) as executor:
         report = index_collection(where, options, executor=executor, watch=context.progress)
     if as_json:
         click.echo(msgspec.json.encode(report))

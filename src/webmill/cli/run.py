@@ -26,7 +26,7 @@ from webmill.errors import Misconfigured, WebmillError
 from webmill.infra.lock import exclusive
 from webmill.pipeline.publish.due import reason_not_to_publish
 from webmill.pipeline.status import crawl_states, look, unfinished
-from webmill.wiring import open_search, search_of
+from webmill.search.backends import open_search, search_of
 
 ONE_REFRESH = "1h"
 
@@ -108,7 +108,7 @@ def once(context: Context, root: Path, stages: tuple[str, ...]) -> int:
 def foretell(context: Context, root: Path, stages: tuple[str, ...]) -> None:
     """What a run would do, by looking alone. Which stages bring something new is seen when they are done."""
     settings = context.settings(root)
-    engine = partial(open_search, search_of(settings, root), create=False)
+    engine = partial(open_search, search_of(settings.search.url, root), create=False)
     seen = look(root, replace(wishes_of(settings, root), stages=stages), open_engine=engine)
     for problem in seen.problems:
         warn(shown(f"{problem.part}: {problem.message}"))

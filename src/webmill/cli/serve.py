@@ -23,9 +23,9 @@ from webmill.errors import Misconfigured
 from webmill.serve import numbers, rate
 from webmill.serve.access_log import AccessLog
 from webmill.serve.address import is_loopback, is_network
+from webmill.serve.opening import listed
 from webmill.serve.server import tls_context
 from webmill.serve.supervisor import Member, Supervisor, listen
-from webmill.wiring import listed
 
 PORT = click.IntRange(0, 65535)
 HOST_NAME = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")  # the second: IPv6

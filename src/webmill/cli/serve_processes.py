@@ -52,9 +52,9 @@ def work(plan: Plan, row: int, own: socket.socket, replay: socket.socket, parent
     from webmill.serve.app import application, replay_application
     from webmill.serve.metrics import CONNECTIONS, REFUSED
     from webmill.serve.numbers import Numbers
+    from webmill.serve.opening import open_site
     from webmill.serve.protocol import Door
     from webmill.serve.server import serve, tls_context
-    from webmill.wiring import open_site
 
     interrupts.ignore()  # the parent tells us
     configure(verbosity=plan.verbosity, form=plan.settings.log.format)
@@ -125,9 +125,10 @@ def leave_with(parent: Connection) -> None:
 
 def feed_once(plan: Plan, fed: str) -> str:
     """The version that the index has now."""
+    from webmill.infra.storage.backends import open_storage
     from webmill.pipeline.search.feed import update
     from webmill.publish.pointer import read_pointer
-    from webmill.wiring import open_search, open_storage, search_of
+    from webmill.search.backends import open_search, search_of
 
     versions = open_storage(plan.storage or str(plan.root))
     try:
@@ -135,7 +136,7 @@ def feed_once(plan: Plan, fed: str) -> str:
     except NotFound:
         return fed
     if live != fed:
-        with closing(open_search(search_of(plan.settings, plan.root))) as engine:
+        with closing(open_search(search_of(plan.settings.search.url, plan.root))) as engine:
             began = time.monotonic()
             done = update(versions, engine, watch=_silently)
         log.info("search is fed", extra={"version": done.version, "seconds": round(time.monotonic() - began, 1)})

@@ -21,8 +21,9 @@ from webmill.cli.status_rows import Row, rows_of
 from webmill.cli.words import counted, json_line, shown
 from webmill.config import Settings
 from webmill.errors import WebmillError
+from webmill.pipeline.crawl.backends import open_meeting
 from webmill.pipeline.status import Look, Problem, Wishes, look, unfinished
-from webmill.wiring import open_meeting, open_search, search_of
+from webmill.search.backends import open_search, search_of
 
 if TYPE_CHECKING:  # it brings Redis along
     from webmill.pipeline.crawl.meeting import Picture
@@ -53,7 +54,7 @@ def status(context: Context, /, *, root: Path, as_json: bool) -> None:
     """
     folder = root.resolve()
     settings, problems = settings_of(context, folder)
-    engine = partial(open_search, search_of(settings, folder), create=False)
+    engine = partial(open_search, search_of(settings.search.url, folder), create=False)
     seen = look(folder, wishes_of(settings, folder), open_engine=engine)
     nodes, complaint = others(folder, seen)
     problems = [*seen.problems, *problems, *complaint]

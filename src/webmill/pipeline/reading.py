@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Self
 
 import msgspec
 
+from webmill.commoncrawl.catalog import cluster_key
+from webmill.commoncrawl.servers import HURRIED, list_crawls, open_crawls
+from webmill.config import CommonCrawl, Http
 from webmill.errors import Misconfigured, NotFound
 from webmill.formats.cdx_query import read_pattern
 from webmill.formats.cdxj import IndexLine
@@ -19,7 +23,7 @@ from webmill.formats.charset import decode_page
 from webmill.formats.content_coding import Decoded, Limits, decode_body
 from webmill.formats.timestamps import earliest
 from webmill.formats.urls import normalise
-from webmill.index.lookup import Index
+from webmill.index.lookup import Index, ZipNumIndex
 from webmill.index.query import Query, answer, url_range
 from webmill.infra.storage.base import Readable
 from webmill.model import CaptureRef, Headers
@@ -49,6 +53,27 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     def text(self) -> str:
         """The body as a browser would decode it: with its markup."""
         return decode_page(self.body, content_type=self.content_type or None).text
+
+
+def open_collection(
+    place: str | Path, *, crawl: str | None = None, contact: str = "", rate: float = CommonCrawl().rate
+) -> OpenCollection:
+    """Open to be read: a folder, `s3://BUCKET/PREFIX` or `https://…` with the paths of Common Crawl.
+
+    `crawl` is the newest unless it is named. A server is told the `contact`, and asked `rate` times a second at most.
+    """
+    base = str(place).rstrip("/") or str(place)
+    http, commoncrawl = Http(contact=contact), CommonCrawl(rate=rate)
+    name = crawl or next((one.id for one in list_crawls(base, http=http, commoncrawl=commoncrawl)), None)
+    if name is None:
+        raise NotFound("there is no crawl here: `webmill crawl` makes one")
+    files = open_crawls(base, http=http, commoncrawl=commoncrawl, policy=HURRIED)
+    index = ZipNumIndex(files, cluster_key(name))
+    try:
+        index.current()
+    except NotFound as error:
+        raise NotFound(f"no index of {name} here: `webmill index` makes one ({error})") from error
+    return OpenCollection(index, files)
 
 
 class OpenCollection:

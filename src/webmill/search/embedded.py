@@ -20,6 +20,8 @@ import tantivy
 
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable
 from webmill.infra import atomic
+from webmill.infra.address import scheme_of
+from webmill.infra.swap import replacing
 from webmill.search.base import DEEPEST, FACET_VALUES, MOST_HITS, Answer, Count, Document, Request, key_of
 from webmill.search.hits import hit_of
 from webmill.search.query import Query, text_of
@@ -36,6 +38,18 @@ FULL = {errno.ENOSPC, errno.EDQUOT}
 EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO}
 _SYSTEM_ERROR = re.compile(r"\(os error ([0-9]+)\)|\bcode: ([0-9]+)")  # as Rust tells it, in words or in a panic
 COUNTED = {"language": "language", "site": "domain"}  # what every document has, and its field
+
+
+def open_embedded(url: str, *, create: bool) -> EmbeddedEngine:
+    return EmbeddedEngine(Path(scheme_of(url)[1]), create=create)
+
+
+@contextmanager
+def replacing_embedded(url: str) -> Iterator[str]:
+    """Give a folder to make an index in, which takes the place of the one at `url` when the block ends well."""
+    folder = Path(scheme_of(url)[1])
+    with replacing(folder, beside=folder.parent / ".search-aside") as fresh:
+        yield str(fresh)
 
 
 class EmbeddedEngine:

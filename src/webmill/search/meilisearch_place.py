@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
 import msgspec
@@ -72,6 +73,14 @@ def make(server: JsonServer, address: Address) -> None:
         wait_for(server, task, name=address.name)
     except Conflict:
         pass
+
+
+@contextmanager
+def replacing_index(url: str) -> Iterator[str]:
+    """Give an address to make an index at, which takes the place of the one at `url` when the block ends well."""
+    aside = aside_of(url)
+    yield aside
+    put_in_place(url, aside)
 
 
 def aside_of(url: str) -> str:

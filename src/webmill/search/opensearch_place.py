@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
 from webmill.errors import NotFound
@@ -20,6 +21,14 @@ def server_of(address: Address) -> JsonServer:
     known = b64encode(f"{address.user}:{address.password}".encode()).decode()
     headers = {"Authorization": f"Basic {known}"} if address.user else {}
     return JsonServer(address.server, headers=headers, policy=ASKING)
+
+
+@contextmanager
+def replacing_index(url: str) -> Iterator[str]:
+    """Give an address to make an index at, which takes the place of the one at `url` when the block ends well."""
+    aside = aside_of(url)
+    yield aside
+    put_in_place(url, aside)
 
 
 def aside_of(url: str) -> str:

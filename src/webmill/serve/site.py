@@ -18,7 +18,7 @@ from webmill.errors import NotFound
 from webmill.index.kept_blocks import KeptBlocks
 from webmill.index.lookup import Index, MergedIndex
 from webmill.index.zipnum import SUMMARY
-from webmill.infra.queue.base import Queue
+from webmill.infra.queue.base import Queue, ReadableQueue
 from webmill.infra.storage.base import Storage
 from webmill.infra.storage.local import LocalStorage
 from webmill.search.base import Engine
@@ -59,9 +59,9 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class QueueDoor:
-    """`file` is read by those who look; `open` is for those who change something. `NotFound`: nobody has begun it."""
+    """`view` is for those who look, `open` for those who change something. `NotFound`: nobody has begun it."""
 
-    file: Path
+    view: Callable[[], AbstractContextManager[ReadableQueue]]
     open: Callable[[], AbstractContextManager[Queue]]
 
 

@@ -16,12 +16,13 @@ from webmill.crawl.frontier.base import Done, Settled, Step, Visit
 from webmill.infra import atomic
 from webmill.infra.lock import exclusive
 from webmill.model import Link
+from webmill.pipeline.crawl.backends import crawl_backends
 from webmill.pipeline.crawl.desk import shard_of
 from webmill.pipeline.crawl.mail import Mail
 from webmill.pipeline.crawl.orders import Compact, Exclude, Include
 from webmill.pipeline.crawl.start import settle_layout
 from webmill.pipeline.frontier.place import Place, place_of
-from webmill.wiring import crawl_backends, frontier_tools
+from webmill.pipeline.frontier.tools import frontier_tools
 
 NOW = 1_700_000_000.0
 

@@ -9,7 +9,7 @@ import pytest
 
 from webmill.errors import Misconfigured
 from webmill.infra.sinks.aws import Address
-from webmill.wiring import open_stream
+from webmill.infra.sinks.backends import open_stream
 
 
 def test_an_address_says_all() -> None:
@@ -53,6 +53,7 @@ def test_no_region_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: object) ->
 
 
 def test_the_missing_extra_is_named() -> None:
-    program = "import sys; sys.modules['boto3'] = None; import webmill.wiring as w; w.open_stream('sqs://q', str)"
+    opening = "from webmill.infra.sinks.backends import open_stream; open_stream('sqs://q', str)"
+    program = f"import sys; sys.modules['boto3'] = None; {opening}"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert "Misconfigured: SQS and Kinesis need an extra: pip install 'webmill[sqs]'" in ended.stderr

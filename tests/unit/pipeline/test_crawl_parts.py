@@ -16,6 +16,7 @@ from webmill.formats.http import ResponseHead
 from webmill.formats.warc_records import Original
 from webmill.infra.clock import Anchor
 from webmill.model import Exchange, Headers, Link
+from webmill.pipeline.crawl.backends import open_letter_box
 from webmill.pipeline.crawl.gates import Booking, Gates, Kept
 from webmill.pipeline.crawl.mail import LINKS, Mail
 from webmill.pipeline.crawl.page import conditions, is_html, original_of, redirected
@@ -23,7 +24,6 @@ from webmill.pipeline.crawl.payloads import Payloads
 from webmill.pipeline.crawl.quota import SqliteQuota
 from webmill.pipeline.crawl.snapshot import SLOWEST, Hosts, Snapshot, added
 from webmill.pipeline.crawl.visitor import is_whole, validators
-from webmill.wiring import open_letter_box
 
 DAY = 86400.0
 SOME_DAY = "Mon, 01 Jan 2024 00:00:00 GMT"

@@ -5,40 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import partial
 
 import click
 import msgspec
 
-from webmill.cli.cc.queues import opened_queue, queue_option, require_queue, with_queue
+from webmill.cli.cc.queues import opened_queue, queue_option, require_queue, viewed_queue, with_queue
 from webmill.cli.context import Context, note, pass_context
 from webmill.cli.dry_run import dry_run_option, quantity
 from webmill.cli.words import counted, printable
-from webmill.config import Settings
 from webmill.errors import NotFound
 from webmill.infra.queue.base import Buried, Queue
 from webmill.pipeline.status.nouns import Amount
-from webmill.wiring import buried_at
 
 
 @contextmanager
 def queue_at(context: Context, url: str | None) -> Iterator[Queue]:
-    with opened_queue(existing_queue(context, url)) as queue:
+    settings = with_queue(context.settings(), url)
+    require_queue(settings)
+    with opened_queue(settings) as queue:
         yield queue
 
 
 @contextmanager
 def letters_at(context: Context, url: str | None) -> Iterator[Iterator[Buried]]:
     """For who only looks."""
-    settings = existing_queue(context, url)
-    with buried_at(settings.queue.url, partial(opened_queue, settings)) as letters:
-        yield letters
-
-
-def existing_queue(context: Context, url: str | None) -> Settings:
-    settings = with_queue(context.settings(), url)
-    require_queue(settings)
-    return settings
+    with viewed_queue(with_queue(context.settings(), url)) as queue:
+        yield queue.buried()
 
 
 @click.group(

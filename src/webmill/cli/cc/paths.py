@@ -11,9 +11,9 @@ from webmill.cli.cc.source import Asked, ask_for_contact, base_of, checked_crawl
 from webmill.cli.context import Context, pass_context
 from webmill.cli.words import escaped
 from webmill.commoncrawl.catalog import Kind, paths_key
+from webmill.commoncrawl.servers import HURRIED
 from webmill.errors import NotFound
 from webmill.index.lines import read_lines
-from webmill.wiring import HURRIED
 
 
 @click.command(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TypeVar
 
 import click
@@ -13,10 +12,10 @@ import msgspec
 from webmill.commoncrawl.batch import QUEUE
 from webmill.config import Settings
 from webmill.errors import Misconfigured, NotFound
-from webmill.infra.queue.base import Queue
-from webmill.infra.retry import retrying
+from webmill.infra.address import scheme_of
+from webmill.infra.queue import backends
+from webmill.infra.queue.base import Queue, QueueOptions, ReadableQueue
 from webmill.pipeline.hands import BROKER
-from webmill.wiring import open_queue, scheme_of
 
 F = TypeVar("F", bound=Callable[..., object])
 IN_MEMORY = "a queue in memory ends with this command: use sqlite:FILE or amqp://…"
@@ -42,16 +41,25 @@ def with_queue(settings: Settings, url: str | None) -> Settings:
     return replace(settings, queue=replace(settings.queue, url=url or settings.queue.url))
 
 
-@contextmanager
-def opened_queue(settings: Settings) -> Iterator[Queue]:
+def opened_queue(settings: Settings) -> AbstractContextManager[Queue]:
     if scheme_of(settings.queue.url)[0] == "memory":
         raise Misconfigured(IN_MEMORY)
-    with closing(retrying(lambda: open_queue(settings.queue, name=QUEUE, folder=Path()), policy=BROKER)) as queue:
-        yield queue
+    return backends.opened_queue(settings.queue.url, options_of(settings), policy=BROKER)
+
+
+def viewed_queue(settings: Settings) -> AbstractContextManager[ReadableQueue]:
+    """For who only looks: `NotFound` when there is none."""
+    require_queue(settings)
+    return backends.viewed_queue(settings.queue.url, options_of(settings), policy=BROKER)
+
+
+def options_of(settings: Settings) -> QueueOptions:
+    return QueueOptions(name=QUEUE, attempts=settings.queue.attempts, lease=settings.queue.lease)
 
 
 def require_queue(settings: Settings) -> None:
-    """For who can only look: opening a file that is not there would make one, with nothing in it. NotFound."""
-    scheme, file = scheme_of(settings.queue.url)
-    if scheme == "sqlite" and not Path(file).exists():
-        raise NotFound(f"no queue {file}: name with --queue the one that `webmill cc batch` fills")
+    """For who can only take: opening a file that is not there would make one, with nothing in it. NotFound."""
+    try:
+        backends.require_queue(settings.queue.url, options_of(settings))
+    except NotFound as error:
+        raise NotFound(f"{error}: name with --queue the one that `webmill cc batch` fills") from error

@@ -33,6 +33,7 @@ from webmill.cli.words import counted
 from webmill.commoncrawl.selection import Selection
 from webmill.config import Settings
 from webmill.errors import Unavailable
+from webmill.infra.address import scheme_of
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Queue
 from webmill.pipeline.dispatch import metrics as dispatch_metrics
@@ -41,7 +42,6 @@ from webmill.pipeline.extract import metrics as extract_metrics
 from webmill.pipeline.extract.output import PRIVATE, Output
 from webmill.pipeline.extract.run import Dispatch, Summary, run_all
 from webmill.pipeline.extract.workers import Workers
-from webmill.wiring import scheme_of
 
 
 @click.command(

@@ -11,15 +11,16 @@ from urllib.parse import urlsplit
 import click
 import msgspec
 
-from webmill import wiring
 from webmill.cli.context import note
 from webmill.cli.together import together
+from webmill.commoncrawl import servers
 from webmill.commoncrawl.catalog import COMMON_CRAWL, LATEST, Crawl, checked_name, newest
+from webmill.commoncrawl.servers import PATIENT, open_crawls
 from webmill.config import Settings
 from webmill.errors import Misconfigured, NotFound
+from webmill.infra.address import scheme_of
 from webmill.infra.retry import Policy
 from webmill.infra.storage.base import Readable
-from webmill.wiring import PATIENT, open_crawls, scheme_of
 
 
 def _checked_base(_context: click.Context, _option: click.Parameter, base: str | None) -> str | None:
@@ -97,7 +98,7 @@ def open_base(
 def list_crawls(base: str, settings: Settings) -> list[Crawl]:
     """Newest first."""
     try:
-        return wiring.list_crawls(base, http=settings.http, commoncrawl=settings.commoncrawl)
+        return servers.list_crawls(base, http=settings.http, commoncrawl=settings.commoncrawl)
     except NotFound as error:
         raise NotFound(f"{error}: check --base-url, or name one with --crawl") from error
 

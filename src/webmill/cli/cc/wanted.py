@@ -16,13 +16,15 @@ from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.together import together
 from webmill.commoncrawl.catalog import cluster_key
 from webmill.commoncrawl.selection import Selection
+from webmill.commoncrawl.servers import locate_crawl_file
 from webmill.config import Executor as ExecutorSettings
 from webmill.config import Settings
 from webmill.index.shards import Shards
+from webmill.infra.address import scheme_of
+from webmill.infra.executor.backends import open_executor
 from webmill.infra.executor.base import Executor
 from webmill.infra.storage.base import Readable
 from webmill.pipeline.dispatch.batcher import BATCH_SIZE, Options, Source
-from webmill.wiring import locate_crawl_file, open_executor, scheme_of
 
 wanted_options = together(
     click.option("--crawl", metavar="NAME", help="Whose index to read: CC-MAIN-2024-30, latest."),
@@ -104,4 +106,4 @@ def opened_executor(settings: Settings) -> AbstractContextManager[Executor | Non
     """Only when one is asked for: blocks that travel between processes cost a third more CPU time."""
     if settings.executor == ExecutorSettings():
         return nullcontext()
-    return closing(open_executor(settings.executor))
+    return closing(open_executor(settings.executor.url, workers=settings.executor.jobs))

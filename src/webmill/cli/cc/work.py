@@ -29,14 +29,15 @@ from webmill.cli.main import INTERRUPTED
 from webmill.cli.progress import EVERY_SECONDS
 from webmill.cli.words import counted
 from webmill.errors import NotFound, Unavailable
+from webmill.infra.address import scheme_of
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Queue
+from webmill.infra.storage.backends import open_storage
 from webmill.pipeline.extract.metrics import ALL, PORT
 from webmill.pipeline.extract.output import Output, read_shape
 from webmill.pipeline.extract.sealing import Receipt
 from webmill.pipeline.extract.workers import Workers
 from webmill.pipeline.hands import is_drained
-from webmill.wiring import open_storage, scheme_of
 
 
 @click.command(

@@ -16,8 +16,8 @@ from webmill.cli.words import counted, shown
 from webmill.config import Http
 from webmill.index.build import FIELDS, PROFILES, Archive, Options, Scan, build
 from webmill.index.lines import write_batches
+from webmill.infra.storage.backends import locate
 from webmill.model import Damage
-from webmill.wiring import locate
 
 
 @click.command(
@@ -82,6 +82,6 @@ def index(
 
 def archives_at(urls: Iterable[str], http: Http, bar: Progress, *, full_paths: bool) -> Iterator[Archive]:
     for url in urls:
-        storage, key = locate(url, http=http)
+        storage, key = locate(url, contact=http.contact, timeout=http.timeout)
         yield Archive(url if full_paths else key, partial(storage.open, key))
         bar.advance()

@@ -12,8 +12,9 @@ from webmill.errors import BadInput, Misconfigured, NotFound
 from webmill.index.lookup import SUMMARY_ENDINGS, FlatIndex, Index, MergedIndex, ZipNumIndex, open_index, summary_in
 from webmill.index.scanned import ScannedIndex, is_gzip
 from webmill.index.zipnum import SUMMARY
+from webmill.infra.address import scheme_of
+from webmill.infra.storage.backends import locate, open_readable
 from webmill.infra.storage.local import LocalStorage
-from webmill.wiring import locate, open_readable, scheme_of
 
 FLAT = (".cdxj", ".cdx")
 BEGINNING = 64 << 10  # bytes of a file that are looked at
@@ -30,7 +31,7 @@ def open_any(name: str, *, http: Http) -> Index:
     """A ZipNum folder or summary, a sorted CDXJ file (gzip is read through), a folder of those, or a collection."""
     if scheme_of(name)[0] != "file":
         if urlsplit(name).path.endswith(FLAT):
-            storage, key = locate(name, http=http)
+            storage, key = locate(name, contact=http.contact, timeout=http.timeout)
             return FlatIndex(storage, key)
         return open_zipnum(name, http=http)
     path = Path(scheme_of(name)[1])
@@ -51,9 +52,9 @@ def open_zipnum(name: str, *, http: Http) -> ZipNumIndex:
     """By its summary, or by the folder it is in."""
     if scheme_of(name)[0] != "file":
         if urlsplit(name).path.endswith(SUMMARY_ENDINGS):
-            storage, key = locate(name, http=http)
+            storage, key = locate(name, contact=http.contact, timeout=http.timeout)
             return ZipNumIndex(storage, key)
-        return ZipNumIndex(open_readable(name, http=http), SUMMARY)
+        return ZipNumIndex(open_readable(name, contact=http.contact, timeout=http.timeout), SUMMARY)
     path = Path(scheme_of(name)[1])
     if not path.exists():
         raise NotFound(f"no index {path}")

@@ -23,8 +23,8 @@ from webmill.index.lines import GZIP_MAGIC, open_input, write_batches
 from webmill.index.ranges import clean_failure, write_ranges
 from webmill.index.zipnum import SHARD_SIZE, Shard, Target, publish, rebuilding, write_shards
 from webmill.infra.atomic import drafting, open_folder
+from webmill.infra.executor.backends import open_executor
 from webmill.pipeline.status.files import added
-from webmill.wiring import open_executor
 
 REPORTED = 20
 PARTS = ("cdx-*.gz", "cluster.idx", "cluster.loc")
@@ -100,7 +100,10 @@ def zipnum(
 def in_ranges(
     source: Path, target: Target, *, shards: int, lines: int, threads: int, settings: ExecutorSettings
 ) -> list[Shard]:
-    with closing(open_executor(settings)) as executor, cuttable(source, target.folder) as file:
+    with (
+        closing(open_executor(settings.url, workers=settings.jobs)) as executor,
+        cuttable(source, target.folder) as file,
+    ):
         done = write_ranges([file], target, shards=shards, lines=lines, threads=threads, executor=executor)
         return [part.shard for part in done]
 

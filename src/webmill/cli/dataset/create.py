@@ -13,11 +13,11 @@ from webmill.cli.dataset.places import folder_of, in_option
 from webmill.cli.dry_run import dry_run_option, quantity
 from webmill.cli.words import counted
 from webmill.config import Http
+from webmill.infra.storage.backends import locate
 from webmill.pipeline.dataset import folder as dataset_folder
 from webmill.pipeline.dataset.config import load
 from webmill.pipeline.dataset.manifest import decode_lines
 from webmill.pipeline.status.files import amount_of
-from webmill.wiring import locate
 
 
 @click.command(
@@ -53,7 +53,7 @@ def create(context: Context, /, *, file: Path, root: Path, as_json: bool) -> Non
 
 
 def read_lines(place: str, *, http: Http) -> list[str]:
-    storage, key = locate(place, http=http)
+    storage, key = locate(place, contact=http.contact, timeout=http.timeout)
     return decode_lines(storage.read(key), source=place)
 
 

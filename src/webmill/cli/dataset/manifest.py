@@ -11,9 +11,9 @@ from webmill.cli.cc.source import Asked, ask_for_contact, base_of, checked_crawl
 from webmill.cli.context import Context, pass_context
 from webmill.cli.renamed import Renamed
 from webmill.commoncrawl.catalog import COMMON_CRAWL, paths_key
+from webmill.commoncrawl.servers import HURRIED
 from webmill.errors import NotFound
 from webmill.pipeline.dataset.manifest import Kind, decode_lines, lines_from_paths
-from webmill.wiring import HURRIED
 
 
 @click.command(

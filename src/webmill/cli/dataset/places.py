@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 import click
 
 from webmill.config import Http
-from webmill.config import Queue as QueueSettings
-from webmill.infra.queue.base import Queue
+from webmill.infra.queue.backends import open_queue
+from webmill.infra.queue.base import Queue, QueueOptions
+from webmill.infra.sinks.backends import open_stream
+from webmill.infra.storage.backends import locate, open_readable, open_storage
 from webmill.pipeline.dataset.folder import FILE_NAME
 from webmill.pipeline.dataset.task import Doors
-from webmill.wiring import locate, open_queue, open_readable, open_storage, open_stream
 
 F = TypeVar("F", bound=Callable[..., Any])
 ROOT = Path("datasets")
@@ -36,8 +37,8 @@ def folder_of(name: str, root: Path) -> Path:
 def doors(http: Http) -> Doors:
     return Doors(
         storage=open_storage,
-        readable=partial(open_readable, http=http),
-        locate=partial(locate, http=http),
+        readable=partial(open_readable, contact=http.contact, timeout=http.timeout),
+        locate=partial(locate, contact=http.contact, timeout=http.timeout),
         queue=open_named_queue,
         stream=open_stream,
     )
@@ -45,4 +46,4 @@ def doors(http: Http) -> Doors:
 
 def open_named_queue(url: str, name: str) -> Queue:
     """The path of an SQLite queue is absolute by now."""
-    return open_queue(QueueSettings(url=url), name=name, folder=Path("/"))
+    return open_queue(url, QueueOptions(name=name))

@@ -16,10 +16,10 @@ from webmill.cli.renamed import processes_option
 from webmill.cli.words import counted
 from webmill.config import Executor as ExecutorSettings
 from webmill.errors import Unavailable
+from webmill.infra.executor.backends import open_executor
 from webmill.pipeline.dataset.config import Compute
 from webmill.pipeline.dataset.folder import open_folder
 from webmill.pipeline.dataset.run import Report, Run, run_dataset
-from webmill.wiring import open_executor
 
 
 @click.command(
@@ -47,7 +47,7 @@ def run(context: Context, /, *, name: str, root: Path, executor: str | None, job
     folder = open_folder(folder_of(name, root))
     settings = context.settings()
     chosen = choose(settings.executor, folder.dataset.compute, executor=executor, jobs=jobs)
-    with closing(open_executor(chosen)) as crew:
+    with closing(open_executor(chosen.url, workers=chosen.jobs)) as crew:
         report = run_dataset(
             folder,
             Run(crew, doors(settings.http), context.progress, emit=emit, killable=chosen.url != "inline"),

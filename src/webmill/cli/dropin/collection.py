@@ -7,14 +7,13 @@ from contextlib import closing
 from pathlib import Path
 
 import click
-import msgspec
 
 from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.counts import ANY_COUNT, AT_LEAST_ONE
 from webmill.compat.replay.collection import Apart, index_flat, index_zipnum
 from webmill.errors import NotFound
+from webmill.infra.executor.backends import open_executor
 from webmill.pipeline.index_publishing import Options
-from webmill.wiring import open_executor
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -70,7 +69,7 @@ def index(
     options = Options(blocklist=rules, max_captures=threshold, lines=lines, parquet=False, from_scratch=not incremental)
     make = index_flat if no_compress else index_zipnum
     settings = context.settings().executor
-    with closing(open_executor(msgspec.structs.replace(settings, jobs=jobs or settings.jobs))) as executor:
+    with closing(open_executor(settings.url, workers=jobs or settings.jobs)) as executor:
         report = make(where, options, executor=executor, watch=context.progress)
     if not (keep_temp or incremental):
         shutil.rmtree(where.work)  # a folder that nobody else puts anything into

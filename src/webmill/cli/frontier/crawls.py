@@ -10,8 +10,9 @@ import click
 
 from webmill.cli.collections import crawl_name
 from webmill.cli.crawl_flags import FILE, read
+from webmill.pipeline.crawl.backends import crawl_backends
 from webmill.pipeline.frontier.place import Place, place_of
-from webmill.wiring import crawl_backends, frontier_tools
+from webmill.pipeline.frontier.tools import frontier_tools
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 

@@ -27,8 +27,8 @@ from webmill.errors import Misconfigured
 from webmill.infra.child import PICKLED, Child, Death, Raised, packed
 from webmill.infra.child import Job as ChildJob
 from webmill.infra.child import Limits as ChildLimits
+from webmill.infra.storage.backends import open_versions
 from webmill.pipeline.crawl.options import Reach
-from webmill.wiring import open_versions
 
 log = logging.getLogger(__name__)
 

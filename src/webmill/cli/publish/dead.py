@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +19,7 @@ from webmill.cli.publish.places import (
     opened_queue,
     publishing_in,
     queue_option,
+    queue_options,
     queue_settings,
     root_argument,
 )
@@ -27,9 +27,10 @@ from webmill.cli.together import together
 from webmill.cli.words import shown
 from webmill.config import Queue as QueueSettings
 from webmill.errors import BadInput, NotFound
+from webmill.infra.queue.backends import require_queue, viewed_queue
 from webmill.infra.queue.base import Buried, Queue
+from webmill.pipeline.hands import BROKER
 from webmill.pipeline.status.nouns import Amount
-from webmill.wiring import buried_at, scheme_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,25 +44,27 @@ which = together(
 
 @contextmanager
 def queue_at(context: Context, root: Path, url: str | None) -> Iterator[Queue]:
-    with opened_queue(existing_queue(context, root, url)) as queue:
+    settings = settings_at(context, root, url)
+    with opened_queue(settings) as queue:
         yield queue
 
 
 @contextmanager
 def letters_at(context: Context, root: Path, url: str | None) -> Iterator[Iterator[Buried]]:
     """For who only looks."""
-    settings = existing_queue(context, root, url)
-    with buried_at(settings.url, partial(opened_queue, settings)) as letters:
-        yield letters
+    settings = settings_at(context, root, url)
+    with viewed_queue(settings.url, queue_options(settings), policy=BROKER) as queue:
+        yield queue.buried()
 
 
-def existing_queue(context: Context, root: Path, url: str | None) -> QueueSettings:
+def settings_at(context: Context, root: Path, url: str | None) -> QueueSettings:
     if not url:
         existing(root)
     settings = queue_settings(context, publishing_in(root), url)
-    scheme, file = scheme_of(settings.url)
-    if scheme == "sqlite" and not Path(file).exists():
-        raise NotFound(f"no queue {file}: name the one that the runs have")
+    try:
+        require_queue(settings.url, queue_options(settings))
+    except NotFound as error:
+        raise NotFound(f"{error}: name the one that the runs have") from error
     return settings
 
 

@@ -23,12 +23,13 @@ from webmill.cli.publish.places import (
 from webmill.cli.search.feed import follow
 from webmill.cli.words import counted
 from webmill.errors import NotFound
+from webmill.infra.address import scheme_of
+from webmill.infra.storage.backends import open_storage
 from webmill.pipeline.publish.documents import FACETS, WRITERS, Found, publish_documents
 from webmill.pipeline.publish.due import note_look
 from webmill.pipeline.publish.pages import Documents
 from webmill.publish.guard import MOST_LOST, Shrunk
 from webmill.publish.snapshot import Options, Published
-from webmill.wiring import open_storage, scheme_of
 
 ROWS = {  # what became of rows, in words
     "bad_documents": "files that cannot be read",

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import click
@@ -19,14 +18,15 @@ from webmill.collection import Publishing
 from webmill.config import Queue as QueueSettings
 from webmill.errors import Misconfigured, NotFound
 from webmill.infra import atomic
-from webmill.infra.queue.base import Queue
-from webmill.infra.retry import retrying
+from webmill.infra.address import scheme_of
+from webmill.infra.queue import backends
+from webmill.infra.queue.base import Queue, QueueOptions
+from webmill.infra.storage.backends import open_storage, open_versions
 from webmill.infra.storage.base import Storage
 from webmill.pipeline.hands import BROKER
 from webmill.publish import history
 from webmill.publish.nouns import Version
 from webmill.publish.version import Counts
-from webmill.wiring import open_queue, open_storage, open_versions, scheme_of
 
 root_argument = click.argument("root", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 storage_option = click.option("--storage", metavar="URL", help="Where versions are: s3://BUCKET/PREFIX  [default: DIR]")
@@ -83,10 +83,12 @@ def queue_settings(context: Context, place: Publishing, url: str | None) -> Queu
     return msgspec.structs.replace(settings, url=f"sqlite:{Path(file).resolve()}" if scheme == "sqlite" else chosen)
 
 
-@contextmanager
-def opened_queue(settings: QueueSettings) -> Iterator[Queue]:
-    with closing(retrying(lambda: open_queue(settings, name=QUEUE, folder=Path()), policy=BROKER)) as queue:
-        yield queue
+def opened_queue(settings: QueueSettings) -> AbstractContextManager[Queue]:
+    return backends.opened_queue(settings.url, queue_options(settings), policy=BROKER)
+
+
+def queue_options(settings: QueueSettings) -> QueueOptions:
+    return QueueOptions(name=QUEUE, attempts=settings.attempts, lease=settings.lease)
 
 
 def find_version(storage: Storage, name: str) -> Version:

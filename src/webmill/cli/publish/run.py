@@ -47,10 +47,10 @@ from webmill.infra.clock import SteadyClock
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Queue
 from webmill.infra.storage.base import Storage
+from webmill.infra.user_agent import user_agent
 from webmill.publish.fragments import Progress
 from webmill.publish.guard import MOST_LOST
 from webmill.publish.snapshot import Options
-from webmill.wiring import user_agent
 
 
 @click.command(

@@ -24,11 +24,11 @@ from webmill.cli.publish.places import (
     storage_with_versions,
 )
 from webmill.cli.words import counted, shown
+from webmill.infra.storage.backends import open_readable
 from webmill.infra.storage.local import LocalStorage
 from webmill.publish.gc import Report, collect, preview
 from webmill.publish.verify import Finding, Verdict, repair
 from webmill.publish.verify import verify as check
-from webmill.wiring import open_readable
 
 
 @click.command(
@@ -113,7 +113,9 @@ def verify(
     repaired: list[str] = []
     if repairing and verdict.findings:
         http = context.settings().http
-        repaired = repair(place, verdict, mirrors=[open_readable(url, http=http) for url in mirrors])
+        repaired = repair(
+            place, verdict, mirrors=[open_readable(url, contact=http.contact, timeout=http.timeout) for url in mirrors]
+        )
     if as_json:
         echo_json({**msgspec.to_builtins(verdict), "repaired": repaired})
     else:

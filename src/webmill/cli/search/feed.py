@@ -20,7 +20,7 @@ from webmill.pipeline.search import feed
 from webmill.pipeline.search.feed import Fed
 from webmill.pipeline.status.files import amount_of
 from webmill.publish import history
-from webmill.wiring import open_search, replacing_search
+from webmill.search.backends import open_search, replacing_search
 
 
 @click.command(

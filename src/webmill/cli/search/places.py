@@ -12,10 +12,11 @@ from webmill.cli.collections import existing
 from webmill.cli.context import Context
 from webmill.cli.publish.places import publishing_in, storage_for_reading
 from webmill.errors import NotFound
+from webmill.infra.address import scheme_of
 from webmill.infra.storage.base import Storage
 from webmill.publish import history
+from webmill.search.backends import open_search, search_of
 from webmill.search.base import Engine
-from webmill.wiring import open_search, scheme_of, search_of
 
 engine_option = click.option(
     "--index",
@@ -30,7 +31,7 @@ def index_of(context: Context, root: Path, flag: str | None) -> str:
     """As the flag says, else the settings, else in the collection."""
     if flag is None:
         root = root.resolve()
-        return search_of(context.settings(root if root.is_dir() else None), root)
+        return search_of(context.settings(root if root.is_dir() else None).search.url, root)
     scheme, path = scheme_of(flag)
     return str(Path(path).resolve()) if scheme == "file" else flag
 

@@ -20,6 +20,10 @@ from webmill.infra.executor.base import Attempt, Done, I, O, Outcome, Outcomes, 
 log = logging.getLogger(__name__)
 
 
+def open_pool(_url: str, *, workers: int | None) -> PoolExecutor:
+    return PoolExecutor(workers=workers)
+
+
 class PoolExecutor:
     def __init__(self, *, workers: int | None = None, limits: Limits = Limits()) -> None:  # noqa: B008 - it is frozen
         """`limits` hold for each task, which is not tried again when it passed one: it would again."""

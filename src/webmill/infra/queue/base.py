@@ -27,6 +27,7 @@ from the one that killed it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Protocol, Self, runtime_checkable
 
 import msgspec
@@ -34,9 +35,22 @@ import msgspec
 from webmill.errors import BadInput
 
 MAX_ATTEMPTS = 5
+LEASE = 60.0  # seconds
 MAX_BYTES = 16 * 1024 * 1024
 MAX_REASON = 4096  # characters kept of what a worker says about a failure
 MAX_ID = 255  # bytes; what AMQP can carry
+
+
+class QueueOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What an address does not say. `name` tells the queues of one broker apart; a relative file lies in `folder`.
+
+    `attempts` of a message before it is buried; `lease` seconds until a silent worker's is given to another.
+    """
+
+    name: str
+    folder: Path = Path()
+    attempts: int = MAX_ATTEMPTS
+    lease: float = LEASE
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -105,21 +119,25 @@ class Consumer(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
 
-class Queue(Protocol):
+class ReadableQueue(Protocol):
+    """What one who only looks sees of a queue."""
+
+    def buried(self) -> Iterator[Buried]: ...
+
+    def stats(self) -> QueueStats: ...
+
+
+class Queue(ReadableQueue, Protocol):
     def publish(self, messages: Iterable[Message]) -> int:
         """How many were newly accepted. BadInput (too_large, bad_id): none of them was. Unavailable: publish again."""
 
     def consume(self, *, prefetch: int = 1) -> Consumer: ...
-
-    def buried(self) -> Iterator[Buried]: ...
 
     def requeue(self, ids: Iterable[str] | None = None) -> int:
         """Give buried messages (None: all) fresh attempts under the same id; how many there were."""
 
     def drop(self, ids: Iterable[str]) -> int:
         """Forget these buried messages; how many there were."""
-
-    def stats(self) -> QueueStats: ...
 
     def close(self) -> None: ...
 

@@ -8,8 +8,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from webmill.infra.queue.base import MAX_ATTEMPTS, MAX_BYTES
-from webmill.infra.queue.sqlite import LEASE, SqliteQueue
+from webmill.infra.queue.base import LEASE, MAX_ATTEMPTS, MAX_BYTES, QueueOptions
+from webmill.infra.queue.sqlite import SqliteQueue
+
+
+def open_memory(_url: str, options: QueueOptions) -> MemoryQueue:
+    return MemoryQueue(max_attempts=options.attempts, lease=options.lease)
 
 
 class MemoryQueue(SqliteQueue):

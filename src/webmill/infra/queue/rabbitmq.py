@@ -25,14 +25,25 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
+from urllib.parse import urlsplit
 
-from webmill.infra.queue.base import MAX_ATTEMPTS, MAX_BYTES, Buried, Message, QueueStats, checked
+from webmill.errors import Misconfigured
+from webmill.infra.queue.base import MAX_ATTEMPTS, MAX_BYTES, Buried, Message, QueueOptions, QueueStats, checked
 from webmill.infra.queue.letters import Letter, close, count, epitaph, get
 from webmill.infra.queue.link import ANSWER
 from webmill.infra.queue.rabbitmq_consumer import RabbitConsumer
 from webmill.infra.queue.rabbitmq_post import RUNGS, Post
 
 IN_FLIGHT = 256  # messages published and not yet confirmed; and never more bytes than one message may have
+
+
+def open_rabbitmq(url: str, options: QueueOptions) -> RabbitQueue:
+    """A lease lasts as long as the connection of its worker."""
+    try:
+        urlsplit(url).port  # noqa: B018 - reading it is the check
+    except ValueError as error:
+        raise Misconfigured(f"no address of a queue ({error}): write amqp://USER:PASSWORD@HOST:PORT/") from error
+    return RabbitQueue(url, name=options.name, max_attempts=options.attempts)
 
 
 class RabbitQueue:

@@ -14,19 +14,23 @@ from __future__ import annotations
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from webmill.errors import Conflict
-from webmill.infra.looking import reading
+from webmill.errors import Conflict, NotFound
+from webmill.infra.address import scheme_of
+from webmill.infra.looking import Read, reading
 from webmill.infra.queue.base import (
+    LEASE,
     MAX_ATTEMPTS,
     MAX_BYTES,
     Buried,
     Mark,
     Message,
+    QueueOptions,
     QueueStats,
     checked,
     lease_expired,
@@ -34,7 +38,6 @@ from webmill.infra.queue.base import (
 )
 from webmill.infra.sqlite import Database, Row, Run, Schema
 
-LEASE = 60.0
 POLL = (0.002, 0.05)  # seconds between looks into an empty queue: from, to
 
 READY, LEASED, DELAYED, BURIED = range(4)
@@ -77,16 +80,35 @@ REQUEUE = (
 )
 
 
-def peek(path: Path) -> QueueStats:
-    """By reading alone: a lease that is over still counts as leased."""
-    with reading(path) as read:
-        return _stats(read(STATES))
+def open_sqlite(url: str, options: QueueOptions) -> SqliteQueue:
+    return SqliteQueue(file_of(url, options), max_attempts=options.attempts, lease=options.lease)
 
 
-def peek_buried(path: Path) -> Generator[Buried, None, None]:
-    """By reading alone; one message in memory at a time. Close it, if not all are taken."""
-    with reading(path) as read:
-        yield from _buried(read)
+@contextmanager
+def view_sqlite(url: str, options: QueueOptions) -> Iterator[SqliteQueueReader]:
+    """Look by reading alone: no file is made, and a lease that is over still counts as leased."""
+    file = file_of(url, options)
+    if not file.is_file():
+        raise NotFound(f"no queue {file}")
+    with reading(file) as read:
+        yield SqliteQueueReader(read)
+
+
+def file_of(url: str, options: QueueOptions) -> Path:
+    return options.folder / scheme_of(url)[1]
+
+
+class SqliteQueueReader:
+    """What one sees who reads the file; one buried message in memory at a time."""
+
+    def __init__(self, read: Read) -> None:
+        self._read = read
+
+    def buried(self) -> Iterator[Buried]:
+        return _buried(self._read)
+
+    def stats(self) -> QueueStats:
+        return _stats(self._read(STATES))
 
 
 def _buried(read: Callable[..., list[Row]]) -> Iterator[Buried]:

@@ -35,7 +35,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from webmill.infra.queue.base import MAX_ATTEMPTS, Buried, Message, QueueStats, checked
+from webmill.infra.queue.base import LEASE, MAX_ATTEMPTS, Buried, Message, QueueOptions, QueueStats, checked
 from webmill.infra.queue.sqs_consumer import Office, SqsConsumer
 from webmill.infra.queue.sqs_desk import Desk
 from webmill.infra.queue.sqs_letters import Copy, Letter, check, copy_of_record, epitaph, mark_of
@@ -44,8 +44,12 @@ from webmill.infra.retry import Policy, retrying
 from webmill.infra.sinks.aws import PATIENCE, Address, connect
 from webmill.infra.sinks.sqs import ENTRIES
 
-LEASE = 60.0
 LOOK = 600.0  # seconds that buried messages are hidden from others while one looks at them
+
+
+def open_sqs(url: str, options: QueueOptions) -> SqsQueue:
+    """The address names the queue itself."""
+    return SqsQueue(url, max_attempts=options.attempts, lease=options.lease)
 
 
 class SqsQueue:

@@ -36,6 +36,10 @@ class Record(Struct, frozen=True):
         return len(self.key.encode()) + len(self.data)
 
 
+def open_kinesis(url: str, id_of: Callable[[object], str]) -> KinesisSink:
+    return KinesisSink(url, id_of=id_of)
+
+
 class KinesisSink:
     """`id_of` gives the id of a row's value, or an empty one."""
 

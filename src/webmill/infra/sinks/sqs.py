@@ -12,7 +12,7 @@ The role needs sqs:GetQueueUrl, sqs:GetQueueAttributes and sqs:SendMessage.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -34,6 +34,10 @@ class Entry(Struct, frozen=True):
     id: str
     body: str
     size: int
+
+
+def open_sqs(url: str, _id_of: Callable[[object], str]) -> SqsSink:
+    return SqsSink(url)
 
 
 class SqsSink:

@@ -36,6 +36,13 @@ class Stat(Struct, frozen=True, kw_only=True):
     modified: datetime | None = None  # in UTC, as the store saw it; None where it did not say
 
 
+class StorageOptions(Struct, frozen=True, kw_only=True):
+    """What an address does not say: whom a server is told to ask about us, and its seconds for one answer."""
+
+    contact: str = ""
+    timeout: float = 60.0
+
+
 class Absent(Struct, frozen=True):
     """Write only when nothing is there."""
 

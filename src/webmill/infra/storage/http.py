@@ -17,8 +17,20 @@ from msgspec import Struct
 from urllib3.exceptions import HTTPError
 
 from webmill.errors import Misconfigured, Unavailable
-from webmill.infra.storage.base import CHUNK, RawStream, Stat, buffered, check_key, check_range, check_read
+from webmill.infra.retry import Policy
+from webmill.infra.storage.base import (
+    CHUNK,
+    RawStream,
+    Stat,
+    StorageOptions,
+    buffered,
+    check_key,
+    check_range,
+    check_read,
+)
 from webmill.infra.storage.http_answers import Wanted, date, etag_of, is_http, number, redirected, refusal, why_none
+from webmill.infra.storage.retrying import RetryingReads
+from webmill.infra.user_agent import user_agent
 
 _REDIRECTS = {301, 302, 303, 307, 308}
 
@@ -31,6 +43,11 @@ class Limits(Struct, frozen=True, kw_only=True):
     total: float = 120.0  # for one answer …
     slowest: int = 16 << 10  # … plus the time that its bytes take at this rate (bytes per second)
     redirects: int = 5
+
+
+def open_http(url: str, options: StorageOptions) -> RetryingReads:
+    storage = HttpStorage(url, user_agent=user_agent(options.contact), limits=Limits(total=options.timeout))
+    return RetryingReads(storage, policy=Policy())
 
 
 class HttpStorage:

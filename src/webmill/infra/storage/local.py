@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable
+from webmill.infra.address import scheme_of
 from webmill.infra.atomic import (
     RESERVED,
     Draft,
@@ -41,6 +42,7 @@ from webmill.infra.storage.base import (
     Matches,
     RawStream,
     Stat,
+    StorageOptions,
     buffered,
     check_key,
     check_read,
@@ -57,6 +59,10 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # NONBLOCK: a pipe in the root must not hang us
 _TIME_STEPS = (1, 1_000, 2_000_000_000)  # nanoseconds; what file systems can tell apart, down to FAT
+
+
+def open_local(url: str, _options: StorageOptions) -> LocalStorage:
+    return LocalStorage(Path(scheme_of(url)[1]))
 
 
 class LocalStorage:

@@ -16,6 +16,7 @@ from webmill.infra.storage.base import (
     Data,
     Matches,
     Stat,
+    StorageOptions,
     check_key,
     check_prefix,
     check_read,
@@ -27,6 +28,10 @@ from webmill.infra.storage.base import (
 
 def utc_now() -> datetime:
     return datetime.now(UTC)
+
+
+def open_memory(_url: str, _options: StorageOptions) -> MemoryStorage:
+    return MemoryStorage()
 
 
 class MemoryStorage:

@@ -24,6 +24,7 @@ from msgspec import Struct
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable, WebmillError
 from webmill.infra.atomic import RESERVED
 from webmill.infra.origin import Refused, SlowDown
+from webmill.infra.retry import Policy
 from webmill.infra.storage.base import (
     CHUNK,
     Absent,
@@ -32,6 +33,7 @@ from webmill.infra.storage.base import (
     Matches,
     RawStream,
     Stat,
+    StorageOptions,
     buffered,
     check_key,
     check_range,
@@ -40,6 +42,7 @@ from webmill.infra.storage.base import (
     end_of_range,
     opened,
 )
+from webmill.infra.storage.retrying import Retrying
 from webmill.infra.storage.walk import Entry, is_listed, walk
 
 PART = 8 << 20  # one part of a multipart upload and one request of a download; 10,000 parts make 78 GiB
@@ -84,6 +87,15 @@ class S3Options(Struct, frozen=True, kw_only=True):
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         """No secret here either: this is what a printed traceback shows."""
         return [("bucket", self.bucket), ("prefix", self.prefix), ("endpoint", self.endpoint)]
+
+
+def open_s3(url: str, _options: StorageOptions) -> Retrying:
+    return Retrying(S3Storage(S3Options.from_url(url)), policy=Policy())
+
+
+def probe(url: str) -> None:
+    """Raise `Misconfigured` for a store that ignores conditions."""
+    S3Storage(S3Options.from_url(url)).probe_conditional_writes()
 
 
 class S3Storage:

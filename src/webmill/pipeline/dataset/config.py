@@ -14,6 +14,7 @@ import msgspec
 
 from webmill.errors import Misconfigured
 from webmill.extract.text import Extractor
+from webmill.infra.address import hide_secrets
 from webmill.infra.sinks.json_lines import Compression
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=1 << 40)]
@@ -27,7 +28,6 @@ QUEUES = ("sqlite:", "amqp:", "amqps:", *STREAMS)
 READ_FROM = ("s3:", "http:", "https:", "file:")
 WRITE_TO = ("s3:", "file:", *QUEUES)
 EXECUTORS = ("pool", "inline", "ray:")
-_SECRET = re.compile(r"://[^/@]*@")
 
 
 class Read(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"source": "from"}):
@@ -110,7 +110,7 @@ def checked(dataset: Dataset, *, source: str) -> Dataset:
         raise Misconfigured(f'{source}: document.keep = "documents" is for kind = "document" without a function')
     for target in (dataset.write, dataset.errors):
         if target.format == "parquet" and not is_storage(target.to):
-            raise Misconfigured(f'{source}: Parquet goes to files: {shown(target.to)!r} takes format = "jsonl"')
+            raise Misconfigured(f'{source}: Parquet goes to files: {hide_secrets(target.to)!r} takes format = "jsonl"')
     if dataset.errors.to == "stdout":
         raise Misconfigured(f"{source}: errors cannot go to stdout, where documents go: name a folder or a queue")
     return dataset
@@ -125,7 +125,7 @@ def check_places(dataset: Dataset, *, source: str) -> None:
         ("errors.to", errors, WRITE_TO),
     ):
         if not place or (is_address(place.lower()) and not place.startswith(kinds)):
-            raise Misconfigured(f"{source}: {setting} {shown(place)!r}: use a folder or {', '.join(kinds)}")
+            raise Misconfigured(f"{source}: {setting} {hide_secrets(place)!r}: use a folder or {', '.join(kinds)}")
     executor = dataset.compute.executor
     if executor and not executor.startswith(EXECUTORS):
         raise Misconfigured(f"{source}: compute.executor {executor!r}: use {', '.join(EXECUTORS)}")
@@ -143,11 +143,6 @@ def is_queue(place: str) -> bool:
 def is_stream(place: str) -> bool:
     """A queue that is only written to."""
     return place.startswith(STREAMS)
-
-
-def shown(place: str) -> str:
-    """Without the keys or the password that may be in it."""
-    return _SECRET.sub("://***@", place)
 
 
 def is_storage(place: str) -> bool:

@@ -9,8 +9,9 @@ import msgspec
 from webmill.errors import BadInput, NotFound
 from webmill.formats.decompressors import Gzip, Zstd
 from webmill.formats.typed_records import FileType
+from webmill.infra.address import hide_secrets
 from webmill.infra.ledger import Counts, Entry
-from webmill.pipeline.dataset.config import is_queue, shown
+from webmill.pipeline.dataset.config import is_queue
 from webmill.pipeline.dataset.folder import Folder
 from webmill.pipeline.dataset.ledger import looking
 from webmill.pipeline.dataset.manifest import Files
@@ -85,7 +86,7 @@ def error_lines(folder: Folder, doors: Doors) -> Iterator[bytes]:
     target = resolve(folder).errors
     if is_queue(target.to) or target.format == "parquet":
         raise BadInput(
-            f"its errors are in {shown(target.to)}: read them there", reason="elsewhere", source=str(folder.path)
+            f"its errors are in {hide_secrets(target.to)}: read them there", reason="elsewhere", source=str(folder.path)
         )
     storage = doors.storage(target.to)
     for task, _ in folder.tasks():

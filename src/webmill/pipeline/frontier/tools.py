@@ -10,6 +10,7 @@ from typing import Protocol
 import msgspec
 
 from webmill.crawl.frontier.base import Stats
+from webmill.pipeline.crawl.backends import open_meeting
 from webmill.pipeline.crawl.options import Options
 
 
@@ -57,3 +58,14 @@ class Tools(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def frontier_tools(frontier: str | None = None, *, name: str = "") -> Tools:
+    """What `webmill frontier` needs for a crawl: on one machine, or where `frontier` is a Redis on many nodes."""
+    if frontier is None:
+        from webmill.pipeline.frontier.local import LocalTools
+
+        return LocalTools()
+    from webmill.pipeline.frontier.redis import RedisTools
+
+    return RedisTools(frontier, open_meeting(frontier, name=name))

@@ -12,7 +12,8 @@ from webmill.collection import Publishing
 from webmill.errors import NotFound
 from webmill.infra import ledger
 from webmill.infra.looking import is_held
-from webmill.infra.queue import sqlite as queue
+from webmill.infra.queue.backends import viewed_queue
+from webmill.infra.queue.base import QueueOptions
 from webmill.pipeline.dataset.folder import LEDGER, find_folders
 from webmill.pipeline.dataset.own import holds_pages, warcs_of
 from webmill.pipeline.status.files import MOST_FILES
@@ -87,4 +88,5 @@ def queues_in(root: Path) -> Iterator[Queue]:
     """Files of the collection; a broker is not asked."""
     for name, file in {"publish": Publishing(root).queue, "extract": root / "queue.sqlite"}.items():
         if file.is_file():
-            yield Queue(name, str(file), queue.peek(file))
+            with viewed_queue(f"sqlite:{file}", QueueOptions(name=name)) as queue:
+                yield Queue(name, str(file), queue.stats())

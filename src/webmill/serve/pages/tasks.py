@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -18,7 +17,6 @@ from webmill.errors import BadInput, NotFound, WebmillError
 from webmill.infra.ledger import Entry, peek_entries
 from webmill.infra.ledger import peek as peek_ledger
 from webmill.infra.queue.base import Buried, QueueStats
-from webmill.infra.queue.sqlite import peek, peek_buried
 from webmill.pipeline.dataset.folder import LEDGER, find_folders
 from webmill.serve.api.published import Published
 from webmill.serve.control import may
@@ -112,12 +110,11 @@ def routes(site: Site, threads: Threads) -> list[BaseRoute]:
 
 
 def view_of(site: Site, name: str) -> QueueView:
-    file = site.queues[name].file
     try:
-        with closing(peek_buried(file)) as every:
-            letters = [letter_of(site, name, buried) for buried in islice(every, LETTERS)]
-        stamp = site.stamp(f"retry {name} {ALL}")
-        return QueueView(name=name, stats=peek(file), letters=letters, retry_all=stamp)
+        with site.queues[name].view() as queue:
+            letters = [letter_of(site, name, buried) for buried in islice(queue.buried(), LETTERS)]
+            stats = queue.stats()
+        return QueueView(name=name, stats=stats, letters=letters, retry_all=site.stamp(f"retry {name} {ALL}"))
     except NotFound:
         return QueueView(name=name)
     except WebmillError as error:
@@ -129,7 +126,8 @@ def buried_count(site: Site) -> int:
     count = 0
     for door in site.queues.values():
         try:
-            count += peek(door.file).buried
+            with door.view() as queue:
+                count += queue.stats().buried
         except NotFound:
             continue
     return count
@@ -159,8 +157,8 @@ def what_of(body: bytes) -> str:
 def find_letter(site: Site, name: str, id_: str) -> Letter:
     """`NotFound` also when it was retried or dropped meanwhile."""
     if name in site.queues:
-        with closing(peek_buried(site.queues[name].file)) as letters:
-            for buried in letters:
+        with site.queues[name].view() as queue:
+            for buried in queue.buried():
                 if buried.id == id_:
                     return letter_of(site, name, buried)
     raise NotFound("no such failed task: it was retried or dropped meanwhile, maybe")

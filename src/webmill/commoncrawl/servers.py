@@ -1,0 +1,101 @@
+"""Open the places of crawls, and ask a server no faster than its owner likes."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from webmill.commoncrawl import catalog
+from webmill.commoncrawl.catalog import Crawl
+from webmill.config import CommonCrawl, Http
+from webmill.errors import Misconfigured, NotFound
+from webmill.infra.address import scheme_of
+from webmill.infra.retry import Policy, sleeping_until
+from webmill.infra.storage.backends import open_readable, open_storage, split_address
+from webmill.infra.storage.base import Readable
+from webmill.infra.storage.retrying import RetryingReads
+from webmill.infra.user_agent import user_agent
+
+HURRIED = Policy(attempts=3, longest_wait=5.0, longest_retry_after=20.0, deadline=30.0)  # a person waits for a list
+PATIENT = Policy(attempts=7, first_wait=1.0, deadline=900.0)  # for work of hours; servers ask for minutes
+
+
+def open_crawls(
+    base_url: str,
+    *,
+    http: Http,
+    commoncrawl: CommonCrawl,
+    policy: Policy = PATIENT,
+    stop: threading.Event | None = None,
+) -> Readable:
+    """Open where crawls are. A server is asked no faster than the settings say, by all processes of this user.
+
+    Once `stop` is set, nothing waits long any more.
+    """
+    scheme = scheme_of(base_url)[0]
+    if scheme not in ("http", "https", "s3"):
+        return open_readable(base_url, contact=http.contact, timeout=http.timeout)
+    from webmill.infra.limiter import limiter_at
+    from webmill.infra.storage.limited import LimitedPartReads, LimitedReads
+
+    rate = commoncrawl.rate
+    limiter = limiter_at(limiter_path(base_url), rate=rate, burst=max(1.0, rate))
+    sleep = sleeping_until(stop) if stop else time.sleep
+    if scheme == "s3":
+        from webmill.infra.storage.s3 import S3Options, S3Storage
+
+        bucket = S3Storage(S3Options.from_url(base_url), retries=0)
+        parts = LimitedPartReads(bucket, limiter, stop=stop, patience=policy.deadline)
+        return RetryingReads(parts, policy=policy, sleep=sleep)
+    from webmill.infra.storage.http import HttpStorage, Limits
+
+    storage = HttpStorage(
+        base_url,
+        user_agent=user_agent(http.contact),
+        limits=Limits(total=http.timeout),
+        connections=64,
+        on_redirect=limiter.spend,
+    )
+    reads = LimitedReads(storage, limiter, stop=stop, patience=policy.deadline)
+    return RetryingReads(reads, policy=policy, sleep=sleep)
+
+
+def list_crawls(base_url: str, *, http: Http, commoncrawl: CommonCrawl) -> list[Crawl]:
+    """Return the crawls at `base_url`, newest first."""
+    scheme, rest = scheme_of(base_url)
+    storage = open_crawls(base_url, http=http, commoncrawl=commoncrawl, policy=HURRIED)
+    if urlsplit(base_url).hostname == urlsplit(catalog.COMMON_CRAWL).hostname:
+        storage = open_crawls(catalog.COMMON_CRAWL_INDEX, http=http, commoncrawl=commoncrawl, policy=HURRIED)
+    try:
+        return catalog.crawls_in_collinfo(storage)
+    except NotFound as error:
+        if scheme not in ("file", "s3"):
+            raise NotFound(f"{error}: {base_url} does not tell its crawls") from error
+    if scheme == "file" and not Path(rest).is_dir():
+        raise NotFound(f"no folder {base_url}")
+    return catalog.crawls_in_folders(open_storage(base_url))
+
+
+def limiter_path(url: str) -> Path:
+    """One file per server and user: what all processes of a machine that ask this server share."""
+    from webmill.infra.limiter import SUFFIX
+
+    folder = Path(tempfile.gettempdir()) / f"webmill-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+        raise Misconfigured(f"{folder} is not ours: remove it, or set TMPDIR to a folder of your own")
+    try:
+        parts = urlsplit(url)
+        return folder / f"{parts.hostname or 'server'}:{parts.port or parts.scheme}{SUFFIX}"
+    except ValueError as error:
+        raise Misconfigured(f"no address of a server: {error}") from error
+
+
+def locate_crawl_file(url: str, *, http: Http, commoncrawl: CommonCrawl) -> tuple[Readable, str]:
+    """Return the storage and the key of one file, as `locate` does, at the pace of `open_crawls`."""
+    folder, name = split_address(url)
+    return open_crawls(folder, http=http, commoncrawl=commoncrawl), name

@@ -1,0 +1,20 @@
+"""Addresses as people write them: a path, or `SCHEME:…`."""
+
+from __future__ import annotations
+
+import re
+
+_SECRET = re.compile(r"://[^/@]*@")
+
+
+def scheme_of(url: str) -> tuple[str, str]:
+    """Return the scheme and the rest: `("file", path)` for a plain path; a Windows drive is no scheme."""
+    scheme, colon, rest = url.partition(":")
+    if not colon or len(scheme) < 2 or "/" in scheme or "." in scheme:
+        return "file", url
+    return scheme.lower(), rest.removeprefix("//") if scheme.lower() == "file" else rest
+
+
+def hide_secrets(url: str) -> str:
+    """Return the address as it may be printed: without the user, password or keys that it names."""
+    return _SECRET.sub("://***@", url)

@@ -1,0 +1,68 @@
+"""Which queue an address names: sqlite:FILE · memory: · amqp(s)://… · sqs://NAME.fifo?region=…
+
+To add one: a function that takes the address and `QueueOptions`, and its line in `QUEUES`; or, from another package,
+an entry point of the group `webmill.queue`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from typing import TypeAlias
+
+from webmill.infra.address import scheme_of
+from webmill.infra.queue.base import Queue, QueueOptions, ReadableQueue
+from webmill.infra.registry import Registry
+from webmill.infra.retry import Policy, retrying
+
+OpenQueue: TypeAlias = Callable[[str, QueueOptions], Queue]
+ViewQueue: TypeAlias = Callable[[str, QueueOptions], AbstractContextManager[ReadableQueue]]
+
+QUEUES = Registry[OpenQueue](
+    "queue",
+    {
+        "sqlite": "webmill.infra.queue.sqlite:open_sqlite",
+        "memory": "webmill.infra.queue.memory:open_memory",
+        "amqp": "webmill.infra.queue.rabbitmq:open_rabbitmq",
+        "amqps": "webmill.infra.queue.rabbitmq:open_rabbitmq",
+        "sqs": "webmill.infra.queue.sqs:open_sqs",
+    },
+    group="webmill.queue",
+    forms="sqlite:FILE, amqp(s)://…, sqs://NAME.fifo or memory:",
+)
+# Queues that opening would make, or change; others are opened to be looked at.
+VIEWS = Registry[ViewQueue]("queue", {"sqlite": "webmill.infra.queue.sqlite:view_sqlite"})
+ONCE = Policy(attempts=1)
+
+
+def open_queue(url: str, options: QueueOptions) -> Queue:
+    return QUEUES.find(scheme_of(url)[0])(url, options)
+
+
+@contextmanager
+def opened_queue(url: str, options: QueueOptions, *, policy: Policy = ONCE) -> Iterator[Queue]:
+    """Open a queue, as patiently as `policy` says, and close it."""
+    with closing(retrying(lambda: open_queue(url, options), policy=policy)) as queue:
+        yield queue
+
+
+def viewed_queue(url: str, options: QueueOptions, *, policy: Policy = ONCE) -> AbstractContextManager[ReadableQueue]:
+    """Look at a queue without making one. `NotFound`: there is none, as far as can be known without making it."""
+    view = VIEWS.get(scheme_of(url)[0])
+    return view(url, options) if view else opened_queue(url, options, policy=policy)
+
+
+def require_queue(url: str, options: QueueOptions) -> None:
+    """Raise `NotFound` as `viewed_queue` does: for who must not make a queue by opening it."""
+    view = VIEWS.get(scheme_of(url)[0])
+    if view:
+        with view(url, options):
+            pass
+
+
+@contextmanager
+def existing_queue(url: str, options: QueueOptions) -> Iterator[Queue]:
+    """Open a queue that somebody has begun, to change something in it. `NotFound` as of `require_queue`."""
+    require_queue(url, options)
+    with opened_queue(url, options) as queue:
+        yield queue

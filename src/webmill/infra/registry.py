@@ -1,0 +1,77 @@
+"""Backends of a seam by name: ours in a table, those of other packages by entry points. Each is loaded when chosen.
+
+    QUEUES = Registry[OpenQueue]("queue", {"sqlite": "webmill.infra.queue.sqlite:open_sqlite"}, group="webmill.queue")
+
+Another package writes into its pyproject.toml
+
+    [project.entry-points."webmill.queue"]
+    kafka = "its_package.its_module:open_kafka"
+
+and `--queue kafka://…` opens it. A name in our table is ours: no package can take its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, Generic, TypeVar
+
+from webmill.errors import Misconfigured
+
+F = TypeVar("F")
+
+
+class Registry(Generic[F]):
+    """The functions that open the backends of one seam, by the scheme of an address.
+
+    `group` is that of the entry points, if others may add theirs; `forms` says how ours are written, for messages.
+    """
+
+    def __init__(self, seam: str, backends: Mapping[str, str], *, group: str = "", forms: str = "") -> None:
+        self.seam, self.group = seam, group
+        self._backends, self._forms = backends, forms
+
+    def find(self, scheme: str) -> F:
+        """Return the function for this scheme. `Misconfigured` says which there are."""
+        found = self.get(scheme)
+        if found is None:
+            raise Misconfigured(f"unknown {self.seam} {scheme}: use {self.forms()}")
+        return found
+
+    def get(self, scheme: str) -> F | None:
+        """Return the function for this scheme, or None. `Misconfigured`: another package's cannot be loaded."""
+        if scheme in self._backends:
+            return _load(self._backends[scheme])  # type: ignore[no-any-return]
+        name = self._others().get(scheme)
+        if name is None:
+            return None
+        try:
+            return _load(name)  # type: ignore[no-any-return]
+        except (ImportError, AttributeError, ValueError) as error:
+            raise Misconfigured(
+                f"the {self.seam} {scheme} is {name} of another package, which cannot be loaded ({error}): "
+                "install that package again, or ask its makers"
+            ) from error
+
+    def schemes(self) -> list[str]:
+        """Return all there are: ours, then those of other packages."""
+        return [*self._backends, *sorted(self._others().keys() - self._backends.keys())]
+
+    def forms(self) -> str:
+        """Return how the addresses of all are written, in words."""
+        others = sorted(self._others().keys() - self._backends.keys())
+        ours = self._forms or ", ".join(self._backends)
+        return f"{ours}; or of other packages: {', '.join(f'{scheme}:…' for scheme in others)}" if others else ours
+
+    def _others(self) -> dict[str, str]:
+        """Looked for anew each time, and only where a name is not in the table: it reads every installed package."""
+        if not self.group:
+            return {}
+        from importlib.metadata import entry_points  # 20 ms, which most commands never need
+
+        return {point.name: point.value for point in entry_points(group=self.group)}
+
+
+def _load(name: str) -> Any:
+    module, _, function = name.partition(":")
+    return getattr(import_module(module), function)

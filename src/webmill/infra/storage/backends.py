@@ -1,0 +1,83 @@
+"""Which storage an address names: a path · file:PATH · memory: · s3://BUCKET/PREFIX?endpoint=… · http(s)://… (reading).
+
+To add one: a function that takes the address and `StorageOptions`, and its line in a table here; or, from another
+package, an entry point of the group `webmill.storage` (`webmill.readable` for what can only be read).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+from webmill.errors import Misconfigured
+from webmill.infra.address import hide_secrets, scheme_of
+from webmill.infra.registry import Registry
+from webmill.infra.storage.base import Readable, Storage, StorageOptions
+
+OpenStorage: TypeAlias = Callable[[str, StorageOptions], Storage]
+OpenReadable: TypeAlias = Callable[[str, StorageOptions], Readable]
+
+STORAGES = Registry[OpenStorage](
+    "storage",
+    {
+        "file": "webmill.infra.storage.local:open_local",
+        "memory": "webmill.infra.storage.memory:open_memory",
+        "s3": "webmill.infra.storage.s3:open_s3",
+    },
+    group="webmill.storage",
+    forms="a folder or s3://BUCKET/PREFIX",
+)
+READ_ONLY = Registry[OpenReadable](
+    "storage",
+    {"http": "webmill.infra.storage.http:open_http", "https": "webmill.infra.storage.http:open_http"},
+    group="webmill.readable",
+    forms="http(s)://…",
+)
+# Stores of which some cannot keep a promise that publishing needs: what finds out, and raises `Misconfigured`.
+PROBES = Registry[Callable[[str], None]]("storage", {"s3": "webmill.infra.storage.s3:probe"})
+
+
+def open_storage(url: str) -> Storage:
+    """Open a place that can be written to."""
+    opened = STORAGES.get(scheme_of(url)[0])
+    if opened is None:
+        raise Misconfigured(f"cannot write to {hide_secrets(url)}: use {STORAGES.forms()}")
+    return opened(url, StorageOptions())
+
+
+def open_versions(url: str) -> Storage:
+    """Open a place to publish to. `Misconfigured`: a store in which two publishers would not see each other."""
+    probe = PROBES.get(scheme_of(url)[0])
+    if probe:
+        probe(url)
+    return open_storage(url)
+
+
+def open_readable(url: str, *, contact: str = "", timeout: float = StorageOptions().timeout) -> Readable:
+    """Open a place that can be read. A server is told the `contact`, and has `timeout` seconds for an answer."""
+    scheme = scheme_of(url)[0]
+    opened = STORAGES.get(scheme) or READ_ONLY.get(scheme)
+    if opened is None:
+        raise Misconfigured(f"cannot read {hide_secrets(url)}: use {STORAGES.forms()}, or {READ_ONLY.forms()}")
+    return opened(url, StorageOptions(contact=contact, timeout=timeout))
+
+
+def locate(url: str, *, contact: str = "", timeout: float = StorageOptions().timeout) -> tuple[Readable, str]:
+    """Return the storage and the key of one file that is named by a path or an address."""
+    folder, name = split_address(url)
+    return open_readable(folder, contact=contact, timeout=timeout), name
+
+
+def split_address(url: str) -> tuple[str, str]:
+    """Return the address of a file's folder, and the file's name there."""
+    scheme, rest = scheme_of(url)
+    if scheme == "file":
+        path = Path(rest)
+        return str(path.parent), path.name
+    parts = urlsplit(url)
+    folder, _, name = parts.path.rpartition("/")
+    if not name:
+        raise Misconfigured(f"{hide_secrets(url)} names a folder, not a file")
+    return parts._replace(path=folder).geturl(), name

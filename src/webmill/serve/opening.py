@@ -1,0 +1,82 @@
+"""Settings to what `webmill serve` answers from."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from webmill.collection import Publishing
+from webmill.config import SECTIONS, Settings, every_setting
+from webmill.infra.address import hide_secrets
+from webmill.infra.queue.backends import existing_queue, viewed_queue
+from webmill.infra.queue.base import QueueOptions
+from webmill.infra.storage.backends import open_storage
+from webmill.search.backends import open_search, search_of
+from webmill.serve.numbers import Numbers
+from webmill.serve.site import Limits, QueueDoor, Setting, Site
+
+
+def open_site(
+    root: Path,
+    settings: Settings,
+    *,
+    address: str,
+    replay_address: str,
+    secret: bytes,
+    storage: str | None = None,
+    numbers: Numbers | None = None,
+) -> Site:
+    """What `webmill serve` answers from. `secret` is the same in all processes of a server.
+
+    `storage`: where versions are, when not in `root`. `numbers`: where the processes count together.
+    """
+    serve = settings.serve
+    place = Publishing(root.resolve())
+    queues = {"publish": place.queue, "extract": place.root / "queue.sqlite"}
+    options = QueueOptions(name="", attempts=settings.queue.attempts, lease=settings.queue.lease)
+    return Site(
+        root=place.root,
+        address=address,
+        replay_address=replay_address,
+        hosts=listed(serve.hosts),
+        origins=listed(serve.origins),
+        proxies=listed(serve.proxies),
+        token=serve.token,
+        secret=secret,
+        limits=Limits(rate=serve.rate, burst=max(1, round(4 * serve.rate))),
+        settings=shown_settings(settings),
+        versions=open_storage(storage or str(place.root)),
+        open_engine=partial(open_search, search_of(settings.search.url, place.root), create=False),
+        queues={
+            name: QueueDoor(
+                view=partial(viewed_queue, f"sqlite:{file}", options),
+                open=partial(existing_queue, f"sqlite:{file}", options),
+            )
+            for name, file in queues.items()
+        },
+        metrics=numbers or Numbers(),
+    )
+
+
+def listed(text: str) -> frozenset[str]:
+    return frozenset(word.strip() for word in text.split(",") if word.strip())
+
+
+def shown_settings(settings: Settings) -> list[Setting]:
+    """As people may see them: passwords in addresses and tokens are not for pages."""
+    return [
+        Setting(
+            section=one.section,
+            about=SECTIONS[one.section].__doc__ or "",
+            key=one.key,
+            value=_shown(one.key, str(getattr(getattr(settings, one.section), one.key))),
+            default=str(one.default),
+            description=one.description,
+            variable=one.variable,
+        )
+        for one in every_setting()
+    ]
+
+
+def _shown(key: str, value: str) -> str:
+    return "(set)" if key in ("token", "key") and value else hide_secrets(value)
