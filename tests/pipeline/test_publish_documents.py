@@ -11,6 +11,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow
 import pytest
 import zstandard
@@ -20,15 +21,16 @@ from pyarrow.parquet import ParquetFile, write_table
 from tests.boards.publishing import blob, checked_items
 from webmill.cli.main import webmill
 from webmill.errors import BadInput, Misconfigured, NotFound
+from webmill.infra.sinks import parquet
+from webmill.infra.sinks.base import Row
 from webmill.infra.storage.local import LocalStorage
 from webmill.infra.storage.memory import MemoryStorage
 from webmill.infra.storage.s3 import S3Options, S3Storage
-from webmill.pipeline.extract.rows import Row
-from webmill.pipeline.extract.sealing import write_json_lines, write_parquet
-from webmill.pipeline.publish.documents import PLACE, Found, publish_documents
+from webmill.model import Document
+from webmill.pipeline.documents import DocumentFiles, is_documents
+from webmill.pipeline.publish.documents import FIRST_SEEN, Found, publish_documents
 from webmill.pipeline.publish.due import reason_not_to_publish
 from webmill.pipeline.publish.newest import Bits
-from webmill.pipeline.publish.pages import Documents, is_documents
 from webmill.publish import history
 from webmill.publish.guard import Shrunk
 from webmill.publish.manifest import index_of
@@ -36,14 +38,16 @@ from webmill.publish.places import blob_key
 from webmill.publish.snapshot import Options, Published, utc_now
 from webmill.publish.verify import verify
 
+YEAR_2023, YEAR_2024, YEAR_2025 = (f"{year}-01-01T00:00:00Z" for year in (2023, 2024, 2025))
+NOTHING = msgspec.to_builtins(Document(id="", url=""))
+
 
 def row(url: str, text: str | None, **fields: Any) -> dict[str, Any]:
-    """As `webmill cc work` writes it."""
+    """As `webmill extract` and `webmill cc` write it."""
     path = url.removeprefix("http://example.com")
-    known = {"url": url, "surt": f"com,example){path}", "timestamp": "20240101000000", "title": "T", "text": text}
-    known |= {"text_length": len(text or ""), "language": "eng", "status": 200, "extractor": "resiliparse"}
-    known |= {"extraction": "ok" if text else "empty", "batch": "0"} | fields
-    return dict.fromkeys(Row.__struct_fields__) | known
+    known = {"id": url, "url": url, "urlkey": f"com,example){path}", "date": YEAR_2024, "title": "T", "text": text}
+    known |= {"text_chars": len(text or ""), "language": "eng", "status": 200, "extractor": "resiliparse"}
+    return NOTHING | known | {"outcome": "ok" if text else "empty"} | fields
 
 
 def page(number: int) -> str:
@@ -55,15 +59,12 @@ def lines(rows: Iterable[dict[str, Any]]) -> bytes:
 
 
 def as_parquet(rows: Iterable[dict[str, Any]]) -> bytes:
-    out = io.BytesIO()
-    write_parquet(out, lines(rows).splitlines(keepends=True))
-    return out.getvalue()
+    written = [Row(msgspec.convert(one, Document), b"") for one in rows]
+    return parquet.encode(written, kind=Document, compression="zstd")
 
 
 def as_zstd(rows: Iterable[dict[str, Any]]) -> bytes:
-    out = io.BytesIO()
-    write_json_lines(out, lines(rows).splitlines(keepends=True))
-    return out.getvalue()
+    return zstandard.ZstdCompressor().compress(lines(rows))
 
 
 FORMS = {
@@ -80,7 +81,7 @@ def published(
     place: Any = LocalStorage(folder) if folder else MemoryStorage()
     for key, data in files.items():
         place.write(key, data)
-    documents = Documents(place, folder=folder)
+    documents = DocumentFiles(place, folder=folder)
     with nullcontext(Silent()) as bar:
         return publish_documents(storage, documents, options=Options(**{"facets": ("language",)} | options), bar=bar)
 
@@ -98,21 +99,21 @@ def test_documents_are_read_in_every_form_they_are_written(name: str, local: boo
     items = checked_items(storage)
     assert {id_: blob(storage, item["hash"]) for id_, item in items.items()} == {
         "com,example)/1": {"text": "one", "title": "T", "language": "eng"},
-        "com,example)/3": {"text": "three", "title": None, "language": "deu"},
+        "com,example)/3": {"text": "three", "language": "deu"},
     }
     assert items["com,example)/1"]["facets"] == {"language": "eng"}
-    assert items["com,example)/1"]["metadata"] == {"title": "T", "url": page(1), "captured": "20240101000000"}
+    assert items["com,example)/1"]["metadata"] == {"title": "T", "url": page(1), "date": YEAR_2024}
     assert found.rows == {"published": 2, "no_text": 1, "older": 0}
     assert done.counts.counts["rows_no_text"] == 1
 
 
 def test_the_newest_capture_wins_wherever_it_lies() -> None:
     storage = MemoryStorage()
-    old = [row(page(n), f"old {n}", timestamp="20230101000000") for n in range(5)]
-    new = [row(page(n), f"new {n}", timestamp="20240101000000") for n in range(3)]
+    old = [row(page(n), f"old {n}", date=YEAR_2023) for n in range(5)]
+    new = [row(page(n), f"new {n}", date=YEAR_2024) for n in range(3)]
     gone = [
-        row(page(0), "gone", timestamp="20250101000000", status=404),
-        row(page(1), None, timestamp="20250101000000"),
+        row(page(0), "gone", date=YEAR_2025, status=404),
+        row(page(1), None, date=YEAR_2025),
     ]
     dated = [{"id": "x", "url": "http://www.example.com/2", "date": "2024-06-01T00:00:00Z", "text": "newest 2"}]
     files = {"a.jsonl": lines([*new, *gone]), "b.parquet": as_parquet(old), "c.jsonl": lines(dated)}
@@ -142,7 +143,7 @@ def said(storage: MemoryStorage) -> dict[str, tuple[str, str, str]]:
     items = checked_items(storage).values()
     found = [(item["metadata"], blob(storage, item["hash"])) for item in items]
     return {
-        about["url"].removeprefix("http://example.com"): (content["text"], content["title"], about["captured"][:4])
+        about["url"].removeprefix("http://example.com"): (content["text"], content["title"], about["date"][:4])
         for about, content in found
     }
 
@@ -165,7 +166,7 @@ def test_a_page_with_the_bytes_of_another_has_its_text(name: str, backwards: boo
         "/copy": ("story", "STORY", "2023"),
         "/third": ("story", "STORY", "2024"),
     }
-    assert places(storage)["d"] == ("20240101000000", "2024.warc.gz", 1, 2), "the place of the page itself"
+    assert places(storage)["d"] == (YEAR_2024, "2024.warc.gz", 1, 2), "the place of the page itself"
     assert found.rows == {"published": 3, "older": 0, "no_text": 1}
     assert len([*storage.list("blobs/")]) == 1, "one text is one blob"
 
@@ -212,7 +213,7 @@ def test_pages_that_are_the_same_cost_no_write(readers: int) -> None:
     storage = MemoryStorage()
     pages = [row(page(n), f"text {n}") for n in range(100)]
     published(storage, {"a.jsonl": lines(pages)})
-    again = [row(page(n), f"text {n}", timestamp="20250101000000", digest="another") for n in range(100)]
+    again = [row(page(n), f"text {n}", date=YEAR_2025, digest="sha1:another") for n in range(100)]
     again[7]["text"] = "changed"
     done, _ = published(storage, {"b.parquet": as_parquet(again)}, readers=readers)
     counts = done.counts
@@ -224,10 +225,10 @@ def test_pages_that_are_the_same_cost_no_write(readers: int) -> None:
 @pytest.mark.parametrize("inline", [2, 1000])
 def test_documents_that_a_version_holds_make_no_other(inline: int) -> None:
     storage = MemoryStorage()
-    rows = [row(page(n), f"text {n}", filename="a.warc.gz", offset=n, length=9) for n in range(80)]
+    rows = [row(page(n), f"text {n}", warc_filename="a.warc.gz", warc_offset=n, warc_length=9) for n in range(80)]
     first, _ = published(storage, {"a.jsonl": lines(rows)}, inline=inline)
     before = [stat.key for stat in storage.list("snapshots/0")]
-    visited_again = [{**each, "timestamp": "20250101000000", "filename": "b.warc.gz"} for each in rows]
+    visited_again = [{**each, "date": YEAR_2025, "warc_filename": "b.warc.gz"} for each in rows]
     second, found = published(storage, {"a.jsonl": lines(rows), "b.jsonl": lines(visited_again)}, inline=inline)
     assert (first.is_new, second.is_new, second.version) == (True, False, first.version)
     assert (second.counts.items, second.counts.blobs_written, found.rows["older"]) == (80, 0, 80)
@@ -310,16 +311,16 @@ def test_a_blob_that_is_damaged_is_put_right_when_its_page_comes_again() -> None
 
 def places(storage: MemoryStorage) -> dict[str, tuple[Any, ...]]:
     told = ((id_, item["metadata"]) for id_, item in checked_items(storage).items())
-    return {id_[-1]: tuple(said.get(name) for name in PLACE) for id_, said in told}
+    return {id_[-1]: tuple(said.get(name) for name in FIRST_SEEN) for id_, said in told}
 
 
 def test_an_item_tells_the_capture_that_its_content_was_first_seen_in() -> None:
     storage = MemoryStorage()
-    first = {"timestamp": "20240101000000", "filename": "a.warc.gz", "offset": 12, "length": 34}
-    again = {"timestamp": "20250101000000", "filename": "b.warc.gz", "offset": 56, "length": 78}
+    first = {"date": YEAR_2024, "warc_filename": "a.warc.gz", "warc_offset": 12, "warc_length": 34}
+    again = {"date": YEAR_2025, "warc_filename": "b.warc.gz", "warc_offset": 56, "warc_length": 78}
     published(storage, {"a.jsonl": lines([row(page(n), f"text {n}", **first) for n in range(3)] + [row(page(3), "x")])})
     old, new = tuple(first.values()), tuple(again.values())
-    nothing = ("20240101000000", None, None, None)
+    nothing = (YEAR_2024, None, None, None)
     assert places(storage) == {"0": old, "1": old, "2": old, "3": nothing}
     rows = [row(page(0), "text 0", **again), row(page(1), "changed", **again), row(page(2), "text 2")]
     done, _ = published(storage, {"a.parquet": as_parquet([*rows, row(page(3), "x", **again)])})
@@ -330,25 +331,41 @@ def test_an_item_tells_the_capture_that_its_content_was_first_seen_in() -> None:
 
 
 @pytest.mark.parametrize(
-    "odd", [{"filename": 7}, {"offset": "12"}, {"offset": -1}, {"length": True}, {"length": 1 << 70}, {"filename": ""}]
+    "odd",
+    [
+        {"warc_filename": 7},
+        {"warc_offset": "12"},
+        {"warc_offset": -1},
+        {"warc_length": True},
+        {"warc_length": 1 << 70},
+        {"warc_filename": ""},
+    ],
 )
 def test_a_place_that_is_none_is_no_reason_to_refuse_a_page(odd: dict[str, Any]) -> None:
     storage = MemoryStorage()
-    published(storage, {"a.jsonl": lines([row(page(1), "x", **{"filename": "a", "offset": 1, "length": 2} | odd)])})
-    assert places(storage) == {"1": ("20240101000000", None, None, None)}
+    place = {"warc_filename": "a", "warc_offset": 1, "warc_length": 2}
+    stranger = {"url": page(1), "text": "x", "date": YEAR_2024, **place, **odd}
+    published(storage, {"a.jsonl": lines([stranger])})
+    assert places(storage) == {"1": (YEAR_2024, None, None, None)}
+
+
+def test_a_place_that_is_none_is_left_out_of_what_is_published_of_our_own_documents() -> None:
+    storage = MemoryStorage()
+    published(storage, {"a.jsonl": lines([row(page(1), "x", warc_filename="a", warc_offset=-1, warc_length=2)])})
+    assert places(storage) == {"1": (YEAR_2024, None, None, None)}
 
 
 def test_documents_of_datasets_tell_their_captures_too() -> None:
     storage = MemoryStorage()
     told = {"date": "2024-06-01T10:00:00Z", "warc_filename": "a.warc.gz", "warc_offset": 7, "warc_length": 9}
     published(storage, {"c.jsonl": lines([{"url": page(1), "text": "words", **told}])})
-    assert places(storage) == {"1": ("20240601100000", "a.warc.gz", 7, 9)}
+    assert places(storage) == {"1": ("2024-06-01T10:00:00Z", "a.warc.gz", 7, 9)}
 
 
 @pytest.mark.parametrize(("damage", "readers"), [("gone", 1), ("cut", 1), ("other", 3), ("gone", 3)])
 def test_a_damaged_version_does_not_keep_the_next_one_away(damage: str, readers: int) -> None:
     storage = MemoryStorage()
-    place = {"filename": "a.warc.gz", "offset": 12, "length": 34}
+    place = {"warc_filename": "a.warc.gz", "warc_offset": 12, "warc_length": 34}
     rows = [row(page(n), f"text {n}", **place) for n in range(300)]
     published(storage, {"a.jsonl": lines(rows)}, inline=2)
     index = index_of(storage, history.live(storage))
@@ -358,7 +375,7 @@ def test_a_damaged_version_does_not_keep_the_next_one_away(damage: str, readers:
     storage.delete(key)
     if damage != "gone":
         storage.write(key, data[:-1] if damage == "cut" else data.replace(b"text", b"TEXT").replace(b"a.w", b"b.w"))
-    moved = [row(page(n), f"text {n}", **place | {"offset": 99}) for n in range(300)]
+    moved = [row(page(n), f"text {n}", **place | {"warc_offset": 99}) for n in range(300)]
     done, _ = published(storage, {"a.jsonl": lines(moved)}, inline=2, readers=readers)
     held = index.shards[1].count
     assert (done.counts.items, done.counts.added, done.counts.removed) == (300, held, 0)
@@ -368,7 +385,7 @@ def test_a_damaged_version_does_not_keep_the_next_one_away(damage: str, readers:
 
 
 def every_place(storage: MemoryStorage) -> list[tuple[Any, ...]]:
-    return [tuple(item["metadata"][name] for name in PLACE) for item in checked_items(storage).values()]
+    return [tuple(item["metadata"][name] for name in FIRST_SEEN) for item in checked_items(storage).values()]
 
 
 def test_what_cannot_be_read_is_told_and_what_was_there_before_stays() -> None:
@@ -409,8 +426,8 @@ def with_damaged_text(data: bytes) -> bytes:
 def test_texts_that_are_damaged_are_told_and_other_files_give_the_rows_that_were_chosen() -> None:
     storage = MemoryStorage()
     rows = as_parquet([row(page(number), f"text {number}") for number in range(100)])
-    old = row(page(200), "old", timestamp="20200101000000")
-    new = row(page(200), "new", timestamp="20240101000000")
+    old = row(page(200), "old", date="2020-01-01T00:00:00Z")
+    new = row(page(200), "new", date=YEAR_2024)
     files = {"a.parquet": rows, "b.jsonl": lines([old, new, old, row(page(201), "gone", status=404)])}
     published(storage, files)
     _, found = published(storage, {**files, "a.parquet": with_damaged_text(rows)})
@@ -433,12 +450,12 @@ def test_a_row_that_only_its_head_speaks_for_is_told() -> None:
 def test_any_changed_byte_of_a_parquet_file_is_told_or_harmless(local: bool, tmp_path: Path) -> None:
     data = as_parquet([row(page(number), f"text {number}") for number in range(20)])
     storage: Any = LocalStorage(tmp_path) if local else MemoryStorage()
-    documents = Documents(storage, folder=tmp_path if local else None)
+    documents = DocumentFiles(storage, folder=tmp_path if local else None)
     refused = 0
     for at in range(0, len(data), 23):
         storage.write("a.parquet", data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :])
         try:
-            list(documents.pages("a.parquet"))
+            list(documents.read("a.parquet"))
         except BadInput:
             refused += 1
     assert refused > 5
@@ -458,7 +475,7 @@ def test_too_few_documents_are_refused() -> None:
 
 def test_facets_are_those_that_were_asked_for() -> None:
     storage = MemoryStorage()
-    pages = [row(page(1), "x"), row("http://news.example.co.uk/a", "y", surt=None, language=None)]
+    pages = [row(page(1), "x"), row("http://news.example.co.uk/a", "y", urlkey="", language=None)]
     published(storage, {"a.jsonl": lines(pages)}, facets=("language", "domain"))
     items = checked_items(storage)
     assert items["com,example)/1"]["facets"] == {"domain": "example.com", "language": "eng"}

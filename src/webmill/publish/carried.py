@@ -25,6 +25,8 @@ class Carried:
             self._was = next(self._previous, None)
         if self._was is None or (self._was.id, self._was.hash) != (item.id, item.hash):
             return item
+        if self._names.isdisjoint(self._was.metadata):  # nobody knew, or it was told in other words
+            return item
         if all(item.metadata.get(name) == self._was.metadata.get(name) for name in self._names):
             return item
         own = {name: value for name, value in item.metadata.items() if name not in self._names}

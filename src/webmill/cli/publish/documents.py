@@ -25,9 +25,9 @@ from webmill.cli.words import counted
 from webmill.errors import NotFound
 from webmill.infra.address import scheme_of
 from webmill.infra.storage.backends import open_storage
+from webmill.pipeline.documents import DocumentFiles
 from webmill.pipeline.publish.documents import FACETS, WRITERS, Found, publish_documents
 from webmill.pipeline.publish.due import note_look
-from webmill.pipeline.publish.pages import Documents
 from webmill.publish.guard import MOST_LOST, Shrunk
 from webmill.publish.snapshot import Options, Published
 
@@ -117,12 +117,12 @@ def documents(
     finish(rejected=bad, where=f"rows or files of documents; `webmill publish show {root} --errors` says why")
 
 
-def open_documents(origin: str) -> Documents:
+def open_documents(origin: str) -> DocumentFiles:
     scheme, path = scheme_of(origin)
     folder = Path(path).resolve() if scheme == "file" else None
     if folder and not folder.is_dir():
         raise NotFound(f"no folder {folder}: make documents with `webmill extract`, or name them with --from")
-    return Documents(open_storage(origin), folder=folder)
+    return DocumentFiles(open_storage(origin), folder=folder)
 
 
 def tell(published: Published, read: Found, *, seconds: float) -> None:

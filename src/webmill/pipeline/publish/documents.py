@@ -14,12 +14,12 @@ from __future__ import annotations
 import logging
 import tempfile
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -27,10 +27,12 @@ from webmill.errors import BadInput, NotFound
 from webmill.formats.domains import registered_domain
 from webmill.formats.urls import host_of, normalise
 from webmill.infra.storage.base import Storage
-from webmill.pipeline.publish.newest import Newest
-from webmill.pipeline.publish.pages import Documents, Page
+from webmill.model import CaptureRef, Document, checked_filename, checked_position, columns
+from webmill.pipeline.documents import DocumentFiles
+from webmill.pipeline.publish.newest import HEADS, PLACE, Newest, reason_against, under, urlkey_of
 from webmill.pipeline.watch import Counter as Bar
 from webmill.publish import history
+from webmill.publish.blobs import Json
 from webmill.publish.nouns import Item, Problem, Scalar
 from webmill.publish.runs import check_kind, committed, run_name
 from webmill.publish.snapshot import Options, Publication, Published, utc_now
@@ -39,15 +41,17 @@ log = logging.getLogger(__name__)
 
 KIND = "documents"
 SOURCE = "documents"
-FACETS = ("language", "domain")
-PLACE = ("captured", "warc", "offset", "length")  # metadata: the capture that the content was first seen in
+CONTENT = tuple(column.name for column in columns() if column.content)
+FACETS = (*(column.name for column in columns() if column.facet), "domain")
+FIRST_SEEN = ("date", *PLACE)  # of the capture that the content was first seen in
+READ = frozenset({*HEADS, *CONTENT, *FACETS})
 WRITERS = 8  # blobs on their way at once
 MANY, MUCH = 16, 1 << 18  # pages, characters of text that one writer takes at once
 TITLE = 300  # characters of a title in the index; the whole is in the content
 _TOLD = 1000  # rows that are told one by one in errors.json
 
-NO_ECHO: tuple[int, Page | None] = (-1, None)
-Place: TypeAlias = tuple[str, int]  # a file and a row of it
+NO_ECHO: tuple[int, CaptureRef | None] = (-1, None)
+Numbered: TypeAlias = tuple[int, str, Document | BadInput]  # through all files; the file and row, as it is told
 
 
 class Found(msgspec.Struct):
@@ -74,7 +78,7 @@ class Found(msgspec.Struct):
 
 def publish_documents(
     storage: Storage,
-    documents: Documents,
+    documents: DocumentFiles,
     *,
     options: Options,
     bar: Bar,
@@ -86,7 +90,7 @@ def publish_documents(
     damaged is told, and what earlier versions had and this one has not is then kept, as stale.
     """
     check_kind(storage, KIND, force=options.force)
-    options = msgspec.structs.replace(options, carried=PLACE, even_if_same=options.force)
+    options = msgspec.structs.replace(options, carried=FIRST_SEEN, even_if_same=options.force)
     started = now()  # what comes after this is for the next version
     files = documents.files()
     if not files:
@@ -100,10 +104,9 @@ def publish_documents(
         publication = stack.enter_context(
             Publication.begin(storage, options=options, now=now, run=run, started=started)
         )
-        chosen = chosen_pages(documents, files, newest, found)
-        pages = made(chosen, publication, facets=options.facets, look_first=look_first)
-        for page, item in pages:
-            add(publication, page, item, found)
+        chosen = chosen_documents(documents, files, newest, found)
+        for document, item in made(chosen, publication, facets=options.facets, look_first=look_first):
+            add(publication, document, item, found)
             bar.advance()
         for problem in found.problems:
             publication.report(problem)
@@ -117,32 +120,30 @@ def publish_documents(
 # --- which rows ---
 
 
-def choose(documents: Documents, files: Iterable[str], found: Found, folder: Path) -> Newest:
+def choose(documents: DocumentFiles, files: Iterable[str], found: Found, folder: Path) -> Newest:
     newest = Newest(folder)
-    for ordinal, place, page in every(documents, files, found, heads=True):
-        if isinstance(page, BadInput):
-            found.refuse("bad_row", page.message, where=f"{place[0]}#{place[1]}")
-        elif reason := page.reason_against():
+    for ordinal, row, document in every(documents, files, found, read=HEADS):
+        if isinstance(document, BadInput):
+            found.refuse("bad_row", document.message, where=row)
+        elif reason := reason_against(document):
             found.rows[reason] += 1
         else:
-            newest.add(page, ordinal)
+            newest.add(document, ordinal)
     newest.choose()
     found.rows.update(newest.counts)
     return newest
 
 
-def every(
-    documents: Documents, files: Iterable[str], found: Found, *, heads: bool = False
-) -> Iterator[tuple[int, Place, Page | BadInput]]:
-    """All rows of all files, each under the same number each time. A file that is not whole ends where it cannot be
-    read on: the second time maybe earlier, since text may be damaged where heads are not.
+def every(documents: DocumentFiles, files: Iterable[str], found: Found, *, read: Collection[str]) -> Iterator[Numbered]:
+    """Yield all rows of all files, each under the same number each time. A file that is not whole ends where it cannot
+    be read on: the second time maybe earlier, since text may be damaged where heads are not.
     """
     start = 0
     for key in files:
         start, number = found.starts.setdefault(key, start), -1
         try:
-            for number, page in enumerate(documents.pages(key, heads=heads)):
-                yield start + number, (key, number), page
+            for number, document in enumerate(documents.read(key, columns=read)):
+                yield start + number, f"{key}#{number}", document
         except BadInput as error:
             found.give_up(key, error)
         start += number + 1
@@ -152,64 +153,64 @@ def every(
 
 
 def made(
-    chosen: Iterable[Page],
+    chosen: Iterable[Document],
     publication: Publication,
     *,
     facets: tuple[str, ...],
     look_first: bool,
-) -> Iterator[tuple[Page, Item | BadInput]]:
+) -> Iterator[tuple[Document, Item | BadInput]]:
     """`look_first`: here, and only what is not there yet is given to the writers. Threads that ask a near storage one
     short question after the other spend more time on waiting for each other.
     """
 
-    def put(pages: list[Page]) -> list[Item | BadInput]:
-        return [put_page(page, publication, facets=facets) for page in pages]
+    def put(some: list[Document]) -> list[Item | BadInput]:
+        return [put_document(document, publication, facets=facets) for document in some]
 
     with ThreadPoolExecutor(WRITERS, thread_name_prefix="webmill-blobs") as writers:
-        on_the_way: deque[tuple[list[Page], Future[list[Item | BadInput]]]] = deque()
-        for pages in chunks(chosen):
+        on_the_way: deque[tuple[list[Document], Future[list[Item | BadInput]]]] = deque()
+        for some in chunks(chosen):
             if look_first:
-                pages = yield from there(pages, publication, facets=facets)  # the others
-            if pages:
-                on_the_way.append((pages, writers.submit(put, pages)))
+                some = yield from there(some, publication, facets=facets)  # the others
+            if some:
+                on_the_way.append((some, writers.submit(put, some)))
             if len(on_the_way) > 4 * WRITERS:
                 first, items = on_the_way.popleft()
                 yield from zip(first, items.result(), strict=True)
-        for pages, items in on_the_way:
-            yield from zip(pages, items.result(), strict=True)
+        for some, items in on_the_way:
+            yield from zip(some, items.result(), strict=True)
 
 
 def there(
-    pages: list[Page], publication: Publication, *, facets: tuple[str, ...]
-) -> Generator[tuple[Page, Item | BadInput], None, list[Page]]:
-    """Those whose content is there already; returns the others."""
+    documents: list[Document], publication: Publication, *, facets: tuple[str, ...]
+) -> Generator[tuple[Document, Item | BadInput], None, list[Document]]:
+    """Yield those whose content is there already; return the others."""
     others = []
-    for page in pages:
+    for document in documents:
         try:
-            hash_ = publication.find(content_of(page))
+            hash_ = publication.find(content_of(document))
         except BadInput as error:
-            yield page, error
+            yield document, error
             continue
         if hash_:
-            yield page, item_of(page, hash_, facets=facets)
+            yield document, item_of(document, hash_, facets=facets)
         else:
-            others.append(page)
+            others.append(document)
     return others
 
 
-def put_page(page: Page, publication: Publication, *, facets: tuple[str, ...]) -> Item | BadInput:
+def put_document(document: Document, publication: Publication, *, facets: tuple[str, ...]) -> Item | BadInput:
     try:
-        return item_of(page, publication.put(content_of(page)), facets=facets)
+        return item_of(document, publication.put(content_of(document)), facets=facets)
     except BadInput as error:
         return error
 
 
-def chunks(pages: Iterable[Page]) -> Iterator[list[Page]]:
-    chunk: list[Page] = []
+def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
+    chunk: list[Document] = []
     size = 0
-    for page in pages:
-        chunk.append(page)
-        size += len(page.text or "")
+    for document in documents:
+        chunk.append(document)
+        size += len(document.text or "")
         if size >= MUCH or len(chunk) == MANY:
             yield chunk
             chunk, size = [], 0
@@ -217,55 +218,74 @@ def chunks(pages: Iterable[Page]) -> Iterator[list[Page]]:
         yield chunk
 
 
-def add(publication: Publication, page: Page, item: Item | BadInput, found: Found) -> None:
+def add(publication: Publication, document: Document, item: Item | BadInput, found: Found) -> None:
     try:
         if isinstance(item, BadInput):
             raise item
         publication.add(item)
     except BadInput as error:  # text that no UTF-8 can hold, an address of a megabyte
-        found.refuse("bad_row", error.message, where=ascii(page.url)[:500])
+        found.refuse("bad_row", error.message, where=ascii(document.url)[:500])
     else:
         found.rows["published"] += 1
 
 
-def chosen_pages(documents: Documents, files: Iterable[str], newest: Newest, found: Found) -> Iterator[Page]:
+def chosen_documents(
+    documents: DocumentFiles, files: Iterable[str], newest: Newest, found: Found
+) -> Iterator[Document]:
     echoes = newest.echoes()
     at, echo = next(echoes, NO_ECHO)
-    for ordinal, place, page in every(documents, files, found):
+    for ordinal, row, document in every(documents, files, found, read=READ):
         while echo and at < ordinal:  # the row that has its text could not be read again
             found.rows["no_text"] += 1
             at, echo = next(echoes, NO_ECHO)
-        if isinstance(page, Page):
+        if isinstance(document, Document):
             if ordinal in newest:
-                yield page
+                yield document
             while echo and at == ordinal:
-                yield page.under(echo)
+                yield under(document, echo)
                 at, echo = next(echoes, NO_ECHO)
         elif ordinal in newest or at == ordinal:  # its head was right
-            found.refuse("bad_row", page.message, where=f"{place[0]}#{place[1]}")
+            found.refuse("bad_row", document.message, where=row)
     if echo:
         found.rows["no_text"] += 1 + sum(1 for _ in echoes)
 
 
-def content_of(page: Page) -> dict[str, str | None]:
-    return {"text": page.text, "title": page.title, "language": page.language}
+def content_of(document: Document) -> dict[str, Json]:
+    """Return what its blob holds. Nothing stands for what is not there: a column that comes later changes no blob of a
+    page that lacks it.
+    """
+    told = ((name, getattr(document, name)) for name in CONTENT)
+    return {name: _as_json(value) for name, value in told if value not in (None, "", ())}
 
 
-def item_of(page: Page, hash_: str, *, facets: tuple[str, ...]) -> Item:
+def _as_json(value: Any) -> Json:
+    return value if type(value) is str else msgspec.to_builtins(value)
+
+
+def item_of(document: Document, hash_: str, *, facets: tuple[str, ...]) -> Item:
     """When and where its content was first seen is kept from before while the content is the same (`Options.carried`),
     so that a page that was only visited again is the same item.
     """
-    metadata: dict[str, Scalar] = {"title": (page.title or "")[:TITLE], "url": page.url}
-    if page.moment:
-        metadata["captured"] = page.moment
-    if place := page.place:
-        metadata |= zip(PLACE[1:], place, strict=True)
-    return Item(page.urlkey, SOURCE, hash_, facets=facets_of(page, facets), metadata=metadata)
+    metadata: dict[str, Scalar] = {"title": (document.title or "")[:TITLE], "url": document.url}
+    if date := document.date:
+        metadata["date"] = msgspec.to_builtins(date.astimezone(UTC).replace(microsecond=0))
+    if has_place(document):
+        metadata |= {name: getattr(document, name) for name in PLACE}
+    return Item(urlkey_of(document), SOURCE, hash_, facets=facets_of(document, facets), metadata=metadata)
 
 
-def facets_of(page: Page, facets: tuple[str, ...]) -> dict[str, str]:
-    known = {"language": page.language or "", "domain": domain_of(page.url or "") if "domain" in facets else ""}
-    return {facet: known[facet] for facet in facets if known.get(facet)}
+def has_place(document: Document) -> bool:
+    try:
+        checked_position(document.warc_offset, name="offset")
+        checked_position(document.warc_length, name="length")
+        return bool(checked_filename(document.warc_filename))
+    except BadInput:
+        return False
+
+
+def facets_of(document: Document, facets: tuple[str, ...]) -> dict[str, str]:
+    known = {name: domain_of(document.url) if name == "domain" else getattr(document, name) for name in facets}
+    return {name: value for name, value in known.items() if value}
 
 
 def domain_of(url: str) -> str:

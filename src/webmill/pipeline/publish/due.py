@@ -16,7 +16,7 @@ from webmill.errors import NotFound, WebmillError
 from webmill.infra.storage.base import Readable, Storage
 from webmill.infra.storage.local import LocalStorage
 from webmill.infra.tree import files_below
-from webmill.pipeline.publish.pages import is_documents
+from webmill.pipeline.documents import is_documents
 from webmill.publish import history
 from webmill.publish.manifest import read_file
 from webmill.publish.nouns import Version, decode, encode

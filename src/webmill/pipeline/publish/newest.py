@@ -19,19 +19,54 @@ from typing import NamedTuple
 
 import msgspec
 
-from webmill.pipeline.publish.pages import Page
+from webmill.formats.surt import surt
+from webmill.formats.timestamps import to_datetime
+from webmill.model import CaptureRef, Document
 from webmill.publish.rows import Row, SortedRows
 
-_LINE = struct.Struct(">14sQ12s?")  # time, number of the row, digest, whether it repeats another
+_LINE = struct.Struct(">QQ12s?")  # time, number of the row, digest, whether it repeats another
 _ORDINAL = struct.Struct(">Q")
 NO_DIGEST = bytes(12)
 NONE = (1 << 64) - 1
+BEFORE_TIME = 1 << 40  # seconds: years before the first year
+# What rows are chosen by. Their text is read only where nothing else tells that they have some.
+PLACE = ("warc_filename", "warc_offset", "warc_length")
+HEADS = ("url", "urlkey", "date", "text_chars", "status", "type", "mime", "digest", *PLACE)
+
+
+def reason_against(document: Document) -> str | None:
+    """Return why there is nothing to publish of it."""
+    if not document.url:
+        return "no_url"
+    if repeats_another(document):
+        return None
+    if document.status is not None and not 200 <= document.status < 300:
+        return "not_ok"
+    return None if document.text or document.text_chars else "no_text"
+
+
+def repeats_another(document: Document) -> bool:
+    """Return whether this is a revisit, whose text is that of a row with the same digest."""
+    if document.type != "revisit" and document.mime != "warc/revisit":
+        return False
+    status = document.status
+    is_good = status is None or 200 <= status < 300 or status == 304
+    return is_good and not (document.text or document.text_chars) and bool(document.digest)
+
+
+def urlkey_of(document: Document) -> str:
+    return document.urlkey or surt(document.url)
+
+
+def order_of(document: Document) -> int:
+    """Return a number by which captures are in the order of their seconds; 0 when nobody knows when it was."""
+    return BEFORE_TIME + int(document.date.timestamp()) if document.date else 0
 
 
 class Capture(NamedTuple):
     """One row: `head` is all that is published of it besides its content, and only there if it repeats another."""
 
-    moment: bytes
+    order: int
     ordinal: int
     digest: bytes
     repeats: bool
@@ -39,8 +74,8 @@ class Capture(NamedTuple):
 
     @classmethod
     def read(cls, line: bytes) -> Capture:
-        moment, ordinal, digest, repeats = _LINE.unpack_from(line)
-        return cls(moment, ordinal, digest, repeats, line[_LINE.size :])
+        order, ordinal, digest, repeats = _LINE.unpack_from(line)
+        return cls(order, ordinal, digest, repeats, line[_LINE.size :])
 
 
 class Bits:
@@ -69,16 +104,11 @@ class Newest:
         self._rows_with_text = Bits()
         self.counts = {"older": 0}
 
-    def add(self, page: Page, ordinal: int) -> None:
-        digest = blake2b(page.content_digest.encode(errors="replace"), digest_size=12).digest()
-        line = _LINE.pack(
-            f"{page.moment:14}".encode(),
-            ordinal,
-            digest if page.content_digest else NO_DIGEST,
-            page.repeats_another,
-        )
-        head = packed_head(page) if page.repeats_another else b""
-        self._rows.add(page.urlkey.encode(errors="replace"), line + head)
+    def add(self, document: Document, ordinal: int) -> None:
+        repeats = repeats_another(document)
+        line = _LINE.pack(order_of(document), ordinal, packed_digest(document), repeats)
+        head = packed_head(document) if repeats else b""
+        self._rows.add(urlkey_of(document).encode(errors="replace"), line + head)
 
     def choose(self) -> None:
         """After the last row: of two captures of a second the one that comes later in the files is newer."""
@@ -91,8 +121,8 @@ class Newest:
     def __contains__(self, ordinal: int) -> bool:
         return ordinal in self._rows_with_text
 
-    def echoes(self) -> Iterator[tuple[int, Page]]:
-        """Captures that are given the text of another row, in the order of those rows."""
+    def echoes(self) -> Iterator[tuple[int, CaptureRef]]:
+        """Yield the captures that are given the text of another row, in the order of those rows."""
         return ((_ORDINAL.unpack(key)[0], read_head(line)) for key, line in self._echoes)
 
     def _choose_one(self, captures: Iterable[Capture]) -> bool:
@@ -147,26 +177,34 @@ def joined(wanted: Iterable[Row], there: Iterable[Row]) -> Iterator[tuple[Row, b
         yield row, other[1] if other and other[0] == row[0] else None
 
 
-class _Head(msgspec.Struct, array_like=True):
-    url: str
-    urlkey: str
-    moment: str
-    place: tuple[str, int, int] | None
+_heads = msgspec.json.Decoder(CaptureRef)
+read_head = _heads.decode
 
 
-_heads = msgspec.json.Decoder(_Head)
+def packed_digest(document: Document) -> bytes:
+    """CDX files leave SHA-1 unnamed."""
+    named = (document.digest or "").removeprefix("sha1:")
+    return blake2b(named.encode(errors="replace"), digest_size=12).digest() if named else NO_DIGEST
 
 
-def packed_head(page: Page) -> bytes:
-    place = page.place and (printable(page.place[0]), *page.place[1:])
-    return msgspec.json.encode(_Head(printable(page.url or ""), printable(page.urlkey), page.moment, place))
+def packed_head(document: Document) -> bytes:
+    ref = document.capture
+    urlkey, url, filename = map(printable, (urlkey_of(document), ref.url, ref.filename))
+    return msgspec.json.encode(msgspec.structs.replace(ref, url=url, urlkey=urlkey, filename=filename, digest=""))
 
 
 def printable(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-def read_head(data: bytes) -> Page:
-    said = _heads.decode(data)
-    filename, offset, length = said.place or (None, None, None)
-    return Page(url=said.url, surt=said.urlkey, timestamp=said.moment, filename=filename, offset=offset, length=length)
+def under(document: Document, ref: CaptureRef) -> Document:
+    """Return the content of a document as that of another capture."""
+    return msgspec.structs.replace(
+        document,
+        url=ref.url,
+        urlkey=ref.urlkey,
+        date=to_datetime(ref.timestamp) if ref.timestamp else None,
+        warc_filename=ref.filename,
+        warc_offset=ref.offset,
+        warc_length=ref.length,
+    )

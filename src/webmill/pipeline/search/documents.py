@@ -9,13 +9,14 @@ from zlib import crc32
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats.timestamps import to_datetime
+from webmill.formats.timestamps import earliest, to_datetime
 from webmill.infra.storage.base import Readable
+from webmill.model import checked_filename, checked_position
 from webmill.publish.blobs import read_blob
 from webmill.publish.nouns import Item
 from webmill.search.base import Document, Place
 
-MOST = 1 << 63  # bytes
+_BEFORE = {"captured": "date", "warc": "warc_filename", "offset": "warc_offset", "length": "warc_length"}
 
 
 def document_of(storage: Readable, item: Item, *, version: str) -> Document:
@@ -46,14 +47,16 @@ def date_of(said: Any, content: Any) -> int:
 
 
 def capture_of(item: Item) -> Place | None:
-    """As `publish documents` tells it."""
-    said = item.metadata
-    offset, length = said.get("offset"), said.get("length")
-    if not _text(said, "warc") or not isinstance(offset, int) or not isinstance(length, int):
+    """As `publish documents` tells it, or did before it spoke of documents' own columns."""
+    said = {_BEFORE.get(name, name): value for name, value in item.metadata.items()}
+    try:
+        file = checked_filename(said.get("warc_filename"))
+        offset = checked_position(said.get("warc_offset"), name="offset")
+        length = checked_position(said.get("warc_length"), name="length")
+        captured = earliest(_text(said, "date")) if _text(said, "date") else ""
+    except BadInput:
         return None
-    if not (0 <= offset < MOST and 0 <= length < MOST):
-        return None
-    return Place(_text(said, "url"), _text(said, "captured"), _text(said, "warc"), offset, length)
+    return Place(_text(said, "url"), captured, file, offset, length)
 
 
 def mark_of(item: Item) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from webmill.errors import BadInput, NotFound
-from webmill.pipeline.publish.documents import PLACE
+from webmill.pipeline.publish.documents import FIRST_SEEN
 from webmill.publish.nouns import Item
 from webmill.serve.api.differences import Pair
 from webmill.serve.api.documents import content_of
@@ -78,7 +78,7 @@ class Comparing:
         content = content_of(self._published, item)
         if content is None:
             return None
-        said = {name: value for name, value in item.metadata.items() if name not in PLACE}
+        said = {name: value for name, value in item.metadata.items() if name not in FIRST_SEEN}
         beside = {**said, **item.facets, "source": item.source}
         return {name: _text(value) for name, value in {**beside, **content}.items()}
 

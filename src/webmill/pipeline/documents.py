@@ -1,0 +1,242 @@
+"""Read documents back: `Document`s from Parquet and JSON lines (plain, .gz, .zst), in a folder or a bucket.
+
+One file is read at a time, some rows of it in memory. A row that cannot be read is told (`BadInput`, bad_row) and the
+next one follows; a file that is damaged ends where it cannot be read on (`BadInput`, bad_documents).
+
+A file whose rows have an `outcome` is webmill's own. Any other needs `url` and `text`: what else it has under the names
+of `Document`'s columns is taken, the rest gets defaults, and a place or digest that is none is left out.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias
+
+import msgspec
+import zstandard
+
+from webmill.errors import BadInput, Misconfigured
+from webmill.formats.decompressors import ERRORS, Decompressor, Gzip
+from webmill.formats.timestamps import from_datetime, to_datetime
+from webmill.infra.atomic import as_webmill_error
+from webmill.infra.storage.base import RawStream, Storage, buffered, chunks_of
+from webmill.model import Document, checked_filename, checked_position
+
+ENDINGS = (".parquet", ".jsonl", ".jsonl.gz", ".jsonl.zst")
+NOT_OURS = frozenset({"spool", "receipts", "errors"})  # folders of those who write documents
+LONGEST = 64 << 20  # bytes of one line
+SLICE = 4096  # bytes of a compressed file; a block of 4 may become 128 KiB
+ROWS = 64  # of a Parquet file in memory at once
+OURS = "outcome"  # the column by which rows of webmill's are known
+NEEDED = ("id", "url")  # columns that are always read
+DAMAGE: tuple[type[Exception], ...] = (EOFError, *ERRORS)
+
+Row: TypeAlias = dict[str, Any]
+ReadRow: TypeAlias = Callable[[Row], Document]
+_line = msgspec.json.Decoder(Document)
+_any_line = msgspec.json.Decoder(dict[str, Any])
+
+
+class DocumentFiles:
+    """The files of documents in a storage. `folder` is where it is on this machine: Parquet is then read in place."""
+
+    def __init__(self, storage: Storage, *, folder: Path | None) -> None:
+        self._storage, self._folder = storage, folder
+
+    def files(self) -> list[str]:
+        return [stat.key for stat in self._storage.list() if is_documents(stat.key)]
+
+    def read(self, key: str, *, columns: Collection[str] | None = None) -> Iterator[Document | BadInput]:
+        """Yield every row in its order, or what is wrong with it. Of Parquet only `columns` are read, if they are told;
+        what was not read has its default. `BadInput` when the file itself cannot be read on.
+        """
+        if key.endswith(".parquet"):
+            yield from self._parquet(key, columns)
+        else:
+            yield from self._lines(key)
+
+    def _lines(self, key: str) -> Iterator[Document | BadInput]:
+        with self._storage.open(key) as raw, unpacked(raw, key) as lines:
+            decode: Callable[[bytes], Document] | None = None
+            try:
+                while line := lines.readline(LONGEST):
+                    try:
+                        decode = decode or _decoder_for(line)
+                        yield decode(line)
+                    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+                        yield BadInput(str(error), reason="bad_row", source=key)
+            except DAMAGE as error:
+                raise BadInput(f"not whole: {error}", reason="bad_documents", source=key) from error
+
+    def _parquet(self, key: str, columns: Collection[str] | None) -> Iterator[Document | BadInput]:
+        arrow, parquet = pyarrow()
+        with self._on_disk(key) as file:
+            try:
+                table = parquet.ParquetFile(file)
+                there = set(table.schema_arrow.names)
+                read_row = _own_row if OURS in there else _strangers_row
+                for batch in table.iter_batches(batch_size=ROWS, columns=_wanted(there, columns)):
+                    for row in batch.to_pylist():
+                        try:
+                            yield read_row(row)
+                        except msgspec.ValidationError as error:
+                            yield BadInput(str(error), reason="bad_row", source=key)
+            except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
+                if isinstance(error, OSError) and error.errno is not None:  # the disk's; Arrow's have no number
+                    raise as_webmill_error(error, key) from error
+                raise BadInput(f"damaged Parquet: {error}", reason="bad_documents", source=key) from error
+
+    @contextmanager
+    def _on_disk(self, key: str) -> Iterator[Path | BinaryIO]:
+        if self._folder:
+            yield self._folder / key
+            return
+        with tempfile.TemporaryFile() as copy, self._storage.open(key) as stream:
+            for chunk in chunks_of(stream):
+                copy.write(chunk)
+            copy.seek(0)
+            yield copy
+
+
+def is_documents(key: str) -> bool:
+    """Whether a file is one of documents, by its name: not where a part of it begins with `.` or `_`."""
+    *folders, _ = parts = key.split("/")
+    hidden = any(part.startswith((".", "_")) for part in parts)
+    return key.endswith(ENDINGS) and not hidden and not NOT_OURS & set(folders)
+
+
+def _wanted(there: set[str], columns: Collection[str] | None) -> list[str]:
+    """Where nothing else tells how much text there is, the text itself is read."""
+    wanted = set(Document.__struct_fields__ if columns is None else (*columns, *NEEDED))
+    if "text_chars" in wanted and there.isdisjoint({"text_chars", "text_length"}):
+        wanted.add("text")
+    return [name for name in (*Document.__struct_fields__, *_BEFORE) if name in there and name in wanted | {*_BEFORE}]
+
+
+# --- rows ---
+
+
+def _decoder_for(line: bytes) -> Callable[[bytes], Document]:
+    return _line.decode if OURS in _any_line.decode(line) else _strangers_line
+
+
+def _own_row(row: Row) -> Document:
+    return msgspec.convert(row, Document)
+
+
+def _strangers_line(line: bytes) -> Document:
+    return _strangers_row(_any_line.decode(line))
+
+
+_BEFORE = {"surt": "urlkey", "text_length": "text_chars", "filename": "warc_filename", "offset": "warc_offset"}
+_BEFORE |= {"length": "warc_length", "timestamp": "date"}
+
+
+def _strangers_row(row: Row) -> Document:
+    for name, now in _BEFORE.items():
+        if name in row and row.get(now) is None:
+            row[now] = row[name]
+    if isinstance(row.get("date"), str) and row["date"].isdigit():
+        row["date"] = _date_of(row["date"])
+    known = {name: row[name] for name in Document.__struct_fields__ if row.get(name) is not None}
+    for name in ("type", "mime", "digest"):
+        if not isinstance(known.get(name, ""), str):
+            del known[name]
+    if not _has_place(known):
+        known = {name: value for name, value in known.items() if not name.startswith("warc_")}
+    document = msgspec.convert({"url": "", **known, "id": str(known.get("id", ""))}, Document)
+    date = document.date and _in_utc(document.date)
+    return msgspec.structs.replace(document, id=document.id or id_of(document), date=date)
+
+
+def _date_of(digits: str) -> datetime | None:
+    try:
+        return to_datetime(digits)
+    except BadInput:
+        return None
+
+
+def id_of(document: Document) -> str:
+    """Return an id for a row that has none: where its capture lies; else its time and address, as in a replay."""
+    if document.warc_filename:
+        return f"{document.warc_filename}#{document.warc_offset}"
+    return f"{from_datetime(document.date) if document.date else ''}/{document.url}"
+
+
+def _in_utc(moment: datetime) -> datetime:
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _has_place(row: Row) -> bool:
+    try:
+        checked_filename(row.get("warc_filename"))
+        return all(
+            type(row.get(f"warc_{name}")) is int and checked_position(row[f"warc_{name}"], name=name) >= 0
+            for name in ("offset", "length")
+        )
+    except BadInput:
+        return False
+
+
+# --- files ---
+
+
+class Frames:
+    """Zstandard for files that our own commands wrote, in larger slices than a stranger's answer gets: faster, and a
+    slice may become 128 MB at most.
+    """
+
+    def __init__(self) -> None:
+        self.ended = True
+        self.trailing = False
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        at = 0
+        while at < len(data):
+            if self.ended:
+                self._frame, self.ended = zstandard.ZstdDecompressor().decompressobj(), False
+            piece = data[at : at + SLICE]
+            yield self._frame.decompress(piece)
+            self.ended = self._frame.eof
+            at += len(piece) - len(self._frame.unused_data)
+
+
+class Unpacked(RawStream):
+    """What a compressed stream holds, in bounded pieces. `EOFError` when it ends too early."""
+
+    def __init__(self, packed: BinaryIO, decompressor: Decompressor) -> None:
+        self._packed, self._decompressor = packed, decompressor
+        self._pieces: Iterator[bytes] = iter(())
+        self._rest = b""
+
+    def _next(self, most: int) -> bytes:
+        while not self._rest:
+            self._rest = next(self._pieces, b"")
+            if not self._rest:
+                data = self._packed.read(1 << 16)
+                if not data:
+                    if not self._decompressor.ended:
+                        raise EOFError("it ends too early")
+                    return b""
+                self._pieces = filter(None, self._decompressor.feed(data))
+        taken, self._rest = self._rest[:most], self._rest[most:]
+        return taken
+
+
+def unpacked(raw: BinaryIO, key: str) -> BinaryIO:
+    if key.endswith(".zst"):
+        return buffered(Unpacked(raw, Frames()))
+    return buffered(Unpacked(raw, Gzip())) if key.endswith(".gz") else raw
+
+
+def pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow as arrow
+        from pyarrow import parquet
+    except ImportError as missing:
+        raise Misconfigured("Parquet needs an extra: pip install 'webmill[parquet]'") from missing
+    return arrow.lib, parquet
