@@ -122,8 +122,10 @@ def take_turns(frontier: LocalFrontier, *, count: int, start: float) -> int:
 
 
 def visit(url: str, now: float) -> Visit:
-    file = "crawl-data/TEST-2024/segments/1700000000.1/warc/TEST-20240101000000-00001.warc.gz"
-    return Visit(url=url, time=now, status=200, file=file, offset=123_456_789, length=12_345, digest="sha1:" + "A" * 32)
+    name = "crawl-data/TEST-2024/segments/1700000000.1/warc/TEST-20240101000000-00001.warc.gz"
+    return Visit(
+        url=url, time=now, status=200, filename=name, offset=123_456_789, length=12_345, digest="sha1:" + "A" * 32
+    )
 
 
 def disk_bytes(path: Path) -> int:

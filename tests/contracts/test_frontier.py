@@ -408,7 +408,7 @@ def test_a_visit_is_found_by_its_url_and_by_its_time(frontier: Frontier) -> None
             time=NOW + 100 - number,
             status=200,
             depth=2,
-            file="crawl-data/x.warc.gz",
+            filename="crawl-data/x.warc.gz",
             offset=5_000_000_000,
             length=12,
             record_id="<urn:uuid:1>",

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from warcio.archiveiterator import ArchiveIterator
 
-from webmill.archive.writer import Place
+from webmill.archive.writer import Written
 
 
 class Account(NamedTuple):
@@ -23,7 +23,7 @@ class Account(NamedTuple):
     torn: int
 
 
-def account(root: Path, places: list[Place]) -> Account:
+def account(root: Path, places: list[Written]) -> Account:
     """Of an archive that was recovered: it has no open files any more."""
     found: Counter[str] = Counter()
     for file in (root / "crawl-data").rglob("*.warc.gz"):
@@ -43,16 +43,16 @@ def account(root: Path, places: list[Place]) -> Account:
     )
 
 
-def is_at(root: Path, place: Place) -> bool:
+def is_at(root: Path, place: Written) -> bool:
     """The record, whole, in exactly its bytes."""
     try:
-        with (root / place.file).open("rb") as file:
-            file.seek(place.offset)
-            stored = file.read(place.length)
+        with (root / place.capture.filename).open("rb") as file:
+            file.seek(place.capture.offset)
+            stored = file.read(place.capture.length)
         unpacker = zlib.decompressobj(16 + zlib.MAX_WBITS)
         head, _, rest = unpacker.decompress(stored).partition(b"\r\n\r\n")
     except (OSError, zlib.error, gzip.BadGzipFile):
         return False
     fields = dict(line.split(": ", 1) for line in head.decode().split("\r\n")[1:])
-    whole = len(stored) == place.length and unpacker.eof and not unpacker.unused_data
+    whole = len(stored) == place.capture.length and unpacker.eof and not unpacker.unused_data
     return whole and fields["WARC-Record-ID"] == place.record_id and len(rest) == int(fields["Content-Length"]) + 4

@@ -261,10 +261,10 @@ def check_records(root: Path) -> None:
     """Each visit that had an answer points exactly to a whole record of its URL."""
     collection = Collection(root.resolve(), NAME)
     for visit in visits(root).values():
-        assert bool(visit.status) == bool(visit.file), visit
+        assert bool(visit.status) == bool(visit.filename), visit
         assert visit.status or visit.error, visit
-        if visit.file:
-            with open_stored(collection, visit.file) as stream:
+        if visit.filename:
+            with open_stored(collection, visit.filename) as stream:
                 stream.seek(visit.offset)
                 stored = stream.read(visit.length)
             record = next(iter(ArchiveIterator(BytesIO(gzip.decompress(stored)))))

@@ -12,7 +12,7 @@ from warcio.checker import Checker
 from tests.pipeline.index_samples import lines_of
 from tests.unit.archive.captures import NAME, PAGE, capture, sealed, writer
 from tests.unit.cli.command import webmill
-from webmill.archive.writer import Place
+from webmill.archive.writer import Written
 from webmill.formats.warc_records import Original
 
 
@@ -21,7 +21,7 @@ def inline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEBMILL_EXECUTOR_URL", "inline")
 
 
-def archive(root: Path) -> list[Place]:
+def archive(root: Path) -> list[Written]:
     """A page as it is mostly sent, one that is truncated, a redirect, a revisit of each kind, a robots.txt."""
     packed = gzip.compress(PAGE, mtime=0)
     chunked = b"%x\r\n%b\r\n0\r\n\r\n" % (len(packed), packed)
@@ -67,15 +67,17 @@ def test_the_index_points_to_what_the_writer_gave_out_and_does_not_see_open_file
         assert ended.code == 0, ended.err
     lines = [json.loads(line.split(b" ", 2)[2]) for line in lines_of(tmp_path)]
     found = {(line["filename"], int(line["offset"]), int(line["length"])) for line in lines}
-    assert found == {(place.file, place.offset, place.length) for place in places}
-    page = next(line for line in lines if int(line["offset"]) == places[0].offset and "/warc/" in line["filename"])
+    assert found == {(place.capture.filename, place.capture.offset, place.capture.length) for place in places}
+    page = next(
+        line for line in lines if int(line["offset"]) == places[0].capture.offset and "/warc/" in line["filename"]
+    )
     assert (page["mime-detected"], page["charset"], page["status"]) == ("text/html", "UTF-8", "200")
-    assert f"sha1:{page['digest']}" == places[0].digest
+    assert f"sha1:{page['digest']}" == places[0].capture.digest
 
 
 def test_wat_and_wet_are_derived(tmp_path: Path) -> None:
     places = archive(tmp_path)
-    ended = webmill("derive", "all", tmp_path / places[0].file, "--in-place")
+    ended = webmill("derive", "all", tmp_path / places[0].capture.filename, "--in-place")
     assert ended.code == 0, ended.err
     [wet] = tmp_path.rglob("*.wet.gz")
     assert b"plain English for a reader" in gzip.decompress(wet.read_bytes())

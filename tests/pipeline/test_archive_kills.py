@@ -30,7 +30,7 @@ from tests.pipeline.archiving import BATCH, CAPTURES
 from tests.thoroughness import kills as kills_of
 from tests.unit.archive.captures import NAME, check_files, read_place, sealed
 from webmill.archive.recovery import recover
-from webmill.archive.writer import Place
+from webmill.archive.writer import Written
 from webmill.collection import Collection
 from webmill.errors import WebmillError
 
@@ -70,12 +70,12 @@ class Told:
     """What a program printed before it died."""
 
     def __init__(self, output: str) -> None:
-        self.places: list[Place] = []
+        self.places: list[Written] = []
         self.synced: dict[str, int] = {}
         self.last: dict[str, Any] = {}
         for line in output.splitlines():
             self.last = json.loads(line)
-            self.places += msgspec.convert(self.last.get("places", []), list[Place])
+            self.places += msgspec.convert(self.last.get("places", []), list[Written])
             self.synced.update(self.last.get("sizes", {}))
 
 
@@ -196,7 +196,7 @@ def test_killed_and_started_again_and_again_no_file_is_written_twice(root: Path)
             ended = stage.run("work", root, "a", at=at)
             sums.faults += ended.killed
             more = Told(ended.output)
-            assert not {(one.file, one.offset) for one in told.places} & {(one.file, one.offset) for one in more.places}
+            assert not {one.capture.place for one in told.places} & {one.capture.place for one in more.places}
             told.places += more.places
     sums.add(told, account(root, told.places), faults=0)
     sums.record("kill -9 at random")

@@ -82,7 +82,7 @@ def test_empty_lines_before_an_answer_are_stored_and_are_no_head(root: Path) -> 
     with TestWeb(hosts=1) as web:
         crawl_here(root, Setup(seeds=(url,), resolve=dict(web.resolve), rules=Rules(scope="path")))
     visit = visits(root)[url]
-    with open_stored(Collection(root.resolve(), NAME), visit.file) as stream:
+    with open_stored(Collection(root.resolve(), NAME), visit.filename) as stream:
         stream.seek(visit.offset)
         record = read_record_at(stream.read(visit.length))
     blank, _, rest = record.content.partition(b"HTTP/1.1 200")

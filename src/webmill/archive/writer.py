@@ -1,6 +1,6 @@
 """The WARC files of a crawl, written so that what is acknowledged survives a kill, a power cut and a full disk.
 
-    writer.append(capture) -> Place      written, not yet durable
+    writer.append(capture) -> Written    where it lies; not yet durable
     writer.sync()                        every place that was given out is durable
 
 Promises
@@ -31,23 +31,19 @@ from webmill.archive.segment_file import SegmentFile
 from webmill.archive.writer_records import Capture, Software, encode_capture, encode_info, new_id, warcinfo
 from webmill.collection import Collection
 from webmill.errors import Conflict, WebmillError
+from webmill.formats.timestamps import from_datetime
+from webmill.model import CaptureRef
 
-__all__ = ["Capture", "Place", "Software", "WarcWriter"]
+__all__ = ["Capture", "Software", "WarcWriter", "Written"]
 
 log = logging.getLogger(__name__)
 
 
-class Place(msgspec.Struct, frozen=True):
-    """Where a record is: the key of its file below the collection's root, and its stored bytes.
+class Written(msgspec.Struct, frozen=True):
+    """Where a capture was written, and the id of its record. The digest of a 304, which has no payload, is empty."""
 
-    `digest` is the payload's (`sha1:…`); a 304 has none: "".
-    """
-
-    file: str
-    offset: int
-    length: int
+    capture: CaptureRef  # without a urlkey: only an index needs it
     record_id: str
-    digest: str
 
 
 class Volume:
@@ -90,7 +86,7 @@ class WarcWriter:
         self._stack = ExitStack()
         self._detect: Detect | None = self._stack.enter_context(finding_languages()) if languages else None
 
-    def append(self, capture: Capture) -> Place:
+    def append(self, capture: Capture) -> Written:
         """Not durable before the next `sync`. `Unavailable` when the disk does not take it."""
         file = self._file(capture.subset)
         encoded = encode_capture(capture, warcinfo_id=file.warcinfo_id, detect=self._detect)
@@ -102,7 +98,16 @@ class WarcWriter:
             raise
         if file.end >= self._max_bytes:
             self._roll()
-        return Place(file.key, start + encoded.start, encoded.length, encoded.record_id, encoded.digest)
+        exchange = capture.exchange
+        lies = CaptureRef(
+            url=exchange.url,
+            timestamp=from_datetime(exchange.date),
+            filename=file.key,
+            offset=start + encoded.start,
+            length=encoded.length,
+            digest=encoded.digest,
+        )
+        return Written(lies, encoded.record_id)
 
     def sync(self) -> None:
         """All places given out are durable. When it raises, those since the last `sync` do not exist."""

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from warcio.archiveiterator import ArchiveIterator
 
 from webmill.archive.segment import Subset, open_stored
-from webmill.archive.writer import Capture, Place, Software, WarcWriter
+from webmill.archive.writer import Capture, Software, WarcWriter, Written
 from webmill.collection import Collection
 from webmill.formats.digest import Verdict, check
 from webmill.formats.warc import read_record_at, read_records
@@ -65,15 +65,15 @@ def names(root: Path, subset: str = "warc") -> list[str]:
     return sorted(file.name for file in folder(root, subset).iterdir()) if folder(root, subset).is_dir() else []
 
 
-def read_place(root: Path, place: Place) -> Record:
+def read_place(root: Path, place: Written) -> Record:
     """The record alone in exactly its bytes."""
-    with open_stored(Collection(root, NAME), place.file) as file:
-        file.seek(place.offset)
-        stored = file.read(place.length)
-    assert len(stored) == place.length
-    record = read_record_at(stored, offset=place.offset)
+    with open_stored(Collection(root, NAME), place.capture.filename) as file:
+        file.seek(place.capture.offset)
+        stored = file.read(place.capture.length)
+    assert len(stored) == place.capture.length
+    record = read_record_at(stored, offset=place.capture.offset)
     assert record.record_id == place.record_id
-    assert record.length == place.length
+    assert record.length == place.capture.length
     return record
 
 

@@ -12,21 +12,21 @@ import pytest
 
 from tests.unit.archive.captures import NAME, capture, check_file, folder, names, read_place, sealed, writer
 from webmill.archive.recovery import recover
-from webmill.archive.writer import Place
+from webmill.archive.writer import Written
 from webmill.collection import Collection
 from webmill.errors import Conflict
 
 LINES = b"not a record\r\n"
 
 
-def left_open(root: Path, *, count: int = 3, subset: str = "warc") -> tuple[Path, list[Place]]:
+def left_open(root: Path, *, count: int = 3, subset: str = "warc") -> tuple[Path, list[Written]]:
     """The files of a writer whose process is gone: no lock, no final name."""
     out = writer(root)
     places = [out.append(capture(number, subset=subset)) for number in range(count)]  # type: ignore[arg-type]
     out.sync()
     for file in out._files():
         file.close()  # a dead process holds no lock
-    return root / (places[0].file + ".open"), places
+    return root / (places[0].capture.filename + ".open"), places
 
 
 def hashes(root: Path) -> dict[str, str]:
@@ -37,10 +37,16 @@ def test_a_file_left_open_is_sealed_as_it_is_when_it_is_whole(tmp_path: Path) ->
     path, places = left_open(tmp_path)
     size = path.stat().st_size
     [repair] = recover(Collection(tmp_path, NAME))
-    assert (repair.file, repair.captures, repair.end, repair.cut, repair.saved) == (places[0].file, 3, size, 0, None)
+    assert (repair.file, repair.captures, repair.end, repair.cut, repair.saved) == (
+        places[0].capture.filename,
+        3,
+        size,
+        0,
+        None,
+    )
     assert not path.exists()
     assert not (tmp_path / "rejected").exists()
-    assert len(check_file(tmp_path / places[0].file)) == 10
+    assert len(check_file(tmp_path / places[0].capture.filename)) == 10
     assert recover(Collection(tmp_path, NAME)) == []
 
 
@@ -55,10 +61,10 @@ def test_a_torn_tail_is_kept_aside_with_its_reason(tmp_path: Path, lost: int) ->
     kept = tmp_path / repair.saved
     assert before[repair.end : repair.end + repair.cut] == kept.read_bytes()
     told = json.loads(kept.with_suffix(".json").read_bytes())
-    assert (told["file"], told["offset"], told["cut"]) == (places[0].file, repair.end, repair.cut)
+    assert (told["file"], told["offset"], told["cut"]) == (places[0].capture.filename, repair.end, repair.cut)
     assert told["reason"] == repair.reason
-    assert (tmp_path / places[0].file).read_bytes() == before[: repair.end]
-    records = check_file(tmp_path / places[0].file)
+    assert (tmp_path / places[0].capture.filename).read_bytes() == before[: repair.end]
+    records = check_file(tmp_path / places[0].capture.filename)
     assert (len(records), records[-1].type) == (7, "metadata")
     for place in places[:2]:
         read_place(tmp_path, place)
@@ -75,18 +81,18 @@ def test_what_a_power_cut_leaves_behind_the_last_record_is_cut(tmp_path: Path, t
     assert (repair.cut, repair.captures) == (len(tail), 3)
     assert repair.reason
     assert (tmp_path / str(repair.saved)).read_bytes() == tail
-    check_file(tmp_path / places[0].file)
+    check_file(tmp_path / places[0].capture.filename)
 
 
 def test_damage_in_front_of_whole_captures_stays_and_is_told(tmp_path: Path) -> None:
     """They may be acknowledged: their places must not move."""
     path, places = left_open(tmp_path)
     with path.open("r+b") as file:
-        file.seek(places[1].offset)
-        file.write(b"\0" * places[1].length)
+        file.seek(places[1].capture.offset)
+        file.write(b"\0" * places[1].capture.length)
     [repair] = recover(Collection(tmp_path, NAME))
     assert repair.cut == 0
-    assert [(flaw.offset, flaw.reason) for flaw in repair.flaws] == [(places[1].offset, "padding")]
+    assert [(flaw.offset, flaw.reason) for flaw in repair.flaws] == [(places[1].capture.offset, "padding")]
     for place in (places[0], places[2]):
         read_place(tmp_path, place)
 
@@ -130,10 +136,10 @@ def test_two_tails_of_one_name_are_both_kept(tmp_path: Path) -> None:
 
 def test_a_finished_file_is_never_replaced(tmp_path: Path) -> None:
     path, places = left_open(tmp_path)
-    (tmp_path / places[0].file).write_bytes(b"put there by hand")
+    (tmp_path / places[0].capture.filename).write_bytes(b"put there by hand")
     with pytest.raises(Conflict, match="exists beside"):
         recover(Collection(tmp_path, NAME))
-    assert (tmp_path / places[0].file).read_bytes() == b"put there by hand"
+    assert (tmp_path / places[0].capture.filename).read_bytes() == b"put there by hand"
     assert path.exists()
 
 

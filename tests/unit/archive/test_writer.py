@@ -29,7 +29,7 @@ from tests.unit.archive.captures import (
 from webmill.archive.derive import Job, derive
 from webmill.archive.recovery import recover
 from webmill.archive.segment import open_stored, write_paths
-from webmill.archive.writer import Capture, Place, Software, WarcWriter
+from webmill.archive.writer import Capture, Software, WarcWriter, Written
 from webmill.archive.writer_records import Encoded, encode_capture
 from webmill.collection import Collection
 from webmill.errors import BadInput, Misconfigured, NotFound
@@ -39,10 +39,10 @@ from webmill.formats.warc import read_records
 from webmill.formats.warc_fields import Findings, parse_fields
 from webmill.formats.warc_records import IDENTICAL_DIGEST, NOT_MODIFIED, Original
 from webmill.index.archives import find_archives
-from webmill.model import Record
+from webmill.model import CaptureRef, Record
 
 
-def written(root: Path, *captures: Capture, **options: Any) -> list[Place]:
+def written(root: Path, *captures: Capture, **options: Any) -> list[Written]:
     with writer(root, **options) as out:
         return [out.append(one) for one in captures]
 
@@ -78,13 +78,15 @@ def test_a_capture_is_a_request_a_response_and_a_note_about_it(tmp_path: Path) -
     assert {name: response.headers.get(name) for name in expected} == expected
     assert response.headers.get_all("WARC-Protocol") == ["http/1.1", "tls/1.3"]
     assert metadata.concurrent_to == response.record_id
-    assert place == Place(
-        f"crawl-data/{NAME}/segments/1/warc/{NAME}-20240712094214-a-00000.warc.gz",
-        response.offset,
-        response.length,
-        str(response.record_id),
-        digest.compute(PAGE),
+    lies = CaptureRef(
+        url="http://site.example/7",
+        timestamp="20240712094214",
+        filename=f"crawl-data/{NAME}/segments/1/warc/{NAME}-20240712094214-a-00000.warc.gz",
+        offset=response.offset,
+        length=response.length,
+        digest=digest.compute(PAGE),
     )
+    assert place == Written(lies, str(response.record_id))
 
 
 def test_the_first_record_says_who_made_the_file(tmp_path: Path) -> None:
@@ -156,7 +158,7 @@ def test_a_page_not_modified_is_a_revisit_without_a_payload(tmp_path: Path) -> N
     record = read_place(tmp_path, place)
     assert (record.type, record.headers.get("WARC-Profile")) == ("revisit", NOT_MODIFIED)
     assert record.headers.get("WARC-Refers-To-Date") == "2024-07-11T09:42:14Z"
-    assert (record.refers_to, record.payload_digest, place.digest) == ("<urn:uuid:1>", None, "")
+    assert (record.refers_to, record.payload_digest, place.capture.digest) == ("<urn:uuid:1>", None, "")
     assert [one.type for one in records_of(tmp_path)] == ["warcinfo", "request", "revisit", "metadata"]
 
 
@@ -176,7 +178,7 @@ def test_a_page_that_came_unchanged_is_a_revisit_with_its_digest(tmp_path: Path)
     [place] = written(tmp_path, capture(kind="identical", original=Original(record_id="<urn:uuid:1>")))
     record = read_place(tmp_path, place)
     assert (record.type, record.headers.get("WARC-Profile")) == ("revisit", IDENTICAL_DIGEST)
-    assert record.payload_digest == place.digest == digest.compute(PAGE)
+    assert record.payload_digest == place.capture.digest == digest.compute(PAGE)
     assert record.content == b"HTTP/1.1 200 Said\r\nContent-Type: text/html\r\n\r\n"
     records_of(tmp_path)
 
@@ -193,7 +195,7 @@ def test_each_subset_has_a_file_of_the_same_name_when_it_is_needed(tmp_path: Pat
 
 def test_files_are_rolled_at_their_size(tmp_path: Path) -> None:
     places = written(tmp_path, *map(capture, range(30)), max_bytes=4000)
-    assert len({place.file for place in places}) > 3
+    assert len({place.capture.filename for place in places}) > 3
     assert [f"{NAME}-20240712094214-a-{number:05}.warc.gz" for number in range(len(names(tmp_path)))] == names(tmp_path)
     assert all(read_place(tmp_path, place).type == "response" for place in places)
     assert len(records_of(tmp_path)) == 90 + len(names(tmp_path))
@@ -207,7 +209,7 @@ def test_an_open_file_is_no_archive_to_others_and_is_found_by_its_final_name(tmp
         assert names(tmp_path) == [f"{NAME}-20240712094214-a-00000.warc.gz.open"]
         assert list(find_archives(collection, refuse=refuse)) == []
         before = read_place(tmp_path, place)
-    assert list(find_archives(collection, refuse=refuse)) == [place.file]
+    assert list(find_archives(collection, refuse=refuse)) == [place.capture.filename]
     assert read_place(tmp_path, place) == before
     with pytest.raises(NotFound):
         open_stored(collection, "crawl-data/none.warc.gz")
@@ -226,9 +228,9 @@ def test_no_name_is_used_twice_whatever_the_clock_says(tmp_path: Path) -> None:
         second = [one.append(capture(3)), other.append(capture(4)), one.append(capture(5)), other.append(capture(6))]
         one.sync()
         third = [other.append(capture(7, subset="robotstxt")), one.append(capture(8, subset="robotstxt"))]
-    files = [place.file for place in (first[0], second[0], second[1])]
+    files = [place.capture.filename for place in (first[0], second[0], second[1])]
     assert len(set(files)) == 3
-    assert len({place.file for place in (first[1], *third)}) == 3
+    assert len({place.capture.filename for place in (first[1], *third)}) == 3
     for place in (*first, *second, *third):
         read_place(tmp_path, place)
     assert recover(Collection(tmp_path, NAME)) == []
@@ -239,7 +241,7 @@ def test_a_name_taken_by_a_finished_file_is_left_alone(tmp_path: Path) -> None:
     taken.parent.mkdir(parents=True)
     taken.write_bytes(b"somebody's")
     [place] = written(tmp_path, capture())
-    assert place.file.endswith("-00001.warc.gz")
+    assert place.capture.filename.endswith("-00001.warc.gz")
     assert taken.read_bytes() == b"somebody's"
 
 
@@ -255,7 +257,7 @@ def test_the_lists_of_paths_name_what_is_finished(tmp_path: Path) -> None:
         kind: gzip.decompress(collection.paths_file(kind).read_bytes()).decode().splitlines()
         for kind in ("warc", "non200responses")
     }
-    assert listed == {"warc": [places[0].file], "non200responses": [places[1].file]}
+    assert listed == {"warc": [places[0].capture.filename], "non200responses": [places[1].capture.filename]}
     assert not collection.paths_file("robotstxt").exists()
     before = collection.paths_file("non200responses").stat()
     write_paths(collection)

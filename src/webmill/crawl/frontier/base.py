@@ -46,14 +46,16 @@ MOST_DEPTH, MOST_HOPS = (1 << 24) - 1, (1 << 8) - 1  # they share 32 bits of a l
 
 
 class Visit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What came of a URL the last time. `file`, `offset` and `length` say where its WARC record is, if it has one."""
+    """What came of a URL the last time. `filename`, `offset` and `length` are those of its `CaptureRef`, kept flat: a
+    frontier has millions of visits, and each has its URL and digest already.
+    """
 
     url: str
     time: float
     status: int = 0  # 0: there was no answer
     error: str = ""  # why not, or why it was refused: a code of a fixed set, then a colon and words
     depth: int = 0
-    file: str = ""
+    filename: str = ""  # of its capture; empty: there is none
     offset: int = 0
     length: int = 0
     record_id: str = ""  # of the record that has the payload: an earlier one, of another URL maybe

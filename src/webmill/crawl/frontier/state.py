@@ -151,6 +151,11 @@ def as_json(value: Any) -> str:
     return _encode(value).decode()
 
 
+def read_visit(body: str) -> Visit:
+    """Return a visit from its row. Older frontiers say `file` for `filename`; within a value the quotes are escaped."""
+    return _visit.decode(body.replace(',"file":"', ',"filename":"', 1))
+
+
 def key_of(hash_: bytes) -> int:
     return int.from_bytes(hash_[:8], signed=True)
 
@@ -275,7 +280,7 @@ class State:
         )
         for priority in range(REQUISITE, PRIORITIES):
             for id_, attempts, body in self.database.read(sql, (domain, priority, now, count - len(found))):
-                last = _visit.decode(body)
+                last = read_visit(body)
                 found.append((Held(last.url, last.depth, priority, attempts, 0, id_, last.hops), last))
             if len(found) == count:
                 break
@@ -342,12 +347,12 @@ class State:
 
     def visit(self, url: str) -> Visit | None:
         rows = self.database.read("SELECT body FROM visit WHERE key = ?", (key_of(hash_of(url.encode())),))
-        visits = (_visit.decode(body) for (body,) in rows)
+        visits = (read_visit(body) for (body,) in rows)
         return next((visit for visit in visits if visit.url == url), None)
 
     def visits_after(self, time: float, id_: int, *, count: int) -> list[tuple[int, Visit]]:
         sql = "SELECT id, body FROM visit WHERE (time, id) > (?, ?) ORDER BY time, id LIMIT ?"
-        return [(row, _visit.decode(body)) for row, body in self.database.read(sql, (time, id_, count))]
+        return [(row, read_visit(body)) for row, body in self.database.read(sql, (time, id_, count))]
 
     # Counts
 

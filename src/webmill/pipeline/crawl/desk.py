@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from webmill.archive.writer import Capture, Place, WarcWriter
+from webmill.archive.writer import Capture, WarcWriter, Written
 from webmill.crawl.frontier.base import (
     REQUISITE,
     Committed,
@@ -179,19 +179,19 @@ class Desk:
 
     def _archived(self, result: Result, captures: list[Capture], known: dict[str, Original], batch: Batch) -> Result:
         """With the place of its record in the visit. What it has is known to those behind it."""
-        place, original = None, None
+        written, original = None, None
         for whole in captures:
             capture = _deduplicated(whole, known)
-            place = self.writer.append(capture)
+            written = self.writer.append(capture)
             batch.revisits += capture.kind != "response"
-            own = Original(record_id=place.record_id, uri=capture.exchange.url, date=capture.exchange.date)
+            own = Original(record_id=written.record_id, uri=capture.exchange.url, date=capture.exchange.date)
             original = capture.original or own
             if _can_be_referred_to(capture):
-                batch.payloads.append((place.digest, own))
-                known[place.digest] = own
+                batch.payloads.append((written.capture.digest, own))
+                known[written.capture.digest] = own
             if not result.outcome or capture.exchange.url != result.outcome.url:  # a robots.txt, asked for first
-                place = original = None
-        return msgspec.structs.replace(result, outcome=_placed(result.outcome, place, original))
+                written = original = None
+        return msgspec.structs.replace(result, outcome=_placed(result.outcome, written, original))
 
     def _count_pages(self, results: list[Result]) -> None:
         pages = Counter(
@@ -352,19 +352,20 @@ def _can_be_referred_to(capture: Capture) -> bool:
     return whole and len(exchange.response) > LEAST
 
 
-def _placed(outcome: Outcome | None, place: Place | None, original: Original | None) -> Outcome | None:
+def _placed(outcome: Outcome | None, written: Written | None, original: Original | None) -> Outcome | None:
     """`original` is what a later revisit of this URL will refer to, unless the visit says that it is an older one."""
-    if not isinstance(outcome, Done) or place is None or original is None:
+    if not isinstance(outcome, Done) or written is None or original is None:
         return outcome
-    visit = msgspec.structs.replace(outcome.visit, file=place.file, offset=place.offset, length=place.length)
+    lies = written.capture
+    visit = msgspec.structs.replace(outcome.visit, filename=lies.filename, offset=lies.offset, length=lies.length)
     if visit.record_id:
         return msgspec.structs.replace(outcome, visit=visit)
     visit = msgspec.structs.replace(
         visit,
-        record_id=original.record_id or place.record_id,
+        record_id=original.record_id or written.record_id,
         record_url=original.uri or "" if original.uri != outcome.visit.url else "",
         record_time=original.date.timestamp() if original.date else 0.0,
-        digest=place.digest or outcome.visit.digest,
+        digest=lies.digest or outcome.visit.digest,
     )
     return msgspec.structs.replace(outcome, visit=visit)
 

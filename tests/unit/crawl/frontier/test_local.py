@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ import pytest
 
 from webmill.crawl.frontier.base import Committed, Done, Settled, Step, Visit
 from webmill.crawl.frontier.lanes import Lane, Lanes, line_of
-from webmill.crawl.frontier.local import Limits, LocalFrontier
+from webmill.crawl.frontier.local import STATE, Limits, LocalFrontier
 from webmill.crawl.frontier.memory import MemoryFrontier
 from webmill.errors import BadInput, Conflict, Misconfigured, Unavailable
 from webmill.model import Link
@@ -301,3 +302,19 @@ def test_lines_written_again_leave_those_behind_them(tmp_path: Path) -> None:
             "https://a.com/1",
             "https://a.com/2",
         ]
+
+
+def test_visits_of_an_older_frontier_keep_their_places(tmp_path: Path) -> None:
+    url = 'https://a.com/?a=,"file":"b'
+    last = Visit(url=url, time=NOW, error=',"file":"', filename="x.warc.gz", offset=5, length=7, digest="sha1:A")
+    with LocalFrontier(tmp_path / "f") as frontier:
+        frontier.commit(Step(visited=[Done(last, again=NOW)]), now=NOW)
+    with closing(sqlite3.connect(tmp_path / "f" / STATE)) as database:
+        assert database.execute("""UPDATE visit SET body = replace(body, '"filename":', '"file":')""").rowcount == 1
+        assert '"file":"x.warc.gz"' in database.execute("SELECT body FROM visit").fetchone()[0]
+        database.commit()
+    with LocalFrontier(tmp_path / "f") as frontier:
+        assert frontier.visit(url) == last
+        assert list(frontier.visits()) == [last]
+        [turn] = frontier.claim(1, urls=1, now=NOW, lease=60, hold=0, revisits=True)
+        assert turn.items[0].last == last
