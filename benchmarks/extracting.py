@@ -34,6 +34,7 @@ from webmill.commoncrawl.batch import batch_id, encode_batch
 from webmill.commoncrawl.captures import Fetcher
 from webmill.commoncrawl.ranges import RangeLimits
 from webmill.extract.main_text import MainText
+from webmill.formats.cld2 import can_detect
 from webmill.formats.http_records import read_response
 from webmill.formats.surt import surt
 from webmill.formats.warc import read_records
@@ -45,7 +46,6 @@ from webmill.infra.storage.local import LocalStorage
 from webmill.model import Record
 from webmill.pipeline.extract.metrics import ALL
 from webmill.pipeline.extract.output import Output, Shape
-from webmill.pipeline.extract.page import can_detect
 from webmill.pipeline.extract.workers import Options, Workers
 from webmill.pipeline.hands import is_drained
 

@@ -21,7 +21,7 @@ from webmill import __version__
 from webmill.archive.capture import Capture, read_capture
 from webmill.archive.derive_wat import describe
 from webmill.archive.derive_wet import Conversion, Waiting
-from webmill.archive.language import detecting
+from webmill.archive.language import must_find_languages
 from webmill.errors import BadInput
 from webmill.formats import warc_records
 from webmill.formats.gzip_frame import HEADER_MOST, TRAILER, GzipFrame, read_frame
@@ -81,7 +81,7 @@ def derive(job: Job) -> Derived:
     with ExitStack() as stack:
         source = stack.enter_context(job.warc.open("rb"))
         outs = {kind: stack.enter_context(atomic.writing(path)) for kind, path in job.outputs.items()}
-        detect = stack.enter_context(detecting()) if job.detect_languages and "wet" in outs else None
+        detect = stack.enter_context(must_find_languages()) if job.detect_languages and "wet" in outs else None
         deriving = _Deriving(job, source, outs, Waiting(detect))
         for item in read_records(source):
             deriving.follow(item)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 
 from webmill.archive.capture import Capture
+from webmill.archive.language import Detect
+from webmill.formats.cld2 import MOST_BYTES
 from webmill.formats.warc_fields import Findings, parse_fields
 from webmill.model import Record
 
-Detect = Callable[[Capture], tuple[str, ...]]
 _ISO_639_3 = 3
 
 
@@ -51,8 +50,16 @@ class Waiting:
             return None
         languages = languages_stated(capture.record) or languages
         if not languages and self._detect:
-            languages = self._detect(capture)
+            languages = languages_found(capture, self._detect)
         return Conversion(capture.record, capture.page.text, languages)
+
+
+def languages_found(capture: Capture, detect: Detect) -> tuple[str, ...]:
+    """Return the languages of a page by the detector; none where it cannot tell, or breaks."""
+    assert capture.response  # a page has one
+    page = capture.response.text.text.encode("utf-8", "replace")[:MOST_BYTES]
+    found = detect(page, capture.record.target_uri or "", capture.response.fields.get("Content-Language") or "")
+    return found.codes if found else ()
 
 
 def languages_noted(metadata: Record) -> tuple[str, ...]:

@@ -1,47 +1,45 @@
-"""The languages of a page by CLD2, as Common Crawl asks it: on the HTML itself, with the hints that a capture gives.
+"""The languages of captured pages by CLD2, in a sandbox: it is C++ and reads hostile bytes.
 
-CLD2 is C++ and reads hostile bytes, so it runs in a sandbox. The package is optional (`webmill[languages]`).
+The package is optional (`webmill[languages]`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 
-from webmill.archive.capture import Capture
-from webmill.archive.cld2 import ISO_639_3, ask_cld2, suffix_of
-from webmill.archive.derive_wet import Detect
 from webmill.errors import BadInput, Misconfigured
-from webmill.infra.sandbox import Sandbox
+from webmill.formats.cld2 import can_detect, suffix_of
+from webmill.formats.languages import Languages
 
-__all__ = ["MOST_BYTES", "detect_languages", "detecting", "suffix_of"]
-
-MOST_BYTES = 1 << 20  # of a page; what follows does not change its languages
+Detect = Callable[[bytes, str, str], Languages | None]  # UTF-8 of a page, its URL, its Content-Language
 
 
 @contextmanager
-def detecting() -> Iterator[Detect]:
-    """A detector of the languages of captured pages; one that cannot tell, or breaks, gives none."""
-    if find_spec("pycld2") is None:
-        raise Misconfigured(
-            "languages are detected by pycld2, which is not installed: pip install 'webmill[languages]'"
-        )
-    with Sandbox("webmill.archive.language:detect_languages", returns=tuple[str, ...]) as sandbox:
+def finding_languages() -> Iterator[Detect | None]:
+    """Give a detector; None when CLD2 is not installed. It gives None for a page on which CLD2 breaks."""
+    if not can_detect():
+        yield None
+        return
+    from webmill.infra.sandbox import Sandbox  # a crawl without languages need not load it
 
-        def detect(capture: Capture) -> tuple[str, ...]:
-            assert capture.response  # a page has one
-            page = capture.response.text.text.encode("utf-8", "replace")[:MOST_BYTES]
-            said = capture.response.fields.get("Content-Language") or ""
+    with Sandbox("webmill.formats.cld2:find_languages", returns=Languages) as sandbox:
+
+        def detect(page: bytes, url: str, said: str) -> Languages | None:
             try:
-                return sandbox.call(page, suffix=suffix_of(capture.record.target_uri or ""), said=said)
+                return sandbox.call(page, suffix=suffix_of(url), said=said[:256])
             except BadInput:
-                return ()
+                return None
 
         yield detect
 
 
-def detect_languages(page: bytes, *, suffix: str = "", said: str = "") -> tuple[str, ...]:
-    """ISO-639-3 codes of UTF-8 HTML, the one with the most text first, three at most."""
-    _, _, found = ask_cld2(page, suffix=suffix, said=said)
-    return tuple(dict.fromkeys(ISO_639_3[code] for _, code, _, _ in found))
+@contextmanager
+def must_find_languages() -> Iterator[Detect]:
+    """Give a detector. Misconfigured when CLD2 is not installed."""
+    with finding_languages() as detect:
+        if not detect:
+            raise Misconfigured(
+                "languages are detected by pycld2, which is not installed: pip install 'webmill[languages]'"
+            )
+        yield detect

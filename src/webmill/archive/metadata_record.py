@@ -11,21 +11,16 @@ Charset and languages are found in the first `MOST_BYTES` of a page. CLD2 costs 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from importlib.util import find_spec
+from collections.abc import Iterable
 
 import msgspec
 
-from webmill.archive.cld2 import ISO_639_3, ask_cld2, suffix_of
 from webmill.archive.identify import HTML, XHTML
-from webmill.errors import BadInput
+from webmill.archive.language import Detect
 from webmill.formats.charset import decode_page, spelled
-from webmill.formats.languages import Language, Languages
 
 MOST_BYTES = 1 << 17
 PAGES = frozenset({HTML, XHTML})
-Detect = Callable[[bytes, str, str], Languages | None]  # UTF-8 of a page, its URL, its Content-Language
 
 _UNFIT = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
@@ -65,32 +60,3 @@ def _escaped(found: re.Match[str]) -> str:
     except UnicodeEncodeError:
         data = found[0].encode("utf-8", "surrogatepass")
     return "".join(f"%{byte:02X}" for byte in data)
-
-
-@contextmanager
-def finding_languages() -> Iterator[Detect | None]:
-    """None when CLD2 is not installed. It is C++ and reads hostile bytes: it runs in a sandbox."""
-    if find_spec("pycld2") is None:
-        yield None
-        return
-    from webmill.infra.sandbox import Sandbox
-
-    with Sandbox("webmill.archive.metadata_record:find_languages", returns=Languages) as sandbox:
-
-        def detect(page: bytes, url: str, said: str) -> Languages | None:
-            try:
-                return sandbox.call(page, suffix=suffix_of(url), said=said[:256])
-            except BadInput:
-                return None
-
-        yield detect
-
-
-def find_languages(page: bytes, *, suffix: str = "", said: str = "") -> Languages:
-    """All that CLD2 says of UTF-8 HTML, three languages at most, without those that hardly occur."""
-    reliable, size, found = ask_cld2(page, suffix=suffix, said=said)
-    languages = tuple(
-        Language(code=code, iso=ISO_639_3[code], covered=percent / 100, score=float(score), name=name)
-        for name, code, percent, score in found
-    )
-    return Languages(reliable=reliable, text_bytes=size, languages=languages)

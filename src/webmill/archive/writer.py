@@ -25,7 +25,7 @@ from typing import Self
 
 import msgspec
 
-from webmill.archive.metadata_record import Detect, finding_languages
+from webmill.archive.language import Detect, finding_languages
 from webmill.archive.segment import Segment, Subset, check_word, file_name
 from webmill.archive.segment_file import SegmentFile
 from webmill.archive.writer_records import Capture, Software, encode_capture, encode_info, new_id, warcinfo

@@ -14,7 +14,8 @@ import msgspec
 
 from webmill import __version__
 from webmill.archive.identify import identify
-from webmill.archive.metadata_record import PAGES, Detect, Subject, describe, harmless
+from webmill.archive.language import Detect
+from webmill.archive.metadata_record import PAGES, Subject, describe, harmless
 from webmill.archive.segment import Subset
 from webmill.errors import BadInput, Misconfigured
 from webmill.formats import warc_records as records

@@ -59,15 +59,23 @@ class LeftOut(msgspec.Struct, frozen=True):
 
 def kind_of(page: Composite) -> Kind:
     identified = media_type(page.capture.headers.get("WARC-Identified-Payload-Type"))
-    declared = media_type(content_type_of(page))
+    return kind_by(identified=identified, declared=media_type(content_type_of(page)))
+
+
+def kind_by(*, identified: str | None, declared: str | None) -> Kind:
+    """Return the kind of a capture by its media types, as the crawler identified it and as the server declared it."""
     if not identified and "html" in (declared or ""):
         return "html"
     return kind_of_type(identified or declared or "")
 
 
 def is_robots(page: Composite) -> bool:
-    """Archives of others have it among their pages."""
-    return _ROBOTS.fullmatch(page.target_uri or "") is not None
+    return is_robots_url(page.target_uri or "")
+
+
+def is_robots_url(url: str) -> bool:
+    """Return whether this is a robots.txt: archives of others have it among their pages."""
+    return _ROBOTS.fullmatch(url) is not None
 
 
 def kind_of_type(type_: str) -> Kind:

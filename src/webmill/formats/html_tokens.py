@@ -36,6 +36,12 @@ _ATTRIBUTE = re.compile(rf"([^{SPACE}<>][^{SPACE}<>=]*+)(?:[{SPACE}]*+=[{SPACE}]
 _RAW_ENDS = {name: re.compile(rf"<!--|</{name}(?=[{SPACE}<>=/]|\Z)", re.IGNORECASE) for name in ("SCRIPT", "STYLE")}
 
 
+def markup_of(*names: str) -> re.Pattern[str]:
+    """Return the markup to look for when only tags of these names, and comments, are of interest. Others are text."""
+    name = rf"(?:{'|'.join(names)})(?=[{SPACE}<>=/]|\Z)/*+"
+    return re.compile(rf"<(?:(/?)({name})({_ATTRIBUTES})[{SPACE}]*+>?|{_COMMENT})", re.IGNORECASE)
+
+
 class Listener(Protocol):
     """Who hears of a page's parts, in their order. Calls and no token objects: there are thousands to a page."""
 
@@ -51,9 +57,9 @@ class Listener(Protocol):
         """The content of a style element. That of a script is nobody's."""
 
 
-def read_tokens(page: str, to: Listener) -> None:
-    """All of the page."""
-    search, add_text, open_, close = _MARKUP.search, to.add_text, to.open, to.close
+def read_tokens(page: str, to: Listener, *, markup: re.Pattern[str] = _MARKUP) -> None:
+    """Tell `to` all of the page: every tag, or those that `markup_of` was told of."""
+    search, add_text, open_, close = markup.search, to.add_text, to.open, to.close
     at = 0
     while found := search(page, at):
         start = found.start()

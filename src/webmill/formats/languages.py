@@ -28,6 +28,15 @@ class Languages(msgspec.Struct, frozen=True, rename={"text_bytes": "text-bytes"}
     text_bytes: int = 0
     languages: tuple[Language, ...] = ()
 
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """Their ISO-639-3 codes, each once: CLD2 tells two ways of writing Chinese apart."""
+        return tuple(dict.fromkeys(one.iso for one in self.languages if one.iso))
+
+    def share(self, code: str) -> float:
+        """Return how much of the text is in this language, 0 to 1."""
+        return min(1.0, round(sum(one.covered for one in self.languages if one.iso == code), 4))
+
 
 _DECODER = msgspec.json.Decoder(Languages, strict=False)  # numbers may stand in quotes
 

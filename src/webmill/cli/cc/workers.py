@@ -27,6 +27,7 @@ from webmill.commoncrawl.ranges import RangeLimits
 from webmill.commoncrawl.whole_files import WholeFiles
 from webmill.config import Settings
 from webmill.extract.main_text import MainText
+from webmill.formats.cld2 import can_detect
 from webmill.infra.address import scheme_of
 from webmill.infra.executor.pool import available_cores
 from webmill.infra.metrics import Metrics
@@ -34,7 +35,6 @@ from webmill.infra.retry import sleeping_until
 from webmill.infra.storage.backends import open_storage
 from webmill.pipeline.extract import metrics as counters
 from webmill.pipeline.extract.output import Output, Shape
-from webmill.pipeline.extract.page import can_detect
 from webmill.pipeline.extract.rows import REJECTED, Keep
 from webmill.pipeline.extract.sealing import FILE_SIZE, Format
 from webmill.pipeline.extract.workers import Options, Report

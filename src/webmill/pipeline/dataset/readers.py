@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 
-from webmill.archive.language import MOST_BYTES, suffix_of
 from webmill.errors import BadInput
 from webmill.extract import pdf
 from webmill.extract.content import ReadPdf
 from webmill.extract.document import Detect, Readers
+from webmill.formats.cld2 import MOST_BYTES, can_detect, suffix_of
+from webmill.formats.languages import Languages
 from webmill.infra.sandbox import Sandbox
 
 
@@ -21,7 +22,7 @@ def opened_readers() -> Iterator[Readers]:
     with ExitStack() as stack:
         yield Readers(
             pdf=stack.enter_context(reading_pdf()) if find_spec(pdf.PACKAGE) else None,
-            detect=stack.enter_context(detecting()) if find_spec("pycld2") else None,
+            detect=stack.enter_context(detecting()) if can_detect() else None,
         )
 
 
@@ -34,13 +35,12 @@ def reading_pdf() -> Iterator[ReadPdf]:
 @contextmanager
 def detecting() -> Iterator[Detect]:
     """The languages of a text by CLD2; none where it cannot tell, or breaks."""
-    with Sandbox("webmill.archive.language:detect_languages", returns=tuple[str, ...]) as sandbox:
+    with Sandbox("webmill.formats.cld2:find_languages", returns=Languages) as sandbox:
 
         def detect(text: str, url: str, said: str) -> tuple[str, ...]:
             try:
-                return sandbox.call(
-                    text[:MOST_BYTES].encode("utf-8", "replace")[:MOST_BYTES], suffix=suffix_of(url), said=said[:256]
-                )
+                page = text[:MOST_BYTES].encode("utf-8", "replace")[:MOST_BYTES]
+                return sandbox.call(page, suffix=suffix_of(url), said=said[:256]).codes
             except BadInput:
                 return ()
 

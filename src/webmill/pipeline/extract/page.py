@@ -5,15 +5,13 @@ stored bytes ─▶ one WARC record, of the right URL ─▶ HTTP ─▶ HTML by
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 import msgspec
 
-from webmill.archive.language import MOST_BYTES, detect_languages, suffix_of
 from webmill.errors import BadInput
 from webmill.extract.head import HTML, clean, media_type
 from webmill.extract.main_text import MainText, main_text, title_of
 from webmill.formats.charset import decode_page
+from webmill.formats.cld2 import MOST_BYTES, find_languages, suffix_of
 from webmill.formats.http_records import HttpResponse, read_response
 from webmill.formats.surt import surt
 from webmill.formats.warc.head import Limits
@@ -26,11 +24,6 @@ MIB = 1 << 20
 CHILD = ChildLimits(cpu=10, wall=60, memory=1024 * MIB, output=8 * MIB, written=MIB, may_fork=False)
 RECORD = Limits(block=32 * MIB)
 ENOUGH = 200  # characters of text to tell its language by
-
-
-def can_detect() -> bool:
-    """Whether languages can be detected here."""
-    return find_spec("pycld2") is not None
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,4 +84,4 @@ def language_of(text: str | None, html: str, url: str, response: HttpResponse | 
     said = (response.fields.get("Content-Language") if response else None) or ""
     words = text if text and len(text) >= ENOUGH else html
     page = words.encode("utf-8", "replace")[:MOST_BYTES]
-    return next(iter(detect_languages(page, suffix=suffix_of(url), said=said)), None)
+    return next(iter(find_languages(page, suffix=suffix_of(url), said=said).codes), None)

@@ -1,14 +1,20 @@
-"""CLD2, as Common Crawl asks it: on the HTML itself, with hints; and what its codes are called elsewhere.
+"""The languages of a page or a text by CLD2, as Common Crawl asks it: on the HTML itself, with hints.
 
-It is apart from those who ask, who run it in a sandbox, so that a crawl need not load all that reads pages.
+CLD2 is C++ and is given hostile bytes: whoever asks does so in a sandbox. The package is optional
+(`webmill[languages]`).
 """
 
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 from typing import Any
 from urllib.parse import urlsplit
 
+from webmill.formats.languages import Language, Languages
+
+PACKAGE = "pycld2"
+MOST_BYTES = 1 << 20  # of a page; what follows does not change its languages
 LEAST_BYTES = 10
 LEAST_PERCENT = 2
 _CONTROLS = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")  # it refuses them
@@ -32,11 +38,28 @@ _CODES = (
 ISO_639_3: dict[str, str] = dict(pair.split(":") for pair in _CODES.split())
 
 
-def ask_cld2(page: bytes, *, suffix: str, said: str) -> tuple[bool, int, list[Any]]:
-    """Whether it is sure, of how many bytes of text, and (name, code, percent, score) of languages that we know.
+def can_detect() -> bool:
+    """Return whether languages can be detected here."""
+    return find_spec(PACKAGE) is not None
 
-    `page` is UTF-8. Those that hardly occur are left out; three are left at most.
+
+def find_languages(page: bytes, *, suffix: str = "", said: str = "") -> Languages:
+    """Return what CLD2 says of UTF-8 text or HTML: three languages at most, without those that hardly occur.
+
+    `suffix` is that of the host (`de`), `said` the value of Content-Language.
     """
+    sure, size, found = _ask(page[:MOST_BYTES], suffix=suffix, said=said)
+    kept = [one for one in found if one[2] >= LEAST_PERCENT and size * one[2] >= LEAST_BYTES * 100]
+    languages = tuple(
+        Language(code=code, iso=ISO_639_3[code], covered=percent / 100, score=float(score), name=name)
+        for name, code, percent, score in kept
+        if code in ISO_639_3
+    )
+    return Languages(reliable=sure, text_bytes=size, languages=languages)
+
+
+def _ask(page: bytes, *, suffix: str, said: str) -> tuple[bool, int, list[Any]]:
+    """Return whether it is sure, of how many bytes of text, and (name, code, percent, score) of languages."""
     import pycld2
 
     options = {"isPlainText": False, "hintTopLevelDomain": suffix or None, "hintLanguageHTTPHeaders": said or None}
@@ -45,8 +68,7 @@ def ask_cld2(page: bytes, *, suffix: str, said: str) -> tuple[bool, int, list[An
         sure, size, found = pycld2.detect(page, **{name: value for name, value in options.items() if value is not None})
     except (pycld2.error, ValueError):
         return False, 0, []
-    kept = [one for one in found if one[2] >= LEAST_PERCENT and size * one[2] >= LEAST_BYTES * 100]
-    return bool(sure), size, [one for one in kept if one[1] in ISO_639_3]
+    return bool(sure), size, list(found)
 
 
 def suffix_of(uri: str) -> str:

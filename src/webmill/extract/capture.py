@@ -1,0 +1,212 @@
+"""One capture to its document: the one way, for captures of an index and for those of whole files.
+
+    stored bytes ─▶ one WARC record, of the right URL ─┐
+    content of a record ───────────────────────────────┴▶ HTTP ─▶ kind ─▶ text, title, language ─▶ Document
+
+What the record says counts; what an index or the crawler said, only where it says nothing. So the same capture gives
+the same document, whichever way it came.
+
+To be called in a sandbox, as `FUNCTION` with the limits `CHILD`: all of this is hostile. PDF is read by the same child
+as pages are, so that a worker has one; it asks for more CPU than a page may take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+import msgspec
+
+from webmill.errors import BadInput
+from webmill.extract.head import absolute, clean, clean_all, media_type
+from webmill.extract.kinds import READABLE, is_robots_url, kind_by
+from webmill.extract.outcomes import PARSER
+from webmill.extract.reading import Body, Found, NoReader, read_body
+from webmill.extract.recipe import CaptureInput, HasCapture, Made, Recipe, input_of, record_in
+from webmill.formats import digest, timestamps
+from webmill.formats.cld2 import MOST_BYTES, find_languages, suffix_of
+from webmill.formats.http.head import end_of_head
+from webmill.formats.http_records import HttpResponse, read_response
+from webmill.formats.surt import surt
+from webmill.formats.warc.head import Limits
+from webmill.formats.warc.single import read_record_at
+from webmill.infra.child import Limits as ChildLimits
+from webmill.infra.child_loop import grant_cpu
+from webmill.model import Document, Record, spelled_digest
+
+FUNCTION = "webmill.extract.capture:make_in_child"
+MIB = 1 << 20
+CHILD = ChildLimits(cpu=10, wall=300, memory=1024 * MIB, output=64 * MIB, written=MIB, may_fork=False)
+RECORD = Limits(block=32 * MIB)
+ENOUGH = 200  # characters of text to tell its language by
+
+Allow = Callable[[float], None]
+
+
+def make_in_child(payload: bytes, *, capture: CaptureInput) -> Made:
+    """Return the same as `make_document`, where every call has its own allowance of CPU."""
+    return make_document(payload, capture=capture, allow=grant_cpu)
+
+
+def document_of(page: HasCapture, *, recipe: Recipe = Recipe()) -> Document:  # noqa: B008 - it is frozen
+    """Return the document of a page, made in this process: for functions of yours that begin with ours."""
+    return make_document(page.capture.content, capture=input_of(page, recipe=recipe)).document
+
+
+def make_document(payload: bytes, *, capture: CaptureInput, allow: Allow = lambda _: None) -> Made:
+    """Return the document of any capture, without text where it has none, and what kind it is of.
+
+    BadInput: the bytes are not the capture that was asked for; `outcomes.failed` makes its row.
+    """
+    record = read_capture(payload, capture)
+    http = read_response(record.content) if record.type in ("response", "revisit") else None
+    document = describe(record, http, capture)
+    kind = kind_by(identified=document.mime_detected, declared=document.mime or media_type(capture.mime))
+    if why := reason_against(document):
+        return Made(document=msgspec.structs.replace(document, outcome=why), kind="robots" if why == "robots" else kind)
+    if not document.url.lower().startswith("http"):  # notes of a crawler about itself
+        return Made(document=msgspec.structs.replace(document, outcome="other_type"), kind="other")
+    if kind not in READABLE:
+        return Made(document=msgspec.structs.replace(document, outcome="other_type"), kind=kind)
+    try:
+        body = Body(
+            data=http.content.data if http else record.content,
+            url=document.url,
+            content_type=http.content_type if http else record.content_type,
+            wet_text=capture.wet_text,
+            allow=allow,
+        )
+        found = read_body(kind, body, capture.recipe)
+    except MemoryError:
+        raise  # of the process, not of the page
+    except Exception as error:  # noqa: BLE001 - a page that breaks its parser is a row, too
+        outcome, message = broken(error)
+        return Made(document=msgspec.structs.replace(document, outcome=outcome, error=message), kind=kind)
+    if isinstance(found, NoReader):
+        refused = msgspec.structs.replace(document, outcome="other_type", error=found.error)
+        return Made(document=refused, kind=found.kind)
+    return Made(document=completed(document, found, http, capture), kind=found.kind)
+
+
+def reason_against(document: Document) -> str | None:
+    """Return the outcome of a capture that is not looked into."""
+    if document.type not in ("response", "resource", "revisit"):
+        return "not_response"
+    if document.type == "revisit":
+        return "revisit"
+    return "robots" if is_robots_url(document.url) else None
+
+
+def broken(error: Exception) -> tuple[str, str]:
+    """Return the outcome of a page that broke its parser, and why: in our words, which are the same every time."""
+    if isinstance(error, BadInput):
+        outcome = "parse_limit" if error.reason == "parse_limit" else "parse_error"
+        return outcome, clean(f"{error.reason}: {error.message}") or ""
+    outcome = "parse_limit" if isinstance(error, RecursionError) else "parse_error"
+    return outcome, PARSER[outcome]
+
+
+# --- the record -------------------------------------------------------------------------------------------------------
+
+
+def read_capture(payload: bytes, capture: CaptureInput) -> Record:
+    """Return the record, of the URL that was asked for."""
+    if capture.headers is None:
+        record = read_record_at(payload, limits=RECORD, offset=capture.ref.offset)
+    else:
+        record = record_in(payload[: RECORD.block], capture)
+    found, wanted = clean(record.target_uri) or "", capture.ref.url
+    if wanted and found != wanted and surt(found) != surt(wanted):  # indexes may spell a URL a little differently
+        raise BadInput(f"the record is of {found[:200]!r}", reason="wrong_record")
+    return record
+
+
+def describe(record: Record, http: HttpResponse | None, capture: CaptureInput) -> Document:
+    """Return all that is known before the content is looked into."""
+    ref, url, headers = capture.ref, clean(record.target_uri) or "", record.headers
+    languages, is_revisit = clean_all(capture.languages), record.type == "revisit"
+    return Document(
+        id=clean(record.record_id) or f"{ref.filename}#{ref.offset}",
+        url=url,
+        urlkey=surt(url),
+        date=_date(record.date),
+        status=http.status if http else None,
+        mime=media_type(http.content_type if http else record.content_type),
+        mime_detected=media_type(headers.get("WARC-Identified-Payload-Type")),
+        digest=digest_of(record) or clean(spelled_digest(ref.digest)) or None,
+        type=clean(record.type),
+        truncated=clean(headers.get("WARC-Truncated")),
+        redirect=_redirect(url, http),
+        refers_to=clean(headers.get("WARC-Refers-To-Target-URI")) if is_revisit else None,
+        last_modified=_http_date(http.last_modified) if http else None,
+        language=languages[0] if languages else None,
+        languages=languages,
+        warc_filename=ref.filename,
+        warc_offset=ref.offset,
+        warc_length=ref.length,
+    )
+
+
+def digest_of(record: Record) -> str | None:
+    """Return the payload's digest as the record states it; computed where it does not and the payload is all there."""
+    if stated := clean(record.payload_digest):
+        return spelled_digest(stated)
+    if record.type not in ("response", "resource") or record.cut or len(record.content) == RECORD.block:
+        return None
+    start = end_of_head(record.content) or 0 if record.type == "response" else 0
+    return digest.compute(memoryview(record.content)[start:])
+
+
+def _redirect(url: str, http: HttpResponse | None) -> str | None:
+    is_redirect = http and http.status and 300 <= http.status < 400
+    return absolute(url, http.location) if http and is_redirect else None
+
+
+def _date(date: str | None) -> datetime | None:
+    try:
+        return timestamps.to_datetime(timestamps.from_warc_date(date)) if date else None
+    except BadInput:
+        return None
+
+
+def _http_date(text: str | None) -> datetime | None:
+    try:
+        moment = parsedate_to_datetime(text) if text else None
+        return moment and (moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC))
+    except (TypeError, ValueError, IndexError, OverflowError):  # servers write anything here
+        return None
+
+
+# --- its content ------------------------------------------------------------------------------------------------------
+
+
+def completed(document: Document, found: Found, http: HttpResponse | None, capture: CaptureInput) -> Document:
+    """Return the document with what was found in the content."""
+    text, recipe = found.text, capture.recipe
+    flaw = http.content.flaw if http and not http.content.complete else None
+    language = told_language(document, found, http) if recipe.detect else {}
+    return msgspec.structs.replace(
+        document,
+        text=text,
+        text_chars=None if text is None else len(text),
+        extractor=found.extractor,
+        outcome="none" if text is None else "ok" if text.strip() else "empty",
+        error=f"the body is not whole: {flaw}" if flaw else None,
+        charset=found.charset,
+        links=found.links if recipe.links else None,
+        **msgspec.structs.asdict(found.about),
+        **language,
+    )
+
+
+def told_language(document: Document, found: Found, http: HttpResponse | None) -> dict[str, object]:
+    """Return the columns of the language, by the text where there is enough of it: that is quicker than the page, and
+    menus are in other languages at times."""
+    words = found.text if found.text and len(found.text) >= ENOUGH else found.source or found.text or ""
+    said = found.language or (http.fields.get("Content-Language") if http else None) or ""
+    page = words[:MOST_BYTES].encode("utf-8", "replace")
+    languages = find_languages(page, suffix=suffix_of(document.url), said=said[:256])
+    codes = languages.codes
+    score = languages.share(codes[0]) if codes else None
+    return {"language": codes[0] if codes else None, "language_score": score, "languages": codes}

@@ -1,0 +1,89 @@
+"""What became of a capture: the values of the column `outcome`, and the rows of captures that could not be read."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from webmill.errors import BadInput, NotFound
+from webmill.extract.head import clean
+from webmill.formats import timestamps
+from webmill.formats.surt import surt
+from webmill.model import CaptureRef, Document, spelled_digest
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """`rejected`: the capture could not be read. Of the others it is known what they hold."""
+
+    name: str
+    meaning: str
+    rejected: bool = False
+
+
+OUTCOMES = (
+    Outcome("ok", "`text` is the page's"),
+    Outcome("empty", "the extractor found no text"),
+    Outcome("none", "no text was asked for (`--extractor none`)"),
+    Outcome("other_type", "a type that has no text (picture, style, script, …), or no reader for it is installed"),
+    Outcome("revisit", "the content is that of an earlier capture: `digest` and `refers_to` say which"),
+    Outcome("robots", "a robots.txt, which speaks to crawlers"),
+    Outcome("not_response", "the record holds no content: a request, a metadata record"),
+    Outcome("not_found", "the WARC file is not there", rejected=True),
+    Outcome("bad_place", "no capture can be where the index says: beyond the file's end, not a name", rejected=True),
+    Outcome("bad_record", "the bytes at that place are torn, or another capture; `error` says what", rejected=True),
+    Outcome("parse_limit", "the parser took too much time or memory, or the page is too long", rejected=True),
+    Outcome("parse_crash", "the parser died", rejected=True),
+    Outcome("parse_error", "the parser failed; `error` says how, where the page is to blame", rejected=True),
+    Outcome("bad_item", "the entry of the batch is itself wrong", rejected=True),
+)
+REJECTED = frozenset(one.name for one in OUTCOMES if one.rejected)
+TEXT = frozenset({"ok", "empty", "none"})  # of a type that has text
+
+PLACES = frozenset({"too_large", "bad_range", "bad_key", "bad_path"})
+# How a page broke its parser differs from time to time; a row does not.
+PARSER = {
+    "parse_limit": "the page passed a limit of its parser",
+    "parse_crash": "the page killed its parser",
+    "parse_error": "the parser failed on the page",
+}
+
+
+def failure(error: BadInput | NotFound) -> tuple[str, str]:
+    """Return the outcome of a capture that could not be read, and why, in words that are the same every time."""
+    if isinstance(error, NotFound):
+        return "not_found", "the WARC file is not there"
+    if error.reason in PARSER:
+        return error.reason, PARSER[error.reason]
+    message = clean(f"{error.reason}: {error.message}") or ""
+    return ("bad_place" if error.reason in PLACES else "bad_record"), message
+
+
+def failed(ref: CaptureRef, error: BadInput | NotFound) -> Document:
+    """Return the row of a capture that could not be read."""
+    outcome, message = failure(error)
+    return unread(ref, outcome=outcome, error=message)
+
+
+def unread(ref: CaptureRef, *, outcome: str, error: str) -> Document:
+    """Return a row that says no more than where a capture should be, and why it was not read."""
+    url, filename = clean(ref.url) or "", clean(ref.filename) or ""
+    return Document(
+        id=f"{filename}#{ref.offset}",
+        url=url,
+        urlkey=clean(ref.urlkey) or (surt(url) if url else ""),
+        date=_date(ref.timestamp),
+        digest=clean(spelled_digest(ref.digest)) or None,
+        outcome=outcome,
+        error=clean(error),
+        warc_filename=filename,
+        warc_offset=ref.offset,
+        warc_length=ref.length,
+    )
+
+
+def _date(timestamp: str) -> datetime | None:
+    try:
+        return timestamps.to_datetime(timestamp) if timestamp else None
+    except BadInput:
+        return None
