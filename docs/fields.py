@@ -27,7 +27,7 @@ FORMATS = (
     Format(
         "IndexRecord",
         'A dataset with `document.kind = "index-record"`',
-        "extract.index_record:IndexRecord",
+        "compat.index_record:IndexRecord",
         "dataset.md#indexrecord",
     ),
     Format("Errors of documents", "`errors/` of a dataset", "extract.error_record:ErrorRecord", "dataset.md#errors"),

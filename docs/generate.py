@@ -17,8 +17,8 @@ from fields import fields_page
 
 from webmill.cli.completion_table import table as completion_table
 from webmill.cli.main import webmill
-from webmill.config import SECTIONS, every_setting
 from webmill.infra.metrics import Counter, Gauge, Histogram
+from webmill.settings import SECTIONS, every_setting
 
 REFERENCE = Path(__file__).parent / "reference"
 MADE = "<!-- made by docs/generate.py -->\n\n"
@@ -63,8 +63,7 @@ def settings_page() -> str:
             section = setting.section
             about = " ".join((SECTIONS[section].__doc__ or "").split())
             lines += [f"\n## [{section}]\n", about, "", "| setting | variable | default | |", "|---|---|---|---|"]
-        default = f"`{str(setting.default).lower()}`" if isinstance(setting.default, bool) else f"`{setting.default}`"
-        default = default if setting.default != "" else ""
+        default = f"`{text}`" if (text := setting.text(setting.default)) else setting.declared.none
         about = setting.description.replace("|", "\\|")
         lines.append(f"| `{setting.key}` | `{setting.variable}` | {default} | {about} |")
     return "\n".join(lines) + "\n"

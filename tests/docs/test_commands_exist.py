@@ -11,7 +11,7 @@ import click
 import pytest
 
 from webmill.cli.main import webmill
-from webmill.config import SECTIONS, every_setting
+from webmill.settings import SECTIONS, every_setting
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(

@@ -15,7 +15,6 @@ import zstandard
 from tests.fuzz.target import Target, drain, each, text
 from webmill.boards.board_list import Board, read_board_list
 from webmill.boards.listing import complaint_about, read_body, read_listing
-from webmill.config import load
 from webmill.crawl.links import read_links
 from webmill.crawl.requisites import read_module_requisites, read_page, read_requisites, read_sheet_requisites
 from webmill.crawl.retries import retry_after
@@ -42,6 +41,7 @@ from webmill.model import Headers, Record
 from webmill.pipeline.dataset.manifest import parse_manifest
 from webmill.search.query import parse as parse_query
 from webmill.search.query import text_of
+from webmill.settings import load
 
 NOW = datetime(2024, 7, 1, tzinfo=UTC)
 PAGE = b"<!doctype html><html lang=en><head><title>T</title><base href='/b/'></head><body><a href='x'>y</a><p>z</body>"

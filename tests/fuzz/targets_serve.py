@@ -19,7 +19,6 @@ from tests.fuzz.targets_formats import PAGE, SCRIPTED
 from tests.serve.asking import Asker
 from tests.serve.town import NAME, build
 from webmill.collection import Collection
-from webmill.config import Serve, Settings
 from webmill.crawl.tags import attributes_of, read_tags
 from webmill.errors import BadInput
 from webmill.formats import urls
@@ -40,6 +39,7 @@ from webmill.serve.opening import open_site
 from webmill.serve.replay.links import Links, Spelling
 from webmill.serve.replay.rewrite_css import rewrite_css
 from webmill.serve.replay.rewrite_html import rewrite_html
+from webmill.settings import ServeSettings, Settings
 
 BASE = "https://a.example/dir/page?q=1"
 LINKED = (
@@ -190,7 +190,9 @@ class Town:
         folder.mkdir(parents=True)
         write_index([[ANY_LINE]], folder, lines=10, shard_size=10)
         address, replay = "http://127.0.0.1:8080", "http://127.0.0.1:8081"
-        site = open_site(root, Settings(serve=Serve(rate=0)), address=address, replay_address=replay, secret=b"secret")
+        site = open_site(
+            root, Settings(serve=ServeSettings(rate=0)), address=address, replay_address=replay, secret=b"secret"
+        )
         runner = asyncio.Runner()
         self.own, self.replay = (Asker(app(site), runner) for app in (application, replay_application))
         atexit.register(runner.close)

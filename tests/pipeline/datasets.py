@@ -14,7 +14,6 @@ from zlib_ng import gzip_ng
 
 from tests.unit.commoncrawl.triples import Spec, Triple, make_triple
 from webmill.cli.dataset.places import doors
-from webmill.config import Http
 from webmill.infra.executor.base import Executor
 from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.executor.pool import PoolExecutor
@@ -23,8 +22,9 @@ from webmill.pipeline.dataset.config import Dataset
 from webmill.pipeline.dataset.folder import Folder
 from webmill.pipeline.dataset.run import Report, Run, run_dataset
 from webmill.pipeline.dataset.views import TaskView, task_views
+from webmill.settings import HttpSettings
 
-DOORS = doors(Http())
+DOORS = doors(HttpSettings())
 
 
 class Silent:

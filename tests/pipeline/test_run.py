@@ -13,13 +13,13 @@ import pytest
 
 from tests.serve.town import Visit, archive, page
 from tests.unit.cli.command import started, webmill
-from webmill.config import load
 from webmill.infra.storage.local import LocalStorage
 from webmill.pipeline.crawl.snapshot import Snapshot
 from webmill.pipeline.crawl.status import StatusFile
 from webmill.pipeline.publish.due import TICK
 from webmill.publish import leases
 from webmill.publish.holder import this_process
+from webmill.settings import load
 from webmill.testing import TestWeb
 
 PAGES = [Visit(f"https://a.example/{n}", f"202401010000{n:02d}", page(f"Page {n}", f"Ferry {n}")) for n in range(3)]
@@ -225,7 +225,7 @@ def test_a_stage_is_broken_off_at_once_and_done_the_next_time(tmp_path: Path) ->
 def test_a_web_is_crawled_indexed_published_and_found(tmp_path: Path) -> None:
     with TestWeb() as web:
         hosts = {page.url.split("/")[2].partition(":")[0] for page in web.pages()}
-        resolve = " ".join(f"--resolve {host}={web.resolve[host][0]}:{web.port}" for host in sorted(hosts))
+        resolve = [f"{host}={web.resolve[host][0]}:{web.port}" for host in sorted(hosts)]
         assert webmill("init", tmp_path / "news", web.home, "--contact", "me@example.org").code == 0
         file = tmp_path / "news" / "webmill.toml"
         text = file.read_text()
@@ -233,7 +233,10 @@ def test_a_web_is_crawled_indexed_published_and_found(tmp_path: Path) -> None:
             "max_pages": "5",
             "scope": '"any"',
             "delay": '"0s"',
-            "flags": json.dumps(f"--allow-private --address-delay 0s --processes 1 {resolve}"),
+            "allow_private": "true",
+            "address_delay": '"0s"',
+            "processes": "1",
+            "resolve": json.dumps(resolve),
         }.items():
             text = re.sub(
                 rf"^# {name} = .*$", lambda _, n=name, v=value: f"{n} = {v}", text, count=1, flags=re.MULTILINE

@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 
 from tests.unit.cli.command import webmill
-from webmill.config import Search, Settings
 from webmill.search.backends import search_of
 from webmill.serve.opening import open_site
+from webmill.settings import SearchSettings, Settings
 
 
 def test_commands_and_server_use_the_index_that_the_settings_name(town: Path, tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ def test_commands_and_server_use_the_index_that_the_settings_name(town: Path, tm
     (root / "documents" / "town.jsonl").write_text("\n".join(rows[:-1]) + "\n")
     ended = webmill("publish", "documents", root)
     assert "1 taken out" in ended.err
-    settings = Settings(search=Search(url="elsewhere/index"))
+    settings = Settings(search=SearchSettings(url="elsewhere/index"))
     site = open_site(root, settings, address="http://127.0.0.1:1", replay_address="http://127.0.0.1:2", secret=b"x")
     engine = site.open_engine()
     assert engine.count() == len(rows) - 1

@@ -28,9 +28,9 @@ import uvicorn
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from webmill.config import Settings
 from webmill.serve.app import application, replay_application
 from webmill.serve.opening import open_site
+from webmill.settings import Settings
 
 DEADLINE = 90_000.0  # milliseconds; the machine is shared
 

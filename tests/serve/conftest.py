@@ -9,10 +9,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.serve.browser import chromium, new_tab, origins, trap  # noqa: F401  fixtures of those who need a browser
-from webmill.config import Settings
 from webmill.serve.app import application, replay_application
 from webmill.serve.opening import open_site
 from webmill.serve.site import Site
+from webmill.settings import Settings
 
 ADDRESS, REPLAY = "http://127.0.0.1:8080", "http://127.0.0.1:8081"
 

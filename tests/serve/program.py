@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from webmill.config import Serve, Settings
 from webmill.infra.log import configure
 from webmill.serve.address import Proxies
 from webmill.serve.app import application, replay_application
@@ -18,6 +17,7 @@ from webmill.serve.protocol import Door
 from webmill.serve.server import serve
 from webmill.serve.site import Limits
 from webmill.serve.supervisor import listen
+from webmill.settings import ServeSettings, Settings
 
 
 def main(root: str, *words: str) -> None:
@@ -31,7 +31,7 @@ def main(root: str, *words: str) -> None:
         site = replace(
             open_site(
                 Path(root),
-                Settings(serve=Serve(rate=0)),
+                Settings(serve=ServeSettings(rate=0)),
                 address=addresses[0],
                 replay_address=addresses[1],
                 secret=b"secret",

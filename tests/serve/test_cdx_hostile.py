@@ -13,10 +13,10 @@ from starlette.testclient import TestClient
 
 from tests.serve.cdx_samples import NAME, make_captures, put_index
 from tests.serve.conftest import ADDRESS, site_of
-from webmill.config import Serve, Settings
 from webmill.errors import BadInput
 from webmill.serve.app import application
 from webmill.serve.cdx.output import whole_json
+from webmill.settings import ServeSettings, Settings
 
 LINES = make_captures(300, seed=9)
 NAMES = (
@@ -37,7 +37,7 @@ VALUES = st.one_of(
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     root: Path = tmp_path_factory.mktemp("hostile")
     put_index(root, LINES)
-    site = site_of(root, Settings(serve=Serve(rate=0)))
+    site = site_of(root, Settings(serve=ServeSettings(rate=0)))
     with TestClient(application(site), base_url=ADDRESS, follow_redirects=False) as client:
         yield client
 

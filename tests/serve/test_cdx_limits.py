@@ -15,11 +15,11 @@ from starlette.types import ASGIApp, Message
 
 from tests.serve.cdx_samples import make_captures, put_index
 from tests.serve.conftest import site_of
-from webmill.config import Serve, Settings
 from webmill.serve.cdx.limits import QueryLimits
 from webmill.serve.cdx.routes import routes
 from webmill.serve.gate import Gate
 from webmill.serve.replies import error_answers
+from webmill.settings import ServeSettings, Settings
 
 LINES = make_captures(4000, seed=6)
 LONG = {"url": "*.com", "output": "json"}
@@ -34,7 +34,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def app_of(root: Path, *, proxies: str = "", **limits: Any) -> ASGIApp:
-    site = site_of(root, Settings(serve=Serve(proxies=proxies)))
+    site = site_of(root, Settings(serve=ServeSettings(proxies=proxies)))
     made = routes(site, limits=QueryLimits(**limits))
     return Gate(Starlette(routes=made, exception_handlers=error_answers(site)), site)
 

@@ -16,10 +16,10 @@ from tests.serve.pywb import as_pywb_asks, ask, meant, warcserver
 from tests.serve.town import NAME as TOWN
 from tests.unit.index.zipnum_samples import EVERYTHING
 from webmill.collection import Collection
-from webmill.config import Serve, Settings
 from webmill.index.lookup import open_index
 from webmill.index.query import url_range
 from webmill.serve.app import application
+from webmill.settings import ServeSettings, Settings
 
 CAPTURES = make_captures(1500)
 
@@ -43,7 +43,7 @@ def compare(root: Path, name: str, pywb: int, *, seed: int, count: int) -> Count
     dice = random.Random(seed)
     lines = list(open_index(Collection(root, name).zipnum).lines(EVERYTHING))
     seen: Counter[str] = Counter()
-    without_rate = Settings(serve=Serve(rate=0))
+    without_rate = Settings(serve=ServeSettings(rate=0))
     with TestClient(application(site_of(root, without_rate)), base_url=ADDRESS) as client:
         for _ in range(count):
             params = make_query(dice, lines)

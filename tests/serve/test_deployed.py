@@ -13,9 +13,9 @@ from tests.serve.running import Running, read_all, serving
 from tests.services.base import Running as Service
 from tests.services.base import answers, free_port
 from tests.services.nginx import program_of_nginx, temporary
-from webmill.config import Serve
 from webmill.serve.metrics import METRICS
 from webmill.serve.numbers import Numbers
+from webmill.settings import ServeSettings
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 FUNCTIONS = {"sum", "by", "rate", "histogram_quantile", "le", "job"}
@@ -53,7 +53,7 @@ def test_its_panels_do_not_cover_each_other() -> None:
 
 def test_prometheus_asks_where_the_server_is() -> None:
     jobs = (DEPLOY / "prometheus.yml").read_text().partition("job_name: server ")[2]
-    assert re.findall(r'targets: \["(.*)"\]', jobs) == [f"127.0.0.1:{Serve().port}"]
+    assert re.findall(r'targets: \["(.*)"\]', jobs) == [f"127.0.0.1:{ServeSettings().port}"]
 
 
 @pytest.fixture

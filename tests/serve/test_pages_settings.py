@@ -8,12 +8,12 @@ from selectolax.lexbor import LexborHTMLParser
 from starlette.testclient import TestClient
 
 from tests.serve.conftest import ADDRESS, site_of
-from webmill.config import Queue, Serve, Settings, every_setting
 from webmill.serve.app import application
+from webmill.settings import QueueSettings, ServeSettings, Settings, every_setting
 
 SETTINGS = Settings(
-    serve=Serve(token="hush-hush", origins="https://b.example, https://a.example"),
-    queue=Queue(url="amqp://user:pass-word@host/"),
+    serve=ServeSettings(token="hush-hush", origins=("https://a.example", "https://b.example")),
+    queue=QueueSettings(url="amqp://user:pass-word@host/"),
 )
 
 

@@ -14,7 +14,6 @@ from starlette.testclient import TestClient
 
 from tests.serve.conftest import ADDRESS, site_of
 from tests.serve.town import SCRIPT, bury
-from webmill.config import Serve, Settings
 from webmill.infra.ledger import Ledger, Task
 from webmill.infra.queue.base import Message, QueueStats
 from webmill.infra.queue.sqlite import SqliteQueue
@@ -22,6 +21,7 @@ from webmill.infra.storage.local import LocalStorage
 from webmill.publish.nouns import Item, Problem
 from webmill.publish.snapshot import Publication
 from webmill.serve.app import application
+from webmill.settings import ServeSettings, Settings
 
 HTML = {"Accept": "text/html", "Origin": ADDRESS, "Sec-Fetch-Site": "same-origin"}
 
@@ -135,7 +135,7 @@ def test_a_stamp_is_good_for_one_action_on_one_task(own: TestClient, root: Path)
 
 
 def test_a_program_that_bears_the_token_needs_no_form_and_others_are_asked_for_it(root: Path) -> None:
-    settings = Settings(serve=Serve(token="hush"))
+    settings = Settings(serve=ServeSettings(token="hush"))
     fields = {"queue": "publish", "id": "*"}
     with TestClient(application(site_of(root, settings)), base_url=ADDRESS) as client:
         stamped = form(client.get("/tasks").text, "/tasks/retry")

@@ -33,8 +33,8 @@ from tests.serve import town as town_of_this
 from tests.serve.running import DEADLINE, Running, eventually, read_all, serving
 from webmill.cli.main import webmill
 from webmill.cli.serve_processes import Plan, feed_once
-from webmill.config import Settings
 from webmill.errors import WebmillError
+from webmill.settings import Settings
 
 pytestmark = [
     pytest.mark.xdist_group("serve"),

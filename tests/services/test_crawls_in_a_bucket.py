@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from webmill.commoncrawl.servers import limiter_path, open_crawls
-from webmill.config import CommonCrawl, Http
 from webmill.infra.limiter import limiter_at
 from webmill.infra.storage.backends import open_storage
+from webmill.settings import CommonCrawlSettings, HttpSettings
 
 pytestmark = pytest.mark.server("s3")
 
@@ -20,8 +20,8 @@ def test_a_bucket_is_read_and_each_request_takes_a_turn(
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     open_storage(s3_url).write("paced/crawl-data/X/warc.paths.gz", b"0123456789")
-    settings = CommonCrawl(base_url=s3_url, rate=1000)
-    crawls = open_crawls(s3_url, http=Http(), commoncrawl=settings)
+    settings = CommonCrawlSettings(base_url=s3_url, rate=1000)
+    crawls = open_crawls(s3_url, http=HttpSettings(), commoncrawl=settings)
     assert crawls.read("paced/crawl-data/X/warc.paths.gz", start=2, length=3) == b"234"
     with crawls.open("paced/crawl-data/X/warc.paths.gz", start=8) as stream:
         assert stream.read() == b"89"

@@ -11,7 +11,7 @@ import pytest
 from tests.docs.test_commands_exist import commands_of, flaw_of
 from tests.unit.deploy_files import COLLECTION, DEPLOY, ROOT, UNITS, Line, lines
 from webmill.cli.main import webmill
-from webmill.config import every_setting, load
+from webmill.settings import every_setting, load
 
 LINES = list(lines())
 TEXTS = sorted(

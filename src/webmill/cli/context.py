@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:  # `webmill --help` must not pay for these
     from webmill.cli.progress import Progress
-    from webmill.config import Settings
+    from webmill.settings import Settings, Sources
 
 REJECTED = 3
 
@@ -37,9 +37,23 @@ class Context:
 
     def settings(self, collection: Path | None = None) -> Settings:
         """File, then WEBMILL_* variables, then flags: the later wins."""
-        from webmill.config import load
+        return self.sources(collection).settings()
 
-        return load(self.config, collection=collection, environment=os.environ, flags=self.flags)
+    def sources(self, place: Path | str | None, flags: Mapping[tuple[str, str], Any] | None = None) -> Sources:
+        """Read what was said about settings: for the collection at `place`, if it is there, and on the command line."""
+        from webmill.settings import read_sources
+
+        folder = Path(place).resolve() if place else None
+        own = {tuple(name.split(".")): value for name, value in self.flags.items()}
+        found = read_sources(
+            self.config,
+            collection=folder if folder and folder.is_dir() else None,
+            environment=os.environ,
+            flags={**own, **(flags or {})},  # type: ignore[dict-item]
+        )
+        for notice in found.notices:
+            tell_once(notice)
+        return found
 
     def progress(self, title: str, *, total: int | None = None, unit: str) -> Progress:
         from webmill.cli.progress import Progress
@@ -56,6 +70,16 @@ def note(message: str) -> None:
     settings = context.find_object(Context) if context else None
     if not (settings and settings.quiet):
         click.echo(message, err=True)
+
+
+_told: set[str] = set()
+
+
+def tell_once(message: str) -> None:
+    """A note that would be the same each time the settings are read."""
+    if message not in _told:
+        _told.add(message)
+        note(message)
 
 
 _is_stage: ContextVar[bool] = ContextVar("is_stage", default=False)

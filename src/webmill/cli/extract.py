@@ -16,13 +16,13 @@ from webmill.cli.dataset.run import emit, tell
 from webmill.cli.renamed import processes_option
 from webmill.cli.words import counted, shown
 from webmill.collection import Publishing
-from webmill.config import Executor as ExecutorSettings
 from webmill.infra.executor.backends import open_executor
 from webmill.pipeline.dataset.config import Make, Write
 from webmill.pipeline.dataset.folder import FILE_NAME, Sealed, find_folders
 from webmill.pipeline.dataset.own import datasets_due, warcs_of
 from webmill.pipeline.dataset.run import Report, Run, run_dataset
 from webmill.pipeline.dataset.task import add_counts
+from webmill.settings import ExecutorSettings
 
 
 @click.command(

@@ -10,12 +10,10 @@ import msgspec
 
 from webmill.cli.collections import crawl_name, existing
 from webmill.cli.context import Context, finish, note, pass_context, warn
-from webmill.cli.counts import ANY_COUNT, AT_LEAST_ONE
 from webmill.cli.dry_run import dry_run_option, quantity
-from webmill.cli.renamed import processes_option
+from webmill.cli.options import settings_options
 from webmill.cli.words import counted
 from webmill.collection import Collection
-from webmill.formats.zipnum import LINES_PER_BLOCK
 from webmill.index import columnar
 from webmill.index.captures import Options as CaptureOptions
 from webmill.index.excessive import Keep
@@ -23,6 +21,7 @@ from webmill.infra.executor.backends import open_executor
 from webmill.pipeline.index import Options, Report, check_archives, index_collection
 from webmill.pipeline.status.files import added, amount_of
 from webmill.pipeline.status.stored import archives_of, index_of
+from webmill.settings import Settings
 
 
 @click.command(
@@ -42,28 +41,7 @@ Exit code 3: done, but some archives are damaged; DIR/rejected/index.jsonl says 
     "--collections-dir", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Where DIR lies."
 )
 @click.option("--name", help="Name of the crawl  [default: that below crawl-data/, or of DIR]")
-@click.option(
-    "--blocklist", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Rules of lines to drop."
-)
-@click.option(
-    "--max-removed-share",
-    default=1.0,
-    show_default=True,
-    type=click.FloatRange(0, 1),
-    metavar="0..1",
-    help="Fail if rules drop more.",
-)
-@click.option("--max-captures", type=ANY_COUNT, help="Drop URLs with more captures  [default: no limit]")
-@click.option("--keep", type=ANY_COUNT, default=0, show_default=True, help="Captures left of such a URL.")
-@click.option("--drop-revisits-first", is_flag=True, help="Its revisits go first; if that is enough, the rest stays.")
-@click.option("--post-append", is_flag=True, help="Tell POST requests apart by their bodies, as pywb does.")
-@click.option("--collection-field/--no-collection-field", default=True, help='Add "collection" to every line.')
-@click.option("--lines", default=LINES_PER_BLOCK, show_default=True, type=AT_LEAST_ONE, help="Lines to a block.")
-@click.option("--shards", type=AT_LEAST_ONE, help="How many shards  [default: by size]")
-@click.option(
-    "--parquet/--no-parquet", default=None, help="Write the columnar index too  [default: if pyarrow is there]"
-)
-@processes_option("Processes  [default: one per core]")
+@settings_options("index", "executor.jobs", place=lambda given: placed(given["collections_dir"], given["collection"]))
 @click.option("--incremental/--from-scratch", default=True, help="Trust what an earlier run made, or not.")
 @dry_run_option
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON on stdout.")
@@ -75,54 +53,48 @@ def index(
     collection: Path,
     collections_dir: Path | None,
     name: str | None,
-    blocklist: Path | None,
-    max_removed_share: float,
-    max_captures: int | None,
-    keep: int,
-    drop_revisits_first: bool,
-    post_append: bool,
-    collection_field: bool,
-    lines: int,
-    shards: int | None,
-    parquet: bool | None,
-    jobs: int | None,
     incremental: bool,
     dry_run: bool,
     as_json: bool,
+    settings: Settings,
 ) -> None:
     """Index the WARC and ARC files of a collection: CDXJ, ZipNum, Parquet, lists of paths.
 
     The result depends on the files and the options alone, not on what ran before. Killed at any moment and run again
     it goes on; readers see the old index until the new one is complete.
     """
-    if max_captures is None and (keep or drop_revisits_first):
+    chosen = settings.index
+    if chosen.max_captures is None and (chosen.keep or chosen.drop_revisits_first):
         raise click.UsageError("--keep and --drop-revisits-first are about URLs over --max-captures: give that too")
-    root = existing((collections_dir or Path()) / collection).resolve()
-    settings = context.settings(root).executor
+    root = existing(placed(collections_dir, collection)).resolve()
     where = Collection(root, name or crawl_name(root))
     if dry_run:
         preview(where, from_scratch=not incremental)
         return
     options = Options(
-        captures=CaptureOptions(post_append=post_append),
-        collection_field=collection_field,
-        blocklist=blocklist and blocklist.resolve(),
-        max_removed_share=max_removed_share,
-        max_captures=max_captures,
-        keep=Keep(count=keep, drop_revisits_first=drop_revisits_first),
-        lines=lines,
-        shards=shards,
+        captures=CaptureOptions(post_append=chosen.post_append),
+        collection_field=chosen.collection_field,
+        blocklist=Path(chosen.blocklist).resolve() if chosen.blocklist else None,
+        max_removed_share=chosen.max_removed_share,
+        max_captures=chosen.max_captures,
+        keep=Keep(count=chosen.keep, drop_revisits_first=chosen.drop_revisits_first),
+        lines=chosen.lines,
+        shards=chosen.shards,
         # One that is there is kept up: if that needs pyarrow, the message says so.
-        parquet=columnar.is_available() or where.table.exists() if parquet is None else parquet,
+        parquet=columnar.is_available() or where.table.exists() if chosen.parquet is None else chosen.parquet,
         from_scratch=not incremental,
     )
-    with closing(open_executor(settings.url, workers=jobs or settings.jobs)) as executor:
+    with closing(open_executor(settings.executor.url, workers=settings.executor.jobs)) as executor:
         report = index_collection(where, options, executor=executor, watch=context.progress)
     if as_json:
         click.echo(msgspec.json.encode(report))
     else:
         tell(where, report)
     finish(rejected=len(report.rejects), where=f"{where.rejected / 'index.jsonl'} has files, byte ranges and reasons")
+
+
+def placed(collections_dir: Path | None, collection: Path) -> Path:
+    return (collections_dir or Path()) / collection
 
 
 def preview(collection: Collection, *, from_scratch: bool) -> None:

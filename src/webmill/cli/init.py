@@ -9,9 +9,9 @@ from pathlib import Path
 import click
 
 from webmill.cli.context import note
-from webmill.config import FILE_NAME, SECTIONS, Crawl, every_setting
 from webmill.errors import Conflict
 from webmill.infra import atomic
+from webmill.settings import FILE_NAME, SECTIONS, CrawlSettings, every_setting
 
 HEAD = """\
 # Settings of this collection. Every one has a default; a line without # is set.
@@ -36,7 +36,7 @@ def init(*, root: Path, seeds: tuple[str, ...], contact: str) -> None:
     """
     root = root.resolve()
     atomic.make_folder(root)
-    written = {FILE_NAME: settings_file(contact).encode(), Crawl().seeds: seeds_file(seeds).encode()}
+    written = {FILE_NAME: settings_file(contact).encode(), CrawlSettings().seeds: seeds_file(seeds).encode()}
     there = [name for name in written if (root / name).exists()]
     if there:
         raise Conflict(f"{root} has a {' and a '.join(there)} already: edit what is there, or name another folder")
@@ -44,7 +44,7 @@ def init(*, root: Path, seeds: tuple[str, ...], contact: str) -> None:
         atomic.create_exclusive(root / name, data)
         note(f"made {root / name}")
     if not seeds:
-        note(f"Put URLs or domains into {Crawl().seeds}.")
+        note(f"Put URLs or domains into {CrawlSettings().seeds}.")
     if not contact:
         note(f"Set contact in {FILE_NAME}: your e-mail or page, which every server is told.")
     note(f"{'Next' if seeds and contact else 'Then'}: webmill run {root}")
@@ -56,13 +56,13 @@ def seeds_file(seeds: tuple[str, ...]) -> str:
 
 def settings_file(contact: str) -> str:
     # Who makes an archive wants to see its pages again; who only wants their text sets it to false.
-    lines, given = [HEAD], {("http", "contact"): contact, ("crawl", "requisites"): True}
+    lines, given = [HEAD], {("http", "contact"): contact, ("crawl", "page_resources"): True}
     section = ""
     for setting in every_setting():
         if setting.section != section:
             section = setting.section
             lines.append(f"\n[{section}]\n" + wrapped(SECTIONS[section].__doc__ or ""))
-        value = given.get((section, setting.key)) or setting.default
+        value = setting.write(given.get((section, setting.key)) or setting.default)
         sign = "" if given.get((section, setting.key)) else "# "
         lines.append(f"{sign}{setting.key} = {json.dumps(value, ensure_ascii=False)}")
         lines[-1] += f"  # {setting.description}\n" if len(lines[-1]) + len(setting.description) < 116 else "\n"

@@ -21,14 +21,15 @@ from webmill.cli.main import FAILED, INTERRUPTED, heading, webmill
 from webmill.cli.stages import STAGES, stages_of
 from webmill.cli.status import wishes_of
 from webmill.cli.words import shown
-from webmill.config import Crawl, Run, Settings
-from webmill.errors import Misconfigured, WebmillError
+from webmill.errors import WebmillError
 from webmill.infra.lock import exclusive
 from webmill.pipeline.publish.due import reason_not_to_publish
 from webmill.pipeline.status import crawl_states, look, unfinished
 from webmill.search.backends import open_search, search_of
+from webmill.settings import CrawlSettings, PublishSettings, Settings, chosen_settings
 
 ONE_REFRESH = "1h"
+ALWAYS = ("scope", "delay", "page_resources")
 
 
 @click.command(
@@ -140,37 +141,40 @@ def commands_of(stage: str, root: Path, settings: Settings) -> list[list[str]] |
         case "extract":
             return [["extract", str(root)]] if archived(root) else "nothing is archived yet"
         case "publish":
-            return publish_command(root, settings.run)
+            return publish_command(root, settings.publish)
         case _:
             return [["search", "update", str(root)]] if (root / "latest.json").exists() else "nothing is published yet"
 
 
-def publish_command(root: Path, settings: Run) -> list[list[str]] | str:
+def publish_command(root: Path, settings: PublishSettings) -> list[list[str]] | str:
     reason_against = reason_not_to_publish(root)
     if reason_against:
         return reason_against
-    facets = [name.strip() for name in settings.facets.split(",") if name.strip()]
+    facets = settings.facets
     return [["publish", "documents", str(root), *(word for facet in facets for word in ("--facet", facet))]]
 
 
-def crawl_command(root: Path, settings: Crawl) -> list[list[str]] | str:
+def crawl_command(root: Path, settings: CrawlSettings) -> list[list[str]] | str:
     seeds = root / settings.seeds
     if not seeds.is_file():
         return reason_not_to_crawl(root, settings)
-    flags = ["--seeds", str(seeds), "--scope", settings.scope, "--delay", settings.delay]
-    flags += ["--max-pages", str(settings.max_pages)] * bool(settings.max_pages)
-    flags += ["--refresh"] * settings.refresh
-    flags.append("--requisites" if settings.requisites else "--no-requisites")
-    limit = settings.max_time or (ONE_REFRESH if settings.refresh else "")
-    flags += ["--max-time", limit] * bool(limit)
-    try:
-        more = shlex.split(settings.flags)
-    except ValueError as error:
-        raise Misconfigured(f"crawl.flags: {str(error).lower()}: write them as you would type them") from None
-    return [["crawl", str(root), *flags, *more]]
+    flags = ["--seeds", str(seeds)]
+    if settings.refresh and settings.max_time is None:
+        flags += ["--max-time", ONE_REFRESH]
+    for one in chosen_settings(("crawl",)):
+        value = getattr(settings, one.key)
+        name = (one.declared.old or (one.name,))[0].replace("_", "-")
+        if one.key not in ALWAYS and value == one.default:
+            continue
+        if one.is_switch:
+            flags.append(f"--{name}" if value else f"--no-{name}")
+        else:
+            written = one.write(value)
+            flags += [w for each in (written if one.is_list else [written]) for w in (f"--{name}", str(each))]
+    return [["crawl", str(root), *flags]]
 
 
-def reason_not_to_crawl(root: Path, settings: Crawl) -> str:
+def reason_not_to_crawl(root: Path, settings: CrawlSettings) -> str:
     """A crawl that was begun by hand is not gone on with: its limits were of that run alone, and without them it might
     ask for far more than anybody wanted.
     """
@@ -186,12 +190,12 @@ def reason_not_to_crawl(root: Path, settings: Crawl) -> str:
     return f"no {settings.seeds}, so the crawl that was begun by hand is left alone ({left}); to go on: {by_hand}"
 
 
-def tell_changed(root: Path, settings: Crawl) -> None:
+def tell_changed(root: Path, settings: CrawlSettings) -> None:
     """The settings win over what the crawl was told before, by hand or by settings that were others then."""
     told = read(root / "frontier" / FILE)
-    wanted = {"scope": settings.scope, "delay": DURATION(settings.delay), "requisites": settings.requisites}
+    wanted = {"scope": settings.scope, "delay": settings.delay, "requisites": settings.page_resources}
     for name, value in wanted.items():
-        if told.get(name, value) != value and f"--{name}" not in settings.flags:
+        if told.get(name, value) != value:
             said = {"scope": told[name], "delay": f"{told[name]} s", "requisites": str(told[name]).lower()}[name]
             note(f"crawl: until now its {name} was {said}; from now on it is what [crawl] in the settings says")
 

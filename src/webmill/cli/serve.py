@@ -18,14 +18,13 @@ from webmill.cli.context import Context, note, pass_context, warn
 from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.publish.places import publishing_in, root_argument, storage_option
 from webmill.cli.serve_processes import Plan, feed, work
-from webmill.config import Serve
 from webmill.errors import Misconfigured
 from webmill.serve import numbers, rate
 from webmill.serve.access_log import AccessLog
 from webmill.serve.address import is_loopback, is_network
-from webmill.serve.opening import listed
 from webmill.serve.server import tls_context
 from webmill.serve.supervisor import Member, Supervisor, listen
+from webmill.settings import ServeSettings
 
 PORT = click.IntRange(0, 65535)
 HOST_NAME = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")  # the second: IPv6
@@ -107,14 +106,13 @@ def serve(context: Context, *, root: Path, storage: str | None, is_fed: bool, is
     note("stopped")
 
 
-def with_flags(settings: Serve, given: dict[str, object]) -> Serve:
+def with_flags(settings: ServeSettings, given: dict[str, object]) -> ServeSettings:
     said = {name: value for name, value in given.items() if value not in (None, ())}
-    flags = {name: ",".join(value) if isinstance(value, tuple) else value for name, value in said.items()}
-    chosen = msgspec.structs.replace(settings, **flags)
+    chosen = msgspec.structs.replace(settings, **said)
     check_origins(chosen)
     if chosen.processes < 1:
         raise Misconfigured("a server needs a process that answers: serve.processes is 1 or more")
-    for proxy in listed(chosen.proxies):
+    for proxy in chosen.proxies:
         if not is_network(proxy):
             raise Misconfigured(f"{proxy} is no address: write 10.0.0.1 or 10.0.0.0/8")
     if chosen.access_log:
@@ -122,12 +120,12 @@ def with_flags(settings: Serve, given: dict[str, object]) -> Serve:
     return chosen
 
 
-def check_origins(chosen: Serve) -> None:
+def check_origins(chosen: ServeSettings) -> None:
     """What would be compared with what browsers send, and never be the same, is told now."""
     addresses = [origin_of(address) for address in (chosen.address, chosen.replay_address) if address]
-    for origin in listed(chosen.origins) - {"*"}:
+    for origin in set(chosen.origins) - {"*"}:
         origin_of(origin)
-    for name in listed(chosen.hosts):
+    for name in chosen.hosts:
         if not HOST_NAME.fullmatch(name):
             raise Misconfigured(f"{name} is no name of a host: write archive.example.org, without scheme and port")
     if len(addresses) == 1:
@@ -149,20 +147,20 @@ def origin_of(text: str) -> tuple[str, str, int]:
     return parts.scheme, parts.hostname, port
 
 
-def replay_port(chosen: Serve) -> int:
+def replay_port(chosen: ServeSettings) -> int:
     if chosen.replay_port or not chosen.port:
         return chosen.replay_port
     return chosen.port + 1
 
 
-def address_of(chosen: Serve, listening: socket.socket) -> str:
+def address_of(chosen: ServeSettings, listening: socket.socket) -> str:
     """As clients of this machine, or of its network, would write it."""
     host = socket.gethostname() if chosen.host in EVERYWHERE else chosen.host
     scheme = "https" if chosen.certificate else "http"
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
 
 
-def warn_of_strangers(chosen: Serve) -> None:
+def warn_of_strangers(chosen: ServeSettings) -> None:
     if not is_loopback(chosen.host) and not chosen.token:
         warn(
             f"everyone who reaches {chosen.host} can read this collection, and press its buttons: "

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import msgspec
 
-from webmill.config import Settings
 from webmill.errors import NotFound, WebmillError
 from webmill.infra import interrupts
 from webmill.infra.log import configure
 from webmill.pipeline.watch import Counter
+from webmill.settings import Settings
 
 log = logging.getLogger(__name__)
 

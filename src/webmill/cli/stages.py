@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from webmill.config import Run
 from webmill.errors import Misconfigured
+from webmill.settings import RunSettings
 
 STAGES = ("crawl", "index", "extract", "publish", "search")
 
 
-def stages_of(settings: Run) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in settings.stages.split(",") if name.strip())
+def stages_of(settings: RunSettings) -> tuple[str, ...]:
+    names = settings.stages
     unknown = [name for name in names if name not in STAGES]
     if unknown:
         raise Misconfigured(f"run.stages: no stage {unknown[0]!r}: there are {', '.join(STAGES)}")

@@ -19,11 +19,11 @@ from webmill.cli.crawl_flags import FILE, read
 from webmill.cli.stages import stages_of
 from webmill.cli.status_rows import Row, rows_of
 from webmill.cli.words import counted, json_line, shown
-from webmill.config import Settings
 from webmill.errors import WebmillError
 from webmill.pipeline.crawl.backends import open_meeting
 from webmill.pipeline.status import Look, Problem, Wishes, look, unfinished
 from webmill.search.backends import open_search, search_of
+from webmill.settings import Settings
 
 if TYPE_CHECKING:  # it brings Redis along
     from webmill.pipeline.crawl.meeting import Picture

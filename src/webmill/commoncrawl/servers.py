@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 from webmill.commoncrawl import catalog
 from webmill.commoncrawl.catalog import Crawl
-from webmill.config import CommonCrawl, Http
 from webmill.errors import Misconfigured, NotFound
 from webmill.infra.address import scheme_of
 from webmill.infra.retry import Policy, sleeping_until
@@ -19,6 +18,7 @@ from webmill.infra.storage.backends import open_readable, open_storage, split_ad
 from webmill.infra.storage.base import Readable
 from webmill.infra.storage.retrying import RetryingReads
 from webmill.infra.user_agent import user_agent
+from webmill.settings import CommonCrawlSettings, HttpSettings
 
 HURRIED = Policy(attempts=3, longest_wait=5.0, longest_retry_after=20.0, deadline=30.0)  # a person waits for a list
 PATIENT = Policy(attempts=7, first_wait=1.0, deadline=900.0)  # for work of hours; servers ask for minutes
@@ -27,8 +27,8 @@ PATIENT = Policy(attempts=7, first_wait=1.0, deadline=900.0)  # for work of hour
 def open_crawls(
     base_url: str,
     *,
-    http: Http,
-    commoncrawl: CommonCrawl,
+    http: HttpSettings,
+    commoncrawl: CommonCrawlSettings,
     policy: Policy = PATIENT,
     stop: threading.Event | None = None,
 ) -> Readable:
@@ -64,7 +64,7 @@ def open_crawls(
     return RetryingReads(reads, policy=policy, sleep=sleep)
 
 
-def list_crawls(base_url: str, *, http: Http, commoncrawl: CommonCrawl) -> list[Crawl]:
+def list_crawls(base_url: str, *, http: HttpSettings, commoncrawl: CommonCrawlSettings) -> list[Crawl]:
     """Return the crawls at `base_url`, newest first."""
     scheme, rest = scheme_of(base_url)
     storage = open_crawls(base_url, http=http, commoncrawl=commoncrawl, policy=HURRIED)
@@ -95,7 +95,7 @@ def limiter_path(url: str) -> Path:
         raise Misconfigured(f"no address of a server: {error}") from error
 
 
-def locate_crawl_file(url: str, *, http: Http, commoncrawl: CommonCrawl) -> tuple[Readable, str]:
+def locate_crawl_file(url: str, *, http: HttpSettings, commoncrawl: CommonCrawlSettings) -> tuple[Readable, str]:
     """Return the storage and the key of one file, as `locate` does, at the pace of `open_crawls`."""
     folder, name = split_address(url)
     return open_crawls(folder, http=http, commoncrawl=commoncrawl), name

@@ -15,7 +15,6 @@ import msgspec
 
 from webmill.commoncrawl.catalog import cluster_key
 from webmill.commoncrawl.servers import HURRIED, list_crawls, open_crawls
-from webmill.config import CommonCrawl, Http
 from webmill.errors import Misconfigured, NotFound
 from webmill.formats.cdx_query import read_pattern
 from webmill.formats.cdxj import IndexLine
@@ -29,6 +28,7 @@ from webmill.infra.storage.base import Readable
 from webmill.model import CaptureRef, Headers
 from webmill.pipeline.archived import Archived, open_capture
 from webmill.pipeline.captures import lines_of, nearest
+from webmill.settings import CommonCrawlSettings, HttpSettings
 
 MOST = 64 << 20  # bytes of a body, stored and decoded
 LAST = "99991231235959"
@@ -56,14 +56,14 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def open_collection(
-    place: str | Path, *, crawl: str | None = None, contact: str = "", rate: float = CommonCrawl().rate
+    place: str | Path, *, crawl: str | None = None, contact: str = "", rate: float = CommonCrawlSettings().rate
 ) -> OpenCollection:
     """Open to be read: a folder, `s3://BUCKET/PREFIX` or `https://…` with the paths of Common Crawl.
 
     `crawl` is the newest unless it is named. A server is told the `contact`, and asked `rate` times a second at most.
     """
     base = str(place).rstrip("/") or str(place)
-    http, commoncrawl = Http(contact=contact), CommonCrawl(rate=rate)
+    http, commoncrawl = HttpSettings(contact=contact), CommonCrawlSettings(rate=rate)
     name = crawl or next((one.id for one in list_crawls(base, http=http, commoncrawl=commoncrawl)), None)
     if name is None:
         raise NotFound("there is no crawl here: `webmill crawl` makes one")

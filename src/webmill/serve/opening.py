@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 
 from webmill.collection import Publishing
-from webmill.config import SECTIONS, Settings, every_setting
 from webmill.infra.address import hide_secrets
 from webmill.infra.queue.backends import existing_queue, viewed_queue
 from webmill.infra.queue.base import QueueOptions
@@ -14,6 +13,8 @@ from webmill.infra.storage.backends import open_storage
 from webmill.search.backends import open_search, search_of
 from webmill.serve.numbers import Numbers
 from webmill.serve.site import Limits, QueueDoor, Setting, Site
+from webmill.settings import SECTIONS, Settings, every_setting
+from webmill.settings import Setting as Declared
 
 
 def open_site(
@@ -38,9 +39,9 @@ def open_site(
         root=place.root,
         address=address,
         replay_address=replay_address,
-        hosts=listed(serve.hosts),
-        origins=listed(serve.origins),
-        proxies=listed(serve.proxies),
+        hosts=frozenset(serve.hosts),
+        origins=frozenset(serve.origins),
+        proxies=frozenset(serve.proxies),
         token=serve.token,
         secret=secret,
         limits=Limits(rate=serve.rate, burst=max(1, round(4 * serve.rate))),
@@ -58,10 +59,6 @@ def open_site(
     )
 
 
-def listed(text: str) -> frozenset[str]:
-    return frozenset(word.strip() for word in text.split(",") if word.strip())
-
-
 def shown_settings(settings: Settings) -> list[Setting]:
     """As people may see them: passwords in addresses and tokens are not for pages."""
     return [
@@ -69,8 +66,8 @@ def shown_settings(settings: Settings) -> list[Setting]:
             section=one.section,
             about=SECTIONS[one.section].__doc__ or "",
             key=one.key,
-            value=_shown(one.key, str(getattr(getattr(settings, one.section), one.key))),
-            default=str(one.default),
+            value=shown_value(one, getattr(getattr(settings, one.section), one.key)),
+            default=one.text(one.default),
             description=one.description,
             variable=one.variable,
         )
@@ -78,5 +75,5 @@ def shown_settings(settings: Settings) -> list[Setting]:
     ]
 
 
-def _shown(key: str, value: str) -> str:
-    return "(set)" if key in ("token", "key") and value else hide_secrets(value)
+def shown_value(one: Declared, value: object) -> str:
+    return "(set)" if one.declared.secret and value else hide_secrets(one.text(value))

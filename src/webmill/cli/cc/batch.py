@@ -17,12 +17,12 @@ from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.renamed import Renamed, processes_option
 from webmill.commoncrawl.selection import Selection
-from webmill.config import Settings
 from webmill.errors import Misconfigured, Unavailable
 from webmill.infra.address import scheme_of
 from webmill.infra.metrics import Metrics
 from webmill.pipeline.dispatch.batcher import MAX_QUEUED, Options, Report, Source, Surroundings, dispatch
 from webmill.pipeline.dispatch.metrics import ALL, PORT
+from webmill.settings import Settings
 
 AGAIN = "what was published is kept; run the same command again to go on"
 

@@ -10,12 +10,12 @@ import click
 import msgspec
 
 from webmill.commoncrawl.batch import QUEUE
-from webmill.config import Settings
 from webmill.errors import Misconfigured, NotFound
 from webmill.infra.address import scheme_of
 from webmill.infra.queue import backends
 from webmill.infra.queue.base import Queue, QueueOptions, ReadableQueue
 from webmill.pipeline.hands import BROKER
+from webmill.settings import Settings
 
 F = TypeVar("F", bound=Callable[..., object])
 IN_MEMORY = "a queue in memory ends with this command: use sqlite:FILE or amqp://…"

@@ -31,7 +31,6 @@ from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.main import INTERRUPTED
 from webmill.cli.words import counted
 from webmill.commoncrawl.selection import Selection
-from webmill.config import Settings
 from webmill.errors import Unavailable
 from webmill.infra.address import scheme_of
 from webmill.infra.metrics import Metrics
@@ -42,6 +41,7 @@ from webmill.pipeline.extract import metrics as extract_metrics
 from webmill.pipeline.extract.output import PRIVATE, Output
 from webmill.pipeline.extract.run import Dispatch, Summary, run_all
 from webmill.pipeline.extract.workers import Workers
+from webmill.settings import Settings
 
 
 @click.command(

@@ -16,11 +16,11 @@ from webmill.cli.together import together
 from webmill.commoncrawl import servers
 from webmill.commoncrawl.catalog import COMMON_CRAWL, LATEST, Crawl, checked_name, newest
 from webmill.commoncrawl.servers import PATIENT, open_crawls
-from webmill.config import Settings
 from webmill.errors import Misconfigured, NotFound
 from webmill.infra.address import scheme_of
 from webmill.infra.retry import Policy
 from webmill.infra.storage.base import Readable
+from webmill.settings import Settings
 
 
 def _checked_base(_context: click.Context, _option: click.Parameter, base: str | None) -> str | None:

@@ -17,14 +17,13 @@ from webmill.cli.together import together
 from webmill.commoncrawl.catalog import cluster_key
 from webmill.commoncrawl.selection import Selection
 from webmill.commoncrawl.servers import locate_crawl_file
-from webmill.config import Executor as ExecutorSettings
-from webmill.config import Settings
 from webmill.index.shards import Shards
 from webmill.infra.address import scheme_of
 from webmill.infra.executor.backends import open_executor
 from webmill.infra.executor.base import Executor
 from webmill.infra.storage.base import Readable
 from webmill.pipeline.dispatch.batcher import BATCH_SIZE, Options, Source
+from webmill.settings import ExecutorSettings, Settings
 
 wanted_options = together(
     click.option("--crawl", metavar="NAME", help="Whose index to read: CC-MAIN-2024-30, latest."),

@@ -25,7 +25,6 @@ from webmill.cli.words import counted, worded
 from webmill.commoncrawl.captures import Fetcher, WholeRule
 from webmill.commoncrawl.ranges import RangeLimits
 from webmill.commoncrawl.whole_files import WholeFiles
-from webmill.config import Settings
 from webmill.extract.main_text import MainText
 from webmill.formats.cld2 import can_detect
 from webmill.infra.address import scheme_of
@@ -38,6 +37,7 @@ from webmill.pipeline.extract.output import Output, Shape
 from webmill.pipeline.extract.rows import REJECTED, Keep
 from webmill.pipeline.extract.sealing import FILE_SIZE, Format
 from webmill.pipeline.extract.workers import Options, Report
+from webmill.settings import Settings
 
 MIB = 1 << 20
 

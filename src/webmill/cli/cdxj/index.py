@@ -13,11 +13,11 @@ from webmill.cli.cdxj.streams import OUTPUT, output_to
 from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.progress import Progress
 from webmill.cli.words import counted, shown
-from webmill.config import Http
 from webmill.index.build import FIELDS, PROFILES, Archive, Options, Scan, build
 from webmill.index.lines import write_batches
 from webmill.infra.storage.backends import locate
 from webmill.model import Damage
+from webmill.settings import HttpSettings
 
 
 @click.command(
@@ -80,7 +80,7 @@ def index(
     finish(rejected=damaged, where="the lines above name file, byte range and reason")
 
 
-def archives_at(urls: Iterable[str], http: Http, bar: Progress, *, full_paths: bool) -> Iterator[Archive]:
+def archives_at(urls: Iterable[str], http: HttpSettings, bar: Progress, *, full_paths: bool) -> Iterator[Archive]:
     for url in urls:
         storage, key = locate(url, contact=http.contact, timeout=http.timeout)
         yield Archive(url if full_paths else key, partial(storage.open, key))

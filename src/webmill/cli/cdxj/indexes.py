@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from webmill.config import Http
 from webmill.errors import BadInput, Misconfigured, NotFound
 from webmill.index.lookup import SUMMARY_ENDINGS, FlatIndex, Index, MergedIndex, ZipNumIndex, open_index, summary_in
 from webmill.index.scanned import ScannedIndex, is_gzip
@@ -15,19 +14,20 @@ from webmill.index.zipnum import SUMMARY
 from webmill.infra.address import scheme_of
 from webmill.infra.storage.backends import locate, open_readable
 from webmill.infra.storage.local import LocalStorage
+from webmill.settings import HttpSettings
 
 FLAT = (".cdxj", ".cdx")
 BEGINNING = 64 << 10  # bytes of a file that are looked at
 LINE = re.compile(rb"^[^\s\x00-\x1f]+ [0-9]{1,14} ", re.MULTILINE)  # behind headers, maybe
 
 
-def open_indexes(names: Sequence[str], *, http: Http) -> Index:
+def open_indexes(names: Sequence[str], *, http: HttpSettings) -> Index:
     """One or several as one."""
     indexes = [open_any(name, http=http) for name in names]
     return indexes[0] if len(indexes) == 1 else MergedIndex(indexes)
 
 
-def open_any(name: str, *, http: Http) -> Index:
+def open_any(name: str, *, http: HttpSettings) -> Index:
     """A ZipNum folder or summary, a sorted CDXJ file (gzip is read through), a folder of those, or a collection."""
     if scheme_of(name)[0] != "file":
         if urlsplit(name).path.endswith(FLAT):
@@ -48,7 +48,7 @@ def open_any(name: str, *, http: Http) -> Index:
     return open_index(path)
 
 
-def open_zipnum(name: str, *, http: Http) -> ZipNumIndex:
+def open_zipnum(name: str, *, http: HttpSettings) -> ZipNumIndex:
     """By its summary, or by the folder it is in."""
     if scheme_of(name)[0] != "file":
         if urlsplit(name).path.endswith(SUMMARY_ENDINGS):

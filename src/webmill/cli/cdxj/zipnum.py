@@ -16,7 +16,6 @@ from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.dry_run import dry_run_option, quantity
 from webmill.cli.renamed import processes_option
 from webmill.cli.words import counted
-from webmill.config import Executor as ExecutorSettings
 from webmill.errors import BadInput
 from webmill.formats.zipnum import LINES_PER_BLOCK
 from webmill.index.lines import GZIP_MAGIC, open_input, write_batches
@@ -25,6 +24,7 @@ from webmill.index.zipnum import SHARD_SIZE, Shard, Target, publish, rebuilding,
 from webmill.infra.atomic import drafting, open_folder
 from webmill.infra.executor.backends import open_executor
 from webmill.pipeline.status.files import added
+from webmill.settings import ExecutorSettings
 
 REPORTED = 20
 PARTS = ("cdx-*.gz", "cluster.idx", "cluster.loc")

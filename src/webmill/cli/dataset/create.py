@@ -12,12 +12,12 @@ from webmill.cli.context import Context, note, pass_context
 from webmill.cli.dataset.places import folder_of, in_option
 from webmill.cli.dry_run import dry_run_option, quantity
 from webmill.cli.words import counted
-from webmill.config import Http
 from webmill.infra.storage.backends import locate
 from webmill.pipeline.dataset import folder as dataset_folder
 from webmill.pipeline.dataset.config import load
 from webmill.pipeline.dataset.manifest import decode_lines
 from webmill.pipeline.status.files import amount_of
+from webmill.settings import HttpSettings
 
 
 @click.command(
@@ -52,7 +52,7 @@ def create(context: Context, /, *, file: Path, root: Path, as_json: bool) -> Non
         note(f"{folder.path}: {counted(tasks, 'task')}. Next: webmill dataset run {folder.dataset.name}")
 
 
-def read_lines(place: str, *, http: Http) -> list[str]:
+def read_lines(place: str, *, http: HttpSettings) -> list[str]:
     storage, key = locate(place, contact=http.contact, timeout=http.timeout)
     return decode_lines(storage.read(key), source=place)
 

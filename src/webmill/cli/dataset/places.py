@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 
 import click
 
-from webmill.config import Http
 from webmill.infra.queue.backends import open_queue
 from webmill.infra.queue.base import Queue, QueueOptions
 from webmill.infra.sinks.backends import open_stream
 from webmill.infra.storage.backends import locate, open_readable, open_storage
 from webmill.pipeline.dataset.folder import FILE_NAME
 from webmill.pipeline.dataset.task import Doors
+from webmill.settings import HttpSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
 ROOT = Path("datasets")
@@ -34,7 +34,7 @@ def folder_of(name: str, root: Path) -> Path:
     return path.resolve() if (path / FILE_NAME).is_file() else (root / name).resolve()
 
 
-def doors(http: Http) -> Doors:
+def doors(http: HttpSettings) -> Doors:
     return Doors(
         storage=open_storage,
         readable=partial(open_readable, contact=http.contact, timeout=http.timeout),

@@ -14,12 +14,12 @@ from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.dataset.places import doors, folder_of, in_option
 from webmill.cli.renamed import processes_option
 from webmill.cli.words import counted
-from webmill.config import Executor as ExecutorSettings
 from webmill.errors import Unavailable
 from webmill.infra.executor.backends import open_executor
 from webmill.pipeline.dataset.config import Compute
 from webmill.pipeline.dataset.folder import open_folder
 from webmill.pipeline.dataset.run import Report, Run, run_dataset
+from webmill.settings import ExecutorSettings
 
 
 @click.command(

@@ -22,13 +22,13 @@ from webmill.cli.durations import DURATION
 from webmill.cli.publish.places import opened_queue
 from webmill.cli.together import together
 from webmill.collection import Publishing
-from webmill.config import Queue as QueueSettings
 from webmill.errors import Misconfigured
 from webmill.infra.child import PICKLED, Child, Death, Raised, packed
 from webmill.infra.child import Job as ChildJob
 from webmill.infra.child import Limits as ChildLimits
 from webmill.infra.storage.backends import open_versions
 from webmill.pipeline.crawl.options import Reach
+from webmill.settings import QueueSettings
 
 log = logging.getLogger(__name__)
 

@@ -25,12 +25,12 @@ from webmill.cli.publish.places import (
 )
 from webmill.cli.together import together
 from webmill.cli.words import shown
-from webmill.config import Queue as QueueSettings
 from webmill.errors import BadInput, NotFound
 from webmill.infra.queue.backends import require_queue, viewed_queue
 from webmill.infra.queue.base import Buried, Queue
 from webmill.pipeline.hands import BROKER
 from webmill.pipeline.status.nouns import Amount
+from webmill.settings import QueueSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
 

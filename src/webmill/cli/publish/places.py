@@ -15,7 +15,6 @@ from webmill.cli.context import Context, note
 from webmill.cli.crawl_view import age
 from webmill.cli.words import counted
 from webmill.collection import Publishing
-from webmill.config import Queue as QueueSettings
 from webmill.errors import Misconfigured, NotFound
 from webmill.infra import atomic
 from webmill.infra.address import scheme_of
@@ -27,6 +26,7 @@ from webmill.pipeline.hands import BROKER
 from webmill.publish import history
 from webmill.publish.nouns import Version
 from webmill.publish.version import Counts
+from webmill.settings import QueueSettings
 
 root_argument = click.argument("root", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 storage_option = click.option("--storage", metavar="URL", help="Where versions are: s3://BUCKET/PREFIX  [default: DIR]")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from webmill.config import Settings, load
 from webmill.errors import Misconfigured
+from webmill.settings import Settings, every_setting, load, read_sources
 
 
 def settings(tmp_path: Path, text: str = "", **variables: str) -> Settings:
@@ -79,3 +79,59 @@ def test_variables_for_the_tests_are_not_settings(tmp_path: Path) -> None:
 def test_a_settings_file_that_is_named_must_exist(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match="no settings file"):
         load(tmp_path / "none.toml", collection=None, environment={}, flags={})
+
+
+def test_durations_sizes_and_lists_are_written_as_people_write_them(tmp_path: Path) -> None:
+    text = '[crawl]\ndelay = "20m"\nmax_body = "1M"\nmax_pages = ""\nexclude = ["a,b", "c"]\n[serve]\nhosts = "a, b"\n'
+    found = settings(tmp_path, text, WEBMILL_CRAWL_RESOLVE="a.example=127.0.0.1:80,b.example=[::1]:81")
+    assert (found.crawl.delay, found.crawl.max_body, found.crawl.max_pages) == (1200.0, 1 << 20, None)
+    assert (found.crawl.exclude, found.serve.hosts) == (("a,b", "c"), ("a", "b"))
+    assert found.crawl.resolve == {"a.example": ("127.0.0.1", 80), "b.example": ("::1", 81)}
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ('delay = "soon"', "webmill.toml:2: `crawl.delay`: 'soon' is not a duration; write 90s, 20m, 8h or 7d"),
+        ("max_body = 0", "webmill.toml:2: `crawl.max_body`: 0 is not a size; write 500K, 64M or 20G"),
+        ("concurrency = 0", "webmill.toml:2: `crawl.concurrency`: 0 is too small: 1 or more"),
+        ('resolve = ["x"]', "webmill.toml:2: `crawl.resolve`: 'x' is not HOST=ADDRESS:PORT"),
+        ('flags = "--galaxy 3"', "webmill.toml:2: `crawl.flags`: --galaxy is not a setting of a crawl"),
+        ('flags = "--depth x"', "webmill.toml:2: `crawl.flags`: --depth: Expected `int"),
+        ('flags = "\'"', "webmill.toml:2: `crawl.flags`: no closing quotation"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_with_what_could(tmp_path: Path, line: str, expected: str) -> None:
+    with pytest.raises(Misconfigured) as caught:
+        settings(tmp_path, f"[crawl]\n{line}\n")
+    assert expected in str(caught.value)
+
+
+def test_flags_of_a_crawl_in_a_text_are_carried_over_with_a_notice(tmp_path: Path) -> None:
+    flags = "--depth 3 --no-traps --requisites --delay=2m --resolve a.example=127.0.0.1:80 --contact me@example.org"
+    (tmp_path / "webmill.toml").write_text(f'[crawl]\nflags = "{flags} --exclude x --exclude y"\n')
+    found = read_sources(None, collection=tmp_path, environment={})
+    crawl = found.settings().crawl
+    assert (crawl.depth, crawl.traps, crawl.page_resources, crawl.delay) == (3, False, True, 120.0)
+    assert (crawl.resolve, crawl.exclude) == ({"a.example": ("127.0.0.1", 80)}, ("x", "y"))
+    assert found.settings().http.contact == "me@example.org"
+    (notice,) = found.notices
+    assert "[crawl] flags are settings of their own now" in notice
+    assert "delay = '2m'" in notice
+
+
+def test_a_name_of_before_is_carried_over_with_a_notice(tmp_path: Path) -> None:
+    (tmp_path / "webmill.toml").write_text('[crawl]\nrequisites = true\nmax_pages = 0\n[run]\nfacets = "domain"\n')
+    found = read_sources(None, collection=tmp_path, environment={})
+    assert found.settings().crawl.page_resources
+    assert found.settings().crawl.max_pages is None
+    assert found.settings().publish.facets == ("domain",)
+    assert [notice.partition(": ")[2] for notice in found.notices] == [
+        "[crawl] requisites is called page_resources now: please rename it",
+        "[run] facets is called [publish] facets now: please rename it",
+    ]
+
+
+def test_every_default_is_what_its_own_words_say() -> None:
+    for one in every_setting():
+        assert one.parse(one.write(one.default)) == one.default, one

@@ -1,0 +1,67 @@
+"""Settings: declared once in `sections`, read once in `reading`, passed on as values.
+
+A setting `key` of section `[section]` is the variable WEBMILL_SECTION_KEY and the option `--key`.
+"""
+
+from __future__ import annotations
+
+from webmill.settings.declared import Setting, setting
+from webmill.settings.reading import (
+    FILE_NAME,
+    SECTIONS,
+    Sources,
+    Values,
+    build,
+    chosen_settings,
+    every_declaration,
+    every_setting,
+    load,
+    read_sources,
+)
+from webmill.settings.sections import (
+    STAGES,
+    CommonCrawlSettings,
+    CrawlSettings,
+    ExecutorSettings,
+    ExtractSettings,
+    HttpSettings,
+    IndexSettings,
+    LogSettings,
+    MetricsSettings,
+    PublishSettings,
+    QueueSettings,
+    RunSettings,
+    SearchSettings,
+    ServeSettings,
+    Settings,
+)
+
+__all__ = [
+    "FILE_NAME",
+    "SECTIONS",
+    "STAGES",
+    "CommonCrawlSettings",
+    "CrawlSettings",
+    "ExecutorSettings",
+    "ExtractSettings",
+    "HttpSettings",
+    "IndexSettings",
+    "LogSettings",
+    "MetricsSettings",
+    "PublishSettings",
+    "QueueSettings",
+    "RunSettings",
+    "SearchSettings",
+    "ServeSettings",
+    "Setting",
+    "Settings",
+    "Sources",
+    "Values",
+    "build",
+    "chosen_settings",
+    "every_declaration",
+    "every_setting",
+    "load",
+    "read_sources",
+    "setting",
+]

@@ -1,0 +1,203 @@
+"""Where settings come from: webmill.toml, then WEBMILL_* variables, then flags; the later wins.
+
+Read once, strictly: an unknown name or a wrong value is refused with the file, the line and what would be right. This
+is the only place where a settings file is read.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from webmill.errors import Misconfigured
+from webmill.settings.declared import Setting, settings_of
+from webmill.settings.old_flags import read_flags
+from webmill.settings.sections import Settings
+
+FILE_NAME = "webmill.toml"
+MOVED = {("run", "facets"): ("publish", "facets")}
+RENAMED = "{where}: [{section}] {old} is called {new} now: please rename it"
+FLAGS = "{where}: [crawl] flags are settings of their own now; write them as {lines} instead"
+
+Values = Mapping[tuple[str, str], Any]  # (section, key) -> parsed value
+
+SECTIONS: dict[str, type[msgspec.Struct]] = {field.name: field.type for field in msgspec.structs.fields(Settings)}
+
+
+@cache
+def every_declaration() -> tuple[Setting, ...]:
+    """Return all settings, also those of the command line alone, in the order of the file."""
+    return tuple(one for section, kind in SECTIONS.items() for one in settings_of(section, kind))
+
+
+def every_setting() -> tuple[Setting, ...]:
+    """Return what can be written to a settings file, in its order."""
+    return tuple(one for one in every_declaration() if one.declared.only != "command")
+
+
+def chosen_settings(names: Iterable[str]) -> tuple[Setting, ...]:
+    """Return the settings of sections (`crawl`) and single ones (`http.contact`) that have an option."""
+    wanted = tuple(names)
+    return tuple(
+        one
+        for name in wanted
+        for one in every_declaration()
+        if one.declared.only != "file" and name in (one.section, f"{one.section}.{one.key}")
+    )
+
+
+class Sources(msgspec.Struct, frozen=True, kw_only=True):
+    """What was said about settings, and by whom. `notices` are for the person: names that are out of use."""
+
+    file: Values = {}
+    environment: Values = {}
+    flags: Values = {}
+    notices: tuple[str, ...] = ()
+
+    def settings(self) -> Settings:
+        return build(self.file, self.environment, self.flags)
+
+
+def build(*layers: Values) -> Settings:
+    """Return the settings that the layers make; the later wins."""
+    sections: dict[str, dict[str, Any]] = {}
+    for layer in layers:
+        for (section, key), value in layer.items():
+            sections.setdefault(section, {})[key] = value
+    made: dict[str, Any] = {name: SECTIONS[name](**values) for name, values in sections.items()}
+    return Settings(**made)
+
+
+def load(
+    path: Path | None,
+    *,
+    collection: Path | None,
+    environment: Mapping[str, str],
+    flags: Mapping[str, str] | None = None,
+) -> Settings:
+    """Return all settings; `flags` are values by `section.key`."""
+    given = {_named(name): value for name, value in (flags or {}).items()}
+    return read_sources(path, collection=collection, environment=environment, flags=given).settings()
+
+
+def read_sources(
+    path: Path | None, *, collection: Path | None, environment: Mapping[str, str], flags: Values | None = None
+) -> Sources:
+    """Read the file at `path`, which must exist; else webmill.toml of the collection or of this folder, if there."""
+    folders = (folder for folder in (collection, Path()) if folder)
+    file = path or next((folder / FILE_NAME for folder in folders if (folder / FILE_NAME).is_file()), None)
+    notices: list[str] = []
+    return Sources(
+        file=dict(_from_file(file, notices)) if file else {},
+        environment=dict(_from_environment(environment, notices)),
+        flags={name: _find(*name).parse(value) for name, value in (flags or {}).items()},
+        notices=tuple(notices),
+    )
+
+
+def _named(name: str) -> tuple[str, str]:
+    section, _, key = name.partition(".")
+    return section, key
+
+
+def _find(section: str, key: str) -> Setting:
+    return next(one for one in every_declaration() if (one.section, one.key) == (section, key))
+
+
+def _from_environment(environment: Mapping[str, str], notices: list[str]) -> Iterator[tuple[tuple[str, str], Any]]:
+    known = {one.variable: one for one in every_setting()}
+    for variable, written in environment.items():
+        if not variable.startswith("WEBMILL_") or variable.startswith("WEBMILL_TEST_"):
+            continue
+        if variable == "WEBMILL_CRAWL_FLAGS":
+            yield from _from_line("crawl", "flags", written, where=variable, notices=notices)
+            continue
+        if variable not in known:
+            hint = _did_you_mean(variable, known)
+            raise Misconfigured(f"unknown variable {variable}: {hint}")
+        one = known[variable]
+        yield (one.section, one.key), _parsed(one, written, where=variable)
+
+
+def _from_file(file: Path, notices: list[str]) -> Iterator[tuple[tuple[str, str], Any]]:
+    table, text = read_toml(file)
+    for section, values in table.items():
+        if section not in SECTIONS:
+            where = _where(file, text, section)
+            raise Misconfigured(f"{where}: unknown setting `{section}`: {_did_you_mean(section, SECTIONS, '`')}")
+        if not isinstance(values, dict):
+            raise Misconfigured(f"{file}: `{section}` is a section: write [{section}] on a line of its own")
+        for key, written in values.items():
+            where = _where(file, text, section, key)
+            yield from _from_line(section, key, written, where=where, notices=notices)
+
+
+def _from_line(
+    section: str, key: str, written: object, *, where: str, notices: list[str]
+) -> Iterator[tuple[tuple[str, str], Any]]:
+    if (section, key) == ("crawl", "flags"):
+        found = read_flags(str(written), chosen_settings(("crawl", "http.contact")), where=where)
+        if found:
+            lines = ", ".join(f"{one.key} = {one.write(value)!r}" for one, value in found)
+            notices.append(FLAGS.format(where=where, lines=lines))
+        yield from (((one.section, one.key), value) for one, value in found)
+        return
+    new_section, new_key = MOVED.get((section, key), (section, key))
+    known = {key: one for one in every_setting() if one.section == new_section for key in one.keys}
+    if new_key not in known:
+        names = [one.key for one in known.values()]
+        raise Misconfigured(f"{where}: unknown setting `{section}.{key}`: {_did_you_mean(key, names, '`')}")
+    one = known[new_key]
+    if (one.section, one.key) != (section, key):
+        new = one.key if one.section == section else f"[{one.section}] {one.key}"
+        notices.append(RENAMED.format(where=where, section=section, old=key, new=new))
+    yield (one.section, one.key), _parsed(one, written, where=where)
+
+
+def _parsed(one: Setting, written: object, *, where: str) -> Any:
+    try:
+        return one.parse(written)
+    except ValueError as error:
+        raise Misconfigured(f"{where}: `{one.section}.{one.key}`: {error}") from None
+
+
+def read_toml(file: Path) -> tuple[dict[str, Any], str]:
+    try:
+        text = file.read_text(encoding="utf-8")
+        return tomllib.loads(text), text
+    except FileNotFoundError:
+        raise Misconfigured(f"no settings file {file}: create it, or leave --config out to use the defaults") from None
+    except (ValueError, RecursionError) as error:  # also a number of 5,000 digits, and lists in lists in lists
+        raise Misconfigured(f"{file}: not valid TOML: {error}") from None
+
+
+def _did_you_mean(wrong: str, names: Iterable[str], quote: str = "") -> str:
+    known = list(dict.fromkeys(names))
+    near = get_close_matches(wrong, known, n=1)
+    return f"did you mean {quote}{near[0]}{quote}?" if near else f"known are {', '.join(known)}"
+
+
+def _where(file: Path, text: str, section: str, key: str | None = None) -> str:
+    line = line_of(text, section, key)
+    return f"{file}:{line}" if line else str(file)
+
+
+def line_of(text: str, section: str, key: str | None = None) -> int | None:
+    """Return the line of a section, or of a key in it; a scan is enough for the flat files we accept."""
+    inside = False
+    for number, line in enumerate(text.splitlines(), 1):
+        header = re.match(r"\s*\[\s*([\w.-]+)\s*\]", line)
+        if header:
+            inside = header[1] == section
+            if key is None and inside:
+                return number
+        elif key is not None and inside and re.match(rf"\s*{re.escape(key)}\s*=", line):
+            return number
+    return None
