@@ -12,7 +12,9 @@ and `--queue kafka://…` opens it. A name in our table is ours: no package can 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
 from typing import Any, Generic, TypeVar
 
@@ -53,23 +55,29 @@ class Registry(Generic[F]):
                 "install that package again, or ask its makers"
             ) from error
 
+    def __contains__(self, scheme: str) -> bool:
+        return scheme in self._backends or scheme in self._others()
+
     def schemes(self) -> list[str]:
         """Return all there are: ours, then those of other packages."""
         return [*self._backends, *sorted(self._others().keys() - self._backends.keys())]
 
     def forms(self) -> str:
         """Return how the addresses of all are written, in words."""
-        others = sorted(self._others().keys() - self._backends.keys())
+        others = self.schemes()[len(self._backends) :]
         ours = self._forms or ", ".join(self._backends)
         return f"{ours}; or of other packages: {', '.join(f'{scheme}:…' for scheme in others)}" if others else ours
 
     def _others(self) -> dict[str, str]:
-        """Looked for anew each time, and only where a name is not in the table: it reads every installed package."""
-        if not self.group:
-            return {}
-        from importlib.metadata import entry_points  # 20 ms, which most commands never need
+        return _entry_points(self.group, tuple(sys.path)) if self.group else {}
 
-        return {point.name: point.value for point in entry_points(group=self.group)}
+
+@cache
+def _entry_points(group: str, _path: tuple[str, ...]) -> dict[str, str]:
+    """By name; asked for only where a name is not in a table, since it reads what every installed package says."""
+    from importlib.metadata import entry_points  # 20 ms, which most commands never need
+
+    return {point.name: point.value for point in entry_points(group=group)}
 
 
 def _load(name: str) -> Any:

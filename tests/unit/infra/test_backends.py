@@ -8,17 +8,18 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.unit.cli.command import webmill
 
 from webmill.errors import Misconfigured, NotFound
 from webmill.infra.address import hide_secrets, scheme_of
 from webmill.infra.executor.backends import EXECUTORS, open_executor
 from webmill.infra.queue.backends import QUEUES, VIEWS, existing_queue, open_queue, require_queue, viewed_queue
-from webmill.infra.queue.base import Message, Queue, QueueOptions
-from webmill.infra.queue.memory import MemoryQueue
+from webmill.infra.queue.base import Message, QueueOptions
 from webmill.infra.registry import Registry
 from webmill.infra.sinks.backends import STREAMS
 from webmill.infra.storage.backends import PROBES, READ_ONLY, STORAGES, locate, open_readable, open_storage
 from webmill.infra.user_agent import user_agent
+from webmill.pipeline.dataset.config import Dataset, Read, Write, checked
 from webmill.search.backends import ENGINES, REPLACERS, open_search, replacing_search
 
 BATCHES = QueueOptions(name="batches")
@@ -162,7 +163,7 @@ def test_unknown_backends_are_refused_with_what_there_is() -> None:
         open_executor("dask")
     with pytest.raises(Misconfigured, match="cannot write to gs://x: use a folder"):
         open_storage("gs://x")
-    with pytest.raises(Misconfigured, match="cannot read ftp://x/: use a folder"):
+    with pytest.raises(Misconfigured, match="cannot read ftp://x/: use http"):
         open_readable("ftp://x/")
     with pytest.raises(Misconfigured, match="unknown search engine solr: use a folder, meilisearch://"):
         open_search("solr://x")
@@ -202,14 +203,17 @@ def test_every_name_in_a_table_can_be_loaded(registry: Registry[object]) -> None
 
 
 def test_a_queue_is_added_by_one_line_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "drawer", sys.modules[__name__])
-    table = {"sqlite": "webmill.infra.queue.sqlite:open_sqlite", "drawer": "drawer:open_drawer"}
-    queues = Registry[object]("queue", table, group="webmill.queue", forms="sqlite:FILE or drawer:")
-    assert queues.find("drawer") is open_drawer
-
-
-def open_drawer(_url: str, _options: QueueOptions) -> Queue:
-    return MemoryQueue()
+    """Whoever names queues asks the table: commands and datasets, too."""
+    table = QUEUES._backends
+    monkeypatch.setitem(table, "drawer", "webmill.infra.queue.memory:open_memory")  # type: ignore[arg-type]
+    queue = open_queue("drawer:left", BATCHES)
+    assert queue.publish([Message("1", b"x")]) == 1
+    queue.close()
+    listed = webmill("cc", "dead", "list", "--queue", "drawer:left")
+    assert (listed.code, listed.err) == (0, "none are buried\n")
+    with pytest.raises(Misconfigured, match=r"read\.from 'drawer:left': use a folder"):
+        checked(Dataset(name="x", read=Read(source="drawer:left")), source="x.toml")
+    checked(Dataset(name="x", write=Write(to="drawer:left")), source="x.toml")
 
 
 def test_backends_of_another_package_are_opened_by_their_scheme(package: Path, tmp_path: Path) -> None:

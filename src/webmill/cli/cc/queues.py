@@ -11,7 +11,7 @@ import msgspec
 
 from webmill.commoncrawl.batch import QUEUE
 from webmill.errors import Misconfigured, NotFound
-from webmill.infra.address import scheme_of
+from webmill.infra.address import hide_secrets, scheme_of
 from webmill.infra.queue import backends
 from webmill.infra.queue.base import Queue, QueueOptions, ReadableQueue
 from webmill.pipeline.hands import BROKER
@@ -25,8 +25,8 @@ def _checked(_context: click.Context, _option: click.Parameter, url: str | None)
     scheme = scheme_of(url)[0] if url else "sqlite"
     if scheme == "memory":
         raise click.BadParameter(IN_MEMORY)
-    if scheme not in ("sqlite", "amqp", "amqps", "sqs"):
-        raise click.BadParameter(f"{url!r}: use sqlite:FILE or amqp://…")
+    if scheme not in backends.QUEUES:
+        raise click.BadParameter(f"{hide_secrets(url or '')!r}: use {backends.QUEUES.forms()}")
     return url
 
 

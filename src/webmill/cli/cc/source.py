@@ -17,15 +17,16 @@ from webmill.commoncrawl import servers
 from webmill.commoncrawl.catalog import COMMON_CRAWL, LATEST, Crawl, checked_name, newest
 from webmill.commoncrawl.servers import PATIENT, open_crawls
 from webmill.errors import Misconfigured, NotFound
-from webmill.infra.address import scheme_of
+from webmill.infra.address import hide_secrets, scheme_of
 from webmill.infra.retry import Policy
+from webmill.infra.storage.backends import is_readable, readable_forms
 from webmill.infra.storage.base import Readable
 from webmill.settings import Settings
 
 
 def _checked_base(_context: click.Context, _option: click.Parameter, base: str | None) -> str | None:
-    if base and scheme_of(base)[0] not in ("file", "http", "https", "s3"):
-        raise click.BadParameter(f"{base!r}: use a path, http(s)://… or s3://BUCKET/PREFIX")
+    if base and not is_readable(base):
+        raise click.BadParameter(f"{hide_secrets(base)!r}: use {readable_forms()}")
     return base
 
 

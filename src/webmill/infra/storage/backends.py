@@ -60,8 +60,19 @@ def open_readable(url: str, *, contact: str = "", timeout: float = StorageOption
     scheme = scheme_of(url)[0]
     opened = STORAGES.get(scheme) or READ_ONLY.get(scheme)
     if opened is None:
-        raise Misconfigured(f"cannot read {hide_secrets(url)}: use {STORAGES.forms()}, or {READ_ONLY.forms()}")
+        raise Misconfigured(f"cannot read {hide_secrets(url)}: use {readable_forms()}")
     return opened(url, StorageOptions(contact=contact, timeout=timeout))
+
+
+def is_readable(url: str) -> bool:
+    """Whether there is a storage for addresses like this."""
+    scheme = scheme_of(url)[0]
+    return scheme in STORAGES or scheme in READ_ONLY
+
+
+def readable_forms() -> str:
+    """Return how addresses of places to read from are written, in words."""
+    return f"{READ_ONLY.forms()}, {STORAGES.forms()}"
 
 
 def locate(url: str, *, contact: str = "", timeout: float = StorageOptions().timeout) -> tuple[Readable, str]:

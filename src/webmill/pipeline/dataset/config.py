@@ -14,8 +14,12 @@ import msgspec
 
 from webmill.errors import Misconfigured
 from webmill.extract.text import Extractor
-from webmill.infra.address import hide_secrets
+from webmill.infra.address import hide_secrets, scheme_of
+from webmill.infra.executor.backends import EXECUTORS
+from webmill.infra.queue.backends import QUEUES
+from webmill.infra.sinks.backends import STREAMS
 from webmill.infra.sinks.json_lines import Compression
+from webmill.infra.storage.backends import READ_ONLY, STORAGES
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=1 << 40)]
 Jobs = Annotated[int, msgspec.Meta(ge=0, le=10_000)]
@@ -23,11 +27,8 @@ Seconds = Annotated[float, msgspec.Meta(ge=0, le=31 * 86400)]
 Mebibytes = Annotated[int, msgspec.Meta(ge=0, le=1 << 30)]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _SCHEME = re.compile(r"[a-z][a-z0-9+]+:", re.ASCII)
-STREAMS = ("sqs:", "kinesis:")
-QUEUES = ("sqlite:", "amqp:", "amqps:", *STREAMS)
-READ_FROM = ("s3:", "http:", "https:", "file:")
-WRITE_TO = ("s3:", "file:", *QUEUES)
-EXECUTORS = ("pool", "inline", "ray:")
+READ_FROM = (STORAGES, READ_ONLY)
+WRITE_TO = (STORAGES, QUEUES, STREAMS)
 
 
 class Read(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"source": "from"}):
@@ -124,11 +125,13 @@ def check_places(dataset: Dataset, *, source: str) -> None:
         ("write.to", write, WRITE_TO),
         ("errors.to", errors, WRITE_TO),
     ):
-        if not place or (is_address(place.lower()) and not place.startswith(kinds)):
-            raise Misconfigured(f"{source}: {setting} {hide_secrets(place)!r}: use a folder or {', '.join(kinds)}")
+        scheme = place.partition(":")[0] if is_address(place.lower()) else "file"
+        if not place or scheme == "memory" or not any(scheme in kind for kind in kinds):
+            forms = ", ".join(kind.forms() for kind in kinds)
+            raise Misconfigured(f"{source}: {setting} {hide_secrets(place)!r}: use {forms}")
     executor = dataset.compute.executor
-    if executor and not executor.startswith(EXECUTORS):
-        raise Misconfigured(f"{source}: compute.executor {executor!r}: use {', '.join(EXECUTORS)}")
+    if executor and executor.partition(":")[0] not in EXECUTORS:
+        raise Misconfigured(f"{source}: compute.executor {executor!r}: use {EXECUTORS.forms()}")
 
 
 def is_address(place: str) -> bool:
@@ -137,12 +140,12 @@ def is_address(place: str) -> bool:
 
 
 def is_queue(place: str) -> bool:
-    return place.startswith(QUEUES)
+    return scheme_of(place)[0] in QUEUES or is_stream(place)
 
 
 def is_stream(place: str) -> bool:
     """A queue that is only written to."""
-    return place.startswith(STREAMS)
+    return scheme_of(place)[0] in STREAMS
 
 
 def is_storage(place: str) -> bool:
