@@ -1,4 +1,5 @@
-"""Pages that are made from the code, so that they cannot say something else: commands, settings, metrics, fields.
+"""Pages that are made from the code, so that they cannot say something else: commands, settings, metrics, fields; and
+what import-linter is told of the layers.
 
 python docs/generate.py            writes them
 python docs/generate.py --check    exit code 1 when one of them is not what the code says
@@ -8,7 +9,9 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import re
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,8 +23,10 @@ from webmill.cli.main import webmill
 from webmill.infra.metrics import Counter, Gauge, Histogram
 from webmill.settings import SECTIONS, every_setting
 
-REFERENCE = Path(__file__).parent / "reference"
+ROOT = Path(__file__).parents[1]
+REFERENCE = ROOT / "docs" / "reference"
 MADE = "<!-- made by docs/generate.py -->\n\n"
+LAYERS = "<!-- layers: made by docs/generate.py -->"
 METRICS = {
     "crawl": "webmill.pipeline.crawl.metrics",
     "cc batch": "webmill.pipeline.dispatch.metrics",
@@ -85,11 +90,22 @@ def metrics_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def house_page() -> str:
+    """The page as it is, with the layers as import-linter is told them."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    order = "\n".join(f"    {'> ' if number else '  '}{re.sub('[()]', '', one)}" for number, one in enumerate(layers))
+    before, begin, rest = (ROOT / "docs" / "design" / "house.md").read_text().partition(LAYERS)
+    _, end, after = rest.partition("<!-- /layers -->")
+    return f"{before}{begin}\n\n{order}\n\n{end}{after}"
+
+
 PAGES = {
     "commands.md": commands_page,
     "settings.md": settings_page,
     "metrics.md": metrics_page,
     "fields.md": lambda: MADE + fields_page(),
+    "../design/house.md": house_page,
     "../../src/webmill/cli/completion.json": completion_table,  # what shells complete
 }
 

@@ -23,6 +23,14 @@ def test_pages_made_from_the_code_are_as_new_as_the_code() -> None:
     assert ended.returncode == 0, ended.stderr
 
 
+def test_every_room_is_told_in_the_house() -> None:
+    page = (ROOT / "docs" / "design" / "house.md").read_text()
+    order = page.partition("<!-- layers")[2].partition("<!-- /layers")[0]
+    rooms = re.findall(r"\b[a-z]+\b", order.partition("-->")[2])
+    assert len(rooms) > 15
+    assert [room for room in rooms if f"`{room}/`" not in page and f"`{room}.py`" not in page] == []
+
+
 def test_exit_codes_are_those_of_the_program() -> None:
     page = (ROOT / "docs" / "reference" / "command.md").read_text()
     assert [int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)] == [
