@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from datetime import UTC, datetime
 from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from benchmarks.frame import Contestant, race
 from webmill.infra.json_http import JsonServer
 from webmill.infra.retry import Policy
 from webmill.search.address import Address
-from webmill.search.base import Document, Request
+from webmill.search.base import IndexedDocument, Request
 from webmill.search.embedded import EmbeddedEngine
 from webmill.search.meilisearch_place import Task, server_of, wait_for
 from webmill.search.query import parse
@@ -75,28 +76,28 @@ def write_documents(file: Path) -> None:
         for number in range(DOCUMENTS):
             language, count = LANGUAGES[number % len(LANGUAGES)]
             title = language.text(dice, 6) + (f" needle{number // 1000}" if number % 1000 == 0 else "")
-            document = Document(
+            document = IndexedDocument(
                 id=f"d{number}",
                 hash="h",
                 version="v",
                 title=title,
                 text=language.text(dice, count),
                 language=language.code,
-                date=number + 1,
+                date=datetime.fromtimestamp(number + 1, UTC),
                 url=f"https://www.example{number % 100}.org/{number}",
             )
             data = msgspec.msgpack.encode(document)
             out.write(len(data).to_bytes(4) + data)
 
 
-def documents(file: Path) -> Iterator[Document]:
-    decode = msgspec.msgpack.Decoder(Document).decode
+def documents(file: Path) -> Iterator[IndexedDocument]:
+    decode = msgspec.msgpack.Decoder(IndexedDocument).decode
     with file.open("rb") as source:
         while size := source.read(4):
             yield decode(source.read(int.from_bytes(size)))
 
 
-def batches(file: Path) -> Iterator[list[Document]]:
+def batches(file: Path) -> Iterator[list[IndexedDocument]]:
     every = documents(file)
     while batch := [*islice(every, BATCH)]:
         yield batch

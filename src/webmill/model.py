@@ -258,8 +258,9 @@ def spelled_digest(text: str) -> str:
 class Column(msgspec.Struct, frozen=True, kw_only=True):
     """One column of `Document`: from these come the schemas of Parquet and of every search engine, and the docs.
 
-    `searchable`: its words are found. `facet`: its values are counted and filtered by. `shown`: it is part of a hit, of
-    the API's reply and of the page. `content`: it is stored in the published blob, so that its change is a change.
+    `searchable`: its words are found, or, of a time, periods. `facet`: its values are counted and filtered by. `shown`:
+    it is part of a hit, of the API's reply and of the page. `content`: it is stored in the published blob, so that its
+    change is a change.
     """
 
     name: str
@@ -297,7 +298,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     id: Annotated[str, column("the capture's record id; `FILENAME#OFFSET` where it has none or could not be read")]
     url: Annotated[str, column("as it was asked for", searchable=True, shown=True)]
     urlkey: Annotated[str, column("the URL in SURT form, by which indexes are sorted")] = ""
-    date: Annotated[datetime | None, column("when it was captured, in UTC", shown=True)] = None
+    date: Annotated[datetime | None, column("when it was captured, in UTC", searchable=True, shown=True)] = None
     title: Annotated[str | None, column("of the page", searchable=True, shown=True, content=True)] = None
     text: Annotated[str | None, column("of the page, by `extractor`", searchable=True, content=True)] = None
     text_chars: Annotated[int | None, column("characters of `text`")] = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -13,7 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.contracts.search_benches import KINDS, Bench, bench_of
-from webmill.search.base import MOST_HITS, TEXT_KEPT, Answer, Document, Engine, Filters, Place, Request, key_of
+from webmill.model import CaptureRef
+from webmill.search.base import MOST_HITS, TEXT_KEPT, Answer, Engine, Filters, IndexedDocument, Request, key_of
 from webmill.search.embedded import EmbeddedEngine
 from webmill.search.query import parse
 
@@ -23,9 +25,16 @@ MISSES_WRONG_FIRST_LETTERS = {"meilisearch"}  # one there counts as two: fewer w
 QUERIES = 60  # that are tried on two engines at once
 
 
-def document(id_: str, text: str = "", *, title: str = "", **more: object) -> Document:
+CAPTURED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+def day(number: int) -> datetime:
+    return datetime.fromtimestamp(number * DAY, UTC)
+
+
+def document(id_: str, text: str = "", *, title: str = "", **more: object) -> IndexedDocument:
     values = {"hash": f"h{id_}", "version": "1", "url": f"https://www.{id_}.example.org/{id_}", **more}
-    return Document(id=id_, text=text, title=title, **values)  # type: ignore[arg-type]
+    return IndexedDocument(id=id_, text=text, title=title, **values)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -140,15 +149,15 @@ def test_any_id_is_an_id(engine: Engine, id_: str) -> None:
 def library(bench: Bench) -> Engine:
     """To look into only."""
     engine = bench.open("library")
-    place = Place("https://www.a.example.org/a", "20260102030405", "crawl-data/x.warc.gz", 12, 345)
+    place = {"warc_filename": "crawl-data/x.warc.gz", "warc_offset": 12, "warc_length": 345, "date": CAPTURED}
     engine.apply(
         [
-            document("a", "The annual report of the city", title="City report", language="eng", capture=place),
-            document("b", "Reports were written annually; the report is long", title="Other", language="eng", date=DAY),
-            document("c", "서울특별시청은 예산을 발표했습니다", title="서울시 공지", language="kor", date=2 * DAY),
+            document("a", "The annual report of the city", title="City report", language="eng", **place),
+            document("b", "Reports were written annually; the report is long", title="O", language="eng", date=day(1)),
+            document("c", "서울특별시청은 예산을 발표했습니다", title="서울시 공지", language="kor", date=day(2)),
             document("d", "東京都庁の年次報告書です", title="東京都", language="jpn", facets={"campus": "east"}),
             document(
-                "e", "北京市政府发布年度报告", title="北京", language="zho", facets={"campus": "west"}, date=3 * DAY
+                "e", "北京市政府发布年度报告", title="北京", language="zho", facets={"campus": "west"}, date=day(3)
             ),
             document("f", "Über die Straße ins Café", title="Naïve", language="deu", facets={"campus": "east"}),
         ],
@@ -188,6 +197,12 @@ def library(bench: Bench) -> Engine:
         ('"예산을 발표"', {"c"}),
         ('"발표 예산"', set()),
         ("-lang:eng -lang:kor", {"d", "e", "f"}),
+        ("date:2026", {"a"}),
+        ("date:1970-01-02..1970-01-03", {"b", "c"}),
+        ("date:1970-01-03 OR date:2026-01-02", {"a", "c"}),
+        ("-date:1970 -date:2026", {"d", "f"}),
+        ('site:www.a.example.org OR lang:kor OR date:1970-01-02 OR "年次 7"', {"a", "b", "c"}),
+        ("date:report", set()),
         ("", {"a", "b", "c", "d", "e", "f"}),
         ("nothingatall", set()),
     ],
@@ -279,8 +294,8 @@ def test_filters_narrow_what_is_found(library: Engine) -> None:
 
 
 def test_dates_sort_and_facets_count(library: Engine) -> None:
-    assert ids(library, "", sort="newest")[:3] == ["e", "c", "b"]
-    assert ids(library, "", sort="oldest", filters=Filters(since=1)) == ["b", "c", "e"]
+    assert ids(library, "", sort="newest")[:4] == ["a", "e", "c", "b"]
+    assert ids(library, "", sort="oldest", filters=Filters(since=1)) == ["b", "c", "e", "a"]
     facets = find(library, "", facets=["language", "campus", "site", "none"]).facets
     assert {each.value: each.count for each in facets["campus"]} == {"east": 2, "west": 1}
     assert facets["campus"][0].value == "east"
@@ -291,8 +306,12 @@ def test_dates_sort_and_facets_count(library: Engine) -> None:
 
 def test_hits_lead_to_what_they_were_made_of(library: Engine) -> None:
     hit = find(library, "annual city").hits[0]
-    assert (hit.id, hit.hash, hit.version, hit.url) == ("a", "ha", "1", "https://www.a.example.org/a")
-    assert hit.capture == Place("https://www.a.example.org/a", "20260102030405", "crawl-data/x.warc.gz", 12, 345)
+    found = hit.document
+    assert (found.id, found.hash, found.version, found.url) == ("a", "ha", "1", "https://www.a.example.org/a")
+    assert (found.text, found.language, found.date) == (None, "eng", CAPTURED)
+    assert hit.capture == CaptureRef(
+        url=found.url, timestamp="20260102030405", filename="crawl-data/x.warc.gz", offset=12, length=345
+    )
     assert [hit.snippet.text[start:end] for start, end in hit.snippet.marks] == ["annual", "city"]
     assert [hit.title.text[start:end] for start, end in hit.title.marks] == ["City"]
 

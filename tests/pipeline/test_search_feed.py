@@ -25,7 +25,7 @@ from webmill.errors import Conflict, NotFound
 from webmill.infra.storage.base import Storage
 from webmill.infra.storage.local import LocalStorage
 from webmill.infra.storage.memory import MemoryStorage
-from webmill.pipeline.search.documents import mark_of
+from webmill.pipeline.search.documents import mark_of_item
 from webmill.pipeline.search.feed import Fed, reconcile, update
 from webmill.publish import history
 from webmill.publish.gc import collect
@@ -34,7 +34,7 @@ from webmill.publish.nouns import Item
 from webmill.publish.places import blob_key
 from webmill.publish.shards import items_of
 from webmill.publish.snapshot import Options, Publication
-from webmill.search.base import Document, Engine, Request
+from webmill.search.base import Engine, IndexedDocument, Request
 from webmill.search.embedded import EmbeddedEngine
 from webmill.search.query import parse
 
@@ -61,14 +61,14 @@ def check(storage: Storage, engine: Engine) -> None:
     """By what the index says of itself, and by searching."""
     live = history.live(storage)
     items = list(items_of(storage, index_of(storage, live)))
-    assert dict(engine.keys()) == {item.id: mark_of(item) for item in items}
+    assert dict(engine.keys()) == {item.id: mark_of_item(item) for item in items}
     assert engine.cursor() == live.version
     assert engine.search(Request(query=parse(""))).total == len(items)
 
 
 def weigh(storage: Storage, engine: Engine) -> dict[str, int]:
     """What is published, what of it the index has not or has as it was before, and what it has twice."""
-    wanted = {(item.id, mark_of(item)) for item in items_of(storage, index_of(storage, history.live(storage)))}
+    wanted = {(item.id, mark_of_item(item)) for item in items_of(storage, index_of(storage, history.live(storage)))}
     keys = list(engine.keys())
     twice = len(keys) - len({id_ for id_, _ in keys})
     return {"acknowledged": len(wanted), "lost": len(wanted - set(keys)), "duplicated": twice}
@@ -108,7 +108,7 @@ def test_what_is_said_of_an_item_beside_its_content_is_brought_up_to_date(storag
     update(storage, engine, watch=watch)
     publish(storage, {"a": "text"}, group="two")
     assert update(storage, engine, watch=watch).changed == 1
-    assert engine.search(Request(query=parse("text"))).hits[0].facets == {"group": "two"}
+    assert engine.search(Request(query=parse("text"))).hits[0].document.facets == {"group": "two"}
     check(storage, engine)
 
 
@@ -136,8 +136,8 @@ def test_when_its_version_is_gone_the_index_is_compared_item_by_item(storage: St
 def test_what_was_lost_doubled_or_left_over_is_mended(storage: Storage, engine: Engine) -> None:
     publish(storage, {"a": "one", "b": "two", "c": "three"})
     update(storage, engine, watch=watch)
-    stranger = Document(id="x", hash="h", version="v")
-    engine.apply([stranger, Document(id="b", hash="wrong", version="v")], ["a"], cursor=None)
+    stranger = IndexedDocument(id="x", hash="h", version="v")
+    engine.apply([stranger, IndexedDocument(id="b", hash="wrong", version="v")], ["a"], cursor=None)
     fed = reconcile(storage, engine, watch=watch)
     assert (fed.changed, fed.removed) == (2, 1)
     check(storage, engine)
@@ -196,7 +196,7 @@ class Dying:
     def __init__(self, engine: Engine, *, at: int) -> None:
         self._engine, self._left = engine, at
 
-    def apply(self, changed: Iterable[Document], removed: Iterable[str], *, cursor: str | None) -> None:
+    def apply(self, changed: Iterable[IndexedDocument], removed: Iterable[str], *, cursor: str | None) -> None:
         self._left -= 1
         if self._left < 0:
             raise Died

@@ -25,7 +25,7 @@ def publish(root: Path, *rows: dict[str, object]) -> None:
 
 
 def page(name: str, text: str, **more: object) -> dict[str, object]:
-    return {"url": f"https://a.test/{name}", "timestamp": "20260101000000", "text": text, "title": name} | more
+    return {"url": f"https://a.test/{name}", "date": "2026-01-01T00:00:00Z", "text": text, "title": name} | more
 
 
 def captured(name: str, stamp: str, *, offset: int = 0, status: str = "200") -> bytes:
@@ -37,7 +37,11 @@ def find(root: Path, *words: str) -> dict[str, Any]:
     """Title -> capture."""
     ended = webmill("search", root, *words, "--json")
     assert ended.code == 0, ended.err
-    return {hit["title"]["text"]: hit["capture"] for hit in msgspec.json.decode(ended.out)["hits"]}
+    return {hit["title"]["text"]: place_in(hit["capture"]) for hit in msgspec.json.decode(ended.out)["hits"]}
+
+
+def place_in(capture: dict[str, Any] | None) -> dict[str, Any] | None:
+    return capture and {name: capture[name] for name in ("url", "timestamp", "filename", "offset", "length")}
 
 
 def test_a_hit_has_its_newest_capture_in_the_index(tmp_path: Path) -> None:
@@ -49,7 +53,7 @@ def test_a_hit_has_its_newest_capture_in_the_index(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     lines = [captured("one", "20250101000000", offset=5), captured("one", "20260202000000", offset=1234)]
     build(folder, sorted([*lines, captured("one", "20260303000000", status="404")]))
-    place = {"url": "https://a.test/one", "timestamp": "20260202000000", "file": FILE, "offset": 1234, "length": 99}
+    place = {"url": "https://a.test/one", "timestamp": "20260202000000", "filename": FILE, "offset": 1234, "length": 99}
     assert find(root, "annual") == {"one": place, "two": None}
     shown = webmill("search", root, "report").out.decode()
     assert f"    20260202000000 {FILE} at 1234, 99 bytes\n" in shown
@@ -78,13 +82,14 @@ def test_a_damaged_index_costs_the_places_not_the_hits(tmp_path: Path) -> None:
 def test_a_page_that_was_published_with_its_place_needs_no_index(tmp_path: Path) -> None:
     """As of `webmill cc run`, whose archives are elsewhere; and the place is that of what was published."""
     root = tmp_path / "c"
-    publish(root, page("one", "annual report", filename=FILE, offset=5, length=6))
-    place = {"url": "https://a.test/one", "timestamp": "20260101000000", "file": FILE, "offset": 5, "length": 6}
+    publish(root, page("one", "annual report", warc_filename=FILE, warc_offset=5, warc_length=6))
+    place = {"url": "https://a.test/one", "timestamp": "20260101000000", "filename": FILE, "offset": 5, "length": 6}
     assert find(root, "annual") == {"one": place}
     Collection(root, "c").cdxj.mkdir()
     write(Collection(root, "c").cdxj / "a.cdxj", [captured("one", "20260909000000", offset=7)])
     assert find(root, "annual") == {"one": place}
-    publish(root, page("one", "annual report", filename=FILE, offset=77, length=6, timestamp="20260909000000"))
+    again = {"warc_filename": FILE, "warc_offset": 77, "warc_length": 6, "date": "2026-09-09T00:00:00Z"}
+    publish(root, page("one", "annual report", **again))
     assert find(root, "annual") == {"one": place}
 
 

@@ -218,7 +218,7 @@ def test_json_has_the_names_that_are_promised(client: TestClient, town: Path) ->
     assert hit["title"] == {"text": "공지사항", "marks": []}
     assert hit["capture"]["timestamp"] == "20240404100000"
     assert hit["capture"]["replay"] == f"/web/20240404100000/{hit['url']}"
-    assert (town / hit["capture"]["file"]).stat().st_size >= hit["capture"]["offset"] + hit["capture"]["length"]
+    assert (town / hit["capture"]["filename"]).stat().st_size >= hit["capture"]["offset"] + hit["capture"]["length"]
     assert found["facets"]["language"] == [{"value": "kor", "count": 1}]
 
 

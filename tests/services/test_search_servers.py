@@ -42,7 +42,7 @@ from webmill.publish import history
 from webmill.publish.gc import collect
 from webmill.search import meilisearch, opensearch
 from webmill.search.backends import open_search
-from webmill.search.base import Document, Engine, Request
+from webmill.search.base import Engine, IndexedDocument, Request
 from webmill.search.query import parse
 
 MODULES = {"meilisearch": meilisearch, "opensearch": opensearch}
@@ -92,7 +92,7 @@ def test_it_follows_what_is_published_and_mends_what_was_lost(engine: Engine) ->
     update(storage, engine, watch=watch)
     check(storage, engine)
     assert found(engine, "another") == []
-    lost = [Document(id="x", hash="h", version="v"), Document(id="d001", hash="wrong", version="v")]
+    lost = [IndexedDocument(id="x", hash="h", version="v"), IndexedDocument(id="d001", hash="wrong", version="v")]
     engine.apply(lost, ["d002"], cursor=None)
     fed = reconcile(storage, engine, watch=watch)
     assert (fed.changed, fed.removed) == (2, 1)
@@ -130,7 +130,9 @@ def test_batches_are_bounded_and_keys_come_in_parts(
     monkeypatch.setattr(module, "BATCH", 7)
     monkeypatch.setattr(module, "BATCH_BYTES", 4000)
     monkeypatch.setattr(module, "KEYS_AT_ONCE", 10)
-    documents = [Document(id=f"d{number}", hash="h", version="v", text="x" * 40 * number) for number in range(40)]
+    documents = [
+        IndexedDocument(id=f"d{number}", hash="h", version="v", text="x" * 40 * number) for number in range(40)
+    ]
     engine.apply(documents, [], cursor="v1")
     assert sorted(engine.keys()) == sorted((each.key, each.mark) for each in documents)
     engine.apply(documents[:20], [f"d{number}" for number in range(20, 40)], cursor="v2")
@@ -144,7 +146,7 @@ def test_what_a_filter_cannot_decide_is_checked(meilisearch_url: str, monkeypatc
     """When not all that have the pieces of a phrase can be looked at, the total is what they are at most."""
     url = f"{meilisearch_url}/phrases-{os.getpid()}"
     texts = ("water tower", "tower of water", "서울특별시", "서울 울특 특별 별시")
-    documents = [Document(id=f"{number}", hash="h", version="v", text=texts[number % 4]) for number in range(80)]
+    documents = [IndexedDocument(id=f"{number}", hash="h", version="v", text=texts[number % 4]) for number in range(80)]
     monkeypatch.setattr(meilisearch, "CHECKED_AT_ONCE", 7)
     with closing(open_search(url)) as engine:
         engine.apply(documents, [], cursor="v1")
@@ -190,7 +192,7 @@ def test_an_index_that_is_not_ours_is_a_sentence(bench: Bench) -> None:
     else:
         spoil = ("PUT", "/{}/_mapping", {"_meta": {"somebody": "else"}})
     engine = bench.open("foreign")
-    engine.apply([Document(id="a", hash="h", version="v")], [], cursor="v1")
+    engine.apply([IndexedDocument(id="a", hash="h", version="v")], [], cursor="v1")
     server = engine._server  # type: ignore[attr-defined]
     method, path, body = spoil
     server.ask(method, path.format(engine._address.index), body, answer=dict)  # type: ignore[attr-defined]
@@ -323,7 +325,7 @@ def test_the_command_takes_the_address_of_a_server(bench: Bench, tmp_path: Path)
         ("meilisearch://a-secret@127.0.0.1:1/Upper Case", "letters a-z"),
         ("meilisearch://a-secret@127.0.0.1:1/", "write meilisearch://HOST:1/INDEX"),
         ("opensearch://me:a-secret@127.0.0.1:x/name", "no address of a search server"),
-        ("elastic://me:a-secret@127.0.0.1:1/name", "no search engine at elastic"),
+        ("elastic://me:a-secret@127.0.0.1:1/name", "unknown search engine elastic"),
         ("opensearchs://me:a-secret@127.0.0.1:1/name", "127.0.0.1:1"),
     ],
 )

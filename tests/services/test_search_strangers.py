@@ -15,7 +15,7 @@ from webmill.infra.json_http import JsonServer
 from webmill.search import meilisearch_place, opensearch_place
 from webmill.search.address import Address
 from webmill.search.backends import open_search, replacing_search
-from webmill.search.base import Document
+from webmill.search.base import IndexedDocument
 from webmill.search.meilisearch_place import Task, wait_for
 
 PARAMS = [pytest.param(name, marks=[pytest.mark.server(name), pytest.mark.xdist_group(name)]) for name in SERVERS]
@@ -56,7 +56,7 @@ def is_there(url: str) -> bool:
 
 def rebuild(url: str) -> None:
     with replacing_search(url) as fresh, closing(open_search(fresh)) as engine:
-        engine.apply([Document(id="a", hash="h", version="v")], [], cursor="v1")
+        engine.apply([IndexedDocument(id="a", hash="h", version="v")], [], cursor="v1")
 
 
 def test_a_strangers_index_is_not_replaced(place: str) -> None:

@@ -7,7 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from webmill.errors import Misconfigured
+from webmill.errors import BadInput, Misconfigured
 
 _INDEX = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")
 
@@ -47,6 +47,10 @@ class Address(msgspec.Struct, frozen=True):
             user=user,
             password=password,
         )
+
+    def is_outdated(self) -> BadInput:
+        message = f"{self.name} was made by another webmill, of other columns: run `webmill search rebuild DIR`"
+        return BadInput(message, reason="bad_search_index")
 
     def has_stranger(self) -> Misconfigured:
         return Misconfigured(f"{self.name}: there is an index that webmill has not made: name another, or delete it")

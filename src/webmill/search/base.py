@@ -18,6 +18,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from webmill.model import CaptureRef, Document
 from webmill.search.query import Query
 
 PAGE = 10
@@ -30,30 +31,16 @@ LONGEST_KEY = 1000
 _PLAIN = re.compile("[^#\x00-\x1f][^\x00-\x1f]*|#[0-9a-f]{32}")
 
 
-class Place(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where the capture is: the page as it was archived."""
+class IndexedDocument(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """A document as a version has it: `id` and `hash` are those of the published item, its name and its blob;
+    `version` is the one that brought it. All its other columns are a document's.
+    """
 
     url: str = ""
-    timestamp: str = ""  # 14 digits
-    file: str = ""
-    offset: int = 0
-    length: int = 0
-
-
-class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`id`, `hash` and `version` are those of the published item: its name, its blob, the version that brought it."""
-
-    id: str
     hash: str
     version: str
     label: str = ""  # changes with what the item says beside its content: facets, metadata
-    title: str = ""
-    text: str = ""
-    url: str = ""
-    language: str = ""  # a code, as the documents have it: eng, kor
-    date: int = 0  # seconds since 1970; 0: not known
-    facets: dict[str, str] = {}
-    capture: Place | None = None
+    facets: dict[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def key(self) -> str:
@@ -62,7 +49,11 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def mark(self) -> str:
         """Changes with whatever can be found or shown, but not with the version."""
-        return f"{self.hash}.{self.label}"
+        return mark_of(self.hash, self.label)
+
+
+def mark_of(hash_: str, label: str) -> str:
+    return f"{hash_}.{label}"
 
 
 def key_of(id_: str) -> str:
@@ -99,17 +90,17 @@ class Marked(msgspec.Struct, frozen=True):
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
-    id: str
-    hash: str
-    version: str
+    """`document` is what was found, without its text."""
+
+    document: IndexedDocument
     score: float
     title: Marked
     snippet: Marked
-    url: str
-    language: str
-    date: int
-    facets: dict[str, str]
-    capture: Place | None
+    capture: CaptureRef | None = None
+
+    @property
+    def id(self) -> str:
+        return self.document.id
 
 
 class Count(msgspec.Struct, frozen=True):
@@ -127,7 +118,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Engine(Protocol):
-    def apply(self, changed: Iterable[Document], removed: Iterable[str], *, cursor: str | None) -> None:
+    def apply(self, changed: Iterable[IndexedDocument], removed: Iterable[str], *, cursor: str | None) -> None:
         """`removed`: ids or keys. Durable when it returns. With a cursor: all of it and before it is up to there."""
         ...
 

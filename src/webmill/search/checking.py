@@ -6,18 +6,19 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from webmill.search.asked import Asked, asked
-from webmill.search.base import Document
-from webmill.search.fields import cut
-from webmill.search.query import AnyOf, Not, Part, Term
+from webmill.search.base import IndexedDocument
+from webmill.search.fields import cut, host_of, seconds, sites_of, texts_of
+from webmill.search.languages import codes_of
+from webmill.search.query import TIMES, AnyOf, Not, Part, Term, period_of
 from webmill.search.words import normalised, pairs
 
 
 class Checker:
     """Of one document. `matching`: the words that a term of one word is found by, and whether by their beginning."""
 
-    def __init__(self, document: Document, *, matching: Callable[[str, str, Term], Collection[str]]) -> None:
-        texts = {"title": document.title, "text": document.text, "url": document.url}
-        self._texts = {field: normalised(text) for field, text in texts.items()}
+    def __init__(self, document: IndexedDocument, *, matching: Callable[[str, str, Term], Collection[str]]) -> None:
+        self._document = document
+        self._texts = {field: normalised(text) for field, text in texts_of(document).items()}
         self._words = {field: cut(text) for field, text in self._texts.items()}
         self._matching = matching
 
@@ -26,7 +27,17 @@ class Checker:
             return not self.holds(part.term)
         if isinstance(part, AnyOf):
             return any(self.holds(term) for term in part.terms)
-        return any(self._is_in(field, part) for field in ((part.field,) if part.field else self._texts))
+        if part.field in self._texts or not part.field:
+            return any(self._is_in(field, part) for field in ((part.field,) if part.field else self._texts))
+        return self._has_value(part)
+
+    def _has_value(self, term: Term) -> bool:
+        if term.field == "site":
+            return host_of(term.text) in sites_of(host_of(self._document.url))
+        if term.field == "lang":
+            return (self._document.language or "").lower() in codes_of(term.text)
+        period = period_of(term.text) if term.field in TIMES else None
+        return bool(period and period[0] <= seconds(getattr(self._document, term.field)) < period[1])
 
     def _is_in(self, field: str, term: Term) -> bool:
         what = asked(term, field=field)

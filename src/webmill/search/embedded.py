@@ -22,14 +22,15 @@ from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavaila
 from webmill.infra import atomic
 from webmill.infra.address import scheme_of
 from webmill.infra.swap import replacing
-from webmill.search.base import DEEPEST, FACET_VALUES, MOST_HITS, Answer, Count, Document, Request, key_of
+from webmill.search.base import DEEPEST, FACET_VALUES, MOST_HITS, Answer, Count, IndexedDocument, Request, key_of
+from webmill.search.fields import COUNTED, fingerprint
 from webmill.search.hits import hit_of
 from webmill.search.query import Query, text_of
 from webmill.search.snippets import pattern_of
 from webmill.search.tantivy_query import Translator
 from webmill.search.tantivy_schema import BUCKETS, entry, register_analyzers, schema, stored
 
-FORMAT = 2  # of the schema: an index of another one is built anew
+FORMAT = fingerprint(3)  # of the schema: an index of another one is built anew
 HEAP = 128 << 20  # bytes that wait to be written, all threads together
 CURSOR = "\x00cursor"  # of the document that holds it; no key has a NUL
 LANGUAGES = 100  # whose forms of words are known
@@ -37,7 +38,6 @@ FACETS_AT_ONCE = 10_000  # values that are counted
 FULL = {errno.ENOSPC, errno.EDQUOT}
 EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO}
 _SYSTEM_ERROR = re.compile(r"\(os error ([0-9]+)\)|\bcode: ([0-9]+)")  # as Rust tells it, in words or in a panic
-COUNTED = {"language": "language", "site": "domain"}  # what every document has, and its field
 
 
 def open_embedded(url: str, *, create: bool) -> EmbeddedEngine:
@@ -103,7 +103,13 @@ class EmbeddedEngine:
             return Unavailable(f"the disk under the search index in {self._folder} is full: make room")
         return Unavailable(f"{self._folder} cannot be used now: {error}") if number in EXHAUSTED else None
 
+    def _outdated(self) -> BadInput:
+        message = f"{self._folder} was made by another webmill, of other columns: run `webmill search rebuild DIR`"
+        return BadInput(message, reason="bad_search_index")
+
     def _damaged(self, error: BaseException) -> BadInput:
+        if "schema" in str(error).lower():
+            return self._outdated()
         return BadInput(f"{self._folder} is damaged ({error}): `webmill search rebuild`", reason="bad_search_index")
 
     def _refused(self, error: BaseException) -> Unavailable:
@@ -111,7 +117,7 @@ class EmbeddedEngine:
 
     # --- changes ---
 
-    def apply(self, changed: Iterable[Document], removed: Iterable[str], *, cursor: str | None) -> None:
+    def apply(self, changed: Iterable[IndexedDocument], removed: Iterable[str], *, cursor: str | None) -> None:
         with self._writing():
             writer = self._begin()
             for id_ in removed:
@@ -157,9 +163,9 @@ class EmbeddedEngine:
             found = searcher.search(self._term("key", CURSOR), limit=1).hits
             if not found:
                 return None
-            format_, cursor = msgspec.msgpack.decode(searcher.doc(found[0][1])["stored"][0], type=tuple[int, str])
+            format_, cursor = msgspec.msgpack.decode(searcher.doc(found[0][1])["stored"][0], type=tuple[int | str, str])
         if format_ != FORMAT:
-            raise BadInput(f"{self._folder} is of another webmill: `webmill search rebuild`", reason="bad_search_index")
+            raise self._outdated()
         return cursor
 
     def count(self) -> int:

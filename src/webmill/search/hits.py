@@ -1,22 +1,65 @@
-"""A document that was found, as it is shown."""
+"""A document that was found, as it is shown to people and told to programs."""
 
 from __future__ import annotations
 
-from webmill.search.base import TEXT_KEPT, Document, Hit
+import msgspec
+from msgspec.structs import replace
+
+from webmill.model import CaptureRef
+from webmill.search.base import TEXT_KEPT, Count, Hit, IndexedDocument, Marked
+from webmill.search.fields import SHOWN
 from webmill.search.snippets import Sought, mark, snippet
 
+_TOLD = [(column.name, column.type) for column in SHOWN if column.name != "title"]
+# What programs are told of a hit: whatever column of a document is shown is part of it.
+HitReply = msgspec.defstruct(
+    "HitReply",
+    [
+        ("id", str),
+        ("version", str),
+        ("hash", str),
+        ("title", Marked),
+        ("snippet", Marked),
+        *_TOLD,
+        ("facets", dict[str, str]),
+        ("score", float),
+        ("capture", CaptureRef | None),
+    ],
+    frozen=True,
+    kw_only=True,
+    module=__name__,
+)
 
-def hit_of(document: Document, *, score: float, pattern: Sought | None) -> Hit:
+
+class AnswerReply(msgspec.Struct, frozen=True, kw_only=True):
+    """What `webmill search --json` tells."""
+
+    total: int
+    hits: list[HitReply]  # type: ignore[valid-type]  # which fields it has is known when it is made
+    facets: dict[str, list[Count]] = {}
+    suggestion: str = ""
+
+
+def hit_of(document: IndexedDocument, *, score: float, pattern: Sought | None) -> Hit:
     return Hit(
-        id=document.id,
-        hash=document.hash,
-        version=document.version,
+        document=replace(document, text=None),
         score=score,
-        title=mark(document.title, pattern),
-        snippet=snippet(document.text[:TEXT_KEPT], pattern),
-        url=document.url,
-        language=document.language,
-        date=document.date,
-        facets=document.facets,
-        capture=document.capture,
+        title=mark(document.title or "", pattern),
+        snippet=snippet((document.text or "")[:TEXT_KEPT], pattern),
+        capture=document.capture if document.warc_filename else None,
+    )
+
+
+def reply_of(hit: Hit, *, capture: CaptureRef | None) -> msgspec.Struct:
+    found = hit.document
+    return HitReply(
+        id=found.id,
+        version=found.version,
+        hash=found.hash,
+        title=hit.title,
+        snippet=hit.snippet,
+        facets=found.facets,
+        score=hit.score,
+        capture=capture,
+        **{name: getattr(found, name) for name, _ in _TOLD},
     )

@@ -14,18 +14,19 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from webmill.errors import BadInput, Misconfigured, NotFound
+from webmill.errors import Misconfigured, NotFound
 from webmill.infra.batches import batches
 from webmill.infra.retry import Policy
 from webmill.search.address import Address
-from webmill.search.base import DEEPEST, FACET_VALUES, MOST_HITS, Answer, Count, Document, Request, key_of
+from webmill.search.base import DEEPEST, FACET_VALUES, MOST_HITS, Answer, Count, IndexedDocument, Request, key_of
 from webmill.search.checking import Checker
+from webmill.search.fields import COUNTED, TEXTS
 from webmill.search.hits import hit_of
 from webmill.search.meilisearch_index import (
+    BESIDE,
     CURSOR,
     FORMAT,
     SETTINGS,
-    SHOWN,
     WHOLE,
     differences,
     document_of,
@@ -51,7 +52,6 @@ CHECKED = 2000  # documents that are looked through, of what a filter cannot dec
 CHECKED_AT_ONCE = 50  # whole texts, so that an answer of the longest is not refused
 MOST_WAYS = 10  # alternatives that are put in order
 LAST = 0.001  # the weight of what is found only by a filter; what Meilisearch finds by itself has up to 1
-COUNTED = {"language": "language", "site": "domain"}  # what every document has, and its field
 
 
 class _Found(msgspec.Struct, rename="camel"):
@@ -94,13 +94,13 @@ class MeilisearchEngine:
             said = ", ".join(others) or "primaryKey"
             raise Misconfigured(
                 f"{self._address.name}: there is an index with other settings than webmill's ({said}): name another "
-                "index, or make this one anew by `webmill search rebuild`"
+                "index, or make this one anew: run `webmill search rebuild DIR`"
             )
         self.cursor()
 
     # --- changes ---
 
-    def apply(self, changed: Iterable[Document], removed: Iterable[str], *, cursor: str | None) -> None:
+    def apply(self, changed: Iterable[IndexedDocument], removed: Iterable[str], *, cursor: str | None) -> None:
         sent = [self._remove(some) for some in _some(map(id_of, map(key_of, removed)), REMOVED_AT_ONCE)]
         lines = (msgspec.json.encode(entry(document)) + b"\n" for document in changed)
         last: list[bytes] = []
@@ -145,9 +145,7 @@ class MeilisearchEngine:
                 return None
             raise
         if found.get("format") != FORMAT:
-            raise BadInput(
-                f"{self._address.name} is of another webmill: `webmill search rebuild`", reason="bad_search_index"
-            )
+            raise self._address.is_outdated()
         return str(found["cursor"])
 
     def count(self) -> int:
@@ -207,8 +205,8 @@ class MeilisearchEngine:
         return self._ask({"q": "", "filter": filters, "limit": 0, "facets": fields})
 
     def _page(
-        self, search: _Search, *, offset: int, limit: int, fields: Sequence[str] = SHOWN
-    ) -> list[tuple[float, Document]]:
+        self, search: _Search, *, offset: int, limit: int, fields: Sequence[str] = BESIDE
+    ) -> list[tuple[float, IndexedDocument]]:
         wanted = search.wanted(self._address.index, offset=offset, limit=limit, fields=fields)
         if search.sort != "relevance":
             return [(0.0, document_of(hit)) for hit in self._ask(wanted).hits]
@@ -217,16 +215,16 @@ class MeilisearchEngine:
 
     def _checked(
         self, search: _Search, translator: Translator, *, shown: range
-    ) -> tuple[list[tuple[float, Document]], int]:
+    ) -> tuple[list[tuple[float, IndexedDocument]], int]:
         """Those that are shown, with others before and after them, without their texts; and how many were none."""
-        found: list[tuple[float, Document]] = []
+        found: list[tuple[float, IndexedDocument]] = []
         seen = 0
         while seen < DEEPEST + MOST_HITS and (len(found) < shown.stop or seen < CHECKED):
             some = self._page(search, offset=seen, limit=CHECKED_AT_ONCE, fields=WHOLE)
             for score, document in some:
                 checker = Checker(document, matching=translator.matching)
                 if all(checker.holds(part) for part in search.narrowed.unsure):
-                    found.append((score, document if len(found) in shown else replace(document, text="")))
+                    found.append((score, document if len(found) in shown else replace(document, text=None)))
             seen += len(some)
             if len(some) < CHECKED_AT_ONCE:
                 break
@@ -256,14 +254,14 @@ class MeilisearchEngine:
         return [*islice((word for word in words if word.startswith(start)), FORMS_AT_ONCE)]
 
     def _uses(self, word: str) -> int:
-        return self._total(f'words.title = "{spelled(word)}" OR words.text = "{spelled(word)}"')
+        return self._total(" OR ".join(f'words.{name} = "{spelled(word)}"' for name in TEXTS))
 
     def _near(self, word: str) -> set[str]:
         """Words of documents that have one like it."""
         if not letters_wrong(word):
             return set()
-        found = self._ask({"q": plain([Term(word)]), "limit": LOOKED_AT, "attributesToRetrieve": ["title", "text"]})
-        return {each for hit in found.hits for each in words_of(f"{hit.get('title', '')} {hit.get('text', '')}")}
+        found = self._ask({"q": plain([Term(word)]), "limit": LOOKED_AT, "attributesToRetrieve": TEXTS})
+        return {each for hit in found.hits for name in TEXTS for each in words_of(hit.get(name, ""))}
 
 
 class _Search(msgspec.Struct, frozen=True):
@@ -285,7 +283,7 @@ class _Search(msgspec.Struct, frozen=True):
         return {"federation": {"offset": offset, "limit": limit}, "queries": queries}
 
 
-def _those(found: list[tuple[float, Document]]) -> str:
+def _those(found: list[tuple[float, IndexedDocument]]) -> str:
     names = ", ".join(f'"{id_of(document.key)}"' for _, document in found)
     return f"id IN [{names}]"
 

@@ -1,10 +1,10 @@
 """What Meilisearch keeps of a document. It finds by `words` and `pairs`, which are ours and exact: all engines find
 the same. Its own reading of title and text is for the order of what was found only.
 
-title, text, rest, url     as they are; of a long text the beginning, which hits are shown with, and the rest apart
-words.title, .text, .url   words, lower-cased and without accents, with a hole for runs of paired scripts; each once
-pairs.title, .text         pairs of characters of those runs, and each character alone
-site, domain, language, facet, date    to narrow, to count, to sort
+title, text, rest, url…    searched columns as they are; of a long text the beginning, for hits, and the rest apart
+words.title, .text, .url…  words, lower-cased and without accents, with a hole for runs of paired scripts; each once
+pairs.title, .text…        pairs of characters of those runs, and each character alone
+site, domain, language, facet, date…    to narrow, to count, to sort
 key, mark, about           for hits
 
 Values to narrow by are spelled (`spelled`): Meilisearch takes É for e, and one Chinese character for another.
@@ -19,19 +19,31 @@ from typing import Any
 
 import msgspec
 
-from webmill.formats.domains import registered_domain
-from webmill.search.base import TEXT_INDEXED, TEXT_KEPT, Document
-from webmill.search.fields import cut, host_of, sites_of
-from webmill.search.words import normalised, pairs
+from webmill.search.base import TEXT_KEPT, IndexedDocument
+from webmill.search.fields import (
+    SEARCHED,
+    TEXTS,
+    cut,
+    domains_of,
+    facets_of,
+    fingerprint,
+    host_of,
+    sites_of,
+    texts_of,
+    times_of,
+)
+from webmill.search.query import TIMES
+from webmill.search.words import pairs
 
-FORMAT = 2  # of the fields: an index of another one is built anew
+FORMAT = fingerprint(3)  # of the fields: an index of another one is built anew
 CURSOR = "cursor"  # the id of the document that holds it; others have only letters a-f
 LONGEST_VALUE = 400  # bytes of a spelled value: Meilisearch cuts at 468
-SHOWN = ["title", "text", "url", "about"]  # 100 of the longest are 40 MB; with their rests they would be 400
-WHOLE = [*SHOWN, "rest"]
+BESIDE = [*SEARCHED, "about"]  # for hits: 100 of the longest are 40 MB; with their rests they would be 400
+WHOLE = [*BESIDE, "rest"]
 _NO_RANGE = {"equality": True, "comparison": False}
+_RANGE = {"equality": True, "comparison": True}
 SETTINGS: dict[str, Any] = {
-    "searchableAttributes": ["title", "text", "rest", "url"],
+    "searchableAttributes": [each for name in SEARCHED for each in ((name, "rest") if name == "text" else (name,))],
     "filterableAttributes": [
         {"attributePatterns": ["words.*"], "features": {"facetSearch": True, "filter": _NO_RANGE}},
         {"attributePatterns": ["pairs.*"], "features": {"facetSearch": False, "filter": _NO_RANGE}},
@@ -39,12 +51,9 @@ SETTINGS: dict[str, Any] = {
             {"attributePatterns": [name], "features": {"facetSearch": False, "filter": _NO_RANGE}}
             for name in ("site", "domain", "language", "facet", "id", "is_document")
         ),
-        {
-            "attributePatterns": ["date"],
-            "features": {"facetSearch": False, "filter": {**_NO_RANGE, "comparison": True}},
-        },
+        *({"attributePatterns": [name], "features": {"facetSearch": False, "filter": _RANGE}} for name in TIMES),
     ],
-    "sortableAttributes": ["date"],
+    "sortableAttributes": [*TIMES],
     "prefixSearch": "disabled",
     "typoTolerance": {"minWordSizeForTypos": {"oneTypo": 4, "twoTypos": 8}},  # as `similar` has it
     "pagination": {"maxTotalHits": 1_000_000_000},
@@ -70,43 +79,38 @@ def id_of(key: str) -> str:
     return blake2b(key.encode(errors="surrogatepass"), digest_size=20).hexdigest()
 
 
-def entry(document: Document) -> dict[str, Any]:
-    host = host_of(document.url)
-    title, text = normalised(document.title), normalised(document.text[:TEXT_INDEXED])
-    about = msgspec.to_builtins(msgspec.structs.replace(document, title="", text="", url=""))
+def entry(document: IndexedDocument) -> dict[str, Any]:
+    host, texts = host_of(document.url), texts_of(document)
+    about = msgspec.structs.replace(document, **dict.fromkeys(TEXTS), url="")
     return {
         "id": id_of(document.key),
         "is_document": True,
         "key": document.key,
         "mark": document.mark,
-        "title": title,
-        "text": text[:TEXT_KEPT],
-        "rest": text[TEXT_KEPT:],
-        "url": document.url,
-        "about": about,
-        "words": {name: spelled_once(cut(value)) for name, value in _texts(title, text, document.url)},
-        "pairs": {"title": spelled_once(_pairs(title)), "text": spelled_once(_pairs(text))},
+        **texts,
+        "text": texts["text"][:TEXT_KEPT],
+        "rest": texts["text"][TEXT_KEPT:],
+        "about": msgspec.to_builtins(about),
+        "words": {name: spelled_once(cut(text)) for name, text in texts.items()},
+        "pairs": {name: spelled_once(_pairs(texts[name])) for name in TEXTS},
         "site": [spelled(site) for site in sites_of(host)],
-        "domain": [spelled(registered_domain(host) or host)] if host else [],
+        "domain": [spelled(domain) for domain in domains_of(host)],
         "language": [spelled(document.language.lower())] if document.language else [],
-        "facet": [spelled(f"{name}={value}") for name, value in document.facets.items()],
-        "date": document.date,
+        "facet": [spelled(facet) for facet in facets_of(document)],
+        **times_of(document),
     }
 
 
-def document_of(found: dict[str, Any]) -> Document:
+def document_of(found: dict[str, Any]) -> IndexedDocument:
     """With the rest of its text, if that was asked for."""
-    text = found["text"] + found.get("rest", "")
-    said = {"title": found["title"], "text": text, "url": found["url"]}
-    return msgspec.convert({**found["about"], **said}, Document)
+    texts = {name: found[name] for name in SEARCHED if found[name]}
+    if rest := found.get("rest"):
+        texts["text"] += rest
+    return msgspec.convert({**found["about"], **texts}, IndexedDocument)
 
 
 def note(cursor: str) -> dict[str, object]:
     return {"id": CURSOR, "format": FORMAT, "cursor": cursor}
-
-
-def _texts(title: str, text: str, url: str) -> tuple[tuple[str, str], ...]:
-    return ("title", title), ("text", text), ("url", url)
 
 
 def _pairs(text: str) -> Iterable[str]:

@@ -14,11 +14,11 @@ import msgspec
 
 from webmill.search.asked import asked, pairs_of
 from webmill.search.base import Filters
-from webmill.search.fields import host_of
+from webmill.search.fields import SEARCHED, host_of
 from webmill.search.forms import forms_of
 from webmill.search.languages import codes_of
 from webmill.search.meilisearch_index import spelled
-from webmill.search.query import AnyOf, Not, Part, Query, Term
+from webmill.search.query import TIMES, AnyOf, Not, Part, Query, Term, period_of
 
 NOTHING = "is_document = false"
 EVERYTHING = "is_document = true"
@@ -63,7 +63,10 @@ class Translator:
             return _one_of("site", [host_of(term.text)]), True
         if term.field == "lang":
             return _one_of("language", codes_of(term.text)), True
-        return _any(self._in(field, term) for field in ((term.field,) if term.field else ("title", "text", "url")))
+        if term.field in TIMES:
+            since, until = period_of(term.text) or (1, 1)
+            return f"{term.field} >= {since} AND {term.field} < {until}", True
+        return _any(self._in(field, term) for field in ((term.field,) if term.field else SEARCHED))
 
     def _in(self, field: str, term: Term) -> tuple[str, bool]:
         what = asked(term, field=field)

@@ -17,7 +17,8 @@ from webmill.errors import BadInput, Misconfigured, NotFound, Unavailable
 from webmill.infra.batches import batches
 from webmill.infra.retry import Policy, retrying
 from webmill.search.address import Address
-from webmill.search.base import DEEPEST, FACET_VALUES, MOST_HITS, Answer, Count, Document, Request, key_of
+from webmill.search.base import DEEPEST, FACET_VALUES, MOST_HITS, Answer, Count, IndexedDocument, Request, key_of
+from webmill.search.fields import COUNTED, TEXTS
 from webmill.search.hits import hit_of
 from webmill.search.opensearch_index import FORMAT, body, entry, id_of, is_ours, meta
 from webmill.search.opensearch_place import CHANGING, PORT, delete, server_of
@@ -33,7 +34,6 @@ FORMS_AT_ONCE = 1000  # words with the same beginning that are looked at
 LANGUAGES = 100  # whose forms of words are known
 LONGEST_NAME = 1000  # of a facet
 LOOKED_AT = 20  # documents, for words that were meant
-COUNTED = {"language": "language", "site": "domain"}  # what every document has, and its field
 
 
 class _Item(msgspec.Struct):
@@ -83,7 +83,7 @@ class OpenSearchEngine:
 
     # --- changes ---
 
-    def apply(self, changed: Iterable[Document], removed: Iterable[str], *, cursor: str | None) -> None:
+    def apply(self, changed: Iterable[IndexedDocument], removed: Iterable[str], *, cursor: str | None) -> None:
         for batch in batches(_lines(changed, removed), len, count=BATCH, size=BATCH_BYTES):
             retrying(partial(self._send, batch), policy=CHANGING)
         self._patient.ask("POST", f"{self._path}/_refresh", answer=dict)
@@ -115,13 +115,11 @@ class OpenSearchEngine:
         try:
             [mappings] = (each["mappings"] for each in found.values())
             note = mappings["_meta"]["webmill"]
-            format_, cursor = int(note["format"]), note["cursor"]
+            format_, cursor = note["format"], note["cursor"]
         except (KeyError, TypeError, ValueError):
             raise self._address.has_stranger() from None
         if format_ != FORMAT or not is_ours(mappings.get("properties", {})):
-            raise BadInput(
-                f"{self._address.name} is of another webmill: `webmill search rebuild`", reason="bad_search_index"
-            )
+            raise self._address.is_outdated()
         return None if cursor is None else str(cursor)
 
     def count(self) -> int:
@@ -166,7 +164,11 @@ class OpenSearchEngine:
         )
         pattern = pattern_of(query.terms, also=translator.forms)
         hits = [
-            hit_of(msgspec.convert(hit["_source"]["document"], Document), score=hit["_score"] or 0.0, pattern=pattern)
+            hit_of(
+                msgspec.convert(hit["_source"]["document"], IndexedDocument),
+                score=hit["_score"] or 0.0,
+                pattern=pattern,
+            )
             for hit in found.hits["hits"]
         ]
         facets = {name: _counts(name, found.values(f"n{number}")) for number, name in enumerate(request.facets)}
@@ -195,11 +197,11 @@ class OpenSearchEngine:
         near: set[str] = set()
         for hit in self._ask({"size": LOOKED_AT, "query": like(word, letters=most)}).hits["hits"]:
             document = hit["_source"]["document"]
-            near.update(words_of(f"{document.get('title', '')} {document.get('text', '')}"))
+            near.update(words_of(" ".join(document.get(name, "") for name in TEXTS)))
         return near
 
 
-def _lines(changed: Iterable[Document], removed: Iterable[str]) -> Iterator[bytes]:
+def _lines(changed: Iterable[IndexedDocument], removed: Iterable[str]) -> Iterator[bytes]:
     """An order and what it needs, each in one piece. Of one document the last order holds."""
     for id_ in removed:
         yield msgspec.json.encode({"delete": {"_id": id_of(key_of(id_))}}) + b"\n"

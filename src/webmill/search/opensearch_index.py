@@ -1,10 +1,10 @@
 """What OpenSearch keeps of a document, under which fields. It cuts nothing itself: it gets words and pairs with spaces
 between them, as the engine that comes along cuts them, so that all engines find the same.
 
-title, text, url           words, lower-cased and without accents, with holes for runs of paired scripts
-title_pairs, text_pairs    those runs, as overlapping pairs of characters
-words                      all words of title and text, to look up which ones begin so
-key, mark, site, domain, language, facet, date    as they are
+title, text, url…          searched columns: words, lower-cased, without accents, with holes for runs of paired scripts
+title_pairs, text_pairs…   those runs, as overlapping pairs of characters
+words                      all words of these but addresses, to look up which ones begin so
+key, mark, site, domain, language, facet, date…   as they are
 document                   for hits; not searched
 """
 
@@ -16,21 +16,32 @@ from typing import Any
 
 import msgspec
 
-from webmill.formats.domains import registered_domain
-from webmill.search.base import DEEPEST, MOST_HITS, TEXT_INDEXED, TEXT_KEPT, Document
-from webmill.search.fields import cut, host_of, sites_of
-from webmill.search.words import HOLE, normalised, pairs
+from webmill.search.base import DEEPEST, MOST_HITS, TEXT_KEPT, IndexedDocument
+from webmill.search.fields import (
+    SEARCHED,
+    TEXTS,
+    cut,
+    domains_of,
+    facets_of,
+    fingerprint,
+    host_of,
+    sites_of,
+    texts_of,
+    times_of,
+)
+from webmill.search.query import TIMES
+from webmill.search.words import HOLE, pairs
 
-FORMAT = 1  # of the fields: an index of another one is built anew
+FORMAT = fingerprint(2)  # of the fields: an index of another one is built anew
 LONGEST_VALUE = 2000  # characters of a facet or a language; Lucene has terms of 32 KiB
 
 _WORDS: dict[str, object] = {"type": "text", "analyzer": "whitespace", "index_options": "positions"}
 _VALUE: dict[str, object] = {"type": "keyword"}
 FIELDS: dict[str, dict[str, object]] = {
-    **dict.fromkeys(("title", "text", "url", "title_pairs", "text_pairs"), _WORDS),
+    **dict.fromkeys((*SEARCHED, *(f"{name}_pairs" for name in TEXTS)), _WORDS),
     **dict.fromkeys(("words", "key", "site", "domain", "language", "facet"), _VALUE),
     "mark": {"type": "keyword", "index": False},
-    "date": {"type": "long"},
+    **{name: {"type": "long"} for name in TIMES},
     "document": {"type": "object", "enabled": False},
 }
 
@@ -66,25 +77,22 @@ def id_of(key: str) -> str:
     return blake2b(key.encode(errors="surrogatepass"), digest_size=20).hexdigest()
 
 
-def entry(document: Document) -> dict[str, Any]:
-    host = host_of(document.url)
-    title, text = normalised(document.title), normalised(document.text[:TEXT_INDEXED])
-    title_words, text_words = cut(title), cut(text)
+def entry(document: IndexedDocument) -> dict[str, Any]:
+    host, texts = host_of(document.url), texts_of(document)
+    words = {name: cut(text) for name, text in texts.items()}
+    kept = {**texts, "text": texts["text"][:TEXT_KEPT]}
     return {
         "key": document.key,
         "mark": short(document.mark),
-        "title": " ".join(title_words),
-        "text": " ".join(text_words),
-        "url": " ".join(cut(document.url)),
-        "title_pairs": pairs(title),
-        "text_pairs": pairs(text),
-        "words": sorted({*title_words, *text_words} - {HOLE}),
+        **{name: " ".join(found) for name, found in words.items()},
+        **{f"{name}_pairs": pairs(texts[name]) for name in TEXTS},
+        "words": sorted({word for name in TEXTS for word in words[name]} - {HOLE}),
         "site": sites_of(host),
-        "domain": [registered_domain(host) or host] if host else [],
+        "domain": domains_of(host),
         "language": [short(document.language.lower())] if document.language else [],
-        "facet": [short(f"{name}={value}") for name, value in document.facets.items()],
-        "date": document.date,
-        "document": msgspec.to_builtins(msgspec.structs.replace(document, title=title, text=text[:TEXT_KEPT])),
+        "facet": [short(facet) for facet in facets_of(document)],
+        **times_of(document),
+        "document": msgspec.to_builtins(msgspec.structs.replace(document, **kept)),
     }
 
 

@@ -10,12 +10,11 @@ import msgspec
 
 from webmill.search.asked import asked, pairs_of, typed_together
 from webmill.search.base import Filters
-from webmill.search.fields import host_of
+from webmill.search.fields import FORM, SEARCHED, TEXTS, TOGETHER, WEIGHTS, host_of
 from webmill.search.forms import forms_of
 from webmill.search.languages import codes_of
 from webmill.search.opensearch_index import short
-from webmill.search.query import AnyOf, Not, Query, Term
-from webmill.search.weights import FORM, TITLE, TOGETHER, URL
+from webmill.search.query import TIMES, AnyOf, Not, Query, Term, period_of
 
 Clause: TypeAlias = Mapping[str, Any]
 NOTHING: Clause = {"match_none": {}}
@@ -44,11 +43,7 @@ class Translator:
             else:
                 must.append(self._one(part))
         together = typed_together(query)
-        should = [
-            _phrase(field, together, boost=boost)
-            for field, boost in (("text", TOGETHER), ("title", TOGETHER * TITLE))
-            if together
-        ]
+        should = [_phrase(field, together, boost=TOGETHER * WEIGHTS.get(field, 1.0)) for field in TEXTS if together]
         whole: dict[str, object] = {
             "must": must or [{"match_all": {}}],
             "must_not": must_not,
@@ -62,13 +57,11 @@ class Translator:
             return _exact("site", host_of(term.text))
         if term.field == "lang":
             return {"terms": {"language": [short(code) for code in codes_of(term.text)]}}
+        if term.field in TIMES:
+            return _within(term.field, *(period_of(term.text) or (1, 1)))
         if term.field:
             return self._in(term.field, term)
-        places = [
-            self._in("text", term),
-            _boosted(self._in("title", term), TITLE),
-            _boosted(self._in("url", term), URL),
-        ]
+        places = [_boosted(self._in(field, term), WEIGHTS.get(field, 1.0)) for field in SEARCHED]
         return {"dis_max": {"queries": places, "tie_breaker": 0.2}}
 
     def _in(self, field: str, term: Term) -> Clause:
@@ -106,16 +99,20 @@ def _filtered(filters: Filters) -> Iterator[Clause]:
         yield {"terms": {"facet": [short(f"{name}={value}") for value in chosen]}}
     if filters.since is not None or filters.until is not None:
         since = 1 if filters.since is None else filters.since  # 0 is no date
-        yield {"range": {"date": {"gte": since, **({} if filters.until is None else {"lt": filters.until})}}}
+        yield _within("date", since, filters.until)
+
+
+def _within(field: str, since: int, until: int | None) -> Clause:
+    return {"range": {field: {"gte": since, **({} if until is None else {"lt": until})}}}
 
 
 def like(word: str, *, letters: int) -> Clause:
     """Words of title and text with some letters wrong."""
-    return _any({"fuzzy": {field: {"value": word, "fuzziness": letters}}} for field in ("title", "text"))
+    return _any({"fuzzy": {field: {"value": word, "fuzziness": letters}}} for field in TEXTS)
 
 
 def with_word(word: str) -> Clause:
-    return _any((_exact("title", word), _exact("text", word)))
+    return _any(_exact(field, word) for field in TEXTS)
 
 
 def beginning_with(text: str) -> str:

@@ -3,23 +3,32 @@
 annual report -draft            all words, without another
 "annual report" OR budget       a phrase or a word; OR holds closer than a space
 title:budget site:example.org lang:kor report*
+date:2024 date:2024-05..2024-07     in a period, or from one to another
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TypeAlias
+from datetime import datetime
+from typing import TypeAlias, get_args
 
 import msgspec
 
+from webmill.errors import BadInput
+from webmill.formats.timestamps import earliest, latest, to_datetime
+from webmill.model import columns
+
 LONGEST = 2_000  # characters that are looked at
 MOST_TERMS = 64
-FIELDS = ("title", "url", "site", "lang")
+# Of the columns that can be searched: those in which words are found, and those that are times.
+TIMES = tuple(each.name for each in columns() if each.searchable and datetime in (each.type, *get_args(each.type)))
+WORDS = tuple(each.name for each in columns() if each.searchable and each.name not in TIMES)
+FIELDS = (*(name for name in WORDS if name != "text"), *TIMES, "site", "lang")
 
 _TOKEN = re.compile(
-    r"""(?P<not>-)?
-        (?:(?P<field>title|url|site|lang):)?
+    rf"""(?P<not>-)?
+        (?:(?P<field>{"|".join(FIELDS)}):)?
         (?: ["“„](?P<phrase>[^"“”]*)["”]? | (?P<word>[^\s"“”„()]+) )""",
     re.VERBOSE | re.IGNORECASE,
 )
@@ -95,12 +104,24 @@ def in_utf8(text: str) -> str:
 def _term(match: re.Match[str]) -> Term | None:
     field = (match["field"] or "").lower()
     if match["phrase"] is not None:
-        text = match["phrase"].strip()
+        text, field = match["phrase"].strip(), "" if field in TIMES else field
         return Term(text, field, is_phrase=True) if _HAS_WORD.search(text) else None
     word = match["word"]
+    if field in TIMES and not period_of(word):  # words with a colon in them
+        word, field = f"{match['field']}:{word}", ""
     is_prefix = word.endswith("*")
     text = word.rstrip("*")
     return Term(text, field, is_prefix=is_prefix) if _HAS_WORD.search(text) else None
+
+
+def period_of(text: str) -> tuple[int, int] | None:
+    """Return the first second of a period and the one after its last: `2024`, `2024-05..2024-07`; None: it is none."""
+    first, _, last = text.partition("..")
+    try:
+        since, until = (to_datetime(each).timestamp() for each in (earliest(first), latest(last or first)))
+    except BadInput:
+        return None
+    return (max(1, int(since)), int(until) + 1) if since <= until else None  # 0 is no time
 
 
 def text_of(query: Query) -> str:

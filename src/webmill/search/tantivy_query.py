@@ -11,13 +11,12 @@ import tantivy
 
 from webmill.search.asked import asked, pairs_of, typed_together
 from webmill.search.base import Filters
-from webmill.search.fields import host_of
+from webmill.search.fields import FORM, SEARCHED, TEXTS, TOGETHER, WEIGHTS, host_of
 from webmill.search.forms import forms_of
 from webmill.search.languages import codes_of
-from webmill.search.query import AnyOf, Not, Query, Term
+from webmill.search.query import TIMES, AnyOf, Not, Query, Term, period_of
 from webmill.search.similar import corrected, letters_wrong
 from webmill.search.tantivy_schema import stored
-from webmill.search.weights import FORM, TITLE, TOGETHER, URL
 from webmill.search.words import words_of
 
 FORMS_AT_ONCE = 1000  # words with the same beginning that are looked at
@@ -54,11 +53,16 @@ class Translator:
             return self._exact("site", host_of(term.text))
         if term.field == "lang":
             return tantivy.Query.term_set_query(self._schema, "language", codes_of(term.text))
+        if term.field in TIMES:
+            return self._within(term.field, *(period_of(term.text) or (1, 1)))
         if term.field:
             return self._in(term.field, term)
-        in_title = tantivy.Query.boost_query(self._in("title", term), TITLE)
-        in_url = tantivy.Query.boost_query(self._in("url", term), URL)
-        return tantivy.Query.disjunction_max_query([self._in("text", term), in_title, in_url], tie_breaker=0.2)
+        places = [_weighed(field, self._in(field, term)) for field in SEARCHED]
+        return tantivy.Query.disjunction_max_query(places, tie_breaker=0.2)
+
+    def _within(self, field: str, since: int, until: int) -> tantivy.Query:
+        kind = tantivy.FieldType.Integer
+        return tantivy.Query.range_query(self._schema, field, kind, since, until, include_upper=False)
 
     def _in(self, field: str, term: Term) -> tantivy.Query:
         what = asked(term, field=field)
@@ -105,8 +109,8 @@ class Translator:
         found = typed_together(query)
         if not found:
             return None
-        text, title = (self._phrase(field, found) for field in ("text", "title"))
-        return _any((tantivy.Query.boost_query(text, TOGETHER), tantivy.Query.boost_query(title, TOGETHER * TITLE)))
+        phrases = (_weighed(field, self._phrase(field, found), times=TOGETHER) for field in TEXTS)
+        return _any(phrases)
 
     def _filtered(self, filters: Filters) -> Iterator[tantivy.Query]:
         wanted = {
@@ -121,9 +125,7 @@ class Translator:
         if filters.since is not None or filters.until is not None:
             since = 1 if filters.since is None else filters.since  # 0 is no date
             until = FAR if filters.until is None else filters.until
-            yield tantivy.Query.range_query(
-                self._schema, "date", tantivy.FieldType.Integer, since, until, include_upper=False
-            )
+            yield self._within("date", since, until)
 
     # --- what was meant ---
 
@@ -131,22 +133,24 @@ class Translator:
         return corrected(query, near=self._near, uses=self._uses)
 
     def _uses(self, word: str) -> int:
-        return self._searcher.doc_freq("text", word) + self._searcher.doc_freq("title", word)
+        return sum(self._searcher.doc_freq(field, word) for field in TEXTS)
 
     def _near(self, word: str) -> set[str]:
         """Words of documents that have one like it."""
         most = letters_wrong(word)
         if not most:
             return set()
-        like = _any(
-            tantivy.Query.fuzzy_term_query(self._schema, field, word, distance=most) for field in ("title", "text")
-        )
+        like = _any(tantivy.Query.fuzzy_term_query(self._schema, field, word, distance=most) for field in TEXTS)
         hits = self._searcher.search(like, limit=LOOKED_AT, count=False).hits
         near: set[str] = set()
         for _, address in islice(hits, LOOKED_AT):
             document = stored(self._searcher, address)
-            near.update(words_of(f"{document.title} {document.text}"))
+            near.update(words_of(" ".join(getattr(document, name) or "" for name in TEXTS)))
         return near
+
+
+def _weighed(field: str, query: tantivy.Query, *, times: float = 1.0) -> tantivy.Query:
+    return tantivy.Query.boost_query(query, times * WEIGHTS.get(field, 1.0))
 
 
 def _any(queries: Iterable[tantivy.Query]) -> tantivy.Query:

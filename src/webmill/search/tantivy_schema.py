@@ -1,8 +1,9 @@
 """What tantivy keeps of a document, under which fields, and how it cuts text into words.
 
-title, text, url           words, lower-cased and without accents; runs of paired scripts are left out (`words`)
-title_pairs, text_pairs    those runs, as overlapping pairs of characters
-key, site, domain, language, facet, date, bucket, is_document    as they are
+title, text, url…          searched columns: words, lower-cased and without accents; runs of paired scripts are left out
+title_pairs, text_pairs…   those runs, as overlapping pairs of characters
+date…                      columns that are times, in seconds since 1970
+key, site, domain, language, facet, bucket, is_document    as they are
 name                       key and mark, which can be read without what is stored
 stored                     the document, for hits
 """
@@ -15,28 +16,29 @@ from zlib import crc32
 import msgspec
 import tantivy
 
-from webmill.formats.domains import registered_domain
-from webmill.search.base import TEXT_INDEXED, TEXT_KEPT, Document
-from webmill.search.fields import host_of, sites_of, words
-from webmill.search.words import normalised, pairs, without_runs
+from webmill.search.base import TEXT_KEPT, IndexedDocument
+from webmill.search.fields import SEARCHED, TEXTS, domains_of, facets_of, host_of, sites_of, texts_of, times_of, words
+from webmill.search.query import TIMES
+from webmill.search.words import pairs, without_runs
 
 BUCKETS = 64  # of keys, to go through them in parts
 
-_decode = msgspec.msgpack.Decoder(Document).decode
+_decode = msgspec.msgpack.Decoder(IndexedDocument).decode
 
 
 def schema() -> tantivy.Schema:
     builder = tantivy.SchemaBuilder()
-    for name in ("title", "text", "url"):
+    for name in SEARCHED:
         builder.add_text_field(name, tokenizer_name="words", index_option="position")
-    for name in ("title_pairs", "text_pairs"):
-        builder.add_text_field(name, tokenizer_name="pairs", index_option="position")
+    for name in TEXTS:
+        builder.add_text_field(f"{name}_pairs", tokenizer_name="pairs", index_option="position")
     builder.add_text_field("key", tokenizer_name="raw", index_option="basic")
     builder.add_text_field("name", tokenizer_name="raw", index_option="basic", fast=True)
     builder.add_text_field("site", tokenizer_name="raw", index_option="basic")
     for name in ("domain", "language", "facet"):
         builder.add_text_field(name, tokenizer_name="raw", index_option="basic", fast=True)
-    builder.add_integer_field("date", indexed=True, fast=True)
+    for name in TIMES:
+        builder.add_integer_field(name, indexed=True, fast=True)
     builder.add_integer_field("bucket", indexed=True)
     builder.add_boolean_field("is_document", indexed=True)
     builder.add_bytes_field("stored", stored=True)
@@ -48,29 +50,27 @@ def register_analyzers(index: tantivy.Index) -> None:
     index.register_tokenizer("pairs", tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build())
 
 
-def entry(document: Document) -> tantivy.Document:
-    name = host_of(document.url)
-    title, text = normalised(document.title), normalised(document.text[:TEXT_INDEXED])
+def entry(document: IndexedDocument) -> tantivy.Document:
+    host, texts = host_of(document.url), texts_of(document)
+    kept = {**texts, "text": texts["text"][:TEXT_KEPT]}
     fields: dict[str, Any] = {
         "key": [document.key],
         "name": [f"{document.key}\x00{document.mark}"],
-        "title": [without_runs(title)],
-        "text": [without_runs(text)],
-        "url": [document.url],
-        "site": sites_of(name),
-        "domain": [registered_domain(name) or name] if name else [],
+        **{name: [without_runs(text)] if name in TEXTS else [text] for name, text in texts.items()},
+        "site": sites_of(host),
+        "domain": domains_of(host),
         "language": [document.language.lower()] if document.language else [],
-        "facet": [f"{name}={value}" for name, value in document.facets.items()],
-        "date": [document.date],
+        "facet": facets_of(document),
+        **{name: [value] for name, value in times_of(document).items()},
         "bucket": [crc32(document.key.encode()) % BUCKETS],
         "is_document": [True],
-        "stored": [msgspec.msgpack.encode(msgspec.structs.replace(document, title=title, text=text[:TEXT_KEPT]))],
+        "stored": [msgspec.msgpack.encode(msgspec.structs.replace(document, **kept))],
     }
-    for name, value in (("title_pairs", title), ("text_pairs", text)):
-        if not value.isascii() and (cut := pairs(value)):
-            fields[name] = [cut]
+    for name in TEXTS:
+        if not texts[name].isascii() and (cut := pairs(texts[name])):
+            fields[f"{name}_pairs"] = [cut]
     return tantivy.Document(**fields)
 
 
-def stored(searcher: tantivy.Searcher, address: tantivy.DocAddress) -> Document:
+def stored(searcher: tantivy.Searcher, address: tantivy.DocAddress) -> IndexedDocument:
     return _decode(searcher.doc(address)["stored"][0])

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import pytest
 
-from webmill.pipeline.search.documents import capture_of, date_of, mark_of
+from webmill.pipeline.search.documents import date_of, mark_of_item, place_of
 from webmill.publish.nouns import Item
+
+Said: TypeAlias = dict[str, object]
 
 
 @pytest.mark.parametrize(
@@ -21,11 +25,24 @@ from webmill.publish.nouns import Item
         ({}, {}, 0),
     ],
 )
-def test_a_date_is_what_is_written_else_when_it_was_first_seen(said: object, content: object, expected: int) -> None:
-    assert date_of(said, content) == expected
+def test_a_date_is_what_is_written_else_when_it_was_first_seen(said: Said, content: Said, expected: int) -> None:
+    found = date_of(said, content)
+    assert (int(found.timestamp()) if found else 0) == expected
 
 
 def test_numbers_of_any_size_are_no_reason_to_fail() -> None:
     item = Item("a", "s", "h", metadata={"warc": "a.warc.gz", "offset": 1 << 70, "length": -1, "pages": 1 << 70})
-    assert capture_of(item) is None
-    assert mark_of(item) != mark_of(Item("a", "s", "h", metadata={"pages": 1 << 71}))
+    assert place_of(item) == {}
+    assert mark_of_item(item) != mark_of_item(Item("a", "s", "h", metadata={"pages": 1 << 71}))
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"warc_filename": "a.warc.gz", "warc_offset": 5, "warc_length": 6},
+        {"warc": "a.warc.gz", "offset": 5, "length": 6, "captured": "20240101000000"},
+    ],
+)
+def test_where_a_capture_lies_is_read_from_items_of_today_and_of_before(metadata: dict[str, object]) -> None:
+    item = Item("a", "s", "h", metadata=metadata)
+    assert place_of(item) == {"warc_filename": "a.warc.gz", "warc_offset": 5, "warc_length": 6}

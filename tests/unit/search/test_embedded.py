@@ -7,13 +7,16 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
+import tantivy
 
 from tests.faults import needs_killer
 from tests.faults.refusing import Refusing
 from webmill.errors import BadInput, Unavailable
-from webmill.search.base import Document, Request
-from webmill.search.embedded import EmbeddedEngine
+from webmill.search import fields
+from webmill.search.base import IndexedDocument, Request
+from webmill.search.embedded import CURSOR, EmbeddedEngine
 from webmill.search.query import parse
 
 PROGRAM = """
@@ -21,12 +24,12 @@ import sys
 from pathlib import Path
 from contextlib import closing
 from webmill.errors import WebmillError
-from webmill.search.base import Document
-from webmill.search.embedded import EmbeddedEngine
+from webmill.search.base import IndexedDocument
+from webmill.search.embedded import CURSOR, EmbeddedEngine
 
 try:
     with closing(EmbeddedEngine(Path(sys.argv[1]))) as engine:
-        engine.apply([Document(id=sys.argv[2], hash="h", version="v", text="a ferry")], (), cursor=sys.argv[2])
+        engine.apply([IndexedDocument(id=sys.argv[2], hash="h", version="v", text="a ferry")], (), cursor=sys.argv[2])
 except WebmillError as error:
     print(type(error).__name__, error)
 """
@@ -61,14 +64,41 @@ def test_a_full_disk_is_told_as_such_and_the_index_goes_on_when_there_is_room(tm
 def test_an_index_that_loses_its_files_while_it_is_written_is_told_by_an_error_of_ours(tmp_path: Path) -> None:
     """Commit, reload and the end of merging too: nothing of tantivy gets out."""
     engine = EmbeddedEngine(tmp_path / "search")
-    engine.apply([Document(id="a", hash="h", version="v", text="a ferry")], (), cursor="1")
+    engine.apply([IndexedDocument(id="a", hash="h", version="v", text="a ferry")], (), cursor="1")
     for file in (tmp_path / "search").iterdir():
         file.unlink()
     (tmp_path / "search").rmdir()
     for change in (
-        lambda: engine.apply([Document(id="b", hash="h", version="v", text="b")], (), cursor="2"),
+        lambda: engine.apply([IndexedDocument(id="b", hash="h", version="v", text="b")], (), cursor="2"),
         engine.clear,
     ):
         with pytest.raises((Unavailable, BadInput)):
             change()
     engine.close()
+
+
+def test_an_index_of_other_columns_is_refused_with_the_command_that_makes_it_anew(tmp_path: Path) -> None:
+    folder = tmp_path / "search"
+    with closing(EmbeddedEngine(folder)) as engine:
+        engine.apply([IndexedDocument(id="a", hash="h", version="v", text="a ferry")], (), cursor="1")
+        writer = engine._begin()
+        writer.delete_documents_by_term("key", CURSOR)
+        note = msgspec.msgpack.encode((2, "1"))  # the format of before was a number
+        writer.add_document(tantivy.Document(key=[CURSOR], stored=[note]))
+        writer.commit()
+    with pytest.raises(BadInput, match="run `webmill search rebuild DIR`"):
+        EmbeddedEngine(folder)
+    builder = tantivy.SchemaBuilder()
+    builder.add_text_field("title")
+    other = tmp_path / "other"
+    other.mkdir()
+    tantivy.Index(builder.build(), path=str(other))
+    with pytest.raises(BadInput, match="run `webmill search rebuild DIR`"):
+        EmbeddedEngine(other)
+
+
+def test_the_fingerprint_of_an_index_changes_with_the_columns_it_is_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = fields.fingerprint(1)
+    assert fields.fingerprint(2) != before
+    monkeypatch.setattr(fields, "_USED", fields._USED[:-1])
+    assert fields.fingerprint(1) != before

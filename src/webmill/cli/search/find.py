@@ -19,9 +19,11 @@ from webmill.cli.search.places import engine_option, opened_to_read
 from webmill.cli.words import shown
 from webmill.errors import NotFound, WebmillError
 from webmill.index.newest import indexes_of
+from webmill.model import CaptureRef
 from webmill.pipeline.search.captures import with_captures
 from webmill.publish import history
-from webmill.search.base import DEEPEST, MOST_HITS, PAGE, Answer, Filters, Hit, Marked, Place, Request
+from webmill.search.base import DEEPEST, MOST_HITS, PAGE, Answer, Filters, Hit, Marked, Request
+from webmill.search.hits import AnswerReply, reply_of
 from webmill.search.query import in_utf8, parse
 
 DAY = click.DateTime(["%Y-%m-%d"])
@@ -130,7 +132,7 @@ def find(
         warn(f"the index is {told}: webmill search update {root}")
     answer = placed(root, answer)
     if as_json:
-        click.echo(msgspec.json.encode(answer))
+        click.echo(msgspec.json.encode(told_of(answer)))
     else:
         show(answer, offset=offset)
 
@@ -173,6 +175,11 @@ def _seconds(day: datetime | None) -> int | None:
     return int(day.replace(tzinfo=UTC).timestamp()) if day else None
 
 
+def told_of(answer: Answer) -> AnswerReply:
+    hits = [reply_of(hit, capture=hit.capture) for hit in answer.hits]
+    return AnswerReply(total=answer.total, hits=hits, facets=answer.facets, suggestion=answer.suggestion)
+
+
 def show(answer: Answer, *, offset: int) -> None:
     if answer.suggestion:
         note(f"nothing found; instead: {shown(answer.suggestion)}")
@@ -186,15 +193,16 @@ def show(answer: Answer, *, offset: int) -> None:
 def block(number: int, hit: Hit) -> str:
     """Title, address, and the part of the text that answers; at most as wide as the terminal."""
     width = min(100, shutil.get_terminal_size((80, 24)).columns)
-    day = f"{datetime.fromtimestamp(hit.date, UTC):%Y-%m-%d}  " if hit.date else ""
+    found = hit.document
+    day = f"{found.date.astimezone(UTC):%Y-%m-%d}  " if found.date else ""
     title = f"{number}. {emphasised(hit.title) or shown(hit.id)}"
     text = textwrap.indent(textwrap.fill(emphasised(hit.snippet), width - 4), "    ") if hit.snippet.text else ""
-    lines = [title, f"    {day}{shown(hit.url or hit.id)}", archived(hit.capture) if hit.capture else "", text]
+    lines = [title, f"    {day}{shown(found.url or found.id)}", archived(hit.capture) if hit.capture else "", text]
     return "\n".join(line for line in lines if line) + "\n"
 
 
-def archived(place: Place) -> str:
-    return shown(f"    {place.timestamp} {place.file} at {place.offset}, {place.length} bytes")
+def archived(capture: CaptureRef) -> str:
+    return shown(f"    {capture.timestamp} {capture.filename} at {capture.offset}, {capture.length} bytes")
 
 
 def emphasised(marked: Marked) -> str:

@@ -6,19 +6,10 @@ from msgspec.structs import replace
 
 from webmill.index.lookup import Index
 from webmill.index.newest import newest
-from webmill.model import CaptureRef
-from webmill.search.base import Answer, Hit, Place
+from webmill.search.base import Answer
 
 
 def with_captures(answer: Answer, index: Index) -> Answer:
     """The id of a page is its urlkey. A hit that is no page of the index, as a notice, has no capture."""
     found = newest(index, [hit.id for hit in answer.hits if not hit.capture])
-    return replace(answer, hits=[_placed(hit, found.get(hit.id)) for hit in answer.hits])
-
-
-def _placed(hit: Hit, captured: CaptureRef | None) -> Hit:
-    return replace(hit, capture=place_of(captured)) if captured else hit
-
-
-def place_of(captured: CaptureRef) -> Place:
-    return Place(captured.url, captured.timestamp, captured.filename, captured.offset, captured.length)
+    return replace(answer, hits=[replace(hit, capture=hit.capture or found.get(hit.id)) for hit in answer.hits])

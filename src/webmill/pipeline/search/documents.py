@@ -2,88 +2,92 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, get_args
 from zlib import crc32
 
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats.timestamps import earliest, to_datetime
+from webmill.formats.timestamps import to_datetime
 from webmill.infra.storage.base import Readable
-from webmill.model import checked_filename, checked_position
+from webmill.model import Column, checked_filename, checked_position, columns
 from webmill.publish.blobs import read_blob
 from webmill.publish.nouns import Item
-from webmill.search.base import Document, Place
+from webmill.search.base import IndexedDocument, mark_of
 
-_BEFORE = {"captured": "date", "warc": "warc_filename", "offset": "warc_offset", "length": "warc_length"}
+PLACE = ("warc_filename", "warc_offset", "warc_length")
+USED = tuple(each for each in columns() if (each.searchable or each.facet or each.shown) and each.name != "date")
+_BEFORE = {"warc": "warc_filename", "offset": "warc_offset", "length": "warc_length"}  # as items once had them
 
 
-def document_of(storage: Readable, item: Item, *, version: str) -> Document:
+def document_of(storage: Readable, item: Item, *, version: str) -> IndexedDocument:
     """`BadInput` when its blob is damaged, or gone."""
     try:
         content = msgspec.json.decode(read_blob(storage, item.hash), type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(str(error), reason="bad_blob", source=item.hash) from error
-    return Document(
-        id=item.id,
+    said = {**item.facets, **item.metadata, **{name: value for name, value in content.items() if value}}
+    if isinstance(url := item.metadata.get("url"), str) and url:
+        said["url"] = url
+    known = {column.name: value for column in USED if (value := value_of(column, said)) is not None}
+    return IndexedDocument(
+        **known | place_of(item) | {"id": item.id, "facets": dict(item.facets)},
         hash=item.hash,
         version=version,
         label=label_of(item),
-        title=_text(content, "title") or _text(item.metadata, "title"),
-        text=_text(content, "text"),
-        url=_text(item.metadata, "url") or _text(content, "url"),
-        language=_text(content, "language") or item.facets.get("language", ""),
         date=date_of(item.metadata, content),
-        facets=dict(item.facets),
-        capture=capture_of(item),
     )
 
 
-def date_of(said: Any, content: Any) -> int:
-    """What is written on it; of a page that says nothing, when its content was first seen."""
-    written = _seconds(_text(said, "date") or _text(content, "date"))
-    return written or _first_seen(_text(said, "captured"))
-
-
-def capture_of(item: Item) -> Place | None:
-    """As `publish documents` tells it, or did before it spoke of documents' own columns."""
-    said = {_BEFORE.get(name, name): value for name, value in item.metadata.items()}
+def value_of(column: Column, said: Mapping[str, Any]) -> Any:
+    """Return what is said of a column; None when that is nothing of its type."""
+    value = said.get(column.name)
+    if datetime in (column.type, *get_args(column.type)):
+        return moment_of(value)
     try:
-        file = checked_filename(said.get("warc_filename"))
-        offset = checked_position(said.get("warc_offset"), name="offset")
-        length = checked_position(said.get("warc_length"), name="length")
-        captured = earliest(_text(said, "date")) if _text(said, "date") else ""
-    except BadInput:
+        return msgspec.convert(value, column.type)
+    except msgspec.ValidationError:
         return None
-    return Place(_text(said, "url"), captured, file, offset, length)
 
 
-def mark_of(item: Item) -> str:
+def date_of(said: Mapping[str, Any], content: Mapping[str, Any]) -> datetime | None:
+    """What is written on it; of a page that says nothing, when its content was first seen."""
+    return moment_of(said.get("date")) or moment_of(content.get("date")) or moment_of(said.get("captured"))
+
+
+def moment_of(text: object) -> datetime | None:
+    """Return the moment of a date in ISO 8601, or of 14 digits."""
+    if not isinstance(text, str):
+        return None
+    try:
+        moment = to_datetime(text) if text.isdigit() else datetime.fromisoformat(text)
+    except (BadInput, ValueError):
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def place_of(item: Item) -> dict[str, Any]:
+    """Return where its capture lies, as `publish documents` tells it; nothing when it is not told."""
+    said = {_BEFORE.get(name, name): value for name, value in item.metadata.items()}
+    filename, offset, length = map(said.get, PLACE)
+    try:
+        place = (
+            checked_filename(filename),
+            checked_position(offset, name="offset"),
+            checked_position(length, name="length"),
+        )
+    except BadInput:
+        return {}
+    return dict(zip(PLACE, place, strict=True))
+
+
+def mark_of_item(item: Item) -> str:
     """As its document's, without reading the blob."""
-    return Document(id=item.id, hash=item.hash, version="", label=label_of(item)).mark
+    return mark_of(item.hash, label_of(item))
 
 
 def label_of(item: Item) -> str:
     said = (item.source, sorted(item.facets.items()), sorted(item.metadata.items()))
     return f"{crc32(msgspec.json.encode(said)):08x}"  # whose numbers may be of any size
-
-
-def _text(values: Any, name: str) -> str:
-    value = values.get(name)
-    return value if isinstance(value, str) else ""
-
-
-def _first_seen(captured: str) -> int:
-    try:
-        return int(to_datetime(captured).timestamp())
-    except BadInput:
-        return 0
-
-
-def _seconds(date: str) -> int:
-    try:
-        moment = datetime.fromisoformat(date)
-    except ValueError:
-        return 0
-    return max(0, int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()))

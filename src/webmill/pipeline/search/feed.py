@@ -17,14 +17,14 @@ import msgspec
 
 from webmill.errors import BadInput, NotFound
 from webmill.infra.storage.base import Storage
-from webmill.pipeline.search.documents import document_of, mark_of
+from webmill.pipeline.search.documents import document_of, mark_of_item
 from webmill.pipeline.watch import Watch
 from webmill.publish import history
 from webmill.publish.diff import pair_up, unshared
 from webmill.publish.manifest import index_of
 from webmill.publish.nouns import Index, Item, Version
 from webmill.publish.shards import items_of
-from webmill.search.base import Document, Engine, key_of
+from webmill.search.base import Engine, IndexedDocument, key_of
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ def _compare(storage: Storage, engine: Engine, live: Version, fed: Fed, *, watch
 def _differences(storage: Storage, engine: Engine, live: Version) -> Iterator[tuple[Item | None, Item | None]]:
     there = dict(engine.keys())
     for item in items_of(storage, index_of(storage, live)):
-        if there.pop(key_of(item.id), None) != mark_of(item):
+        if there.pop(key_of(item.id), None) != mark_of_item(item):
             yield None, item
     for key in there:
         yield Item(key, "", ""), None
@@ -117,7 +117,7 @@ def _apply(
     *,
     watch: Watch,
 ) -> None:
-    documents: list[Document] = []
+    documents: list[IndexedDocument] = []
     removed: list[str] = []
     size = 0
     with watch("search", unit="documents") as bar:
@@ -128,7 +128,7 @@ def _apply(
             else:
                 try:
                     documents.append(document_of(storage, now, version=end))
-                    size += len(documents[-1].text)
+                    size += len(documents[-1].text or "")
                 except (BadInput, NotFound) as error:
                     log.warning("a blob is not in the search index", extra={"id": now.id, "why": str(error)})
                     fed.skipped.append(now.id)
@@ -139,7 +139,7 @@ def _apply(
         bar.advance(_sent(engine, documents, removed, fed, cursor=end))
 
 
-def _sent(engine: Engine, documents: list[Document], removed: list[str], fed: Fed, *, cursor: str | None) -> int:
+def _sent(engine: Engine, documents: list[IndexedDocument], removed: list[str], fed: Fed, *, cursor: str | None) -> int:
     engine.apply(documents, removed, cursor=cursor)
     count = len(documents) + len(removed)
     fed.changed += len(documents)

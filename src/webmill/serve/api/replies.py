@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 import msgspec
 from starlette.responses import Response
 
 from webmill.model import CaptureRef
 from webmill.publish.nouns import Item, Scalar, Version
-from webmill.search.base import Count, Hit, Marked
+from webmill.search.base import Count
+from webmill.search.hits import reply_of
 from webmill.serve.api.differences import Differences
 from webmill.serve.api.documents import Entry, Listing
 from webmill.serve.api.search import Found
@@ -18,28 +19,11 @@ from webmill.serve.archived_address import raw_address, web_address
 from webmill.serve.replies import NO_STORE
 
 
-class CaptureReply(msgspec.Struct, frozen=True, kw_only=True):
-    url: str
-    timestamp: str
-    file: str
-    offset: int
-    length: int
+class CaptureReply(CaptureRef, frozen=True, kw_only=True):
+    """Where a capture lies, and the addresses of the page and its bytes on this server."""
+
     replay: str
     raw: str
-
-
-class HitReply(msgspec.Struct, frozen=True, kw_only=True):
-    id: str
-    version: str
-    hash: str
-    title: Marked
-    snippet: Marked
-    url: str
-    language: str
-    date: datetime | None
-    facets: dict[str, str]
-    score: float
-    capture: CaptureReply | None
 
 
 class SearchReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +32,7 @@ class SearchReply(msgspec.Struct, frozen=True, kw_only=True):
     offset: int
     limit: int
     suggestion: str
-    hits: list[HitReply]
+    hits: list[msgspec.Struct]  # `HitReply`: whatever column of a document is shown is part of it
     facets: dict[str, list[Count]]
     behind: str
 
@@ -121,35 +105,17 @@ def search_reply(found: Found) -> SearchReply:
         offset=found.asked.offset,
         limit=found.asked.limit,
         suggestion=found.answer.suggestion,
-        hits=[_hit(hit, found.captures.get(hit.url)) for hit in found.answer.hits],
+        hits=[reply_of(hit, capture=_capture(found.capture_of(hit))) for hit in found.answer.hits],
         facets=found.answer.facets,
         behind=found.behind,
     )
 
 
-def _hit(hit: Hit, capture: CaptureRef | None) -> HitReply:
-    return HitReply(
-        id=hit.id,
-        version=hit.version,
-        hash=hit.hash,
-        title=hit.title,
-        snippet=hit.snippet,
-        url=hit.url,
-        language=hit.language,
-        date=datetime.fromtimestamp(hit.date, UTC) if 0 < hit.date < 1 << 37 else None,
-        facets=hit.facets,
-        score=hit.score,
-        capture=_capture(capture) if capture else None,
-    )
-
-
-def _capture(capture: CaptureRef) -> CaptureReply:
+def _capture(capture: CaptureRef | None) -> CaptureReply | None:
+    if capture is None:
+        return None
     return CaptureReply(
-        url=capture.url,
-        timestamp=capture.timestamp,
-        file=capture.filename,
-        offset=capture.offset,
-        length=capture.length,
+        **msgspec.structs.asdict(capture),
         replay=web_address(capture.timestamp, capture.url),
         raw=raw_address(capture.timestamp, capture.url),
     )

@@ -6,7 +6,7 @@ import msgspec
 
 from webmill.errors import WebmillError
 from webmill.model import CaptureRef
-from webmill.search.base import DEEPEST, Answer
+from webmill.search.base import DEEPEST, Answer, Hit
 from webmill.serve.api.asked import Asked
 from webmill.serve.api.captures import newest
 from webmill.serve.api.engine import KeptEngine
@@ -25,6 +25,10 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     captures: dict[str, CaptureRef]  # by the hit's address
     behind: str = ""
 
+    def capture_of(self, hit: Hit) -> CaptureRef | None:
+        """Return the newest capture of its page here."""
+        return self.captures.get(hit.document.url)
+
     @property
     def reachable(self) -> int:
         """Hits that can be paged to."""
@@ -38,7 +42,7 @@ class Searching:
     def find(self, asked: Asked) -> Found:
         """`NotFound`: nothing is indexed yet."""
         answer, cursor = self._engine.search(asked.request(count=self.countable()))
-        captures = newest(self._site, (hit.url for hit in answer.hits))
+        captures = newest(self._site, (hit.document.url for hit in answer.hits))
         return Found(asked=asked, answer=answer, captures=captures, behind=self._behind(cursor))
 
     def countable(self) -> tuple[str, ...]:

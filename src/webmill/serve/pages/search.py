@@ -9,7 +9,7 @@ from starlette.routing import BaseRoute, Route
 
 from webmill.errors import NotFound
 from webmill.model import CaptureRef
-from webmill.search.base import PAGE, Hit, Marked
+from webmill.search.base import PAGE, Hit, IndexedDocument, Marked
 from webmill.serve.api import links
 from webmill.serve.api.asked import SORTS, Asked, read_asked
 from webmill.serve.api.reading import Reading
@@ -28,15 +28,15 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class HitView(msgspec.Struct, frozen=True, kw_only=True):
+    """`document` has the columns that the template shows."""
+
+    document: IndexedDocument
     title: list[Run]
     snippet: list[Run]
     lang: str
-    language: str
-    date: int
-    url: str
     shown_url: str
     original: str
-    document: str
+    item: str
     history: str
     replay: str
     captured: str
@@ -69,7 +69,7 @@ def search(reading: Reading, request: Request) -> Response:
         "search.html",
         asked=asked,
         sorts=SORTS,
-        hits=[view_of(hit, found.captures.get(hit.url)) for hit in found.answer.hits],
+        hits=[view_of(hit, found.capture_of(hit)) for hit in found.answer.hits],
         total=found.answer.total,
         reachable=found.reachable,
         suggestion=found.answer.suggestion,
@@ -85,17 +85,16 @@ def search(reading: Reading, request: Request) -> Response:
 
 
 def view_of(hit: Hit, capture: CaptureRef | None) -> HitView:
+    url = hit.document.url
     return HitView(
-        title=runs_of(hit.title) or [Run(links.readable(hit.url) or hit.id, False)],
+        document=hit.document,
+        title=runs_of(hit.title) or [Run(links.readable(url) or hit.id, False)],
         snippet=runs_of(hit.snippet),
-        lang=lang_of(hit.language),
-        language=hit.language,
-        date=hit.date,
-        url=hit.url,
-        shown_url=links.readable(hit.url),
-        original=links.original(hit.url),
-        document=links.document(hit.id),
-        history=links.history(hit.url) if hit.url else "",
+        lang=lang_of(hit.document.language or ""),
+        shown_url=links.readable(url),
+        original=links.original(url),
+        item=links.document(hit.id),
+        history=links.history(url) if url else "",
         replay=web_address(capture.timestamp, capture.url) if capture else "",
         captured=capture.timestamp if capture else "",
     )
