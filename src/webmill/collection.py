@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from webmill.errors import Misconfigured
+from webmill.errors import Misconfigured, NotFound, WrongUse
 
 # What webmill itself puts into a collection beside WARC files.
 OURS = frozenset(
@@ -78,6 +78,22 @@ class Collection(msgspec.Struct, frozen=True):
 def archived_crawls(root: Path) -> list[Collection]:
     """Those below `crawl-data`, by name."""
     return [Collection(root, path.name) for path in sorted((root / "crawl-data").glob("[!.]*")) if path.is_dir()]
+
+
+def crawl_name(root: Path) -> str:
+    """Return the name of the one crawl below crawl-data/; else the folder's own."""
+    crawls = [crawl.name for crawl in archived_crawls(root)]
+    if len(crawls) > 1:
+        raise WrongUse(f"{root} has several crawls: choose with --name {' | '.join(crawls)}")
+    return crawls[0] if crawls else root.name
+
+
+def crawls_in(root: Path) -> list[Collection]:
+    """Return all crawls. Archives may lie anywhere: a folder without crawls is one crawl by its own name."""
+    crawls = archived_crawls(root)
+    if not root.name and not crawls:
+        raise NotFound(f"{root} is no collection")
+    return crawls or [Collection(root, root.name)]
 
 
 class Publishing(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@
     ├── Conflict        somebody else was first, or your lease is over: re-read, then decide
     ├── Unavailable     it may work later: retry with backoff (`retry_after` when the server said)
     └── Misconfigured   nothing will help but the operator: the message says how to repair it
+        └── WrongUse    what was asked for does not go together: ask for something else
 
 Anything else that escapes is a bug of ours.
 """
@@ -70,3 +71,7 @@ def _rebuild_unavailable(message: str, retry_after: float | None) -> Unavailable
 
 class Misconfigured(WebmillError):
     """A setting, a missing extra or a machine that cannot keep a promise. The message names the repair."""
+
+
+class WrongUse(Misconfigured):
+    """The arguments do not go together, or one is missing. Nothing was begun."""

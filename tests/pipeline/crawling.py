@@ -36,6 +36,7 @@ from webmill.pipeline.crawl.options import Limits, Manners, Options, Reach, Refr
 from webmill.pipeline.crawl.snapshot import Snapshot, added
 from webmill.pipeline.crawl.start import Report
 from webmill.pipeline.crawl.start import crawl as run_crawl
+from webmill.settings import CrawlSettings
 from webmill.testing import Answer, Page, Reply, Request
 
 NAME = "TEST-2024"
@@ -86,10 +87,12 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
             rules=self.rules,
             refresh=self.refresh,
             operator="nobody@example.org",
-            excluded=self.excluded,
-            concurrency=self.concurrency,
-            file_bytes=self.file_bytes,
-            languages=False,
+            settings=CrawlSettings(
+                exclude_domains=self.excluded,
+                concurrency=self.concurrency,
+                file_size=self.file_bytes,
+                languages=False,
+            ),
         )
 
 

@@ -8,11 +8,10 @@ from pathlib import Path
 import click
 import msgspec
 
-from webmill.cli.collections import crawl_name
 from webmill.cli.context import Context, finish, hint, note, pass_context, warn
 from webmill.cli.crawl_view import amount
 from webmill.cli.words import counted, json_line, shown
-from webmill.collection import Collection
+from webmill.collection import Collection, crawl_name
 from webmill.pipeline.add.run import Report, add_archives, check_archives
 
 NAMED = 20  # of each kind; --json has all

@@ -2,41 +2,29 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext
-from datetime import UTC, datetime
-from functools import partial
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import click
 import msgspec
 
 from webmill.archive.recovery import Repair
-from webmill.cli.collections import crawl_name
 from webmill.cli.context import Context, finish, hint, note, pass_context, warn
-from webmill.cli.counts import AT_LEAST_ONE
-from webmill.cli.crawl_flags import FILE, Flags, agreed, combined, keep, read, with_flags
 from webmill.cli.crawl_view import View, age, amount, awaited, kinds, until
+from webmill.cli.options import GroupedCommand, sources_options
 from webmill.cli.words import counted
-from webmill.collection import Collection
-from webmill.crawl.scope import must_be_patterns
-from webmill.crawl.seeds import ARGUMENTS, Rejected, read_seeds
+from webmill.crawl.seeds import Rejected, read_domains
 from webmill.errors import Misconfigured
-from webmill.infra.user_agent import user_agent
-from webmill.pipeline.crawl.backends import crawl_backends, open_meeting
 from webmill.pipeline.crawl.crew import Crew
-from webmill.pipeline.crawl.joining import Terms, crawl_as_node, gone_from
 from webmill.pipeline.crawl.metrics import CrawlMetrics
-from webmill.pipeline.crawl.options import Backends, Options
 from webmill.pipeline.crawl.snapshot import Snapshot
-from webmill.pipeline.crawl.start import NoSeeds, Report
-from webmill.pipeline.crawl.start import crawl as run_crawl
+from webmill.pipeline.crawl_archive import SETTINGS, CrawlReport, Seeds, Watching, crawl_archive, describe
+from webmill.settings import Settings, Sources
 
 INTERRUPTED = 130
 ENDINGS = 6  # that are named in the end
@@ -48,16 +36,32 @@ ENDS = {
     "bytes": "--max-bytes is reached",
     "stopped": "stopped",
 }
-NO_SEED = {  # by the reasons of `crawl.seeds`
-    "bad_host": "has no host that can be looked up",
-    "bad_url": "is no URL",
-    "credentials": "names a user or a password, which are never sent",
-    "scheme": "is not of http or https",
-    "url_too_long": "is too long for a URL",
-}
+
+
+class DomainFile(click.Path):
+    """A file of domains. One must not be asked because of a slip of the pen: a bad line is an error, not a reject."""
+
+    def __init__(self) -> None:
+        super().__init__(exists=True, dir_okay=False, path_type=Path)
+
+    def convert(  # type: ignore[override]  # domains, not the path of the file
+        self, value: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        return read_excluded(Path(str(super().convert(value, param, ctx))))
+
+
+def read_excluded(path: Path) -> tuple[str, ...]:
+    """Return the domains of a file; `Misconfigured` names a line that is none."""
+    domains = []
+    for domain in read_domains(path):
+        if isinstance(domain, Rejected):
+            raise Misconfigured(f"{path}:{domain.line}: {domain.text!r} [{domain.reason}]: give registered domains")
+        domains.append(domain)
+    return tuple(domains)
 
 
 @click.command(
+    cls=GroupedCommand,
     epilog="""\b
 Examples:
   webmill crawl news/ https://example.com/ --contact me@example.org
@@ -68,7 +72,7 @@ Examples:
 
 Stop it with Ctrl-C, or kill it: run it again to go on. Then: webmill index news/
 
-Exit code 3: done, but some seeds are no URLs; they are named with their lines."""
+Exit code 3: done, but some seeds are no URLs; they are named with their lines.""",
 )
 @click.argument("collection", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
 @click.argument("urls", nargs=-1, metavar="[URL]...")
@@ -78,32 +82,18 @@ Exit code 3: done, but some seeds are no URLs; they are named with their lines."
     multiple=True,
     help="File of URLs or domains, one per line.",
 )
-@with_flags
-@click.option("--processes", type=AT_LEAST_ONE, help="Processes  [default: one per core]")
-@click.option("--shards", type=AT_LEAST_ONE, help="With --frontier: parts, for life, each one process  [default: 8]")
-@click.option(
-    "--nodes", type=AT_LEAST_ONE, default=1, show_default=True, help="With --frontier: begin when so many are here."
-)
-@click.option(
-    "--metrics-port", type=click.IntRange(0, 65535), metavar="N", help="Serve Prometheus metrics there (usual: 8001)."
-)
+@sources_options(*SETTINGS, place="collection", types={"exclude_domains": DomainFile()})
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON on stdout.")
 @pass_context
-@click.pass_context
 def crawl(
-    click_context: click.Context,
     context: Context,
     /,
     *,
     collection: Path,
     urls: tuple[str, ...],
     seeds: tuple[Path, ...],
-    processes: int | None,
-    shards: int | None,
-    nodes: int,
-    metrics_port: int | None,
+    sources: Sources,
     as_json: bool,
-    **given: Any,
 ) -> None:
     """Crawl from seeds into WARC files, politely, with robots.txt obeyed.
 
@@ -112,176 +102,39 @@ def crawl(
     """
     if str(collection).startswith(("http:/", "https:/")):
         raise click.UsageError("DIR comes first: webmill crawl DIR URL")
-    root = collection.resolve()
-    given_seeds = Seeds(urls, seeds)
-    view = Showing(context, metrics_port)
-    redis = given["frontier"] or read(root / "frontier" / FILE).get("frontier")
-    if redis and processes:
-        raise click.UsageError("--processes is for one machine: with --frontier say --shards")
-    if not redis and (shards or nodes > 1):
-        raise click.UsageError("--shards and --nodes are for many machines: name a Redis with --frontier")
-    try:
-        if redis:
-            report, options = on_nodes(click_context, view, root, redis, given_seeds, given, shards=shards, nodes=nodes)
-        else:
-            report, options = on_one_machine(click_context, view, root, given_seeds, given, processes=processes)
-    except NoSeeds as error:
-        why = given_seeds.first_rejected() or "there is none"
-        raise NoSeeds(f"{error}: {why}") from None
+    with watched(context, sources.settings()) as watching:
+        report = crawl_archive(collection.resolve(), Seeds(urls, files=seeds), sources=sources, watching=watching)
     if as_json:
         click.echo(msgspec.json.encode(report))
     else:
-        tell(options, report)
+        tell(report)
+    end(report)
+
+
+def end(report: CrawlReport) -> None:
+    """Exit as the crawl ended: 130 when it was stopped, 3 when seeds were rejected."""
+    told = describe(report.rejected)
     if report.end == "stopped":
-        if given_seeds.rejected:
-            warn(f"{len(given_seeds.rejected):,} rejected: {given_seeds.first_rejected()}")
+        if report.rejected:
+            warn(f"{len(report.rejected):,} rejected: {told}")
         raise click.exceptions.Exit(INTERRUPTED)
-    finish(rejected=len(given_seeds.rejected), where=given_seeds.first_rejected())
+    finish(rejected=len(report.rejected), where=told)
 
 
-def on_one_machine(
-    click_context: click.Context,
-    showing: Showing,
-    root: Path,
-    seeds: Seeds,
-    given: dict[str, Any],
-    *,
-    processes: int | None,
-) -> tuple[Report, Options]:
-    flags, kept = combined(click_context, given, root / "frontier")
-    options = options_of(flags, showing.context, root, crawl_backends())
-    if not (seeds.are_given or options.seeds.exists()):
-        raise click.UsageError(f"there is no crawl in {root} yet: name a URL to begin with, or --seeds FILE")
-    if processes is None and not (options.folder / "crawl.json").exists():
-        processes = cores()
-    with showing.shown(options, begin=partial(keep, kept, options.folder)) as (watch, hired):
-        return run_crawl(options, seeds, processes=processes, watch=watch, hired=hired), options
+@contextmanager
+def watched(context: Context, settings: Settings) -> Iterator[Watching]:
+    """Show a crawl to a person, and to Prometheus; Ctrl-C stops it."""
+    metrics, port = CrawlMetrics(), settings.metrics.port
+    serving = metrics.metrics.serve(port=port, host=settings.metrics.host) if port is not None else nullcontext()
+    view = View(quiet=context.quiet, stream=sys.stderr, limit=settings.crawl.max_pages)
+    with serving, view, stopping_on_signals() as started:
 
+        def show(seen: Snapshot) -> None:
+            view.show(seen)
+            metrics.show(seen)
 
-def options_of(flags: Flags, context: Context, root: Path, backends: Backends) -> Options:
-    settings = context.settings(root if root.is_dir() else None)
-    contact = flags.contact or settings.http.contact
-    if not contact:
-        raise Misconfigured(
-            "servers must be told whom to ask: give --contact me@example.org, or set [http] contact in webmill.toml"
-        )
-    rules = flags.rules()
-    must_be_patterns(*rules.include, *rules.exclude)  # before the flags are kept
-    return Options(
-        collection=Collection(root, flags.name or crawl_name(root)),
-        segment=datetime.now(UTC).strftime("%Y%m%d%H%M%S"),
-        backends=backends,
-        manners=flags.manners(user_agent(contact)),
-        limits=flags.limits(),
-        reach=flags.reach(),
-        rules=rules,
-        refresh=flags.refreshing(),
-        operator=contact,
-        excluded=flags.exclude_domains,
-        concurrency=flags.concurrency,
-        file_bytes=flags.file_size,
-        languages=flags.languages,
-        verbosity=-1 if context.quiet else context.verbosity,
-        log_format=settings.log.format,
-    )
-
-
-def on_nodes(
-    click_context: click.Context,
-    showing: Showing,
-    root: Path,
-    redis: str,
-    seeds: Seeds,
-    given: dict[str, Any],
-    *,
-    shards: int | None,
-    nodes: int,
-) -> tuple[Report, Options]:
-    folder = root / "frontier"
-    name = given["name"] or read(folder / FILE).get("name") or crawl_name(root)
-    with closing(open_meeting(redis, name=name)) as meeting:
-        running = meeting.limits(is_gone=gone_from(folder))
-        agreement = agreed(click_context, given, folder, stored=meeting.flags(), running=running)
-        flags = agreement.flags
-        promise = meeting.promise(strict=flags.strict)
-        note(f"Redis at {meeting.server.place}, if it dies: {promise}")
-        rebuild = flags.lost_files == "rebuild"
-        backends = crawl_backends(redis, name=name, strict=flags.strict, rebuild=rebuild, backup=flags.backup)
-        options = options_of(flags, showing.context, root, backends)
-        if not seeds.are_given and not any(meeting.seeds()):
-            raise click.UsageError(
-                f"there is no crawl {name} in this Redis yet: name a URL to begin with, or --seeds FILE"
-            )
-        terms = Terms(
-            flags=agreement.crawl,
-            limits=agreement.run,
-            shards=shards,
-            begin_with=nodes,
-            rebuilds=rebuild,
-        )
-        kept = {**agreement.node, "frontier": redis, "name": name}
-        with showing.shown(options, begin=partial(keep, kept, folder)) as (watch, hired):
-            return crawl_as_node(options, seeds, meeting=meeting, terms=terms, watch=watch, hired=hired), options
-
-
-class Seeds:
-    """From the command line and from files; what is none is kept, with where it stood."""
-
-    def __init__(self, urls: tuple[str, ...], files: tuple[Path, ...]) -> None:
-        self._urls, self._files = urls, files
-        self.rejected: list[Rejected] = []
-
-    @property
-    def are_given(self) -> bool:
-        return bool(self._urls or self._files)
-
-    def __iter__(self) -> Iterator[str]:
-        for seed in read_seeds(self._urls, files=self._files):
-            if isinstance(seed, Rejected):
-                self.rejected.append(seed)
-            else:
-                yield seed
-
-    def first_rejected(self) -> str:
-        return "; ".join(map(told, self.rejected[:3]))
-
-
-def told(one: Rejected) -> str:
-    where = "" if one.source == ARGUMENTS else f"{one.source} line {one.line}: "
-    return f"{where}{one.text!r} {NO_SEED.get(one.reason, one.reason)}"
-
-
-class Showing:
-    """A crawl for a person, and for Prometheus."""
-
-    def __init__(self, context: Context, metrics_port: int | None) -> None:
-        self.context, self._port = context, metrics_port
-
-    @contextmanager
-    def shown(
-        self, options: Options, *, begin: Callable[[], None]
-    ) -> Iterator[tuple[Callable[[Snapshot], None], Callable[[Crew], None]]]:
-        """What is to be called with each snapshot, and once with the crew; `begin`, when the crawl is ours."""
-        metrics = CrawlMetrics()
-        root = options.collection.root
-        host = self.context.settings(root if root.is_dir() else None).metrics.host
-        serving = metrics.metrics.serve(port=self._port, host=host) if self._port is not None else nullcontext()
-        view = View(quiet=self.context.quiet, stream=sys.stderr, limit=options.limits.pages)
-        with serving, view, stopping_on_signals() as hired:
-
-            def show(seen: Snapshot) -> None:
-                view.show(seen)
-                metrics.show(seen)
-
-            def start(crew: Crew) -> None:
-                begin()
-                hired(crew)
-
-            yield show, start
-
-
-def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        verbosity = -1 if context.quiet else context.verbosity
+        yield Watching(show=show, started=started, notice=note, verbosity=verbosity)
 
 
 @contextmanager
@@ -316,14 +169,14 @@ def stopping_on_signals() -> Iterator[Callable[[Crew], None]]:
             signal.signal(number, handler)
 
 
-def tell(options: Options, report: Report) -> None:
-    total, root = report.total, shlex.quote(str(options.collection.root))
+def tell(report: CrawlReport) -> None:
+    total, root = report.total, shlex.quote(report.collection)
     waiting = total.waiting + total.in_hand
     pages = counted(total.pages, "page")
     if total.nodes:
         pages += f" of {total.nodes.pages:,} on all nodes"
-    note(f"{ENDS[report.end]} after {age(report.seconds)}: {pages} in {options.collection.root}")
-    needed = f" ({counted(total.requisites, 'requisite')})" if total.requisites else ""
+    note(f"{ENDS[report.end]} after {age(report.seconds)}: {pages} in {report.collection}")
+    needed = f" ({counted(total.requisites, 'page resource')})" if total.requisites else ""
     parts = [
         f"{amount(total.bytes)} in {counted(total.fetched, 'answer')}{needed}",
         counted(waiting, "URL", "wait"),
@@ -339,7 +192,7 @@ def tell(options: Options, report: Report) -> None:
         note(f"after a crash: {repaired(repair)}")
     if report.end == "waiting":
         note(f"{counted(waiting, 'URL', 'wait')} {awaited(total)}; run again later")
-    elif report.end == "pages" and options.rules.requisites and total.errand is not None:
+    elif report.end == "pages" and total.errand is not None:
         note(f"not all that pages need is there: some of it waits {until(total.errand)}; run again later")
     if waiting and report.end != "pages":
         hint(f"to go on: webmill crawl {root}")

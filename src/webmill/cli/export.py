@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 import msgspec
 
-from webmill.cli.collections import crawls_in
 from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.extract import refused
 from webmill.cli.words import counted
+from webmill.collection import crawls_in
 from webmill.errors import Conflict
 from webmill.formats.cdx_query import MatchType
 from webmill.index.archives import find_archives

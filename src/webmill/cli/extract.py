@@ -9,13 +9,13 @@ from pathlib import Path
 import click
 import msgspec
 
-from webmill.cli.collections import archived, crawls_in
 from webmill.cli.context import Context, finish, hint, note, pass_context, warn
 from webmill.cli.dataset.places import doors
 from webmill.cli.dataset.run import emit, tell
 from webmill.cli.renamed import processes_option
 from webmill.cli.words import counted, shown
-from webmill.collection import Publishing
+from webmill.collection import Publishing, crawls_in
+from webmill.index.archives import archived
 from webmill.infra.executor.backends import open_executor
 from webmill.pipeline.dataset.config import Make, Write
 from webmill.pipeline.dataset.folder import FILE_NAME, Sealed, find_folders

@@ -8,12 +8,12 @@ from pathlib import Path
 import click
 import msgspec
 
-from webmill.cli.collections import crawl_name, existing
+from webmill.cli.collections import existing
 from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.dry_run import dry_run_option, quantity
 from webmill.cli.options import settings_options
 from webmill.cli.words import counted
-from webmill.collection import Collection
+from webmill.collection import Collection, crawl_name
 from webmill.index import columnar
 from webmill.index.captures import Options as CaptureOptions
 from webmill.index.excessive import Keep

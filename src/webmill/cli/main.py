@@ -17,7 +17,7 @@ from webmill import __version__
 from webmill.cli import stderr
 from webmill.cli.lazy import LazyGroup
 from webmill.cli.words import shown
-from webmill.errors import Conflict, Misconfigured, NotFound, Unavailable, WebmillError
+from webmill.errors import Conflict, Misconfigured, NotFound, Unavailable, WebmillError, WrongUse
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
@@ -93,7 +93,7 @@ def main() -> NoReturn:
         leave(FAILED)
     except WebmillError as error:
         say(f"{heading(error)}: {error}")
-        leave(FAILED)
+        leave(USAGE if isinstance(error, WrongUse) else FAILED)
     except OSError as error:
         say(f"error: {error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
         leave(FAILED)

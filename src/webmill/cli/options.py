@@ -94,7 +94,7 @@ def default_of(one: Setting) -> str:
     if one.declared.none and one.default in (None, "", 0, ()):
         return one.declared.none
     if one.is_switch:
-        return "" if one.default is False or one.default is None else one.name.replace("_", "-")
+        return "on" if one.default else ""
     return one.text(one.default)
 
 
@@ -142,7 +142,8 @@ class GroupedCommand(click.Command):
         def heading(option: click.Parameter) -> str:
             return getattr(option, "group", "") or "Options"
 
-        shown = sorted(self.get_params(ctx), key=lambda option: heading(option) == "Options")
+        every = (option for option in self.get_params(ctx) if isinstance(option, click.Option))
+        shown = sorted(every, key=lambda option: heading(option) == "Options")
         for title, options in groupby(shown, key=heading):
             records = [record for option in options if (record := option.get_help_record(ctx))]
             if records:

@@ -12,9 +12,7 @@ from typing import NoReturn
 import click
 from msgspec.structs import replace
 
-from webmill.cli.collections import archived
 from webmill.cli.context import REJECTED, Context, as_a_stage, note, pass_context, warn
-from webmill.cli.crawl_flags import FILE, read
 from webmill.cli.crawl_view import age
 from webmill.cli.durations import DURATION
 from webmill.cli.main import FAILED, INTERRUPTED, heading, webmill
@@ -22,7 +20,9 @@ from webmill.cli.stages import STAGES, stages_of
 from webmill.cli.status import wishes_of
 from webmill.cli.words import shown
 from webmill.errors import WebmillError
+from webmill.index.archives import archived
 from webmill.infra.lock import exclusive
+from webmill.pipeline.crawl.kept import read_kept
 from webmill.pipeline.publish.due import reason_not_to_publish
 from webmill.pipeline.status import crawl_states, look, unfinished
 from webmill.search.backends import open_search, search_of
@@ -192,7 +192,7 @@ def reason_not_to_crawl(root: Path, settings: CrawlSettings) -> str:
 
 def tell_changed(root: Path, settings: CrawlSettings) -> None:
     """The settings win over what the crawl was told before, by hand or by settings that were others then."""
-    told = read(root / "frontier" / FILE)
+    told = read_kept(root / "frontier")
     wanted = {"scope": settings.scope, "delay": settings.delay, "requisites": settings.page_resources}
     for name, value in wanted.items():
         if told.get(name, value) != value:

@@ -15,12 +15,12 @@ import click
 import msgspec
 
 from webmill.cli.context import Context, pass_context
-from webmill.cli.crawl_flags import FILE, read
 from webmill.cli.stages import stages_of
 from webmill.cli.status_rows import Row, rows_of
 from webmill.cli.words import counted, json_line, shown
 from webmill.errors import WebmillError
 from webmill.pipeline.crawl.backends import open_meeting
+from webmill.pipeline.crawl.kept import read_kept
 from webmill.pipeline.status import Look, Problem, Wishes, look, unfinished
 from webmill.search.backends import open_search, search_of
 from webmill.settings import Settings
@@ -129,7 +129,7 @@ def others(folder: Path, seen: Look) -> tuple[Picture | None, list[Problem]]:
     if not seen.crawls:
         return None, []
     try:
-        redis = read(folder / "frontier" / FILE).get("frontier")
+        redis = read_kept(folder / "frontier").get("frontier")
         if not redis:
             return None, []
         with closing(open_meeting(redis, name=seen.crawls[-1].name)) as meeting:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from webmill.collection import Collection
+from webmill.collection import Collection, crawls_in
 
 ENDINGS = (".warc", ".warc.gz", ".warc.zst", ".arc", ".arc.gz")
 UNFIT = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")  # a list of paths has one to a line, in UTF-8
@@ -55,3 +55,8 @@ def cdxj_name(key: str) -> str:
 def spelled(key: str) -> str:
     """A path that can be printed, whatever bytes it has."""
     return key.encode(errors="backslashreplace").decode()
+
+
+def archived(root: Path) -> list[Collection]:
+    """Return the crawls of a collection that have archives."""
+    return [crawl for crawl in crawls_in(root) if any(find_archives(crawl, refuse=lambda *_: None))]

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from webmill.cli.together import together
+from webmill.cli.options import together
 from webmill.commoncrawl.selection import Selection, merged, sieve_for
 from webmill.errors import BadInput
 from webmill.formats.cdx_query import KeyRange, key_range, read_pattern

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from webmill.cli.context import note
-from webmill.cli.together import together
+from webmill.cli.options import together
 from webmill.commoncrawl import servers
 from webmill.commoncrawl.catalog import COMMON_CRAWL, LATEST, Crawl, checked_name, newest
 from webmill.commoncrawl.servers import PATIENT, open_crawls

@@ -13,7 +13,7 @@ import msgspec
 from webmill.cli.cc.filters import filter_options, selection_of
 from webmill.cli.cc.source import base_of, checked_crawl, naming_crawls, open_base, resolve, server_options
 from webmill.cli.counts import AT_LEAST_ONE
-from webmill.cli.together import together
+from webmill.cli.options import together
 from webmill.commoncrawl.catalog import cluster_key
 from webmill.commoncrawl.selection import Selection
 from webmill.commoncrawl.servers import locate_crawl_file

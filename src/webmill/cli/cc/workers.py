@@ -19,8 +19,8 @@ from webmill.cli.cc.source import open_base
 from webmill.cli.context import note, warn
 from webmill.cli.counts import ANY_COUNT, AT_LEAST_ONE
 from webmill.cli.main import INTERRUPTED
+from webmill.cli.options import together
 from webmill.cli.renamed import Renamed
-from webmill.cli.together import together
 from webmill.cli.words import counted, worded
 from webmill.commoncrawl.captures import Fetcher, WholeRule
 from webmill.commoncrawl.ranges import RangeLimits

@@ -14,7 +14,7 @@ from webmill.cli.cdxj.streams import STDOUT, output_to
 from webmill.cli.context import note, warn
 from webmill.cli.counts import ANY_COUNT, AT_LEAST_ONE
 from webmill.cli.dropin.lines import FILE_OR_DASH, VERBOSE
-from webmill.cli.together import together
+from webmill.cli.options import together
 from webmill.errors import NotFound
 from webmill.index.paths import Located, format_located
 from webmill.infra.redis_hash import fill_hash, replace_hash

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from webmill.cli.collections import crawl_name
-from webmill.cli.crawl_flags import FILE, read
+from webmill.collection import crawl_name
 from webmill.pipeline.crawl.backends import crawl_backends
+from webmill.pipeline.crawl.kept import read_json, read_kept
 from webmill.pipeline.frontier.place import Place, place_of
 from webmill.pipeline.frontier.tools import frontier_tools
 
@@ -28,9 +28,9 @@ name_option: Decorator = click.option("--name", help="Name of the crawl  [defaul
 @contextmanager
 def crawl_in(collection: Path, frontier: str | None, *, name: str | None = None) -> Iterator[Place]:
     root = collection.resolve()
-    flags = read(root / "frontier" / FILE)
+    flags = read_kept(root / "frontier")
     redis = frontier or flags.get("frontier")
-    called = name or flags.get("name") or read(root / "frontier" / "crawl.json").get("name") or crawl_name(root)
+    called = name or flags.get("name") or read_json(root / "frontier" / "crawl.json").get("name") or crawl_name(root)
     tools = frontier_tools(redis, name=called)
     try:
         yield place_of(root, crawl_backends(redis, name=called), tools, name=called)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from webmill.cli.context import note
-from webmill.cli.crawl_flags import excluded
+from webmill.cli.crawl import read_excluded
 from webmill.cli.frontier.crawls import crawl_argument, crawl_in, frontier_option
 from webmill.cli.words import counted
 from webmill.crawl.seeds import excluded_domain
@@ -55,7 +55,7 @@ def chosen(domains: tuple[str, ...], file: Path | None) -> list[str]:
     if not (domains or file):
         raise click.UsageError("name a DOMAIN, or --file FILE")
     try:
-        return [*map(excluded_domain, domains), *(excluded(file) if file else ())]
+        return [*map(excluded_domain, domains), *(read_excluded(file) if file else ())]
     except BadInput as error:
         raise click.UsageError(f"{error.message} [{error.reason}]") from error
 

@@ -9,7 +9,6 @@ import msgspec
 
 from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.counts import AT_LEAST_ONE
-from webmill.cli.crawl_flags import FILE, keep, read
 from webmill.cli.frontier.crawls import crawl_in, frontier_option, name_option
 from webmill.cli.renamed import Renamed
 from webmill.cli.words import counted
@@ -17,6 +16,7 @@ from webmill.compat.frontier.importing import BATCH, Import, importing
 from webmill.compat.frontier.marks import Counts
 from webmill.compat.frontier.postgres import Snapshot
 from webmill.crawl.frontier.base import PRIORITIES
+from webmill.pipeline.crawl.kept import keep, read_kept
 from webmill.pipeline.frontier.place import Place
 
 
@@ -100,7 +100,7 @@ def import_postgres(
 
 def remember(place: Place, frontier: str | None) -> None:
     """So that the crawl goes by its name, and finds its frontier, without being told."""
-    kept = {**read(place.folder / FILE), "name": place.options.collection.name}
+    kept = {**read_kept(place.folder), "name": place.options.collection.name}
     keep(kept | ({"frontier": frontier} if frontier else {}), place.folder)
 
 

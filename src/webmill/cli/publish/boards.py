@@ -17,10 +17,9 @@ from webmill.boards.reader import BoardReader
 from webmill.boards.types import Limits, Manners, Options
 from webmill.boards.workers import Labour, Workers
 from webmill.cli.counts import AT_LEAST_ONE
-from webmill.cli.crawl_flags import FixedAddress
-from webmill.cli.durations import DURATION
+from webmill.cli.durations import DURATION, FIXED_ADDRESS
+from webmill.cli.options import together
 from webmill.cli.publish.places import opened_queue
-from webmill.cli.together import together
 from webmill.collection import Publishing
 from webmill.errors import Misconfigured
 from webmill.infra.child import PICKLED, Child, Death, Raised, packed
@@ -43,7 +42,7 @@ reading_options = together(
     click.option("--zone", default="Asia/Seoul", show_default=True, help="Time zone of dates without one."),
     click.option("--robots/--no-robots", default=True, help="Obey robots.txt. Only switch it off on your own site."),
     click.option("--allow-private", is_flag=True, help="Connect to private and loopback addresses and any port."),
-    click.option("--resolve", multiple=True, type=FixedAddress(), metavar="HOST=ADDRESS:PORT", help="Instead of DNS."),
+    click.option("--resolve", multiple=True, type=FIXED_ADDRESS, metavar="HOST=ADDRESS:PORT", help="Instead of DNS."),
 )
 
 

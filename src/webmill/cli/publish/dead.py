@@ -14,6 +14,7 @@ from webmill.cli.cc.dead import as_line, as_object
 from webmill.cli.collections import existing
 from webmill.cli.context import Context, note, pass_context
 from webmill.cli.dry_run import dry_run_option, quantity
+from webmill.cli.options import together
 from webmill.cli.publish.places import (
     echo_json,
     opened_queue,
@@ -23,7 +24,6 @@ from webmill.cli.publish.places import (
     queue_settings,
     root_argument,
 )
-from webmill.cli.together import together
 from webmill.cli.words import shown
 from webmill.errors import BadInput, NotFound
 from webmill.infra.queue.backends import require_queue, viewed_queue

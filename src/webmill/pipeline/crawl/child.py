@@ -110,7 +110,7 @@ def open_desk(options: Options, shard: int, shards: int, parts: ExitStack) -> De
     parts.callback(gates.close)
     note = frontier.notes().get("clock")
     clock = gates.clock(msgspec.json.decode(note, type=Anchor) if note else None)
-    frontier.exclude(options.excluded)
+    frontier.exclude(options.settings.exclude_domains)
     mail = Mail([options.box(number) for number in range(shards)], shard, open_box=options.backends.box)
     parts.callback(mail.close)
     payloads = Payloads(folder / "payloads.sqlite")
@@ -122,9 +122,9 @@ def open_desk(options: Options, shard: int, shards: int, parts: ExitStack) -> De
         segment=options.segment,
         stem=f"{options.node}-{shard:02d}" if options.node else f"{shard:02d}",
         software=Software(operator=options.operator, hostname=socket.gethostname()),
-        max_bytes=options.file_bytes,
+        max_bytes=options.settings.file_size,
         now=lambda: datetime.fromtimestamp(clock(), UTC),
-        languages=options.languages,
+        languages=options.settings.languages,
     )
     parts.callback(writer.close)
     return Desk(
@@ -177,7 +177,7 @@ def fetcher_for(options: Options) -> Fetcher:
         vetting=Vetting(allow_private=options.reach.allow_private),
         resolver=Resolver(fixed=options.reach.resolve),
         tls=options.reach.tls,
-        connections=options.concurrency,
+        connections=options.settings.concurrency,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import msgspec
 
@@ -13,7 +13,9 @@ from webmill.crawl.frontier.base import Frontier
 from webmill.pipeline.crawl.gates import GateBook
 from webmill.pipeline.crawl.mail import Box
 from webmill.pipeline.crawl.quota import Quota
+from webmill.settings import CrawlSettings
 
+LONGEST_WAIT = 3600.0  # for a server that wants to be left alone
 AGENT = "webmill"  # the name that robots.txt files know us by
 
 
@@ -29,6 +31,17 @@ class Manners(msgspec.Struct, frozen=True, kw_only=True):
     obey_robots: bool = True
     obey_nofollow: bool = True
     window: float = 30.0  # a request must be on its way this soon after its time was booked
+
+    @classmethod
+    def of(cls, settings: CrawlSettings, *, user_agent: str) -> Self:
+        return cls(
+            user_agent=user_agent,
+            delay=settings.delay,
+            address_delay=settings.address_delay,
+            requisite_delay=settings.page_resource_delay,
+            obey_robots=settings.robots,
+            obey_nofollow=settings.nofollow,
+        )
 
     @property
     def soon(self) -> float:
@@ -61,6 +74,19 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     redirects: int = 10
     requisites: int = 1000  # of one page
 
+    @classmethod
+    def of(cls, settings: CrawlSettings) -> Self:
+        return cls(
+            pages=settings.max_pages,
+            pages_per_domain=settings.max_pages_per_domain,
+            seconds=settings.max_time,
+            bytes=settings.max_bytes,
+            wait=LONGEST_WAIT if settings.max_wait is None and not settings.refresh else settings.max_wait,
+            body=settings.max_body,
+            retry_wait=settings.retry_wait,
+            requisites=settings.max_page_resources,
+        )
+
 
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
     """Which addresses may be connected to."""
@@ -82,6 +108,19 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     sitemaps: bool = True
     requisites: bool = False  # fetch what pages need to be seen, wherever it lies
 
+    @classmethod
+    def of(cls, settings: CrawlSettings) -> Self:
+        return cls(
+            scope=settings.scope,
+            include=settings.include,
+            exclude=settings.exclude,
+            depth=settings.depth,
+            traps=settings.traps,
+            extensions=not settings.all_types,
+            sitemaps=settings.sitemaps,
+            requisites=settings.page_resources,
+        )
+
 
 class Refresh(msgspec.Struct, frozen=True, kw_only=True):
     """How often pages are visited again, in seconds. Off: each is visited once."""
@@ -90,6 +129,11 @@ class Refresh(msgspec.Struct, frozen=True, kw_only=True):
     first: float = 86400.0
     least: float = 3600.0
     most: float = 30 * 86400.0
+
+    @classmethod
+    def of(cls, settings: CrawlSettings) -> Self:
+        least = min(cls().least, settings.refresh_every)  # what was asked for is never too often
+        return cls(on=settings.refresh, first=settings.refresh_every, least=least)
 
 
 class Backends(msgspec.Struct, frozen=True):
@@ -110,11 +154,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     reach: Reach = Reach()
     rules: Rules = Rules()
     refresh: Refresh = Refresh()
+    settings: CrawlSettings = CrawlSettings()  # what the parts above do not say
     operator: str = ""  # for warcinfo
-    excluded: tuple[str, ...] = ()  # domains
-    concurrency: int = 500  # domains asked at once, in each process
-    file_bytes: int = 1 << 30
-    languages: bool = True  # detect them for the metadata records
     verbosity: int = 0
     log_format: str = "text"
     node: str = ""  # of many: in the names of its files

@@ -173,7 +173,7 @@ class Shard:
 
     def _room(self) -> Room:
         """What to claim, so that no budget can be passed."""
-        free = self._options.concurrency - len(self._turns)
+        free = self._options.settings.concurrency - len(self._turns)
         pages = self.snapshot.granted - self.snapshot.pages - self._items.total()
         urls = 1 if self._options.manners.delay else URLS
         if free <= 0:

@@ -9,9 +9,11 @@ import pytest
 
 from tests.unit.cli.command import Ended, webmill
 from webmill.archive.recovery import Repair
-from webmill.cli.crawl import crawl as crawl_command
 from webmill.cli.crawl import repaired
-from webmill.cli.crawl_flags import Flags, combined
+from webmill.pipeline.crawl.kept import SETTINGS, settings_of
+from webmill.pipeline.crawl.options import Limits
+from webmill.settings import CrawlSettings, Sources
+from webmill.settings.old_flags import read_flags
 from webmill.testing import TestWeb
 
 
@@ -51,12 +53,12 @@ def test_a_crawl_needs_a_seed_to_begin(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flag", "value", "says"),
     [
-        ("--delay", "soon", "is no time: write 90s, 20m, 8h or 7d"),
-        ("--delay", "1e9", "is no time"),
-        ("--max-body", "0", "is no size: write 500K, 64M or 20G"),
+        ("--delay", "soon", "is not a duration; write 90s, 20m, 8h or 7d"),
+        ("--delay", "1e9", "is not a duration"),
+        ("--max-body", "0", "is not a size; write 500K, 64M or 20G"),
         ("--resolve", "mill.example", "is not HOST=ADDRESS:PORT"),
         ("--resolve", "mill.example=other.example:80", "is not HOST=ADDRESS:PORT"),
-        ("--max-wait", "tomorrow", "is no time"),
+        ("--max-wait", "tomorrow", "is not a duration"),
         ("--max-pages", "0", "is too small"),
     ],
 )
@@ -68,25 +70,24 @@ def test_a_flag_that_cannot_be_read_is_named_with_what_would_be_right(
     assert says in ended.err
 
 
-def flags_of(tmp_path: Path, *given: str) -> Flags:
-    context = crawl_command.make_context("crawl", [str(tmp_path), *given])
-    return combined(context, context.params, tmp_path)[0]
+def settings_of_flags(tmp_path: Path, text: str) -> CrawlSettings:
+    flags = read_flags(text, SETTINGS, where="here")
+    sources = Sources(flags={(one.section, one.key): value for one, value in flags})
+    return settings_of(sources, tmp_path)[0].crawl
 
 
 @pytest.mark.parametrize(
     ("given", "wait"),
-    [((), 3600.0), (("--refresh",), None), (("--max-wait", "2d"), 172_800.0), (("--refresh", "--max-wait", "0s"), 0.0)],
+    [("", 3600.0), ("--refresh", None), ("--max-wait 2d", 172_800.0), ("--refresh --max-wait 0s", 0.0)],
     ids=["nothing", "again and again", "as said", "what is due"],
 )
-def test_a_crawl_waits_for_an_hour_unless_it_is_told_otherwise(
-    tmp_path: Path, given: tuple[str, ...], wait: float | None
-) -> None:
-    assert flags_of(tmp_path, *given).limits().wait == wait
+def test_a_crawl_waits_for_an_hour_unless_it_is_told_otherwise(tmp_path: Path, given: str, wait: float | None) -> None:
+    assert Limits.of(settings_of_flags(tmp_path, given)).wait == wait
 
 
 @pytest.mark.parametrize("written", ["Mill.EXAMPLE=127.0.0.1:80", "mill.example=[127.0.0.1]:80"])
 def test_hosts_and_addresses_are_taken_as_people_write_them(tmp_path: Path, written: str) -> None:
-    assert flags_of(tmp_path, "--resolve", written).resolve == {"mill.example": ("127.0.0.1", 80)}
+    assert settings_of_flags(tmp_path, f"--resolve {written}").resolve == {"mill.example": ("127.0.0.1", 80)}
 
 
 def test_a_pattern_that_is_none_ends_the_crawl_with_the_pattern(tmp_path: Path) -> None:
@@ -127,6 +128,23 @@ def test_a_flag_given_later_replaces_the_one_before(tmp_path: Path) -> None:
         assert json.loads((tmp_path / "c/frontier/flags.json").read_text())["depth"] == 0
         crawl(web, tmp_path / "c", "--depth", "1")
     assert json.loads((tmp_path / "c/frontier/flags.json").read_text())["depth"] == 1
+
+
+def test_what_was_kept_counts_before_the_settings_file_and_after_a_variable(tmp_path: Path) -> None:
+    (tmp_path / "flags.json").write_text(
+        '{"depth": 1, "requisites": true, "max_depth": 9, "resolve": {"a": ["::1", 1]}}'
+    )
+    sources = Sources(
+        file={("crawl", "depth"): 2, ("crawl", "delay"): 3.0},
+        environment={("crawl", "scope"): "any"},
+        flags={("crawl", "max_pages"): 7, ("crawl", "tls"): "archive"},
+    )
+    settings, kept = settings_of(sources, tmp_path)
+    crawl = settings.crawl
+    assert (crawl.depth, crawl.delay, crawl.scope, crawl.max_pages) == (1, 3.0, "any", 7)
+    assert (crawl.page_resources, crawl.resolve) == (True, {"a": ("::1", 1)})
+    assert kept == {"depth": 1, "page_resources": True, "resolve": {"a": ["::1", 1]}, "tls": "archive"}
+    assert settings_of(sources, tmp_path, forget=sources.file)[0].crawl.depth == 2
 
 
 def test_the_number_of_processes_cannot_change(tmp_path: Path) -> None:
