@@ -26,7 +26,7 @@ USES: list[tuple[str, int, str]] = [
     ("--config garbage run town", 1, "not valid TOML"),
     ("--config typo.toml run town", 1, "typo.toml:2: unknown setting `serve.prt`: did you mean `port`?"),
     ("--config wrong.toml run town", 1, "wrong.toml:2: `serve.port`: Expected `int`, got `str`"),
-    ("run quote", 1, "crawl.flags: no closing quotation"),
+    ("run quote", 1, "`crawl.flags`: no closing quotation"),
     ("--log-format xml status town", 2, "'xml' is not one of 'text', 'json'"),
     # --- crawl, frontier, status
     ("crawl new --contact me@example.org", 2, "name a URL to begin with, or --seeds FILE"),

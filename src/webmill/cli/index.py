@@ -41,7 +41,12 @@ Exit code 3: done, but some archives are damaged; DIR/rejected/index.jsonl says 
     "--collections-dir", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Where DIR lies."
 )
 @click.option("--name", help="Name of the crawl  [default: that below crawl-data/, or of DIR]")
-@settings_options("index", "executor.jobs", place=lambda given: placed(given["collections_dir"], given["collection"]))
+@settings_options(
+    "index",
+    "executor.jobs",
+    place=lambda given: placed(given["collections_dir"], given["collection"]),
+    types={"blocklist": click.Path(exists=True, dir_okay=False, resolve_path=True)},
+)
 @click.option("--incremental/--from-scratch", default=True, help="Trust what an earlier run made, or not.")
 @dry_run_option
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON on stdout.")
@@ -74,7 +79,7 @@ def index(
     options = Options(
         captures=CaptureOptions(post_append=chosen.post_append),
         collection_field=chosen.collection_field,
-        blocklist=Path(chosen.blocklist).resolve() if chosen.blocklist else None,
+        blocklist=root / chosen.blocklist if chosen.blocklist else None,
         max_removed_share=chosen.max_removed_share,
         max_captures=chosen.max_captures,
         keep=Keep(count=chosen.keep, drop_revisits_first=chosen.drop_revisits_first),
