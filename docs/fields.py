@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_ty
 import msgspec
 
 from webmill.index.captures import FIELDS
+from webmill.model import columns
 
 
 class Format(NamedTuple):
@@ -23,7 +24,7 @@ class Format(NamedTuple):
 
 
 FORMATS = (
-    Format("Documents", "`documents/*.jsonl.gz`, `.parquet`", "extract.document:Document", "dataset.md#document"),
+    Format("Documents", "`documents/*.jsonl.gz`, `.parquet`", "model:Document", "dataset.md#document"),
     Format(
         "IndexRecord",
         'A dataset with `document.kind = "index-record"`',
@@ -40,7 +41,10 @@ FORMATS = (
     Format("Problems", "`aux/errors.json`, a list", "publish.nouns:Problem", "publish.md#files"),
     Format("Statistics", "`aux/stats.json`", "publish.version:Counts", "publish.md#files"),
     Format(
-        "Answers of search", "`webmill search DIR WORDS --json`", "search.base:Answer", "search.md#what-can-be-typed"
+        "Answers of search",
+        "`webmill search DIR WORDS --json`",
+        "search.hits:AnswerReply",
+        "search.md#what-can-be-typed",
     ),
     Format(
         "Visits", "`webmill frontier export DIR --visited`", "crawl.frontier.base:Visit", "frontier-commands.md#export"
@@ -74,7 +78,8 @@ def fields_page() -> str:
 
 def table(struct: type[msgspec.Struct], inner: dict[str, type[msgspec.Struct]]) -> Iterator[str]:
     yield "| field | | |\n|---|---|---|"
-    hints, remarks = get_type_hints(struct), dict(remarks_of(struct))
+    hints = get_type_hints(struct)
+    remarks = {column.name: column.meaning for column in columns(struct) if column.meaning} or dict(remarks_of(struct))
     for field in msgspec.structs.fields(struct):
         kind, remark = in_words(hints[field.name], inner), remarks.get(field.name, "")
         yield f"| `{field.encode_name}` | {kind} | {remark} |".replace("|  |", "| |")
@@ -83,7 +88,7 @@ def table(struct: type[msgspec.Struct], inner: dict[str, type[msgspec.Struct]]) 
 
 def remarks_of(struct: type[msgspec.Struct]) -> Iterator[tuple[str, str]]:
     for line in inspect.getsource(struct).splitlines():
-        if found := re.match(r"    (\w+): .*?  # (.*)", line):
+        if found := re.match(r"    (\w+): .*?  # (?!type:)(.*)", line):
             yield found[1], found[2].replace("|", "\\|")
 
 

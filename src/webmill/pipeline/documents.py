@@ -1,5 +1,8 @@
 """Read documents back: `Document`s from Parquet and JSON lines (plain, .gz, .zst), in a folder or a bucket.
 
+    for document in documents("news/", columns=("url", "title"), where=lambda one: one.language == "eng"):
+        …
+
 One file is read at a time, some rows of it in memory. A row that cannot be read is told (`BadInput`, bad_row) and the
 next one follows; a file that is damaged ends where it cannot be read on (`BadInput`, bad_documents).
 
@@ -19,11 +22,15 @@ from typing import Any, BinaryIO, TypeAlias
 import msgspec
 import zstandard
 
-from webmill.errors import BadInput, Misconfigured
+from webmill.collection import Publishing
+from webmill.errors import BadInput, Misconfigured, NotFound
 from webmill.formats.decompressors import ERRORS, Decompressor, Gzip
 from webmill.formats.timestamps import from_datetime, to_datetime
+from webmill.infra.address import scheme_of
 from webmill.infra.atomic import as_webmill_error
+from webmill.infra.storage.backends import open_storage
 from webmill.infra.storage.base import RawStream, Storage, buffered, chunks_of
+from webmill.infra.storage.local import LocalStorage
 from webmill.model import Document, checked_filename, checked_position
 
 ENDINGS = (".parquet", ".jsonl", ".jsonl.gz", ".jsonl.zst")
@@ -39,6 +46,55 @@ Row: TypeAlias = dict[str, Any]
 ReadRow: TypeAlias = Callable[[Row], Document]
 _line = msgspec.json.Decoder(Document)
 _any_line = msgspec.json.Decoder(dict[str, Any])
+
+
+def documents(
+    place: str | Path,
+    *,
+    columns: Collection[str] | None = None,
+    where: Callable[[Document], bool] | None = None,
+    rejected: Callable[[BadInput], object] | None = None,
+) -> Iterator[Document]:
+    """Yield the documents of a collection, of a folder or of a bucket, file by file.
+
+    Of Parquet only `columns` are read; what was not read has its default. `where` chooses among what was read. Without
+    `rejected`, who is told of rows and files that cannot be read, the first of them ends it with its `BadInput`.
+    """
+    if unknown := set(columns or ()) - set(Document.__struct_fields__):
+        raise Misconfigured(f"documents have no column {', '.join(sorted(unknown))}")
+    files = open_documents(str(place))
+    for key in files.files():
+        for document in _told(files.read(key, columns=columns), rejected):
+            if where is None or where(document):
+                yield document
+
+
+def _told(rows: Iterator[Document | BadInput], rejected: Callable[[BadInput], object] | None) -> Iterator[Document]:
+    try:
+        for row in rows:
+            if isinstance(row, Document):
+                yield row
+            elif rejected:
+                rejected(row)
+            else:
+                raise row
+    except BadInput as error:
+        if not rejected:
+            raise
+        rejected(error)
+
+
+def open_documents(place: str) -> DocumentFiles:
+    """Open a folder of documents, a collection that has one, or a bucket. `NotFound`: there is no such folder."""
+    scheme, path = scheme_of(place)
+    if scheme != "file":
+        return DocumentFiles(open_storage(place), folder=None)
+    folder = Path(path).resolve()
+    own = Publishing(folder).documents
+    folder = own if own.is_dir() else folder
+    if not folder.is_dir():
+        raise NotFound(f"no folder {folder}: make documents with `webmill extract`, or name them with --from")
+    return DocumentFiles(LocalStorage(folder), folder=folder)
 
 
 class DocumentFiles:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import get_type_hints
+
 import msgspec
 from msgspec.structs import replace
 
-from webmill.model import CaptureRef
+from webmill.model import CaptureRef, Document
 from webmill.search.base import TEXT_KEPT, Count, Hit, IndexedDocument, Marked
 from webmill.search.fields import SHOWN
 from webmill.search.snippets import Sought, mark, snippet
 
-_TOLD = [(column.name, column.type) for column in SHOWN if column.name != "title"]
+_HINTS = get_type_hints(Document, include_extras=True)
+_TOLD = [(column.name, _HINTS[column.name]) for column in SHOWN if column.name != "title"]
 # What programs are told of a hit: whatever column of a document is shown is part of it.
 HitReply = msgspec.defstruct(
     "HitReply",

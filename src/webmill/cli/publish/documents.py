@@ -22,10 +22,8 @@ from webmill.cli.publish.places import (
 )
 from webmill.cli.search.feed import follow
 from webmill.cli.words import counted
-from webmill.errors import NotFound
 from webmill.infra.address import scheme_of
-from webmill.infra.storage.backends import open_storage
-from webmill.pipeline.documents import DocumentFiles
+from webmill.pipeline.documents import open_documents
 from webmill.pipeline.publish.documents import FACETS, WRITERS, Found, publish_documents
 from webmill.pipeline.publish.due import note_look
 from webmill.publish.guard import MOST_LOST, Shrunk
@@ -115,14 +113,6 @@ def documents(
     follow(context, root, storage=storage)
     bad = read.rows["bad_row"] + read.rows["bad_documents"]
     finish(rejected=bad, where=f"rows or files of documents; `webmill publish show {root} --errors` says why")
-
-
-def open_documents(origin: str) -> DocumentFiles:
-    scheme, path = scheme_of(origin)
-    folder = Path(path).resolve() if scheme == "file" else None
-    if folder and not folder.is_dir():
-        raise NotFound(f"no folder {folder}: make documents with `webmill extract`, or name them with --from")
-    return DocumentFiles(open_storage(origin), folder=folder)
 
 
 def tell(published: Published, read: Found, *, seconds: float) -> None:
