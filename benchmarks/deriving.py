@@ -21,9 +21,8 @@ from pathlib import Path
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
 from benchmarks.frame import Contestant, race
-from webmill.archive.capture import is_html
 from webmill.archive.derive import Job, derive, output_name
-from webmill.formats.http_records import read_response
+from webmill.formats.http_records import is_html, read_response
 from webmill.formats.warc import read_records
 from webmill.model import Record
 

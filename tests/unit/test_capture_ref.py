@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import json
+from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import webmill
 from tests.thoroughness import examples
 from webmill.errors import BadInput
 from webmill.formats import cdxj
@@ -98,3 +102,50 @@ def test_a_line_says_where_its_capture_lies() -> None:
 def test_a_place_that_is_none_is_refused_with_the_line_that_says_it() -> None:
     with pytest.raises(BadInput, match=r"com,example\)/ 20240101000000: no filename"):
         cdxj.read_index_line(b'com,example)/ 20240101000000 {"offset": "1", "length": "1"}')
+
+
+# --- no second shape --------------------------------------------------------------------------------------------------
+
+SOURCE = Path(webmill.__file__).parent
+MAY = {  # structs with the bounds of a record, or of something else, and why they are no second `CaptureRef`
+    "model.CaptureRef": "the one noun",
+    "model.Document": "its columns are flat in Parquet and JSON; `capture` gives the noun",
+    "model.Record": "a record that was read, with its content, of any kind",
+    "formats.warc.scan.Sighting": "a record that was passed by, of any kind",
+    "formats.zipnum.Block": "of an index, not of an archive",
+    "crawl.frontier.base.Visit": "millions are stored: flat, with the names of the noun",
+    "index.columns._Fields": "Common Crawl's columns of one line",
+    "archive.writer_records.Encoded": "within bytes that are not yet in a file",
+    "infra.storage.http_answers.Wanted": "a range of any file",
+    "cli.warc.Row": "what `webmill warc list` prints of any record",
+}
+GOING = {
+    "extract.document.Document",
+    "pipeline.extract.rows.Row",
+    "search.base.Place",
+    "serve.api.replies.CaptureReply",
+}
+
+
+def structs_with_bounds() -> Iterator[str]:
+    for file in SOURCE.rglob("*.py"):
+        module = ".".join(file.relative_to(SOURCE).with_suffix("").parts)
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ClassDef) and has_bounds(node):
+                yield f"{module}.{node.name}"
+
+
+def has_bounds(node: ast.ClassDef) -> bool:
+    named = [item.target for item in node.body if isinstance(item, ast.AnnAssign)]
+    names = {
+        target.id.removeprefix("warc_").removeprefix("record_") for target in named if isinstance(target, ast.Name)
+    }
+    return bool(names & {"offset", "start"}) and "length" in names
+
+
+def test_nothing_else_says_where_a_capture_lies() -> None:
+    assert set(structs_with_bounds()) - MAY.keys() - GOING == set()
+
+
+def test_every_exception_is_still_one() -> None:
+    assert MAY.keys() - set(structs_with_bounds()) == set()

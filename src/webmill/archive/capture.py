@@ -8,10 +8,9 @@ import msgspec
 
 from webmill.errors import BadInput
 from webmill.formats.html import HtmlPage, read_html
-from webmill.formats.http_records import HttpResponse, read_response
+from webmill.formats.http_records import HttpResponse, is_html, read_response
 from webmill.model import Record
 
-_HTML = frozenset({"text/html", "application/xhtml+xml"})
 _HTTP = "application/http"
 
 
@@ -34,14 +33,6 @@ def read_capture(record: Record, *, read_page: Callable[[str], HtmlPage] = read_
         return Capture(record, response, read_page(_page_of(response)))
     except BadInput as error:
         return Capture(record, response, refused=error)
-
-
-def is_html(record: Record, response: HttpResponse) -> bool:
-    """By Common Crawl's rule: as the crawler identified it; only where it did not, as the server called it."""
-    identified = record.headers.get("WARC-Identified-Payload-Type")
-    if identified:
-        return identified in _HTML
-    return "html" in (response.content_type or "").lower()
 
 
 def _page_of(response: HttpResponse) -> str:

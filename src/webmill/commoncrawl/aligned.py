@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from webmill.commoncrawl.groups import Group, group_slots
-from webmill.commoncrawl.own_html import has_text
-from webmill.commoncrawl.page import Described, ErrorDocument, Flaw, Offsets, Page, Positions
+from webmill.commoncrawl.page import Described, ErrorDocument, Flaw, Offsets, Page, Positions, has_text
 from webmill.commoncrawl.shelf import Entry, Shelf
 from webmill.commoncrawl.slots import Slot, read_slots
 from webmill.formats import digest

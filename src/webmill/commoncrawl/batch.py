@@ -18,7 +18,7 @@ from json.encoder import encode_basestring_ascii as quoted
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats.cdxj import MAX_LINE, CdxjLine, as_text, capture_of, parse_fields
+from webmill.formats.cdxj import CdxjLine, as_text, capture_of, parse, parse_fields
 from webmill.formats.timestamps import is_timestamp
 from webmill.model import CaptureRef
 
@@ -78,19 +78,9 @@ def encode_batch(lines: Iterable[bytes]) -> bytes:
 
 
 def encode_item(line: bytes) -> bytes:
-    """One line as an entry. BadInput: line_too_long, no_json, no_key, bad_timestamp, bad_json, too_deep."""
-    if len(line) > MAX_LINE:
-        raise BadInput(f"{len(line)} bytes in a line, at most {MAX_LINE}", reason="line_too_long")
-    parts = line.rstrip(b"\r\n").split(b" ", 2)
-    if len(parts) < 3:
-        raise BadInput(f"no JSON object in {line[:80]!r}", reason="no_json")
-    surt, timestamp, data = parts
-    if not surt:
-        raise BadInput("no key before the first space", reason="no_key")
-    if not is_timestamp(timestamp):
-        raise BadInput(f"not 14 digits: {timestamp[:40]!r}", reason="bad_timestamp")
-    parse_fields(data)
-    return splice(surt, timestamp, data)
+    """Return one line as an entry. BadInput as `parse`."""
+    parse(line)
+    return splice(*line.rstrip(b"\r\n").split(b" ", 2))
 
 
 def splice(surt: bytes, timestamp: bytes, data: bytes) -> bytes:

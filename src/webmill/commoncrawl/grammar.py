@@ -14,10 +14,11 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from webmill.commoncrawl.page import ErrorDocument
-from webmill.commoncrawl.single import read_documents
+from webmill.commoncrawl.page import ErrorDocument, Flaw
+from webmill.commoncrawl.stored import Lost, read_stored
 from webmill.errors import BadInput
-from webmill.formats.typed_records import FileType, TypedRecord, WatMetadata
+from webmill.formats.typed_records import FileType, TypedRecord, WatMetadata, read_typed
+from webmill.formats.warc import Limits
 from webmill.formats.window import Source
 
 # what stands before -> what may follow; "" is the beginning of the file
@@ -42,6 +43,7 @@ _AFTER: dict[FileType, dict[str, tuple[str, ...]]] = {
     FileType.WET: {"": ("warcinfo",), "warcinfo": ("conversion",), "conversion": ("conversion",)},
 }
 _ANY_PAGE = {FileType.WARC: ("request",), FileType.WAT: ("metadata of request",), FileType.WET: ("conversion",)}
+DEFAULT = Limits()
 _MANDATORY = ("WARC-Record-ID", "WARC-Date", "Content-Type")
 _OF_A_PAGE = {
     FileType.WARC: ("WARC-Target-URI",),
@@ -62,6 +64,25 @@ class Finding(msgspec.Struct, frozen=True):
 def check_file(source: Source, *, file_type: FileType, start: int = 0) -> Iterator[Finding]:
     """What is unusual in a file. One that is read from its middle begins with a finding."""
     return check_documents(read_documents(source, file_type=file_type, start=start), file_type=file_type)
+
+
+def read_documents(
+    source: Source, *, file_type: FileType, start: int = 0, limits: Limits = DEFAULT
+) -> Iterator[TypedRecord | ErrorDocument]:
+    """Yield the records of one file alone, and error documents for what is damaged."""
+    for item in read_stored(source, start=start, limits=limits):
+        yield _error(item, file_type) if isinstance(item, Lost) else read_typed(item, file_type=file_type)
+
+
+def _error(lost: Lost, file_type: FileType) -> ErrorDocument:
+    damage = lost.damage
+    return ErrorDocument(
+        flaws=(Flaw(file_type, damage.offset, damage.end, damage.reason, damage.message),),
+        target_uri=lost.headers.get("WARC-Target-URI"),
+        record_id=lost.headers.get("WARC-Record-ID"),
+        offsets={file_type: (damage.offset, damage.end)},
+        resume={file_type: damage.end},
+    )
 
 
 def check_documents(documents: Iterable[TypedRecord | ErrorDocument], *, file_type: FileType) -> Iterator[Finding]:

@@ -7,13 +7,15 @@ from functools import cached_property
 
 import msgspec
 
-from webmill.commoncrawl.own_html import read_own_html, read_own_text
+from webmill.errors import BadInput
 from webmill.formats import wet as wet_format
-from webmill.formats.http_records import HttpRequest, HttpResponse, read_request, read_response
+from webmill.formats.html import HtmlPage, read_html, read_html_text
+from webmill.formats.http_records import HttpRequest, HttpResponse, is_html, read_request, read_response
 from webmill.formats.languages import Languages
+from webmill.formats.lenient import build
 from webmill.formats.typed_records import FileType, TypedRecord, read_typed
 from webmill.formats.warc_fields import Findings, parse_fields
-from webmill.formats.wat import Description, HtmlMetadata, Link, Meta, read_description, read_title
+from webmill.formats.wat import Description, Head, HtmlMetadata, Link, Meta, Script, read_description, read_title
 from webmill.model import Record
 
 Offsets = Mapping[FileType, tuple[int, int]]
@@ -185,3 +187,39 @@ class ErrorDocument(msgspec.Struct, frozen=True, kw_only=True):
     def document_kind(self) -> str:
         """WARC_ERROR, WAT_ERROR or WET_ERROR."""
         return f"{self.file_type}_ERROR"
+
+
+# --- what Common Crawl's extractor would say, where the WAT or WET file is not at hand or has lost it
+
+
+def read_own_html(capture: Record, http: HttpResponse) -> HtmlMetadata | None:
+    """Title, metas and links of the page itself. Raises BadInput for one that is too long."""
+    return _as_metadata(read_html(http.text.text)) if _is_page(capture, http) else None
+
+
+def read_own_text(capture: Record, http: HttpResponse) -> str | None:
+    """The page's plain text, None when there is none. Raises BadInput for a page that is too long."""
+    return (read_html_text(http.text.text).text or None) if _is_page(capture, http) else None
+
+
+def _is_page(capture: Record, http: HttpResponse) -> bool:
+    return capture.type == "response" and is_html(capture, http)
+
+
+def has_text(capture: Record) -> bool:
+    """Should there be a WET record?"""
+    try:
+        return read_own_text(capture, read_response(capture.content)) is not None
+    except BadInput:
+        return True
+
+
+def _as_metadata(page: HtmlPage) -> HtmlMetadata:
+    head = Head(
+        title=page.title,
+        base=page.base,
+        metas=tuple(build(Meta, msgspec.to_builtins(meta)) for meta in page.metas),
+        links=tuple(build(Link, msgspec.to_builtins(link)) for link in page.head_links),
+        scripts=tuple(build(Script, msgspec.to_builtins(script)) for script in page.scripts),
+    )
+    return HtmlMetadata(head=head, links=tuple(build(Link, msgspec.to_builtins(link)) for link in page.links))

@@ -10,7 +10,9 @@ from functools import cached_property
 from webmill.formats import charset, content_coding
 from webmill.formats.http import RequestHead, ResponseHead, split_message, split_request
 from webmill.formats.warc_fields import Field, HasFields
-from webmill.model import Headers
+from webmill.model import Headers, Record
+
+_HTML = frozenset({"text/html", "application/xhtml+xml"})
 
 
 class HttpMessage(HasFields, frozen=True, dict=True):
@@ -107,3 +109,9 @@ def read_response(block: bytes) -> HttpResponse:
     message = split_message(block)
     body = message.body[2:] if "double_empty_line" in message.flaws else message.body
     return HttpResponse(message.head.headers if message.head else Headers(), body, message.flaws, message.head)
+
+
+def is_html(record: Record, response: HttpResponse) -> bool:
+    """By Common Crawl's rule: as the crawler identified it; only where it did not, as the server called it."""
+    identified = record.headers.get("WARC-Identified-Payload-Type")
+    return identified in _HTML if identified else "html" in (response.content_type or "").lower()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import calendar
+import math
 import re
 from datetime import UTC, datetime
 
@@ -46,6 +47,14 @@ def to_datetime(timestamp: str) -> datetime:
         return datetime(int(timestamp[:4]), month, day, hour, minute, second, tzinfo=UTC)
     except ValueError as error:
         raise _bad(timestamp) from error
+
+
+def seconds_between(timestamp: str, there: datetime) -> float:
+    """Return how far it is from a moment: infinitely far, if its digits are no date."""
+    try:
+        return abs((to_datetime(timestamp) - there).total_seconds())
+    except BadInput:
+        return math.inf
 
 
 def from_datetime(moment: datetime) -> str:

@@ -20,6 +20,7 @@ from webmill.formats.cdxj import MAX_LINE
 from webmill.formats.domains import private_domain, registered_domain
 from webmill.formats.timestamps import to_datetime
 from webmill.formats.urls import host_of, normalise
+from webmill.model import checked_position
 
 Row = tuple[object, ...]
 
@@ -97,7 +98,7 @@ _SEGMENT = re.compile(r"(?:common-crawl/)?crawl-data/[^/]+/segments/([^/]+)/")
 
 
 def row_of(line: bytes) -> Row:
-    """BadInput: line_too_long, no_json, bad_json, bad_timestamp, bad_url, bad_number, bad_text."""
+    """BadInput: line_too_long, no_json, bad_json, bad_timestamp, bad_url, bad_offset, bad_length, bad_text."""
     if len(line) > MAX_LINE:
         raise BadInput(f"{len(line)} bytes in a line", reason="line_too_long")
     parts = line.rstrip(b"\r\n").split(b" ", 2)
@@ -123,8 +124,8 @@ def row_of(line: bytes) -> Row:
         fields.languages,
         fields.truncated,
         fields.filename,
-        _number(fields.offset),
-        _number(fields.length),
+        _position(fields.offset, "offset"),
+        _position(fields.length, "length"),
         _segment(fields.filename),
     )
 
@@ -188,11 +189,11 @@ def _status(status: str | int | None) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 5 else -1
 
 
-def _number(value: str | int) -> int:
-    text = str(value) if isinstance(value, str) or abs(value) <= LARGEST else ""
-    if not (text.isascii() and text.isdigit() and len(text) < 11 and int(text) <= LARGEST):
-        raise BadInput(f"not a number of 31 bits: {text[:40] or 'a larger one'}", reason="bad_number")
-    return int(text)
+def _position(value: str | int, name: str) -> int:
+    found = checked_position(value, name=name)
+    if found > LARGEST:
+        raise BadInput(f"{name} is no number of 31 bits", reason=f"bad_{name}")
+    return found
 
 
 @lru_cache(maxsize=1024)

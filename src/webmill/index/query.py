@@ -20,13 +20,14 @@ from webmill.formats.cdx_query import (
     key_range,
     read_pattern,
 )
-from webmill.formats.cdxj import CdxjLine
-from webmill.formats.timestamps import earliest, is_timestamp, latest, to_datetime
+from webmill.formats.cdxj import CdxjLine, Value, format_line
+from webmill.formats.timestamps import earliest, is_timestamp, latest, seconds_between, to_datetime
 from webmill.index.lookup import Index
 from webmill.index.order import successor
 from webmill.index.parsed import Reject, parsed
-from webmill.index.revisits import resolve
 
+MOST_ORIGINALS = 100_000  # that are held at once
+PLACE = ("length", "offset", "filename")  # as a line spells them
 MOST_SORTED = 100_000  # lines that `reverse` and `closest` hold when no limit says how many
 
 Sort = Literal["forward", "reverse", "closest"]
@@ -88,7 +89,7 @@ def answer(index: Index, query: Query, *, on_reject: Reject | None = None) -> It
     first = earliest(query.start).encode() if query.start else None
     last = latest(query.end).encode() if query.end else None
     if query.resolve_revisits:  # an original may lie before the period
-        lines = resolve(index.lines(query.range), on_reject=on_reject)
+        lines = resolve_revisits(index.lines(query.range), on_reject=on_reject)
     else:
         lines = index.lines(_narrowed(query.range, first, last))
     if first or last:
@@ -127,6 +128,28 @@ def _between(lines: Iterable[bytes], first: bytes, last: bytes, on_reject: Rejec
             on_reject(line, BadInput(f"not 14 digits: {timestamp[:40]!r}", reason="bad_timestamp"))
 
 
+def resolve_revisits(lines: Iterable[bytes], *, on_reject: Reject | None = None) -> Iterator[bytes]:
+    """Every line gets `orig.length`, `orig.offset` and `orig.filename`, those of the first capture before it with the
+    same digest if it is a revisit of one, else `-`; a resolved revisit gets the type and status of its original too.
+
+    BadInput (too_many) when more originals would have to be held than is sensible. `on_reject` as in `parsed`.
+    """
+    originals: dict[str, dict[str, Value]] = {}
+    for _, line in parsed(lines, on_reject):
+        fields, digest = dict(line.fields), line.text("digest")
+        original = originals.get(digest) if digest else None
+        is_revisit = line.is_revisit or line.text("filename") == "-"
+        if original is None and digest and not is_revisit:
+            if len(originals) == MOST_ORIGINALS:
+                raise BadInput(f"more than {MOST_ORIGINALS} originals: ask for pages", reason="too_many")
+            originals[digest] = {name: fields[name] for name in (*PLACE, "mime", "status") if name in fields}
+        source = original if original is not None and is_revisit else None
+        if source is not None:
+            fields |= {name: source.get(name, "") for name in ("mime", "status") if name in fields}
+        fields |= {f"orig.{name}": source.get(name, "-") if source is not None else "-" for name in PLACE}
+        yield format_line(msgspec.structs.replace(line, fields=fields))
+
+
 def _filtered(lines: Iterable[bytes], holds: Predicate, on_reject: Reject | None) -> Iterator[bytes]:
     return (line for line, capture in parsed(lines, on_reject) if holds(capture))
 
@@ -160,22 +183,14 @@ def _closest(lines: Iterable[bytes], moment: str | None, limit: int | None) -> I
     """Nearest in time first; of equally near ones the earlier line."""
     if not moment:
         raise BadInput("closest to when?", reason="bad_timestamp")
-    near = _distance(earliest(moment))
+    there = to_datetime(earliest(moment))
+
+    def near(line: bytes) -> float:
+        return seconds_between(_timestamp(line).decode("ascii", "replace"), there)
+
     if limit is not None:
         return iter(heapq.nsmallest(limit, lines, key=near))
     return iter(sorted(_all(lines), key=near))
-
-
-def _distance(moment: str) -> Callable[[bytes], float]:
-    there = to_datetime(moment)
-
-    def seconds(line: bytes) -> float:
-        try:
-            return abs((to_datetime(_timestamp(line).decode("ascii", "replace")) - there).total_seconds())
-        except BadInput:
-            return float("inf")  # digits that are no date are still an answer, the farthest
-
-    return seconds
 
 
 def _all(lines: Iterable[bytes]) -> list[bytes]:

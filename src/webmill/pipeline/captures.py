@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from webmill.errors import BadInput
 from webmill.formats.cdxj import IndexLine, read_index_line
-from webmill.formats.timestamps import from_datetime, to_datetime
+from webmill.formats.timestamps import from_datetime, seconds_between, to_datetime
 from webmill.index.lookup import Index
 from webmill.index.query import Query, answer, url_range
 from webmill.model import CaptureRef
@@ -43,7 +43,7 @@ def nearest(index: Index, url: str, *, moment: str) -> Iterator[IndexLine]:
 
 
 def _rank(capture: CaptureRef, there: datetime, url: str) -> tuple[float, bool, bool]:
-    return _distance(capture.timestamp, there), not capture.length, capture.url != url
+    return seconds_between(capture.timestamp, there), not capture.length, capture.url != url
 
 
 def before(index: Index, url: str, timestamp: str) -> CaptureRef | None:
@@ -78,13 +78,6 @@ def _shifted(there: datetime, *, days: int = 0, seconds: int = 0) -> str | None:
         return from_datetime(there + timedelta(days=days, seconds=seconds))
     except OverflowError:
         return None  # before the year 1, after 9999
-
-
-def _distance(timestamp: str, there: datetime) -> float:
-    try:
-        return abs((to_datetime(timestamp) - there).total_seconds())
-    except BadInput:
-        return float("inf")
 
 
 def lines_of(raw: Iterable[bytes]) -> Iterator[IndexLine]:

@@ -24,7 +24,7 @@ from webmill.publish.places import LATEST
 from webmill.serve.codings import IDENTITY, chosen
 from webmill.serve.conditions import Unsatisfiable, fails, is_known, range_of, without_range
 from webmill.serve.metrics import CACHED, DAMAGED
-from webmill.serve.names import UNKNOWN, Names, Place
+from webmill.serve.names import UNKNOWN, Names, PublishedFile
 from webmill.serve.replies import HEADERS, ONLY_READ, Header, inert, refusal, refuse_error
 from webmill.serve.shelf import Kept, Shelf, Variant
 from webmill.serve.site import Site
@@ -41,7 +41,7 @@ WORDS = {"latest.json", "snapshots", "blobs"}
 class Big(Struct, frozen=True):
     """Too large to be kept: sent from the storage each time."""
 
-    place: Place
+    place: PublishedFile
     stat: Stat
 
 
@@ -182,7 +182,7 @@ class Delivery:
         headers = [*self._headers, (b"cache-control", place.policy)]
         return Kept(place.key, data, stamp=stat.etag, headers=headers, fresh_until=0.0)
 
-    def _verify(self, place: Place, stat: Stat) -> None:
+    def _verify(self, place: PublishedFile, stat: Stat) -> None:
         """Once for each value."""
         if (place.key, stat.etag) in self._verified:
             return
@@ -211,6 +211,6 @@ CONDITIONS = frozenset(
 )
 
 
-def _check(place: Place, found: str) -> None:
+def _check(place: PublishedFile, found: str) -> None:
     if found != place.sha256:
         raise BadInput(f"it hashes to {found}", reason="corrupt_file", source=place.key)

@@ -21,7 +21,7 @@ MOST_MANIFESTS = 64
 UNKNOWN = "nothing of that name was published"
 
 
-class Place(Struct, frozen=True):
+class PublishedFile(Struct, frozen=True):
     """`sha256` is empty for the pointer, which changes. `policy` is how long it may be kept."""
 
     key: str
@@ -39,13 +39,13 @@ class Names:
         self._versions: dict[str, Version] = {}
         self._manifests: OrderedDict[str, dict[str, str]] = OrderedDict()  # hashes by name, of each version
 
-    def place(self, path: str) -> Place:
+    def place(self, path: str) -> PublishedFile:
         """`NotFound` for every name that is none of ours."""
         if path == f"/{LATEST}":
-            return Place(LATEST, "", POINTER)
+            return PublishedFile(LATEST, "", POINTER)
         hash_ = hash_of_key(path)
         if hash_ and path == f"/{blob_key(hash_)}":
-            return Place(blob_key(hash_), hash_, IMMUTABLE)
+            return PublishedFile(blob_key(hash_), hash_, IMMUTABLE)
         version = version_of_key(path[1:])
         if not version or not path.startswith(f"/{SNAPSHOTS}"):
             raise NotFound(UNKNOWN)
@@ -54,7 +54,8 @@ class Names:
             sha256 = self._hashes(version).get(name)
         if not sha256:
             raise NotFound(UNKNOWN)
-        return Place(version_folder(version) + name, sha256, ABOUT_A_VERSION if name.startswith("aux/") else IMMUTABLE)
+        policy = ABOUT_A_VERSION if name.startswith("aux/") else IMMUTABLE
+        return PublishedFile(version_folder(version) + name, sha256, policy)
 
     def _hashes(self, version: str) -> dict[str, str]:
         """Of a version that is in the history, and so is whole: those in the making are not shown."""

@@ -13,9 +13,8 @@ import pytest
 
 from tests.unit.commoncrawl.triples import WARC, WAT, WET
 from webmill.commoncrawl.aligned import read_pages
-from webmill.commoncrawl.grammar import check_file
+from webmill.commoncrawl.grammar import check_file, read_documents
 from webmill.commoncrawl.page import ErrorDocument, Page
-from webmill.commoncrawl.single import read_documents
 from webmill.formats.typed_records import Conversion, FileType, WarcInfo
 from webmill.formats.warc import read_records
 from webmill.model import Record

@@ -161,7 +161,7 @@ BAD = {
     "bad_json": b"com,a)/ 20240101000000 {broken\n",
     "bad_timestamp": line("http://a.com/", stamp="20240230000000"),
     "bad_url": line("http:///"),
-    "bad_number": line("http://a.com/", offset="-5"),
+    "bad_offset": line("http://a.com/", offset="-5"),
     "bad_text": line("http://a.com/").replace(b"com,a", b"com,\xff"),
 }
 
@@ -177,7 +177,7 @@ def test_bad_lines_are_refused_counted_and_handed_on(tmp_path: Path) -> None:
     lines = sorted([*good, *BAD.values(), *more])
     table = write_parquet([lines], tmp_path / "t", on_reject=lambda text, error: refused.append((text, error.reason)))
     assert table.rows == 5
-    assert table.rejected == dict.fromkeys(BAD, 1) | {"bad_number": 3, "bad_json": 2}
+    assert table.rejected == dict.fromkeys(BAD, 1) | {"bad_offset": 3, "bad_json": 2}
     assert sorted(text for text, _ in refused) == sorted([*BAD.values(), *more])
 
 

@@ -5,8 +5,8 @@ import pytest
 from tests.unit.index.samples import capture
 from webmill.errors import BadInput
 from webmill.formats.cdxj import CdxjLine, format_line, parse
-from webmill.index import revisits
-from webmill.index.revisits import resolve
+from webmill.index import query
+from webmill.index.query import resolve_revisits
 
 
 def line(stamp: int, **fields: str) -> bytes:
@@ -18,7 +18,7 @@ REVISIT = {"mime": "warc/revisit", "length": "1", "offset": "7", "filename": "b.
 
 
 def fields_of(*lines: bytes) -> list[dict[str, object]]:
-    return [dict(parse(found).fields) for found in resolve(lines)]
+    return [dict(parse(found).fields) for found in resolve_revisits(lines)]
 
 
 def test_a_revisit_says_where_its_original_is() -> None:
@@ -42,7 +42,7 @@ def test_a_status_that_a_revisit_does_not_have_is_not_invented() -> None:
 
 
 def test_no_more_originals_are_held_than_is_sensible(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(revisits, "MOST_ORIGINALS", 3)
+    monkeypatch.setattr(query, "MOST_ORIGINALS", 3)
     with pytest.raises(BadInput, match="too_many"):
-        list(resolve(line(number, digest=str(number)) for number in range(4)))
-    assert len(list(resolve([capture("com,a)/", "20240101000000")] * 9))) == 9
+        list(resolve_revisits(line(number, digest=str(number)) for number in range(4)))
+    assert len(list(resolve_revisits([capture("com,a)/", "20240101000000")] * 9))) == 9

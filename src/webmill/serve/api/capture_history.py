@@ -11,6 +11,7 @@ from webmill.formats.cdxj import parse, prefix_of
 from webmill.formats.timestamps import earliest, is_timestamp, latest
 from webmill.index.lookup import Index
 from webmill.index.query import url_range
+from webmill.model import checked_position
 
 MOST_LINES = 200_000  # that are looked through for one page
 PAGE = 100
@@ -71,16 +72,22 @@ def _taken(line: bytes, before: bytes) -> Taken:
     except BadInput as error:
         timestamp = prefix_of(line).rpartition(b" ")[2].decode("ascii", "replace")
         return Taken(url="", timestamp=timestamp, mime=f"a damaged line: {error.reason}")
-    length = capture.text("length")
     return Taken(
         url=capture.text("url"),
         timestamp=capture.timestamp,
         status=capture.text("status"),
         mime=capture.text("mime"),
-        size=int(length) if length.isascii() and length.isdigit() and len(length) < 19 else None,
+        size=_size(capture.text("length")),
         digest=capture.text("digest"),
         change=_change(capture.text("digest"), before),
     )
+
+
+def _size(length: str) -> int | None:
+    try:
+        return checked_position(length, name="length")
+    except BadInput:
+        return None
 
 
 def _change(digest: str, before: bytes) -> str:
