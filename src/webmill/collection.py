@@ -126,8 +126,8 @@ class Publishing(msgspec.Struct, frozen=True):
 
     @property
     def gates(self) -> Path:
-        """When which host may be asked next."""
-        return self.folder / "gates.sqlite"
+        """When which host may be asked next: the schedule of the crawl of this folder, whether there is one or not."""
+        return self.root / "frontier" / "gates.sqlite"
 
     @property
     def cache(self) -> Path:

@@ -15,9 +15,10 @@ import msgspec
 from tests.pipeline.crawling import AGENT
 from webmill.boards.board_list import Board, read_board_list
 from webmill.boards.listing import complaint_about
-from webmill.boards.reader import BoardReader, Known, Limits, Manners, Options, Reading
+from webmill.boards.reader import BoardReader
+from webmill.boards.types import BoardLimits, Known, ReaderOptions, Reading, board_manners
 from webmill.infra.child import Limits as ChildLimits
-from webmill.pipeline.crawl.options import Reach
+from webmill.pipeline.crawl.options import Limits, Reach
 from webmill.testing import Answer, Page, Reply, Request, TestWeb
 from webmill.testing.exchange import TEXT, etag_of
 from webmill.testing.features import boards as university
@@ -92,13 +93,17 @@ def scratch() -> Iterator[Path]:
     shutil.rmtree(base)
 
 
-def options(root: Path, web: TestWeb, *, delay: float = 0.001, allow_private: bool = True, **limits: Any) -> Options:
-    manners = Manners(user_agent=AGENT, delay=delay, address_delay=delay)
-    return Options(
-        manners=manners,
+def options(
+    root: Path, web: TestWeb, *, delay: float = 0.001, allow_private: bool = True, **limits: Any
+) -> ReaderOptions:
+    requests = {"retry_wait": 0.01, "deadline": 60.0, "body": 4 * MIB, "attempts": 2, "redirects": 5}
+    requests |= {name: limits.pop(name) for name in requests.keys() & limits.keys()}
+    return ReaderOptions(
+        manners=board_manners(AGENT, delay=delay, address_delay=delay),
         gates=root / "frontier" / "gates.sqlite",
         cache=root / "cache.sqlite",
-        limits=Limits(**{"retry_wait": 0.01, "child": CHILD, "board_seconds": 600.0, "deadline": 60.0, **limits}),
+        limits=BoardLimits(**{"child": CHILD, "seconds": 600.0, **limits}),
+        requests=Limits(**requests),
         reach=Reach(allow_private=allow_private, resolve=dict(web.resolve)),
         parsers=1,
     )

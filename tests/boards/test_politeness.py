@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
+import msgspec
 import pytest
 
 from tests.boards.readers import (
@@ -20,7 +22,10 @@ from tests.boards.readers import (
 )
 from tests.pipeline.crawl_manners import check_manners, keep_journal
 from tests.pipeline.crawling import most_at_once, seen_by
-from webmill.boards.reader import BoardReader, Reading
+from webmill.boards.reader import BoardReader
+from webmill.boards.types import Reading
+from webmill.collection import Publishing
+from webmill.pipeline.crawl.gates import Gates, Kept
 from webmill.testing import Reply, Script, TestWeb, Wait
 from webmill.testing.exchange import TEXT, head_of
 from webmill.testing.features import boards as university
@@ -123,6 +128,32 @@ def test_a_redirect_is_asked_at_the_time_of_its_host_if_robots_txt_allows() -> N
             reading = reader.read(board("http://a.uni.test/list"))
         assert asked(web, "b.uni.test") == ["/robots.txt"]
     assert [one.message for one in reading.problems] == ["forbidden by robots.txt"]
+
+
+def test_a_robots_txt_may_be_elsewhere() -> None:
+    there = Reply(status=301, headers=(("Location", "http://b.uni.test/rules"),))
+    rules = Reply(body=b"User-agent: *\nDisallow: /view\n", media_type=TEXT)
+    sites = {"a.uni.test": site(1, robots=there), "b.uni.test": Pages(rules=rules)}
+    with scratch() as root, TestWeb(hosts=0, sites=sites) as web:
+        with BoardReader(options(root, web)) as reader:
+            reading = reader.read(board("http://a.uni.test/list"))
+        assert asked(web, "a.uni.test") == ["/robots.txt", "/list"]
+        assert asked(web, "b.uni.test") == ["/rules"]
+    assert [one.message for one in reading.problems] == ["forbidden by robots.txt"]
+
+
+def test_a_host_that_a_crawl_of_the_same_folder_has_asked_is_not_asked_before_its_time() -> None:
+    with scratch() as root, TestWeb(hosts=0, sites={"a.uni.test": site(1)}) as web:
+        crawled = Publishing(root).gates
+        assert crawled == root / "frontier" / "gates.sqlite"  # where crawls book theirs
+        with closing(Gates(crawled)) as gates:
+            clock = gates.clock(None)
+            gates.correct([{"host:a.uni.test": Kept(0.0, clock() + 3600)}], clock=clock)
+        given = options(root, web, seconds=5.0)
+        with BoardReader(msgspec.structs.replace(given, gates=crawled)) as reader:
+            reading = reader.read(board("http://a.uni.test/list"))
+        assert asked(web, "a.uni.test") == []
+    assert (reading.failed, reading.retryable) == (True, True)
 
 
 # --- a whole university ---

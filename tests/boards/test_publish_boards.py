@@ -44,9 +44,9 @@ class Publisher:
         self.root, self.place, self.web, self.chosen = root, root / "notices", web, chosen
         self.site_map = root / "siteMap.json"
         self.site_map.write_bytes(part_of(chosen))
-        (self.place / "publish").mkdir(parents=True)
+        (self.place / "frontier").mkdir(parents=True)
         (root / "frontier").rmdir()
-        (root / "frontier").symlink_to(self.place / "publish")  # where `crawl_manners` looks
+        (root / "frontier").symlink_to(self.place / "frontier")  # where `crawl_manners` looks
         keep_journal(root)
         self.storage = LocalStorage(self.place)
 

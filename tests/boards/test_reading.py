@@ -27,7 +27,8 @@ from tests.boards.readers import (
     text,
 )
 from webmill.boards.board_list import Selectors
-from webmill.boards.reader import BoardReader, Known, Manners, Options
+from webmill.boards.reader import BoardReader
+from webmill.boards.types import Known, ReaderOptions, board_manners
 from webmill.errors import Misconfigured
 from webmill.testing import Answer, Cut, Reply, Request, Script, TestWeb, Wait
 
@@ -256,7 +257,7 @@ def test_a_server_that_wants_to_be_left_alone_is(town: Town) -> None:
 
 def test_a_board_has_so_much_time_and_no_more(town: Town) -> None:
     slow = Script(steps=(Wait(4), b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 0\r\n\r\n"))
-    stand = town.place(site(2, 1, view_2=slow), board_seconds=0.0)
+    stand = town.place(site(2, 1, view_2=slow), seconds=0.0)
     reading = stand.read()
     assert reading.failed
     assert stand.asked() in ([], ["/robots.txt"])
@@ -380,7 +381,7 @@ def test_a_reading_that_is_under_way_when_the_reader_closes_has_failed() -> None
 
 @pytest.mark.parametrize("zone", ["Nowhere/Land", "../etc/passwd", ""])
 def test_a_time_zone_that_there_is_not_is_refused(zone: str, tmp_path: Path) -> None:
-    given = Options(manners=Manners(user_agent="x"), gates=tmp_path / "gates.sqlite", zone=zone)
+    given = ReaderOptions(manners=board_manners("x"), gates=tmp_path / "gates.sqlite", zone=zone)
     with pytest.raises(Misconfigured, match="time zone"):
         BoardReader(given)
 

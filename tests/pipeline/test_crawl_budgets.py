@@ -30,7 +30,8 @@ from webmill.crawl.frontier.base import Step, Turn, domain_of
 from webmill.crawl.frontier.local import LocalFrontier
 from webmill.crawl.links import MAX_LINKS
 from webmill.model import Link
-from webmill.pipeline.crawl.child import fetcher_for, open_desk, visitor_for
+from webmill.pipeline.crawl.asking import open_fetcher
+from webmill.pipeline.crawl.child import open_desk, visitor_for
 from webmill.pipeline.crawl.desk import shard_of
 from webmill.pipeline.crawl.options import Limits, Options, Rules
 from webmill.pipeline.crawl.shard import Shard
@@ -119,7 +120,7 @@ async def visit_all_but_take_back(options: Options, urls: list[str]) -> Snapshot
         desk.frontier.__class__ = Frontier
         options.seeds.write_text("\n".join(urls))
         shard = Shard(desk, options, tell=lambda _: None)
-        fetcher = fetcher_for(options)
+        fetcher = open_fetcher(options.manners, options.limits, options.reach, connections=options.settings.concurrency)
         shard.visitor = visitor_for(fetcher, desk, options, shard)
         shard.grant(len(urls))
         running = asyncio.create_task(shard.run())

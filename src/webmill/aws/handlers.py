@@ -28,8 +28,8 @@ from webmill.boards.jobs import broken_entries, job_of
 from webmill.boards.listing import complaint_about
 from webmill.boards.orchestrator import Planning, facets_of
 from webmill.boards.orchestrator import orchestrate as begin
-from webmill.boards.reader import BoardReader, Limits, Manners
-from webmill.boards.reader import Options as ReadingOptions
+from webmill.boards.reader import BoardReader
+from webmill.boards.types import BoardLimits, ReaderOptions, board_manners
 from webmill.boards.workers import Labour, Workers
 from webmill.errors import BadInput, Conflict, NotFound
 from webmill.formats.urls import host_of
@@ -141,15 +141,15 @@ def publishing(around: environment.Surroundings, found: BoardList, event: Event)
     return Options(facets=facets_of(found), force=event.get("force") is True, most_lost=around.settings.most_lost)
 
 
-def reading(around: environment.Surroundings, *, seconds: float) -> ReadingOptions:
+def reading(around: environment.Surroundings, *, seconds: float) -> ReaderOptions:
     settings = around.settings
     scratch = Path(settings.scratch)
     scratch.mkdir(parents=True, exist_ok=True)
-    return ReadingOptions(
-        manners=Manners(user_agent=user_agent(around.contact), delay=settings.delay),
+    return ReaderOptions(
+        manners=board_manners(user_agent(around.contact), delay=settings.delay),
         gates=scratch / "gates.sqlite",
         cache=scratch / "cache.sqlite",
-        limits=Limits(pages=settings.pages, board_seconds=max(1.0, min(300.0, seconds - LAST_SECONDS))),
+        limits=BoardLimits(pages=settings.pages, seconds=max(1.0, min(300.0, seconds - LAST_SECONDS))),
         reach=Reach(allow_private=settings.allow_private),
         zone=settings.zone,
     )

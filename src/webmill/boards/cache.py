@@ -5,6 +5,7 @@ Losing it costs requests, nothing else. So a write is not synced, and a value th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -46,7 +47,7 @@ class Cached(Struct, frozen=True, kw_only=True, omit_defaults=True):
     date: str = ""
 
 
-class Cache:
+class PageCache:
     def __init__(self, path: Path | None) -> None:
         self._database = Database(path, schema=SCHEMA)
         self._decoder = msgspec.msgpack.Decoder(Cached)
@@ -72,6 +73,10 @@ class Cache:
             return msgspec.msgpack.decode(rows[0][0], type=Robots) if rows else None
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return None
+
+    def excluded(self) -> Iterator[str]:
+        """No domain: who writes a board into the list wants it to be read."""
+        return iter(())
 
     def keep_robots(self, entry: Robots) -> None:
         with self._database.write_relaxed() as run:

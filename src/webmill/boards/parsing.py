@@ -23,7 +23,7 @@ class Parsed(Struct, frozen=True):
     body: Body | None = None
 
 
-class Source(Struct, frozen=True):
+class RawPage(Struct, frozen=True):
     """A page as it came."""
 
     url: str
@@ -46,23 +46,23 @@ class Parsers:
         for sandbox in self._all:
             self._idle.put(sandbox)
 
-    async def listing(self, page: Source, board: Board, *, now: datetime) -> Listing:
+    async def listing(self, page: RawPage, board: Board, *, now: datetime) -> Listing:
         """BadInput: bad_selector, parse_limit, parse_crash, parse_error."""
         parsed = await self._parse(page, board, now)
         if parsed.listing is None:
             raise BadInput("the parser answered something else", reason="parse_crash")
         return parsed.listing
 
-    async def body(self, page: Source, board: Board) -> Body:
+    async def body(self, page: RawPage, board: Board) -> Body:
         parsed = await self._parse(page, board, None)
         if parsed.body is None:
             raise BadInput("the parser answered something else", reason="parse_crash")
         return parsed.body
 
-    async def _parse(self, page: Source, board: Board, now: datetime | None) -> Parsed:
+    async def _parse(self, page: RawPage, board: Board, now: datetime | None) -> Parsed:
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._call, page, board, now)
 
-    def _call(self, page: Source, board: Board, now: datetime | None) -> Parsed:
+    def _call(self, page: RawPage, board: Board, now: datetime | None) -> Parsed:
         sandbox = self._idle.get()
         try:
             return sandbox.call(page.payload, url=page.url, content_type=page.content_type, board=board, now=now)

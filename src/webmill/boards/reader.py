@@ -1,6 +1,6 @@
 """Reading one board: its listing, then the bodies of what is new, politely.
 
-    with BoardReader(Options(manners=Manners(user_agent=…), gates=Path("gates.sqlite"))) as reader:
+    with BoardReader(ReaderOptions(manners=board_manners("…"), gates=Path("gates.sqlite"))) as reader:
         reading = reader.read(board, known=known)         # from any thread; many may read at once
 
 A reading never raises for anything that the web does: it becomes `Reading.failed` and problems.
@@ -10,29 +10,24 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack, ExitStack, closing, contextmanager
 from types import TracebackType
 from typing import Self
 from weakref import WeakValueDictionary
 from zoneinfo import ZoneInfo
 
 from webmill.boards.board_list import Board
-from webmill.boards.cache import Cache
-from webmill.boards.gates import GateBooker
+from webmill.boards.cache import PageCache
 from webmill.boards.parsing import Parsers
 from webmill.boards.reading import LISTING, BoardReading, Tools
-from webmill.boards.types import Known, Limits, Manners, Notice, Options, Reading
-from webmill.boards.web import Web
-from webmill.crawl.fetch import Fetcher, Resolver, Vetting
-from webmill.crawl.fetch import Limits as FetchLimits
+from webmill.boards.types import Known, ReaderOptions, Reading
 from webmill.errors import Misconfigured, Unavailable
 from webmill.formats.urls import host_of
+from webmill.infra import atomic
+from webmill.pipeline.crawl.direct import opened
 from webmill.pipeline.crawl.gates import Gates
 from webmill.publish.nouns import Problem
-
-__all__ = ["BoardReader", "Known", "Limits", "Manners", "Notice", "Options", "Reading"]
 
 NOTHING: Mapping[str, Known] = {}
 
@@ -43,35 +38,30 @@ class BoardReader:
     Processes open one each, on the same `gates` and `cache` files.
     """
 
-    def __init__(self, options: Options) -> None:
-        self._options = options
+    def __init__(self, options: ReaderOptions) -> None:
         zone = zone_of(options.zone)
+        atomic.make_folder(options.gates.parent)
         with ExitStack() as parts:
-            self._open(parts, zone)
+            gates = parts.enter_context(closing(Gates(options.gates)))
+            cache = parts.enter_context(closing(PageCache(options.cache)))
+            parsers = parts.enter_context(closing(Parsers(options.parsers, limits=options.limits.child)))
+            self._loop = parts.enter_context(running_loop())
+            self._fetching = AsyncExitStack()
+            clock = gates.clock(None)
+            cache.forget_old(clock())
+            fetching = opened(
+                gates,
+                cache,
+                manners=options.manners,
+                limits=options.requests,
+                reach=options.reach,
+                connections=options.connections,
+                clock=clock,
+            )
+            entering = self._fetching.enter_async_context(fetching)
+            fetcher = asyncio.run_coroutine_threadsafe(entering, self._loop).result()
+            self._tools = Tools(fetcher, parsers, cache, options, zone, clock)
             self._parts = parts.pop_all()
-
-    def _open(self, parts: ExitStack, zone: ZoneInfo) -> None:
-        options = self._options
-        gates = Gates(options.gates)
-        parts.callback(gates.close)
-        cache = Cache(options.cache)
-        parts.callback(cache.close)
-        clock = gates.clock(None)
-        cache.forget_old(clock())
-        thread = ThreadPoolExecutor(1, thread_name_prefix="webmill-gates")
-        parts.callback(thread.shutdown)
-        parsers = Parsers(options.parsers, limits=options.limits.child)
-        parts.callback(parsers.close)
-        self._loop = asyncio.new_event_loop()
-        parts.callback(self._loop.close)
-        running = threading.Thread(target=self._loop.run_forever, name="webmill-boards", daemon=True)
-        running.start()
-        parts.callback(running.join)
-        parts.callback(self._loop.call_soon_threadsafe, self._loop.stop)
-        self._booker = GateBooker(gates, thread, clock=clock)
-        self._fetcher = asyncio.run_coroutine_threadsafe(make_fetcher(options), self._loop).result()
-        web = Web(self._fetcher, self._booker, cache, options, clock=clock)
-        self._tools = Tools(web, parsers, cache, options, zone, clock)
         self._readings: set[asyncio.Task[object]] = set()
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by host
         self._is_closed, self._door = False, threading.Lock()
@@ -116,8 +106,7 @@ class BoardReader:
             task.cancel()
         if self._readings:
             await asyncio.wait(self._readings)
-        await self._booker.settle()
-        await self._fetcher.close()
+        await self._fetching.aclose()
         await self._loop.shutdown_default_executor()
 
     def __enter__(self) -> Self:
@@ -127,16 +116,18 @@ class BoardReader:
         self.close()
 
 
-async def make_fetcher(options: Options) -> Fetcher:
-    limits = options.limits
-    return Fetcher(
-        user_agent=options.manners.user_agent,
-        limits=FetchLimits(body=limits.body, total=limits.deadline, connect=min(10.0, limits.deadline / 2)),
-        vetting=Vetting(allow_private=options.reach.allow_private),
-        resolver=Resolver(fixed=options.reach.resolve),
-        tls=options.reach.tls,
-        connections=options.connections,
-    )
+@contextmanager
+def running_loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """An event loop in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="webmill-boards", daemon=True)
+    thread.start()
+    try:
+        yield loop
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
 
 def zone_of(name: str) -> ZoneInfo:

@@ -19,13 +19,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from webmill.boards.board_list import Board
-from webmill.boards.cache import Cache, Cached, Refused
+from webmill.boards.cache import Cached, PageCache, Refused
 from webmill.boards.listing import Body, Listing, Row
-from webmill.boards.parsing import Parsers
-from webmill.boards.types import Known, Notice, Options, Reading
-from webmill.boards.web import Got, Refusal, Web
+from webmill.boards.parsing import Parsers, RawPage
+from webmill.boards.types import Known, Notice, ReaderOptions, Reading
+from webmill.crawl.fetch import Fetched
 from webmill.errors import BadInput, Unavailable
 from webmill.infra.clock import SteadyClock
+from webmill.pipeline.crawl.direct import DirectFetcher, Refusal
+from webmill.pipeline.crawl.page import media_type_of
 from webmill.publish.nouns import Problem, Scalar
 
 VERSION = 1  # of what is read out of pages: another one, and nothing cached is used
@@ -34,11 +36,19 @@ MAX_PROBLEMS = 50  # told of one board
 LISTING, DETAIL, SELECTOR = "board_list", "notice_detail", "selector"  # stages, as reference 004 calls them
 
 
+class Got(Struct, frozen=True):
+    """`page` is None when it has not changed since the validators were given."""
+
+    page: RawPage | None
+    etag: str = ""
+    modified: str = ""
+
+
 class Tools(Struct, frozen=True):
-    web: Web
+    fetcher: DirectFetcher
     parsers: Parsers
-    cache: Cache
-    options: Options
+    cache: PageCache
+    options: ReaderOptions
     zone: ZoneInfo
     clock: SteadyClock
 
@@ -49,7 +59,7 @@ class BoardReading:
     def __init__(self, board: Board, known: Mapping[str, Known], tools: Tools) -> None:
         self._board, self._known, self._tools = board, known, tools
         self._limits = tools.options.limits
-        self._until = tools.clock() + self._limits.board_seconds
+        self._until = tools.clock() + self._limits.seconds
         self._problems: list[Problem] = []
         self._counts: Counter[str] = Counter()
         self._kept: list[str] = []
@@ -259,8 +269,8 @@ class BoardReading:
 
     async def _get(self, url: str, cached: Cached | None) -> Got | Refusal:
         self._counts["requests"] += 1
-        etag, modified = (cached.etag, cached.modified) if cached else ("", "")
-        got = await self._tools.web.get(url, etag=etag, modified=modified, until=self._until)
+        found = await self._tools.fetcher.get(url, headers=_conditions(cached), until=self._until)
+        got = found if isinstance(found, Refusal) else _got(found)
         if isinstance(got, Got) and got.page is None and cached is None:
             return Refusal("not modified, to a question without a condition")
         return got
@@ -310,6 +320,24 @@ class BoardReading:
             return tuple(self._problems)
         rest = Problem(stage=LISTING, message=f"and {more} more problems", source=self._board.source)
         return (*self._problems[:MAX_PROBLEMS], rest)
+
+
+def _conditions(cached: Cached | None) -> tuple[tuple[str, str], ...]:
+    if cached and cached.etag:
+        return (("If-None-Match", cached.etag),)
+    return (("If-Modified-Since", cached.modified),) if cached and cached.modified else ()
+
+
+def _got(answer: Fetched) -> Got | Refusal:
+    headers = answer.head.headers
+    if answer.head.status == 304:
+        return Got(None)
+    content_type = headers.get("Content-Type") or ""
+    kind = media_type_of(content_type)
+    if kind and "html" not in kind and "xml" not in kind and kind != "text/plain":
+        return Refusal(f"not a page but {kind[:60]}")
+    page = RawPage(answer.exchange.url, answer.payload, content_type)
+    return Got(page, (headers.get("ETag") or "")[:500], (headers.get("Last-Modified") or "")[:100])
 
 
 def row_digest(row: Row) -> str:

@@ -8,47 +8,42 @@ import msgspec
 from msgspec import Struct
 
 from webmill.infra.child import Limits as ChildLimits
-from webmill.pipeline.crawl.options import Reach
+from webmill.pipeline.crawl.options import Limits, Manners, Reach
 from webmill.publish.nouns import Problem, Scalar
 
 MIB = 1 << 20
 
 
-class Manners(Struct, frozen=True, kw_only=True):
-    """How politely. Times in seconds, between the beginnings of two requests. A Crawl-delay may make them longer."""
-
-    user_agent: str
-    delay: float = 1.0  # to one host
-    domain_delay: float = 0.0  # to all hosts of one registered domain together
-    address_delay: float = 0.2  # to one address, which the sites of all departments may share
-    max_crawl_delay: float = 60.0
-    max_retry_after: float = 60.0  # a server that asks for more has failed for this time
-    obey_robots: bool = True
-
-
-class Limits(Struct, frozen=True, kw_only=True):
+class BoardLimits(Struct, frozen=True, kw_only=True):
     pages: int = 1  # of a listing
     bodies: int = 200  # asked for in one reading
-    body: int = 4 * MIB  # bytes of one answer
-    deadline: float = 30.0  # seconds for one answer
-    board_seconds: float = 300.0  # for one board, from when those of its host before it are done
-    attempts: int = 2
-    retry_wait: float = 2.0
-    redirects: int = 5
+    seconds: float = 300.0  # for one board, from when those of its host before it are done
     body_age: float = 86400.0  # after so many seconds a body is asked for again, though its row is the same;
     # and a listing without a condition: there are servers that never tell of a change
     child: ChildLimits = ChildLimits(cpu=5, wall=30, memory=512 * MIB, output=16 * MIB, written=MIB, may_fork=False)
 
 
-class Options(Struct, frozen=True, kw_only=True):
+class ReaderOptions(Struct, frozen=True, kw_only=True):
     manners: Manners
-    gates: Path  # of all that ask hosts from this machine: times are booked there
+    gates: Path  # the schedule of hosts, of all that ask them from this folder: crawls, too
     cache: Path | None = None  # validators, parsed pages, robots.txt; for all readers of this machine. None: in memory
-    limits: Limits = Limits()
+    limits: BoardLimits = BoardLimits()
+    requests: Limits = Limits(body=4 * MIB, deadline=30.0, attempts=2, retry_wait=2.0, redirects=5)
     reach: Reach = Reach()
     zone: str = "Asia/Seoul"  # of dates without one
     parsers: int = 2  # processes that parse
     connections: int = 64
+
+
+def board_manners(user_agent: str, *, delay: float = 1.0, address_delay: float = 0.2) -> Manners:
+    """How boards are asked: the departments of a university are hosts of one domain, and many share an address."""
+    return Manners(
+        user_agent=user_agent,
+        delay=delay,
+        domain_delay=0.0,
+        address_delay=address_delay,
+        max_retry_after=60.0,  # a server that asks for more has failed for this time
+    )
 
 
 class Known(Struct, frozen=True, kw_only=True):

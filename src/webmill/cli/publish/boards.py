@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from webmill.boards.reader import BoardReader
-from webmill.boards.types import Limits, Manners, Options
+from webmill.boards.types import BoardLimits, ReaderOptions, board_manners
 from webmill.boards.workers import Labour, Workers
 from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.durations import DURATION, FIXED_ADDRESS
@@ -58,12 +58,13 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     allow_private: bool
     resolve: tuple[tuple[str, tuple[str, int]], ...]
 
-    def options(self, place: Publishing, *, user_agent: str) -> Options:
-        return Options(
-            manners=Manners(user_agent=user_agent, delay=self.delay, obey_robots=self.robots),
+    def options(self, place: Publishing, *, user_agent: str) -> ReaderOptions:
+        manners = board_manners(user_agent, delay=self.delay)
+        return ReaderOptions(
+            manners=msgspec.structs.replace(manners, obey_robots=self.robots),
             gates=place.gates,
             cache=place.cache,
-            limits=Limits(pages=self.pages, body_age=self.body_age),
+            limits=BoardLimits(pages=self.pages, body_age=self.body_age),
             reach=Reach(allow_private=self.allow_private, resolve=dict(self.resolve)),
             zone=self.zone,
         )
@@ -83,7 +84,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
     storage: str
     queue: QueueSettings
-    reading: Options
+    reading: ReaderOptions
     threads: int
 
     @property

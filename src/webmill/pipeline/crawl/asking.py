@@ -8,12 +8,13 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from webmill.crawl.fetch import Failed, Fetched, Fetcher, Request
+from webmill.crawl.fetch import Failed, Fetched, Fetcher, Request, Resolver, Vetting
+from webmill.crawl.fetch import Limits as FetchLimits
 from webmill.crawl.frontier.base import domain_of
 from webmill.formats.urls import host_of
 from webmill.infra.clock import SteadyClock
 from webmill.pipeline.crawl.gates import Booking, Kept
-from webmill.pipeline.crawl.options import Manners
+from webmill.pipeline.crawl.options import Limits, Manners, Reach
 from webmill.pipeline.crawl.snapshot import Hosts, Snapshot
 
 
@@ -51,6 +52,17 @@ class Asked(msgspec.Struct, frozen=True):
     answer: Fetched | Failed
     sent: float
     free: float
+
+
+def open_fetcher(manners: Manners, limits: Limits, reach: Reach, *, connections: int) -> Fetcher:
+    return Fetcher(
+        user_agent=manners.user_agent,
+        limits=FetchLimits(body=limits.body, total=limits.deadline, connect=manners.connect_time / 2),
+        vetting=Vetting(allow_private=reach.allow_private),
+        resolver=Resolver(fixed=reach.resolve),
+        tls=reach.tls,
+        connections=connections,
+    )
 
 
 class Asker:
@@ -102,7 +114,8 @@ class Asker:
         delay = max(manners.delay, pace.crawl_delay)
         waits = {f"addr:{ip}": min(delay, manners.address_delay)}
         if not pace.is_requisite:
-            waits |= {f"host:{host}": delay, f"domain:{domain}": manners.delay}
+            domain_delay = manners.delay if manners.domain_delay is None else manners.domain_delay
+            waits |= {f"host:{host}": delay, f"domain:{domain}": domain_delay}
         if self._requisites:
             waits |= {f"soon-host:{host}": max(manners.soon, pace.crawl_delay), f"soon-domain:{domain}": manners.soon}
         return {key: wait for key, wait in waits.items() if wait}

@@ -19,8 +19,7 @@ from pathlib import Path
 import msgspec
 
 from webmill.archive.writer import Software, WarcWriter
-from webmill.crawl.fetch import Fetcher, Resolver, Vetting
-from webmill.crawl.fetch import Limits as FetchLimits
+from webmill.crawl.fetch import Fetcher
 from webmill.crawl.frontier.base import Frontier
 from webmill.crawl.robots import Policy
 from webmill.crawl.scope import NO_TEXT, Scope, ScopeRules
@@ -29,7 +28,7 @@ from webmill.errors import Conflict, Unavailable, WebmillError
 from webmill.infra import atomic, interrupts
 from webmill.infra.clock import Anchor
 from webmill.infra.log import configure
-from webmill.pipeline.crawl.asking import Asker
+from webmill.pipeline.crawl.asking import Asker, open_fetcher
 from webmill.pipeline.crawl.desk import Desk
 from webmill.pipeline.crawl.mail import Mail
 from webmill.pipeline.crawl.options import AGENT, Options
@@ -81,7 +80,7 @@ async def crawl(options: Options, shard: int, shards: int, parent: Connection) -
     loop = asyncio.get_running_loop()
     with ExitStack() as parts:
         desk = open_desk(options, shard, shards, parts)
-        fetcher = fetcher_for(options)
+        fetcher = open_fetcher(options.manners, options.limits, options.reach, connections=options.settings.concurrency)
         try:
             crawler = Shard(desk, options, tell=lambda seen: tell(parent, crawler, seen))
             crawler.visitor = visitor_for(fetcher, desk, options, crawler)
@@ -166,19 +165,6 @@ def scope_of(options: Options) -> Scope:
     )
     with options.seeds.open() as seeds:
         return Scope(rules, seeds=(line.strip() for line in seeds), year=datetime.now(UTC).year)
-
-
-def fetcher_for(options: Options) -> Fetcher:
-    return Fetcher(
-        user_agent=options.manners.user_agent,
-        limits=FetchLimits(
-            body=options.limits.body, total=options.limits.deadline, connect=options.manners.connect_time / 2
-        ),
-        vetting=Vetting(allow_private=options.reach.allow_private),
-        resolver=Resolver(fixed=options.reach.resolve),
-        tls=options.reach.tls,
-        connections=options.settings.concurrency,
-    )
 
 
 def listen(parent: Connection, crawler: Shard) -> None:

@@ -24,6 +24,7 @@ class Manners(msgspec.Struct, frozen=True, kw_only=True):
 
     user_agent: str
     delay: float = 70.0  # to one registered domain and to one host
+    domain_delay: float | None = None  # another for the domain: its hosts may be many, and none's in particular
     address_delay: float = 1.0  # to one address, which thousands of domains may share; never more than `delay`
     requisite_delay: float = 1.0  # before what belongs to a page; never more than `delay`
     max_crawl_delay: float = 60.0  # what a robots.txt may ask for

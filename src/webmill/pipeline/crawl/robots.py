@@ -1,11 +1,13 @@
-"""What is known of robots.txt files: by this process, or by the frontier; what neither knows must be asked for."""
+"""What is known of robots.txt files: by this process, or by its store. What neither knows must be asked for."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Protocol
 
-from webmill.crawl.frontier.base import Frontier, Robots, domain_of
+from webmill.crawl.frontier.base import Robots, domain_of
 from webmill.crawl.robots import ParsedFiles, Policy, Verdict, decide
 from webmill.infra.clock import SteadyClock
 
@@ -13,9 +15,19 @@ KEPT = 50_000  # entries with their verdicts, about 1 KiB each without the rules
 PARSED = 16 << 20  # bytes of files whose rules are kept in memory; parsed they take several times that
 
 
+class RobotsStore(Protocol):
+    """What is asked of a frontier here."""
+
+    def robots(self, origin: str) -> Robots | None: ...
+
+    def excluded(self) -> Iterator[str]:
+        """Domains of which nothing is ever asked."""
+        ...
+
+
 class RobotsKeeper:
-    def __init__(self, frontier: Frontier, policy: Policy, *, clock: SteadyClock) -> None:
-        self._frontier, self._policy, self._clock = frontier, policy, clock
+    def __init__(self, store: RobotsStore, policy: Policy, *, clock: SteadyClock) -> None:
+        self._store, self._policy, self._clock = store, policy, clock
         self._files = ParsedFiles(most_bytes=PARSED)
         self._entries: OrderedDict[str, Robots] = OrderedDict()
         self._unused: set[str] = set()  # origins of which nothing was asked since their file was
@@ -23,7 +35,7 @@ class RobotsKeeper:
     async def find(self, origin: str) -> Verdict | None:
         """None when it must be asked for (again)."""
         if origin not in self._entries:
-            entry = await asyncio.to_thread(self._frontier.robots, origin)
+            entry = await asyncio.to_thread(self._store.robots, origin)
             if entry is None:
                 return None
             self._remember(entry)
@@ -42,7 +54,7 @@ class RobotsKeeper:
     async def excludes(self, url: str) -> bool:
         """Nothing of its domain is ever asked, its robots.txt neither."""
         domain = domain_of(url)
-        return await asyncio.to_thread(lambda: domain in self._frontier.excluded())
+        return await asyncio.to_thread(lambda: domain in self._store.excluded())
 
     def last(self, origin: str) -> Robots | None:
         return self._entries.get(origin)
