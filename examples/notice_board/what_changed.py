@@ -3,9 +3,9 @@
     python examples/notice_board/what_changed.py notices/
 
 The boards are those of the test web, which is started here and changes between the two runs. For boards of your own,
-write their addresses into site_map.json and let this go on for ever:
+write their addresses into board_list.json and let this go on for ever:
 
-    webmill publish run notices/ --site-map site_map.json --contact you@example.org --every 10m
+    webmill publish run notices/ --board-list board_list.json --contact you@example.org --every 10m
 
 The first board needs no more than its address, as its system is recognised; the second names its system; the others are
 told apart by selectors.
@@ -22,7 +22,7 @@ from typing import Any
 
 from webmill.testing import TestWeb
 
-SITE_MAP = Path(__file__).with_name("site_map.json")
+BOARD_LIST = Path(__file__).with_name("board_list.json")
 
 
 def main() -> None:
@@ -48,7 +48,7 @@ def publish(collection: Path, web: TestWeb) -> None:
     """Only for a web on this machine: where its hosts are, that it may be asked, and without a pause."""
     hosts = [f"--resolve={host}={address}:{port}" for host, (address, port) in web.resolve.items() if "uni" in host]
     here = ["--allow-private", "--delay=0s", "--contact=you@example.org", *hosts]
-    (run,) = webmill("publish", "run", collection, "--site-map", SITE_MAP, *here)
+    (run,) = webmill("publish", "run", collection, "--board-list", BOARD_LIST, *here)
     print(f"version {run['version']}: {run['counts']['items']} notices of {run['planned']} boards")
 
 

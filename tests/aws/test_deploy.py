@@ -1,4 +1,4 @@
-"""The template as a stack in MiniStack, with IAM enforced: one cycle from the site map to `latest.json`."""
+"""The template as a stack in MiniStack, with IAM enforced: one cycle from the board list to `latest.json`."""
 
 from __future__ import annotations
 

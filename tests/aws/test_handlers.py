@@ -1,4 +1,4 @@
-"""The functions of Lambda on a server of S3 and SQS: cycles from site map to version, and what may go wrong."""
+"""The functions of Lambda on a server of S3 and SQS: cycles from board list to version, and what may go wrong."""
 
 from __future__ import annotations
 

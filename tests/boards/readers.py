@@ -159,7 +159,7 @@ def known(reading: Reading) -> dict[str, Known]:
 
 
 def university_boards() -> tuple[Board, ...]:
-    return read_board_list(university.site_map(), complaint_about=complaint_about).boards
+    return read_board_list(university.board_list(), complaint_about=complaint_about).boards
 
 
 def read_all(

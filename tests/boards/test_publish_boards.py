@@ -1,4 +1,4 @@
-"""A university's boards, from a site map to versions, by the commands; politeness is judged by the server."""
+"""A university's boards, from a board list to versions, by the commands; politeness is judged by the server."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Publisher:
 
     def __init__(self, root: Path, web: TestWeb, chosen: frozenset[int]) -> None:
         self.root, self.place, self.web, self.chosen = root, root / "notices", web, chosen
-        self.site_map = root / "siteMap.json"
-        self.site_map.write_bytes(part_of(chosen))
+        self.board_list = root / "siteMap.json"
+        self.board_list.write_bytes(part_of(chosen))
         (self.place / "frontier").mkdir(parents=True)
         (root / "frontier").rmdir()
         (root / "frontier").symlink_to(self.place / "frontier")  # where `crawl_manners` looks
@@ -67,8 +67,8 @@ class Publisher:
             "publish",
             "run",
             self.place,
-            "--site-map",
-            self.site_map,
+            "--board-list",
+            self.board_list,
             *flags,
         ]
         done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
@@ -104,9 +104,9 @@ def first_page(board: university.BoardSite, version: int) -> list[university.Not
 
 
 def part_of(chosen: frozenset[int]) -> bytes:
-    """The university's site map with these boards alone."""
+    """The university's board list with these boards alone."""
     wanted = {BOARDS[number].url for number in chosen}
-    found = json.loads(university.site_map())
+    found = json.loads(university.board_list())
     for campus in found:
         for college in (*campus["colleges"], campus):
             for department in college["departments"]:

@@ -66,7 +66,7 @@ def test_all_of_them_are_looked_at() -> None:
         (["run", "/data", "--every", "often"], "often"),
         (["run", "/data", "/more"], "too many"),
         (["cc", "wrok"], "wrok"),
-        (["publish", "run", "/data"], "--site-map"),
+        (["publish", "run", "/data"], "--board-list"),
     ],
 )
 def test_a_wrong_one_would_be_found(words: list[str], said: str) -> None:

@@ -81,9 +81,9 @@ def host_of_job(message: Message) -> str:
 def orchestrate(event: Event, context: Context) -> Answer:  # noqa: ARG001
     """Begins a run. `{"force": true}` publishes also what a run that was left behind lost."""
     around, storage, queue = parts()
-    found = site_map(around, storage)
+    found = board_list(around, storage)
     for complaint in found.problems:
-        log.warning("the site map", extra={"path": complaint.path, "why": complaint.message})
+        log.warning("the board list", extra={"path": complaint.path, "why": complaint.message})
     planning = Planning(deadline=timedelta(seconds=around.settings.deadline), publish=publishing(around, found, event))
     try:
         plan = begin(storage, queue, found.boards, broken=broken_entries(found), planning=planning)
@@ -114,7 +114,7 @@ def aggregate(event: Event, context: Context) -> Answer:  # noqa: ARG001
     ended: list[Any] = []
     waiting: list[str] = []
     runs = open_runs(storage)
-    options = publishing(around, site_map(around, storage), event) if runs else Options()
+    options = publishing(around, board_list(around, storage), event) if runs else Options()
     for run in runs:
         try:
             outcome = put_together(storage, queue, run, options=options)
@@ -131,7 +131,7 @@ def aggregate(event: Event, context: Context) -> Answer:  # noqa: ARG001
     return {"ended": ended, "waiting": waiting}
 
 
-def site_map(around: environment.Surroundings, storage: Storage) -> BoardList:
+def board_list(around: environment.Surroundings, storage: Storage) -> BoardList:
     key = around.settings.site_map
     return read_board_list(storage.read(key), source=key, complaint_about=complaint_about)
 

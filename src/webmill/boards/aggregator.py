@@ -57,7 +57,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     planned: int = 0
     missing: int = 0  # jobs that were not done before the deadline
     failed: tuple[str, ...] = ()  # sources
-    left_out: int = 0  # entries of the site map of which nobody can tell what they were
+    left_out: int = 0  # entries of the board list of which nobody can tell what they were
     problems: tuple[Problem, ...] = ()  # the first few
 
 

@@ -1,4 +1,4 @@
-"""Site maps: which boards there are, where, and how their pages are read (docs/reference/site-map.md).
+"""Board lists: which boards there are, where, and how their pages are read (docs/reference/board-list.md).
 
 Two forms of JSON are read, and both become a flat list of boards:
 
@@ -96,20 +96,20 @@ def no_check(css: str) -> str:  # noqa: ARG001
 
 
 def read_board_list(data: bytes, *, source: str = "", complaint_about: Callable[[str], str] = no_check) -> BoardList:
-    """BadInput when it is no site map, or when no board of it can be used. `source` names the file in messages.
+    """BadInput when it is no board list, or when no board of it can be used. `source` names the file in messages.
 
     `complaint_about` tells what is wrong with a selector, or nothing (`boards.listing.complaint_about`).
     """
     try:
         root: Json = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadInput(f"not JSON: {error}", reason="bad_site_map", source=source or None) from error
+        raise BadInput(f"not JSON: {error}", reason="bad_board_list", source=source or None) from error
     reader = _Reader(complaint_about)
     reader.read(root)
     if not reader.boards:
         first = next(iter(reader.complaints), None)
         why = f": {first.path}: {first.message}" if first else ""
-        raise BadInput(f"no board that can be used{why}", reason="bad_site_map", source=source or None)
+        raise BadInput(f"no board that can be used{why}", reason="bad_board_list", source=source or None)
     return BoardList(tuple(reader.boards.values()), tuple(reader.complaints))
 
 

@@ -1,4 +1,4 @@
-"""A job: one board to read in one run. It carries all that a worker needs, so that a worker needs no site map."""
+"""A job: one board to read in one run. It carries all that a worker needs, so that a worker needs no board list."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def plan_of(
 
 
 def broken_entries(found: BoardList) -> list[Problem]:
-    """Boards that a mistake in the site map has left out: nobody meant to remove what they hold.
+    """Boards that a mistake in the board list has left out: nobody meant to remove what they hold.
 
     Not a board that is there twice: nothing of it is lost.
     """

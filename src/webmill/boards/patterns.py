@@ -1,4 +1,4 @@
-"""What the boards of well-known content management systems look like: selectors for what a site map leaves open.
+"""What the boards of well-known content management systems look like: selectors for what a board list leaves open.
 
 A system is recognised by the address of a board or by something that only its pages hold. What nothing fits is read as
 a table or a list whose rows have links.

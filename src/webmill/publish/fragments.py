@@ -230,5 +230,5 @@ def _key(run: str, folder: str, job: str) -> str:
 
 
 def _name(job: str) -> str:
-    """Hashed: what names a job comes from a site map, and is no name for a file."""
+    """Hashed: what names a job comes from a board list, and is no name for a file."""
     return f"{sha256(job.encode(errors='surrogatepass'))}.json"

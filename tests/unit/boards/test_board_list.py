@@ -160,10 +160,10 @@ def test_the_same_board_twice_is_there_once_and_another_of_its_name_gets_its_own
     ],
     ids=lambda data: repr(data[:20]),
 )
-def test_what_is_no_site_map_is_refused_with_its_name(data: bytes) -> None:
+def test_what_is_no_board_list_is_refused_with_its_name(data: bytes) -> None:
     with pytest.raises(BadInput, match=r"siteMap\.json") as caught:
         read_board_list(data, source="siteMap.json")
-    assert caught.value.reason == "bad_site_map"
+    assert caught.value.reason == "bad_board_list"
 
 
 KEYS = "campus colleges departments boards sources id name url selectors source facets"
@@ -176,7 +176,7 @@ JSON = st.recursive(
 
 @given(value=JSON)
 @settings(deadline=None, max_examples=200)
-def test_any_json_is_a_site_map_or_refused(value: object) -> None:
+def test_any_json_is_a_board_list_or_refused(value: object) -> None:
     try:
         found = read_board_list(json.dumps(value).encode(), complaint_about=complaint_about)
     except BadInput:

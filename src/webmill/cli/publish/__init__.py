@@ -7,7 +7,7 @@ import click
 from webmill.cli.lazy import LazyGroup
 
 COMMANDS = {
-    "run": ("webmill.cli.publish.run:run", "Read the boards of a site map, publish a version."),
+    "run": ("webmill.cli.publish.run:run", "Read the boards of a board list, publish a version."),
     "work": ("webmill.cli.publish.work:work", "Read boards for runs of other machines."),
     "documents": ("webmill.cli.publish.documents:documents", "Publish the documents of a collection."),
     "list": ("webmill.cli.publish.versions:list_", "List the versions."),
@@ -25,7 +25,7 @@ COMMANDS = {
     commands_at=COMMANDS,
     epilog="""\b
 Example: a set of boards, every ten minutes
-  webmill publish run notices/ --site-map siteMap.json --every 10m \\
+  webmill publish run notices/ --board-list boards.json --every 10m \\
     --contact me@example.org
   webmill publish list notices/
   webmill publish diff notices/ previous live""",

@@ -40,6 +40,7 @@ from webmill.cli.publish.places import (
     storage_option,
     tell_version,
 )
+from webmill.cli.renamed import Renamed
 from webmill.cli.search.feed import follow
 from webmill.cli.words import counted, shown
 from webmill.errors import NotFound
@@ -56,10 +57,10 @@ from webmill.publish.snapshot import Options
 @click.command(
     epilog="""\b
 Examples:
-  webmill publish run notices/ --site-map siteMap.json \\
+  webmill publish run notices/ --board-list boards.json \\
     --contact me@example.org
-  webmill publish run notices/ --site-map siteMap.json --every 10m
-  webmill publish run notices/ --site-map siteMap.json --workers 0 \\
+  webmill publish run notices/ --board-list boards.json --every 10m
+  webmill publish run notices/ --board-list boards.json --workers 0 \\
     --queue amqp://broker/ --storage s3://bucket/notices
 
 \b
@@ -70,7 +71,9 @@ Exit code 3: published, but boards failed. 1: refused, nothing was published."""
 )
 @root_argument
 @click.option(
-    "--site-map",
+    "--board-list",
+    cls=Renamed,
+    old=["--site-map"],
     required=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The boards: a JSON file. Read anew for each run.",
@@ -80,7 +83,7 @@ Exit code 3: published, but boards failed. 1: refused, nothing was published."""
 @click.option("--workers", type=ANY_COUNT, default=32, show_default=True, help="Boards at once; 0: others do it.")
 @queue_option
 @storage_option
-@click.option("--facet", "facets", multiple=True, metavar="NAME", help="Index by it  [default: all of the site map]")
+@click.option("--facet", "facets", multiple=True, metavar="NAME", help="Index by it  [default: all of the board list]")
 @click.option("--force", is_flag=True, help="Publish also what is the same, or lost too much to be believed.")
 @click.option(
     "--most-lost",
@@ -99,7 +102,7 @@ def run(
     /,
     *,
     root: Path,
-    site_map: Path,
+    board_list: Path,
     every: float | None,
     deadline: float,
     workers: int,
@@ -112,13 +115,13 @@ def run(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Read all boards of a site map and publish what they hold as a version.
+    """Read all boards of a board list and publish what they hold as a version.
 
     Orchestrator, workers and aggregator in one command. With --workers 0 the boards are read by `webmill publish work`
     on any machine. One run at a time, also when several machines are told to do it.
     """
     reading = Reading(**flags)
-    first = read_boards(site_map)  # before anything is made: a typo in the path leaves nothing behind
+    first = read_boards(board_list)  # before anything is made: a typo in the path leaves nothing behind
     place = publishing_in(root, create=True)
     contact = contact_of(reading.contact, context.settings(place.root).http.contact)
     settings = queue_settings(context, place, queue_url)
@@ -136,7 +139,7 @@ def run(
             context,
             versions,
             queue,
-            site_map,
+            board_list,
             order,
             around=Surroundings(stop=stop, now=steady_now()),
             deadline=timedelta(seconds=deadline),
@@ -153,14 +156,14 @@ def run(
 
 
 class Runs:
-    """Runs with one set of flags. The site map is read anew for each."""
+    """Runs with one set of flags. The board list is read anew for each."""
 
     def __init__(
         self,
         context: Context,
         storage: Storage,
         queue: Queue,
-        site_map: Path,
+        board_list: Path,
         order: Order,
         *,
         around: Surroundings,
@@ -171,13 +174,13 @@ class Runs:
         follow: Callable[[], None],
     ) -> None:
         self.around, self._follow = around, follow
-        self._context, self._storage, self._queue, self._site_map = context, storage, queue, site_map
+        self._context, self._storage, self._queue, self._board_list = context, storage, queue, board_list
         self._order = order
         self._deadline, self._publishing, self._metrics, self._as_json = deadline, publishing, metrics, as_json
         self._told: tuple[Complaint, ...] = ()
 
     def again(self) -> None:
-        self.once(read_boards(self._site_map))
+        self.once(read_boards(self._board_list))
 
     def once(self, found: BoardList) -> Outcome:
         if found.problems != self._told:  # once for each edit, not for each run
@@ -245,16 +248,16 @@ def read_boards(path: Path) -> BoardList:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        raise NotFound(f"no site map {path}") from None
+        raise NotFound(f"no board list {path}") from None
     return read_board_list(data, source=str(path), complaint_about=complaint_about)
 
 
 def tell_complaints(found: BoardList) -> None:
     for complaint in found.problems[:10]:
         left = "left out" if complaint.is_dropped else "note"
-        warn(f"site map: {left}: {shown(complaint.path)}: {shown(complaint.message)} [{complaint.reason}]")
+        warn(f"board list: {left}: {shown(complaint.path)}: {shown(complaint.message)} [{complaint.reason}]")
     if len(found.problems) > 10:
-        warn(f"site map: {len(found.problems) - 10:,} more")
+        warn(f"board list: {len(found.problems) - 10:,} more")
 
 
 def tell(outcome: Outcome, *, seconds: float) -> None:

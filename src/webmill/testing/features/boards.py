@@ -1,4 +1,4 @@
-"""A university: 250 boards of 80 departments on eight hosts, as a site map names them, with a known life.
+"""A university: 250 boards of 80 departments on eight hosts, as a board list names them, with a known life.
 
 Version 2 changes three notices, removes one and adds two (`CHANGED`, `REMOVED`, `ADDED`), and three boards fail from
 then on. In version 4 every third board is empty. All else stays, but views and session ids, which always change.
@@ -114,7 +114,7 @@ def notices(board: BoardSite, version: int) -> tuple[NoticeText, ...]:
     return tuple(_notice(board, number, version) for number in sorted(numbers, reverse=True))
 
 
-def site_map() -> bytes:
+def board_list() -> bytes:
     """As reference 004 writes it: campus, colleges, departments, boards."""
     campuses: dict[str, dict[str, dict[int, list[BoardSite]]]] = {}
     for board in boards():
@@ -147,7 +147,7 @@ def features() -> list[Feature]:
     return made
 
 
-# --- the site map ---
+# --- the board list ---
 
 
 def _departments(inside: dict[int, list[BoardSite]]) -> list[dict[str, object]]:
