@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from webmill.commoncrawl import catalog
 from webmill.commoncrawl.catalog import Crawl
 from webmill.errors import Misconfigured, NotFound
-from webmill.infra.address import scheme_of
+from webmill.infra.address import hide_secrets, scheme_of
 from webmill.infra.retry import Policy, sleeping_until
 from webmill.infra.storage.backends import open_readable, open_storage, split_address
 from webmill.infra.storage.base import Readable
@@ -74,9 +74,9 @@ def list_crawls(base_url: str, *, http: HttpSettings, commoncrawl: CommonCrawlSe
         return catalog.crawls_in_collinfo(storage)
     except NotFound as error:
         if scheme not in ("file", "s3"):
-            raise NotFound(f"{error}: {base_url} does not tell its crawls") from error
+            raise NotFound(f"{error}: {hide_secrets(base_url)} does not tell its crawls") from error
     if scheme == "file" and not Path(rest).is_dir():
-        raise NotFound(f"no folder {base_url}")
+        raise NotFound(f"no folder {rest}")
     return catalog.crawls_in_folders(open_storage(base_url))
 
 

@@ -10,6 +10,7 @@ import msgspec
 from webmill.cli.cc.source import Asked, ask_for_contact, base_of, list_crawls, server_options
 from webmill.cli.context import Context, note, pass_context
 from webmill.formats.surt import without_surrogates
+from webmill.infra.address import hide_secrets
 
 
 @click.command(
@@ -38,7 +39,7 @@ def crawls(context: Context, /, *, limit: int | None, as_json: bool, **flags: An
         period = f"{crawl.start[:10]} to {crawl.end[:10]}" if crawl.start or crawl.end else ""
         click.echo(clean(f"{crawl.id:<{width}}  {period:<24}  {crawl.name}").rstrip())
     if not found:
-        note(f"no crawls in {base}")
+        note(f"no crawls in {hide_secrets(base)}")
 
 
 def clean(text: str) -> str:

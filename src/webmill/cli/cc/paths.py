@@ -14,6 +14,7 @@ from webmill.commoncrawl.catalog import Kind, paths_key
 from webmill.commoncrawl.servers import HURRIED
 from webmill.errors import NotFound
 from webmill.index.lines import read_lines
+from webmill.infra.address import hide_secrets
 
 
 @click.command(
@@ -45,8 +46,8 @@ def paths(context: Context, /, *, crawl: str, kind: Kind, limit: int | None, **f
         stream = open_base(base, settings, policy=HURRIED).open(key)
     except NotFound as error:
         raise NotFound(
-            f"no {key} in {base}: `webmill cc crawls` lists the crawls, not each has files of every kind; in a "
-            "collection of your own `webmill index` makes the lists"
+            f"no {key} in {hide_secrets(base)}: `webmill cc crawls` lists the crawls, not each has files of each kind; "
+            "in a collection of your own `webmill index` makes the lists"
         ) from error
     with stream:
         for line in islice(read_lines(stream, name=key), limit):

@@ -32,7 +32,7 @@ from webmill.cli.main import INTERRUPTED
 from webmill.cli.words import counted
 from webmill.commoncrawl.selection import Selection
 from webmill.errors import Unavailable
-from webmill.infra.address import scheme_of
+from webmill.infra.address import hide_secrets, scheme_of
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Queue
 from webmill.pipeline.dispatch import metrics as dispatch_metrics
@@ -165,7 +165,7 @@ def tell(summary: Summary, choice: Choice, settings: Settings, *, as_json: bool)
     if summary.missing:
         note(f"in nobody's hands we know of: {counted(summary.missing, 'batch')}; run the same command again")
     if summary.buried:
-        why = f"`webmill cc dead list --queue {settings.queue.url}` says why"
+        why = f"`webmill cc dead list --queue {hide_secrets(settings.queue.url)}` says why"
         note(f"buried: {counted(summary.buried, 'batch')}; {why}")
     if summary.rejected:
         note(f"damaged: {counted(summary.rejected, 'part')} of the index; see {summary.rejected_file}")

@@ -29,7 +29,7 @@ from webmill.cli.main import INTERRUPTED
 from webmill.cli.progress import EVERY_SECONDS
 from webmill.cli.words import counted
 from webmill.errors import NotFound, Unavailable
-from webmill.infra.address import scheme_of
+from webmill.infra.address import hide_secrets, scheme_of
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Queue
 from webmill.infra.storage.backends import open_storage
@@ -103,7 +103,7 @@ def work(context: Context, /, *, until_empty: bool, metrics_port: int, as_json: 
     if stop.is_set():
         raise click.exceptions.Exit(INTERRUPTED)
     if buried:
-        why = f"`webmill cc dead list --queue {settings.queue.url}` says why"
+        why = f"`webmill cc dead list --queue {hide_secrets(settings.queue.url)}` says why"
         warn(f"buried: {counted(buried, 'batch')}; {why}")
     finish(rejected=buried + mostly_rejected(report, captures=report.items), where="as told above")
 

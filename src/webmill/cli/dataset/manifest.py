@@ -13,6 +13,7 @@ from webmill.cli.renamed import Renamed
 from webmill.commoncrawl.catalog import COMMON_CRAWL, paths_key
 from webmill.commoncrawl.servers import HURRIED
 from webmill.errors import NotFound
+from webmill.infra.address import hide_secrets
 from webmill.pipeline.dataset.manifest import Kind, decode_lines, lines_from_paths
 
 
@@ -54,8 +55,8 @@ def manifest(context: Context, /, *, crawl: str, kind: Kind, limit: int | None, 
         listed = open_base(base, settings, policy=HURRIED).read(key)
     except NotFound as error:
         raise NotFound(
-            f"no {key} in {base}: `webmill cc crawls` with the same --base-url lists the crawls; in a collection of "
-            "your own `webmill index` makes the lists"
+            f"no {key} in {hide_secrets(base)}: `webmill cc crawls` with the same --base-url lists the crawls; "
+            "in a collection of your own `webmill index` makes the lists"
         ) from error
     for line in islice(lines_from_paths(decode_lines(listed, source=key), kind=kind), limit):
         click.echo(line)

@@ -17,6 +17,7 @@ from msgspec import Struct
 from urllib3.exceptions import HTTPError
 
 from webmill.errors import Misconfigured, Unavailable
+from webmill.infra.address import hide_secrets
 from webmill.infra.retry import Policy
 from webmill.infra.storage.base import (
     CHUNK,
@@ -65,7 +66,7 @@ class HttpStorage:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if not is_http(base_url):
-            raise Misconfigured(f"not an http or https address: {base_url}")
+            raise Misconfigured(f"not an http or https address: {hide_secrets(base_url)}")
         self.base_url = base_url.rstrip("/") + "/"
         self._headers = {"User-Agent": user_agent, "Accept-Encoding": "identity"}
         self._limits = limits or Limits()
