@@ -16,9 +16,12 @@ import sys
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from webmill.errors import Misconfigured
+
+if TYPE_CHECKING:  # 20 ms, which most commands never need
+    from importlib.metadata import EntryPoint
 
 F = TypeVar("F")
 
@@ -43,15 +46,16 @@ class Registry(Generic[F]):
     def get(self, scheme: str) -> F | None:
         """Return the function for this scheme, or None. `Misconfigured`: another package's cannot be loaded."""
         if scheme in self._backends:
-            return _load(self._backends[scheme])  # type: ignore[no-any-return]
-        name = self._others().get(scheme)
-        if name is None:
+            module, _, function = self._backends[scheme].partition(":")
+            return getattr(import_module(module), function)  # type: ignore[no-any-return]
+        point = self._others().get(scheme)
+        if point is None:
             return None
         try:
-            return _load(name)  # type: ignore[no-any-return]
-        except (ImportError, AttributeError, ValueError) as error:
+            return point.load()  # type: ignore[no-any-return]
+        except Exception as error:  # what other people's modules do when they are loaded is theirs
             raise Misconfigured(
-                f"the {self.seam} {scheme} is {name} of another package, which cannot be loaded ({error}): "
+                f"the {self.seam} {scheme} is {point.value} of another package, which cannot be loaded ({error}): "
                 "install that package again, or ask its makers"
             ) from error
 
@@ -64,22 +68,17 @@ class Registry(Generic[F]):
 
     def forms(self) -> str:
         """Return how the addresses of all are written, in words."""
-        others = self.schemes()[len(self._backends) :]
+        others = ", ".join(self.schemes()[len(self._backends) :])
         ours = self._forms or ", ".join(self._backends)
-        return f"{ours}; or of other packages: {', '.join(f'{scheme}:…' for scheme in others)}" if others else ours
+        return f"{ours}; or of other packages: {others}" if others else ours
 
-    def _others(self) -> dict[str, str]:
+    def _others(self) -> Mapping[str, EntryPoint]:
         return _entry_points(self.group, tuple(sys.path)) if self.group else {}
 
 
 @cache
-def _entry_points(group: str, _path: tuple[str, ...]) -> dict[str, str]:
+def _entry_points(group: str, _path: tuple[str, ...]) -> dict[str, EntryPoint]:
     """By name; asked for only where a name is not in a table, since it reads what every installed package says."""
-    from importlib.metadata import entry_points  # 20 ms, which most commands never need
+    from importlib.metadata import entry_points
 
-    return {point.name: point.value for point in entry_points(group=group)}
-
-
-def _load(name: str) -> Any:
-    module, _, function = name.partition(":")
-    return getattr(import_module(module), function)
+    return {point.name: point for point in entry_points(group=group)}

@@ -237,7 +237,7 @@ def test_a_name_of_ours_is_not_taken_by_another_package(package: Path, tmp_path:
 
 
 def test_backends_of_other_packages_are_named_where_one_is_unknown(package: Path) -> None:
-    with pytest.raises(Misconfigured, match=r"memory:; or of other packages: lost:…, shoebox:…"):
+    with pytest.raises(Misconfigured, match=r"memory:; or of other packages: lost, shoebox"):
         open_queue("kafka://x", BATCHES)
 
 
