@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import msgspec
 
@@ -270,6 +270,10 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     facet: bool = False
     shown: bool = False
     content: bool = False
+
+    @property
+    def is_time(self) -> bool:
+        return datetime in (self.type, *get_args(self.type))
 
 
 def column(

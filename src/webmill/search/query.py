@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
-from typing import TypeAlias, get_args
+from typing import TypeAlias
 
 import msgspec
 
@@ -22,8 +21,8 @@ from webmill.model import columns
 LONGEST = 2_000  # characters that are looked at
 MOST_TERMS = 64
 # Of the columns that can be searched: those in which words are found, and those that are times.
-TIMES = tuple(each.name for each in columns() if each.searchable and datetime in (each.type, *get_args(each.type)))
-WORDS = tuple(each.name for each in columns() if each.searchable and each.name not in TIMES)
+TIMES = tuple(each.name for each in columns() if each.searchable and each.is_time)
+WORDS = tuple(each.name for each in columns() if each.searchable and not each.is_time)
 FIELDS = (*(name for name in WORDS if name != "text"), *TIMES, "site", "lang")
 
 _TOKEN = re.compile(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, get_args
+from typing import Any
 from zlib import crc32
 
 import msgspec
@@ -44,7 +44,7 @@ def document_of(storage: Readable, item: Item, *, version: str) -> IndexedDocume
 def value_of(column: Column, said: Mapping[str, Any]) -> Any:
     """Return what is said of a column; None when that is nothing of its type."""
     value = said.get(column.name)
-    if datetime in (column.type, *get_args(column.type)):
+    if column.is_time:
         return moment_of(value)
     try:
         return msgspec.convert(value, column.type)

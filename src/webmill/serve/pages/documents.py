@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from webmill.errors import BadInput, NotFound
+from webmill.model import columns
 from webmill.publish.facets import Value
 from webmill.publish.nouns import Item
 from webmill.serve.api import links
@@ -26,6 +27,7 @@ from webmill.serve.pages.words import second
 FACET_VALUES = 12  # of each facet, those with most documents
 SHOWN_TEXT = 100_000  # characters
 SHOWN_VALUE = 2_000
+TIMES = frozenset({"captured", *(column.name for column in columns() if column.is_time)})  # the first is of before
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,12 +151,12 @@ def values_of(entry: Entry) -> list[tuple[str, str]]:
     """What else is known: metadata, and content but title and text."""
     known = {**entry.item.metadata, **(entry.content or {})}
     beside = {name: value for name, value in known.items() if name not in ("title", "text", "url", *entry.item.facets)}
-    if isinstance(captured := beside.get("captured"), str):
-        beside["captured"] = second(captured)
-    return [(name, _shown(value)) for name, value in sorted(beside.items()) if value is not None]
+    return [(name, _shown(name, value)) for name, value in sorted(beside.items()) if value is not None]
 
 
-def _shown(value: object) -> str:
+def _shown(name: str, value: object) -> str:
+    if name in TIMES and isinstance(value, str) and len(value) > len("2024-05-01"):
+        return second(value)
     shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return shown[:SHOWN_VALUE] + " …" * (len(shown) > SHOWN_VALUE)
 
