@@ -327,6 +327,9 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Annotated[str, column("ok, or why there is no text")] = "ok"
     error: Annotated[str | None, column("what went wrong, in words")] = None
     description: Annotated[str | None, column("as the page states", shown=True, content=True)] = None
+    published: Annotated[
+        datetime | None, column("the date that the page states", searchable=True, shown=True, content=True)
+    ] = None
     keywords: Annotated[str | None, column("as the page states")] = None
     canonical: Annotated[str | None, column("the address that the page calls its own")] = None
     icon: Annotated[str | None, column("address of the page's icon")] = None

@@ -100,3 +100,15 @@ def test_arguments_that_are_no_utf8_find_what_is_left_of_them(tmp_path: Path) ->
     for option in ("--site", "--language"):
         ended = webmill("search", root, "annual", option, "\udcff")
         assert (ended.code, "0 found" in ended.err) == (0, True), ended.err
+
+
+def test_the_date_that_a_page_states_is_published_searched_and_told(tmp_path: Path) -> None:
+    root = tmp_path / "c"
+    publish(root, page("one", "annual report", published="2024-05-01T10:30:00Z"), page("two", "annual budget"))
+    ended = webmill("search", root, "annual", "published:2024-05", "--json")
+    (hit,) = msgspec.json.decode(ended.out)["hits"]
+    assert (hit["title"]["text"], hit["published"]) == ("one", "2024-05-01T10:30:00Z")
+    blob = msgspec.json.decode((root / "blobs" / "sha256" / f"{hit['hash']}.json").read_bytes())
+    assert blob == {"title": "one", "text": "annual report", "published": "2024-05-01T10:30:00Z"}
+    assert find(root, "annual", "published:2023") == {}
+    assert [*find(root, "annual", "-published:2024")] == ["two"]

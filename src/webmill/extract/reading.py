@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 from importlib.util import find_spec
 
 import msgspec
@@ -16,6 +17,7 @@ from webmill.extract.recipe import Recipe
 from webmill.formats.charset import decode_page, spelled
 from webmill.formats.html import HtmlPage, read_html
 from webmill.formats.html_head import read_head
+from webmill.formats.html_published import published_of
 from webmill.model import DocumentLink
 
 PDF_CPU = 60.0  # seconds: books have a thousand pages
@@ -36,6 +38,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
 
     title: str | None = None
     description: str | None = None
+    published: datetime | None = None
     keywords: str | None = None
     canonical: str | None = None
     icon: str | None = None
@@ -99,6 +102,7 @@ def _read_page(body: Body, recipe: Recipe) -> Found:
         about=About(
             title=clean(head.title),
             description=clean(head.meta("description")),
+            published=published_of(html, head),
             keywords=clean(head.meta("keywords")),
             canonical=absolute(base, head.related("canonical")),
             icon=absolute(base, head.related("icon", "apple-touch-icon")),
