@@ -49,7 +49,7 @@ FORMATS = (
     Format(
         "Visits", "`webmill frontier export DIR --visited`", "crawl.frontier.base:Visit", "frontier-commands.md#export"
     ),
-    Format("Rejects of the index", "`rejected/index.jsonl`", "pipeline.index:Reject", "index.md#what-it-promises"),
+    Format("Rejects of the index", "`rejected/index.jsonl`", "model:ArchiveReject", "index.md#what-it-promises"),
     Format("Rejects of the batcher", "`rejected.jsonl`", "pipeline.dispatch.blocks:Reject", "cc.md#webmill-cc-batch"),
     Format("Findings", "`webmill doctor --json`", "pipeline.doctor.findings:Finding", "doctor.md"),
 )

@@ -187,6 +187,16 @@ class Damage(msgspec.Struct, frozen=True, gc=False):
     message: str
 
 
+class ArchiveReject(msgspec.Struct, frozen=True, gc=False):
+    """An archive, or the stored bytes `[offset, end)` of one, that gave nothing, or less than they should."""
+
+    file: str
+    reason: str
+    message: str
+    offset: int | None = None
+    end: int | None = None
+
+
 # --- the spine: where a capture lies, and what was made of it --------------------------------------------------------
 
 LONGEST_NAME = 1024  # characters of a WARC file's name

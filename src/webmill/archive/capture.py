@@ -14,7 +14,7 @@ from webmill.model import Record
 _HTTP = "application/http"
 
 
-class Capture(msgspec.Struct, frozen=True):
+class CapturedRecord(msgspec.Struct, frozen=True):
     """`page` is None for all that is no HTML, and for HTML that was refused; then `refused` says why."""
 
     record: Record
@@ -23,16 +23,16 @@ class Capture(msgspec.Struct, frozen=True):
     refused: BadInput | None = None
 
 
-def read_capture(record: Record, *, read_page: Callable[[str], HtmlPage] = read_html) -> Capture:
+def read_capture(record: Record, *, read_page: Callable[[str], HtmlPage] = read_html) -> CapturedRecord:
     if record.type not in ("response", "revisit") or record.cut or not _is_http(record):
-        return Capture(record)
+        return CapturedRecord(record)
     response = read_response(record.content)
     if record.type == "revisit" or not is_html(record, response):
-        return Capture(record, response)
+        return CapturedRecord(record, response)
     try:
-        return Capture(record, response, read_page(_page_of(response)))
+        return CapturedRecord(record, response, read_page(_page_of(response)))
     except BadInput as error:
-        return Capture(record, response, refused=error)
+        return CapturedRecord(record, response, refused=error)
 
 
 def _page_of(response: HttpResponse) -> str:

@@ -18,7 +18,7 @@ from uuid import UUID, uuid5
 import msgspec
 
 from webmill import __version__
-from webmill.archive.capture import Capture, read_capture
+from webmill.archive.capture import CapturedRecord, read_capture
 from webmill.archive.derive_wat import describe
 from webmill.archive.derive_wet import Conversion, Waiting
 from webmill.archive.language import must_find_languages
@@ -32,7 +32,7 @@ from webmill.formats.warc_fields import parse_fields
 from webmill.formats.warc_writer import compress_dense, compress_record
 from webmill.infra import atomic
 from webmill.infra.positions import read_at
-from webmill.model import Damage, Headers, Record
+from webmill.model import ArchiveReject, Damage, Headers, Record
 
 KINDS = ("wat", "wet")
 _IDS = UUID("6f4c1e0a-54d5-5a1c-9d83-2f7b0c7a6e11")  # the namespace of all ids made here
@@ -52,21 +52,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     detect_languages: bool = False
 
 
-class Reject(msgspec.Struct, frozen=True):
-    """Bytes of a WARC that gave nothing, or less than they should."""
-
-    file: str
-    reason: str
-    message: str
-    offset: int | None = None
-    end: int | None = None
-
-
 class Derived(msgspec.Struct, frozen=True, kw_only=True):
     records: int
     pages: int  # HTML that was read
     texts: int  # of them, with text
-    rejects: tuple[Reject, ...]
+    rejects: tuple[ArchiveReject, ...]
 
 
 def output_name(warc: str, kind: str) -> str:
@@ -99,11 +89,11 @@ class _Deriving:
         self.read_page = read_html if "wat" in outs else read_html_text
         self.date: datetime | None = None
         self.records = self.pages = self.texts = 0
-        self.rejects: list[Reject] = []
+        self.rejects: list[ArchiveReject] = []
 
     def follow(self, item: Record | Damage) -> None:
         if isinstance(item, Damage):
-            self.rejects.append(Reject(self.job.warc.name, item.reason, item.message, item.offset, item.end))
+            self.rejects.append(ArchiveReject(self.job.warc.name, item.reason, item.message, item.offset, item.end))
             return
         if self.date is None:
             self.date = self._begin(item)
@@ -151,7 +141,7 @@ class _Deriving:
         if "wet" in self.outs:
             self._write_text(self.waiting.follow(capture))
 
-    def _write_description(self, capture: Capture, date: datetime) -> None:
+    def _write_description(self, capture: CapturedRecord, date: datetime) -> None:
         record = capture.record
         assert record.record_id  # `_derive` saw to it
         content = describe(capture, filename=self.job.warc.name, frame=self._frame(record))
@@ -185,7 +175,7 @@ class _Deriving:
 
     def _reject(self, record: Record, error: BadInput) -> None:
         end = record.offset + record.length
-        self.rejects.append(Reject(self.job.warc.name, error.reason, error.message, record.offset, end))
+        self.rejects.append(ArchiveReject(self.job.warc.name, error.reason, error.message, record.offset, end))
 
 
 def conversion_record(conversion: Conversion) -> tuple[Headers, bytes]:

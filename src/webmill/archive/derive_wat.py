@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from webmill.archive.capture import Capture
+from webmill.archive.capture import CapturedRecord
 from webmill.formats import digest
 from webmill.formats.gzip_frame import TRAILER, GzipFrame
 from webmill.formats.html import HtmlPage
@@ -25,7 +25,7 @@ _TERMINATOR = 4  # the two empty lines behind a record
 _encode = msgspec.json.Encoder().encode
 
 
-def describe(capture: Capture, *, filename: str, frame: GzipFrame | None) -> bytes:
+def describe(capture: CapturedRecord, *, filename: str, frame: GzipFrame | None) -> bytes:
     """The JSON about one record of `filename`; `frame` is that of its gzip member, when it has one to itself."""
     record = capture.record
     return _encode(
@@ -74,7 +74,7 @@ def _measures(record: Record) -> Json:
 # --- what the block holds, by the type of the record ------------------------------------------------------------------
 
 
-def _payload(capture: Capture) -> Json:
+def _payload(capture: CapturedRecord) -> Json:
     record = capture.record
     if record.cut:
         return {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from webmill.archive.capture import Capture
+from webmill.archive.capture import CapturedRecord
 from webmill.archive.language import Detect
 from webmill.formats.cld2 import MOST_BYTES
 from webmill.formats.warc_fields import Findings, parse_fields
@@ -29,9 +29,9 @@ class Waiting:
 
     def __init__(self, detect: Detect | None = None) -> None:
         self._detect = detect
-        self._capture: Capture | None = None
+        self._capture: CapturedRecord | None = None
 
-    def follow(self, capture: Capture) -> Conversion | None:
+    def follow(self, capture: CapturedRecord) -> Conversion | None:
         """Tell it of every record, in order."""
         record = capture.record
         if self._capture and record.type == "metadata" and record.concurrent_to == self._capture.record.record_id:
@@ -54,7 +54,7 @@ class Waiting:
         return Conversion(capture.record, capture.page.text, languages)
 
 
-def languages_found(capture: Capture, detect: Detect) -> tuple[str, ...]:
+def languages_found(capture: CapturedRecord, detect: Detect) -> tuple[str, ...]:
     """Return the languages of a page by the detector; none where it cannot tell, or breaks."""
     assert capture.response  # a page has one
     page = capture.response.text.text.encode("utf-8", "replace")[:MOST_BYTES]

@@ -62,20 +62,24 @@ def capture_of(line: CdxjLine, *, shortest: int = 0) -> CaptureRef:
 
     BadInput (no_filename, bad_filename, no_offset, bad_offset, no_length, bad_length) names the line.
     """
-    found = {name: as_text(value) for name, value in line.fields.items() if name in _OF_A_CAPTURE}
+    fields = line.fields
     try:
         return CaptureRef(
-            url=found.get("url", ""),
+            url=line.text("url"),
             urlkey=line.urlkey,
             timestamp=line.timestamp,
-            filename=checked_filename(found.get("filename")),
-            offset=checked_position(found.get("offset"), name="offset"),
-            length=checked_position(found.get("length"), name="length", least=shortest),
-            digest=spelled_digest(found.get("digest", "")),
+            filename=checked_filename(_spelled(fields.get("filename"))),
+            offset=checked_position(_spelled(fields.get("offset")), name="offset"),
+            length=checked_position(_spelled(fields.get("length")), name="length", least=shortest),
+            digest=spelled_digest(line.text("digest")),
         )
     except BadInput as error:
         source = f"{line.urlkey} {line.timestamp}"
         raise BadInput(error.message, reason=error.reason, source=source) from error
+
+
+def _spelled(value: Value | None) -> str | None:
+    return value if isinstance(value, str) or value is None else as_text(value)
 
 
 def read_index_line(raw: bytes) -> IndexLine:
@@ -141,7 +145,6 @@ def format_compact_line(line: CdxjLine) -> bytes:
     return _line(line, comma=",", colon=":")
 
 
-_OF_A_CAPTURE = frozenset({"url", "filename", "offset", "length", "digest"})
 _strings: msgspec.json.Decoder[dict[str, Value]] = msgspec.json.Decoder(dict[str, str])
 _raw = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _string = msgspec.json.Decoder(str)

@@ -21,7 +21,7 @@ from webmill.index.captures import Options as CaptureOptions
 from webmill.index.columnar import Table, write_parquet
 from webmill.index.lines import Batch, in_batches, open_input, read_batches, write_batches
 from webmill.index.sort import sort_lines
-from webmill.index.state import CdxjLooks, Flaw
+from webmill.index.state import CdxjLooks
 from webmill.infra import atomic
 from webmill.model import Damage
 
@@ -43,7 +43,7 @@ class WarcDone(msgspec.Struct, frozen=True):
     cdxj: CdxjLooks
     digest: str  # of the CDXJ
     captures: int
-    flaws: tuple[Flaw, ...]
+    flaws: tuple[Damage, ...]
 
 
 def index_warc(job: WarcJob) -> WarcDone:
@@ -57,7 +57,7 @@ def index_warc(job: WarcJob) -> WarcDone:
 
 
 def _index_warc(job: WarcJob, warc: Path) -> WarcDone:
-    flaws: list[Flaw] = []
+    flaws: list[Damage] = []
     before = _times(warc)
     with open_input(warc) as source:
         lines = lines_only(index_file(source, filename=job.path, options=job.options), flaws)
@@ -69,7 +69,7 @@ def _index_warc(job: WarcJob, warc: Path) -> WarcDone:
         with closing(ordered), atomic.writing(job.cdxj) as out:  # type: ignore[type-var]  # it is a generator
             captures = write_batches(digested(ordered, digest), out)
     if _times(warc) != before:
-        flaws.append(Flaw(0, before[0], "changed", "it was changed while it was read: run again when it is at rest"))
+        flaws.append(Damage(0, before[0], "changed", "it was changed while it was read: run again when it is at rest"))
     return WarcDone(CdxjLooks.of(job.cdxj), digest.hexdigest(), captures, tuple(flaws))
 
 
@@ -87,10 +87,10 @@ def digested(batches: Iterable[Batch], digest: hashlib._Hash) -> Iterator[Batch]
         yield batch
 
 
-def lines_only(items: Iterable[bytes | Damage], flaws: list[Flaw]) -> Iterator[bytes]:
+def lines_only(items: Iterable[bytes | Damage], flaws: list[Damage]) -> Iterator[bytes]:
     for item in items:
         if isinstance(item, Damage):
-            flaws.append(Flaw(item.offset, item.end, item.reason, item.message))
+            flaws.append(item)
         else:
             yield item
 

@@ -21,6 +21,7 @@ from webmill.errors import BadInput, Misconfigured
 from webmill.infra.looking import reading
 from webmill.infra.positions import read_at
 from webmill.infra.sqlite import Database, Row, Schema
+from webmill.model import Damage
 
 FILE_NAME = "state.sqlite"
 ENDS = 64 << 10
@@ -63,15 +64,6 @@ class CdxjLooks(msgspec.Struct, frozen=True):
         return cls(status.st_size, status.st_mtime_ns, status.st_ino)
 
 
-class Flaw(msgspec.Struct, frozen=True):
-    """Bytes of a WARC that could not be indexed, and why."""
-
-    offset: int
-    end: int
-    reason: str
-    message: str
-
-
 class Known(msgspec.Struct, frozen=True, kw_only=True):
     """A WARC as it was looked at before it was indexed, and what came of it."""
 
@@ -82,7 +74,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     cdxj_looks: CdxjLooks
     cdxj_digest: str
     captures: int
-    flaws: tuple[Flaw, ...] = ()
+    flaws: tuple[Damage, ...] = ()
 
     @property
     def cdxj_size(self) -> int:

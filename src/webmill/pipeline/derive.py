@@ -14,12 +14,13 @@ from pathlib import Path
 
 import msgspec
 
-from webmill.archive.derive import Derived, Job, Reject, derive, output_name
+from webmill.archive.derive import Derived, Job, derive, output_name
 from webmill.collection import Collection
 from webmill.errors import Misconfigured, Unavailable
 from webmill.formats.zipnum import encode_block
 from webmill.infra import atomic
 from webmill.infra.executor.base import Done, Executor, Failed
+from webmill.model import ArchiveReject
 from webmill.pipeline.watch import Watch
 
 
@@ -38,7 +39,7 @@ class Report(msgspec.Struct, kw_only=True):
     records: int = 0
     pages: int = 0
     texts: int = 0
-    rejects: list[Reject] = []
+    rejects: list[ArchiveReject] = []
 
 
 def derive_all(warcs: Sequence[Path], options: Options, *, executor: Executor, watch: Watch) -> Report:
@@ -60,7 +61,7 @@ def derive_all(warcs: Sequence[Path], options: Options, *, executor: Executor, w
                 case Failed(error=Unavailable() as error):  # the machine's fault, not the file's: a full disk
                     raise error
                 case Failed(item=job, reason=reason, error=error):
-                    report.rejects.append(Reject(job.warc.name, getattr(error, "reason", "failed"), reason))
+                    report.rejects.append(ArchiveReject(job.warc.name, getattr(error, "reason", "failed"), reason))
     if options.into is None:
         write_paths(warcs, options.kinds)
     return report

@@ -26,24 +26,15 @@ from webmill.index.jobs import WarcDone, WarcJob, index_warc
 from webmill.index.state import FILE_NAME, Known, Looks, Published, State, is_current, is_settled, look_at, open_state
 from webmill.infra import atomic, lock, swap
 from webmill.infra.executor.base import Done, Executor, Failed
+from webmill.model import ArchiveReject
 from webmill.pipeline.index_publishing import Options, digest_of, no_temps_in, plan_publishing, publish, write_shards
 from webmill.pipeline.watch import Watch
 
-__all__ = ["Options", "Reject", "Report", "bring_up_to_date", "index_collection", "write_rejects", "write_shards"]
+__all__ = ["Options", "Report", "bring_up_to_date", "index_collection", "write_rejects", "write_shards"]
 
 log = logging.getLogger(__name__)
 
 Clock = Callable[[], int]
-
-
-class Reject(msgspec.Struct, frozen=True):
-    """A WARC, or bytes of one, that is not in the index."""
-
-    file: str
-    reason: str
-    message: str
-    offset: int | None = None
-    end: int | None = None
 
 
 class Report(msgspec.Struct, kw_only=True):
@@ -60,7 +51,7 @@ class Report(msgspec.Struct, kw_only=True):
     tables: int = 0
     not_in_tables: dict[str, int] = {}  # lines that the columns of a Parquet file cannot hold, by reason
     published: bool = False
-    rejects: list[Reject] = []
+    rejects: list[ArchiveReject] = []
 
 
 class Due(msgspec.Struct, frozen=True):
@@ -184,10 +175,10 @@ def bring_up_to_date(
                     raise error
                 case Failed(item=job, reason=reason):
                     log.info("indexing failed", extra={"file": job.path, "reason": reason, "trace": outcome.trace})
-                    report.rejects.append(Reject(job.path, "failed", reason))
+                    report.rejects.append(ArchiveReject(job.path, "failed", reason))
     report.removed = forget_the_rest(collection, state, current)
     report.rejects += [
-        Reject(path, flaw.reason, flaw.message, flaw.offset, flaw.end)
+        ArchiveReject(path, flaw.reason, flaw.message, flaw.offset, flaw.end)
         for path, entry in sorted(current.items())
         for flaw in entry.flaws
     ]
@@ -207,7 +198,7 @@ def sort_out(
     """What is known and still true, and what is to be done."""
 
     def refuse(path: str, reason: str, message: str) -> None:
-        report.rejects.append(Reject(path, reason, message))
+        report.rejects.append(ArchiveReject(path, reason, message))
 
     current: dict[str, Known] = {}
     due: dict[str, Due] = {}
@@ -261,7 +252,7 @@ def forget_the_rest(collection: Collection, state: State, current: Mapping[str, 
     return len(gone)
 
 
-def write_rejects(collection: Collection, rejects: Iterable[Reject]) -> None:
+def write_rejects(collection: Collection, rejects: Iterable[ArchiveReject]) -> None:
     """All that is missing from the index, replaced with each run."""
     file = collection.rejected / "index.jsonl"
     lines = b"".join(msgspec.json.encode(reject) + b"\n" for reject in rejects)

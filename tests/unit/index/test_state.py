@@ -14,7 +14,6 @@ from webmill.errors import Misconfigured
 from webmill.index.state import (
     SETTLED_NS,
     CdxjLooks,
-    Flaw,
     Known,
     Published,
     State,
@@ -23,6 +22,7 @@ from webmill.index.state import (
     look_at,
     open_state,
 )
+from webmill.model import Damage
 
 
 def known_of(warc: Path, cdxj: Path) -> Known:
@@ -34,7 +34,7 @@ def known_of(warc: Path, cdxj: Path) -> Known:
         cdxj_looks=CdxjLooks.of(cdxj),
         cdxj_digest="d",
         captures=3,
-        flaws=(Flaw(1, 2, "reason", "message"),),
+        flaws=(Damage(1, 2, "reason", "message"),),
     )
 
 

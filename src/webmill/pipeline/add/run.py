@@ -23,6 +23,7 @@ from webmill.formats import gzip_members, zstd_frames
 from webmill.formats.window import Source
 from webmill.index.archives import ENDINGS, find_archives, spelled
 from webmill.infra import atomic, lock
+from webmill.model import ArchiveReject
 from webmill.pipeline.add.checking import CHUNK, Findings, look_through
 from webmill.pipeline.add.incoming import Incoming, archives_in, changed, is_unchanged
 from webmill.pipeline.watch import Watch
@@ -44,20 +45,12 @@ class Archive(msgspec.Struct, frozen=True, kw_only=True):
     first_damage: str | None = None
 
 
-class Reject(msgspec.Struct, frozen=True):
-    """An archive, or a whole file, that was not taken."""
-
-    file: str
-    reason: str
-    message: str
-
-
 class Report(msgspec.Struct, kw_only=True):
     """`there`: had been there before, under whatever name."""
 
     added: list[Archive] = []
     there: list[Archive] = []
-    rejects: list[Reject] = []
+    rejects: list[ArchiveReject] = []
 
     @property
     def damaged(self) -> list[Archive]:
@@ -124,12 +117,12 @@ def _each(files: Iterable[Path], shelf: Shelf, put: Put) -> Report:
         except BadInput as error:
             report.rejects.append(reject(file, error))
         except OSError as error:  # of the file that is read: what is written has errors of ours
-            report.rejects.append(Reject(spelled(str(file)), "unreadable", error.strerror or str(error)))
+            report.rejects.append(ArchiveReject(spelled(str(file)), "unreadable", error.strerror or str(error)))
     return report
 
 
-def reject(file: Path, error: BadInput) -> Reject:
-    return Reject(error.source or spelled(str(file)), error.reason, error.message)
+def reject(file: Path, error: BadInput) -> ArchiveReject:
+    return ArchiveReject(error.source or spelled(str(file)), error.reason, error.message)
 
 
 def _take(incoming: Incoming, shelf: Shelf, put: Put, report: Report) -> None:
@@ -140,7 +133,7 @@ def _take(incoming: Incoming, shelf: Shelf, put: Put, report: Report) -> None:
             return
         path, found = put(incoming)
     except BadInput as error:
-        report.rejects.append(Reject(incoming.label, error.reason, error.message))
+        report.rejects.append(ArchiveReject(incoming.label, error.reason, error.message))
         return
     key = shelf.note(path, incoming.size)
     report.added.append(
