@@ -62,13 +62,20 @@ def _ask(page: bytes, *, suffix: str, said: str) -> tuple[bool, int, list[Any]]:
     """Return whether it is sure, of how many bytes of text, and (name, code, percent, score) of languages."""
     import pycld2
 
-    options = {"isPlainText": False, "hintTopLevelDomain": suffix or None, "hintLanguageHTTPHeaders": said or None}
-    page = _CONTROLS.sub(b"", page.decode("utf-8", "ignore").encode())
+    hints = {"hintTopLevelDomain": suffix, "hintLanguageHTTPHeaders": said}
+    options = {name: value for name, value in hints.items() if value}
     try:
-        sure, size, found = pycld2.detect(page, **{name: value for name, value in options.items() if value is not None})
+        try:
+            sure, size, found = pycld2.detect(page, **options)
+        except pycld2.error:  # nearly always there is nothing to clean
+            sure, size, found = pycld2.detect(_cleaned(page), **options)
     except (pycld2.error, ValueError):
         return False, 0, []
     return bool(sure), size, list(found)
+
+
+def _cleaned(page: bytes) -> bytes:
+    return _CONTROLS.sub(b"", page.decode("utf-8", "ignore").encode())
 
 
 def suffix_of(uri: str) -> str:

@@ -18,28 +18,22 @@ SPACE = rf"\t-\r\x1c-\x20{WIDE_SPACE}"
 
 _VALUE = rf"""(?:"[^"]*+"?|'[^']*+'?|[^{SPACE}>"'][^{SPACE}>]*+)"""
 _ASSIGNED = rf"[{SPACE}]*+=[{SPACE}]*+{_VALUE}?+"
-_ATTRIBUTES = rf"(?:{_ASSIGNED})?+(?:[{SPACE}]*+[^{SPACE}<>][^{SPACE}<>=]*+(?:{_ASSIGNED})?+)*+"
+ATTRIBUTES = rf"(?:{_ASSIGNED})?+(?:[{SPACE}]*+[^{SPACE}<>][^{SPACE}<>=]*+(?:{_ASSIGNED})?+)*+"
 # A comment ends at `--`, then dashes, white space and `!` in any mix, then `>`. One without an end takes all.
-_COMMENT = rf"!--(?:>|(?:[^-]++|-(?!-)|--[{SPACE}\-!]*+(?!>))*+(?:--[{SPACE}\-!]*+>)?+)"
+COMMENT = rf"!--(?:>|(?:[^-]++|-(?!-)|--[{SPACE}\-!]*+(?!>))*+(?:--[{SPACE}\-!]*+>)?+)"
 _CODE = r"[?%][^<>]*+>"  # processing instructions and the remains of templates
 
 # Three groups for a tag: slash, name, attributes. None for comments, declarations (`<!doctype`), `</>` and `<?code?>`.
 # Another `<` is text. A tag ends at `>`, before the next `<`, or with the page.
 _MARKUP = re.compile(
-    rf"<(?:(/?)([^\W\d_][^{SPACE}<>=]*+)({_ATTRIBUTES})[{SPACE}]*+>?"
-    rf"|{_COMMENT}|!>|[/!](?!-){_ATTRIBUTES}[{SPACE}]*+>?|{_CODE})"
+    rf"<(?:(/?)([^\W\d_][^{SPACE}<>=]*+)({ATTRIBUTES})[{SPACE}]*+>?"
+    rf"|{COMMENT}|!>|[/!](?!-){ATTRIBUTES}[{SPACE}]*+>?|{_CODE})"
 )
 _ATTRIBUTE = re.compile(rf"([^{SPACE}<>][^{SPACE}<>=]*+)(?:[{SPACE}]*+=[{SPACE}]*+({_VALUE})?+)?+")
 
 
 # What may end the text of a script or style: its end tag, unless that stands in a comment, as scripts were once hidden.
 _RAW_ENDS = {name: re.compile(rf"<!--|</{name}(?=[{SPACE}<>=/]|\Z)", re.IGNORECASE) for name in ("SCRIPT", "STYLE")}
-
-
-def markup_of(*names: str) -> re.Pattern[str]:
-    """Return the markup to look for when only tags of these names, and comments, are of interest. Others are text."""
-    name = rf"(?:{'|'.join(names)})(?=[{SPACE}<>=/]|\Z)/*+"
-    return re.compile(rf"<(?:(/?)({name})({_ATTRIBUTES})[{SPACE}]*+>?|{_COMMENT})", re.IGNORECASE)
 
 
 class Listener(Protocol):
@@ -57,9 +51,9 @@ class Listener(Protocol):
         """The content of a style element. That of a script is nobody's."""
 
 
-def read_tokens(page: str, to: Listener, *, markup: re.Pattern[str] = _MARKUP) -> None:
-    """Tell `to` all of the page: every tag, or those that `markup_of` was told of."""
-    search, add_text, open_, close = markup.search, to.add_text, to.open, to.close
+def read_tokens(page: str, to: Listener) -> None:
+    """All of the page."""
+    search, add_text, open_, close = _MARKUP.search, to.add_text, to.open, to.close
     at = 0
     while found := search(page, at):
         start = found.start()

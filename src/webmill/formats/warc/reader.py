@@ -10,6 +10,8 @@ import io
 import re
 from collections.abc import Iterator
 
+import zstandard
+
 from webmill.formats import gzip_members, zstd_frames
 from webmill.formats.gzip_members import DamagedMember, MemberReader
 from webmill.formats.warc import framing
@@ -59,7 +61,7 @@ class Reading:
         self.limits = limits
         self.kind = ""  # of the last unit that was recognised: after damage we look for more of the same
         self.credit = CREDIT
-        self.decoder = zstd_frames.new_decoder()
+        self.decoder: zstandard.ZstdDecompressor | None = None  # made when it is needed: most files are gzip
 
     def items(self) -> Iterator[Record | Damage]:
         raw = self.raw
@@ -113,7 +115,7 @@ class Reading:
         yield from _placed(held, start, self.raw.position, shared=handed_out > 0)
 
     def _frame_reader(self) -> Source:
-        reader = zstd_frames.FrameReader(self.raw, self.decoder)
+        reader = zstd_frames.FrameReader(self.raw, self.decoder or zstd_frames.new_decoder())
         self.decoder = reader.decoder
         return reader
 

@@ -1,0 +1,161 @@
+"""The one registry of extractors: ours, those of other packages, and how good they are."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import SHARED_DATA
+from webmill.errors import Misconfigured
+from webmill.extract import extractors
+from webmill.extract.extractors import EXTRACTORS, advice, default_extractor, require, text_by
+
+PAGE = """<!doctype html><html><head><title> Bread &amp;
+ salt </title></head><body><nav><a href="/">home</a></nav><main><article><h1>Bread</h1>
+<p>Every Thursday the market fills the square with apples, cheese and gossip, and nobody minds the rain at all.</p>
+<p>The baker says that good bread needs time, warmth and very little else; the mayor says that it needs salt.</p>
+</article></main><footer>imprint</footer></body></html>"""
+
+
+@pytest.mark.parametrize("extractor", ["resiliparse", "trafilatura"])
+def test_the_text_is_the_article_without_its_frame(extractor: str) -> None:
+    text = text_by(extractor, PAGE)
+    assert "good bread needs time" in text
+    assert "imprint" not in text
+
+
+def test_plain_text_is_all_of_the_page() -> None:
+    text = text_by("plain", PAGE)
+    assert "good bread needs time" in text
+    assert "imprint" in text
+
+
+def test_texts_of_pictures_and_comments_of_readers_are_no_part_of_an_article() -> None:
+    picture = PAGE.replace("</article>", '<img alt="a loaf of bread"><p>And so on, and on, and on.</p></article>')
+    assert "a loaf of bread" not in text_by("resiliparse", picture)
+
+
+@pytest.mark.parametrize("extractor", ["resiliparse", "trafilatura", "plain"])
+@pytest.mark.parametrize("page", ["", "\0", "<", "<p>", "&#xD800;"])
+def test_odd_pages_give_text(extractor: str, page: str) -> None:
+    assert isinstance(text_by(extractor, page), str)
+
+
+# --- what is installed ------------------------------------------------------------------------------------------------
+
+
+def test_the_default_is_the_best_that_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (default_extractor(), advice()) == ("trafilatura", None)
+    monkeypatch.setattr(extractors, "find_spec", lambda _: None)
+    assert default_extractor() == "plain"
+    assert "pip install 'webmill[text]'" in (advice() or "")
+
+
+def test_a_missing_extractor_is_told_with_the_repair(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "trafilatura", None)
+    for name in ("resiliparse", "plain", "wet", "none"):
+        require(name)
+    with pytest.raises(Misconfigured, match=r"pip install 'webmill\[text\]'"):
+        require("trafilatura")
+
+
+def test_an_extractor_that_nobody_has_is_told_with_those_that_there_are() -> None:
+    with pytest.raises(Misconfigured, match="unknown extractor best: use trafilatura, resiliparse, plain, wet or none"):
+        require("best")
+
+
+@pytest.mark.parametrize(
+    "line", ["import a_part_that_is_not_there", "raise OSError('a library is of another machine')"]
+)
+def test_an_extractor_that_is_there_and_cannot_be_loaded_is_told_as_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    (tmp_path / "trafilatura.py").write_text(f"{line}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "trafilatura", raising=False)
+    with pytest.raises(Misconfigured, match="trafilatura is installed, but cannot be loaded: "):
+        require("trafilatura")
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Another package, with extractors of its own."""
+    (tmp_path / "others.py").write_text("def shout(html): return html.upper()\ndef count(html): return len(html)\n")
+    about = tmp_path / "others-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 1.0\n")
+    lines = ("shout = others:shout", "count = others:count", "plain = others:shout", "gone = others:gone")
+    (about / "entry_points.txt").write_text("\n".join(("[webmill.extractor]", *lines)))
+    monkeypatch.syspath_prepend(tmp_path)
+    extractors._extractor.cache_clear()
+    yield
+    extractors._extractor.cache_clear()
+    sys.modules.pop("others", None)
+
+
+@pytest.mark.usefixtures("package")
+def test_another_package_adds_its_own() -> None:
+    require("shout")
+    assert text_by("shout", "<p>a") == "<P>A"
+    assert EXTRACTORS.schemes()[-2:] == ["gone", "shout"]
+
+
+@pytest.mark.usefixtures("package")
+def test_ours_cannot_be_taken_over() -> None:
+    assert text_by("plain", "<p>a") == "a"
+
+
+@pytest.mark.usefixtures("package")
+def test_what_gives_no_text_or_is_not_there_is_told() -> None:
+    with pytest.raises(TypeError, match="count gave int"):
+        text_by("count", "<p>a")
+    with pytest.raises(Misconfigured, match="others:gone"):
+        require("gone")
+
+
+# --- how good they are ------------------------------------------------------------------------------------------------
+
+PAGES = SHARED_DATA / "extraction"
+WORD = re.compile(r"\w+")
+SHINGLE = 4
+
+
+@pytest.mark.skipif(not PAGES.exists(), reason="no pages with known text")
+@pytest.mark.parametrize(("extractor", "least"), [("trafilatura", 0.95), ("resiliparse", 0.905), ("plain", 0.6)])
+def test_the_text_of_real_pages_is_as_good_as_we_say(extractor: str, least: float) -> None:
+    truth = json.loads((PAGES / "ground-truth.json").read_bytes())
+    pages = {name: (PAGES / "html" / f"{name}.html.gz").read_bytes() for name in truth}
+    scores = [
+        overlap(text_by(extractor, gzip.decompress(pages[name]).decode("utf-8", "replace")), known["articleBody"])
+        for name, known in truth.items()
+    ]
+    assert f1(scores) >= least
+
+
+def overlap(found: str, known: str) -> tuple[float, float, float]:
+    """Shingles that both have, only one, only the other: as shares, so that a long page counts as a short one."""
+    ours, theirs = shingles(found), shingles(known)
+    both = sum(min(ours[one], theirs[one]) for one in ours)
+    more, less = sum(ours.values()) - both, sum(theirs.values()) - both
+    total = both + more + less
+    return (both / total, more / total, less / total) if total else (0.0, 0.0, 0.0)
+
+
+def shingles(text: str) -> Counter[tuple[str, ...]]:
+    words = WORD.findall(text)
+    return Counter(tuple(words[at : at + SHINGLE]) for at in range(max(1, len(words) - SHINGLE + 1)) if words)
+
+
+def f1(scores: list[tuple[float, float, float]]) -> float:
+    """The mean of precision and of recall over the pages, as the benchmark's repository has it."""
+    precision = [both / (both + more) for both, more, _ in scores if both + more]
+    recall = [both / (both + less) for both, _, less in scores if both + less]
+    mean_precision, mean_recall = sum(precision) / len(precision), sum(recall) / len(recall)
+    return 2 * mean_precision * mean_recall / (mean_precision + mean_recall)
