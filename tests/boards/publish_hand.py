@@ -16,12 +16,12 @@ import msgspec
 from tests.boards.publishing import QUICK, Town, boards
 from webmill.boards.aggregator import aggregate
 from webmill.boards.board_list import Board
-from webmill.boards.cycle import Surroundings, run_once
+from webmill.boards.cycle import RunContext, run_once
 from webmill.boards.jobs import job_of
 from webmill.boards.orchestrator import Planning, orchestrate
-from webmill.boards.types import Known, Reading
+from webmill.boards.types import BoardResult, KnownNotice
 from webmill.boards.worker import Previous, work_one
-from webmill.boards.workers import Workers
+from webmill.boards.workers import BoardWorkers
 from webmill.errors import Conflict, NotFound, Unavailable
 from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.infra.storage.local import LocalStorage
@@ -42,7 +42,7 @@ class FileTown(Town):
         self.file = root / "texts.json"
         super().__init__(boards(len(json.loads(self.file.read_text()))))
 
-    def read(self, board: Board, *, known: Mapping[str, Known]) -> Reading:
+    def read(self, board: Board, *, known: Mapping[str, KnownNotice]) -> BoardResult:
         self.texts = json.loads(self.file.read_text())
         if POISON in self.texts[board.source].values():
             os._exit(9)
@@ -62,7 +62,7 @@ def main() -> None:
         case "run":
             run_on(storage, queue, town)
         case "work":
-            Workers(storage, queue, town, LABOUR).run(stop=threading.Event())
+            BoardWorkers(storage, queue, town, LABOUR).run(stop=threading.Event())
         case "aggregate":
             aggregate_on(storage, queue)
     queue.close()
@@ -90,7 +90,7 @@ def aggregated(storage: LocalStorage, queue: SqliteQueue, run: str, options: Opt
 
 def run_on(storage: LocalStorage, queue: SqliteQueue, town: FileTown) -> None:
     """One run after the other; workers and other aggregators are elsewhere."""
-    around = Surroundings(stop=threading.Event(), glance=0.02)
+    around = RunContext(stop=threading.Event(), glance=0.02)
     while True:
         try:
             deadline = timedelta(minutes=10)

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
-from webmill.boards.aggregator import Outcome
+from webmill.boards.aggregator import RunOutcome
 from webmill.boards.board_list import Board
-from webmill.boards.cycle import Surroundings, run_once
-from webmill.boards.types import Known, Notice, Reading
-from webmill.boards.workers import Labour, Workers
+from webmill.boards.cycle import RunContext, run_once
+from webmill.boards.types import BoardResult, KnownNotice, Notice
+from webmill.boards.workers import BoardWorkers, Labour
 from webmill.infra.queue.base import Queue
 from webmill.infra.storage.base import Readable, Storage
 from webmill.publish.nouns import Problem
@@ -50,18 +50,18 @@ class Town:
         self.before: Callable[[Board], None] = lambda _: None
         self._lock = threading.Lock()
 
-    def read(self, board: Board, *, known: Mapping[str, Known]) -> Reading:
+    def read(self, board: Board, *, known: Mapping[str, KnownNotice]) -> BoardResult:
         with self._lock:
             self.readings[board.source] += 1
         self.before(board)
         source = board.source
         if source in self.failing:
             problem = Problem(stage="fetch", source=source, url=board.url, message="HTTP 500", retryable=True)
-            return Reading(source=source, failed=True, retryable=self.failing[source], problems=(problem,))
+            return BoardResult(source=source, failed=True, retryable=self.failing[source], problems=(problem,))
         items = tuple(self._notice(board, row, text, known) for row, text in self.texts[source].items())
-        return Reading(source=source, items=items, counts={"requests": 1})
+        return BoardResult(source=source, items=items, counts={"requests": 1})
 
-    def _notice(self, board: Board, row: str, text: str, known: Mapping[str, Known]) -> Notice:
+    def _notice(self, board: Board, row: str, text: str, known: Mapping[str, KnownNotice]) -> Notice:
         id_, digest = f"{board.source}/{row}", hashlib.sha256(text.encode()).hexdigest()[:16]
         before = known.get(id_)
         is_known = before is not None and before.row == digest
@@ -84,10 +84,10 @@ class Town:
 
 
 @contextmanager
-def working(storage: Storage, queue: Queue, reader: Any, labour: Labour = QUICK) -> Iterator[Workers]:
+def working(storage: Storage, queue: Queue, reader: Any, labour: Labour = QUICK) -> Iterator[BoardWorkers]:
     """Workers beside the test, told to stop at its end."""
     stop = threading.Event()
-    crew = Workers(storage, queue, reader, labour)
+    crew = BoardWorkers(storage, queue, reader, labour)
     failures: list[BaseException] = []
 
     def work() -> None:
@@ -114,19 +114,19 @@ def cycle(
     options: Options | None = None,
     deadline: timedelta = LONG,
     labour: Labour = QUICK,
-) -> Outcome:
+) -> RunOutcome:
     """One run with workers of its own."""
-    around = Surroundings(stop=threading.Event(), glance=0.02)
+    around = RunContext(stop=threading.Event(), glance=0.02)
     with working(storage, queue, town, labour):
         options = options or Options(facets=("campus",))
         return run_once(storage, queue, town.boards, deadline=deadline, options=options, around=around)
 
 
-def file_of(storage: Readable, outcome: Outcome, key: str) -> Any:
+def file_of(storage: Readable, outcome: RunOutcome, key: str) -> Any:
     return json.loads(storage.read(f"snapshots/{outcome.version}/{key}"))
 
 
-def changes(storage: Readable, outcome: Outcome) -> dict[str, list[str]]:
+def changes(storage: Readable, outcome: RunOutcome) -> dict[str, list[str]]:
     diff = file_of(storage, outcome, "aux/diff.json")
     return {
         name: [one["id"] for one in diff[name]] for name in ("added", "changed", "removed", "relabelled") if diff[name]

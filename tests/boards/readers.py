@@ -16,7 +16,7 @@ from tests.pipeline.crawling import AGENT
 from webmill.boards.board_list import Board, read_board_list
 from webmill.boards.listing import complaint_about
 from webmill.boards.reader import BoardReader
-from webmill.boards.types import BoardLimits, Known, ReaderOptions, Reading, board_manners
+from webmill.boards.types import BoardLimits, BoardResult, KnownNotice, ReaderOptions, board_manners
 from webmill.infra.child import Limits as ChildLimits
 from webmill.pipeline.crawl.options import Limits, Reach
 from webmill.testing import Answer, Page, Reply, Request, TestWeb
@@ -26,7 +26,7 @@ from webmill.testing.features import boards as university
 HOST = "board.names.test"
 URL = f"http://{HOST}/list"
 MIB = 1 << 20
-NOTHING: Mapping[str, Known] = {}
+NOTHING: Mapping[str, KnownNotice] = {}
 CHILD = ChildLimits(cpu=2, wall=120, memory=512 * MIB, output=16 * MIB, written=MIB, may_fork=False)
 Said = Answer | Callable[[Request], Answer]
 
@@ -116,7 +116,7 @@ class Stand(msgspec.Struct, frozen=True):
     web: TestWeb
     host: str
 
-    def read(self, *, past: Mapping[str, Known] = NOTHING, **fields: Any) -> Reading:
+    def read(self, *, past: Mapping[str, KnownNotice] = NOTHING, **fields: Any) -> BoardResult:
         return self.reader.read(board(f"http://{self.host}/list", **fields), known=past)
 
     def asked(self) -> list[str]:
@@ -148,10 +148,10 @@ class Town:
         return Stand(self._readers[key], self.web, host)
 
 
-def known(reading: Reading) -> dict[str, Known]:
+def known(reading: BoardResult) -> dict[str, KnownNotice]:
     """What a publisher would remember of it."""
     return {
-        one.id: Known(
+        one.id: KnownNotice(
             hash=f"hash of {one.id}", row=one.row, checked=one.checked, date=str(one.metadata.get("date", ""))
         )
         for one in reading.items
@@ -163,8 +163,8 @@ def university_boards() -> tuple[Board, ...]:
 
 
 def read_all(
-    reader: BoardReader, boards: tuple[Board, ...], past: dict[str, Known] | None = None
-) -> dict[str, Reading]:
+    reader: BoardReader, boards: tuple[Board, ...], past: dict[str, KnownNotice] | None = None
+) -> dict[str, BoardResult]:
     """By many threads at once, as workers do."""
     with ThreadPoolExecutor(64) as threads:
         return {
@@ -172,7 +172,7 @@ def read_all(
         }
 
 
-def _of(board_: Board, past: dict[str, Known]) -> dict[str, Known]:
+def _of(board_: Board, past: dict[str, KnownNotice]) -> dict[str, KnownNotice]:
     return {id_: one for id_, one in past.items() if id_.startswith(f"{board_.source}/")}
 
 

@@ -23,7 +23,7 @@ from tests.boards.readers import (
 from tests.pipeline.crawl_manners import check_manners, keep_journal
 from tests.pipeline.crawling import most_at_once, seen_by
 from webmill.boards.reader import BoardReader
-from webmill.boards.types import Reading
+from webmill.boards.types import BoardResult
 from webmill.collection import Publishing
 from webmill.pipeline.crawl.gates import Gates, Kept
 from webmill.testing import Reply, Script, TestWeb, Wait
@@ -37,7 +37,7 @@ def slow(page: Reply) -> Script:
     return Script(steps=(Wait(20), head_of(page, close=True) + page.body))
 
 
-def read_by(readers: list[BoardReader], names: list[str]) -> list[Reading]:
+def read_by(readers: list[BoardReader], names: list[str]) -> list[BoardResult]:
     """Every board by every reader, all at once."""
     boards = [board(f"http://{name}/list", source=name) for name in names]
     with ThreadPoolExecutor(len(readers) * len(boards)) as threads:
@@ -169,7 +169,7 @@ def truth(version: int) -> dict[str, tuple[str, str, str, str]]:
     }
 
 
-def found(readings: dict[str, Reading]) -> dict[str, tuple[object, ...]]:
+def found(readings: dict[str, BoardResult]) -> dict[str, tuple[object, ...]]:
     return {
         item.id: tuple(item.content[key] for key in ("title", "date", "author", "text")) if item.content else ()
         for reading in readings.values()

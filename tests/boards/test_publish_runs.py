@@ -16,7 +16,7 @@ from tests.boards.publishing import LONG, QUICK, Town, boards, changes, cycle, f
 from tests.unit.publish.shelf import closure
 from webmill.boards.aggregator import aggregate, end_run, look
 from webmill.boards.board_list import Board
-from webmill.boards.cycle import Surroundings, run_every, run_once
+from webmill.boards.cycle import RunContext, run_every, run_once
 from webmill.boards.jobs import job_of
 from webmill.boards.orchestrator import Planning, orchestrate
 from webmill.boards.worker import Previous, work_one
@@ -310,7 +310,7 @@ def test_one_run_at_a_time_and_one_that_was_left_behind_is_given_up(storage: Sto
     assert open_runs(storage) == [plan.run]
     turn.release(storage, plan.run)
     with working(storage, queue, town):
-        around = Surroundings(stop=threading.Event(), glance=0.02)
+        around = RunContext(stop=threading.Event(), glance=0.02)
         assert run_once(storage, queue, town.boards, deadline=LONG, options=Options(), around=around).version
     assert closure(storage) == town.content()
     assert open_runs(storage) == []
@@ -514,7 +514,7 @@ def test_a_run_that_failed_does_not_keep_the_next_one_of_its_process_away() -> N
 
     storage = Failing()
     storage.fails = False
-    around = Surroundings(stop=threading.Event(), glance=0.02)
+    around = RunContext(stop=threading.Event(), glance=0.02)
     with working(storage, queue, town):
 
         def once() -> str | None:
@@ -523,7 +523,7 @@ def test_a_run_that_failed_does_not_keep_the_next_one_of_its_process_away() -> N
         def break_it(_: Any) -> None:
             storage.fails = True
 
-        breaking = Surroundings(stop=threading.Event(), glance=0.02, watch=break_it)
+        breaking = RunContext(stop=threading.Event(), glance=0.02, watch=break_it)
         with pytest.raises(BadInput):
             run_once(storage, queue, town.boards, deadline=LONG, options=Options(), around=breaking)
         storage.fails = False

@@ -28,7 +28,7 @@ from tests.boards.readers import (
 )
 from webmill.boards.board_list import Selectors
 from webmill.boards.reader import BoardReader
-from webmill.boards.types import Known, ReaderOptions, board_manners
+from webmill.boards.types import KnownNotice, ReaderOptions, board_manners
 from webmill.errors import Misconfigured
 from webmill.testing import Answer, Cut, Reply, Request, Script, TestWeb, Wait
 
@@ -150,7 +150,7 @@ def test_other_selectors_read_the_same_page_anew(town: Town) -> None:
 
 def test_a_date_that_drifts_stays_as_it_was_first_seen(town: Town) -> None:
     stand = town.place(site(1, list=rows(1, date="3시간 전")))
-    first = stand.read(past={"uni/cs/notice/1": Known(date="2023-12-24")})
+    first = stand.read(past={"uni/cs/notice/1": KnownNotice(date="2023-12-24")})
     assert first.items[0].metadata["date"] == "2023-12-24"
     second = stand.read()
     assert stand.asked().count("/view-1?seq=1") == 1
@@ -179,7 +179,7 @@ def test_as_many_pages_are_read_as_wished_and_each_once(town: Town, pages: int, 
 
 
 def test_what_is_further_down_than_was_read_is_not_removed_and_what_is_missing_is(town: Town) -> None:
-    past = {f"uni/cs/notice/{n}": Known(date=f"2024-05-0{n}") for n in (1, 2, 3, 4, 5, 7)}
+    past = {f"uni/cs/notice/{n}": KnownNotice(date=f"2024-05-0{n}") for n in (1, 2, 3, 4, 5, 7)}
     stand = town.place(paged(), pages=2)
     reading = stand.read(past=past)
     assert sorted(reading.beyond) == ["uni/cs/notice/1", "uni/cs/notice/2"]
@@ -187,13 +187,13 @@ def test_what_is_further_down_than_was_read_is_not_removed_and_what_is_missing_i
 
 
 def test_of_one_day_the_lower_number_is_further_down(town: Town) -> None:
-    past = {f"uni/cs/notice/{n}": Known(date="2024-05-01") for n in (3, 7)}
+    past = {f"uni/cs/notice/{n}": KnownNotice(date="2024-05-01") for n in (3, 7)}
     stand = town.place(site(6, 5, list=rows(6, 5, date="2024.05.01", more="list?page=2")))
     assert stand.read(past=past).beyond == ("uni/cs/notice/3",)
 
 
 def test_when_a_later_page_fails_what_may_be_on_it_is_kept(town: Town) -> None:
-    past = {f"uni/cs/notice/{n}": Known(date=f"2024-05-0{n}") for n in (1, 4, 5)}
+    past = {f"uni/cs/notice/{n}": KnownNotice(date=f"2024-05-0{n}") for n in (1, 4, 5)}
     stand = town.place(paged(**{"list?page=2": Reply(status=500)}), pages=2)
     reading = stand.read(past=past)
     assert not reading.failed
@@ -230,7 +230,7 @@ def test_a_listing_that_cannot_be_had_fails_its_board_with_the_reason(
     town: Town, answer: Answer, message: str, retryable: bool
 ) -> None:
     stand = town.place(site(1, list=answer), body=100_000, attempts=1)
-    reading = stand.read(past={"uni/cs/notice/1": Known()})
+    reading = stand.read(past={"uni/cs/notice/1": KnownNotice()})
     assert (reading.failed, reading.items, reading.kept) == (True, (), ())
     (problem,) = reading.problems
     assert message in problem.message
@@ -283,7 +283,7 @@ def test_a_selector_that_is_none_fails_its_own_board_only(town: Town) -> None:
 
 def test_where_nothing_looks_like_a_notice_any_more_the_board_has_failed(town: Town) -> None:
     stand = town.place(site(list=text("neu gestaltet")))
-    fresh, lost = stand.read(), stand.read(past={"uni/cs/notice/1": Known()})
+    fresh, lost = stand.read(), stand.read(past={"uni/cs/notice/1": KnownNotice()})
     assert (fresh.failed, fresh.problems[0].stage) == (False, "selector")
     assert lost.failed
     assert "where 1 were known" in lost.problems[0].message
@@ -292,7 +292,7 @@ def test_where_nothing_looks_like_a_notice_any_more_the_board_has_failed(town: T
 def test_a_board_that_says_it_is_empty_is_empty(town: Town) -> None:
     none = Reply(body="<div id=bo_list><table><tbody><tr><td>게시물이 없습니다.</table></div>".encode())
     stand = town.place(site(list=none))
-    reading = stand.read(past={"uni/cs/notice/1": Known()})
+    reading = stand.read(past={"uni/cs/notice/1": KnownNotice()})
     assert (reading.failed, reading.items, reading.problems, reading.kept) == (False, (), (), ())
 
 
@@ -301,7 +301,7 @@ def test_a_board_that_says_it_is_empty_is_empty(town: Town) -> None:
 
 def test_a_body_that_may_come_later_leaves_what_is_known(town: Town) -> None:
     stand = town.place(site(2, 1, view_2=Reply(status=500), view_1=Reply(status=500)), attempts=1)
-    reading = stand.read(past={"uni/cs/notice/1": Known()})
+    reading = stand.read(past={"uni/cs/notice/1": KnownNotice()})
     assert (reading.items, reading.kept) == ((), ("uni/cs/notice/1",))
     told = [(one.stage, one.item, one.retryable) for one in reading.problems]
     assert told == [("notice_detail", f"uni/cs/notice/{n}", True) for n in (2, 1)]
@@ -309,7 +309,7 @@ def test_a_body_that_may_come_later_leaves_what_is_known(town: Town) -> None:
 
 def test_a_body_that_is_gone_takes_its_notice_along(town: Town) -> None:
     stand = town.place(site(2, 1, view_2=Reply(status=410)))
-    reading = stand.read(past={"uni/cs/notice/2": Known()})
+    reading = stand.read(past={"uni/cs/notice/2": KnownNotice()})
     assert [one.id for one in reading.items] == ["uni/cs/notice/1"]
     assert not reading.kept
     assert not reading.problems[0].retryable

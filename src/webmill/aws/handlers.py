@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -30,11 +30,11 @@ from webmill.boards.orchestrator import Planning, facets_of
 from webmill.boards.orchestrator import orchestrate as begin
 from webmill.boards.reader import BoardReader
 from webmill.boards.types import BoardLimits, ReaderOptions, board_manners
-from webmill.boards.workers import Labour, Workers
+from webmill.boards.workers import BoardWorkers, Labour
 from webmill.errors import BadInput, Conflict, NotFound
 from webmill.formats.urls import host_of
 from webmill.infra import log as logs
-from webmill.infra.queue.base import Message, Queue
+from webmill.infra.queue.base import Message
 from webmill.infra.queue.sqs import SqsQueue
 from webmill.infra.storage.backends import open_versions
 from webmill.infra.storage.base import Storage
@@ -50,35 +50,35 @@ Answer = dict[str, Any]
 LAST_SECONDS = 30.0  # of an invocation, to settle what is at hand
 
 
-class Context(Protocol):
+class LambdaContext(Protocol):
     """What Lambda tells of an invocation; we ask for nothing else."""
 
     def get_remaining_time_in_millis(self) -> int: ...
 
 
-class Parts(NamedTuple):
+class Opened(NamedTuple):
     """What an environment keeps between invocations."""
 
-    around: environment.Surroundings
+    around: environment.Environment
     storage: Storage
     queue: SqsQueue
 
 
 @cache
-def parts() -> Parts:
+def parts() -> Opened:
     logs.configure(verbosity=1, form="json")
     around = environment.read(os.environ)
     queue = SqsQueue(
         around.queue.url, max_attempts=around.queue.attempts, lease=around.queue.lease, group_of=host_of_job
     )
-    return Parts(around, open_versions(around.settings.storage), queue)
+    return Opened(around, open_versions(around.settings.storage), queue)
 
 
 def host_of_job(message: Message) -> str:
     return host_of(job_of(message.body).board.url)
 
 
-def orchestrate(event: Event, context: Context) -> Answer:  # noqa: ARG001
+def orchestrate(event: Event, context: LambdaContext) -> Answer:  # noqa: ARG001
     """Begins a run. `{"force": true}` publishes also what a run that was left behind lost."""
     around, storage, queue = parts()
     found = board_list(around, storage)
@@ -93,7 +93,7 @@ def orchestrate(event: Event, context: Context) -> Answer:  # noqa: ARG001
     return {"run": plan.run, "jobs": len(plan.jobs), "left_out": sum(one.is_dropped for one in found.problems)}
 
 
-def work(event: Event, context: Context) -> Answer:
+def work(event: Event, context: LambdaContext) -> Answer:
     """Reads the boards of these messages. What is not settled is named, and comes again."""
     around, storage, queue = parts()
     records: Sequence[Event] = event["Records"]
@@ -102,13 +102,13 @@ def work(event: Event, context: Context) -> Answer:
     labour = Labour(threads=len(records), attempts=around.queue.attempts, beat=beat)
     time.sleep(around.settings.delay)  # another environment may have asked these hosts a moment ago
     with BoardReader(reading(around, seconds=context.get_remaining_time_in_millis() / 1000)) as reader:
-        workers = Workers(storage, cast("Queue", handed), reader, labour)  # which only consume
+        workers = BoardWorkers(storage, handed, reader, labour)
         results = workers.run(stop=threading.Event(), is_over=lambda: True)
     log.info("boards were read", extra=dict(results))
     return {"batchItemFailures": [{"itemIdentifier": id_} for id_ in handed.unsettled()]}
 
 
-def aggregate(event: Event, context: Context) -> Answer:  # noqa: ARG001
+def aggregate(event: Event, context: LambdaContext) -> Answer:  # noqa: ARG001
     """Publishes the runs that are complete or late. `{"force": true}`: also what lost too much to be believed."""
     around, storage, queue = parts()
     ended: list[Any] = []
@@ -131,17 +131,17 @@ def aggregate(event: Event, context: Context) -> Answer:  # noqa: ARG001
     return {"ended": ended, "waiting": waiting}
 
 
-def board_list(around: environment.Surroundings, storage: Storage) -> BoardList:
+def board_list(around: environment.Environment, storage: Storage) -> BoardList:
     key = around.settings.site_map
     return read_board_list(storage.read(key), source=key, complaint_about=complaint_about)
 
 
-def publishing(around: environment.Surroundings, found: BoardList, event: Event) -> Options:
+def publishing(around: environment.Environment, found: BoardList, event: Event) -> Options:
     """Indexed by all that boards have in common; there are too many boards to be worth a file each."""
     return Options(facets=facets_of(found), force=event.get("force") is True, most_lost=around.settings.most_lost)
 
 
-def reading(around: environment.Surroundings, *, seconds: float) -> ReaderOptions:
+def reading(around: environment.Environment, *, seconds: float) -> ReaderOptions:
     settings = around.settings
     scratch = Path(settings.scratch)
     scratch.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ OURS = "WEBMILL_AWS_"
 ENDPOINT = "AWS_ENDPOINT_URL"
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LambdaSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Times in seconds."""
 
     storage: str  # s3://BUCKET/PREFIX?region=…
@@ -33,18 +33,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     scratch: str = "/tmp/webmill"  # noqa: S108 - all that Lambda lets us write to, and nobody else's
 
 
-class Surroundings(msgspec.Struct, frozen=True):
-    settings: Settings
+class Environment(msgspec.Struct, frozen=True):
+    settings: LambdaSettings
     queue: config.Queue
     contact: str
 
 
-def read(environment: Mapping[str, str]) -> Surroundings:
+def read(environment: Mapping[str, str]) -> Environment:
     ours = {
         name.removeprefix(OURS).lower(): value for name, value in environment.items() if name.startswith(OURS) and value
     }
     try:
-        settings = msgspec.convert(ours, Settings, strict=False)
+        settings = msgspec.convert(ours, LambdaSettings, strict=False)
     except msgspec.ValidationError as error:
         raise Misconfigured(f"the environment, {OURS}…: {error}") from None
     others = {name: value for name, value in environment.items() if not name.startswith(OURS)}
@@ -54,7 +54,7 @@ def read(environment: Mapping[str, str]) -> Surroundings:
     if not general.http.contact:
         raise Misconfigured("servers must be told whom to ask: set WEBMILL_HTTP_CONTACT")
     endpoint = environment.get(ENDPOINT)
-    return Surroundings(
+    return Environment(
         msgspec.structs.replace(settings, storage=placed(settings.storage, endpoint)),
         msgspec.structs.replace(general.queue, url=placed(general.queue.url, endpoint)),
         general.http.contact,

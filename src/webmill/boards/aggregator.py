@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 Notes: TypeAlias = dict[str, tuple[Note, ...]]  # by source
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a run. `version` is None when it was `refused`, for this reason; the one that was live before when
     nothing has changed since.
     """
@@ -68,7 +68,7 @@ def aggregate(
     *,
     options: Options | None = None,
     now: Callable[[], datetime] = utc_now,
-) -> Outcome | None:
+) -> RunOutcome | None:
     """None: the run is not complete, and its deadline not over. `NotFound`: there is no such run, or it is over.
 
     `queue`: where to look for jobs that killed every worker who tried them; None where somebody else does
@@ -117,7 +117,7 @@ def failure(job: BoardJob, reason: str, *, attempts: int, problems: tuple[Proble
     return Fragment(job=job.board.source, problems=(*problems, last), failed=True)
 
 
-def publish_run(storage: Storage, plan: Plan, *, options: Options, now: Callable[[], datetime]) -> Outcome:
+def publish_run(storage: Storage, plan: Plan, *, options: Options, now: Callable[[], datetime]) -> RunOutcome:
     options = msgspec.structs.replace(options, even_if_same=options.force)
     with Publication.join(storage, plan.run, options=options, now=now, started=plan.planned_at) as publication:
         gleaned = assemble(storage, plan, publication)
@@ -131,7 +131,7 @@ def publish_run(storage: Storage, plan: Plan, *, options: Options, now: Callable
             published = committed(publication)
         except Shrunk as error:
             refused = str(error)
-    return Outcome(
+    return RunOutcome(
         run=plan.run,
         version=published.version.version if published else None,
         counts=published.counts if published else None,

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from webmill.boards.listing import Body, Listing
+from webmill.boards.listing import NoticeBody, NoticeListing
 from webmill.crawl.frontier.base import Robots
 from webmill.infra.sqlite import Database, Schema
 
@@ -29,7 +29,7 @@ SCHEMA = Schema(
 )
 
 
-class Refused(Struct, frozen=True, tag="refused"):
+class RefusedPage(Struct, frozen=True, tag="refused"):
     """A page that will not be there for us however often it is asked for."""
 
     message: str
@@ -38,7 +38,7 @@ class Refused(Struct, frozen=True, tag="refused"):
 class Cached(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`checked` is when it was last asked for, `read` when it came. Of a body: `row` and `date` of its listing."""
 
-    value: Listing | Body | Refused
+    value: NoticeListing | NoticeBody | RefusedPage
     checked: float
     read: float = 0.0
     etag: str = ""

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import msgspec
 
-from webmill.boards.aggregator import Outcome, aggregate, end_run, look
+from webmill.boards.aggregator import RunOutcome, aggregate, end_run, look
 from webmill.boards.board_list import Board
 from webmill.boards.orchestrator import Planning, orchestrate
 from webmill.errors import BadInput, Conflict, NotFound, Unavailable, WebmillError
@@ -37,16 +37,16 @@ class Stopped(Exception):
     """The operator has had enough."""
 
 
-class Crew(Protocol):
+class OwnWorkers(Protocol):
     """Workers of our own; those of other machines are nobody's here."""
 
     def check(self) -> None:
         """Starts again what died."""
 
 
-class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     stop: threading.Event
-    crew: Crew | None = None
+    crew: OwnWorkers | None = None
     watch: Callable[[Progress], None] = lambda _: None
     now: Callable[[], datetime] = utc_now
     glance: float = GLANCE
@@ -60,8 +60,8 @@ def run_once(
     broken: Sequence[Problem] = (),
     deadline: timedelta,
     options: Options,
-    around: Surroundings,
-) -> Outcome:
+    around: RunContext,
+) -> RunOutcome:
     """`Conflict` while another run is under way. `Stopped`: it is given up, and the next one begins anew.
 
     `broken`: see `Plan`.
@@ -84,7 +84,7 @@ def run_once(
     return outcome
 
 
-def wait(storage: Storage, queue: Queue, plan: Plan, *, around: Surroundings, check: Callable[[], None]) -> None:
+def wait(storage: Storage, queue: Queue, plan: Plan, *, around: RunContext, check: Callable[[], None]) -> None:
     """Until the run is complete or late. A store or queue that is out of reach for a moment is asked again."""
     while True:
         check()

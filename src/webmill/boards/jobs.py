@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 
 import msgspec
 
 from webmill.boards.board_list import Board, BoardList
 from webmill.errors import BadInput
-from webmill.infra.queue.base import Message
+from webmill.infra.queue import backends
+from webmill.infra.queue.base import Message, Queue, QueueOptions
+from webmill.pipeline.hands import BROKER
 from webmill.publish.fragments import Job, Plan
 from webmill.publish.nouns import Problem, decode, encode
 from webmill.publish.places import check_run, sha256
+from webmill.settings import QueueSettings
 
 QUEUE = "webmill-publish"  # its name where a broker has many
 KIND = "boards"  # of `publish.runs.KINDS`
@@ -63,3 +67,12 @@ def job_of(body: bytes) -> BoardJob:
     if not job.board.source:
         raise BadInput("a board without a source", reason="bad_job")
     return job
+
+
+def opened_queue(settings: QueueSettings) -> AbstractContextManager[Queue]:
+    """Open the queue of jobs, as patiently as a broker that is just starting needs."""
+    return backends.opened_queue(settings.url, queue_options(settings), policy=BROKER)
+
+
+def queue_options(settings: QueueSettings) -> QueueOptions:
+    return QueueOptions(name=QUEUE, attempts=settings.attempts, lease=settings.lease)

@@ -42,7 +42,7 @@ _CONTROLS = {code: " " for code in (*range(32), *range(127, 160)) if code not in
 Node: TypeAlias = Any  # selectolax has no types
 
 
-class Row(Struct, frozen=True, omit_defaults=True):
+class NoticeRow(Struct, frozen=True, omit_defaults=True):
     """One notice of a listing. What changes by itself (views, session ids in links) is not in it."""
 
     id: str  # unique in its board: the number in its link, or else a hash of the link
@@ -56,10 +56,10 @@ class Row(Struct, frozen=True, omit_defaults=True):
     is_approximate: bool = False  # the date was "3 hours ago", a time of today, or had no year
 
 
-class Listing(Struct, frozen=True, tag="listing"):
+class NoticeListing(Struct, frozen=True, tag="listing"):
     """`problems` counts rows by what is wrong with them: no_link, no_title, bad_link, bad_date, twice, too_many."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[NoticeRow, ...]
     next_url: str = ""
     cms: str = ""  # which pattern was used
     matched: int = 0  # how many elements the item selector found
@@ -71,7 +71,7 @@ class Attachment(Struct, frozen=True):
     url: str
 
 
-class Body(Struct, frozen=True, tag="body"):
+class NoticeBody(Struct, frozen=True, tag="body"):
     """`found` is False when the body selector found nothing: then the text is empty."""
 
     text: str
@@ -90,7 +90,7 @@ def complaint_about(css: str) -> str:
     return ""
 
 
-def read_listing(html: bytes, *, url: str, content_type: str, board: Board, now: datetime) -> Listing:
+def read_listing(html: bytes, *, url: str, content_type: str, board: Board, now: datetime) -> NoticeListing:
     """`now` is aware, in the board's time zone: "today" and "3 hours ago" are counted from it.
 
     BadInput (bad_selector).
@@ -102,15 +102,15 @@ def read_listing(html: bytes, *, url: str, content_type: str, board: Board, now:
         if items := _find_all(tree, selectors.item):
             break  # the others only looked like it
     problems: Counter[str] = Counter()
-    rows: dict[str, Row] = {}
+    rows: dict[str, NoticeRow] = {}
     for item in items[:MAX_ROWS]:
         row = _row(item, url, selectors, now)
-        if isinstance(row, Row):
+        if isinstance(row, NoticeRow):
             _put(rows, row, problems)
         else:
             problems[row] += 1
     problems["too_many"] = max(0, len(items) - MAX_ROWS)
-    return Listing(
+    return NoticeListing(
         rows=tuple(rows.values()),
         next_url=_next(tree, url, selectors),
         cms=pattern.name,
@@ -119,14 +119,14 @@ def read_listing(html: bytes, *, url: str, content_type: str, board: Board, now:
     )
 
 
-def read_body(html: bytes, *, url: str, content_type: str, board: Board) -> Body:
+def read_body(html: bytes, *, url: str, content_type: str, board: Board) -> NoticeBody:
     """BadInput (bad_selector)."""
     text = decode_page(html, content_type=content_type).text
     selectors, tree = selectors_of(board, patterns_for(board, url, text)[0]), _parse(text)
     found = _first(tree, selectors.body)
     words = read_html(found.html or "").text if found is not None else ""
     lines = _speakable(words[:MAX_BODY]).split("\n")
-    return Body(
+    return NoticeBody(
         text="\n".join(line for line in lines if not _VIEWS.fullmatch(line)).strip(),
         found=found is not None,
         is_cut=len(words) > MAX_BODY,
@@ -137,7 +137,7 @@ def read_body(html: bytes, *, url: str, content_type: str, board: Board) -> Body
 # --- rows ---
 
 
-def _row(item: Node, url: str, selectors: Selectors, now: datetime) -> Row | str:
+def _row(item: Node, url: str, selectors: Selectors, now: datetime) -> NoticeRow | str:
     """Or why it is none. A row of column names, or one that says "no notices", has no link."""
     heading = _first(item, selectors.title)
     anchor = _anchor(item, heading, selectors)
@@ -149,7 +149,7 @@ def _row(item: Node, url: str, selectors: Selectors, now: datetime) -> Row | str
     title = _title(anchor if heading is None or _is_cell(heading) else heading) or _words(heading, MAX_TITLE)
     if not title:
         return "no_title"
-    row = Row(
+    row = NoticeRow(
         id=id_of(link),
         url=link,
         title=title,
@@ -190,7 +190,7 @@ def _anchor(item: Node, heading: Node | None, selectors: Selectors) -> Node | No
     return inside if inside is not None else _first(item, f"a{attribute}")
 
 
-def _dated(row: Row, item: Node, css: str, now: datetime) -> Row:
+def _dated(row: NoticeRow, item: Node, css: str, now: datetime) -> NoticeRow:
     """The first element that holds a date: selectors of patterns name several cells where it may be."""
     texts = [text for node in _find_all(item, css) for text in _date_texts(node)]
     for text in texts:
@@ -205,7 +205,7 @@ def _date_texts(node: Node) -> Iterator[str]:
         yield text
 
 
-def _put(rows: dict[str, Row], row: Row, problems: Counter[str]) -> None:
+def _put(rows: dict[str, NoticeRow], row: NoticeRow, problems: Counter[str]) -> None:
     """A pinned notice is often there twice: at the top, and where it belongs."""
     there = rows.get(row.id)
     if there is not None and there.url == row.url:

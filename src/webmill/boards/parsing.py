@@ -10,7 +10,7 @@ from queue import SimpleQueue
 from msgspec import Struct
 
 from webmill.boards.board_list import Board
-from webmill.boards.listing import Body, Listing, read_body, read_listing
+from webmill.boards.listing import NoticeBody, NoticeListing, read_body, read_listing
 from webmill.errors import BadInput
 from webmill.infra.child import Limits
 from webmill.infra.sandbox import Sandbox
@@ -18,9 +18,9 @@ from webmill.infra.sandbox import Sandbox
 FUNCTION = "webmill.boards.parsing:read_page"
 
 
-class Parsed(Struct, frozen=True):
-    listing: Listing | None = None
-    body: Body | None = None
+class ParsedPage(Struct, frozen=True):
+    listing: NoticeListing | None = None
+    body: NoticeBody | None = None
 
 
 class RawPage(Struct, frozen=True):
@@ -31,38 +31,38 @@ class RawPage(Struct, frozen=True):
     content_type: str
 
 
-def read_page(payload: bytes, *, url: str, content_type: str, board: Board, now: datetime | None) -> Parsed:
+def read_page(payload: bytes, *, url: str, content_type: str, board: Board, now: datetime | None) -> ParsedPage:
     """A listing, when it is said what time it is. Runs in the child."""
     if now is None:
-        return Parsed(body=read_body(payload, url=url, content_type=content_type, board=board))
-    return Parsed(listing=read_listing(payload, url=url, content_type=content_type, board=board, now=now))
+        return ParsedPage(body=read_body(payload, url=url, content_type=content_type, board=board))
+    return ParsedPage(listing=read_listing(payload, url=url, content_type=content_type, board=board, now=now))
 
 
 class Parsers:
     def __init__(self, count: int, *, limits: Limits) -> None:
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="webmill-parse")
-        self._idle: SimpleQueue[Sandbox[Parsed]] = SimpleQueue()
-        self._all = [Sandbox(FUNCTION, returns=Parsed, limits=limits) for _ in range(count)]
+        self._idle: SimpleQueue[Sandbox[ParsedPage]] = SimpleQueue()
+        self._all = [Sandbox(FUNCTION, returns=ParsedPage, limits=limits) for _ in range(count)]
         for sandbox in self._all:
             self._idle.put(sandbox)
 
-    async def listing(self, page: RawPage, board: Board, *, now: datetime) -> Listing:
+    async def listing(self, page: RawPage, board: Board, *, now: datetime) -> NoticeListing:
         """BadInput: bad_selector, parse_limit, parse_crash, parse_error."""
         parsed = await self._parse(page, board, now)
         if parsed.listing is None:
             raise BadInput("the parser answered something else", reason="parse_crash")
         return parsed.listing
 
-    async def body(self, page: RawPage, board: Board) -> Body:
+    async def body(self, page: RawPage, board: Board) -> NoticeBody:
         parsed = await self._parse(page, board, None)
         if parsed.body is None:
             raise BadInput("the parser answered something else", reason="parse_crash")
         return parsed.body
 
-    async def _parse(self, page: RawPage, board: Board, now: datetime | None) -> Parsed:
+    async def _parse(self, page: RawPage, board: Board, now: datetime | None) -> ParsedPage:
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._call, page, board, now)
 
-    def _call(self, page: RawPage, board: Board, now: datetime | None) -> Parsed:
+    def _call(self, page: RawPage, board: Board, now: datetime | None) -> ParsedPage:
         sandbox = self._idle.get()
         try:
             return sandbox.call(page.payload, url=page.url, content_type=page.content_type, board=board, now=now)

@@ -3,7 +3,7 @@
     with BoardReader(ReaderOptions(manners=board_manners("…"), gates=Path("gates.sqlite"))) as reader:
         reading = reader.read(board, known=known)         # from any thread; many may read at once
 
-A reading never raises for anything that the web does: it becomes `Reading.failed` and problems.
+A reading never raises for anything that the web does: it becomes `BoardResult.failed` and problems.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from zoneinfo import ZoneInfo
 from webmill.boards.board_list import Board
 from webmill.boards.cache import PageCache
 from webmill.boards.parsing import Parsers
-from webmill.boards.reading import LISTING, BoardReading, Tools
-from webmill.boards.types import Known, ReaderOptions, Reading
+from webmill.boards.reading import LISTING, BoardReading, ReadingTools
+from webmill.boards.types import BoardResult, KnownNotice, ReaderOptions
 from webmill.errors import Misconfigured, Unavailable
 from webmill.formats.urls import host_of
 from webmill.infra import atomic
@@ -29,7 +29,7 @@ from webmill.pipeline.crawl.direct import opened
 from webmill.pipeline.crawl.gates import Gates
 from webmill.publish.nouns import Problem
 
-NOTHING: Mapping[str, Known] = {}
+NOTHING: Mapping[str, KnownNotice] = {}
 
 
 class BoardReader:
@@ -60,13 +60,13 @@ class BoardReader:
             )
             entering = self._fetching.enter_async_context(fetching)
             fetcher = asyncio.run_coroutine_threadsafe(entering, self._loop).result()
-            self._tools = Tools(fetcher, parsers, cache, options, zone, clock)
+            self._tools = ReadingTools(fetcher, parsers, cache, options, zone, clock)
             self._parts = parts.pop_all()
         self._readings: set[asyncio.Task[object]] = set()
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by host
         self._is_closed, self._door = False, threading.Lock()
 
-    def read(self, board: Board, *, known: Mapping[str, Known] = NOTHING) -> Reading:
+    def read(self, board: Board, *, known: Mapping[str, KnownNotice] = NOTHING) -> BoardResult:
         with self._door:  # whoever is in before it closes is told so
             if self._is_closed:
                 return ended(board, "the reader is closed")
@@ -77,7 +77,7 @@ class BoardReader:
             future.cancel()
             raise
 
-    async def _read(self, board: Board, known: Mapping[str, Known]) -> Reading:
+    async def _read(self, board: Board, known: Mapping[str, KnownNotice]) -> BoardResult:
         task = asyncio.current_task()
         assert task is not None
         self._readings.add(task)
@@ -139,6 +139,6 @@ def zone_of(name: str) -> ZoneInfo:
         ) from error
 
 
-def ended(board: Board, message: str) -> Reading:
+def ended(board: Board, message: str) -> BoardResult:
     problem = Problem(stage=LISTING, message=message, source=board.source, url=board.url, retryable=True)
-    return Reading(source=board.source, problems=(problem,), failed=True, retryable=True)
+    return BoardResult(source=board.source, problems=(problem,), failed=True, retryable=True)

@@ -19,16 +19,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from webmill.boards.board_list import Board
-from webmill.boards.cache import Cached, PageCache, Refused
-from webmill.boards.listing import Body, Listing, Row
+from webmill.boards.cache import Cached, PageCache, RefusedPage
+from webmill.boards.listing import NoticeBody, NoticeListing, NoticeRow
+from webmill.boards.notices import content_of, date_of, further_down, id_of, merged, notice_of, row_digest
 from webmill.boards.parsing import Parsers, RawPage
-from webmill.boards.types import Known, Notice, ReaderOptions, Reading
+from webmill.boards.types import BoardResult, KnownNotice, Notice, ReaderOptions
 from webmill.crawl.fetch import Fetched
 from webmill.errors import BadInput, Unavailable
 from webmill.infra.clock import SteadyClock
-from webmill.pipeline.crawl.direct import DirectFetcher, Refusal
+from webmill.pipeline.crawl.direct import DirectFetcher, PageRefusal
 from webmill.pipeline.crawl.page import media_type_of
-from webmill.publish.nouns import Problem, Scalar
+from webmill.publish.nouns import Problem
 
 VERSION = 1  # of what is read out of pages: another one, and nothing cached is used
 MAX_PROBLEMS = 50  # told of one board
@@ -44,7 +45,7 @@ class Got(Struct, frozen=True):
     modified: str = ""
 
 
-class Tools(Struct, frozen=True):
+class ReadingTools(Struct, frozen=True):
     fetcher: DirectFetcher
     parsers: Parsers
     cache: PageCache
@@ -56,23 +57,23 @@ class Tools(Struct, frozen=True):
 class BoardReading:
     """One reading of one board."""
 
-    def __init__(self, board: Board, known: Mapping[str, Known], tools: Tools) -> None:
+    def __init__(self, board: Board, known: Mapping[str, KnownNotice], tools: ReadingTools) -> None:
         self._board, self._known, self._tools = board, known, tools
         self._limits = tools.options.limits
         self._until = tools.clock() + self._limits.seconds
         self._problems: list[Problem] = []
         self._counts: Counter[str] = Counter()
         self._kept: list[str] = []
-        self._bodiless: list[Row] = []
+        self._bodiless: list[NoticeRow] = []
         self._has_more = False  # pages of the listing
         self._looks = msgspec.msgpack.encode((VERSION, board.source, board.selectors, board.cms, tools.options.zone))
 
-    async def read(self) -> Reading:
+    async def read(self) -> BoardResult:
         listings, refusal = await self._listings()
         if not listings:
             assert refusal
             return self._failed(refusal)
-        rows = _merged(listings)
+        rows = merged(listings)
         if not rows and not any(listing.matched for listing in listings):
             missing = self._nothing_matched()
             if missing:
@@ -80,33 +81,33 @@ class BoardReading:
         items = [notice for row in rows if (notice := await self._notice(row, listings[0].cms)) is not None]
         if self._bodiless:
             message = f"no body was found on {len(self._bodiless)} pages; the first is this one"
-            self._tell(SELECTOR, message, url=self._bodiless[0].url, item=self._id(self._bodiless[0]))
-        seen = {self._id(row) for row in rows}
+            self._tell(SELECTOR, message, url=self._bodiless[0].url, item=id_of(self._board, self._bodiless[0]))
+        seen = {id_of(self._board, row) for row in rows}
         gone = [id_ for id_ in self._known if id_ not in seen]
         is_unchanged = self._counts["listings_not_modified"] == len(listings) and not self._counts["bodies_asked"]
-        return Reading(
+        return BoardResult(
             source=self._board.source,
             items=tuple(items),
             problems=self._told(),
             not_modified=is_unchanged and refusal is None,
             kept=(*self._kept, *(gone if refusal else ())),
-            beyond=() if refusal else tuple(self._beyond(gone, listings)),
+            beyond=() if refusal else self._beyond(gone, listings[-1]),
             counts=dict(self._counts),
         )
 
     # --- the listing ---
 
-    async def _listings(self) -> tuple[list[Listing], Refusal | None]:
+    async def _listings(self) -> tuple[list[NoticeListing], PageRefusal | None]:
         """Page by page; and why it ended before its end, if it did."""
         url, seen = self._board.url, {""}
-        listings: list[Listing] = []
+        listings: list[NoticeListing] = []
         while url not in seen:
             if len(listings) == self._limits.pages:
                 self._has_more = True
                 break
             seen.add(url)
             listing = await self._listing(url)
-            if isinstance(listing, Refusal):
+            if isinstance(listing, PageRefusal):
                 if listings:
                     self._tell(LISTING, listing.message, url=url, retryable=listing.is_retryable)
                 return listings, listing
@@ -115,33 +116,33 @@ class BoardReading:
             url = listing.next_url
         return listings, None
 
-    async def _listing(self, url: str) -> Listing | Refusal:
+    async def _listing(self, url: str) -> NoticeListing | PageRefusal:
         key = self._key("listing", url)
         cached, now = await self._recall(key), self._tools.clock()
         is_old = cached is not None and now - cached.read >= self._limits.body_age
         got = await self._get(url, None if is_old else cached)
-        if isinstance(got, Refusal):
+        if isinstance(got, PageRefusal):
             return got
         now = self._tools.clock()
         if got.page is None:
             assert cached is not None
             self._counts["listings_not_modified"] += 1
             await self._remember(key, replace(cached, checked=now))
-            assert isinstance(cached.value, Listing)
+            assert isinstance(cached.value, NoticeListing)
             return cached.value
         self._counts["parsed"] += 1
         moment = datetime.fromtimestamp(now, self._tools.zone)
         try:
             listing = await self._tools.parsers.listing(got.page, self._board, now=moment)
         except BadInput as error:
-            return Refusal(f"{error.message} [{error.reason}]")
+            return PageRefusal(f"{error.message} [{error.reason}]")
         if got.etag or got.modified:
             await self._remember(
                 key, Cached(value=listing, checked=now, read=now, etag=got.etag, modified=got.modified)
             )
         return listing
 
-    def _note_rows(self, listing: Listing, url: str) -> None:
+    def _note_rows(self, listing: NoticeListing, url: str) -> None:
         self._counts["listings"] += 1
         self._counts["rows"] += len(listing.rows)
         self._counts.update({f"rows_{reason}": count for reason, count in listing.problems.items()})
@@ -152,18 +153,20 @@ class BoardReading:
             if count := listing.problems.get(reason):
                 self._tell(LISTING, f"{count} rows were left out: {reason}", url=url)
 
-    def _nothing_matched(self) -> Refusal | None:
+    def _nothing_matched(self) -> PageRefusal | None:
         """An empty board has a row that says so, at times. Where there were notices, we have lost the way to them."""
         if self._known:
-            return Refusal(f"nothing looks like a notice, where {len(self._known)} were known: has the layout changed?")
+            return PageRefusal(
+                f"nothing looks like a notice, where {len(self._known)} were known: has the layout changed?"
+            )
         self._tell(SELECTOR, "nothing looks like a notice: an empty board, or wrong selectors")
         return None
 
     # --- one notice ---
 
-    async def _notice(self, row: Row, cms: str) -> Notice | None:
+    async def _notice(self, row: NoticeRow, cms: str) -> Notice | None:
         board = self._board if self._board.cms else replace(self._board, cms=cms)
-        id_, digest, key = self._id(row), row_digest(row), self._key("body", row.url)
+        id_, digest, key = id_of(self._board, row), row_digest(row), self._key("body", row.url)
         cached, known, now = await self._recall(key), self._known.get(id_), self._tools.clock()
         if cached is not None and cached.row == digest and now - cached.checked < self._limits.body_age:
             return self._made(row, cached, known)
@@ -174,22 +177,22 @@ class BoardReading:
             return None
         is_same = cached is not None and cached.row == digest
         read = await self._body(row, board, cached if is_same else None)
-        if isinstance(read, Refusal):
+        if isinstance(read, PageRefusal):
             self._stay(id_, row, read.message, is_gone=read.is_gone)
             return None
-        made = replace(read, row=digest, date=_date(row, cached, known))
+        made = replace(read, row=digest, date=date_of(row, cached, known))
         await self._remember(key, made)
         return self._made(row, made, known)
 
-    async def _body(self, row: Row, board: Board, cached: Cached | None) -> Cached | Refusal:
+    async def _body(self, row: NoticeRow, board: Board, cached: Cached | None) -> Cached | PageRefusal:
         """A refusal for good is remembered like a body; one that may pass is not."""
         self._counts["bodies_asked"] += 1
         got = await self._get(row.url, cached)
         now = self._tools.clock()
-        if isinstance(got, Refusal):
+        if isinstance(got, PageRefusal):
             if got.is_retryable or got.is_gone:
                 return got
-            return Cached(value=Refused(got.message), checked=now)
+            return Cached(value=RefusedPage(got.message), checked=now)
         if got.page is None:
             assert cached is not None
             self._counts["bodies_not_modified"] += 1
@@ -198,81 +201,43 @@ class BoardReading:
         try:
             body = await self._tools.parsers.body(got.page, board)
         except BadInput as error:
-            return Cached(value=Refused(f"{error.message} [{error.reason}]"), checked=now)
+            return Cached(value=RefusedPage(f"{error.message} [{error.reason}]"), checked=now)
         return Cached(value=body, checked=now, etag=got.etag, modified=got.modified)
 
-    def _made(self, row: Row, cached: Cached, known: Known | None) -> Notice:
-        body = cached.value if isinstance(cached.value, Body) else Body("")
-        if isinstance(cached.value, Refused):
-            self._tell(DETAIL, cached.value.message, url=row.url, item=self._id(row))
+    def _made(self, row: NoticeRow, cached: Cached, known: KnownNotice | None) -> Notice:
+        body = cached.value if isinstance(cached.value, NoticeBody) else NoticeBody("")
+        if isinstance(cached.value, RefusedPage):
+            self._tell(DETAIL, cached.value.message, url=row.url, item=id_of(self._board, row))
         elif not body.found:
             self._bodiless.append(row)
         elif body.is_cut:
-            self._tell(DETAIL, "a body that is too long was cut", url=row.url, item=self._id(row))
-        row = replace(row, date=_date(row, cached, known))
-        content: dict[str, object] = {
-            "title": row.title,
-            "date": row.date,
-            "author": row.author,
-            "category": row.category,
-            "url": row.url,
-            "text": body.text,
-            "attachments": [{"name": one.name, "url": one.url} for one in body.attachments],
-        }
-        return self._noticed(row, content=content, checked=cached.checked)
+            self._tell(DETAIL, "a body that is too long was cut", url=row.url, item=id_of(self._board, row))
+        row = replace(row, date=date_of(row, cached, known))
+        return notice_of(self._board, row, content=content_of(row, body), checked=cached.checked)
 
-    def _left(self, row: Row, known: Known) -> Notice:
+    def _left(self, row: NoticeRow, known: KnownNotice) -> Notice:
         self._counts["left_alone"] += 1
-        row = replace(row, date=_date(row, None, known))
-        return self._noticed(row, content=None, checked=known.checked, hash=known.hash)
+        row = replace(row, date=date_of(row, None, known))
+        return notice_of(self._board, row, content=None, checked=known.checked, hash=known.hash)
 
-    def _noticed(self, row: Row, *, content: dict[str, object] | None, checked: float, hash: str = "") -> Notice:  # noqa: A002
-        metadata: dict[str, Scalar] = {
-            "title": row.title,
-            "date": row.date,
-            "date_text": row.date_text,
-            "author": row.author,
-            "category": row.category,
-            "url": row.url,
-            "pinned": row.is_pinned,
-        }
-        return Notice(
-            id=self._id(row),
-            url=row.url,
-            content=content,
-            facets=self._board.facets,
-            metadata={key: value for key, value in metadata.items() if value},
-            hash=hash,
-            row=row_digest(row),
-            checked=checked,
-        )
-
-    def _stay(self, id_: str, row: Row, message: str, *, is_gone: bool = False) -> None:
+    def _stay(self, id_: str, row: NoticeRow, message: str, *, is_gone: bool = False) -> None:
         """Without a body there is no notice: what is known of it stays. One that is gone goes."""
         if id_ in self._known and not is_gone:
             self._kept.append(id_)
         self._tell(DETAIL, message, url=row.url, item=id_, retryable=not is_gone)
 
-    # --- what is known and was not seen ---
-
-    def _beyond(self, gone: list[str], listings: list[Listing]) -> list[str]:
-        """Those that are further down than we have read. What would stand higher up and does not was removed."""
-        last = listings[-1]
-        rows = [row for row in last.rows if not row.is_pinned]
-        if not self._has_more or not rows:
-            return []
-        date = min((row.date for row in rows if row.date), default="")
-        number = min((int(row.id) for row in rows if row.id.isdigit()), default=None)
-        return [id_ for id_ in gone if _is_older(self._known[id_].date, id_.rpartition("/")[2], date, number)]
+    def _beyond(self, gone: list[str], last: NoticeListing) -> tuple[str, ...]:
+        """Known notices that are further down than we have read."""
+        return tuple(further_down(gone, self._known, last)) if self._has_more else ()
 
     # --- small things ---
 
-    async def _get(self, url: str, cached: Cached | None) -> Got | Refusal:
+    async def _get(self, url: str, cached: Cached | None) -> Got | PageRefusal:
         self._counts["requests"] += 1
         found = await self._tools.fetcher.get(url, headers=_conditions(cached), until=self._until)
-        got = found if isinstance(found, Refusal) else _got(found)
+        got = found if isinstance(found, PageRefusal) else _got(found)
         if isinstance(got, Got) and got.page is None and cached is None:
-            return Refusal("not modified, to a question without a condition")
+            return PageRefusal("not modified, to a question without a condition")
         return got
 
     async def _recall(self, key: str) -> Cached | None:
@@ -288,15 +253,12 @@ class BoardReading:
         except Unavailable:
             self._counts["cache_unavailable"] += 1
 
-    def _id(self, row: Row) -> str:
-        return f"{self._board.source}/{row.id}"
-
     def _key(self, kind: str, url: str) -> str:
         return f"{kind} {blake2b(self._looks + url.encode(errors='replace'), digest_size=20).hexdigest()}"
 
-    def _failed(self, refusal: Refusal) -> Reading:
+    def _failed(self, refusal: PageRefusal) -> BoardResult:
         self._tell(LISTING, refusal.message, retryable=refusal.is_retryable)
-        return Reading(
+        return BoardResult(
             source=self._board.source,
             problems=self._told(),
             failed=True,
@@ -328,42 +290,13 @@ def _conditions(cached: Cached | None) -> tuple[tuple[str, str], ...]:
     return (("If-Modified-Since", cached.modified),) if cached and cached.modified else ()
 
 
-def _got(answer: Fetched) -> Got | Refusal:
+def _got(answer: Fetched) -> Got | PageRefusal:
     headers = answer.head.headers
     if answer.head.status == 304:
         return Got(None)
     content_type = headers.get("Content-Type") or ""
     kind = media_type_of(content_type)
     if kind and "html" not in kind and "xml" not in kind and kind != "text/plain":
-        return Refusal(f"not a page but {kind[:60]}")
+        return PageRefusal(f"not a page but {kind[:60]}")
     page = RawPage(answer.exchange.url, answer.payload, content_type)
     return Got(page, (headers.get("ETag") or "")[:500], (headers.get("Last-Modified") or "")[:100])
-
-
-def row_digest(row: Row) -> str:
-    """Other when anything that is seen of a notice in its listing is; a date that drifts by itself is not looked at."""
-    steady = replace(row, date="", date_text="") if row.is_approximate else row
-    steady = replace(steady, is_approximate=False)
-    return blake2b(msgspec.msgpack.encode(steady), digest_size=16).hexdigest()
-
-
-def _merged(listings: list[Listing]) -> list[Row]:
-    """A pinned notice is on every page."""
-    rows: dict[str, Row] = {}
-    for listing in listings:
-        for row in listing.rows:
-            rows.setdefault(row.id, row)
-    return list(rows.values())
-
-
-def _date(row: Row, cached: Cached | None, known: Known | None) -> str:
-    """ "3 hours ago" was a better date when it was first seen."""
-    if not row.is_approximate:
-        return row.date
-    return (cached.date if cached else "") or (known.date if known else "") or row.date
-
-
-def _is_older(date: str, id_: str, oldest: str, least: int | None) -> bool:
-    if date and oldest and date != oldest:
-        return date < oldest
-    return id_.isdigit() and least is not None and int(id_) < least

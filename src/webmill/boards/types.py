@@ -46,7 +46,7 @@ def board_manners(user_agent: str, *, delay: float = 1.0, address_delay: float =
     )
 
 
-class Known(Struct, frozen=True, kw_only=True):
+class KnownNotice(Struct, frozen=True, kw_only=True):
     """What the last version has of a notice, by its item id."""
 
     hash: str = ""
@@ -68,7 +68,7 @@ class Notice(Struct, frozen=True, kw_only=True):
     checked: float = 0.0  # when the body was asked for, in seconds since 1970
 
 
-class Reading(Struct, frozen=True, kw_only=True):
+class BoardResult(Struct, frozen=True, kw_only=True):
     """`failed`: nothing can be said about the board, it keeps what it had."""
 
     source: str

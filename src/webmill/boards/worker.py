@@ -18,7 +18,7 @@ import msgspec
 from webmill.boards.aggregator import failure, read_notes
 from webmill.boards.board_list import Board
 from webmill.boards.jobs import BoardJob
-from webmill.boards.types import Known, Notice, Reading
+from webmill.boards.types import BoardResult, KnownNotice, Notice
 from webmill.errors import BadInput, NotFound, Unavailable
 from webmill.infra.storage.base import Readable, Storage
 from webmill.publish import history, leases
@@ -31,10 +31,10 @@ from webmill.publish.shards import items_of
 log = logging.getLogger(__name__)
 
 
-class Reader(Protocol):
+class ReadsBoards(Protocol):
     """`BoardReader`, or what stands in for it."""
 
-    def read(self, board: Board, *, known: Mapping[str, Known]) -> Reading: ...
+    def read(self, board: Board, *, known: Mapping[str, KnownNotice]) -> BoardResult: ...
 
 
 class Worked(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +89,7 @@ def work_one(
     storage: Storage,
     job: BoardJob,
     *,
-    reader: Reader,
+    reader: ReadsBoards,
     previous: Previous,
     attempt: int = 1,
     is_last: bool = False,
@@ -120,17 +120,17 @@ def work_one(
     return Worked(source=source, result=result, items=len(fragment.items), blobs=blobs.tally)
 
 
-def known_of(past: Past, blobs: Blobs) -> dict[str, Known]:
+def known_of(past: Past, blobs: Blobs) -> dict[str, KnownNotice]:
     """What need not be asked for again: it was read before, and its content is still there and whole."""
     return {id_: known(item, past) for id_, item in past.items.items() if is_sound(blobs, item.hash)}
 
 
-def known(item: Item, past: Past) -> Known:
+def known(item: Item, past: Past) -> KnownNotice:
     note = past.notes.get(item.id)
     date = str(item.metadata.get("date") or "")
     if not note or note.hash != item.hash:  # of other content: it says nothing about this one
-        return Known(hash=item.hash, date=date)
-    return Known(hash=item.hash, row=note.row, checked=note.checked, date=date)
+        return KnownNotice(hash=item.hash, date=date)
+    return KnownNotice(hash=item.hash, row=note.row, checked=note.checked, date=date)
 
 
 def is_sound(blobs: Blobs, hash_: str) -> bool:
@@ -143,7 +143,7 @@ def is_sound(blobs: Blobs, hash_: str) -> bool:
     return blobs.is_there(hash_)
 
 
-def fragment_of(reading: Reading, past: Past, blobs: Blobs) -> Fragment:
+def fragment_of(reading: BoardResult, past: Past, blobs: Blobs) -> Fragment:
     items, notes = [], []
     for notice in reading.items:
         item = item_of(notice, reading.source, blobs)
@@ -173,5 +173,5 @@ def item_of(notice: Notice, source: str, blobs: Blobs) -> Item:
     return Item(notice.id, source, hash_, facets=notice.facets, metadata=notice.metadata)
 
 
-def reason_of(reading: Reading) -> str:
+def reason_of(reading: BoardResult) -> str:
     return "; ".join(problem.message for problem in reading.problems[:3]) or "the board could not be read"

@@ -15,15 +15,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Protocol
 
 import msgspec
 
 from webmill.boards import metrics as counters
 from webmill.boards.jobs import BoardJob, job_of
-from webmill.boards.worker import Previous, Reader, Worked, work_one
+from webmill.boards.worker import Previous, ReadsBoards, Worked, work_one
 from webmill.errors import BadInput, Conflict, Misconfigured, Unavailable
 from webmill.infra.metrics import Metrics
-from webmill.infra.queue.base import MAX_ATTEMPTS, Delivery, Queue
+from webmill.infra.queue.base import MAX_ATTEMPTS, Consumer, Delivery
 from webmill.infra.storage.base import Storage
 from webmill.pipeline.hands import Hands, Held, settle
 from webmill.publish.snapshot import utc_now
@@ -42,12 +43,18 @@ class Labour(msgspec.Struct, frozen=True, kw_only=True):
     longest_delay: float = 60.0
 
 
-class Workers:
+class JobSource(Protocol):
+    """A queue, or what a queue has handed out."""
+
+    def consume(self) -> Consumer: ...
+
+
+class BoardWorkers:
     def __init__(
         self,
         storage: Storage,
-        queue: Queue,
-        reader: Reader,
+        queue: JobSource,
+        reader: ReadsBoards,
         labour: Labour,
         *,
         metrics: Metrics | None = None,
@@ -59,7 +66,7 @@ class Workers:
         self._ended = ended
         self._previous = Previous(storage)
         self._hands = Hands(beat=labour.beat)
-        self._room = Room()
+        self._room = ReadersWriterLock()
         self._mutex = threading.Lock()
         self.results: Counter[str] = Counter()
 
@@ -135,7 +142,7 @@ class Workers:
             self._ended(worked)
 
 
-class Room:
+class ReadersWriterLock:
     """Many share it, or one has it alone. Who wants it alone waits until those inside have left, and none enters."""
 
     def __init__(self) -> None:

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from tests.unit.boards.board_samples import GNUBOARD, JWXE, K2WEB, PIECES, PLAIN, WORDPRESS, XPRESSENGINE
 from webmill.boards.board_list import Board, Selectors
 from webmill.boards.links import clean_link, id_of
-from webmill.boards.listing import Attachment, Body, Listing, Row, complaint_about, read_body, read_listing
+from webmill.boards.listing import (
+    Attachment,
+    NoticeBody,
+    NoticeListing,
+    NoticeRow,
+    complaint_about,
+    read_body,
+    read_listing,
+)
 from webmill.errors import BadInput
 
 NOW = datetime(2024, 5, 20, 12, 0, tzinfo=timezone(timedelta(hours=9)))
@@ -20,13 +28,13 @@ URL = "http://cs.uni.example/board/list"
 
 def listing(
     html: str, *, url: str = URL, charset: str = "utf-8", own: Selectors | None = None, cms: str = ""
-) -> Listing:
+) -> NoticeListing:
     board = Board(source="s/b", board="b", url=url, selectors=own or Selectors(), cms=cms)
     kind = f"text/html; charset={charset}"
     return read_listing(html.encode(charset, "xmlcharrefreplace"), url=url, content_type=kind, board=board, now=NOW)
 
 
-def body(html: str, *, own: Selectors | None = None, cms: str = "") -> Body:
+def body(html: str, *, own: Selectors | None = None, cms: str = "") -> NoticeBody:
     board = Board(source="s/b", board="b", url=URL, selectors=own or Selectors(), cms=cms)
     return read_body(html.encode(), url=URL, content_type="text/html; charset=utf-8", board=board)
 
@@ -76,7 +84,7 @@ def test_own_selectors_come_before_those_of_a_system() -> None:
     html = '<div id="bo_list"><p class=x><i>24.05.01</i><b>제목</b><u data-to="view?no=5">가기</u></p></div>'
     own = Selectors(item="p.x", title="b", link="u", link_attribute="data-to", date="i")
     assert listing(html, own=own).rows == (
-        Row("5", "http://cs.uni.example/board/view?no=5", "제목", date="2024-05-01"),
+        NoticeRow("5", "http://cs.uni.example/board/view?no=5", "제목", date="2024-05-01"),
     )
 
 
@@ -204,7 +212,7 @@ def test_a_body_is_its_text_and_its_files(cms: str, html: str) -> None:
 
 
 def test_a_page_without_its_body_says_so() -> None:
-    assert body("<p>로그인이 필요합니다</p>", own=Selectors(body="#b")) == Body("", found=False)
+    assert body("<p>로그인이 필요합니다</p>", own=Selectors(body="#b")) == NoticeBody("", found=False)
 
 
 def test_a_body_that_is_too_long_is_cut_and_told() -> None:

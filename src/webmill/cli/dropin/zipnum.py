@@ -11,7 +11,7 @@ from webmill.cli.cdxj.streams import STDIN, STDOUT, batches_of, name_of, output_
 from webmill.cli.context import warn
 from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.dropin.lines import FILE, FILE_OR_DASH, INPUT
-from webmill.compat.replay.zipnum import ONE_SHARD, Names, flat_lines, write_named_index
+from webmill.compat.replay.zipnum import ONE_SHARD, ZipNumNames, flat_lines, write_named_index
 from webmill.index.lines import write_batches
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -48,7 +48,7 @@ def write(
 ) -> None:
     """Write sorted lines as a ZipNum index with the old names: BASE-01.cdx.gz, BASE.idx, BASE.loc."""
     base = plain_name(base or folder.resolve().name)
-    names = Names(base=base, idx=plain_name(idx_file or f"{base}.idx"), loc=plain_name(loc_file or f"{base}.loc"))
+    names = ZipNumNames(base=base, idx=plain_name(idx_file or f"{base}.idx"), loc=plain_name(loc_file or f"{base}.loc"))
     if compress_level != LEVEL:
         warn(f"Warning: blocks are always compressed at level {LEVEL}")
     count = write_named_index(

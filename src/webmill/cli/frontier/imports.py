@@ -13,8 +13,8 @@ from webmill.cli.frontier.crawls import crawl_in, frontier_option, name_option
 from webmill.cli.renamed import Renamed
 from webmill.cli.words import counted
 from webmill.compat.frontier.importing import BATCH, Import, importing
-from webmill.compat.frontier.marks import Counts
-from webmill.compat.frontier.postgres import Snapshot
+from webmill.compat.frontier.marks import ImportCounts
+from webmill.compat.frontier.postgres import DatabaseSnapshot
 from webmill.crawl.frontier.base import PRIORITIES
 from webmill.pipeline.crawl.kept import keep, read_kept
 from webmill.pipeline.frontier.place import Place
@@ -82,7 +82,7 @@ def import_postgres(
     DIR is a collection; it is made when it is not there. The tables are visited_urls, frontier and domain_metadata.
     Every row is imported, known already, or rejected with a reason; the counts are checked against the database.
     """
-    with Snapshot(url) as database, crawl_in(collection, frontier, name=name) as place:
+    with DatabaseSnapshot(url) as database, crawl_in(collection, frontier, name=name) as place:
         with importing(place, database, processes=processes, priority=priority, again=again) as tables:
             remember(place, frontier)
             for table in tables:
@@ -113,7 +113,7 @@ def run(table: Import, context: Context, *, batch: int) -> None:
             done = now
 
 
-def told(counts: Counts) -> str:
+def told(counts: ImportCounts) -> str:
     parts = [f"{counted(counts.rows, 'row')}: {counts.imported:,} imported", f"{counts.known:,} known already"]
     if counts.excluded:
         parts.append(f"{counts.excluded:,} of excluded domains")

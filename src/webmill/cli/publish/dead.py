@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from webmill.boards.jobs import job_of
+from webmill.boards.jobs import job_of, opened_queue, queue_options
 from webmill.cli.cc.dead import as_line, as_object
 from webmill.cli.collections import existing
 from webmill.cli.context import Context, note, pass_context
@@ -17,10 +17,8 @@ from webmill.cli.dry_run import dry_run_option, quantity
 from webmill.cli.options import together
 from webmill.cli.publish.places import (
     echo_json,
-    opened_queue,
     publishing_in,
     queue_option,
-    queue_options,
     queue_settings,
     root_argument,
 )

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import click
 import msgspec
 
-from webmill.boards.jobs import QUEUE
 from webmill.cli.collections import existing
 from webmill.cli.context import Context, note
 from webmill.cli.crawl_view import age
@@ -18,11 +16,8 @@ from webmill.collection import Publishing
 from webmill.errors import Misconfigured, NotFound
 from webmill.infra import atomic
 from webmill.infra.address import scheme_of
-from webmill.infra.queue import backends
-from webmill.infra.queue.base import Queue, QueueOptions
 from webmill.infra.storage.backends import open_storage, open_versions
 from webmill.infra.storage.base import Storage
-from webmill.pipeline.hands import BROKER
 from webmill.publish import history
 from webmill.publish.nouns import Version
 from webmill.publish.version import Counts
@@ -81,14 +76,6 @@ def queue_settings(context: Context, place: Publishing, url: str | None) -> Queu
     if scheme == "memory":
         raise Misconfigured("a queue in memory ends with this command: use sqlite:FILE, amqp://… or sqs://…")
     return msgspec.structs.replace(settings, url=f"sqlite:{Path(file).resolve()}" if scheme == "sqlite" else chosen)
-
-
-def opened_queue(settings: QueueSettings) -> AbstractContextManager[Queue]:
-    return backends.opened_queue(settings.url, queue_options(settings), policy=BROKER)
-
-
-def queue_options(settings: QueueSettings) -> QueueOptions:
-    return QueueOptions(name=QUEUE, attempts=settings.attempts, lease=settings.lease)
 
 
 def find_version(storage: Storage, name: str) -> Version:

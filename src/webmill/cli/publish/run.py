@@ -14,12 +14,13 @@ import click
 import msgspec
 
 from webmill.boards import metrics as counters
-from webmill.boards.aggregator import Outcome
+from webmill.boards.aggregator import RunOutcome
 from webmill.boards.board_list import BoardList, Complaint, read_board_list
-from webmill.boards.cycle import Stopped, Surroundings, run_every, run_once
-from webmill.boards.jobs import broken_entries
+from webmill.boards.cycle import RunContext, Stopped, run_every, run_once
+from webmill.boards.jobs import broken_entries, opened_queue
 from webmill.boards.listing import complaint_about
 from webmill.boards.orchestrator import facets_of
+from webmill.boards.process import WorkerProcess, WorkOrder
 from webmill.cli.cc.workers import stopping
 from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.counts import ANY_COUNT
@@ -27,11 +28,10 @@ from webmill.cli.crawl_view import age
 from webmill.cli.durations import DURATION
 from webmill.cli.main import FAILED, INTERRUPTED
 from webmill.cli.progress import Progress as Bar
-from webmill.cli.publish.boards import Hands, Order, Reading, contact_of, reading_options
+from webmill.cli.publish.boards import ReadingFlags, contact_of, reading_options
 from webmill.cli.publish.places import (
     echo_json,
     json_option,
-    opened_queue,
     publishing_in,
     queue_option,
     queue_settings,
@@ -120,7 +120,7 @@ def run(
     Orchestrator, workers and aggregator in one command. With --workers 0 the boards are read by `webmill publish work`
     on any machine. One run at a time, also when several machines are told to do it.
     """
-    reading = Reading(**flags)
+    reading = ReadingFlags(**flags)
     first = read_boards(board_list)  # before anything is made: a typo in the path leaves nothing behind
     place = publishing_in(root, create=True)
     contact = contact_of(reading.contact, context.settings(place.root).http.contact)
@@ -134,14 +134,14 @@ def run(
             host = context.settings(place.root).metrics.host
             note(f"metrics: {stack.enter_context(metrics.serve(port=metrics_port, host=host))}")
         options = reading.options(place, user_agent=user_agent(contact))
-        order = Order(storage=storage or str(place.root), queue=settings, reading=options, threads=workers)
+        order = WorkOrder(storage=storage or str(place.root), queue=settings, reading=options, threads=workers)
         runs = Runs(
             context,
             versions,
             queue,
             board_list,
             order,
-            around=Surroundings(stop=stop, now=steady_now()),
+            around=RunContext(stop=stop, now=steady_now()),
             deadline=timedelta(seconds=deadline),
             publishing=lambda found: Options(facets=facets or facets_of(found), force=force, most_lost=most_lost),
             metrics=metrics,
@@ -164,9 +164,9 @@ class Runs:
         storage: Storage,
         queue: Queue,
         board_list: Path,
-        order: Order,
+        order: WorkOrder,
         *,
-        around: Surroundings,
+        around: RunContext,
         deadline: timedelta,
         publishing: Callable[[BoardList], Options],
         metrics: Metrics,
@@ -182,7 +182,7 @@ class Runs:
     def again(self) -> None:
         self.once(read_boards(self._board_list))
 
-    def once(self, found: BoardList) -> Outcome:
+    def once(self, found: BoardList) -> RunOutcome:
         if found.problems != self._told:  # once for each edit, not for each run
             tell_complaints(found)
             self._told = found.problems
@@ -213,12 +213,12 @@ class Runs:
         return outcome
 
     @contextmanager
-    def _hired(self) -> Iterator[Hands | None]:
+    def _hired(self) -> Iterator[WorkerProcess | None]:
         """For one run: between runs nobody waits for work."""
         if not self._order.threads:
             yield None
             return
-        with closing(Hands(self._order)) as hands:
+        with closing(WorkerProcess(self._order)) as hands:
             yield hands
 
     @contextmanager
@@ -226,7 +226,7 @@ class Runs:
         with self._context.progress("Reading", total=boards, unit="boards") as bar:
             yield lambda seen: show(bar, seen)
 
-    def _count(self, outcome: Outcome) -> None:
+    def _count(self, outcome: RunOutcome) -> None:
         result = "refused" if outcome.refused else "published" if outcome.is_new else "unchanged"
         self._metrics.count(counters.RUNS, result=result)
         if outcome.counts:
@@ -260,7 +260,7 @@ def tell_complaints(found: BoardList) -> None:
         warn(f"board list: {len(found.problems) - 10:,} more")
 
 
-def tell(outcome: Outcome, *, seconds: float) -> None:
+def tell(outcome: RunOutcome, *, seconds: float) -> None:
     told_before = "site_map"
     for problem in [one for one in outcome.problems if one.stage != told_before][:5]:
         warn(shown(f"{problem.source}: {problem.stage}: {problem.message}")[:300])
@@ -272,7 +272,7 @@ def tell(outcome: Outcome, *, seconds: float) -> None:
     tell_version(outcome.version or "", outcome.counts, is_new=outcome.is_new, held=held, seconds=seconds)
 
 
-def leave(outcome: Outcome, root: Path) -> None:
+def leave(outcome: RunOutcome, root: Path) -> None:
     if outcome.refused:
         raise click.exceptions.Exit(FAILED)
     failed = len(outcome.failed) + outcome.missing + outcome.left_out

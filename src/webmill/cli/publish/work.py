@@ -9,15 +9,16 @@ from typing import Any
 import click
 
 from webmill.boards import metrics as counters
+from webmill.boards.jobs import opened_queue
+from webmill.boards.process import WorkOrder
 from webmill.boards.reader import BoardReader
-from webmill.boards.workers import Workers
+from webmill.boards.workers import BoardWorkers
 from webmill.cli.cc.workers import stopping
 from webmill.cli.context import Context, note, pass_context
 from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.main import INTERRUPTED
-from webmill.cli.publish.boards import Order, Reading, contact_of, reading_options
+from webmill.cli.publish.boards import ReadingFlags, contact_of, reading_options
 from webmill.cli.publish.places import (
-    opened_queue,
     publishing_in,
     queue_option,
     queue_settings,
@@ -67,12 +68,12 @@ def work(
 
     The run itself is begun and ended by `webmill publish run --workers 0`.
     """
-    reading = Reading(**flags)
+    reading = ReadingFlags(**flags)
     place = publishing_in(root, create=True)
     contact = contact_of(reading.contact, context.settings(place.root).http.contact)
     options = reading.options(place, user_agent=user_agent(contact))
     settings = queue_settings(context, place, queue_url)
-    order = Order(storage=storage or str(place.root), queue=settings, reading=options, threads=workers)
+    order = WorkOrder(storage=storage or str(place.root), queue=settings, reading=options, threads=workers)
     versions = storage_for_writing(place, storage)
     metrics = Metrics(counters.OF_WORKERS)
     with ExitStack() as stack:
@@ -83,7 +84,7 @@ def work(
             host = context.settings(place.root).metrics.host
             note(f"metrics: {stack.enter_context(metrics.serve(port=metrics_port, host=host))}")
         bar = stack.enter_context(context.progress("Reading", unit="boards"))
-        crew = Workers(versions, queue, reader, order.labour, metrics=metrics, ended=lambda _: bar.advance())
+        crew = BoardWorkers(versions, queue, reader, order.labour, metrics=metrics, ended=lambda _: bar.advance())
         results = crew.run(stop=stop, is_over=lambda: until_empty and is_drained(queue))
     note("boards: " + (", ".join(f"{count:,} {result}" for result, count in sorted(results.items())) or "none"))
     if stop.is_set():

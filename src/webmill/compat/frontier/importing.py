@@ -19,10 +19,10 @@ from typing import Any
 import msgspec
 
 from webmill.compat.frontier.marks import (
-    Counts,
+    ImportCounts,
+    ImportMark,
     Key,
-    Mark,
-    Rejects,
+    RejectedRows,
     added,
     known_urls,
     latin,
@@ -31,8 +31,8 @@ from webmill.compat.frontier.marks import (
     unlatin,
     written,
 )
-from webmill.compat.frontier.postgres import Row, Snapshot
-from webmill.compat.frontier.rows import DomainRows, Reading, VisitedRows, WaitingRows
+from webmill.compat.frontier.postgres import DatabaseSnapshot, Row
+from webmill.compat.frontier.rows import DomainRows, TableReading, VisitedRows, WaitingRows
 from webmill.compat.frontier.tables import query
 from webmill.crawl.frontier.base import Frontier
 from webmill.errors import BadInput, Conflict
@@ -45,7 +45,7 @@ BATCH = 10_000
 
 @contextmanager
 def importing(
-    place: Place, database: Snapshot, *, processes: int | None, priority: int, again: bool
+    place: Place, database: DatabaseSnapshot, *, processes: int | None, priority: int, again: bool
 ) -> Iterator[list[Import]]:
     """The three tables, to be run one after the other. The crawl is made where there is none.
 
@@ -79,8 +79,8 @@ class Import:
 
     def __init__(
         self,
-        reading: Reading,
-        database: Snapshot,
+        reading: TableReading,
+        database: DatabaseSnapshot,
         frontiers: Sequence[Frontier],
         *,
         rejected: Path,
@@ -89,14 +89,14 @@ class Import:
         self._reading, self._database, self._frontiers = reading, database, frontiers
         self.table = reading.table
         self._note = f"import {database.place} {self.table.name}"
-        self._marks = [Mark() if again else read_mark(frontier, self._note) for frontier in frontiers]
+        self._marks = [ImportMark() if again else read_mark(frontier, self._note) for frontier in frontiers]
         self._is_again = again
         self._resumed = [(mark.key, mark.same) for mark in self._marks]
         source = blake2b(database.place.encode(), digest_size=4).hexdigest()
         path = rejected / f"import-{source}-{self.table.name}.jsonl"
-        self.rejects = Rejects(path, size=self._marks[0].rejects)
+        self.rejects = RejectedRows(path, size=self._marks[0].rejects)
 
-    def counts(self) -> Counts:
+    def counts(self) -> ImportCounts:
         return added(mark.counts for mark in self._marks)
 
     def total(self) -> int:
@@ -106,7 +106,7 @@ class Import:
         """How many rows are done, again and again. Conflict when they are not all that the table has in the end."""
         if self._is_again:
             for shard in range(len(self._frontiers)):  # or a kill would leave marks of two runs
-                self._put(shard, Mark(), [])
+                self._put(shard, ImportMark(), [])
         if not all(mark.is_done for mark in self._marks):
             start = unlatin(min(mark.key for mark in self._marks))  # the others pass over what they have
             sql = query(self.table, self._database, start=start)
@@ -154,12 +154,12 @@ class Import:
         if parcel.bad:
             names = (*self.table.key, *self.table.columns)
             self.rejects.append((dict(zip(names, printable(row), strict=True)), reason) for row, reason in parcel.bad)
-        refused = Counts(rejected=Counter(reason for _, reason in parcel.bad))
+        refused = ImportCounts(rejected=Counter(reason for _, reason in parcel.bad))
         mark = self._marks[shard]
         counts = added([mark.counts, refused])
         self._put(shard, msgspec.structs.replace(mark, key=parcel.key, same=parcel.same, counts=counts), parcel.things)
 
-    def _put(self, shard: int, mark: Mark, things: Sequence[Any]) -> None:
+    def _put(self, shard: int, mark: ImportMark, things: Sequence[Any]) -> None:
         """One step. What came of its rows is counted when it is there, or by whoever goes on after a kill."""
         frontier = self._frontiers[shard]
         before = known_urls(frontier) if self._reading.adds_urls else -len(things)

@@ -15,7 +15,7 @@ from webmill.infra import atomic
 Key = tuple[str | float, ...]  # of a row, in its table's order; text as the Latin-1 of its bytes, to sort as they do
 
 
-class Counts(msgspec.Struct, frozen=True, kw_only=True):
+class ImportCounts(msgspec.Struct, frozen=True, kw_only=True):
     """Each row is one of them. `known`: its URL was there before, or stood in an earlier row."""
 
     imported: int = 0
@@ -28,10 +28,10 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
         return self.imported + self.known + self.excluded + sum(self.rejected.values())
 
 
-def added(counts: Iterable[Counts]) -> Counts:
+def added(counts: Iterable[ImportCounts]) -> ImportCounts:
     counts = list(counts)
     reasons = sorted({reason for one in counts for reason in one.rejected})
-    return Counts(
+    return ImportCounts(
         imported=sum(one.imported for one in counts),
         known=sum(one.known for one in counts),
         excluded=sum(one.excluded for one in counts),
@@ -39,7 +39,7 @@ def added(counts: Iterable[Counts]) -> Counts:
     )
 
 
-class Mark(msgspec.Struct, frozen=True, kw_only=True):
+class ImportMark(msgspec.Struct, frozen=True, kw_only=True):
     """Of one shard and one table.
 
     What came of the last rows is only known after the step that notes them: `pending` is how many they are, `before`
@@ -48,30 +48,30 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
 
     key: Key = ()
     same: int = 0  # how many rows with this key are done
-    counts: Counts = Counts()
+    counts: ImportCounts = ImportCounts()
     pending: int = 0
     before: int = 0
     rejects: int = 0  # length of the file of refused rows
     is_done: bool = False
 
-    def settled(self, known: int, *, excluded: int = 0) -> Mark:
+    def settled(self, known: int, *, excluded: int = 0) -> ImportMark:
         """A crawl that ran between a kill and now may have found some of the last rows itself: they count as new."""
         imported = min(max(known - self.before, 0), self.pending - excluded)
-        late = Counts(imported=imported, known=self.pending - excluded - imported, excluded=excluded)
+        late = ImportCounts(imported=imported, known=self.pending - excluded - imported, excluded=excluded)
         return msgspec.structs.replace(self, counts=added([self.counts, late]), pending=0)
 
 
-def read_mark(frontier: Frontier, name: str) -> Mark:
+def read_mark(frontier: Frontier, name: str) -> ImportMark:
     note = frontier.notes().get(name)
     if note is None:
-        return Mark()
+        return ImportMark()
     try:
-        return msgspec.json.decode(note, type=Mark).settled(known_urls(frontier))
+        return msgspec.json.decode(note, type=ImportMark).settled(known_urls(frontier))
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Misconfigured(f"the note of how far the import was: {error}; import with --from-scratch") from error
 
 
-def written(mark: Mark) -> str:
+def written(mark: ImportMark) -> str:
     return msgspec.json.encode(mark).decode()
 
 
@@ -80,7 +80,7 @@ def known_urls(frontier: Frontier) -> int:
     return stats.waiting + stats.in_hand + stats.visited
 
 
-class Rejects:
+class RejectedRows:
     """Rows that were refused, with the reason: JSON lines. What a kill has left behind the noted length is cut off."""
 
     def __init__(self, path: Path, *, size: int) -> None:

@@ -22,7 +22,7 @@ CONNECT_TIMEOUT = 20
 Row = tuple[Any, ...]
 
 
-class Snapshot:
+class DatabaseSnapshot:
     """One read-only transaction: all that is asked is as of the first question, whoever writes meanwhile."""
 
     def __init__(self, url: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import msgspec
 
 from webmill.compat.frontier.postgres import Row
-from webmill.compat.frontier.tables import DOMAINS, FRONTIER, VISITED, Table, number
+from webmill.compat.frontier.tables import DOMAINS, FRONTIER, VISITED, SourceTable, number
 from webmill.crawl.frontier.base import MOST_DEPTH, Committed, Done, Frontier, Robots, Step, Visit
 from webmill.crawl.seeds import excluded_domain, seed_of
 from webmill.errors import BadInput
@@ -28,8 +28,8 @@ NO_ANSWER = {
 }
 
 
-class Reading(Protocol):
-    table: Table
+class TableReading(Protocol):
+    table: SourceTable
     adds_urls: bool
 
     def read(self, row: Row) -> Any: ...
@@ -86,7 +86,7 @@ class VisitedRows:
         return frontier.commit(Step(visited=things, notes=notes), now=self._clock())
 
 
-class Domain(msgspec.Struct, frozen=True):
+class DomainRow(msgspec.Struct, frozen=True):
     name: str
     robots: tuple[Robots, ...]
     is_excluded: bool
@@ -104,18 +104,18 @@ class DomainRows:
     def __init__(self, gates: GateBook, *, clock: SteadyClock) -> None:
         self._gates, self._clock = gates, clock
 
-    def read(self, row: Row) -> Domain:
+    def read(self, row: Row) -> DomainRow:
         name, robots, expires, excluded, last = row
         domain = excluded_domain(name)
         latest = self._clock() + DAY  # nothing is kept for longer; later times are what a wrong clock leaves behind
         next_ = min(number(last) + DELAY, latest) if number(last) else 0.0
         kept = robots_of(domain, robots, min(number(expires), latest))
-        return Domain(domain, kept, bool(number(excluded)), next_)
+        return DomainRow(domain, kept, bool(number(excluded)), next_)
 
-    def url(self, thing: Domain) -> str:
+    def url(self, thing: DomainRow) -> str:
         return f"http://{thing.name}/"
 
-    def take(self, frontier: Frontier, things: Sequence[Domain], notes: Mapping[str, str]) -> Committed:
+    def take(self, frontier: Frontier, things: Sequence[DomainRow], notes: Mapping[str, str]) -> Committed:
         frontier.exclude(domain.name for domain in things if domain.is_excluded)
         now = self._clock()
         held = {f"domain:{one.name}": Kept(0.0, one.next) for one in things if one.next > now}

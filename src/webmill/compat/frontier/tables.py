@@ -17,22 +17,22 @@ from typing import Any
 
 import msgspec
 
-from webmill.compat.frontier.postgres import Snapshot
+from webmill.compat.frontier.postgres import DatabaseSnapshot
 from webmill.errors import Misconfigured
 
 _NUMBERS = frozenset({"int2", "int4", "int8", "float4", "float8", "numeric"})
 _TIMES = frozenset({"timestamp", "timestamptz"})
 
 
-class Table(msgspec.Struct, frozen=True):
+class SourceTable(msgspec.Struct, frozen=True):
     name: str
     key: tuple[str, ...]  # the order; the first columns of a row
     columns: tuple[str, ...]  # the others
 
 
-VISITED = Table("visited_urls", ("crawled_timestamp", "url"), ("http_status_code",))
-FRONTIER = Table("frontier", ("domain", "added_timestamp", "url"), ("depth",))
-DOMAINS = Table(
+VISITED = SourceTable("visited_urls", ("crawled_timestamp", "url"), ("http_status_code",))
+FRONTIER = SourceTable("frontier", ("domain", "added_timestamp", "url"), ("depth",))
+DOMAINS = SourceTable(
     "domain_metadata",
     ("domain",),
     (
@@ -44,7 +44,7 @@ DOMAINS = Table(
 )
 
 
-def query(table: Table, database: Snapshot, *, start: Sequence[str | float]) -> str:
+def query(table: SourceTable, database: DatabaseSnapshot, *, start: Sequence[str | float]) -> str:
     """From the row with this key on, all of them in their order: key first, then the other columns."""
     types = database.columns(table.name)
     missing = [column for column in (*table.key, *table.columns) if column not in types]

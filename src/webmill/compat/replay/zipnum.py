@@ -32,7 +32,7 @@ from webmill.infra.storage.local import LocalStorage
 ONE_SHARD = sys.maxsize // 4  # bytes that no shard ever has
 
 
-class Names(msgspec.Struct, frozen=True, kw_only=True):
+class ZipNumNames(msgspec.Struct, frozen=True, kw_only=True):
     """How the files of an index are called: BASE-01.cdx.gz and so on, the summary, the locations."""
 
     base: str
@@ -41,7 +41,14 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_named_index(
-    batches: Iterable[Batch], folder: Path, names: Names, *, lines: int, shard_size: int, threads: int, source: str
+    batches: Iterable[Batch],
+    folder: Path,
+    names: ZipNumNames,
+    *,
+    lines: int,
+    shard_size: int,
+    threads: int,
+    source: str,
 ) -> int:
     """Write sorted lines as an index into the folder, in place of one of these names; return the number of shards."""
     atomic.make_folder(folder)

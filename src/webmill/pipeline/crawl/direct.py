@@ -50,7 +50,7 @@ class RobotsFile(RobotsStore, Protocol):
     def keep_robots(self, entry: Robots) -> None: ...
 
 
-class Refusal(Struct, frozen=True):
+class PageRefusal(Struct, frozen=True):
     """Why there is no page. `wait` is what the server asked for."""
 
     message: str
@@ -115,7 +115,7 @@ class DirectFetcher:
         self._patience = Patience(attempts=limits.attempts, first_wait=limits.retry_wait)
         self._random = Random().random  # noqa: S311 - it spreads waits
 
-    async def get(self, url: str, *, headers: Fields = (), until: float) -> Fetched | Refusal:
+    async def get(self, url: str, *, headers: Fields = (), until: float) -> Fetched | PageRefusal:
         """A whole answer of status 200 or 304. `until` is when it is too late to send a request.
 
         Raises what the gates raise.
@@ -131,21 +131,21 @@ class DirectFetcher:
             await asyncio.sleep(wait)
             attempt += 1
 
-    async def _followed(self, url: str, headers: Fields, until: float) -> Fetched | Refusal:
+    async def _followed(self, url: str, headers: Fields, until: float) -> Fetched | PageRefusal:
         for _ in range(self._limits.redirects + 1):
             found = await self._once(url, headers, until)
-            if isinstance(found, Refusal) or found.head.status not in REDIRECTS:
-                return found if isinstance(found, Refusal) else self._judged(found)
+            if isinstance(found, PageRefusal) or found.head.status not in REDIRECTS:
+                return found if isinstance(found, PageRefusal) else self._judged(found)
             location = found.head.headers.get("Location")
             targets = redirected(url, location) if location else []
             if not targets:
-                return Refusal("a redirect to nowhere")
+                return PageRefusal("a redirect to nowhere")
             url = targets[0]
-        return Refusal(f"more than {self._limits.redirects} redirects")
+        return PageRefusal(f"more than {self._limits.redirects} redirects")
 
-    async def _once(self, url: str, headers: Fields, until: float) -> Fetched | Refusal:
+    async def _once(self, url: str, headers: Fields, until: float) -> Fetched | PageRefusal:
         verdict = await self._verdict(url, until)
-        if isinstance(verdict, Refusal):
+        if isinstance(verdict, PageRefusal):
             return verdict
         pace = Pace(crawl_delay=verdict.crawl_delay or 0.0)
         asked: Asked | Busy = Busy(0.0)
@@ -156,7 +156,7 @@ class DirectFetcher:
         self._robots.use(origin_of(url))
         return self._failed(asked.answer) if isinstance(asked.answer, Failed) else asked.answer
 
-    async def _verdict(self, url: str, until: float) -> Verdict | Refusal:
+    async def _verdict(self, url: str, until: float) -> Verdict | PageRefusal:
         if not self._manners.obey_robots:
             return Verdict()
         while (learned := await self._robots.learn(origin_of(url), pace=Pace())).verdict is None:
@@ -168,32 +168,32 @@ class DirectFetcher:
                 self._asker.hold(url, learned.until)
         if learned.verdict.state == "unreachable":
             why = f": {learned.failed.reason}" if learned.failed else ""
-            return Refusal(f"its robots.txt cannot be had{why}", is_retryable=True, wait=ROBOTS_AGAIN)
-        return learned.verdict if learned.verdict.allows(path_of(url)) else Refusal("forbidden by robots.txt")
+            return PageRefusal(f"its robots.txt cannot be had{why}", is_retryable=True, wait=ROBOTS_AGAIN)
+        return learned.verdict if learned.verdict.allows(path_of(url)) else PageRefusal("forbidden by robots.txt")
 
-    async def _sleep_until(self, time: float, until: float) -> Refusal | None:
+    async def _sleep_until(self, time: float, until: float) -> PageRefusal | None:
         if max(time, self._clock()) > until:
-            return Refusal("no time left for it", is_retryable=True)
+            return PageRefusal("no time left for it", is_retryable=True)
         while (left := time - self._clock()) > 0:  # whoever comes a millisecond early waits a whole delay more
             await asyncio.sleep(left)
         return None
 
-    def _failed(self, failed: Failed) -> Refusal:
+    def _failed(self, failed: Failed) -> PageRefusal:
         choice = decide_failure(failed.reason, 1, random=0.5)
-        return Refusal(f"{failed.reason}: {failed.message}"[:500], is_retryable=isinstance(choice, Retry))
+        return PageRefusal(f"{failed.reason}: {failed.message}"[:500], is_retryable=isinstance(choice, Retry))
 
-    def _judged(self, answer: Fetched) -> Fetched | Refusal:
+    def _judged(self, answer: Fetched) -> Fetched | PageRefusal:
         """Half a page would be taken for one from which the rest was removed."""
         status, cut = answer.head.status, answer.exchange.truncated
         choice = decide_answer(status, 1, random=0.5, truncated=cut)
         may_pass = isinstance(choice, Retry)
         if status not in GOOD:
             wait = self._held(answer) if status in (429, 503) else 0.0
-            return Refusal(f"status {status}", is_retryable=may_pass, is_gone=status in GONE, wait=wait)
+            return PageRefusal(f"status {status}", is_retryable=may_pass, is_gone=status in GONE, wait=wait)
         if cut is not None:
-            return Refusal(f"the answer was cut ({cut})", is_retryable=may_pass)
+            return PageRefusal(f"the answer was cut ({cut})", is_retryable=may_pass)
         if flaws := sorted(HALF.intersection(answer.flaws)):
-            return Refusal(f"the answer is damaged ({', '.join(flaws)})")
+            return PageRefusal(f"the answer is damaged ({', '.join(flaws)})")
         return answer
 
     def _held(self, answer: Fetched) -> float:

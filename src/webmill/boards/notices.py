@@ -1,0 +1,100 @@
+"""What rows of a listing and bodies become: notices. No input, no output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import blake2b
+
+import msgspec
+from msgspec.structs import replace
+
+from webmill.boards.board_list import Board
+from webmill.boards.cache import Cached
+from webmill.boards.listing import NoticeBody, NoticeListing, NoticeRow
+from webmill.boards.types import KnownNotice, Notice
+from webmill.publish.nouns import Scalar
+
+
+def id_of(board: Board, row: NoticeRow) -> str:
+    return f"{board.source}/{row.id}"
+
+
+def notice_of(
+    board: Board,
+    row: NoticeRow,
+    *,
+    content: dict[str, object] | None,
+    checked: float,
+    hash: str = "",  # noqa: A002
+) -> Notice:
+    metadata: dict[str, Scalar] = {
+        "title": row.title,
+        "date": row.date,
+        "date_text": row.date_text,
+        "author": row.author,
+        "category": row.category,
+        "url": row.url,
+        "pinned": row.is_pinned,
+    }
+    return Notice(
+        id=id_of(board, row),
+        url=row.url,
+        content=content,
+        facets=board.facets,
+        metadata={key: value for key, value in metadata.items() if value},
+        hash=hash,
+        row=row_digest(row),
+        checked=checked,
+    )
+
+
+def content_of(row: NoticeRow, body: NoticeBody) -> dict[str, object]:
+    """What is hashed and stored: nothing that changes by itself."""
+    return {
+        "title": row.title,
+        "date": row.date,
+        "author": row.author,
+        "category": row.category,
+        "url": row.url,
+        "text": body.text,
+        "attachments": [{"name": one.name, "url": one.url} for one in body.attachments],
+    }
+
+
+def row_digest(row: NoticeRow) -> str:
+    """Other when anything that is seen of a notice in its listing is; a date that drifts by itself is not looked at."""
+    steady = replace(row, date="", date_text="") if row.is_approximate else row
+    steady = replace(steady, is_approximate=False)
+    return blake2b(msgspec.msgpack.encode(steady), digest_size=16).hexdigest()
+
+
+def merged(listings: Iterable[NoticeListing]) -> list[NoticeRow]:
+    """The rows of all pages, each once: a pinned notice is on every page."""
+    rows: dict[str, NoticeRow] = {}
+    for listing in listings:
+        for row in listing.rows:
+            rows.setdefault(row.id, row)
+    return list(rows.values())
+
+
+def date_of(row: NoticeRow, cached: Cached | None, known: KnownNotice | None) -> str:
+    """ "3 hours ago" was a better date when it was first seen."""
+    if not row.is_approximate:
+        return row.date
+    return (cached.date if cached else "") or (known.date if known else "") or row.date
+
+
+def further_down(ids: Iterable[str], known: Mapping[str, KnownNotice], last: NoticeListing) -> Iterator[str]:
+    """Those that stand below the last page that was read. What would stand higher up and does not was removed."""
+    rows = [row for row in last.rows if not row.is_pinned]
+    if not rows:
+        return
+    date = min((row.date for row in rows if row.date), default="")
+    number = min((int(row.id) for row in rows if row.id.isdigit()), default=None)
+    yield from (id_ for id_ in ids if _is_older(known[id_].date, id_.rpartition("/")[2], date, number))
+
+
+def _is_older(date: str, id_: str, oldest: str, least: int | None) -> bool:
+    if date and oldest and date != oldest:
+        return date < oldest
+    return id_.isdigit() and least is not None and int(id_) < least

@@ -1,0 +1,88 @@
+"""Workers in a process of their own: a job that kills it does not kill the run, and it is started again."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import select
+import threading
+import time
+from contextlib import closing
+from functools import partial
+
+import msgspec
+
+from webmill.boards.jobs import opened_queue
+from webmill.boards.reader import BoardReader
+from webmill.boards.types import ReaderOptions
+from webmill.boards.workers import BoardWorkers, Labour
+from webmill.errors import Misconfigured
+from webmill.infra.child import PICKLED, Child, Death, Raised, packed
+from webmill.infra.child import Job as ChildJob
+from webmill.infra.child import Limits as ChildLimits
+from webmill.infra.storage.backends import open_versions
+from webmill.settings import QueueSettings
+
+log = logging.getLogger(__name__)
+
+LIVES = 20  # deaths in a row, each within a minute
+QUICK = 60.0
+
+
+class WorkOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process needs to work jobs."""
+
+    storage: str
+    queue: QueueSettings
+    reading: ReaderOptions
+    threads: int
+
+    @property
+    def labour(self) -> Labour:
+        beat = max(0.1, min(15.0, self.queue.lease / 4))
+        return Labour(threads=self.threads, attempts=self.queue.attempts, beat=beat)
+
+
+def work_for_ever(order: WorkOrder) -> None:
+    """The main function of a child; it ends with its parent."""
+    logging.disable(logging.ERROR)  # what goes wrong is told by fragments and dead letters
+    storage = open_versions(order.storage)
+    with opened_queue(order.queue) as queue, closing(BoardReader(order.reading)) as reader:
+        BoardWorkers(storage, queue, reader, order.labour).run(stop=threading.Event())
+
+
+class WorkerProcess:
+    """What `cycle.OwnWorkers` asks for."""
+
+    def __init__(self, order: WorkOrder) -> None:
+        self._job = ChildJob(pickle.dumps(partial(work_for_ever, order)), ChildLimits())
+        self._deaths = 0
+        self._start()
+
+    def check(self) -> None:
+        while self._has_spoken():
+            answer = self._child.receive()
+            if isinstance(answer, Raised):
+                raise Misconfigured(f"the workers cannot work: {answer.message}")
+            if isinstance(answer, Death):
+                self._replace(answer.reason)
+
+    def close(self) -> None:
+        self._child.kill()
+
+    def _start(self) -> None:
+        self._child = Child(self._job, PICKLED)
+        self._child.send(packed())
+        self._started = time.monotonic()
+
+    def _has_spoken(self) -> bool:
+        poll = select.poll()
+        poll.register(self._child.fileno(), select.POLLIN)
+        return bool(poll.poll(0))
+
+    def _replace(self, reason: str) -> None:
+        self._deaths = self._deaths + 1 if time.monotonic() - self._started < QUICK else 1
+        if self._deaths > LIVES:
+            raise Misconfigured(f"the workers died {self._deaths} times in a row: {reason}")
+        log.warning("the workers died and are started again", extra={"why": reason})
+        self._start()
