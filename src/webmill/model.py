@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Annotated, Any, get_args, get_type_hints
 
@@ -199,6 +199,7 @@ class ArchiveReject(msgspec.Struct, frozen=True, gc=False):
 
 # --- the spine: where a capture lies, and what was made of it --------------------------------------------------------
 
+PLACE = ("warc_filename", "warc_offset", "warc_length")  # the columns that tell where a capture lies
 LONGEST_NAME = 1024  # characters of a WARC file's name
 _FARTHEST = 1 << 63  # what Parquet, SQLite and tantivy can hold
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
@@ -253,6 +254,19 @@ def checked_position(value: object, *, name: str, least: int = 0) -> int:
 def _told(value: object) -> str:
     """Return the beginning of a text, the kind of anything else: a number may have too many digits to be spelled."""
     return repr(value[:40]) if isinstance(value, str) else f"a value of type {type(value).__name__}"
+
+
+def place_in(said: Mapping[str, object]) -> dict[str, Any]:
+    """Return the columns that tell where a capture lies; nothing, where one of them is none."""
+    try:
+        checked_filename(said.get("warc_filename"))
+        for name in ("offset", "length"):
+            if type(said.get(f"warc_{name}")) is not int:  # in rows digits are no number
+                return {}
+            checked_position(said[f"warc_{name}"], name=name)
+    except BadInput:
+        return {}
+    return {name: said[name] for name in PLACE}
 
 
 def spelled_digest(text: str) -> str:

@@ -31,7 +31,7 @@ from webmill.infra.atomic import as_webmill_error
 from webmill.infra.storage.backends import open_storage
 from webmill.infra.storage.base import RawStream, Storage, buffered, chunks_of
 from webmill.infra.storage.local import LocalStorage
-from webmill.model import Document, checked_filename, checked_position
+from webmill.model import PLACE, Document, place_in
 
 ENDINGS = (".parquet", ".jsonl", ".jsonl.gz", ".jsonl.zst")
 NOT_OURS = frozenset({"spool", "receipts", "errors"})  # folders of those who write documents
@@ -202,8 +202,7 @@ def _strangers_row(row: Row) -> Document:
     for name in ("type", "mime", "digest"):
         if not isinstance(known.get(name, ""), str):
             del known[name]
-    if not _has_place(known):
-        known = {name: value for name, value in known.items() if not name.startswith("warc_")}
+    known = {name: value for name, value in known.items() if name not in PLACE} | place_in(known)
     document = msgspec.convert({"url": "", **known, "id": str(known.get("id", ""))}, Document)
     date = document.date and _in_utc(document.date)
     return msgspec.structs.replace(document, id=document.id or id_of(document), date=date)
@@ -225,17 +224,6 @@ def id_of(document: Document) -> str:
 
 def _in_utc(moment: datetime) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def _has_place(row: Row) -> bool:
-    try:
-        checked_filename(row.get("warc_filename"))
-        return all(
-            type(row.get(f"warc_{name}")) is int and checked_position(row[f"warc_{name}"], name=name) >= 0
-            for name in ("offset", "length")
-        )
-    except BadInput:
-        return False
 
 
 # --- files ---

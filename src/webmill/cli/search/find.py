@@ -20,11 +20,11 @@ from webmill.cli.words import shown
 from webmill.errors import NotFound, WebmillError
 from webmill.index.newest import indexes_of
 from webmill.model import CaptureRef
-from webmill.pipeline.search.captures import with_captures
+from webmill.pipeline.search.documents import with_captures
 from webmill.publish import history
 from webmill.search.base import DEEPEST, MOST_HITS, PAGE, Answer, Filters, Hit, Marked, Request
 from webmill.search.hits import AnswerReply, reply_of
-from webmill.search.query import in_utf8, parse
+from webmill.search.query import FIELDS, in_utf8, parse
 
 DAY = click.DateTime(["%Y-%m-%d"])
 
@@ -55,9 +55,10 @@ def _is_word(argument: str) -> bool:
 
 @click.command(
     cls=WordsCommand,
-    epilog="""\b
+    epilog=f"""\b
 All words are looked for. "…" is a phrase, -word leaves out, a OR b takes
-either, word* begins with it; title: url: site: lang: look there.
+either, word* begins with it;
+{": ".join(FIELDS)}: look there.
 \b
 Examples:
   webmill search news/ annual report

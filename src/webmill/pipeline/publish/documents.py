@@ -27,9 +27,9 @@ from webmill.errors import BadInput, NotFound
 from webmill.formats.domains import registered_domain
 from webmill.formats.urls import host_of, normalise
 from webmill.infra.storage.base import Storage
-from webmill.model import CaptureRef, Document, checked_filename, checked_position, columns
+from webmill.model import PLACE, CaptureRef, Document, columns, place_in
 from webmill.pipeline.documents import DocumentFiles
-from webmill.pipeline.publish.newest import HEADS, PLACE, Newest, reason_against, under, urlkey_of
+from webmill.pipeline.publish.newest import HEADS, Newest, reason_against, under, urlkey_of
 from webmill.pipeline.watch import Counter as Bar
 from webmill.publish import history
 from webmill.publish.blobs import Json
@@ -269,18 +269,8 @@ def item_of(document: Document, hash_: str, *, facets: tuple[str, ...]) -> Item:
     metadata: dict[str, Scalar] = {"title": (document.title or "")[:TITLE], "url": document.url}
     if date := document.date:
         metadata["date"] = msgspec.to_builtins(date.astimezone(UTC).replace(microsecond=0))
-    if has_place(document):
-        metadata |= {name: getattr(document, name) for name in PLACE}
+    metadata |= place_in({name: getattr(document, name) for name in PLACE})
     return Item(urlkey_of(document), SOURCE, hash_, facets=facets_of(document, facets), metadata=metadata)
-
-
-def has_place(document: Document) -> bool:
-    try:
-        checked_position(document.warc_offset, name="offset")
-        checked_position(document.warc_length, name="length")
-        return bool(checked_filename(document.warc_filename))
-    except BadInput:
-        return False
 
 
 def facets_of(document: Document, facets: tuple[str, ...]) -> dict[str, str]:

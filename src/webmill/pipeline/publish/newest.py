@@ -21,7 +21,7 @@ import msgspec
 
 from webmill.formats.surt import surt
 from webmill.formats.timestamps import to_datetime
-from webmill.model import CaptureRef, Document
+from webmill.model import PLACE, CaptureRef, Document
 from webmill.publish.rows import Row, SortedRows
 
 _LINE = struct.Struct(">QQ12s?")  # time, number of the row, digest, whether it repeats another
@@ -30,7 +30,6 @@ NO_DIGEST = bytes(12)
 NONE = (1 << 64) - 1
 BEFORE_TIME = 1 << 40  # seconds: years before the first year
 # What rows are chosen by. Their text is read only where nothing else tells that they have some.
-PLACE = ("warc_filename", "warc_offset", "warc_length")
 HEADS = ("url", "urlkey", "date", "text_chars", "status", "type", "mime", "digest", *PLACE)
 
 

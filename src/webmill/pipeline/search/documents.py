@@ -1,4 +1,6 @@
-"""A published item, with its blob, as a document that can be searched. Of notices and of web pages alike."""
+"""A published item, with its blob, as a document that can be searched, of notices and of web pages alike; and from a
+hit to the page as it was archived.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +10,18 @@ from typing import Any
 from zlib import crc32
 
 import msgspec
+from msgspec.structs import replace
 
 from webmill.errors import BadInput
 from webmill.formats.timestamps import to_datetime
+from webmill.index.lookup import Index
+from webmill.index.newest import newest
 from webmill.infra.storage.base import Readable
-from webmill.model import Column, checked_filename, checked_position, columns
+from webmill.model import Column, columns, place_in
 from webmill.publish.blobs import read_blob
 from webmill.publish.nouns import Item
-from webmill.search.base import IndexedDocument, mark_of
+from webmill.search.base import Answer, IndexedDocument, mark_of
 
-PLACE = ("warc_filename", "warc_offset", "warc_length")
 USED = tuple(each for each in columns() if (each.searchable or each.facet or each.shown) and each.name != "date")
 _BEFORE = {"warc": "warc_filename", "offset": "warc_offset", "length": "warc_length"}  # as items once had them
 
@@ -70,17 +74,7 @@ def moment_of(text: object) -> datetime | None:
 
 def place_of(item: Item) -> dict[str, Any]:
     """Return where its capture lies, as `publish documents` tells it; nothing when it is not told."""
-    said = {_BEFORE.get(name, name): value for name, value in item.metadata.items()}
-    filename, offset, length = map(said.get, PLACE)
-    try:
-        place = (
-            checked_filename(filename),
-            checked_position(offset, name="offset"),
-            checked_position(length, name="length"),
-        )
-    except BadInput:
-        return {}
-    return dict(zip(PLACE, place, strict=True))
+    return place_in({_BEFORE.get(name, name): value for name, value in item.metadata.items()})
 
 
 def mark_of_item(item: Item) -> str:
@@ -91,3 +85,14 @@ def mark_of_item(item: Item) -> str:
 def label_of(item: Item) -> str:
     said = (item.source, sorted(item.facets.items()), sorted(item.metadata.items()))
     return f"{crc32(msgspec.json.encode(said)):08x}"  # whose numbers may be of any size
+
+
+# --- and back ---
+
+
+def with_captures(answer: Answer, index: Index) -> Answer:
+    """Return an answer whose hits lead to the archived page: to the place that was published with them, or else to
+    their newest capture in the index. The id of a page is its urlkey; a notice is no page, and has no capture.
+    """
+    found = newest(index, [hit.id for hit in answer.hits if not hit.capture])
+    return replace(answer, hits=[replace(hit, capture=hit.capture or found.get(hit.id)) for hit in answer.hits])

@@ -10,6 +10,7 @@ from starlette.routing import BaseRoute, Route
 from webmill.errors import NotFound
 from webmill.model import CaptureRef
 from webmill.search.base import PAGE, Hit, IndexedDocument, Marked
+from webmill.search.query import FIELDS
 from webmill.serve.api import links
 from webmill.serve.api.asked import SORTS, Asked, read_asked
 from webmill.serve.api.reading import Reading
@@ -69,6 +70,7 @@ def search(reading: Reading, request: Request) -> Response:
         "search.html",
         asked=asked,
         sorts=SORTS,
+        fields=FIELDS,
         hits=[view_of(hit, found.capture_of(hit)) for hit in found.answer.hits],
         total=found.answer.total,
         reachable=found.reachable,
