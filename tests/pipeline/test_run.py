@@ -80,7 +80,7 @@ def test_stages_are_done_as_far_as_they_are_due(tmp_path: Path) -> None:
     (tmp_path / "documents" / "again.jsonl").write_text('{"url": "https://a.example/late", "text": "Ferry late"}\n')
     time.sleep(2 * TICK)  # else a look so soon after it could have missed it
     ended = webmill("run", tmp_path)
-    assert "publish: webmill publish documents" in ended.err, "there is a new file"
+    assert "publish: publishing documents" in ended.err, "there is a new file"
     assert "nothing has changed since version" in ended.err
     ended = webmill("run", tmp_path)
     assert stages(ended.err)["publish"] == "no documents since the live version", "it was looked at"
@@ -154,12 +154,13 @@ def test_a_crawl_that_was_begun_by_hand_is_left_alone_and_told_how_to_go_on(
 
 def test_settings_that_change_a_crawl_are_told(tmp_path: Path) -> None:
     (tmp_path / "frontier").mkdir()
-    flags = {"scope": "domain", "delay": 70.0, "requisites": True, "max_depth": 3}
+    flags = {"scope": "domain", "delay": 70.0, "requisites": True, "max_depth": 3, "depth": 2}
     (tmp_path / "frontier" / "flags.json").write_text(json.dumps(flags))
-    (tmp_path / "webmill.toml").write_text('[crawl]\nflags = "--requisites"\n')
+    (tmp_path / "webmill.toml").write_text('[crawl]\nscope = "host"\ndelay = "70s"\nflags = "--requisites"\n')
     (tmp_path / "seeds.txt").write_text("")  # nothing is asked of anybody
     ended = webmill("run", tmp_path, "--stage", "crawl")
     assert re.findall("until now its (.*);", ended.err) == ["scope was domain"]
+    assert "[crawl] flags are settings of their own now; write them as page_resources = true" in ended.err
 
 
 def test_a_stage_that_has_rejects_is_told_in_the_end(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_flags_of_a_crawl_in_a_text_are_carried_over_with_a_notice(tmp_path: Pat
     assert found.settings().http.contact == "me@example.org"
     (notice,) = found.notices
     assert "[crawl] flags are settings of their own now" in notice
-    assert "delay = '2m'" in notice
+    assert 'delay = "2m"' in notice
 
 
 def test_a_name_of_before_is_carried_over_with_a_notice(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 
 import click
@@ -14,11 +13,7 @@ from webmill.cli.dry_run import dry_run_option, quantity
 from webmill.cli.options import settings_options
 from webmill.cli.words import counted
 from webmill.collection import Collection, crawl_name
-from webmill.index import columnar
-from webmill.index.captures import Options as CaptureOptions
-from webmill.index.excessive import Keep
-from webmill.infra.executor.backends import open_executor
-from webmill.pipeline.index import Options, Report, check_archives, index_collection
+from webmill.pipeline.index import Report, check_archives, index_crawl
 from webmill.pipeline.status.files import added, amount_of
 from webmill.pipeline.status.stored import archives_of, index_of
 from webmill.settings import Settings
@@ -68,33 +63,16 @@ def index(
     The result depends on the files and the options alone, not on what ran before. Killed at any moment and run again
     it goes on; readers see the old index until the new one is complete.
     """
-    chosen = settings.index
-    if chosen.max_captures is None and (chosen.keep or chosen.drop_revisits_first):
-        raise click.UsageError("--keep and --drop-revisits-first are about URLs over --max-captures: give that too")
     root = existing(placed(collections_dir, collection)).resolve()
     where = Collection(root, name or crawl_name(root))
     if dry_run:
         preview(where, from_scratch=not incremental)
         return
-    options = Options(
-        captures=CaptureOptions(post_append=chosen.post_append),
-        collection_field=chosen.collection_field,
-        blocklist=root / chosen.blocklist if chosen.blocklist else None,
-        max_removed_share=chosen.max_removed_share,
-        max_captures=chosen.max_captures,
-        keep=Keep(count=chosen.keep, drop_revisits_first=chosen.drop_revisits_first),
-        lines=chosen.lines,
-        shards=chosen.shards,
-        # One that is there is kept up: if that needs pyarrow, the message says so.
-        parquet=columnar.is_available() or where.table.exists() if chosen.parquet is None else chosen.parquet,
-        from_scratch=not incremental,
-    )
-    with closing(open_executor(settings.executor.url, workers=settings.executor.jobs)) as executor:
-        report = index_collection(where, options, executor=executor, watch=context.progress)
+    report = index_crawl(where, settings, watch=context.progress, from_scratch=not incremental)
     if as_json:
         click.echo(msgspec.json.encode(report))
     else:
-        tell(where, report)
+        tell(report, root)
     finish(rejected=len(report.rejects), where=f"{where.rejected / 'index.jsonl'} has files, byte ranges and reasons")
 
 
@@ -119,15 +97,15 @@ def preview(collection: Collection, *, from_scratch: bool) -> None:
         note(f"would be replaced, if it comes out different: {collection.zipnum} ({quantity(old)})")
 
 
-def tell(collection: Collection, report: Report) -> None:
+def tell(report: Report, root: Path) -> None:
     done = f"{report.indexed:,} indexed, {report.kept:,} as before, {report.removed:,} gone"
     note(f"{counted(report.warcs, 'archive')} ({done}): {counted(report.captures, 'capture')}")
     if report.blocked or report.excessive:
         excessive = f"{counted(report.excessive, 'line')} of URLs with too many captures"
         note(f"left out: {counted(report.blocked, 'blocked line')}, {excessive}")
     made = [counted(report.shards, "shard")] + [counted(report.tables, "Parquet file")] * bool(report.tables)
-    note(f"{collection.zipnum}: {', '.join(made)}" + ", nothing changed" * (not report.published))
+    note(f"{report.place}: {', '.join(made)}" + ", nothing changed" * (not report.published))
     if not report.warcs:
-        note(f"there are no WARC or ARC files in {collection.root} any more: the index is empty")
+        note(f"there are no WARC or ARC files in {root} any more: the index is empty")
     for reason, count in report.not_in_tables.items():
         warn(f"{counted(count, 'line')} not in Parquet, but in the shards: {reason}")

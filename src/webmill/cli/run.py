@@ -1,35 +1,36 @@
-"""`webmill run`: every stage of a collection that is due, by the commands that a person would type."""
+"""`webmill run`: every stage of a collection that is due."""
 
 from __future__ import annotations
 
-import math
-import shlex
 import time
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 from msgspec.structs import replace
 
 from webmill.cli.context import REJECTED, Context, as_a_stage, note, pass_context, warn
+from webmill.cli.crawl import tell as tell_crawl
+from webmill.cli.crawl import watched
 from webmill.cli.crawl_view import age
 from webmill.cli.durations import DURATION
-from webmill.cli.main import FAILED, INTERRUPTED, heading, webmill
-from webmill.cli.stages import STAGES, stages_of
-from webmill.cli.status import wishes_of
+from webmill.cli.extract import reasons_in, refused
+from webmill.cli.extract import tell_all as tell_extract
+from webmill.cli.index import tell as tell_index
+from webmill.cli.main import FAILED, heading
+from webmill.cli.publish.documents import bad_rows
+from webmill.cli.publish.documents import tell as tell_publish
+from webmill.cli.search.feed import UNREADABLE
+from webmill.cli.search.feed import tell as tell_search
 from webmill.cli.words import shown
 from webmill.errors import WebmillError
-from webmill.index.archives import archived
-from webmill.infra.lock import exclusive
-from webmill.pipeline.crawl.kept import read_kept
-from webmill.pipeline.publish.due import reason_not_to_publish
-from webmill.pipeline.status import crawl_states, look, unfinished
+from webmill.pipeline.crawl_archive import describe
+from webmill.pipeline.run import Began, Ended, LeftOut, RunWatching, alone, run_stages, steps_of
+from webmill.pipeline.status import look, wishes_of
+from webmill.publish.guard import Shrunk
 from webmill.search.backends import open_search, search_of
-from webmill.settings import CrawlSettings, PublishSettings, Settings, chosen_settings
-
-ONE_REFRESH = "1h"
-ALWAYS = ("scope", "delay", "page_resources")
+from webmill.settings import STAGES
 
 
 @click.command(
@@ -54,11 +55,11 @@ Exit code 3: done, but some input was rejected."""
 def run(context: Context, /, *, root: Path, every: float | None, stages: tuple[str, ...], dry_run: bool) -> None:
     """Crawl, index, extract, publish and search-index the collection in DIR, as far as each is due."""
     root = root.resolve()
-    chosen = tuple(stage for stage in STAGES if stage in stages) or stages_of(context.settings(root).run)
+    chosen = tuple(stage for stage in STAGES if stage in stages) or context.settings(root).run.in_order()
     if dry_run:
         foretell(context, root, chosen)
         return
-    with exclusive(root, "run", doing="running all stages"):
+    with alone(root):
         if every:
             repeat(context, root, chosen, every=every)
         code = once(context, root, chosen)
@@ -79,128 +80,85 @@ def repeat(context: Context, root: Path, stages: tuple[str, ...], *, every: floa
 
 
 def once(context: Context, root: Path, stages: tuple[str, ...]) -> int:
-    """The highest exit code of the stages. `WebmillError` ends it: what follows would be about less than it seems.
-
-    Ctrl-C ends the stage as it ends the command: every one of them may be broken off, and goes on the next time.
-    """
-    worst = 0
-    for stage in stages:
-        commands = commands_of(stage, root, context.settings(root))
-        if isinstance(commands, str):
-            note(f"{stage}: {commands}")
-            continue
-        for command in commands:
-            note(f"{stage}: webmill {shlex.join(command)}")
-            if stage == "crawl":
-                tell_changed(root, context.settings(root).crawl)
-            started = time.monotonic()
-            with as_a_stage():
-                code = webmill.main([*globals_of(context), *command], standalone_mode=False) or 0
-            if code == INTERRUPTED:
-                raise click.Abort
-            if code == FAILED:
-                note(f"{stage}: failed; the stages behind it were not begun")
-                return FAILED
-            note(f"{stage}: done in {age(time.monotonic() - started)}" + ", with rejects" * (code == REJECTED))
-            worst = max(worst, code)
+    """Do each stage that is due, and return the exit code. Ctrl-C ends it, as it ends the command of the stage."""
+    watching = RunWatching(crawl=partial(watched, context), watch=context.progress, refuse=refused)
+    events = run_stages(root, stages, read=partial(context.sources, root), watching=watching)
+    worst, last = 0, ""
+    try:
+        with as_a_stage():
+            for event in events:
+                last = event.stage
+                show(event, root)
+                if isinstance(event, Ended) and event.was_stopped:
+                    raise click.Abort
+                worst = max(worst, REJECTED if isinstance(event, Ended) and event.rejected else 0)
+    except Shrunk as error:
+        warn(f"refused: {error}")
+        note(f"{last}: failed; the stages behind it were not begun")
+        return FAILED
     return worst
+
+
+def show(event: LeftOut | Began | Ended, root: Path) -> None:
+    match event:
+        case LeftOut(stage, why):
+            note(f"{stage}: {why}")
+        case Began(stage, what, changes):
+            note(f"{stage}: {what}")
+            for change in changes:
+                note(f"{stage}: {change}")
+        case Ended(stage, report, rejected, seconds):
+            tell_report(stage, report, root)
+            note(f"{stage}: done in {age(seconds)}" + ", with rejects" * bool(rejected))
+
+
+def tell_report(stage: str, report: Any, root: Path) -> None:
+    """As the stage's own command does."""
+    match stage:
+        case "crawl":
+            tell_crawl(report)
+            warn_of(len(report.rejected), describe(report.rejected))
+        case "index":
+            tell_index(report, root)
+            warn_of(len(report.rejects), f"{root / 'rejected' / 'index.jsonl'} has files, byte ranges and reasons")
+        case "extract":
+            tell_extract(report, root)
+            warn_of(report.failed + report.errors + report.left, reasons_in(root))
+        case "publish":
+            tell_publish(report, root)
+            warn_of(report.rejected, bad_rows(root))
+        case _:
+            tell_search(report)
+            warn_of(len(report.fed.skipped), UNREADABLE)
+
+
+def warn_of(rejected: int, where: str) -> None:
+    if rejected:
+        warn(f"{rejected:,} rejected: {where}")
 
 
 def foretell(context: Context, root: Path, stages: tuple[str, ...]) -> None:
     """What a run would do, by looking alone. Which stages bring something new is seen when they are done."""
-    settings = context.settings(root)
+    sources = context.sources(root)
+    settings = sources.settings()
     engine = partial(open_search, search_of(settings.search.url, root), create=False)
     seen = look(root, replace(wishes_of(settings, root), stages=stages), open_engine=engine)
     for problem in seen.problems:
         warn(shown(f"{problem.part}: {problem.message}"))
     if seen.is_running:
         note("another run is at work here: until it ends, a second one is refused")
+    watching = RunWatching(crawl=partial(watched, context), watch=context.progress)
     reasons, upstream = {due.stage: due.why for due in seen.due}, ""
     for stage in stages:
-        commands = commands_of(stage, root, settings)
+        steps = steps_of(stage, root, sources, watching)
         if stage in reasons:
             note(f"{stage}: due: {reasons[stage]}")
         elif upstream:
             note(f"{stage}: due if {upstream} brings something new")
-        elif isinstance(commands, str):
-            note(f"{stage}: left out: {commands}")
+        elif isinstance(steps, str):
+            note(f"{stage}: left out: {steps}")
         else:
             note(f"{stage}: would look, and find nothing to do")
-        for command in commands if isinstance(commands, list) else ():
-            note(f"  webmill {shlex.join(command)}")
+        for step in steps if isinstance(steps, list) and stage in reasons else ():
+            note(f"  {step.what}")
         upstream = stage if stage in reasons else upstream
-
-
-def commands_of(stage: str, root: Path, settings: Settings) -> list[list[str]] | str:
-    """What to type; or why there is nothing to do."""
-    match stage:
-        case "crawl":
-            return crawl_command(root, settings.crawl)
-        case "index":
-            return [["index", str(root), "--name", crawl.name] for crawl in archived(root)] or "nothing is archived yet"
-        case "extract":
-            return [["extract", str(root)]] if archived(root) else "nothing is archived yet"
-        case "publish":
-            return publish_command(root, settings.publish)
-        case _:
-            return [["search", "update", str(root)]] if (root / "latest.json").exists() else "nothing is published yet"
-
-
-def publish_command(root: Path, settings: PublishSettings) -> list[list[str]] | str:
-    reason_against = reason_not_to_publish(root)
-    if reason_against:
-        return reason_against
-    facets = settings.facets
-    return [["publish", "documents", str(root), *(word for facet in facets for word in ("--facet", facet))]]
-
-
-def crawl_command(root: Path, settings: CrawlSettings) -> list[list[str]] | str:
-    seeds = root / settings.seeds
-    if not seeds.is_file():
-        return reason_not_to_crawl(root, settings)
-    flags = ["--seeds", str(seeds)]
-    if settings.refresh and settings.max_time is None:
-        flags += ["--max-time", ONE_REFRESH]
-    for one in chosen_settings(("crawl",)):
-        value = getattr(settings, one.key)
-        name = (one.declared.old or (one.name,))[0].replace("_", "-")
-        if one.key not in ALWAYS and value == one.default:
-            continue
-        if one.is_switch:
-            flags.append(f"--{name}" if value else f"--no-{name}")
-        else:
-            written = one.write(value)
-            flags += [w for each in (written if one.is_list else [written]) for w in (f"--{name}", str(each))]
-    return [["crawl", str(root), *flags]]
-
-
-def reason_not_to_crawl(root: Path, settings: CrawlSettings) -> str:
-    """A crawl that was begun by hand is not gone on with: its limits were of that run alone, and without them it might
-    ask for far more than anybody wanted.
-    """
-    crawls = crawl_states(root)
-    if any(crawl.is_running for crawl in crawls):
-        return "somebody else is crawling here"
-    if not crawls:
-        return f"no {settings.seeds} (`webmill init` makes one): archives are taken as they are"
-    left = unfinished(crawls, now=math.inf)  # also what may be asked tomorrow
-    if not left:
-        return f"no {settings.seeds}, and the crawl that was begun by hand has ended"
-    by_hand = f"webmill crawl {shlex.quote(str(root))}"
-    return f"no {settings.seeds}, so the crawl that was begun by hand is left alone ({left}); to go on: {by_hand}"
-
-
-def tell_changed(root: Path, settings: CrawlSettings) -> None:
-    """The settings win over what the crawl was told before, by hand or by settings that were others then."""
-    told = read_kept(root / "frontier")
-    wanted = {"scope": settings.scope, "delay": settings.delay, "requisites": settings.page_resources}
-    for name, value in wanted.items():
-        if told.get(name, value) != value:
-            said = {"scope": told[name], "delay": f"{told[name]} s", "requisites": str(told[name]).lower()}[name]
-            note(f"crawl: until now its {name} was {said}; from now on it is what [crawl] in the settings says")
-
-
-def globals_of(context: Context) -> list[str]:
-    flags = ["-q"] * context.quiet + ["-v"] * context.verbosity
-    flags += ["--config", str(context.config)] if context.config else []
-    return flags + [word for name, value in context.flags.items() for word in (f"--{name.replace('.', '-')}", value)]

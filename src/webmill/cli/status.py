@@ -15,13 +15,12 @@ import click
 import msgspec
 
 from webmill.cli.context import Context, pass_context
-from webmill.cli.stages import stages_of
 from webmill.cli.status_rows import Row, rows_of
 from webmill.cli.words import counted, json_line, shown
 from webmill.errors import WebmillError
 from webmill.pipeline.crawl.backends import open_meeting
 from webmill.pipeline.crawl.kept import read_kept
-from webmill.pipeline.status import Look, Problem, Wishes, look, unfinished
+from webmill.pipeline.status import Look, Problem, look, unfinished, wishes_of
 from webmill.search.backends import open_search, search_of
 from webmill.settings import Settings
 
@@ -76,15 +75,10 @@ def settings_of(context: Context, folder: Path) -> tuple[Settings, list[Problem]
     """A mistake in the settings is a line, too."""
     try:
         settings = context.settings(folder)
-        stages_of(settings.run)
+        settings.run.in_order()
     except WebmillError as error:
         return Settings(), [Problem("settings", str(error))]
     return settings, []
-
-
-def wishes_of(settings: Settings, folder: Path) -> Wishes:
-    seeds = folder / settings.crawl.seeds
-    return Wishes(stages=stages_of(settings.run), seeds=seeds, refresh=settings.crawl.refresh)
 
 
 def next_command(seen: Look, root: Path) -> str:

@@ -20,15 +20,20 @@ import msgspec
 
 from webmill import __version__
 from webmill.collection import Collection
-from webmill.errors import Misconfigured, NotFound, Unavailable
+from webmill.errors import Misconfigured, NotFound, Unavailable, WrongUse
+from webmill.index import columnar
 from webmill.index.archives import cdxj_name, find_archives
+from webmill.index.captures import Options as CaptureOptions
+from webmill.index.excessive import Keep
 from webmill.index.jobs import WarcDone, WarcJob, index_warc
 from webmill.index.state import FILE_NAME, Known, Looks, Published, State, is_current, is_settled, look_at, open_state
 from webmill.infra import atomic, lock, swap
+from webmill.infra.executor.backends import open_executor
 from webmill.infra.executor.base import Done, Executor, Failed
 from webmill.model import ArchiveReject
 from webmill.pipeline.index_publishing import Options, digest_of, no_temps_in, plan_publishing, publish, write_shards
 from webmill.pipeline.watch import Watch
+from webmill.settings import Settings
 
 __all__ = ["Options", "Report", "bring_up_to_date", "index_collection", "write_rejects", "write_shards"]
 
@@ -52,6 +57,7 @@ class Report(msgspec.Struct, kw_only=True):
     not_in_tables: dict[str, int] = {}  # lines that the columns of a Parquet file cannot hold, by reason
     published: bool = False
     rejects: list[ArchiveReject] = []
+    place: str = ""  # of the index
 
 
 class Due(msgspec.Struct, frozen=True):
@@ -72,7 +78,7 @@ def index_collection(
         raise Misconfigured(
             f"{options.blocklist} is no ordinary file: it is read by several processes, a pipe only once"
         )
-    report = Report()
+    report = Report(place=str(collection.zipnum))
     atomic.make_folder(collection.cdxj)
     with (
         _hints(),
@@ -89,6 +95,28 @@ def index_collection(
             report.published = True
     tell_published(report, made)
     return report
+
+
+def index_crawl(collection: Collection, settings: Settings, *, watch: Watch, from_scratch: bool = False) -> Report:
+    """Index a crawl as the settings say. A relative `blocklist` lies in the collection."""
+    chosen = settings.index
+    if chosen.max_captures is None and (chosen.keep or chosen.drop_revisits_first):
+        raise WrongUse("--keep and --drop-revisits-first are about URLs over --max-captures: give that too")
+    options = Options(
+        captures=CaptureOptions(post_append=chosen.post_append),
+        collection_field=chosen.collection_field,
+        blocklist=collection.root / chosen.blocklist if chosen.blocklist else None,
+        max_removed_share=chosen.max_removed_share,
+        max_captures=chosen.max_captures,
+        keep=Keep(count=chosen.keep, drop_revisits_first=chosen.drop_revisits_first),
+        lines=chosen.lines,
+        shards=chosen.shards,
+        # One that is there is kept up: if that needs pyarrow, the message says so.
+        parquet=columnar.is_available() or collection.table.exists() if chosen.parquet is None else chosen.parquet,
+        from_scratch=from_scratch,
+    )
+    with closing(open_executor(settings.executor.url, workers=settings.executor.jobs)) as executor:
+        return index_collection(collection, options, executor=executor, watch=watch)
 
 
 def check_archives(collection: Collection) -> None:

@@ -108,7 +108,8 @@ class Setting(msgspec.Struct, frozen=True):
 
     @property
     def choices(self) -> tuple[str, ...]:
-        return get_args(self.bare_type) if get_origin(self.bare_type) is Literal else ()
+        one = get_args(self.bare_type)[0] if self.is_list else self.bare_type
+        return get_args(one) if get_origin(one) is Literal else ()
 
     @property
     def is_optional(self) -> bool:

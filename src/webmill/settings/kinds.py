@@ -99,6 +99,7 @@ def _write_addresses(fixed: dict[str, tuple[str, int]]) -> list[str]:
 
 Duration = Annotated[float, Kind("TIME", parse_duration, write_duration)]
 Size = Annotated[int, Kind("SIZE", parse_size, write_size)]
-Words = Annotated[tuple[str, ...], Kind("TEXT", parse_words, list)]
+WORDS = Kind("TEXT", parse_words, list)
+Words = Annotated[tuple[str, ...], WORDS]
 Texts = Annotated[tuple[str, ...], Kind("TEXT", parse_texts, list)]
 FixedAddresses = Annotated[dict[str, tuple[str, int]], Kind("HOST=ADDRESS:PORT", parse_addresses, _write_addresses)]

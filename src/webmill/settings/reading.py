@@ -6,6 +6,7 @@ is the only place where a settings file is read.
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -97,7 +98,7 @@ def read_sources(
     return Sources(
         file=dict(_from_file(file, notices)) if file else {},
         environment=dict(_from_environment(environment, notices)),
-        flags={name: _find(*name).parse(value) for name, value in (flags or {}).items()},
+        flags={name: _parsed(_find(*name), value, where=_find(*name).name) for name, value in (flags or {}).items()},
         notices=tuple(notices),
     )
 
@@ -145,7 +146,7 @@ def _from_line(
     if (section, key) == ("crawl", "flags"):
         found = read_flags(str(written), chosen_settings(("crawl", "http.contact")), where=where)
         if found:
-            lines = ", ".join(f"{one.key} = {one.write(value)!r}" for one, value in found)
+            lines = ", ".join(f"{one.key} = {json.dumps(one.write(value), ensure_ascii=False)}" for one, value in found)
             notices.append(FLAGS.format(where=where, lines=lines))
         yield from (((one.section, one.key), value) for one, value in found)
         return

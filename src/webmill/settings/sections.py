@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from webmill.errors import Misconfigured
 from webmill.settings.declared import setting
-from webmill.settings.kinds import Duration, FixedAddresses, Size, Texts, Words
+from webmill.settings.kinds import WORDS, Duration, FixedAddresses, Size, Texts, Words
 
 STAGES = ("crawl", "index", "extract", "publish", "search")
 LINES_PER_BLOCK = 3000  # of Common Crawl's own indexes
@@ -156,7 +157,8 @@ class PublishSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What `webmill publish documents` and `webmill run` publish."""
 
     facets: Annotated[
-        Words, setting("What versions are indexed by: language, domain; repeatable.", option="facet", metavar="NAME")
+        Annotated[tuple[Literal["language", "domain"], ...], WORDS],
+        setting("Index versions by it, too; repeatable.", option="facet"),
     ] = ("language",)
     most_lost: Annotated[float, setting("Refuse to lose more pages than this.", least=0, most=1, metavar="SHARE")] = 0.2
 
@@ -165,6 +167,13 @@ class RunSettings(msgspec.Struct, frozen=True):
     """What `webmill run` does, in this order."""
 
     stages: Annotated[Words, setting("Of crawl, index, extract, publish, search.", only="file")] = STAGES
+
+    def in_order(self) -> tuple[str, ...]:
+        """Return the stages in the order of the work, whatever the order they are written in."""
+        unknown = [name for name in self.stages if name not in STAGES]
+        if unknown:
+            raise Misconfigured(f"run.stages: no stage {unknown[0]!r}: there are {', '.join(STAGES)}")
+        return tuple(stage for stage in STAGES if stage in self.stages)
 
 
 class QueueSettings(msgspec.Struct, frozen=True):

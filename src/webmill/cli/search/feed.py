@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack, closing
 from pathlib import Path
 
 import click
 import msgspec
 
+from webmill.cli.collections import existing
 from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.dry_run import dry_run_option, quantity
 from webmill.cli.publish.places import json_option, root_argument, storage_option
-from webmill.cli.search.places import engine_option, folder_of, index_of, opened_to_read, published
+from webmill.cli.search.places import search_options
 from webmill.cli.words import counted
 from webmill.errors import WebmillError
-from webmill.infra.lock import exclusive
 from webmill.pipeline.search import feed
+from webmill.pipeline.search.bring import SearchFed, bring_up, folder_of, opened_to_read, published
+from webmill.pipeline.search.bring import follow as bring_after
+from webmill.pipeline.search.bring import rebuild as make_anew
 from webmill.pipeline.search.feed import Fed
 from webmill.pipeline.status.files import amount_of
 from webmill.publish import history
-from webmill.search.backends import open_search, replacing_search
+from webmill.search.backends import search_of
+from webmill.settings import Settings
+
+UNREADABLE = "their blobs cannot be read: `webmill publish verify --read-data`"
 
 
 @click.command(
@@ -32,12 +36,12 @@ Exit code 3: done, but some blobs cannot be read."""
 )
 @root_argument
 @storage_option
-@engine_option
+@search_options
 @json_option
 @pass_context
-def update(context: Context, *, root: Path, storage: str | None, index: str | None, as_json: bool) -> None:
+def update(context: Context, *, root: Path, storage: str | None, settings: Settings, as_json: bool) -> None:
     """Bring the index up to the live version: only what changed is read."""
-    bring(context, feed.update, root=root, storage=storage, index=index, as_json=as_json)
+    end(bring_up(root.resolve(), settings.search, watch=context.progress, storage=storage), as_json=as_json)
 
 
 @click.command(
@@ -50,20 +54,22 @@ Exit code 3: done, but some blobs cannot be read."""
 )
 @root_argument
 @storage_option
-@engine_option
+@search_options
 @dry_run_option
 @json_option
 @pass_context
 def check(
-    context: Context, *, root: Path, storage: str | None, index: str | None, dry_run: bool, as_json: bool
+    context: Context, *, root: Path, storage: str | None, settings: Settings, dry_run: bool, as_json: bool
 ) -> None:
     """Compare the index with all of the live version, and mend what is missing, doubled or left over."""
     if dry_run:
-        with opened_to_read(context, root, index) as engine:
-            missing, left_over = feed.differences(published(root, storage), engine)
+        existing(root)
+        with opened_to_read(root.resolve(), settings.search) as engine:
+            missing, left_over = feed.differences(published(root.resolve(), storage), engine)
         note(f"would be put in: {counted(missing, 'document')}; would be taken out: {left_over:,}")
         return
-    bring(context, feed.reconcile, root=root, storage=storage, index=index, as_json=as_json)
+    done = bring_up(root.resolve(), settings.search, watch=context.progress, storage=storage, work=feed.reconcile)
+    end(done, as_json=as_json)
 
 
 @click.command(
@@ -76,69 +82,52 @@ Exit code 3: done, but some blobs cannot be read."""
 )
 @root_argument
 @storage_option
-@engine_option
+@search_options
 @dry_run_option
 @json_option
 @pass_context
 def rebuild(
-    context: Context, *, root: Path, storage: str | None, index: str | None, dry_run: bool, as_json: bool
+    context: Context, *, root: Path, storage: str | None, settings: Settings, dry_run: bool, as_json: bool
 ) -> None:
     """Make the index anew, beside the old one, whose place it takes when it is whole."""
-    versions, place = published(root, storage), index_of(context, root, index)
-    folder = folder_of(place)
     if dry_run:
-        live = history.live(versions)
+        live = history.live(published(root.resolve(), storage))
+        folder = folder_of(search_of(settings.search.url, root.resolve()))
         old = f"the index in {folder} ({quantity(amount_of(folder))})" if folder else "the index of the server"
         note(f"would be replaced: {old}, by one of version {live.version}: {counted(live.count, 'document')}")
         return
-    with (
-        exclusive(folder.parent if folder else root, "search-rebuild", doing="making a search index"),
-        replacing_search(place) as fresh,
-        closing(open_search(fresh)) as engine,
-    ):
-        fed = feed.update(versions, engine, watch=context.progress)
-        count = engine.count()
-    tell(fed, count, as_json=as_json)
-
-
-def bring(
-    context: Context,
-    work: Callable[..., Fed],
-    *,
-    root: Path,
-    storage: str | None,
-    index: str | None,
-    as_json: bool,
-) -> None:
-    versions, place = published(root, storage), index_of(context, root, index)
-    with ExitStack() as stack:
-        if not folder_of(place):  # a folder knows itself who writes to it
-            stack.enter_context(exclusive(root, "search-rebuild", doing="writing to a search server"))
-        engine = stack.enter_context(closing(open_search(place)))
-        fed = work(versions, engine, watch=context.progress)
-        tell(fed, engine.count(), as_json=as_json)
+    end(make_anew(root.resolve(), settings.search, watch=context.progress, storage=storage), as_json=as_json)
 
 
 def follow(context: Context, root: Path, *, storage: str | None) -> None:
     """After a publication: an index that is there is brought up to it. What fails is told; the version stays."""
-    place = index_of(context, root, None)
-    folder = folder_of(place)
-    if folder and not folder.is_dir():
-        return
+    root = root.resolve()
     try:
-        with closing(open_search(place, create=False)) as engine:
-            fed = feed.update(published(root, storage), engine, watch=context.progress)
-        if fed.changed or fed.removed:
-            note(f"search: {fed.changed:,} put in, {fed.removed:,} taken out")
+        fed = bring_after(root, context.settings(root).search, watch=context.progress, storage=storage)
     except WebmillError as error:
-        warn(f"the search index is not up to date: {error}; then: webmill search update {root}")
+        tell_followed(None, str(error), root)
+    else:
+        tell_followed(fed, "", root)
 
 
-def tell(fed: Fed, count: int, *, as_json: bool) -> None:
-    if as_json:
-        click.echo(msgspec.json.encode(fed))
+def tell_followed(fed: Fed | None, problem: str, root: Path) -> None:
+    if fed and (fed.changed or fed.removed):
+        note(f"search: {fed.changed:,} put in, {fed.removed:,} taken out")
+    if problem:
+        warn(f"the search index is not up to date: {problem}; then: webmill search update {root}")
+
+
+def tell(done: SearchFed) -> None:
+    fed, count = done.fed, done.documents
     note(
         f"version {fed.version}: {counted(count, 'document')}; {fed.changed:,} put in, {fed.removed:,} taken out"
         + ", compared with all of the version" * fed.compared
     )
-    finish(rejected=len(fed.skipped), where="their blobs cannot be read: `webmill publish verify --read-data`")
+
+
+def end(done: SearchFed, *, as_json: bool) -> None:
+    """Tell what was done. Exit code 3 when some blobs cannot be read."""
+    if as_json:
+        click.echo(msgspec.json.encode(done.fed))
+    tell(done)
+    finish(rejected=len(done.fed.skipped), where=UNREADABLE)

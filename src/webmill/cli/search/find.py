@@ -13,18 +13,17 @@ from typing import Literal
 import click
 import msgspec
 
-from webmill.cli.context import Context, note, pass_context, warn
-from webmill.cli.publish.places import json_option, publishing_in, root_argument, storage_for_reading
-from webmill.cli.search.places import engine_option, opened_to_read
+from webmill.cli.collections import existing
+from webmill.cli.context import note, warn
+from webmill.cli.publish.places import json_option, root_argument
+from webmill.cli.search.places import search_options
 from webmill.cli.words import shown
-from webmill.errors import NotFound, WebmillError
-from webmill.index.newest import indexes_of
 from webmill.model import CaptureRef
-from webmill.pipeline.search.documents import with_captures
-from webmill.publish import history
+from webmill.pipeline.search.bring import find as find_in
 from webmill.search.base import DEEPEST, MOST_HITS, PAGE, Answer, Filters, Hit, Marked, Request
 from webmill.search.hits import AnswerReply, reply_of
 from webmill.search.query import FIELDS, in_utf8, parse
+from webmill.settings import Settings
 
 DAY = click.DateTime(["%Y-%m-%d"])
 
@@ -69,7 +68,7 @@ Examples:
 )
 @root_argument
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
-@engine_option
+@search_options
 @click.option("--language", "languages", multiple=True, metavar="CODE", help="Only this language; again for more.")
 @click.option("--site", "sites", multiple=True, metavar="HOST", help="Only this host or domain; again for more.")
 @click.option("--facet", "facets", multiple=True, metavar="NAME=VALUE", help="Only this value; again for more.")
@@ -88,14 +87,10 @@ Examples:
 )
 @click.option("--count", "counted", multiple=True, metavar="NAME", help="How many by language, site, or a facet.")
 @json_option
-@pass_context
 def find(
-    context: Context,
-    /,
     *,
     root: Path,
     words: tuple[str, ...],
-    index: str | None,
     languages: tuple[str, ...],
     sites: tuple[str, ...],
     facets: tuple[str, ...],
@@ -106,6 +101,7 @@ def find(
     offset: int,
     counted: tuple[str, ...],
     as_json: bool,
+    settings: Settings,
 ) -> None:
     """Search for WORDS in what is published in DIR. No WORDS: everything."""
     request = Request(
@@ -126,40 +122,18 @@ def find(
         warn("these are no words: everything is found")
     if request.query.was_cut:
         warn("only the first 2,000 characters and 64 terms are looked at")
-    with opened_to_read(context, root, index) as engine:
-        answer = engine.search(request)
-        told = behind(root, engine.cursor())
-    if told:
-        warn(f"the index is {told}: webmill search update {root}")
-    answer = placed(root, answer)
+    if not settings.search.url:
+        existing(root)
+    found = find_in(root.resolve(), request, settings.search)
+    if found.behind:
+        warn(f"the index is {found.behind}: webmill search update {root}")
+    if found.problem:
+        warn(f"the captures of these pages cannot be looked up: {found.problem}")
+    answer = found.answer
     if as_json:
         click.echo(msgspec.json.encode(told_of(answer)))
     else:
         show(answer, offset=offset)
-
-
-def placed(root: Path, answer: Answer) -> Answer:
-    """With the places of the captures, as far as the collection has them."""
-    if all(hit.capture for hit in answer.hits):
-        return answer
-    try:
-        return with_captures(answer, indexes_of(root.resolve()))
-    except NotFound:  # what is published need not be archived here
-        return answer
-    except WebmillError as error:
-        warn(f"the captures of these pages cannot be looked up: {error}")
-        return answer
-
-
-def behind(root: Path, cursor: str | None) -> str:
-    """What the index lacks of the version that is live in DIR, if there is one."""
-    if cursor is None or ">" in cursor:
-        return "not whole"
-    try:
-        live = history.live(storage_for_reading(publishing_in(root), None)).version
-    except WebmillError:  # versions are elsewhere, or cannot be read: the index can
-        return ""
-    return f"of version {cursor}, and {live} is live" if live != cursor else ""
 
 
 def named_values(given: Iterable[str]) -> dict[str, list[str]]:

@@ -81,9 +81,11 @@ def agree(
         run = only({**sources.file, **said}, names(OF_ONE_RUN))
     else:
         crawl, run = parsed(stored, source=source), parsed(running, source=source)
-    settings = build(sources.file, sources.environment, sources.flags, node, crawl, run)
+    shared = {(one.section, one.key) for one in SETTINGS} - own  # what a node does not decide alone
+    here = without({**sources.file, **sources.environment, **sources.flags}, shared)
+    settings = build(here, node, crawl, run)
     if running is not None:
-        refuse_others(settings, build(sources.file, node, crawl, run, without(said, own)), said)
+        refuse_others(settings, build(here, node, crawl, run, without(said, own)), said)
     return Agreement(settings, plain(crawl), plain(run), plain(node))
 
 

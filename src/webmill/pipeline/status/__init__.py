@@ -7,7 +7,7 @@ whatever the size: folders are listed up to a number of files, and what was not 
 is damaged becomes a `Problem`, and the others are told.
 """
 
-from webmill.pipeline.status.look import crawl_states, look, unfinished
+from webmill.pipeline.status.look import crawl_states, look, unfinished, wishes_of
 from webmill.pipeline.status.nouns import Due, Look, Problem, Wishes
 
-__all__ = ["Due", "Look", "Problem", "Wishes", "crawl_states", "look", "unfinished"]
+__all__ = ["Due", "Look", "Problem", "Wishes", "crawl_states", "look", "unfinished", "wishes_of"]

@@ -21,6 +21,7 @@ from webmill.pipeline.status.stored import Found, archive_of, archives_of, crawl
 from webmill.pipeline.status.work import own_archives, queues_in, work_in
 from webmill.pipeline.words import counted
 from webmill.search.base import Engine
+from webmill.settings import Settings
 
 T = TypeVar("T")
 
@@ -160,3 +161,9 @@ def behind(index: Index) -> Iterator[str]:
     counted = ", ".join(f"{count:,} {word}" for count, word in parts if count)
     if counted and index.made is not None:
         yield f"{index.crawl}: archives {counted}"
+
+
+def wishes_of(settings: Settings, root: Path) -> Wishes:
+    """Return what the settings of a collection want of it."""
+    seeds = root / settings.crawl.seeds
+    return Wishes(stages=settings.run.in_order(), seeds=seeds, refresh=settings.crawl.refresh)

@@ -1,0 +1,75 @@
+"""Publish a collection's documents as a version, and bring an index that is there up to it."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from webmill.collection import Publishing
+from webmill.errors import NotFound, WebmillError
+from webmill.infra.address import scheme_of
+from webmill.infra.storage.backends import open_storage, open_versions
+from webmill.pipeline.documents import DocumentFiles
+from webmill.pipeline.publish.documents import WRITERS, Found, publish_documents
+from webmill.pipeline.publish.due import note_look
+from webmill.pipeline.search.bring import follow
+from webmill.pipeline.search.feed import Fed
+from webmill.pipeline.watch import Watch
+from webmill.publish.snapshot import Options, Published
+from webmill.settings import Settings
+
+
+class PublishReport(msgspec.Struct, frozen=True, kw_only=True):
+    """`published` is the live version now, `read` what became of rows, `fed` what an index that was there got."""
+
+    published: Published
+    read: Found
+    seconds: float
+    fed: Fed | None = None
+    search_problem: str = ""
+
+    @property
+    def rejected(self) -> int:
+        return self.read.rows["bad_row"] + self.read.rows["bad_documents"]
+
+
+def publish_collection(
+    root: Path,
+    settings: Settings,
+    *,
+    watch: Watch,
+    origin: str | None = None,
+    storage: str | None = None,
+    force: bool = False,
+) -> PublishReport:
+    """Publish the documents at `origin`, else in the collection, to `storage`, else to the collection.
+
+    `force`: also what is the same, or lost too much to be believed, which is `Shrunk` otherwise.
+    """
+    started, began = time.monotonic(), datetime.now(UTC)
+    documents = open_documents(origin or str(Publishing(root).documents))
+    versions = open_versions(storage or str(root))
+    readers = 1 if scheme_of(storage or "")[0] == "file" else WRITERS
+    chosen = settings.publish
+    options = Options(facets=chosen.facets, force=force, most_lost=chosen.most_lost, writers=WRITERS, readers=readers)
+    with watch("Publishing", unit="pages") as bar:
+        published, read = publish_documents(versions, documents, options=options, bar=bar)
+    if not published.is_new and not origin:  # else those of the collection were not looked at
+        note_look(versions, began)
+    report = PublishReport(published=published, read=read, seconds=time.monotonic() - started)
+    try:  # the version stays, whatever becomes of the index
+        fed = follow(root, settings.search, watch=watch, storage=storage)
+    except WebmillError as error:
+        return msgspec.structs.replace(report, search_problem=str(error))
+    return msgspec.structs.replace(report, fed=fed)
+
+
+def open_documents(origin: str) -> DocumentFiles:
+    scheme, path = scheme_of(origin)
+    folder = Path(path).resolve() if scheme == "file" else None
+    if folder and not folder.is_dir():
+        raise NotFound(f"no folder {folder}: make documents with `webmill extract`, or name them with --from")
+    return DocumentFiles(open_storage(origin), folder=folder)

@@ -1,0 +1,214 @@
+"""Every stage of a collection that is due, in the order of the work: crawl, index, extract, publish, search.
+
+    for event in run_stages(root, ("index", "extract"), read=…, watching=…):
+        match event: …
+
+Killed at any moment, the next run goes on; nothing is done twice. A stage that fails raises, and those behind it are
+not begun: they would be about less than it seems.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from webmill.index.archives import archived
+from webmill.infra.lock import exclusive
+from webmill.pipeline.crawl import kept
+from webmill.pipeline.crawl_archive import CrawlReport, Seeds, Watching, crawl_archive
+from webmill.pipeline.extract_archives import Refuse, extract_archives
+from webmill.pipeline.index import index_crawl
+from webmill.pipeline.publish.due import reason_not_to_publish
+from webmill.pipeline.publish.run import publish_collection
+from webmill.pipeline.search.bring import bring_up
+from webmill.pipeline.status import crawl_states, unfinished
+from webmill.pipeline.watch import Watch
+from webmill.settings import CrawlSettings, Settings, Sources
+
+ONE_REFRESH = 3600.0  # seconds of a crawl that would go on for ever
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One thing that a stage does. `do` gives its report and how much input was rejected."""
+
+    stage: str
+    what: str
+    do: Callable[[], tuple[Any, int]]
+
+
+class LeftOut(msgspec.Struct, frozen=True):
+    """A stage that has nothing to do, and why."""
+
+    stage: str
+    why: str
+
+
+class Began(msgspec.Struct, frozen=True):
+    stage: str
+    what: str
+    changes: tuple[str, ...] = ()  # what is different from what the crawl was told before
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """`report` is that of the stage's own function."""
+
+    stage: str
+    report: Any
+    rejected: int
+    seconds: float
+
+    @property
+    def was_stopped(self) -> bool:
+        return isinstance(self.report, CrawlReport) and self.report.end == "stopped"
+
+
+class RunReport(msgspec.Struct, frozen=True):
+    """What became of each stage."""
+
+    left_out: list[LeftOut]
+    ended: list[Ended]
+
+    @property
+    def rejected(self) -> int:
+        return sum(stage.rejected for stage in self.ended)
+
+
+class RunWatching(msgspec.Struct, frozen=True, kw_only=True):
+    """Who looks on: `crawl` at a crawl, `watch` at the other stages. `refuse` hears of archives that are none."""
+
+    crawl: Callable[[Settings], AbstractContextManager[Watching]]
+    watch: Watch
+    refuse: Refuse = lambda *_: None
+
+
+def run_stages(
+    root: Path, stages: tuple[str, ...], *, read: Callable[[], Sources], watching: RunWatching
+) -> Iterator[LeftOut | Began | Ended]:
+    """Do each stage as far as it is due. `read` gives the settings as they are when a stage begins."""
+    for stage in stages:
+        sources = read()
+        steps = steps_of(stage, root, sources, watching)
+        if isinstance(steps, str):
+            yield LeftOut(stage, steps)
+            continue
+        for step in steps:
+            yield Began(stage, step.what, changes(root, sources) if stage == "crawl" else ())
+            started = time.monotonic()
+            report, rejected = step.do()
+            ended = Ended(stage, report, rejected, time.monotonic() - started)
+            yield ended
+            if ended.was_stopped:
+                return
+
+
+def alone(root: Path) -> AbstractContextManager[object]:
+    """Two runs of a collection do not meet."""
+    return exclusive(root, "run", doing="running all stages")
+
+
+def steps_of(stage: str, root: Path, sources: Sources, watching: RunWatching) -> list[Step] | str:
+    """Return what a stage would do; or why there is nothing to do."""
+    settings = sources.settings()
+    match stage:
+        case "crawl":
+            return crawl_steps(root, sources, watching)
+        case "index":
+            return index_steps(root, settings, watching.watch) or "nothing is archived yet"
+        case "extract":
+            return extract_steps(root, settings, watching) if archived(root) else "nothing is archived yet"
+        case "publish":
+            return reason_not_to_publish(root) or publish_steps(root, settings, watching.watch)
+        case _:
+            there = (root / "latest.json").exists()
+            return search_steps(root, settings, watching.watch) if there else "nothing is published yet"
+
+
+def crawl_steps(root: Path, sources: Sources, watching: RunWatching) -> list[Step] | str:
+    settings = sources.settings().crawl
+    file = root / settings.seeds
+    if not file.is_file():
+        return reason_not_to_crawl(root, settings)
+    if settings.refresh and settings.max_time is None:
+        sources = msgspec.structs.replace(sources, flags={**sources.flags, ("crawl", "max_time"): ONE_REFRESH})
+
+    def crawl() -> tuple[CrawlReport, int]:
+        with watching.crawl(sources.settings()) as crawl_watching:
+            report = crawl_archive(
+                root, Seeds(files=[file]), sources=sources, watching=crawl_watching, forget=sources.file.keys()
+            )
+        return report, len(report.rejected)
+
+    return [Step("crawl", f"crawling from {settings.seeds}", crawl)]
+
+
+def index_steps(root: Path, settings: Settings, watch: Watch) -> list[Step]:
+    def step(name: str, do: Callable[[], Any]) -> Step:
+        def index() -> tuple[Any, int]:
+            report = do()
+            return report, len(report.rejects)
+
+        return Step("index", f"indexing {name}", index)
+
+    crawls = archived(root)
+    return [step(crawl.name, lambda crawl=crawl: index_crawl(crawl, settings, watch=watch)) for crawl in crawls]  # type: ignore[misc]
+
+
+def extract_steps(root: Path, settings: Settings, watching: RunWatching) -> list[Step]:
+    def extract() -> tuple[Any, int]:
+        report = extract_archives(root, settings, watch=watching.watch, refuse=watching.refuse)
+        return report, report.failed + report.errors + report.left
+
+    return [Step("extract", "making documents of new archives", extract)]
+
+
+def publish_steps(root: Path, settings: Settings, watch: Watch) -> list[Step]:
+    def publish() -> tuple[Any, int]:
+        report = publish_collection(root, settings, watch=watch)
+        return report, report.rejected
+
+    return [Step("publish", "publishing documents", publish)]
+
+
+def search_steps(root: Path, settings: Settings, watch: Watch) -> list[Step]:
+    def search() -> tuple[Any, int]:
+        report = bring_up(root, settings.search, watch=watch)
+        return report, len(report.fed.skipped)
+
+    return [Step("search", "bringing the search index up to the live version", search)]
+
+
+def reason_not_to_crawl(root: Path, settings: CrawlSettings) -> str:
+    """A crawl that was begun by hand is not gone on with: its limits were of that run alone, and without them it might
+    ask for far more than anybody wanted.
+    """
+    crawls = crawl_states(root)
+    if any(crawl.is_running for crawl in crawls):
+        return "somebody else is crawling here"
+    if not crawls:
+        return f"no {settings.seeds} (`webmill init` makes one): archives are taken as they are"
+    left = unfinished(crawls, now=math.inf)  # also what may be asked tomorrow
+    if not left:
+        return f"no {settings.seeds}, and the crawl that was begun by hand has ended"
+    by_hand = f"webmill crawl {shlex.quote(str(root))}"
+    return f"no {settings.seeds}, so the crawl that was begun by hand is left alone ({left}); to go on: {by_hand}"
+
+
+def changes(root: Path, sources: Sources) -> tuple[str, ...]:
+    """Return what the settings file says otherwise than the crawl was told before: the file wins."""
+    folder = root / "frontier"
+    before = kept.parsed(kept.read_kept(folder), source=folder / kept.FILE)
+    return tuple(
+        f"until now its {one.key} was {one.text(before[one.section, one.key])}; "
+        f"from now on it is {one.text(sources.file[one.section, one.key])}, as the settings say"
+        for one in kept.SETTINGS
+        if (one.section, one.key) in before
+        and (one.section, one.key) in sources.file
+        and before[one.section, one.key] != sources.file[one.section, one.key]
+    )

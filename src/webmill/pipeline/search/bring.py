@@ -1,0 +1,131 @@
+"""Search a collection, and keep its index up to the live version: where both are, who may write, what is behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+
+import msgspec
+
+from webmill.errors import NotFound, WebmillError
+from webmill.index.newest import indexes_of
+from webmill.infra.address import scheme_of
+from webmill.infra.lock import exclusive
+from webmill.infra.storage.backends import open_storage
+from webmill.infra.storage.base import Storage
+from webmill.pipeline.search import feed
+from webmill.pipeline.search.documents import with_captures
+from webmill.pipeline.search.feed import Fed
+from webmill.pipeline.watch import Watch
+from webmill.publish import history
+from webmill.search.backends import open_search, replacing_search, search_of
+from webmill.search.base import Answer, Engine, Request
+from webmill.settings import SearchSettings
+
+
+class SearchFed(msgspec.Struct, frozen=True):
+    """What an update did, and how many documents the index has now."""
+
+    fed: Fed
+    documents: int
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What a search found; `behind` says what the index lacks, `problem` why captures cannot be named."""
+
+    answer: Answer
+    behind: str = ""
+    problem: str = ""
+
+
+def bring_up(
+    root: Path,
+    settings: SearchSettings,
+    *,
+    watch: Watch,
+    storage: str | None = None,
+    work: Callable[..., Fed] = feed.update,
+) -> SearchFed:
+    """Bring the index up to the live version; `work` may be `feed.reconcile`, which compares all of it."""
+    versions, place = published(root, storage), search_of(settings.url, root)
+    with ExitStack() as stack:
+        if not folder_of(place):  # a folder knows itself who writes to it
+            stack.enter_context(exclusive(root, "search-rebuild", doing="writing to a search server"))
+        engine = stack.enter_context(closing(open_search(place)))
+        fed = work(versions, engine, watch=watch)
+        return SearchFed(fed, engine.count())
+
+
+def rebuild(root: Path, settings: SearchSettings, *, watch: Watch, storage: str | None = None) -> SearchFed:
+    """Make the index anew, beside the old one, whose place it takes when it is whole."""
+    versions, place = published(root, storage), search_of(settings.url, root)
+    folder = folder_of(place)
+    with (
+        exclusive(folder.parent if folder else root, "search-rebuild", doing="making a search index"),
+        replacing_search(place) as fresh,
+        closing(open_search(fresh)) as engine,
+    ):
+        return SearchFed(feed.update(versions, engine, watch=watch), engine.count())
+
+
+def follow(root: Path, settings: SearchSettings, *, watch: Watch, storage: str | None = None) -> Fed | None:
+    """After a publication: bring an index that is there up to it. None when there is none."""
+    place = search_of(settings.url, root)
+    folder = folder_of(place)
+    if folder and not folder.is_dir():
+        return None
+    with closing(open_search(place, create=False)) as engine:
+        return feed.update(published(root, storage), engine, watch=watch)
+
+
+def find(root: Path, request: Request, settings: SearchSettings) -> Found:
+    """Search what is published in `root`."""
+    with opened_to_read(root, settings) as engine:
+        answer = engine.search(request)
+        lacking = behind(root, engine.cursor())
+    problem = ""
+    try:
+        if not all(hit.capture for hit in answer.hits):
+            answer = with_captures(answer, indexes_of(root))
+    except NotFound:  # what is published need not be archived here
+        pass
+    except WebmillError as error:
+        problem = str(error)
+    return Found(answer, lacking, problem)
+
+
+@contextmanager
+def opened_to_read(root: Path, settings: SearchSettings) -> Iterator[Engine]:
+    try:
+        engine = open_search(search_of(settings.url, root), create=False)
+    except NotFound as error:
+        option = " --index …" if settings.url else ""
+        raise NotFound(f"{error} yet: `webmill search update {root}{option}`") from None
+    with closing(engine):
+        yield engine
+
+
+def published(root: Path, storage: str | None) -> Storage:
+    """Open the versions; `NotFound` before the first: then there is nothing to index, and nothing is made."""
+    versions = open_storage(storage or str(root))
+    if not history.every_version(versions):
+        raise NotFound(f"nothing has been published in {root}: `webmill publish documents` or `webmill publish run`")
+    return versions
+
+
+def behind(root: Path, cursor: str | None) -> str:
+    """Return what the index lacks of the version that is live in `root`, if there is one."""
+    if cursor is None or ">" in cursor:
+        return "not whole"
+    try:
+        live = history.live(open_storage(str(root))).version
+    except WebmillError:  # versions are elsewhere, or cannot be read: the index can
+        return ""
+    return f"of version {cursor}, and {live} is live" if live != cursor else ""
+
+
+def folder_of(index: str) -> Path | None:
+    """Return the folder of an index; None: it is on a server."""
+    scheme, path = scheme_of(index)
+    return Path(path) if scheme == "file" else None
