@@ -104,9 +104,9 @@ PAGES = {
     "commands.md": commands_page,
     "settings.md": settings_page,
     "metrics.md": metrics_page,
+    "../../src/webmill/cli/completion.json": completion_table,  # what shells complete
     "fields.md": lambda: MADE + fields_page(),
     "../design/house.md": house_page,
-    "../../src/webmill/cli/completion.json": completion_table,  # what shells complete
 }
 
 

@@ -1,3 +1,17 @@
+from webmill.pipeline.api import crawl as crawl
+from webmill.pipeline.api import extract as extract
+from webmill.pipeline.api import index as index
+from webmill.pipeline.api import publish as publish
+from webmill.pipeline.api import run as run
+from webmill.pipeline.api import search as search
+from webmill.pipeline.api import update_search as update_search
+from webmill.pipeline.documents import documents as documents
 from webmill.pipeline.reading import open_collection as open_collection
+from webmill.settings import CrawlSettings as CrawlSettings
+from webmill.settings import ExtractSettings as ExtractSettings
+from webmill.settings import IndexSettings as IndexSettings
+from webmill.settings import PublishSettings as PublishSettings
+from webmill.settings import SearchSettings as SearchSettings
+from webmill.settings import Settings as Settings
 
 __version__: str

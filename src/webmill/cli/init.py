@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+from itertools import groupby
 from pathlib import Path
 
 import click
@@ -11,8 +12,9 @@ import click
 from webmill.cli.context import note
 from webmill.errors import Conflict
 from webmill.infra import atomic
-from webmill.settings import FILE_NAME, SECTIONS, CrawlSettings, every_setting
+from webmill.settings import FILE_NAME, SECTIONS, CrawlSettings, Setting, every_setting
 
+WIDTH = 116
 HEAD = """\
 # Settings of this collection. Every one has a default; a line without # is set.
 # Each can also be given as a variable (http.contact: WEBMILL_HTTP_CONTACT) for one run.
@@ -55,20 +57,24 @@ def seeds_file(seeds: tuple[str, ...]) -> str:
 
 
 def settings_file(contact: str) -> str:
+    """Return every setting with its meaning, commented out but for what is given."""
     # Who makes an archive wants to see its pages again; who only wants their text sets it to false.
-    lines, given = [HEAD], {("http", "contact"): contact, ("crawl", "page_resources"): True}
-    section = ""
-    for setting in every_setting():
-        if setting.section != section:
-            section = setting.section
-            lines.append(f"\n[{section}]\n" + wrapped(SECTIONS[section].__doc__ or ""))
-        value = setting.write(given.get((section, setting.key)) or setting.default)
-        sign = "" if given.get((section, setting.key)) else "# "
-        lines.append(f"{sign}{setting.key} = {json.dumps(value, ensure_ascii=False)}")
-        lines[-1] += f"  # {setting.description}\n" if len(lines[-1]) + len(setting.description) < 116 else "\n"
-        if not lines[-1].rstrip().endswith(setting.description):
-            lines.insert(-1, wrapped(setting.description))
-    return "".join(lines)
+    given = {("http", "contact"): contact, ("crawl", "page_resources"): True}
+    parts = [HEAD]
+    for section, settings in groupby(every_setting(), key=lambda one: one.section):
+        parts.append(f"\n[{section}]\n" + wrapped(SECTIONS[section].__doc__ or ""))
+        parts += [line_of(one, given.get((section, one.key))) for one in settings]
+    return "".join(parts)
+
+
+def line_of(one: Setting, given: object) -> str:
+    """Return a setting as the file has it; what it means behind it, or above where that is too long."""
+    value = json.dumps(one.write(given or one.default), ensure_ascii=False)
+    line = f"{'' if given else '# '}{one.key} = {value}"
+    about = f"{one.description.rstrip('.')}; empty: {one.declared.none}" if one.declared.none else one.description
+    if len(line) + len(about) < WIDTH:
+        return f"{line}  # {about}\n"
+    return wrapped(about) + f"{line}\n"
 
 
 def wrapped(text: str) -> str:

@@ -11,11 +11,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import click
-import msgspec
 
 from webmill.cli.collections import existing
 from webmill.cli.context import Context, note, pass_context, warn
-from webmill.cli.counts import AT_LEAST_ONE
+from webmill.cli.options import settings_options
 from webmill.cli.publish.places import publishing_in, root_argument, storage_option
 from webmill.cli.serve_processes import Plan, feed, work
 from webmill.errors import Misconfigured
@@ -24,9 +23,8 @@ from webmill.serve.access_log import AccessLog
 from webmill.serve.address import is_loopback, is_network
 from webmill.serve.server import tls_context
 from webmill.serve.supervisor import Member, Supervisor, listen
-from webmill.settings import ServeSettings
+from webmill.settings import ServeSettings, Settings
 
-PORT = click.IntRange(0, 65535)
 HOST_NAME = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")  # the second: IPv6
 EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - a person chose it
 
@@ -43,35 +41,21 @@ Stop it with Ctrl-C: what is being sent is finished first. Behind nginx: docs/ho
 )
 @root_argument
 @storage_option
-@click.option("--host", help="Address to listen on  [default: 127.0.0.1]")
-@click.option("--port", type=PORT, metavar="N", help="0 takes a free one  [default: 8080]")
-@click.option(
-    "--replay-port", type=PORT, metavar="N", help="Where archived pages live  [default: the port after --port]"
-)
-@click.option("--address", metavar="URL", help="The origin that clients see, when a proxy is in front.")
-@click.option("--replay-address", metavar="URL", help="The same for archived pages.")
-@click.option("--processes", type=AT_LEAST_ONE, help="That answer  [default: 1]")
-@click.option("--certificate", metavar="FILE", help="PEM, for https.")
-@click.option("--key", metavar="FILE", help="PEM, when it is not in the certificate's file.")
-@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name that clients may call us by.")
-@click.option("--origin", "origins", multiple=True, metavar="URL", help="A site whose scripts may read, or *.")
-@click.option("--proxy", "proxies", multiple=True, metavar="ADDRESS", help="Whose X-Forwarded-For is believed.")
-@click.option("--token", metavar="SECRET", help="What a request that changes something must bear.")
-@click.option("--rate", type=click.FloatRange(min=0), help="Requests a second of one client; 0: any  [default: 50]")
-@click.option("--access-log", metavar="FILE", help="One JSON line a request; -: stderr.")
+@settings_options("serve")
 @click.option("--feed/--no-feed", "is_fed", default=True, help="Keep the search index up to date.  [default: feed]")
 @click.option("--open", "is_opened", is_flag=True, help="Show it in the browser.")
 @pass_context
-def serve(context: Context, *, root: Path, storage: str | None, is_fed: bool, is_opened: bool, **given: object) -> None:
+def serve(
+    context: Context, *, root: Path, storage: str | None, is_fed: bool, is_opened: bool, settings: Settings
+) -> None:
     """Serve what is in DIR: versions, archives, index, captures, search, pages.
 
     The flags from --host to --access-log are settings of section [serve] in webmill.toml, too. Others see the flags of
     a running command: set a token there, or as WEBMILL_SERVE_TOKEN.
     """
     place = publishing_in(existing(root))
-    settings = context.settings(place.root)
-    chosen = with_flags(settings.serve, given)
-    settings = msgspec.structs.replace(settings, serve=chosen)
+    chosen = settings.serve
+    check(chosen)
     tls_context(chosen.certificate, chosen.key)  # says what is wrong before anything starts
     with (
         tempfile.TemporaryDirectory(prefix="webmill-serve-") as folder,
@@ -106,18 +90,14 @@ def serve(context: Context, *, root: Path, storage: str | None, is_fed: bool, is
     note("stopped")
 
 
-def with_flags(settings: ServeSettings, given: dict[str, object]) -> ServeSettings:
-    said = {name: value for name, value in given.items() if value not in (None, ())}
-    chosen = msgspec.structs.replace(settings, **said)
+def check(chosen: ServeSettings) -> None:
+    """Refuse what cannot be meant before anything starts."""
     check_origins(chosen)
-    if chosen.processes < 1:
-        raise Misconfigured("a server needs a process that answers: serve.processes is 1 or more")
     for proxy in chosen.proxies:
         if not is_network(proxy):
             raise Misconfigured(f"{proxy} is no address: write 10.0.0.1 or 10.0.0.0/8")
     if chosen.access_log:
         AccessLog(chosen.access_log).close()
-    return chosen
 
 
 def check_origins(chosen: ServeSettings) -> None:

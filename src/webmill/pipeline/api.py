@@ -1,0 +1,233 @@
+"""The stages as functions, for programs: what `webmill crawl`, `index`, `extract`, `publish`, `search` and `run` do.
+
+    webmill.crawl("news/", ["https://example.org/"], contact="me@example.org", max_pages=100)
+    webmill.run("news/", stages=["index", "extract", "publish", "search"])
+    webmill.search("news/", "annual report").hits
+
+Settings come from where the command has them: keyword arguments, then WEBMILL_* variables, then webmill.toml of the
+collection. A keyword is the name of a setting (`max_pages=100`, `delay="5s"`). A struct is the whole truth of its
+section: `settings=CrawlSettings(max_pages=100)`. Errors are those of `webmill.errors`; nothing is printed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from webmill.collection import Collection, crawl_name
+from webmill.errors import NotFound, WrongUse
+from webmill.pipeline.crawl import kept
+from webmill.pipeline.crawl.crew import Crew
+from webmill.pipeline.crawl.snapshot import Snapshot
+from webmill.pipeline.crawl_archive import CrawlReport, Seeds, Watching, crawl_archive
+from webmill.pipeline.dataset.run import Report as ExtractReport
+from webmill.pipeline.extract_archives import extract_archives
+from webmill.pipeline.index import Report as IndexReport
+from webmill.pipeline.index import index_crawl
+from webmill.pipeline.publish.run import PublishReport, publish_collection
+from webmill.pipeline.run import Ended, LeftOut, RunReport, RunWatching, alone, run_stages
+from webmill.pipeline.search.bring import SearchFed, bring_up, find
+from webmill.pipeline.watch import Progress, telling
+from webmill.search.base import Answer, Filters, Request
+from webmill.search.query import parse
+from webmill.settings import (
+    SECTIONS,
+    STAGES,
+    CrawlSettings,
+    ExtractSettings,
+    IndexSettings,
+    PublishSettings,
+    SearchSettings,
+    Settings,
+    Sources,
+    chosen_settings,
+    every_declaration,
+    read_sources,
+)
+
+Place = str | os.PathLike[str]
+Tell = Callable[[Progress], None]
+
+
+def crawl(
+    place: Place,
+    urls: Iterable[str] = (),
+    *,
+    seeds: Iterable[Place] = (),
+    settings: CrawlSettings | Settings | None = None,
+    progress: Tell | None = None,
+    started: Callable[[Crew], None] = lambda _: None,
+    **keywords: Any,
+) -> CrawlReport:
+    """Crawl from `urls` and files of `seeds` into the collection at `place`, or go on with its crawl.
+
+    `started` gets the crew of the crawl: its `stop()`, called from another thread, ends the crawl in good order.
+    """
+    sources = sources_of(place, ("crawl", "http.contact"), settings, keywords)
+    watching = Watching(show=_showing(progress, sources.settings()), started=started, verbosity=-1)
+    return crawl_archive(_root(place), Seeds(urls, files=map(Path, seeds)), sources=sources, watching=watching)
+
+
+def index(
+    place: Place,
+    *,
+    name: str | None = None,
+    from_scratch: bool = False,
+    settings: IndexSettings | Settings | None = None,
+    progress: Tell | None = None,
+    **keywords: Any,
+) -> IndexReport:
+    """Index the archives of the collection at `place`: CDXJ, ZipNum, Parquet, lists of paths, as far as they changed.
+
+    `name` chooses a crawl where there are several.
+    """
+    root = _existing(place)
+    chosen = sources_of(place, ("index", "executor.jobs"), settings, keywords).settings()
+    collection = Collection(root, name or crawl_name(root))
+    return index_crawl(collection, chosen, watch=telling(progress), from_scratch=from_scratch)
+
+
+def extract(
+    place: Place,
+    *,
+    settings: ExtractSettings | Settings | None = None,
+    progress: Tell | None = None,
+    **keywords: Any,
+) -> ExtractReport:
+    """Make documents of the archives of the collection at `place` that were not read before."""
+    chosen = sources_of(place, ("extract", "executor.jobs"), settings, keywords).settings()
+    return extract_archives(_existing(place), chosen, watch=telling(progress))
+
+
+def publish(
+    place: Place,
+    *,
+    origin: str | None = None,
+    storage: str | None = None,
+    force: bool = False,
+    settings: PublishSettings | Settings | None = None,
+    progress: Tell | None = None,
+    **keywords: Any,
+) -> PublishReport:
+    """Publish the documents of the collection at `place` as a version.
+
+    `origin` names documents elsewhere, `storage` where versions are, when not in the collection. `force` publishes what
+    is the same, or lost too much to be believed.
+    """
+    chosen = sources_of(place, ("publish",), settings, keywords).settings()
+    return publish_collection(
+        _root(place), chosen, watch=telling(progress), origin=origin, storage=storage, force=force
+    )
+
+
+def update_search(
+    place: Place,
+    *,
+    storage: str | None = None,
+    settings: SearchSettings | Settings | None = None,
+    progress: Tell | None = None,
+    **keywords: Any,
+) -> SearchFed:
+    """Bring the search index of the collection at `place` up to its live version; make it when there is none."""
+    chosen = sources_of(place, ("search",), settings, keywords).settings()
+    return bring_up(_root(place), chosen.search, watch=telling(progress), storage=storage)
+
+
+def search(
+    place: Place,
+    words: str = "",
+    *,
+    filters: Filters | None = None,
+    sort: str = "relevance",
+    limit: int = 10,
+    offset: int = 0,
+    facets: Iterable[str] = (),
+    settings: SearchSettings | Settings | None = None,
+    **keywords: Any,
+) -> Answer:
+    """Return what is published at `place` and has these words; all of it for none. `facets` are counted, too."""
+    chosen = sources_of(place, ("search",), settings, keywords).settings()
+    request = msgspec.convert(
+        {"query": parse(words), "filters": filters or Filters(), "sort": sort, "limit": limit, "offset": offset}
+        | {"facets": list(facets)},
+        Request,
+        from_attributes=True,
+    )
+    return find(_existing(place), request, chosen.search).answer
+
+
+def run(
+    place: Place,
+    *,
+    stages: Iterable[str] = (),
+    settings: Settings | None = None,
+    progress: Tell | None = None,
+) -> RunReport:
+    """Do every stage of the collection at `place` that is due; only `stages`, if they are named."""
+    root, wanted = _existing(place), tuple(stages)
+    if unknown := [name for name in wanted if name not in STAGES]:
+        raise WrongUse(f"no stage {unknown[0]!r}: there are {', '.join(STAGES)}")
+    sources = sources_of(place, (), settings, {})
+    chosen = tuple(stage for stage in STAGES if stage in wanted) or sources.settings().run.in_order()
+
+    @contextmanager
+    def watched(settings: Settings) -> Iterator[Watching]:
+        yield Watching(show=_showing(progress, settings), verbosity=-1)
+
+    watching = RunWatching(crawl=watched, watch=telling(progress))
+    with alone(root):
+        events = list(run_stages(root, chosen, read=lambda: sources, watching=watching))
+    return RunReport(
+        [event for event in events if isinstance(event, LeftOut)],
+        [event for event in events if isinstance(event, Ended)],
+    )
+
+
+def sources_of(
+    place: Place, names: tuple[str, ...], given: msgspec.Struct | None, keywords: Mapping[str, Any]
+) -> Sources:
+    """Return what was said about settings; `keywords` are names of those that the function takes."""
+    known = {name: one for one in chosen_settings(names) for name in (one.name, one.key, *one.declared.old)}
+    flags: dict[kept.Name, Any] = dict(_values_of(given)) if given else {}
+    for name, value in keywords.items():
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            raise WrongUse(f"no setting {name!r} here" + (f": did you mean {near[0]!r}?" if near else ""))
+        flags[known[name].section, known[name].key] = value
+    root = _root(place)
+    return read_sources(None, collection=root if root.is_dir() else None, environment=os.environ, flags=flags)
+
+
+def _values_of(given: msgspec.Struct) -> Iterator[tuple[kept.Name, Any]]:
+    """A struct of a section, or all of them: every field counts, also those that are as they would be."""
+    for one in every_declaration():
+        section = getattr(given, one.section, None) if isinstance(given, Settings) else given
+        if isinstance(section, SECTIONS[one.section]):
+            yield (one.section, one.key), getattr(section, one.key)
+
+
+def _showing(progress: Tell | None, settings: Settings) -> Callable[[Snapshot], None]:
+    """A crawl counts its pages."""
+
+    def show(seen: Snapshot) -> None:
+        if progress:
+            progress(Progress("Crawling", seen.pages, settings.crawl.max_pages, "pages"))
+
+    return show
+
+
+def _root(place: Place) -> Path:
+    return Path(place).resolve()
+
+
+def _existing(place: Place) -> Path:
+    root = _root(place)
+    if not root.is_dir():
+        raise NotFound(f"no collection {root}: `webmill.crawl` makes one")
+    return root
