@@ -1,24 +1,24 @@
 """webmill: your own Common Crawl in one package.
 
-    import webmill
+import webmill
 
-    webmill.crawl("news/", ["https://example.org/"], contact="me@example.org", max_pages=100)
-    webmill.run("news/")
-    for hit in webmill.search("news/", "annual report").hits: ...
-    for document in webmill.documents("news/"): ...
+webmill.crawl("news/", ["https://example.org/"], contact="me@example.org", max_pages=100)
+webmill.run("news/")
+for hit in webmill.search("news/", "annual report").hits: ...
+for document in webmill.documents("news/"): ...
 """
 
 __version__ = "0.1.0.dev0"
 
+import sys
+from types import ModuleType
+from typing import Any
+
 _API, _SETTINGS = "webmill.pipeline.api", "webmill.settings"
+_STAGES = ("crawl", "index", "extract", "publish", "search")  # rooms whose names are also functions
 _HOMES = {
     "open_collection": "webmill.pipeline.reading",
     "documents": "webmill.pipeline.documents",
-    "crawl": _API,
-    "index": _API,
-    "extract": _API,
-    "publish": _API,
-    "search": _API,
     "update_search": _API,
     "run": _API,
     "Settings": _SETTINGS,
@@ -30,13 +30,37 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> object:
-    """Look for the doors of programs when somebody asks: every module of the house imports this one, and must not load
-    what opens storages for that. So they are found by name here, and typed in `__init__.pyi`: an import, even one for
-    types only, would put the lowest layer above the highest.
-    """
-    if name in _HOMES:
-        from importlib import import_module
+class _Stage(ModuleType):
+    """A room that is also the function of its name: `webmill.crawl` holds the crawler, `webmill.crawl(…)` crawls."""
 
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'webmill' has no attribute {name!r}")
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        return getattr(_load(_API), self.__name__.rpartition(".")[2])(*arguments, **keywords)
+
+
+class _Package(ModuleType):
+    """Finds the functions for programs when somebody asks: every module of the house imports this one, and must not
+    load what opens storages for that. They are typed in `__init__.pyi`: an import here, even one for types only, would
+    put the lowest layer above the highest.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _STAGES:
+            return _load(f"{__name__}.{name}")
+        if name in _HOMES:
+            return getattr(_load(_HOMES[name]), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Whoever imports a room puts it here."""
+        if name in _STAGES and type(value) is ModuleType:
+            value.__class__ = _Stage
+        super().__setattr__(name, value)
+
+
+def _load(module: str) -> ModuleType:
+    from importlib import import_module
+
+    return import_module(module)
+
+
+sys.modules[__name__].__class__ = _Package

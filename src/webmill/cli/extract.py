@@ -58,7 +58,7 @@ def tell_all(report: Report, root: Path) -> None:
     if report.tasks:
         tell(report)
     else:
-        note("no new archives" if archived(root) else f"there are no WARC files in {root} yet")
+        note("no archives that were not read before" if archived(root) else f"there are no WARC files in {root} yet")
 
 
 def reasons_in(root: Path) -> str:

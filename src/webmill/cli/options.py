@@ -80,7 +80,7 @@ def option_of(one: Setting, kind: click.ParamType[Any] | None = None) -> Callabl
     if declared.short:
         names.insert(0, f"-{declared.short}")
     metavar = None if one.choices else declared.metavar or None
-    type_ = kind or SettingType(one)
+    type_ = kind or (click.Choice(one.choices) if one.choices else SettingType(one))
     return click.option(*names, one.name, type=type_, multiple=one.is_list and not kind, metavar=metavar, **shared)
 
 
@@ -104,10 +104,6 @@ class SettingType(click.ParamType[Any]):
     def __init__(self, one: Setting) -> None:
         self.one = one
         self.name = one.kind.metavar if one.kind else {int: "n", float: "number"}.get(one.bare_type, "text")
-        self.choices = one.choices
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:  # noqa: ARG002  click's signature
-        return f"[{'|'.join(self.choices)}]" if self.choices else None
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         try:

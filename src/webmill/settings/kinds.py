@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from typing import Annotated, Any
 
@@ -75,7 +75,7 @@ def parse_texts(written: object) -> tuple[str, ...]:
 
 def parse_addresses(written: object) -> dict[str, tuple[str, int]]:
     """Return host -> (address, port) of `HOST=ADDRESS:PORT` or a list of them."""
-    if isinstance(written, dict):
+    if isinstance(written, Mapping):
         return {host: (str(ip), int(port)) for host, (ip, port) in written.items()}
     return dict(map(_address, parse_words(written)))
 

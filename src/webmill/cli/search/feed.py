@@ -64,8 +64,8 @@ def check(
     """Compare the index with all of the live version, and mend what is missing, doubled or left over."""
     if dry_run:
         existing(root)
-        with opened_to_read(root.resolve(), settings.search) as engine:
-            missing, left_over = feed.differences(published(root.resolve(), storage), engine)
+        with opened_to_read(root, settings.search) as engine:
+            missing, left_over = feed.differences(published(root, storage), engine)
         note(f"would be put in: {counted(missing, 'document')}; would be taken out: {left_over:,}")
         return
     done = bring_up(root.resolve(), settings.search, watch=context.progress, storage=storage, work=feed.reconcile)
@@ -91,7 +91,7 @@ def rebuild(
 ) -> None:
     """Make the index anew, beside the old one, whose place it takes when it is whole."""
     if dry_run:
-        live = history.live(published(root.resolve(), storage))
+        live = history.live(published(root, storage))
         folder = folder_of(search_of(settings.search.url, root.resolve()))
         old = f"the index in {folder} ({quantity(amount_of(folder))})" if folder else "the index of the server"
         note(f"would be replaced: {old}, by one of version {live.version}: {counted(live.count, 'document')}")

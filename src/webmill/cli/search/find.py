@@ -124,7 +124,7 @@ def find(
         warn("only the first 2,000 characters and 64 terms are looked at")
     if not settings.search.url:
         existing(root)
-    found = find_in(root.resolve(), request, settings.search)
+    found = find_in(root, request, settings.search)
     if found.behind:
         warn(f"the index is {found.behind}: webmill search update {root}")
     if found.problem:

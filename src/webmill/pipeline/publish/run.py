@@ -9,15 +9,16 @@ from pathlib import Path
 import msgspec
 
 from webmill.collection import Publishing
-from webmill.errors import NotFound, WebmillError
+from webmill.errors import WebmillError
 from webmill.infra.address import scheme_of
-from webmill.infra.storage.backends import open_storage, open_versions
-from webmill.pipeline.documents import DocumentFiles
+from webmill.infra.storage.backends import open_versions
+from webmill.pipeline.documents import open_documents
 from webmill.pipeline.publish.documents import WRITERS, Found, publish_documents
 from webmill.pipeline.publish.due import note_look
 from webmill.pipeline.search.bring import follow
 from webmill.pipeline.search.feed import Fed
 from webmill.pipeline.watch import Watch
+from webmill.publish.guard import Shrunk
 from webmill.publish.snapshot import Options, Published
 from webmill.settings import Settings
 
@@ -55,8 +56,14 @@ def publish_collection(
     readers = 1 if scheme_of(storage or "")[0] == "file" else WRITERS
     chosen = settings.publish
     options = Options(facets=chosen.facets, force=force, most_lost=chosen.most_lost, writers=WRITERS, readers=readers)
+    refusal: Shrunk | None = None
     with watch("Publishing", unit="pages") as bar:
-        published, read = publish_documents(versions, documents, options=options, bar=bar)
+        try:
+            published, read = publish_documents(versions, documents, options=options, bar=bar)
+        except Shrunk as error:  # which is no failure of the step
+            refusal = error
+    if refusal:
+        raise refusal
     if not published.is_new and not origin:  # else those of the collection were not looked at
         note_look(versions, began)
     report = PublishReport(published=published, read=read, seconds=time.monotonic() - started)
@@ -65,11 +72,3 @@ def publish_collection(
     except WebmillError as error:
         return msgspec.structs.replace(report, search_problem=str(error))
     return msgspec.structs.replace(report, fed=fed)
-
-
-def open_documents(origin: str) -> DocumentFiles:
-    scheme, path = scheme_of(origin)
-    folder = Path(path).resolve() if scheme == "file" else None
-    if folder and not folder.is_dir():
-        raise NotFound(f"no folder {folder}: make documents with `webmill extract`, or name them with --from")
-    return DocumentFiles(open_storage(origin), folder=folder)

@@ -87,7 +87,7 @@ def find(root: Path, request: Request, settings: SearchSettings) -> Found:
     problem = ""
     try:
         if not all(hit.capture for hit in answer.hits):
-            answer = with_captures(answer, indexes_of(root))
+            answer = with_captures(answer, indexes_of(root.resolve()))
     except NotFound:  # what is published need not be archived here
         pass
     except WebmillError as error:
@@ -97,11 +97,12 @@ def find(root: Path, request: Request, settings: SearchSettings) -> Found:
 
 @contextmanager
 def opened_to_read(root: Path, settings: SearchSettings) -> Iterator[Engine]:
+    shown, root = root, root.resolve()
     try:
         engine = open_search(search_of(settings.url, root), create=False)
     except NotFound as error:
         option = " --index …" if settings.url else ""
-        raise NotFound(f"{error} yet: `webmill search update {root}{option}`") from None
+        raise NotFound(f"{error} yet: `webmill search update {shown}{option}`") from None
     with closing(engine):
         yield engine
 
