@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from warcio.archiveiterator import ArchiveIterator
 
-from webmill.archive.writer import Written
+from webmill.archive.writer import WrittenCapture
 
 
 class Account(NamedTuple):
@@ -23,7 +23,7 @@ class Account(NamedTuple):
     torn: int
 
 
-def account(root: Path, places: list[Written]) -> Account:
+def account(root: Path, places: list[WrittenCapture]) -> Account:
     """Of an archive that was recovered: it has no open files any more."""
     found: Counter[str] = Counter()
     for file in (root / "crawl-data").rglob("*.warc.gz"):
@@ -43,7 +43,7 @@ def account(root: Path, places: list[Written]) -> Account:
     )
 
 
-def is_at(root: Path, place: Written) -> bool:
+def is_at(root: Path, place: WrittenCapture) -> bool:
     """The record, whole, in exactly its bytes."""
     try:
         with (root / place.capture.filename).open("rb") as file:

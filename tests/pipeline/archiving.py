@@ -20,7 +20,7 @@ from tests.pipeline.archive_checker import account
 from tests.unit.archive.captures import NAME, capture, check_files, folder, read_place, sealed, writer
 from webmill.archive.recovery import recover
 from webmill.archive.segment import Subset
-from webmill.archive.writer import WarcWriter, Written
+from webmill.archive.writer import WarcWriter, WrittenCapture
 from webmill.collection import Collection
 from webmill.errors import Unavailable
 
@@ -60,7 +60,7 @@ def stubborn(root: Path, stem: str) -> None:
     with writer(root, stem=stem, max_bytes=2500) as out:
         while due:
             batch, due = due[:BATCH], due[BATCH:]
-            places: dict[int, Written] = {}
+            places: dict[int, WrittenCapture] = {}
             for number in batch:
                 try:
                     places[number] = append(out, number)
@@ -96,7 +96,7 @@ def careless(root: Path, stem: str) -> None:
 def fill(root: Path, stem: str) -> None:
     ballast = root / "ballast"
     ballast.write_bytes(bytes(100_000))
-    places: list[Written] = []
+    places: list[WrittenCapture] = []
     refused = 0
     with writer(root, stem=stem) as out:
         for number in range(100_000):
@@ -125,12 +125,12 @@ def batches() -> Iterator[range]:
     return (range(start, start + BATCH) for start in range(0, CAPTURES, BATCH))
 
 
-def append(out: WarcWriter, number: int, *, size: int = 0) -> Written:
+def append(out: WarcWriter, number: int, *, size: int = 0) -> WrittenCapture:
     noise = bytes((number * 7919 + at * at * 31) % 251 for at in range(size))  # does not compress
     return out.append(capture(number, subset=SUBSETS[number % len(SUBSETS)] if not size else "warc", body=noise))
 
 
-def acknowledge(root: Path, places: list[Written], *, sizes: dict[str, int] | None = None) -> None:
+def acknowledge(root: Path, places: list[WrittenCapture], *, sizes: dict[str, int] | None = None) -> None:
     """With the sizes that the files have now: all of it is durable."""
     if sizes is None:
         sizes = {str(file): file.stat().st_size for file in (root / "crawl-data").rglob("*.warc.gz.open")}

@@ -12,7 +12,7 @@ from warcio.checker import Checker
 from tests.pipeline.index_samples import lines_of
 from tests.unit.archive.captures import NAME, PAGE, capture, sealed, writer
 from tests.unit.cli.command import webmill
-from webmill.archive.writer import Written
+from webmill.archive.writer import WrittenCapture
 from webmill.formats.warc_records import Original
 
 
@@ -21,7 +21,7 @@ def inline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEBMILL_EXECUTOR_URL", "inline")
 
 
-def archive(root: Path) -> list[Written]:
+def archive(root: Path) -> list[WrittenCapture]:
     """A page as it is mostly sent, one that is truncated, a redirect, a revisit of each kind, a robots.txt."""
     packed = gzip.compress(PAGE, mtime=0)
     chunked = b"%x\r\n%b\r\n0\r\n\r\n" % (len(packed), packed)

@@ -30,7 +30,7 @@ from tests.pipeline.archiving import BATCH, CAPTURES
 from tests.thoroughness import kills as kills_of
 from tests.unit.archive.captures import NAME, check_files, read_place, sealed
 from webmill.archive.recovery import recover
-from webmill.archive.writer import Written
+from webmill.archive.writer import WrittenCapture
 from webmill.collection import Collection
 from webmill.errors import WebmillError
 
@@ -70,12 +70,12 @@ class Told:
     """What a program printed before it died."""
 
     def __init__(self, output: str) -> None:
-        self.places: list[Written] = []
+        self.places: list[WrittenCapture] = []
         self.synced: dict[str, int] = {}
         self.last: dict[str, Any] = {}
         for line in output.splitlines():
             self.last = json.loads(line)
-            self.places += msgspec.convert(self.last.get("places", []), list[Written])
+            self.places += msgspec.convert(self.last.get("places", []), list[WrittenCapture])
             self.synced.update(self.last.get("sizes", {}))
 
 

@@ -1,6 +1,6 @@
 """The WARC files of a crawl, written so that what is acknowledged survives a kill, a power cut and a full disk.
 
-    writer.append(capture) -> Written    where it lies; not yet durable
+    writer.append(capture) -> WrittenCapture    where it lies; not yet durable
     writer.sync()                        every place that was given out is durable
 
 Promises
@@ -34,12 +34,12 @@ from webmill.errors import Conflict, WebmillError
 from webmill.formats.timestamps import from_datetime
 from webmill.model import CaptureRef
 
-__all__ = ["Capture", "Software", "WarcWriter", "Written"]
+__all__ = ["Capture", "Software", "WarcWriter", "WrittenCapture"]
 
 log = logging.getLogger(__name__)
 
 
-class Written(msgspec.Struct, frozen=True):
+class WrittenCapture(msgspec.Struct, frozen=True):
     """Where a capture was written, and the id of its record. The digest of a 304, which has no payload, is empty."""
 
     capture: CaptureRef  # without a urlkey: only an index needs it
@@ -86,7 +86,7 @@ class WarcWriter:
         self._stack = ExitStack()
         self._detect: Detect | None = self._stack.enter_context(finding_languages()) if languages else None
 
-    def append(self, capture: Capture) -> Written:
+    def append(self, capture: Capture) -> WrittenCapture:
         """Not durable before the next `sync`. `Unavailable` when the disk does not take it."""
         file = self._file(capture.subset)
         encoded = encode_capture(capture, warcinfo_id=file.warcinfo_id, detect=self._detect)
@@ -107,7 +107,7 @@ class WarcWriter:
             length=encoded.length,
             digest=encoded.digest,
         )
-        return Written(lies, encoded.record_id)
+        return WrittenCapture(lies, encoded.record_id)
 
     def sync(self) -> None:
         """All places given out are durable. When it raises, those since the last `sync` do not exist."""

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from warcio.archiveiterator import ArchiveIterator
 
 from webmill.archive.segment import Subset, open_stored
-from webmill.archive.writer import Capture, Software, WarcWriter, Written
+from webmill.archive.writer import Capture, Software, WarcWriter, WrittenCapture
 from webmill.collection import Collection
 from webmill.formats.digest import Verdict, check
 from webmill.formats.warc import read_record_at, read_records
@@ -65,7 +65,7 @@ def names(root: Path, subset: str = "warc") -> list[str]:
     return sorted(file.name for file in folder(root, subset).iterdir()) if folder(root, subset).is_dir() else []
 
 
-def read_place(root: Path, place: Written) -> Record:
+def read_place(root: Path, place: WrittenCapture) -> Record:
     """The record alone in exactly its bytes."""
     with open_stored(Collection(root, NAME), place.capture.filename) as file:
         file.seek(place.capture.offset)

@@ -12,14 +12,14 @@ import pytest
 
 from tests.unit.archive.captures import NAME, capture, check_file, folder, names, read_place, sealed, writer
 from webmill.archive.recovery import recover
-from webmill.archive.writer import Written
+from webmill.archive.writer import WrittenCapture
 from webmill.collection import Collection
 from webmill.errors import Conflict
 
 LINES = b"not a record\r\n"
 
 
-def left_open(root: Path, *, count: int = 3, subset: str = "warc") -> tuple[Path, list[Written]]:
+def left_open(root: Path, *, count: int = 3, subset: str = "warc") -> tuple[Path, list[WrittenCapture]]:
     """The files of a writer whose process is gone: no lock, no final name."""
     out = writer(root)
     places = [out.append(capture(number, subset=subset)) for number in range(count)]  # type: ignore[arg-type]

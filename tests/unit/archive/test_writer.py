@@ -29,7 +29,7 @@ from tests.unit.archive.captures import (
 from webmill.archive.derive import Job, derive
 from webmill.archive.recovery import recover
 from webmill.archive.segment import open_stored, write_paths
-from webmill.archive.writer import Capture, Software, WarcWriter, Written
+from webmill.archive.writer import Capture, Software, WarcWriter, WrittenCapture
 from webmill.archive.writer_records import Encoded, encode_capture
 from webmill.collection import Collection
 from webmill.errors import BadInput, Misconfigured, NotFound
@@ -42,7 +42,7 @@ from webmill.index.archives import find_archives
 from webmill.model import CaptureRef, Record
 
 
-def written(root: Path, *captures: Capture, **options: Any) -> list[Written]:
+def written(root: Path, *captures: Capture, **options: Any) -> list[WrittenCapture]:
     with writer(root, **options) as out:
         return [out.append(one) for one in captures]
 
@@ -86,7 +86,7 @@ def test_a_capture_is_a_request_a_response_and_a_note_about_it(tmp_path: Path) -
         length=response.length,
         digest=digest.compute(PAGE),
     )
-    assert place == Written(lies, str(response.record_id))
+    assert place == WrittenCapture(lies, str(response.record_id))
 
 
 def test_the_first_record_says_who_made_the_file(tmp_path: Path) -> None:

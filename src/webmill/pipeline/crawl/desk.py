@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from webmill.archive.writer import Capture, WarcWriter, Written
+from webmill.archive.writer import Capture, WarcWriter, WrittenCapture
 from webmill.crawl.frontier.base import (
     REQUISITE,
     Committed,
@@ -352,7 +352,7 @@ def _can_be_referred_to(capture: Capture) -> bool:
     return whole and len(exchange.response) > LEAST
 
 
-def _placed(outcome: Outcome | None, written: Written | None, original: Original | None) -> Outcome | None:
+def _placed(outcome: Outcome | None, written: WrittenCapture | None, original: Original | None) -> Outcome | None:
     """`original` is what a later revisit of this URL will refer to, unless the visit says that it is an older one."""
     if not isinstance(outcome, Done) or written is None or original is None:
         return outcome
