@@ -122,8 +122,6 @@ MAY = {  # structs with the bounds of a record, or of something else, and why th
 GOING = {
     "extract.document.Document",
     "pipeline.extract.rows.Row",
-    "search.base.Place",
-    "serve.api.replies.CaptureReply",
 }
 
 
