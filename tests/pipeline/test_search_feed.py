@@ -365,7 +365,10 @@ def test_looking_makes_nothing_and_says_what_is_behind(tmp_path: Path) -> None:
 
 
 def test_an_index_that_is_there_follows_what_is_published(tmp_path: Path) -> None:
-    root, row = tmp_path / "c", '{{"url":"https://a.test/{0}","timestamp":"20260101000000","text":"{1}","title":"T"}}\n'
+    root, row = (
+        tmp_path / "c",
+        '{{"url":"https://a.test/{0}","date":"2026-01-01T00:00:00Z","text":"{1}","title":"T"}}\n',
+    )
     (root / "documents").mkdir(parents=True)
     (root / "documents" / "part.jsonl").write_text(row.format("a", "one"))
     first = webmill("publish", "documents", root)

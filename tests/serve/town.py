@@ -5,23 +5,24 @@ python -m tests.serve.town DIR      makes one to look at
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import ada_url
+import msgspec
 
 from webmill.archive.writer import Capture, Software, WarcWriter
 from webmill.cli.main import webmill
 from webmill.collection import Collection
 from webmill.formats.digest import compute
 from webmill.formats.surt import surt
+from webmill.formats.timestamps import to_datetime
 from webmill.formats.warc_records import Original
 from webmill.infra.queue.base import Message
 from webmill.infra.queue.sqlite import SqliteQueue
-from webmill.model import Exchange
+from webmill.model import Document, Exchange
 
 NAME = "TOWN-2024"
 HTML = "text/html; charset=utf-8"
@@ -137,21 +138,23 @@ def ascii_url(url: str) -> str:
 
 
 def documents(root: Path, rows: dict[str, tuple[str, str, str]], *, when: str) -> None:
-    """As `webmill cc work` writes them."""
+    """As `webmill extract` and `webmill cc` write them."""
     lines = [
-        {
-            "url": ascii_url(url),
-            "surt": surt(ascii_url(url)),
-            "timestamp": when,
-            "title": title,
-            "text": text,
-            "language": language,
-            "status": 200,
-        }
+        Document(
+            id=ascii_url(url),
+            url=ascii_url(url),
+            urlkey=surt(ascii_url(url)),
+            date=to_datetime(when),
+            title=title,
+            text=text,
+            text_chars=len(text),
+            language=language,
+            status=200,
+        )
         for url, (title, text, language) in rows.items()
     ]
     (root / "documents").mkdir(exist_ok=True)
-    (root / "documents" / "town.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (root / "documents" / "town.jsonl").write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
 
 
 def bury(root: Path) -> None:
