@@ -20,7 +20,7 @@ import msgspec
 
 from webmill.errors import BadInput
 from webmill.extract.head import absolute, clean, clean_all, media_type
-from webmill.extract.kinds import READABLE, is_robots_url, kind_by
+from webmill.extract.kinds import READABLE, Kind, is_robots_url, kind_by
 from webmill.extract.outcomes import PARSER
 from webmill.extract.reading import Body, Found, NoReader, read_body
 from webmill.extract.recipe import CaptureInput, HasCapture, Made, Recipe, input_of, record_in
@@ -49,8 +49,12 @@ def make_in_child(payload: bytes, *, capture: CaptureInput) -> Made:
     return make_document(payload, capture=capture, allow=grant_cpu)
 
 
-def document_of(page: HasCapture, *, recipe: Recipe = Recipe()) -> Document:  # noqa: B008 - it is frozen
-    """Return the document of a page, made in this process: for functions of yours that begin with ours."""
+def document_of(page: HasCapture, *, recipe: Recipe | None = None) -> Document:
+    """Return the document of a page, made in this process: for functions of yours that begin with ours.
+
+    Without a recipe it has the text of the WET record where there is one, else plain text.
+    """
+    recipe = recipe or Recipe(extractor="wet" if page.wet else "plain")
     return make_document(page.capture.content, capture=input_of(page, recipe=recipe)).document
 
 
@@ -62,13 +66,9 @@ def make_document(payload: bytes, *, capture: CaptureInput, allow: Allow = lambd
     record = read_capture(payload, capture)
     http = read_response(record.content) if record.type in ("response", "revisit") else None
     document = describe(record, http, capture)
-    kind = kind_by(identified=document.mime_detected, declared=document.mime or media_type(capture.mime))
-    if why := reason_against(document):
-        return Made(document=msgspec.structs.replace(document, outcome=why), kind="robots" if why == "robots" else kind)
-    if not document.url.lower().startswith("http"):  # notes of a crawler about itself
-        return Made(document=msgspec.structs.replace(document, outcome="other_type"), kind="other")
-    if kind not in READABLE:
-        return Made(document=msgspec.structs.replace(document, outcome="other_type"), kind=kind)
+    kind = kind_of(document, capture)
+    if why := reason_against(document, kind):
+        return Made(document=msgspec.structs.replace(document, outcome=why), kind=kind)
     try:
         body = Body(
             data=http.content.data if http else record.content,
@@ -89,13 +89,25 @@ def make_document(payload: bytes, *, capture: CaptureInput, allow: Allow = lambd
     return Made(document=completed(document, found, http, capture), kind=found.kind)
 
 
-def reason_against(document: Document) -> str | None:
+def kind_of(document: Document, capture: CaptureInput) -> Kind:
+    """Return what kind of content it has, by what the record says; by what the index says where it says nothing."""
+    if is_robots_url(document.url):
+        return "robots"
+    if not document.url.lower().startswith("http"):  # notes of a crawler about itself
+        return "other"
+    return kind_by(identified=document.mime_detected, declared=document.mime or media_type(capture.mime))
+
+
+def reason_against(document: Document, kind: Kind) -> str | None:
     """Return the outcome of a capture that is not looked into."""
     if document.type not in ("response", "resource", "revisit"):
         return "not_response"
-    if document.type == "revisit":
-        return "revisit"
-    return "robots" if is_robots_url(document.url) else None
+    if kind == "robots":
+        return "robots"
+    is_known = document.type != "revisit" or document.mime or document.mime_detected  # a 304 need not say more
+    if is_known and kind not in READABLE:
+        return "other_type"
+    return "revisit" if document.type == "revisit" else None
 
 
 def broken(error: Exception) -> tuple[str, str]:

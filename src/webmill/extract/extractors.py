@@ -89,7 +89,8 @@ def by_resiliparse(html: str) -> str:
     from resiliparse.extract.html2text import extract_plain_text
 
     # Texts of pictures and comments of readers are no part of an article: without them F1 is .910, with them .881.
-    return extract_plain_text(html, main_content=True, alt_texts=False, comments=False)
+    text: str = extract_plain_text(html, main_content=True, alt_texts=False, comments=False)
+    return text
 
 
 def by_plain(html: str) -> str:

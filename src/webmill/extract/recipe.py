@@ -6,10 +6,12 @@ from typing import Protocol
 
 import msgspec
 
+from webmill.errors import BadInput
+from webmill.extract.head import clean
 from webmill.extract.kinds import Kind
-from webmill.formats import wet
+from webmill.formats import timestamps, wet
 from webmill.formats.languages import Languages
-from webmill.model import CaptureRef, Document, Headers, Record
+from webmill.model import CaptureRef, Document, Headers, Record, spelled_digest
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,8 +26,8 @@ class CaptureInput(msgspec.Struct, frozen=True, kw_only=True):
     """A capture to be read: where it lies, and what others said of it, which counts where the record says nothing.
 
     Without `headers` the payload is the record as it is stored: a gzip member, or plain. With them it is the record's
-    content, as a reader of whole files has it, and `cut` says that the reader's limit ended it. `url` is the one that
-    an index names; a record of another is refused. Empty: any.
+    content, as a reader of whole files has it, and `cut` says that the reader's limit ended it. A record of
+    another URL than `ref` names is refused; it may name none.
     """
 
     ref: CaptureRef
@@ -62,7 +64,7 @@ def input_of(page: HasCapture, *, recipe: Recipe) -> CaptureInput:
     """Return what is asked of a page of a whole file, whose payload is the content of its capture."""
     record = page.capture
     return CaptureInput(
-        ref=CaptureRef(url="", filename=page.filename, offset=record.offset, length=record.length),
+        ref=ref_of(record, filename=page.filename),
         recipe=recipe,
         languages=() if recipe.detect else languages_told(page),
         version=record.version,
@@ -70,6 +72,25 @@ def input_of(page: HasCapture, *, recipe: Recipe) -> CaptureInput:
         cut=record.cut,
         wet_text=wet.read_text(page.wet) if page.wet and recipe.extractor == "wet" else None,
     )
+
+
+def ref_of(record: Record, *, filename: str) -> CaptureRef:
+    """Return where a record lies, with what an index would say of it."""
+    return CaptureRef(
+        url=clean(record.target_uri) or "",
+        timestamp=_timestamp(record.date),
+        filename=filename,
+        offset=record.offset,
+        length=record.length,
+        digest=spelled_digest(clean(record.payload_digest) or ""),
+    )
+
+
+def _timestamp(date: str | None) -> str:
+    try:
+        return timestamps.from_warc_date(date) if date else ""
+    except BadInput:
+        return ""
 
 
 def languages_told(page: HasCapture) -> tuple[str, ...]:

@@ -181,6 +181,7 @@ def test_half_characters_anywhere_do_not_keep_a_document_from_being_written() ->
         (answer("text/html", b"<p>Words"), "ok", "html"),
         (answer("Text/HTML; charset=x", b"<p>Words"), "ok", "html"),
         (answer("image/png", b"<p>Words", identified="text/html"), "ok", "html"),
+        (answer("text/html", b"<p>Words", identified="image/png"), "other_type", "image"),
         (answer("text/html", b""), "empty", "html"),
         (answer("text/html", b"<p> </p>"), "empty", "html"),
         (answer("text/plain", b"Words"), "ok", "text"),
@@ -213,11 +214,19 @@ def test_without_an_extractor_nothing_but_the_head_is_read() -> None:
     assert (found.document.outcome, found.document.text, found.kind) == ("none", None, "pdf")
 
 
-@pytest.mark.parametrize("type_", [b"Content-Type: image/png\r\n", b"", b"Content-Type: text/html\r\n"])
-def test_a_revisit_says_which_capture_has_its_content(type_: bytes) -> None:
+def revisit(head: bytes) -> Record:
     headers = [("WARC-Type", "revisit"), ("WARC-Target-URI", URL), ("WARC-Refers-To-Target-URI", "http://b.example/")]
-    found = made(record(headers, b"HTTP/1.1 304 Not Modified\r\n" + type_ + b"\r\n"))
-    document = found.document
+    return record(headers, b"HTTP/1.1 304 Not Modified\r\n" + head + b"\r\n")
+
+
+def test_a_revisit_of_a_picture_has_no_text_either() -> None:
+    found = made(revisit(b"Content-Type: image/png\r\n"))
+    assert (found.document.outcome, found.document.type, found.kind) == ("other_type", "revisit", "image")
+
+
+@pytest.mark.parametrize("type_", [b"Content-Type: text/plain\r\n", b"", b"Content-Type: text/html\r\n"])
+def test_a_revisit_says_which_capture_has_its_content(type_: bytes) -> None:
+    document = made(revisit(type_)).document
     assert (document.outcome, document.type, document.text, document.refers_to, document.status) == (
         "revisit",
         "revisit",
@@ -225,7 +234,6 @@ def test_a_revisit_says_which_capture_has_its_content(type_: bytes) -> None:
         "http://b.example/",
         304,
     )
-    assert found.kind == ("image" if b"image" in type_ else "html" if b"html" in type_ else "other")
 
 
 def test_a_pdf_without_a_reader_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,6 +313,17 @@ def test_a_page_of_a_whole_file_tells_what_its_crawler_told() -> None:
     told = page(wet=conversion(languages=""), meta=metadata())
     assert document_of(told, recipe=PLAIN).languages == ("deu",)
     assert document_of(whole, recipe=Recipe(extractor="wet")).text == "Grüße\n"
+
+
+def test_a_page_of_a_whole_file_says_where_it_is_as_an_index_does() -> None:
+    ref = input_of(page(), recipe=PLAIN).ref
+    assert (ref.url, ref.timestamp, ref.digest, ref.offset) == (URL, "20240712100002", "sha1:AAAA", 100)
+    assert failed(ref, BadInput("", reason="parse_crash")).date == datetime(2024, 7, 12, 10, 0, 2, tzinfo=UTC)
+
+
+def test_a_function_of_yours_is_given_the_wet_text_where_there_is_some() -> None:
+    assert document_of(page(wet=conversion())).text == "Grüße\n"
+    assert document_of(page()).text == "Hello"
 
 
 def test_the_text_is_not_that_of_another_page() -> None:
