@@ -392,3 +392,11 @@ def test_what_is_told_of_one_board_is_bounded(town: Town) -> None:
     ).read()
     assert len(reading.problems) == 51
     assert reading.problems[-1].message.startswith("and ")
+
+
+def test_an_etag_that_is_too_long_to_be_kept_is_not_sent_back_in_part(town: Town) -> None:
+    pages = site(1, list=Reply(body=rows(1).body, etag=f'"{"x" * 600}"'))
+    stand = town.place(pages)
+    first = stand.read()
+    assert not stand.read(past=known(first)).failed
+    assert pages.conditions == []

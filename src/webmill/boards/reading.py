@@ -28,7 +28,7 @@ from webmill.crawl.fetch import Fetched
 from webmill.errors import BadInput, Unavailable
 from webmill.infra.clock import SteadyClock
 from webmill.pipeline.crawl.direct import DirectFetcher, PageRefusal
-from webmill.pipeline.crawl.page import media_type_of
+from webmill.pipeline.crawl.page import if_changed, media_type_of, validators_of
 from webmill.publish.nouns import Problem
 
 VERSION = 1  # of what is read out of pages: another one, and nothing cached is used
@@ -234,7 +234,8 @@ class BoardReading:
 
     async def _get(self, url: str, cached: Cached | None) -> Got | PageRefusal:
         self._counts["requests"] += 1
-        found = await self._tools.fetcher.get(url, headers=_conditions(cached), until=self._until)
+        conditions = if_changed(cached.etag, cached.modified) if cached else ()
+        found = await self._tools.fetcher.get(url, headers=conditions, until=self._until)
         got = found if isinstance(found, PageRefusal) else _got(found)
         if isinstance(got, Got) and got.page is None and cached is None:
             return PageRefusal("not modified, to a question without a condition")
@@ -284,12 +285,6 @@ class BoardReading:
         return (*self._problems[:MAX_PROBLEMS], rest)
 
 
-def _conditions(cached: Cached | None) -> tuple[tuple[str, str], ...]:
-    if cached and cached.etag:
-        return (("If-None-Match", cached.etag),)
-    return (("If-Modified-Since", cached.modified),) if cached and cached.modified else ()
-
-
 def _got(answer: Fetched) -> Got | PageRefusal:
     headers = answer.head.headers
     if answer.head.status == 304:
@@ -299,4 +294,4 @@ def _got(answer: Fetched) -> Got | PageRefusal:
     if kind and "html" not in kind and "xml" not in kind and kind != "text/plain":
         return PageRefusal(f"not a page but {kind[:60]}")
     page = RawPage(answer.exchange.url, answer.payload, content_type)
-    return Got(page, (headers.get("ETag") or "")[:500], (headers.get("Last-Modified") or "")[:100])
+    return Got(page, *validators_of(headers))

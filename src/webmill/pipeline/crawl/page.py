@@ -39,6 +39,8 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 SITEMAP, SEED, REDIRECTED, LINKED = 2, 3, 4, 5  # priorities
 SITEMAPS_DEEP = 3  # an index names maps, and at some sites indexes; a chain of them without an end is a trap
 
+MOST_ETAG, MOST_MODIFIED = 500, 100  # characters
+
 CUT = frozenset({"page_too_long", "too_many_links"})  # flaws of a page of which not all was read
 SHEET = "text/css"
 SCRIPTS = frozenset({"text/javascript", "application/javascript", "application/x-javascript", "text/ecmascript"})
@@ -310,6 +312,17 @@ def conditions(last: Visit | None) -> tuple[tuple[str, str], ...]:
     last one."""
     if last is None or not last.record_id:
         return ()
-    if last.etag:
-        return (("If-None-Match", last.etag),)
-    return (("If-Modified-Since", last.modified),) if last.modified else ()
+    return if_changed(last.etag, last.modified)
+
+
+def if_changed(etag: str, modified: str) -> tuple[tuple[str, str], ...]:
+    """The header fields that ask for a page only if it is another than the one these validators came with."""
+    if etag:
+        return (("If-None-Match", etag),)
+    return (("If-Modified-Since", modified),) if modified else ()
+
+
+def validators_of(headers: Headers) -> tuple[str, str]:
+    """ETag and Last-Modified, each empty where it is missing or too long to be kept."""
+    etag, modified = headers.get("ETag") or "", headers.get("Last-Modified") or ""
+    return etag if len(etag) <= MOST_ETAG else "", modified if len(modified) <= MOST_MODIFIED else ""

@@ -23,11 +23,10 @@ from webmill.model import Link
 from webmill.pipeline.crawl.asking import Asked, Asker, Busy, Pace
 from webmill.pipeline.crawl.desk import Answered, Result, was_there
 from webmill.pipeline.crawl.options import Options
-from webmill.pipeline.crawl.page import SITEMAP, Page, Reader, capture_of, conditions
+from webmill.pipeline.crawl.page import SITEMAP, Page, Reader, capture_of, conditions, validators_of
 from webmill.pipeline.crawl.robots_asking import Learned, RobotsAsking
 from webmill.pipeline.crawl.snapshot import Snapshot
 
-MOST_ETAG, MOST_MODIFIED = 500, 100  # characters
 OF_RECORD = ("record_id", "record_url", "record_time", "digest", "etag", "modified")
 
 
@@ -276,8 +275,9 @@ def validators(fetched: Fetched, before: Visit) -> dict[str, str]:
     """What the next visit names when it asks whether the page has changed: without anything of the server's, or where
     that is too long to be kept, the time of this visit."""
     headers = fetched.head.headers
-    etag, modified = headers.get("ETag") or before.etag, headers.get("Last-Modified") or before.modified
-    etag, modified = etag if len(etag) <= MOST_ETAG else "", modified if len(modified) <= MOST_MODIFIED else ""
+    etag, modified = validators_of(headers)
+    etag = etag if headers.get("ETag") else before.etag
+    modified = modified if headers.get("Last-Modified") else before.modified
     if not etag and not modified:
         modified = formatdate(fetched.exchange.date.timestamp(), usegmt=True)
     return {"etag": etag, "modified": modified}

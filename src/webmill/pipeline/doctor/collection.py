@@ -121,10 +121,15 @@ def journal_of(file: Path) -> str:
         return "wal" if stream.read(19)[18:] == b"\x02" else "delete"
 
 
+def is_schedule_of_boards(file: Path) -> bool:
+    """Boards book their requests where a crawl would, also where there is none."""
+    return file.name == "gates.sqlite" and not file.with_name("seeds.txt").exists()
+
+
 def repair_of(file: Path) -> str:
     if "cdxj" in file.parts:
         return f"remove {file}: `webmill index` makes it again"
-    if "frontier" in file.parts:
+    if "frontier" in file.parts and not is_schedule_of_boards(file):
         return "`webmill frontier restore`, from a backup"
     if file.name in ("cache.sqlite", "gates.sqlite"):
         return f"remove {file}: the next run begins it anew"
