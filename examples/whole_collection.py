@@ -34,7 +34,7 @@ def main() -> None:
 
     webmill.update_search(asked.place)
     for hit in webmill.search(asked.place, asked.words, limit=3).hits:
-        print(f"{hit.url}  {hit.title.text}")
+        print(f"{hit.document.url}  {hit.title.text}")
 
 
 if __name__ == "__main__":

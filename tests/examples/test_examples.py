@@ -19,8 +19,10 @@ import duckdb
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
+from tests.pipeline.test_api import variables
 from tests.serve.town import HTML, NAME, ROWS, SCRIPT, Visit, ascii_url, visits
 from tests.services.ray_cluster import ENVIRONMENT
+from webmill.testing import TestWeb
 from webmill.testing.features import boards as university
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -56,6 +58,23 @@ def words_of(visit: Visit) -> tuple[str, str]:
 
 def day(visit: Visit) -> str:
     return f"{visit.when[:4]}-{visit.when[4:6]}-{visit.when[6:8]}"
+
+
+# --- all of it --------------------------------------------------------------------------------------------------------
+
+
+def test_from_a_url_to_a_search(tmp_path: Path) -> None:
+    with TestWeb(hosts=1, pages_per_host=6) as web:
+        told = run(
+            "whole_collection.py", tmp_path / "c", web.home, "mill", "--contact", "me@example.org", **variables(web)
+        )
+    pages, captures, documents, version, *hits = told
+    assert re.fullmatch(r"\d+ pages: finished", pages)
+    assert re.fullmatch(r"\d+ captures in \d+ archives?", captures)
+    assert re.fullmatch(r"\d+ documents", documents)
+    assert re.fullmatch(r"version 1: \d+ pages", version)
+    assert hits
+    assert all(hit.startswith("http") for hit in hits)
 
 
 # --- documents --------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from webmill.errors import Misconfigured, NotFound, WrongUse
 from webmill.pipeline.watch import Progress
 from webmill.testing import TestWeb
 
+DOCS = Path(__file__).parents[2] / "docs" / "reference" / "python.md"
 PAGES = [Visit(f"https://a.example/{n}", f"202401010000{n:02d}", page(f"Page {n}", f"Ferry {n}")) for n in range(3)]
 
 
@@ -23,6 +25,13 @@ PAGES = [Visit(f"https://a.example/{n}", f"202401010000{n:02d}", page(f"Page {n}
 def web() -> Iterator[TestWeb]:
     with TestWeb(hosts=1, pages_per_host=6) as web:
         yield web
+
+
+def variables(web: TestWeb) -> dict[str, str]:
+    """The same, for a program that does not know of it."""
+    fixed = ",".join(f"{name}={address}:{port}" for name, (address, port) in web.resolve.items())
+    crawl = {"ALLOW_PRIVATE": "true", "RESOLVE": fixed, "DELAY": "0s", "ADDRESS_DELAY": "0s", "PROCESSES": "1"}
+    return {f"WEBMILL_CRAWL_{name}": value for name, value in crawl.items()}
 
 
 def reaching(web: TestWeb) -> dict[str, object]:
@@ -60,6 +69,20 @@ def test_a_collection_is_made_from_python_alone(
     went_on = webmill.crawl(tmp_path / "c", max_pages=5)
     assert went_on.total.pages == 5, "it keeps what it was told"
     assert capfd.readouterr() == ("", ""), "functions do not speak"
+
+
+def test_the_documented_program_runs(
+    web: TestWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, value in variables(web).items():
+        monkeypatch.setenv(name, value)
+    code = re.findall(r"^```python\n(.*?)^```", DOCS.read_text(), re.DOTALL | re.MULTILINE)[1]
+    code = code.replace("https://example.org/", web.home).replace('"5s"', '"0s"').replace("annual report", "mill")
+    exec(compile(code, str(DOCS), "exec"), {})
+    told = capsys.readouterr().out.splitlines()
+    assert told[0].startswith("finished ")
+    assert told[1].startswith("http")
 
 
 def test_a_struct_is_the_whole_truth_of_its_section(web: TestWeb, tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from webmill import config
 from webmill.errors import Misconfigured
 from webmill.publish.guard import MOST_LOST
+from webmill.settings import QueueSettings, load
 
 OURS = "WEBMILL_AWS_"
 ENDPOINT = "AWS_ENDPOINT_URL"
@@ -35,7 +35,7 @@ class LambdaSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 class Environment(msgspec.Struct, frozen=True):
     settings: LambdaSettings
-    queue: config.Queue
+    queue: QueueSettings
     contact: str
 
 
@@ -48,7 +48,7 @@ def read(environment: Mapping[str, str]) -> Environment:
     except msgspec.ValidationError as error:
         raise Misconfigured(f"the environment, {OURS}…: {error}") from None
     others = {name: value for name, value in environment.items() if not name.startswith(OURS)}
-    general = config.load(None, collection=None, environment=others, flags={})
+    general = load(None, collection=None, environment=others)
     if not general.queue.url.startswith("sqs:"):
         raise Misconfigured("the functions need a queue of SQS: set WEBMILL_QUEUE_URL to sqs://NAME.fifo")
     if not general.http.contact:

@@ -71,7 +71,8 @@ def line_of(one: Setting, given: object) -> str:
     """Return a setting as the file has it; what it means behind it, or above where that is too long."""
     value = json.dumps(one.write(given or one.default), ensure_ascii=False)
     line = f"{'' if given else '# '}{one.key} = {value}"
-    about = f"{one.description.rstrip('.')}; empty: {one.declared.none}" if one.declared.none else one.description
+    nothing = "0" if one.default == 0 else "empty"
+    about = one.description + (f" {nothing}: {one.declared.none}." if one.declared.none else "")
     if len(line) + len(about) < WIDTH:
         return f"{line}  # {about}\n"
     return wrapped(about) + f"{line}\n"

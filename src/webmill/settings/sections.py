@@ -90,6 +90,9 @@ class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
         Duration,
         setting("Before a page resource, if shorter than the delay.", group=POLITENESS, old=("requisite_delay",)),
     ] = 1.0
+    max_crawl_delay: Annotated[
+        Duration, setting("Longest Crawl-delay of a robots.txt that is kept.", group=POLITENESS)
+    ] = 60.0
     retry_wait: Annotated[Duration, setting("Before a second attempt.", group=POLITENESS)] = 60.0
     robots: Annotated[bool, setting("Obey robots.txt. Only switch it off on your own site.", group=POLITENESS)] = True
     nofollow: Annotated[bool, setting("Obey nofollow in pages and headers.", group=POLITENESS)] = True

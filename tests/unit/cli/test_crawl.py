@@ -10,9 +10,10 @@ import pytest
 from tests.unit.cli.command import Ended, webmill
 from webmill.archive.recovery import Repair
 from webmill.cli.crawl import repaired
+from webmill.cli.init import settings_file
 from webmill.pipeline.crawl.kept import SETTINGS, settings_of
-from webmill.pipeline.crawl.options import Limits
-from webmill.settings import CrawlSettings, Sources
+from webmill.pipeline.crawl.options import Limits, Manners
+from webmill.settings import CrawlSettings, Sources, load, read_sources
 from webmill.settings.old_flags import read_flags
 from webmill.testing import TestWeb
 
@@ -83,6 +84,20 @@ def settings_of_flags(tmp_path: Path, text: str) -> CrawlSettings:
 )
 def test_a_crawl_waits_for_an_hour_unless_it_is_told_otherwise(tmp_path: Path, given: str, wait: float | None) -> None:
     assert Limits.of(settings_of_flags(tmp_path, given)).wait == wait
+
+
+def test_a_setting_that_was_declared_is_a_flag_a_key_a_variable_a_line_of_help_and_kept(tmp_path: Path) -> None:
+    """`max_crawl_delay` touched two files: `settings/sections.py`, where it is declared, and the one that uses it."""
+    assert settings_of_flags(tmp_path, "--max-crawl-delay 5s").max_crawl_delay == 5.0
+    (tmp_path / "webmill.toml").write_text('[crawl]\nmax_crawl_delay = "2m"\n')
+    sources = read_sources(None, collection=tmp_path, environment={})
+    assert Manners.of(sources.settings().crawl, user_agent="x").max_crawl_delay == 120.0
+    variable = {"WEBMILL_CRAWL_MAX_CRAWL_DELAY": "3s"}
+    assert load(None, collection=tmp_path, environment=variable).crawl.max_crawl_delay == 3.0
+    told = Sources(flags={("crawl", "max_crawl_delay"): 7.0})
+    assert settings_of(told, tmp_path)[1] == {"max_crawl_delay": 7.0}
+    assert "--max-crawl-delay TIME" in webmill("crawl", "--help").out.decode()
+    assert '# max_crawl_delay = "60s"' in settings_file("")
 
 
 @pytest.mark.parametrize("written", ["Mill.EXAMPLE=127.0.0.1:80", "mill.example=[127.0.0.1]:80"])

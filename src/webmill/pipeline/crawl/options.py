@@ -40,6 +40,7 @@ class Manners(msgspec.Struct, frozen=True, kw_only=True):
             delay=settings.delay,
             address_delay=settings.address_delay,
             requisite_delay=settings.page_resource_delay,
+            max_crawl_delay=settings.max_crawl_delay,
             obey_robots=settings.robots,
             obey_nofollow=settings.nofollow,
         )
