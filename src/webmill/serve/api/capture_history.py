@@ -17,15 +17,14 @@ MOST_LINES = 200_000  # that are looked through for one page
 PAGE = 100
 
 
-class Taken(msgspec.Struct, frozen=True, kw_only=True):
-    """A capture. `change` tells it from the one before: first, same, changed."""
+class HistoryLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A capture as a history shows it, damaged lines too. `change` tells it from the one before: first, same, changed."""
 
     url: str
     timestamp: str
     status: str = ""
     mime: str = ""
     size: int | None = None  # as archived
-    digest: str = ""
     change: str = ""
 
 
@@ -33,7 +32,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     """`days` are of all time: captures by day, 20240131. `total` is of the period that was asked for."""
 
     days: Counter[str]
-    captures: list[Taken]
+    captures: list[HistoryLine]
     total: int
     is_cut: bool  # there are more than were looked through
 
@@ -49,7 +48,7 @@ def read_history(index: Index, url: str, *, period: str = "", start: int = 0, co
     """`period`: 2024, 202401, 20240131; empty is all time. `captures` begin with number `start` of it."""
     first, last = (earliest(period).encode(), latest(period).encode()) if period else (b"", b"\xff")
     days: Counter[str] = Counter()
-    captures: list[Taken] = []
+    captures: list[HistoryLine] = []
     total = 0
     before = b""
     for seen, line in enumerate(index.lines(url_range(url, "exact"))):
@@ -66,19 +65,18 @@ def read_history(index: Index, url: str, *, period: str = "", start: int = 0, co
     return History(days=days, captures=captures, total=total, is_cut=False)
 
 
-def _taken(line: bytes, before: bytes) -> Taken:
+def _taken(line: bytes, before: bytes) -> HistoryLine:
     try:
         capture = parse(line)
     except BadInput as error:
         timestamp = prefix_of(line).rpartition(b" ")[2].decode("ascii", "replace")
-        return Taken(url="", timestamp=timestamp, mime=f"a damaged line: {error.reason}")
-    return Taken(
+        return HistoryLine(url="", timestamp=timestamp, mime=f"a damaged line: {error.reason}")
+    return HistoryLine(
         url=capture.text("url"),
         timestamp=capture.timestamp,
         status=capture.text("status"),
         mime=capture.text("mime"),
         size=_size(capture.text("length")),
-        digest=capture.text("digest"),
         change=_change(capture.text("digest"), before),
     )
 

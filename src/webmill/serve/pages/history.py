@@ -15,7 +15,7 @@ from webmill.formats.cdx_query import MatchType, read_pattern
 from webmill.index.lookup import Index
 from webmill.serve.api import links
 from webmill.serve.api.addresses import Address, list_addresses, list_hosts
-from webmill.serve.api.capture_history import MOST_LINES, PAGE, Taken, read_history
+from webmill.serve.api.capture_history import MOST_LINES, PAGE, HistoryLine, read_history
 from webmill.serve.api.captures import newest as newest_captures
 from webmill.serve.api.parameters import number, one_of, text
 from webmill.serve.api.reading import Reading
@@ -32,7 +32,7 @@ _PERIOD = re.compile("[0-9]{4}(?:[0-9]{2}(?:[0-9]{2})?)?")
 class Row(msgspec.Struct, frozen=True):
     """A capture with where it is; empty where a damaged line does not tell."""
 
-    taken: Taken
+    taken: HistoryLine
     replay: str
     raw: str
 
@@ -119,7 +119,7 @@ def period_of(text: str) -> str:
     return digits
 
 
-def _row(taken: Taken) -> Row:
+def _row(taken: HistoryLine) -> Row:
     if not taken.url:
         return Row(taken, "", "")
     return Row(taken, web_address(taken.timestamp, taken.url), raw_address(taken.timestamp, taken.url))
