@@ -18,7 +18,7 @@ PAGE = 100
 
 
 class HistoryLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A capture as a history shows it, damaged lines too. `change` tells it from the one before: first, same, changed."""
+    """A line of a history, damaged ones too. `change` tells a capture from the one before: first, same, changed."""
 
     url: str
     timestamp: str
