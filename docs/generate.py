@@ -61,16 +61,20 @@ def settings_page() -> str:
         f"{MADE}# Settings\n",
         "`webmill.toml` of the collection (or this folder, or `--config FILE`), then variables, then flags; the last",
         "one counts. An unknown name or a wrong value is refused with its line. `webmill init` writes all to a file.\n",
+        "A setting `key` of `[section]` is the variable `WEBMILL_SECTION_KEY`, and a keyword [from Python](python.md).",
+        "Times are written `90s`, `20m`, `8h`, `7d`, sizes `500K`, `64M`, `20G`, lists as lists or as text with commas;",
+        'an empty text (`""`) is no limit. The option is of the commands that the section is about.\n',
     ]
     section = ""
     for setting in every_setting():
         if setting.section != section:
             section = setting.section
             about = " ".join((SECTIONS[section].__doc__ or "").split())
-            lines += [f"\n## [{section}]\n", about, "", "| setting | variable | default | |", "|---|---|---|---|"]
+            lines += [f"\n## [{section}]\n", about, "", "| setting | option | default | |", "|---|---|---|---|"]
         default = f"`{text}`" if (text := setting.text(setting.default)) else setting.declared.none
         about = setting.description.replace("|", "\\|")
-        lines.append(f"| `{setting.key}` | `{setting.variable}` | {default} | {about} |")
+        option = f"`{setting.flag}`" if setting.declared.only != "file" else ""
+        lines.append(f"| `{setting.key}` | {option} | {default} | {about} |")
     return "\n".join(lines) + "\n"
 
 

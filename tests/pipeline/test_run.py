@@ -163,6 +163,14 @@ def test_settings_that_change_a_crawl_are_told(tmp_path: Path) -> None:
     assert "[crawl] flags are settings of their own now; write them as page_resources = true" in ended.err
 
 
+def test_a_notice_about_settings_tells_no_secret(tmp_path: Path) -> None:
+    (tmp_path / "webmill.toml").write_text('[crawl]\nflags = "--frontier redis://me:hush@10.0.0.1/0"\n')
+    ended = webmill("run", tmp_path, "--dry-run")
+    assert ended.err.count("[crawl] flags are settings of their own now") == 1
+    assert 'frontier = "redis://***@10.0.0.1/0"' in ended.err
+    assert "hush" not in ended.err
+
+
 def test_a_stage_that_has_rejects_is_told_in_the_end(tmp_path: Path) -> None:
     archive(tmp_path, PAGES)
     (file,) = (tmp_path / "crawl-data").rglob("*.warc.gz")

@@ -41,6 +41,7 @@ class Context:
 
     def sources(self, place: Path | str | None, flags: Mapping[tuple[str, str], Any] | None = None) -> Sources:
         """Read what was said about settings: for the collection at `place`, if it is there, and on the command line."""
+        from webmill.infra.address import hide_secrets
         from webmill.settings import read_sources
 
         folder = Path(place).resolve() if place else None
@@ -52,7 +53,7 @@ class Context:
             flags={**own, **(flags or {})},  # type: ignore[dict-item]
         )
         for notice in found.notices:
-            tell_once(notice)
+            tell_once(hide_secrets(notice))
         return found
 
     def progress(self, title: str, *, total: int | None = None, unit: str) -> Progress:

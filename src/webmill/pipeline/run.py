@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from webmill.index.archives import archived
+from webmill.infra.address import hide_secrets
 from webmill.infra.lock import exclusive
 from webmill.pipeline.crawl import kept
 from webmill.pipeline.crawl_archive import CrawlReport, Seeds, Watching, crawl_archive
@@ -205,8 +206,8 @@ def changes(root: Path, sources: Sources) -> tuple[str, ...]:
     folder = root / "frontier"
     before = kept.parsed(kept.read_kept(folder), source=folder / kept.FILE)
     return tuple(
-        f"until now its {one.key} was {one.text(before[one.section, one.key])}; "
-        f"from now on it is {one.text(sources.file[one.section, one.key])}, as the settings say"
+        f"until now its {one.key} was {hide_secrets(one.text(before[one.section, one.key]))}; "
+        f"from now on it is {hide_secrets(one.text(sources.file[one.section, one.key]))}, as the settings say"
         for one in kept.SETTINGS
         if (one.section, one.key) in before
         and (one.section, one.key) in sources.file
