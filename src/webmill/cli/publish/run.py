@@ -136,11 +136,11 @@ def run(
         options = reading.options(place, user_agent=user_agent(contact))
         order = WorkOrder(storage=storage or str(place.root), queue=settings, reading=options, threads=workers)
         runs = Runs(
-            context,
-            versions,
-            queue,
-            board_list,
-            order,
+            context=context,
+            storage=versions,
+            queue=queue,
+            board_list=board_list,
+            order=order,
             around=RunContext(stop=stop, now=steady_now()),
             deadline=timedelta(seconds=deadline),
             publishing=lambda found: Options(facets=facets or facets_of(found), force=force, most_lost=most_lost),
@@ -155,83 +155,75 @@ def run(
     leave(outcome, root)
 
 
-class Runs:
+class Runs(msgspec.Struct, kw_only=True):
     """Runs with one set of flags. The board list is read anew for each."""
 
-    def __init__(
-        self,
-        context: Context,
-        storage: Storage,
-        queue: Queue,
-        board_list: Path,
-        order: WorkOrder,
-        *,
-        around: RunContext,
-        deadline: timedelta,
-        publishing: Callable[[BoardList], Options],
-        metrics: Metrics,
-        as_json: bool,
-        follow: Callable[[], None],
-    ) -> None:
-        self.around, self._follow = around, follow
-        self._context, self._storage, self._queue, self._board_list = context, storage, queue, board_list
-        self._order = order
-        self._deadline, self._publishing, self._metrics, self._as_json = deadline, publishing, metrics, as_json
-        self._told: tuple[Complaint, ...] = ()
+    context: Context
+    storage: Storage
+    queue: Queue
+    board_list: Path
+    order: WorkOrder
+    around: RunContext
+    deadline: timedelta
+    publishing: Callable[[BoardList], Options]
+    metrics: Metrics
+    as_json: bool
+    follow: Callable[[], None]
+    told: tuple[Complaint, ...] = ()
 
     def again(self) -> None:
-        self.once(read_boards(self._board_list))
+        self.once(read_boards(self.board_list))
 
     def once(self, found: BoardList) -> RunOutcome:
-        if found.problems != self._told:  # once for each edit, not for each run
+        if found.problems != self.told:  # once for each edit, not for each run
             tell_complaints(found)
-            self._told = found.problems
+            self.told = found.problems
         started = time.monotonic()
         try:
             with self._watching(len(found.boards)) as watch, self._hired() as crew:
                 outcome = run_once(
-                    self._storage,
-                    self._queue,
+                    self.storage,
+                    self.queue,
                     found.boards,
                     broken=broken_entries(found),
-                    deadline=self._deadline,
-                    options=self._publishing(found),
+                    deadline=self.deadline,
+                    options=self.publishing(found),
                     around=msgspec.structs.replace(self.around, watch=watch, crew=crew),
                 )
         except Stopped:
             note("stopped: this run is given up, and nothing of it was published")
             raise click.exceptions.Exit(INTERRUPTED) from None
         except Exception:
-            self._metrics.count(counters.RUNS, result="failed")
+            self.metrics.count(counters.RUNS, result="failed")
             raise
         self._count(outcome)
-        if self._as_json:
+        if self.as_json:
             echo_json(outcome)
         tell(outcome, seconds=time.monotonic() - started)
         if outcome.version:
-            self._follow()
+            self.follow()
         return outcome
 
     @contextmanager
     def _hired(self) -> Iterator[WorkerProcess | None]:
         """For one run: between runs nobody waits for work."""
-        if not self._order.threads:
+        if not self.order.threads:
             yield None
             return
-        with closing(WorkerProcess(self._order)) as hands:
+        with closing(WorkerProcess(self.order)) as hands:
             yield hands
 
     @contextmanager
     def _watching(self, boards: int) -> Iterator[Callable[[Progress], None]]:
-        with self._context.progress("Reading", total=boards, unit="boards") as bar:
+        with self.context.progress("Reading", total=boards, unit="boards") as bar:
             yield lambda seen: show(bar, seen)
 
     def _count(self, outcome: RunOutcome) -> None:
         result = "refused" if outcome.refused else "published" if outcome.is_new else "unchanged"
-        self._metrics.count(counters.RUNS, result=result)
+        self.metrics.count(counters.RUNS, result=result)
         if outcome.counts:
-            self._metrics.set(counters.LIVE, outcome.counts.items)
-            self._metrics.set(counters.STALE, outcome.counts.stale)
+            self.metrics.set(counters.LIVE, outcome.counts.items)
+            self.metrics.set(counters.STALE, outcome.counts.stale)
 
 
 def show(bar: Bar, seen: Progress) -> None:

@@ -32,8 +32,7 @@ from webmill.compat.frontier.marks import (
     written,
 )
 from webmill.compat.frontier.postgres import DatabaseSnapshot, Row
-from webmill.compat.frontier.rows import DomainRows, TableReading, VisitedRows, WaitingRows
-from webmill.compat.frontier.tables import query
+from webmill.compat.frontier.rows import DomainRows, TableReading, VisitedRows, WaitingRows, query
 from webmill.crawl.frontier.base import Frontier
 from webmill.errors import BadInput, Conflict
 from webmill.infra import atomic
