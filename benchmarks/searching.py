@@ -28,10 +28,10 @@ from tests.services.meilisearch import start as start_meilisearch
 from benchmarks.frame import Contestant, race
 from webmill.infra.json_http import JsonServer
 from webmill.infra.retry import Policy
-from webmill.search.address import Address
-from webmill.search.base import IndexedDocument, Request
+from webmill.search.address import SearchAddress
+from webmill.search.base import IndexedDocument, SearchRequest
 from webmill.search.embedded import EmbeddedEngine
-from webmill.search.meilisearch_place import Task, server_of, wait_for
+from webmill.search.meilisearch_place import MeilisearchTask, server_of, wait_for
 from webmill.search.query import parse
 from webmill.search.words import pairs
 
@@ -154,14 +154,16 @@ def index_meilisearch(file: Path, folder: Path) -> int:
         for batch in batches(file):
             rows = [{"id": each.id, "title": each.title, "text": each.text, "url": each.url} for each in batch]
             lines = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
-            wait_for(asked, asked.ask("POST", "/indexes/pages/documents", lines, answer=Task), name="Meilisearch")
+            wait_for(
+                asked, asked.ask("POST", "/indexes/pages/documents", lines, answer=MeilisearchTask), name="Meilisearch"
+            )
         count = asked.ask("GET", "/indexes/pages/stats", answer=dict[str, Any])["numberOfDocuments"]
     running.stop()
     return int(count)
 
 
 def server(running: Running) -> JsonServer:
-    address = Address.of(f"{running.url}/pages", port=7700)
+    address = SearchAddress.of(f"{running.url}/pages", port=7700)
     return server_of(address).with_patience(Policy(attempts=1))
 
 
@@ -258,8 +260,8 @@ def missed(engine: EmbeddedEngine, part: str, ids: set[str]) -> int:
     """By id, or where they are many by their number: nothing is found that does not hold it."""
     query = parse(f'"{part}"')
     if len(ids) > 1000:
-        return max(0, len(ids) - engine.search(Request(query=query, limit=1)).total)
-    pages = (engine.search(Request(query=query, limit=100, offset=at)).hits for at in range(0, len(ids), 100))
+        return max(0, len(ids) - engine.search(SearchRequest(query=query, limit=1)).total)
+    pages = (engine.search(SearchRequest(query=query, limit=100, offset=at)).hits for at in range(0, len(ids), 100))
     return len(ids - {hit.id for page in pages for hit in page})
 
 
@@ -267,7 +269,7 @@ def ask_all(folder: Path, stack: ExitStack) -> EmbeddedEngine:
     engine = stack.enter_context(closing(EmbeddedEngine(folder / "ours")))
     database = stack.enter_context(closing(sqlite3.connect(folder / "fts" / "fts.sqlite")))
     asks: dict[str, Ask] = {
-        "webmill": lambda text: engine.search(Request(query=parse(text))),
+        "webmill": lambda text: engine.search(SearchRequest(query=parse(text))),
         "tantivy, words only": ask_raw(folder / "raw"),
         "SQLite FTS5": ask_fts5(database),
     }

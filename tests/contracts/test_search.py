@@ -15,7 +15,16 @@ from hypothesis import strategies as st
 
 from tests.contracts.search_benches import KINDS, Bench, bench_of
 from webmill.model import CaptureRef
-from webmill.search.base import MOST_HITS, TEXT_KEPT, Answer, Engine, Filters, IndexedDocument, Request, key_of
+from webmill.search.base import (
+    MOST_HITS,
+    TEXT_KEPT,
+    Engine,
+    IndexedDocument,
+    SearchAnswer,
+    SearchFilters,
+    SearchRequest,
+    key_of,
+)
 from webmill.search.embedded import EmbeddedEngine
 from webmill.search.query import parse
 
@@ -55,8 +64,8 @@ def engine(open_engine: Callable[[], Engine]) -> Engine:
     return open_engine()
 
 
-def find(engine: Engine, text: str, **more: object) -> Answer:
-    return engine.search(Request(query=parse(text), **more))  # type: ignore[arg-type]
+def find(engine: Engine, text: str, **more: object) -> SearchAnswer:
+    return engine.search(SearchRequest(query=parse(text), **more))  # type: ignore[arg-type]
 
 
 def ids(engine: Engine, text: str, **more: object) -> list[str]:
@@ -285,17 +294,17 @@ def test_a_word_with_wrong_letters_is_told_and_found(library: Engine) -> None:
 
 
 def test_filters_narrow_what_is_found(library: Engine) -> None:
-    assert set(ids(library, "", filters=Filters(languages=["kor", "ZHO"]))) == {"c", "e"}
-    assert set(ids(library, "", filters=Filters(facets={"campus": ["east"]}))) == {"d", "f"}
-    assert set(ids(library, "", filters=Filters(facets={"campus": ["east", "west"]}, languages=["jpn"]))) == {"d"}
-    assert set(ids(library, "", filters=Filters(sites=["www.a.example.org"]))) == {"a"}
-    assert set(ids(library, "", filters=Filters(since=DAY, until=3 * DAY))) == {"b", "c"}
-    assert set(ids(library, "", filters=Filters(until=DAY + 1))) == {"b"}  # one without a date is at no time
+    assert set(ids(library, "", filters=SearchFilters(languages=["kor", "ZHO"]))) == {"c", "e"}
+    assert set(ids(library, "", filters=SearchFilters(facets={"campus": ["east"]}))) == {"d", "f"}
+    assert set(ids(library, "", filters=SearchFilters(facets={"campus": ["east", "west"]}, languages=["jpn"]))) == {"d"}
+    assert set(ids(library, "", filters=SearchFilters(sites=["www.a.example.org"]))) == {"a"}
+    assert set(ids(library, "", filters=SearchFilters(since=DAY, until=3 * DAY))) == {"b", "c"}
+    assert set(ids(library, "", filters=SearchFilters(until=DAY + 1))) == {"b"}  # one without a date is at no time
 
 
 def test_dates_sort_and_facets_count(library: Engine) -> None:
     assert ids(library, "", sort="newest")[:4] == ["a", "e", "c", "b"]
-    assert ids(library, "", sort="oldest", filters=Filters(since=1)) == ["b", "c", "e", "a"]
+    assert ids(library, "", sort="oldest", filters=SearchFilters(since=1)) == ["b", "c", "e", "a"]
     facets = find(library, "", facets=["language", "campus", "site", "none"]).facets
     assert {each.value: each.count for each in facets["campus"]} == {"east": 2, "west": 1}
     assert facets["campus"][0].value == "east"
@@ -431,11 +440,11 @@ def test_whatever_is_typed_is_answered(library: Engine, text: str) -> None:
 @given(text=st.text(max_size=60), more=st.text(max_size=10))
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_text_is_answered_and_any_filter(library: Engine, text: str, more: str) -> None:
-    filters = Filters(languages=[more], sites=[more], facets={more: [more]})
+    filters = SearchFilters(languages=[more], sites=[more], facets={more: [more]})
     assert find(library, text).total >= 0
     assert find(library, text, filters=filters).total >= 0
 
 
 def test_a_hit_survives_being_written_down(library: Engine) -> None:
     answer = find(library, "annual city")
-    assert msgspec.json.decode(msgspec.json.encode(answer), type=Answer).hits[0].capture == answer.hits[0].capture
+    assert msgspec.json.decode(msgspec.json.encode(answer), type=SearchAnswer).hits[0].capture == answer.hits[0].capture

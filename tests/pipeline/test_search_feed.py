@@ -34,7 +34,7 @@ from webmill.publish.nouns import Item
 from webmill.publish.places import blob_key
 from webmill.publish.shards import items_of
 from webmill.publish.snapshot import Options, Publication
-from webmill.search.base import Engine, IndexedDocument, Request
+from webmill.search.base import Engine, IndexedDocument, SearchRequest
 from webmill.search.embedded import EmbeddedEngine
 from webmill.search.query import parse
 
@@ -63,7 +63,7 @@ def check(storage: Storage, engine: Engine) -> None:
     items = list(items_of(storage, index_of(storage, live)))
     assert dict(engine.keys()) == {item.id: mark_of_item(item) for item in items}
     assert engine.cursor() == live.version
-    assert engine.search(Request(query=parse(""))).total == len(items)
+    assert engine.search(SearchRequest(query=parse(""))).total == len(items)
 
 
 def weigh(storage: Storage, engine: Engine) -> dict[str, int]:
@@ -99,7 +99,7 @@ def test_only_what_changed_is_read(storage: Storage, engine: Engine) -> None:
     version = publish(storage, texts)
     assert update(storage, engine, watch=watch) == Fed(version=version, changed=2, removed=1)
     check(storage, engine)
-    assert [hit.id for hit in engine.search(Request(query=parse("another"))).hits] == ["d0007"]
+    assert [hit.id for hit in engine.search(SearchRequest(query=parse("another"))).hits] == ["d0007"]
     assert update(storage, engine, watch=watch) == Fed(version=version)
 
 
@@ -108,7 +108,7 @@ def test_what_is_said_of_an_item_beside_its_content_is_brought_up_to_date(storag
     update(storage, engine, watch=watch)
     publish(storage, {"a": "text"}, group="two")
     assert update(storage, engine, watch=watch).changed == 1
-    assert engine.search(Request(query=parse("text"))).hits[0].document.facets == {"group": "two"}
+    assert engine.search(SearchRequest(query=parse("text"))).hits[0].document.facets == {"group": "two"}
     check(storage, engine)
 
 
@@ -119,7 +119,7 @@ def test_a_rollback_is_followed(storage: Storage, engine: Engine) -> None:
     history.roll_back(storage, first, at=datetime.now(UTC))
     update(storage, engine, watch=watch)
     check(storage, engine)
-    assert engine.search(Request(query=parse("new"))).total == 0
+    assert engine.search(SearchRequest(query=parse("new"))).total == 0
 
 
 def test_when_its_version_is_gone_the_index_is_compared_item_by_item(storage: Storage, engine: Engine) -> None:
@@ -180,7 +180,7 @@ def test_made_anew_it_gives_the_same_answers(storage: Storage, engine: Engine) -
 
 
 def found(engine: Engine, text: str) -> list[str]:
-    return [hit.id for hit in engine.search(Request(query=parse(text), limit=100)).hits]
+    return [hit.id for hit in engine.search(SearchRequest(query=parse(text), limit=100)).hits]
 
 
 # --- any order of things ---

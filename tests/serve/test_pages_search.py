@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from tests.serve.board import feed, harmless, publish
 from tests.serve.town import SCRIPT, run
-from webmill.search.base import Answer, Request
+from webmill.search.base import SearchAnswer, SearchRequest
 from webmill.search.query import parse
 from webmill.serve.api import links
 from webmill.serve.api.engine import KeptEngine
@@ -265,12 +265,12 @@ class Slow:
     def __init__(self) -> None:
         self.began, self.may_end, self.closed = threading.Event(), threading.Event(), threading.Event()
 
-    def search(self, request: Request) -> Answer:
+    def search(self, request: SearchRequest) -> SearchAnswer:
         del request
         self.began.set()
         assert self.may_end.wait(60)
         assert not self.closed.is_set()
-        return Answer(total=7, hits=[])
+        return SearchAnswer(total=7, hits=[])
 
     def cursor(self) -> str:
         return "v"
@@ -291,7 +291,7 @@ def test_an_engine_that_was_replaced_is_closed_after_its_last_query(tmp_path: Pa
     mark.write_bytes(b"1")
     kept = KeptEngine(open_engine, mark)
     found: list[int] = []
-    query = Request(query=parse("a"))
+    query = SearchRequest(query=parse("a"))
     thread = threading.Thread(target=lambda: found.append(kept.search(query)[0].total))
     thread.start()
     while not opened:

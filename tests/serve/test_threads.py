@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message
 
 from tests.serve.conftest import ADDRESS, site_of
 from webmill.errors import Unavailable
-from webmill.search.base import Answer, Request
+from webmill.search.base import SearchAnswer, SearchRequest
 from webmill.serve.app import application
 from webmill.serve.threads import AT_ONCE, EACH, WAITING_EACH, Left, Threads
 
@@ -33,10 +33,10 @@ class SlowEngine:
         self.asked = 0
         self.may_end = threading.Event()
 
-    def search(self, request: Request) -> Answer:
+    def search(self, request: SearchRequest) -> SearchAnswer:
         self.asked += 1
         assert self.may_end.wait(DEADLINE)
-        return Answer(total=0, hits=[])
+        return SearchAnswer(total=0, hits=[])
 
     def count(self) -> int:
         return 0

@@ -42,7 +42,7 @@ from webmill.publish import history
 from webmill.publish.gc import collect
 from webmill.search import meilisearch, opensearch
 from webmill.search.backends import open_search
-from webmill.search.base import Engine, IndexedDocument, Request
+from webmill.search.base import Engine, IndexedDocument, SearchRequest
 from webmill.search.query import parse
 
 MODULES = {"meilisearch": meilisearch, "opensearch": opensearch}
@@ -152,19 +152,19 @@ def test_what_a_filter_cannot_decide_is_checked(meilisearch_url: str, monkeypatc
         engine.apply(documents, [], cursor="v1")
         for query, rests in (('"water tower"', {0}), ("서울특별시", {2}), ('"tower of water" OR 서울특별', {1, 2})):
             right = {f"{number}" for number in range(80) if number % 4 in rests}
-            answer = engine.search(Request(query=parse(query), limit=100, facets=["language"]))
+            answer = engine.search(SearchRequest(query=parse(query), limit=100, facets=["language"]))
             assert ({hit.id for hit in answer.hits}, answer.total) == (right, len(right))
             pages = [found_page(engine, query, at) for at in range(0, 50, 10)]
             assert {id_ for page in pages for id_ in page} == right
         monkeypatch.setattr(meilisearch, "CHECKED", 10)
-        answer = engine.search(Request(query=parse('"water tower"'), limit=3))
+        answer = engine.search(SearchRequest(query=parse('"water tower"'), limit=3))
         assert all(int(hit.id) % 4 == 0 for hit in answer.hits)
         assert 20 <= answer.total <= 40
     discard_search(url)
 
 
 def found_page(engine: Engine, query: str, offset: int) -> list[str]:
-    return [hit.id for hit in engine.search(Request(query=parse(query), limit=10, offset=offset)).hits]
+    return [hit.id for hit in engine.search(SearchRequest(query=parse(query), limit=10, offset=offset)).hits]
 
 
 # --- what is refused and lost ---

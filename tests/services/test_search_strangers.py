@@ -13,10 +13,10 @@ from tests.contracts.search_benches import SERVERS, discard_search
 from webmill.errors import Misconfigured
 from webmill.infra.json_http import JsonServer
 from webmill.search import meilisearch_place, opensearch_place
-from webmill.search.address import Address
+from webmill.search.address import SearchAddress
 from webmill.search.backends import open_search, replacing_search
 from webmill.search.base import IndexedDocument
-from webmill.search.meilisearch_place import Task, wait_for
+from webmill.search.meilisearch_place import MeilisearchTask, wait_for
 
 PARAMS = [pytest.param(name, marks=[pytest.mark.server(name), pytest.mark.xdist_group(name)]) for name in SERVERS]
 
@@ -29,9 +29,9 @@ def place(request: pytest.FixtureRequest) -> Iterator[str]:
         discard_search(url + end)
 
 
-def server_of(url: str) -> tuple[JsonServer, Address]:
+def server_of(url: str) -> tuple[JsonServer, SearchAddress]:
     module: Any = meilisearch_place if url.startswith("meilisearch") else opensearch_place
-    address = Address.of(url, port=module.PORT)
+    address = SearchAddress.of(url, port=module.PORT)
     return module.server_of(address), address
 
 
@@ -39,7 +39,9 @@ def put_stranger(url: str) -> None:
     server, address = server_of(url)
     with closing(server):
         if url.startswith("meilisearch"):
-            task = server.ask("POST", f"/indexes/{address.index}/documents", [{"id": "1", "a": "b"}], answer=Task)
+            task = server.ask(
+                "POST", f"/indexes/{address.index}/documents", [{"id": "1", "a": "b"}], answer=MeilisearchTask
+            )
             wait_for(server, task, name=address.name)
         else:
             server.ask("PUT", f"/{address.index}/_doc/1?refresh=true", {"a": "b"}, answer=dict)

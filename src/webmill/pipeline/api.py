@@ -34,7 +34,7 @@ from webmill.pipeline.publish.run import PublishReport, publish_collection
 from webmill.pipeline.run import Ended, LeftOut, RunReport, RunWatching, alone, run_stages
 from webmill.pipeline.search.bring import SearchFed, bring_up, find
 from webmill.pipeline.watch import Progress, telling
-from webmill.search.base import Answer, Filters, Request
+from webmill.search.base import SearchAnswer, SearchFilters, SearchRequest
 from webmill.search.query import parse
 from webmill.settings import (
     SECTIONS,
@@ -143,20 +143,20 @@ def search(
     place: Place,
     words: str = "",
     *,
-    filters: Filters | None = None,
+    filters: SearchFilters | None = None,
     sort: str = "relevance",
     limit: int = 10,
     offset: int = 0,
     facets: Iterable[str] = (),
     settings: SearchSettings | Settings | None = None,
     **keywords: Any,
-) -> Answer:
+) -> SearchAnswer:
     """Return what is published at `place` and has these words; all of it for none. `facets` are counted, too."""
     chosen = sources_of(place, ("search",), settings, keywords).settings()
     request = msgspec.convert(
-        {"query": parse(words), "filters": filters or Filters(), "sort": sort, "limit": limit, "offset": offset}
+        {"query": parse(words), "filters": filters or SearchFilters(), "sort": sort, "limit": limit, "offset": offset}
         | {"facets": list(facets)},
-        Request,
+        SearchRequest,
         from_attributes=True,
     )
     return find(_existing(place), request, chosen.search).answer

@@ -12,7 +12,7 @@ from webmill.errors import BadInput, Misconfigured
 _INDEX = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")
 
 
-class Address(msgspec.Struct, frozen=True):
+class SearchAddress(msgspec.Struct, frozen=True):
     """`name` is for messages: it has no password."""
 
     name: str
@@ -22,7 +22,7 @@ class Address(msgspec.Struct, frozen=True):
     password: str
 
     @classmethod
-    def of(cls, url: str, *, port: int) -> Address:
+    def of(cls, url: str, *, port: int) -> SearchAddress:
         """`port`: where the address has none."""
         try:
             parts = urlsplit(url)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import msgspec
 
 from webmill.search.fields import cut, words
-from webmill.search.query import Query, Term
+from webmill.search.query import SearchQuery, Term
 from webmill.search.words import HOLE, pairs, pieces
 
 
-class Asked(msgspec.Struct, frozen=True):
+class AskedWords(msgspec.Struct, frozen=True):
     """All of it must be there. Nothing of it at all: such a term is nowhere."""
 
     words: Sequence[str] = ()  # one after the other, with a hole for each run among them
@@ -22,7 +22,7 @@ class Asked(msgspec.Struct, frozen=True):
         return bool(self.words or self.runs)
 
 
-def asked(term: Term, *, field: str) -> Asked:
+def asked(term: Term, *, field: str) -> AskedWords:
     """Addresses have no runs: they are words only."""
     found: list[str] = []
     runs: list[str] = []
@@ -35,7 +35,7 @@ def asked(term: Term, *, field: str) -> Asked:
     if found == [HOLE] * len(runs):
         found = found if term.is_phrase and len(runs) > 1 else []
     following = pairs_of(" ".join(runs)) if term.is_phrase and len(runs) > 1 else []
-    return Asked(found, runs, following)
+    return AskedWords(found, runs, following)
 
 
 def pairs_of(run: str) -> list[str]:
@@ -43,7 +43,7 @@ def pairs_of(run: str) -> list[str]:
     return pairs(run).split()[:-1]
 
 
-def typed_together(query: Query) -> list[str]:
+def typed_together(query: SearchQuery) -> list[str]:
     """Words without anything special: where they stand one after the other they count for more."""
     plain = [part.text for part in query.parts if isinstance(part, Term) and not (part.field or part.is_prefix)]
     found = [word for text in plain for word in cut(text) if word != HOLE]

@@ -19,7 +19,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from webmill.model import CaptureRef, Document
-from webmill.search.query import Query
+from webmill.search.query import SearchQuery
 
 PAGE = 10
 MOST_HITS = 100  # in one answer
@@ -63,7 +63,7 @@ def key_of(id_: str) -> str:
     return f"#{blake2b(id_.encode(errors='surrogatepass'), digest_size=16).hexdigest()}"
 
 
-class Filters(msgspec.Struct, frozen=True, kw_only=True):
+class SearchFilters(msgspec.Struct, frozen=True, kw_only=True):
     """All must hold; of the values of one name any."""
 
     languages: Sequence[str] = ()
@@ -73,9 +73,9 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     until: int | None = None  # not included
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
-    query: Query
-    filters: Filters = Filters()
+class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
+    query: SearchQuery
+    filters: SearchFilters = SearchFilters()
     sort: Literal["relevance", "newest", "oldest"] = "relevance"
     limit: int = PAGE
     offset: int = 0
@@ -103,17 +103,17 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
         return self.document.id
 
 
-class Count(msgspec.Struct, frozen=True):
+class FacetCount(msgspec.Struct, frozen=True):
     value: str
     count: int
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """`suggestion`: nothing was found by these words, but by similar ones; the hits are theirs."""
 
     total: int
     hits: list[Hit]
-    facets: dict[str, list[Count]] = {}
+    facets: dict[str, list[FacetCount]] = {}
     suggestion: str = ""
 
 
@@ -132,7 +132,7 @@ class Engine(Protocol):
 
     def count(self) -> int: ...
 
-    def search(self, request: Request) -> Answer: ...
+    def search(self, request: SearchRequest) -> SearchAnswer: ...
 
     def clear(self) -> None:
         """Of documents and cursor."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from webmill.search.asked import Asked, asked
+from webmill.search.asked import AskedWords, asked
 from webmill.search.base import IndexedDocument
 from webmill.search.fields import cut, host_of, seconds, sites_of, texts_of
 from webmill.search.languages import codes_of
@@ -48,7 +48,7 @@ class Checker:
             and self._has_words(field, what, term)
         )
 
-    def _has_words(self, field: str, what: Asked, term: Term) -> bool:
+    def _has_words(self, field: str, what: AskedWords, term: Term) -> bool:
         if not what.words:
             return True
         if len(what.words) > 1:

@@ -22,12 +22,21 @@ from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavaila
 from webmill.infra import atomic
 from webmill.infra.address import scheme_of
 from webmill.infra.swap import replacing
-from webmill.search.base import DEEPEST, FACET_VALUES, MOST_HITS, Answer, Count, IndexedDocument, Request, key_of
+from webmill.search.base import (
+    DEEPEST,
+    FACET_VALUES,
+    MOST_HITS,
+    FacetCount,
+    IndexedDocument,
+    SearchAnswer,
+    SearchRequest,
+    key_of,
+)
 from webmill.search.fields import COUNTED, fingerprint
 from webmill.search.hits import hit_of
-from webmill.search.query import Query, text_of
+from webmill.search.query import SearchQuery, text_of
 from webmill.search.snippets import pattern_of
-from webmill.search.tantivy_query import Translator
+from webmill.search.tantivy_query import TantivyTranslator
 from webmill.search.tantivy_schema import BUCKETS, entry, register_analyzers, schema, stored
 
 FORMAT = fingerprint(3)  # of the schema: an index of another one is built anew
@@ -188,11 +197,11 @@ class EmbeddedEngine:
 
     # --- search ---
 
-    def search(self, request: Request) -> Answer:
+    def search(self, request: SearchRequest) -> SearchAnswer:
         with self._guarded():
             searcher = self._index.searcher()
             languages = [language for language, _ in searcher.terms_with_prefix("language", "", limit=LANGUAGES)]
-            translator = Translator(self._schema, searcher, languages=languages)
+            translator = TantivyTranslator(self._schema, searcher, languages=languages)
             answer = _answer(searcher, translator, request, request.query)
             if answer.total == 0 and (meant := translator.corrected(request.query)):
                 other = _answer(searcher, translator, request, meant)
@@ -201,7 +210,9 @@ class EmbeddedEngine:
             return answer
 
 
-def _answer(searcher: tantivy.Searcher, translator: Translator, request: Request, query: Query) -> Answer:
+def _answer(
+    searcher: tantivy.Searcher, translator: TantivyTranslator, request: SearchRequest, query: SearchQuery
+) -> SearchAnswer:
     wanted = translator.whole(query, request.filters)
     limit, offset = max(1, min(request.limit, MOST_HITS)), max(0, min(request.offset, DEEPEST))
     order: dict[str, Any] = {}
@@ -214,14 +225,14 @@ def _answer(searcher: tantivy.Searcher, translator: Translator, request: Request
         hit_of(stored(searcher, address), score=0.0 if order else score, pattern=pattern)
         for score, address in found.hits
     ]
-    return Answer(total=_total(found), hits=hits, facets=_counts(searcher, wanted, request.facets))
+    return SearchAnswer(total=_total(found), hits=hits, facets=_counts(searcher, wanted, request.facets))
 
 
 def _total(found: tantivy.SearchResult) -> int:
     return int(found.count)  # type: ignore[attr-defined]  # it is there, but not in the stubs
 
 
-def _counts(searcher: tantivy.Searcher, wanted: tantivy.Query, names: Sequence[str]) -> dict[str, list[Count]]:
+def _counts(searcher: tantivy.Searcher, wanted: tantivy.Query, names: Sequence[str]) -> dict[str, list[FacetCount]]:
     fields = {COUNTED.get(name, "facet") for name in names}
     asked = {
         field: {"terms": {"field": field, "size": FACETS_AT_ONCE if field == "facet" else FACET_VALUES}}
@@ -232,5 +243,7 @@ def _counts(searcher: tantivy.Searcher, wanted: tantivy.Query, names: Sequence[s
     for name in names:
         field, start = COUNTED.get(name, "facet"), "" if name in COUNTED else f"{name}="
         values = (value for value in found[field]["buckets"] if value["key"].startswith(start))
-        counts[name] = [Count(value["key"][len(start) :], value["doc_count"]) for value in islice(values, FACET_VALUES)]
+        counts[name] = [
+            FacetCount(value["key"][len(start) :], value["doc_count"]) for value in islice(values, FACET_VALUES)
+        ]
     return counts

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from webmill.model import CaptureRef, Document
-from webmill.search.base import TEXT_KEPT, Count, Hit, IndexedDocument, Marked
+from webmill.search.base import TEXT_KEPT, FacetCount, Hit, IndexedDocument, Marked
 from webmill.search.fields import SHOWN
 from webmill.search.snippets import Sought, mark, snippet
 
@@ -39,7 +39,7 @@ class AnswerReply(msgspec.Struct, frozen=True, kw_only=True):
 
     total: int
     hits: list[HitReply]  # type: ignore[valid-type]  # which fields it has is known when it is made
-    facets: dict[str, list[Count]] = {}
+    facets: dict[str, list[FacetCount]] = {}
     suggestion: str = ""
 
 

@@ -17,8 +17,17 @@ from msgspec.structs import replace
 from webmill.errors import Misconfigured, NotFound
 from webmill.infra.batches import batches
 from webmill.infra.retry import Policy
-from webmill.search.address import Address
-from webmill.search.base import DEEPEST, FACET_VALUES, MOST_HITS, Answer, Count, IndexedDocument, Request, key_of
+from webmill.search.address import SearchAddress
+from webmill.search.base import (
+    DEEPEST,
+    FACET_VALUES,
+    MOST_HITS,
+    FacetCount,
+    IndexedDocument,
+    SearchAnswer,
+    SearchRequest,
+    key_of,
+)
 from webmill.search.checking import Checker
 from webmill.search.fields import COUNTED, TEXTS
 from webmill.search.hits import hit_of
@@ -36,9 +45,9 @@ from webmill.search.meilisearch_index import (
     read,
     spelled,
 )
-from webmill.search.meilisearch_place import CHANGING, PORT, Task, make, server_of, wait_for
-from webmill.search.meilisearch_query import EVERYTHING, Narrowed, Translator, plain, ways
-from webmill.search.query import Query, Term, text_of
+from webmill.search.meilisearch_place import CHANGING, PORT, MeilisearchTask, make, server_of, wait_for
+from webmill.search.meilisearch_query import EVERYTHING, MeilisearchTranslator, Narrowed, plain, ways
+from webmill.search.query import SearchQuery, Term, text_of
 from webmill.search.similar import corrected, letters_wrong
 from webmill.search.snippets import pattern_of
 from webmill.search.words import words_of
@@ -54,7 +63,7 @@ MOST_WAYS = 10  # alternatives that are put in order
 LAST = 0.001  # the weight of what is found only by a filter; what Meilisearch finds by itself has up to 1
 
 
-class _Found(msgspec.Struct, rename="camel"):
+class _MeilisearchFound(msgspec.Struct, rename="camel"):
     hits: list[dict[str, Any]]
     estimated_total_hits: int = 0
     facet_distribution: dict[str, dict[str, int]] = {}
@@ -69,7 +78,7 @@ class MeilisearchEngine:
     """`create`: make the index where there is none; else `NotFound`. And wait for what was sent to it before."""
 
     def __init__(self, url: str, *, create: bool = True, policy: Policy = CHANGING) -> None:
-        self._address = Address.of(url, port=PORT)
+        self._address = SearchAddress.of(url, port=PORT)
         self._server = server_of(self._address)
         self._patient = self._server.with_patience(policy)
         self._path = f"/indexes/{self._address.index}"
@@ -88,7 +97,7 @@ class MeilisearchEngine:
         about = self._server.ask("GET", self._path, answer=dict[str, Any])
         others = differences(self._server.ask("GET", f"{self._path}/settings", answer=dict[str, Any]))
         if others and create and self._total(None) == 0:
-            self._wait(self._server.ask("PATCH", f"{self._path}/settings", SETTINGS, answer=Task))
+            self._wait(self._server.ask("PATCH", f"{self._path}/settings", SETTINGS, answer=MeilisearchTask))
             others = []
         if others or about.get("primaryKey") != "id":
             said = ", ".join(others) or "primaryKey"
@@ -114,23 +123,23 @@ class MeilisearchEngine:
         if last:
             self._wait(self._send(last))
 
-    def _send(self, lines: list[bytes]) -> Task:
-        return self._patient.ask("POST", f"{self._path}/documents", b"".join(lines), answer=Task)
+    def _send(self, lines: list[bytes]) -> MeilisearchTask:
+        return self._patient.ask("POST", f"{self._path}/documents", b"".join(lines), answer=MeilisearchTask)
 
-    def _remove(self, ids: list[str]) -> Task:
-        return self._patient.ask("POST", f"{self._path}/documents/delete-batch", ids, answer=Task)
+    def _remove(self, ids: list[str]) -> MeilisearchTask:
+        return self._patient.ask("POST", f"{self._path}/documents/delete-batch", ids, answer=MeilisearchTask)
 
     def clear(self) -> None:
-        self._wait(self._patient.ask("DELETE", f"{self._path}/documents", answer=Task))
+        self._wait(self._patient.ask("DELETE", f"{self._path}/documents", answer=MeilisearchTask))
 
-    def _wait(self, task: Task) -> None:
+    def _wait(self, task: MeilisearchTask) -> None:
         wait_for(self._patient, task, name=self._address.name)
 
     def _settle(self) -> None:
         """What somebody sent who was killed is done, before it is looked at what there is."""
         wanted = f"/tasks?indexUids={self._address.index}&statuses=enqueued,processing&limit=1"
         for task in self._server.ask("GET", wanted, answer=dict[str, Any])["results"]:
-            self._wait(Task(task_uid=task["uid"]))
+            self._wait(MeilisearchTask(task_uid=task["uid"]))
 
     def close(self) -> None:
         self._server.close()
@@ -169,12 +178,12 @@ class MeilisearchEngine:
         wanted = {"filter": filter_, "fields": fields, "offset": offset, "limit": limit}
         return self._server.ask("POST", f"{self._path}/documents/fetch", wanted, answer=_Fetched)
 
-    def _ask(self, wanted: Mapping[str, object]) -> _Found:
-        return self._server.ask("POST", f"{self._path}/search", wanted, answer=_Found)
+    def _ask(self, wanted: Mapping[str, object]) -> _MeilisearchFound:
+        return self._server.ask("POST", f"{self._path}/search", wanted, answer=_MeilisearchFound)
 
     # --- search ---
 
-    def search(self, request: Request) -> Answer:
+    def search(self, request: SearchRequest) -> SearchAnswer:
         answer = self._answer(request, request.query)
         if answer.total == 0 and (meant := corrected(request.query, near=self._near, uses=self._uses)):
             other = self._answer(request, meant)
@@ -182,11 +191,11 @@ class MeilisearchEngine:
                 return replace(other, suggestion=text_of(meant))
         return answer
 
-    def _answer(self, request: Request, query: Query) -> Answer:
-        translator = Translator(self._beginning, languages=self._languages() if query.parts else ())
+    def _answer(self, request: SearchRequest, query: SearchQuery) -> SearchAnswer:
+        translator = MeilisearchTranslator(self._beginning, languages=self._languages() if query.parts else ())
         narrowed = translator.narrowed(query, request.filters)
         limit, offset = max(1, min(request.limit, MOST_HITS)), max(0, min(request.offset, DEEPEST))
-        search = _Search(narrowed, query, request.sort, self._weighed(query, translator))
+        search = _MeilisearchQuery(narrowed, query, request.sort, self._weighed(query, translator))
         counted = self._counted(narrowed.filters, request.facets)
         if narrowed.unsure:
             found, left_out = self._checked(search, translator, shown=range(offset, offset + limit))
@@ -198,23 +207,23 @@ class MeilisearchEngine:
             total, found = counted.estimated_total_hits, self._page(search, offset=offset, limit=limit)
         pattern = pattern_of(query.terms, also=translator.forms)
         hits = [hit_of(document, score=score, pattern=pattern) for score, document in found]
-        return Answer(total=total, hits=hits, facets=_counts(counted, request.facets))
+        return SearchAnswer(total=total, hits=hits, facets=_counts(counted, request.facets))
 
-    def _counted(self, filters: list[str], names: Sequence[str]) -> _Found:
+    def _counted(self, filters: list[str], names: Sequence[str]) -> _MeilisearchFound:
         fields = sorted({COUNTED.get(name, "facet") for name in names})
         return self._ask({"q": "", "filter": filters, "limit": 0, "facets": fields})
 
     def _page(
-        self, search: _Search, *, offset: int, limit: int, fields: Sequence[str] = BESIDE
+        self, search: _MeilisearchQuery, *, offset: int, limit: int, fields: Sequence[str] = BESIDE
     ) -> list[tuple[float, IndexedDocument]]:
         wanted = search.wanted(self._address.index, offset=offset, limit=limit, fields=fields)
         if search.sort != "relevance":
             return [(0.0, document_of(hit)) for hit in self._ask(wanted).hits]
-        hits = self._server.ask("POST", "/multi-search", wanted, answer=_Found).hits
+        hits = self._server.ask("POST", "/multi-search", wanted, answer=_MeilisearchFound).hits
         return [(float(hit["_federation"]["weightedRankingScore"]), document_of(hit)) for hit in hits]
 
     def _checked(
-        self, search: _Search, translator: Translator, *, shown: range
+        self, search: _MeilisearchQuery, translator: MeilisearchTranslator, *, shown: range
     ) -> tuple[list[tuple[float, IndexedDocument]], int]:
         """Those that are shown, with others before and after them, without their texts; and how many were none."""
         found: list[tuple[float, IndexedDocument]] = []
@@ -230,7 +239,7 @@ class MeilisearchEngine:
                 break
         return found, seen - len(found)
 
-    def _weighed(self, query: Query, translator: Translator) -> list[tuple[str, float]]:
+    def _weighed(self, query: SearchQuery, translator: MeilisearchTranslator) -> list[tuple[str, float]]:
         """What to put first, and how far: rare words before common ones, which Meilisearch does not do by itself."""
         found = list(islice(ways(query), MOST_WAYS))
         if len(found) < 2:
@@ -264,9 +273,9 @@ class MeilisearchEngine:
         return {each for hit in found.hits for name in TEXTS for each in words_of(hit.get(name, ""))}
 
 
-class _Search(msgspec.Struct, frozen=True):
+class _MeilisearchQuery(msgspec.Struct, frozen=True):
     narrowed: Narrowed
-    query: Query
+    query: SearchQuery
     sort: str
     weighed: list[tuple[str, float]]
 
@@ -288,12 +297,12 @@ def _those(found: list[tuple[float, IndexedDocument]]) -> str:
     return f"id IN [{names}]"
 
 
-def _counts(found: _Found, names: Sequence[str]) -> dict[str, list[Count]]:
+def _counts(found: _MeilisearchFound, names: Sequence[str]) -> dict[str, list[FacetCount]]:
     counts = {}
     for name in names:
         field, start = COUNTED.get(name, "facet"), "" if name in COUNTED else f"{name}="
         values = ((read(code), count) for code, count in found.facet_distribution.get(field, {}).items())
-        some = [Count(value[len(start) :], count) for value, count in values if value.startswith(start)]
+        some = [FacetCount(value[len(start) :], count) for value, count in values if value.startswith(start)]
         counts[name] = sorted(some, key=lambda each: -each.count)[:FACET_VALUES]
     return counts
 

@@ -12,7 +12,7 @@ import msgspec
 from webmill.errors import Conflict, Misconfigured, NotFound, Unavailable
 from webmill.infra.json_http import JsonServer
 from webmill.infra.retry import Policy
-from webmill.search.address import Address
+from webmill.search.address import SearchAddress
 from webmill.search.meilisearch_index import CURSOR
 
 PORT = 7700
@@ -21,16 +21,16 @@ ASKING = Policy(attempts=3)
 CHANGING = Policy(attempts=8)  # a server that restarts is waited for
 
 
-class Task(msgspec.Struct, rename="camel"):
+class MeilisearchTask(msgspec.Struct, rename="camel"):
     task_uid: int
 
 
-class _State(msgspec.Struct):
+class _TaskState(msgspec.Struct):
     status: str
     error: dict[str, object] | None = None
 
 
-def server_of(address: Address) -> JsonServer:
+def server_of(address: SearchAddress) -> JsonServer:
     key = address.password or address.user
     if not key.isascii():
         raise Misconfigured(f"{address.name}: the key has characters that no key has: copy it again")
@@ -38,11 +38,11 @@ def server_of(address: Address) -> JsonServer:
     return JsonServer(address.server, headers=headers, policy=ASKING)
 
 
-def wait_for(server: JsonServer, task: Task, *, name: str) -> None:
+def wait_for(server: JsonServer, task: MeilisearchTask, *, name: str) -> None:
     began, pause = time.monotonic(), 0.005
     while time.monotonic() - began < TASK_PATIENCE:
         try:
-            state = server.ask("GET", f"/tasks/{task.task_uid}", answer=_State)
+            state = server.ask("GET", f"/tasks/{task.task_uid}", answer=_TaskState)
         except NotFound:
             raise Unavailable(
                 f"{name} does not show the task it was given: give a key for all indexes; or its data was lost"
@@ -56,7 +56,7 @@ def wait_for(server: JsonServer, task: Task, *, name: str) -> None:
     raise Unavailable(f"{name} has not done its task {task.task_uid} for an hour")
 
 
-def _failure(state: _State, *, name: str) -> Exception:
+def _failure(state: _TaskState, *, name: str) -> Exception:
     error = state.error or {}
     code, said = str(error.get("code", "")), f"{name}: {str(error.get('message', state.status))[:300]}"
     if code.endswith("_already_exists"):
@@ -66,10 +66,10 @@ def _failure(state: _State, *, name: str) -> Exception:
     return Unavailable(said) if error.get("type") != "invalid_request" else Misconfigured(said)
 
 
-def make(server: JsonServer, address: Address) -> None:
+def make(server: JsonServer, address: SearchAddress) -> None:
     """One that is there stays."""
     try:
-        task = server.ask("POST", "/indexes", {"uid": address.index, "primaryKey": "id"}, answer=Task)
+        task = server.ask("POST", "/indexes", {"uid": address.index, "primaryKey": "id"}, answer=MeilisearchTask)
         wait_for(server, task, name=address.name)
     except Conflict:
         pass
@@ -89,14 +89,14 @@ def aside_of(url: str) -> str:
     `Misconfigured` when there is one, here or there, that webmill has not made: it is not ours to delete.
     """
     aside = f"{url.rstrip('/')}-new"
-    for address in (Address.of(url, port=PORT), Address.of(aside, port=PORT)):
+    for address in (SearchAddress.of(url, port=PORT), SearchAddress.of(aside, port=PORT)):
         with closing(server_of(address)) as server:
             refuse_stranger(server, address)
     discard(aside)
     return aside
 
 
-def refuse_stranger(server: JsonServer, address: Address) -> None:
+def refuse_stranger(server: JsonServer, address: SearchAddress) -> None:
     """One of ours has a cursor from its first change on."""
     path = f"/indexes/{address.index}/documents"
     try:
@@ -114,20 +114,22 @@ def refuse_stranger(server: JsonServer, address: Address) -> None:
 
 def put_in_place(url: str, aside: str) -> None:
     """At once: whoever searches meanwhile finds the one or the other."""
-    place, fresh = Address.of(url, port=PORT), Address.of(aside, port=PORT)
+    place, fresh = SearchAddress.of(url, port=PORT), SearchAddress.of(aside, port=PORT)
     with closing(server_of(place)) as server:
         make(server, place)
         once = server.with_patience(Policy(attempts=1))  # done twice it is undone
-        task = once.ask("POST", "/swap-indexes", [{"indexes": [place.index, fresh.index]}], answer=Task)
+        task = once.ask("POST", "/swap-indexes", [{"indexes": [place.index, fresh.index]}], answer=MeilisearchTask)
         wait_for(server, task, name=place.name)
     discard(aside)
 
 
 def discard(url: str) -> None:
     """Delete the index; none is right too."""
-    address = Address.of(url, port=PORT)
+    address = SearchAddress.of(url, port=PORT)
     with closing(server_of(address)) as server:
         try:
-            wait_for(server, server.ask("DELETE", f"/indexes/{address.index}", answer=Task), name=address.name)
+            wait_for(
+                server, server.ask("DELETE", f"/indexes/{address.index}", answer=MeilisearchTask), name=address.name
+            )
         except NotFound:
             pass

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import msgspec
 
 from webmill.search.asked import asked, pairs_of
-from webmill.search.base import Filters
+from webmill.search.base import SearchFilters
 from webmill.search.fields import SEARCHED, host_of
 from webmill.search.forms import forms_of
 from webmill.search.languages import codes_of
 from webmill.search.meilisearch_index import spelled
-from webmill.search.query import TIMES, AnyOf, Not, Part, Query, Term, period_of
+from webmill.search.query import TIMES, AnyOf, Not, Part, SearchQuery, Term, period_of
 
 NOTHING = "is_document = false"
 EVERYTHING = "is_document = true"
@@ -31,7 +31,7 @@ class Narrowed(msgspec.Struct):
     unsure: list[Part] = []  # … which these parts narrow further
 
 
-class Translator:
+class MeilisearchTranslator:
     """`forms`: words that were asked for beside those that were typed. `dictionary`: a field's words that begin so."""
 
     def __init__(self, dictionary: Callable[[str, str], Sequence[str]], *, languages: Sequence[str]) -> None:
@@ -39,7 +39,7 @@ class Translator:
         self._known: dict[tuple[str, str], list[str]] = {}
         self.forms: set[str] = set()
 
-    def narrowed(self, query: Query, filters: Filters) -> Narrowed:
+    def narrowed(self, query: SearchQuery, filters: SearchFilters) -> Narrowed:
         whole = Narrowed([EVERYTHING, *_filtered(filters)])
         for part in query.parts:
             text, is_sure = self._part(part)
@@ -104,7 +104,7 @@ def plain(terms: Iterable[Term]) -> str:
     return " ".join(f'"{text}"' if term.is_phrase else text for text, term in texts if text)
 
 
-def ways(query: Query) -> Iterator[tuple[Term | None, str]]:
+def ways(query: SearchQuery) -> Iterator[tuple[Term | None, str]]:
     """Each alternative with all that is wanted beside it; None and all of it, when there is no alternative."""
     always = [part for part in query.parts if isinstance(part, Term)]
     choices = [term for part in query.parts if isinstance(part, AnyOf) for term in part.terms]
@@ -114,7 +114,7 @@ def ways(query: Query) -> Iterator[tuple[Term | None, str]]:
         yield term, plain([term, *always])
 
 
-def _filtered(filters: Filters) -> Iterator[str]:
+def _filtered(filters: SearchFilters) -> Iterator[str]:
     if filters.languages:
         yield _one_of("language", [code for each in filters.languages for code in codes_of(each)])
     if filters.sites:

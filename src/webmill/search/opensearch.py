@@ -16,14 +16,23 @@ import msgspec
 from webmill.errors import BadInput, Misconfigured, NotFound, Unavailable
 from webmill.infra.batches import batches
 from webmill.infra.retry import Policy, retrying
-from webmill.search.address import Address
-from webmill.search.base import DEEPEST, FACET_VALUES, MOST_HITS, Answer, Count, IndexedDocument, Request, key_of
+from webmill.search.address import SearchAddress
+from webmill.search.base import (
+    DEEPEST,
+    FACET_VALUES,
+    MOST_HITS,
+    FacetCount,
+    IndexedDocument,
+    SearchAnswer,
+    SearchRequest,
+    key_of,
+)
 from webmill.search.fields import COUNTED, TEXTS
 from webmill.search.hits import hit_of
 from webmill.search.opensearch_index import FORMAT, body, entry, id_of, is_ours, meta
 from webmill.search.opensearch_place import CHANGING, PORT, delete, server_of
-from webmill.search.opensearch_query import Clause, Translator, beginning_with, like, with_word
-from webmill.search.query import Query, text_of
+from webmill.search.opensearch_query import Clause, OpenSearchTranslator, beginning_with, like, with_word
+from webmill.search.query import SearchQuery, text_of
 from webmill.search.similar import corrected, letters_wrong
 from webmill.search.snippets import pattern_of
 from webmill.search.words import words_of
@@ -46,7 +55,7 @@ class _Done(msgspec.Struct):
     items: list[dict[str, _Item]]
 
 
-class _Found(msgspec.Struct):
+class _OpenSearchFound(msgspec.Struct):
     hits: dict[str, Any]
     aggregations: dict[str, Any] = {}
 
@@ -62,7 +71,7 @@ class OpenSearchEngine:
     """`create`: make the index where there is none; else `NotFound`."""
 
     def __init__(self, url: str, *, create: bool = True, policy: Policy = CHANGING) -> None:
-        self._address = Address.of(url, port=PORT)
+        self._address = SearchAddress.of(url, port=PORT)
         self._server = server_of(self._address)
         self._patient = self._server.with_patience(policy)
         self._path = f"/{self._address.index}"
@@ -136,13 +145,13 @@ class OpenSearchEngine:
                 return
             after = {"search_after": hits[-1]["sort"]}
 
-    def _ask(self, wanted: Mapping[str, object], **options: str) -> _Found:
+    def _ask(self, wanted: Mapping[str, object], **options: str) -> _OpenSearchFound:
         asked_for = f"?{urlencode(options)}" if options else ""
-        return self._server.ask("POST", f"{self._path}/_search{asked_for}", wanted, answer=_Found)
+        return self._server.ask("POST", f"{self._path}/_search{asked_for}", wanted, answer=_OpenSearchFound)
 
     # --- search ---
 
-    def search(self, request: Request) -> Answer:
+    def search(self, request: SearchRequest) -> SearchAnswer:
         answer = self._answer(request, request.query)
         if answer.total == 0 and (meant := corrected(request.query, near=self._near, uses=self._uses)):
             other = self._answer(request, meant)
@@ -150,8 +159,8 @@ class OpenSearchEngine:
                 return msgspec.structs.replace(other, suggestion=text_of(meant))
         return answer
 
-    def _answer(self, request: Request, query: Query) -> Answer:
-        translator = Translator(self._beginning, languages=self._languages() if query.parts else ())
+    def _answer(self, request: SearchRequest, query: SearchQuery) -> SearchAnswer:
+        translator = OpenSearchTranslator(self._beginning, languages=self._languages() if query.parts else ())
         found = self._ask(
             {
                 "query": translator.whole(query, request.filters),
@@ -172,7 +181,7 @@ class OpenSearchEngine:
             for hit in found.hits["hits"]
         ]
         facets = {name: _counts(name, found.values(f"n{number}")) for number, name in enumerate(request.facets)}
-        return Answer(total=found.total, hits=hits, facets=facets)
+        return SearchAnswer(total=found.total, hits=hits, facets=facets)
 
     def _languages(self) -> list[str]:
         return self._words("language", "", most=LANGUAGES, query={"match_all": {}})
@@ -210,7 +219,7 @@ def _lines(changed: Iterable[IndexedDocument], removed: Iterable[str]) -> Iterat
         yield order + b"\n" + msgspec.json.encode(entry(document)) + b"\n"
 
 
-def _order(request: Request) -> dict[str, object]:
+def _order(request: SearchRequest) -> dict[str, object]:
     if request.sort == "relevance":
         return {"sort": ["_score", "_doc"]}
     return {"sort": [{"date": "asc" if request.sort == "oldest" else "desc"}, "_doc"]}
@@ -222,6 +231,6 @@ def _counting(name: str) -> dict[str, object]:
     return {"terms": {"field": "facet", "include": beginning_with(f"{name[:LONGEST_NAME]}="), "size": FACET_VALUES}}
 
 
-def _counts(name: str, found: Sequence[tuple[str, int]]) -> list[Count]:
+def _counts(name: str, found: Sequence[tuple[str, int]]) -> list[FacetCount]:
     start = 0 if name in COUNTED else len(name) + 1
-    return [Count(value[start:], count) for value, count in found]
+    return [FacetCount(value[start:], count) for value, count in found]

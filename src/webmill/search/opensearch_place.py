@@ -10,14 +10,14 @@ from typing import Any
 from webmill.errors import NotFound
 from webmill.infra.json_http import JsonServer
 from webmill.infra.retry import Policy
-from webmill.search.address import Address
+from webmill.search.address import SearchAddress
 
 PORT = 9200
 ASKING = Policy(attempts=3)
 CHANGING = Policy(attempts=8)  # a server that restarts is waited for
 
 
-def server_of(address: Address) -> JsonServer:
+def server_of(address: SearchAddress) -> JsonServer:
     known = b64encode(f"{address.user}:{address.password}".encode()).decode()
     headers = {"Authorization": f"Basic {known}"} if address.user else {}
     return JsonServer(address.server, headers=headers, policy=ASKING)
@@ -36,18 +36,18 @@ def aside_of(url: str) -> str:
 
     `Misconfigured` when there is one, here or there, that webmill has not made: it is not ours to delete.
     """
-    address = Address.of(url, port=PORT)
+    address = SearchAddress.of(url, port=PORT)
     with closing(server_of(address)) as server:
         used = own_names(server, address)
         aside = next(f"{url.rstrip('/')}{end}" for end in ("-a", "-b") if f"{address.index}{end}" not in used)
-        own_names(server, Address.of(aside, port=PORT))
+        own_names(server, SearchAddress.of(aside, port=PORT))
     discard(aside)
     return aside
 
 
 def put_in_place(url: str, aside: str) -> None:
     """At once: whoever searches meanwhile finds the one or the other."""
-    place, fresh = Address.of(url, port=PORT), Address.of(aside, port=PORT)
+    place, fresh = SearchAddress.of(url, port=PORT), SearchAddress.of(aside, port=PORT)
     with closing(server_of(place)) as server:
         actions: list[object] = [{"remove_index": {"index": name}} for name in own_names(server, place)]
         actions.append({"add": {"index": fresh.index, "alias": place.index}})
@@ -56,12 +56,12 @@ def put_in_place(url: str, aside: str) -> None:
 
 def discard(url: str) -> None:
     """Delete the index; none is right too."""
-    address = Address.of(url, port=PORT)
+    address = SearchAddress.of(url, port=PORT)
     with closing(server_of(address)) as server:
         delete(server, address)
 
 
-def delete(server: JsonServer, address: Address) -> None:
+def delete(server: JsonServer, address: SearchAddress) -> None:
     for name in real_names(server, address):
         try:
             server.ask("DELETE", f"/{name}", answer=dict)
@@ -69,7 +69,7 @@ def delete(server: JsonServer, address: Address) -> None:
             pass
 
 
-def own_names(server: JsonServer, address: Address) -> list[str]:
+def own_names(server: JsonServer, address: SearchAddress) -> list[str]:
     found = behind(server, address)
     for about in found.values():
         if "webmill" not in about.get("mappings", {}).get("_meta", {}):
@@ -77,11 +77,11 @@ def own_names(server: JsonServer, address: Address) -> list[str]:
     return sorted(found)
 
 
-def real_names(server: JsonServer, address: Address) -> list[str]:
+def real_names(server: JsonServer, address: SearchAddress) -> list[str]:
     return sorted(behind(server, address))
 
 
-def behind(server: JsonServer, address: Address) -> dict[str, dict[str, Any]]:
+def behind(server: JsonServer, address: SearchAddress) -> dict[str, dict[str, Any]]:
     """By its real name, what the server says of each index that the name stands for."""
     try:
         return server.ask("GET", f"/{address.index}", answer=dict[str, dict[str, Any]])

@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 import msgspec
 
 from webmill.search.asked import asked, pairs_of, typed_together
-from webmill.search.base import Filters
+from webmill.search.base import SearchFilters
 from webmill.search.fields import FORM, SEARCHED, TEXTS, TOGETHER, WEIGHTS, host_of
 from webmill.search.forms import forms_of
 from webmill.search.languages import codes_of
 from webmill.search.opensearch_index import short
-from webmill.search.query import TIMES, AnyOf, Not, Query, Term, period_of
+from webmill.search.query import TIMES, AnyOf, Not, SearchQuery, Term, period_of
 
 Clause: TypeAlias = Mapping[str, Any]
 NOTHING: Clause = {"match_none": {}}
@@ -23,7 +23,7 @@ LONG = 8  # terms
 _SPECIAL = re.compile(r"([^\w])")
 
 
-class Translator:
+class OpenSearchTranslator:
     """`forms`: the words that were asked for beside those that were typed. `dictionary`: words that begin so."""
 
     def __init__(self, dictionary: Callable[[str], Sequence[str]], *, languages: Sequence[str]) -> None:
@@ -31,7 +31,7 @@ class Translator:
         self._is_long = False
         self.forms: set[str] = set()
 
-    def whole(self, query: Query, filters: Filters) -> Clause:
+    def whole(self, query: SearchQuery, filters: SearchFilters) -> Clause:
         self._is_long = len(query.terms) > LONG
         must: list[Clause] = []
         must_not: list[Clause] = []
@@ -90,7 +90,7 @@ class Translator:
         return {"dis_max": {"queries": [own, _boosted(others, FORM)]}}
 
 
-def _filtered(filters: Filters) -> Iterator[Clause]:
+def _filtered(filters: SearchFilters) -> Iterator[Clause]:
     if filters.languages:
         yield {"terms": {"language": [short(code) for each in filters.languages for code in codes_of(each)]}}
     if filters.sites:

@@ -55,7 +55,7 @@ class AnyOf(msgspec.Struct, frozen=True, tag=True):
 Part: TypeAlias = Term | Not | AnyOf
 
 
-class Query(msgspec.Struct, frozen=True):
+class SearchQuery(msgspec.Struct, frozen=True):
     """All parts must hold; no part: everything is found. `was_cut`: it was longer than is looked at."""
 
     parts: Sequence[Part] = ()
@@ -70,7 +70,7 @@ class Query(msgspec.Struct, frozen=True):
         return found
 
 
-def parse(text: str) -> Query:
+def parse(text: str) -> SearchQuery:
     parts: list[Part] = []
     joins = False  # the last token was OR
     count = 0
@@ -82,7 +82,7 @@ def parse(text: str) -> Query:
         if term is None:
             continue
         if count == MOST_TERMS:
-            return Query(parts, was_cut=True)
+            return SearchQuery(parts, was_cut=True)
         count += 1
         if match["not"]:
             parts.append(Not(term))
@@ -92,7 +92,7 @@ def parse(text: str) -> Query:
         else:
             parts.append(term)
         joins = False
-    return Query(parts, was_cut=len(text) > LONGEST)
+    return SearchQuery(parts, was_cut=len(text) > LONGEST)
 
 
 def in_utf8(text: str) -> str:
@@ -123,7 +123,7 @@ def period_of(text: str) -> tuple[int, int] | None:
     return (max(1, int(since)), int(until) + 1) if since <= until else None  # 0 is no time
 
 
-def text_of(query: Query) -> str:
+def text_of(query: SearchQuery) -> str:
     """As somebody would type it."""
     return " ".join(_typed(part) for part in query.parts)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from webmill.search.fields import cut
-from webmill.search.query import Part, Query, Term
+from webmill.search.query import Part, SearchQuery, Term
 
 SHORTEST = 4  # letters; a shorter word is similar to everything
 
@@ -40,7 +40,9 @@ def distance(one: str, two: str, *, most: int) -> int:
     return last[-1]
 
 
-def corrected(query: Query, *, near: Callable[[str], Iterable[str]], uses: Callable[[str], int]) -> Query | None:
+def corrected(
+    query: SearchQuery, *, near: Callable[[str], Iterable[str]], uses: Callable[[str], int]
+) -> SearchQuery | None:
     """With words that are in the index instead of those that are not; None: there are no similar ones.
 
     `near`: words of documents that have one like it; `uses`: how many documents have this one.
@@ -54,4 +56,4 @@ def corrected(query: Query, *, near: Callable[[str], Iterable[str]], uses: Calla
         return Term(word, term.field, is_prefix=term.is_prefix) if word else term
 
     parts: list[Part] = [other(part) if isinstance(part, Term) else part for part in query.parts]
-    return Query(parts) if parts != list(query.parts) else None
+    return SearchQuery(parts) if parts != list(query.parts) else None

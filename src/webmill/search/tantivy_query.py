@@ -10,11 +10,11 @@ import msgspec
 import tantivy
 
 from webmill.search.asked import asked, pairs_of, typed_together
-from webmill.search.base import Filters
+from webmill.search.base import SearchFilters
 from webmill.search.fields import FORM, SEARCHED, TEXTS, TOGETHER, WEIGHTS, host_of
 from webmill.search.forms import forms_of
 from webmill.search.languages import codes_of
-from webmill.search.query import TIMES, AnyOf, Not, Query, Term, period_of
+from webmill.search.query import TIMES, AnyOf, Not, SearchQuery, Term, period_of
 from webmill.search.similar import corrected, letters_wrong
 from webmill.search.tantivy_schema import stored
 from webmill.search.words import words_of
@@ -27,14 +27,14 @@ Must, Should, MustNot = tantivy.Occur.Must, tantivy.Occur.Should, tantivy.Occur.
 Clause = tuple[tantivy.Occur, tantivy.Query]
 
 
-class Translator:
+class TantivyTranslator:
     """`forms`: the words that were asked for beside those that were typed."""
 
     def __init__(self, schema: tantivy.Schema, searcher: tantivy.Searcher, *, languages: Sequence[str]) -> None:
         self._schema, self._searcher, self._languages = schema, searcher, languages
         self.forms: set[str] = set()
 
-    def whole(self, query: Query, filters: Filters) -> tantivy.Query:
+    def whole(self, query: SearchQuery, filters: SearchFilters) -> tantivy.Query:
         clauses: list[Clause] = [(Must, _silent(self._exact("is_document", True)))]
         for part in query.parts:
             if isinstance(part, Not):
@@ -105,14 +105,14 @@ class Translator:
             return self._exact(field, following[0])
         return tantivy.Query.phrase_query(self._schema, field, [*following])
 
-    def _together(self, query: Query) -> tantivy.Query | None:
+    def _together(self, query: SearchQuery) -> tantivy.Query | None:
         found = typed_together(query)
         if not found:
             return None
         phrases = (_weighed(field, self._phrase(field, found), times=TOGETHER) for field in TEXTS)
         return _any(phrases)
 
-    def _filtered(self, filters: Filters) -> Iterator[tantivy.Query]:
+    def _filtered(self, filters: SearchFilters) -> Iterator[tantivy.Query]:
         wanted = {
             "language": [code for each in filters.languages for code in codes_of(each)],
             "site": [host_of(site) for site in filters.sites],
@@ -129,7 +129,7 @@ class Translator:
 
     # --- what was meant ---
 
-    def corrected(self, query: Query) -> Query | None:
+    def corrected(self, query: SearchQuery) -> SearchQuery | None:
         return corrected(query, near=self._near, uses=self._uses)
 
     def _uses(self, word: str) -> int:

@@ -6,7 +6,7 @@ import pytest
 
 from webmill.errors import Misconfigured
 from webmill.search import meilisearch_place, opensearch_place
-from webmill.search.address import Address
+from webmill.search.address import SearchAddress
 
 
 @pytest.mark.parametrize(
@@ -21,11 +21,11 @@ from webmill.search.address import Address
 )
 def test_a_mistyped_password_is_in_no_message(url: str) -> None:
     with pytest.raises(Misconfigured) as caught:
-        Address.of(url, port=9200)
+        SearchAddress.of(url, port=9200)
     assert not {"hush", "4711", "1234"} & {*str(caught.value).replace(":", " ").replace("/", " ").split()}
 
 
 def test_a_password_may_have_any_letters_and_a_key_only_those_of_keys() -> None:
-    opensearch_place.server_of(Address.of("opensearch://me:%ED%82%A4@127.0.0.1:1/name", port=9200)).close()
+    opensearch_place.server_of(SearchAddress.of("opensearch://me:%ED%82%A4@127.0.0.1:1/name", port=9200)).close()
     with pytest.raises(Misconfigured, match="the key has characters"):
-        meilisearch_place.server_of(Address.of("meilisearch://%ED%82%A4@127.0.0.1:1/name", port=7700))
+        meilisearch_place.server_of(SearchAddress.of("meilisearch://%ED%82%A4@127.0.0.1:1/name", port=7700))

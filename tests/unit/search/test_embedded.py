@@ -15,7 +15,7 @@ from tests.faults import needs_killer
 from tests.faults.refusing import Refusing
 from webmill.errors import BadInput, Unavailable
 from webmill.search import fields
-from webmill.search.base import IndexedDocument, Request
+from webmill.search.base import IndexedDocument, SearchRequest
 from webmill.search.embedded import CURSOR, EmbeddedEngine
 from webmill.search.query import parse
 
@@ -58,7 +58,7 @@ def test_a_full_disk_is_told_as_such_and_the_index_goes_on_when_there_is_room(tm
     assert told(folder, "second") == ""
     with closing(EmbeddedEngine(folder, create=False)) as engine:
         assert engine.cursor() == "second"
-        assert engine.search(Request(query=parse("ferry"))).total == 1 + is_there
+        assert engine.search(SearchRequest(query=parse("ferry"))).total == 1 + is_there
 
 
 def test_an_index_that_loses_its_files_while_it_is_written_is_told_by_an_error_of_ours(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webmill.search.query import LONGEST, MOST_TERMS, AnyOf, Not, Part, Query, Term, parse, text_of
+from webmill.search.query import LONGEST, MOST_TERMS, AnyOf, Not, Part, SearchQuery, Term, parse, text_of
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_any_text_is_a_query_and_its_own_text_reads_the_same(text: str) -> None:
 
 def test_what_is_to_be_marked_leaves_out_what_is_not_wanted() -> None:
     assert parse("a OR b -c d").terms == [Term("a"), Term("b"), Term("d")]
-    assert Query().terms == []
+    assert SearchQuery().terms == []
 
 
 def test_bytes_that_are_no_utf8_are_no_reason_to_lose_the_words_beside_them() -> None:

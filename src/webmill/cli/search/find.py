@@ -20,7 +20,7 @@ from webmill.cli.search.places import search_options
 from webmill.cli.words import shown
 from webmill.model import CaptureRef
 from webmill.pipeline.search.bring import find as find_in
-from webmill.search.base import DEEPEST, MOST_HITS, PAGE, Answer, Filters, Hit, Marked, Request
+from webmill.search.base import DEEPEST, MOST_HITS, PAGE, Hit, Marked, SearchAnswer, SearchFilters, SearchRequest
 from webmill.search.hits import AnswerReply, reply_of
 from webmill.search.query import FIELDS, in_utf8, parse
 from webmill.settings import Settings
@@ -104,9 +104,9 @@ def find(
     settings: Settings,
 ) -> None:
     """Search for WORDS in what is published in DIR. No WORDS: everything."""
-    request = Request(
+    request = SearchRequest(
         query=parse(" ".join(word.removeprefix(_WORD) for word in words)),
-        filters=Filters(
+        filters=SearchFilters(
             languages=[*map(in_utf8, languages)],
             sites=[*map(in_utf8, sites)],
             facets=named_values(map(in_utf8, facets)),
@@ -150,12 +150,12 @@ def _seconds(day: datetime | None) -> int | None:
     return int(day.replace(tzinfo=UTC).timestamp()) if day else None
 
 
-def told_of(answer: Answer) -> AnswerReply:
+def told_of(answer: SearchAnswer) -> AnswerReply:
     hits = [reply_of(hit, capture=hit.capture) for hit in answer.hits]
     return AnswerReply(total=answer.total, hits=hits, facets=answer.facets, suggestion=answer.suggestion)
 
 
-def show(answer: Answer, *, offset: int) -> None:
+def show(answer: SearchAnswer, *, offset: int) -> None:
     if answer.suggestion:
         note(f"nothing found; instead: {shown(answer.suggestion)}")
     for number, hit in enumerate(answer.hits, offset + 1):

@@ -62,7 +62,7 @@ def order_of(document: Document) -> int:
     return BEFORE_TIME + int(document.date.timestamp()) if document.date else 0
 
 
-class Capture(NamedTuple):
+class PackedCapture(NamedTuple):
     """One row: `head` is all that is published of it besides its content, and only there if it repeats another."""
 
     order: int
@@ -72,7 +72,7 @@ class Capture(NamedTuple):
     head: bytes
 
     @classmethod
-    def read(cls, line: bytes) -> Capture:
+    def read(cls, line: bytes) -> PackedCapture:
         order, ordinal, digest, repeats = _LINE.unpack_from(line)
         return cls(order, ordinal, digest, repeats, line[_LINE.size :])
 
@@ -113,7 +113,7 @@ class Newest:
         """After the last row: of two captures of a second the one that comes later in the files is newer."""
         has_repeats = False
         for _, captures in groupby(self._rows, key=lambda row: row[0]):
-            has_repeats |= self._choose_one(Capture.read(line) for _, line in captures)
+            has_repeats |= self._choose_one(PackedCapture.read(line) for _, line in captures)
         if has_repeats:
             self._join()
 
@@ -124,7 +124,7 @@ class Newest:
         """Yield the captures that are given the text of another row, in the order of those rows."""
         return ((_ORDINAL.unpack(key)[0], read_head(line)) for key, line in self._echoes)
 
-    def _choose_one(self, captures: Iterable[Capture]) -> bool:
+    def _choose_one(self, captures: Iterable[PackedCapture]) -> bool:
         """Whether the text of this URL must be looked for elsewhere. A URL may have any number of captures."""
         last = text = None
         texts = repeats = 0
@@ -147,7 +147,7 @@ class Newest:
 
     def _join(self) -> None:
         for _, line in self._rows:
-            capture = Capture.read(line)
+            capture = PackedCapture.read(line)
             if not capture.repeats and capture.digest != NO_DIGEST:
                 self._texts.add(capture.digest, _ORDINAL.pack(capture.ordinal))
         for (_, line), original in joined(self._repeats, self._texts):

@@ -20,7 +20,7 @@ from webmill.pipeline.search.feed import Fed
 from webmill.pipeline.watch import Watch
 from webmill.publish import history
 from webmill.search.backends import open_search, replacing_search, search_of
-from webmill.search.base import Answer, Engine, Request
+from webmill.search.base import Engine, SearchAnswer, SearchRequest
 from webmill.settings import SearchSettings
 
 
@@ -34,7 +34,7 @@ class SearchFed(msgspec.Struct, frozen=True):
 class Found(msgspec.Struct, frozen=True):
     """What a search found; `behind` says what the index lacks, `problem` why captures cannot be named."""
 
-    answer: Answer
+    answer: SearchAnswer
     behind: str = ""
     problem: str = ""
 
@@ -79,7 +79,7 @@ def follow(root: Path, settings: SearchSettings, *, watch: Watch, storage: str |
         return feed.update(published(root, storage), engine, watch=watch)
 
 
-def find(root: Path, request: Request, settings: SearchSettings) -> Found:
+def find(root: Path, request: SearchRequest, settings: SearchSettings) -> Found:
     """Search what is published in `root`."""
     with opened_to_read(root, settings) as engine:
         answer = engine.search(request)

@@ -20,7 +20,7 @@ from webmill.infra.storage.base import Readable
 from webmill.model import Column, columns, place_in
 from webmill.publish.blobs import read_blob
 from webmill.publish.nouns import Item
-from webmill.search.base import Answer, IndexedDocument, mark_of
+from webmill.search.base import IndexedDocument, SearchAnswer, mark_of
 
 USED = tuple(each for each in columns() if (each.searchable or each.facet or each.shown) and each.name != "date")
 _BEFORE = {"warc": "warc_filename", "offset": "warc_offset", "length": "warc_length"}  # as items once had them
@@ -90,7 +90,7 @@ def label_of(item: Item) -> str:
 # --- and back ---
 
 
-def with_captures(answer: Answer, index: Index) -> Answer:
+def with_captures(answer: SearchAnswer, index: Index) -> SearchAnswer:
     """Return an answer whose hits lead to the archived page: to the place that was published with them, or else to
     their newest capture in the index. The id of a page is its urlkey; a notice is no page, and has no capture.
     """

@@ -10,7 +10,7 @@ import msgspec
 from starlette.datastructures import QueryParams
 
 from webmill.errors import BadInput
-from webmill.search.base import DEEPEST, MOST_HITS, PAGE, Filters, Request
+from webmill.search.base import DEEPEST, MOST_HITS, PAGE, SearchFilters, SearchRequest
 from webmill.search.query import LONGEST, parse
 from webmill.serve.api.links import address
 
@@ -35,19 +35,19 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = PAGE
     problems: tuple[str, ...] = ()
 
-    def request(self, *, count: tuple[str, ...]) -> Request:
+    def request(self, *, count: tuple[str, ...]) -> SearchRequest:
         chosen: defaultdict[str, list[str]] = defaultdict(list)
         for each in self.facets:
             name, _, value = each.partition("=")
             chosen[name].append(value)
-        filters = Filters(
+        filters = SearchFilters(
             languages=self.languages,
             sites=self.sites,
             facets=dict(chosen),
             since=_seconds(self.since),
             until=_seconds(self.until),
         )
-        return Request(
+        return SearchRequest(
             query=parse(self.q), filters=filters, sort=self.sort, limit=self.limit, offset=self.offset, facets=count
         )
 

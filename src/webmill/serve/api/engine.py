@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from webmill.errors import BadInput, NotFound, Unavailable
-from webmill.search.base import Answer, Engine, Request
+from webmill.search.base import Engine, SearchAnswer, SearchRequest
 
 Mark = tuple[int, int, int] | None
 
@@ -25,7 +25,7 @@ class KeptEngine:
         self._lock = threading.Lock()
         self._kept: _Lent | None = None
 
-    def search(self, request: Request) -> tuple[Answer, str | None]:
+    def search(self, request: SearchRequest) -> tuple[SearchAnswer, str | None]:
         """And the cursor: up to which version everything is indexed. `NotFound`: nothing is indexed yet."""
         with self._lent() as engine:
             return engine.search(request), engine.cursor()

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from webmill.model import CaptureRef
 from webmill.publish.nouns import Item, Scalar, Version
-from webmill.search.base import Count
+from webmill.search.base import FacetCount
 from webmill.search.hits import reply_of
 from webmill.serve.api.differences import Differences
 from webmill.serve.api.documents import Entry, Listing
@@ -33,7 +33,7 @@ class SearchReply(msgspec.Struct, frozen=True, kw_only=True):
     limit: int
     suggestion: str
     hits: list[msgspec.Struct]  # `HitReply`: whatever column of a document is shown is part of it
-    facets: dict[str, list[Count]]
+    facets: dict[str, list[FacetCount]]
     behind: str
 
 

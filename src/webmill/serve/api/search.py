@@ -6,7 +6,7 @@ import msgspec
 
 from webmill.errors import WebmillError
 from webmill.model import CaptureRef
-from webmill.search.base import DEEPEST, Answer, Hit
+from webmill.search.base import DEEPEST, Hit, SearchAnswer
 from webmill.serve.api.asked import Asked
 from webmill.serve.api.captures import newest
 from webmill.serve.api.engine import KeptEngine
@@ -21,7 +21,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """`behind`: the live version when the index is not up to it."""
 
     asked: Asked
-    answer: Answer
+    answer: SearchAnswer
     captures: dict[str, CaptureRef]  # by the hit's address
     behind: str = ""
 

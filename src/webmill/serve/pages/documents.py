@@ -30,7 +30,7 @@ SHOWN_VALUE = 2_000
 TIMES = frozenset({"captured", *(column.name for column in columns() if column.is_time)})  # the first is of before
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class ItemRow(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     lang: str
     url: str
@@ -39,7 +39,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     is_stale: bool
 
 
-class Choice(msgspec.Struct, frozen=True):
+class FacetChoice(msgspec.Struct, frozen=True):
     shown: str
     count: int
     address: str
@@ -92,18 +92,18 @@ def documents(reading: Reading, request: Request) -> Response:
     )
 
 
-def _choice(name: str, value: Value, address: str, chosen: str) -> Choice:
+def _choice(name: str, value: Value, address: str, chosen: str) -> FacetChoice:
     shown = links.readable_host(value.value) if name == "domain" else value.value
-    return Choice(shown, value.count, address, chosen == f"{name}={value.value}")
+    return FacetChoice(shown, value.count, address, chosen == f"{name}={value.value}")
 
 
 def most_used(values: list[Value]) -> list[Value]:
     return sorted(values, key=lambda each: -each.count)[:FACET_VALUES]
 
 
-def _row(item: Item, *, version: str) -> Row:
+def _row(item: Item, *, version: str) -> ItemRow:
     url = text_of(item.metadata, "url")
-    return Row(
+    return ItemRow(
         title=text_of(item.metadata, "title") or links.readable(url) or item.id,
         lang=lang_of(item.facets.get("language", "")),
         url=links.readable(url) or item.id,

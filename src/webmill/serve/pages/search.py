@@ -23,7 +23,7 @@ from webmill.serve.pages.render import render
 NAMES = {"language": "Language", "site": "Site"}
 
 
-class Run(msgspec.Struct, frozen=True):
+class TextRun(msgspec.Struct, frozen=True):
     text: str
     is_marked: bool
 
@@ -32,8 +32,8 @@ class HitView(msgspec.Struct, frozen=True, kw_only=True):
     """`document` has the columns that the template shows."""
 
     document: IndexedDocument
-    title: list[Run]
-    snippet: list[Run]
+    title: list[TextRun]
+    snippet: list[TextRun]
     lang: str
     shown_url: str
     original: str
@@ -43,7 +43,7 @@ class HitView(msgspec.Struct, frozen=True, kw_only=True):
     captured: str
 
 
-class Choice(msgspec.Struct, frozen=True):
+class FilterChoice(msgspec.Struct, frozen=True):
     """A filter that can be chosen, or taken away where it is."""
 
     value: str
@@ -90,7 +90,7 @@ def view_of(hit: Hit, capture: CaptureRef | None) -> HitView:
     url = hit.document.url
     return HitView(
         document=hit.document,
-        title=runs_of(hit.title) or [Run(links.readable(url) or hit.id, False)],
+        title=runs_of(hit.title) or [TextRun(links.readable(url) or hit.id, False)],
         snippet=runs_of(hit.snippet),
         lang=lang_of(hit.document.language or ""),
         shown_url=links.readable(url),
@@ -102,15 +102,15 @@ def view_of(hit: Hit, capture: CaptureRef | None) -> HitView:
     )
 
 
-def runs_of(marked: Marked) -> list[Run]:
+def runs_of(marked: Marked) -> list[TextRun]:
     runs, last = [], 0
     for start, end in marked.marks:
-        runs += [Run(marked.text[last:start], False), Run(marked.text[start:end], True)]
+        runs += [TextRun(marked.text[last:start], False), TextRun(marked.text[start:end], True)]
         last = end
-    return [run for run in (*runs, Run(marked.text[last:], False)) if run.text]
+    return [run for run in (*runs, TextRun(marked.text[last:], False)) if run.text]
 
 
-def facets_of(found: Found) -> list[tuple[str, list[Choice]]]:
+def facets_of(found: Found) -> list[tuple[str, list[FilterChoice]]]:
     """Of each name its values; those without any are left out."""
     facets = []
     for name, counts in found.answer.facets.items():
@@ -124,18 +124,18 @@ def facets_of(found: Found) -> list[tuple[str, list[Choice]]]:
     return facets
 
 
-def _choice(asked: Asked, field: str, value: str, *, count: int) -> Choice:
+def _choice(asked: Asked, field: str, value: str, *, count: int) -> FilterChoice:
     shown = value.partition("=")[2] if field == "facet" else links.readable_host(value)
     is_chosen = (field, value) in asked.chosen()
-    return Choice(shown, asked.toggled(field, value).address(), count, is_chosen)
+    return FilterChoice(shown, asked.toggled(field, value).address(), count, is_chosen)
 
 
-def chips_of(asked: Asked) -> list[Choice]:
+def chips_of(asked: Asked) -> list[FilterChoice]:
     chips = []
     for field, value in asked.chosen():
         name, _, shown = value.partition("=") if field == "facet" else (NAMES[field], "", links.readable_host(value))
-        chips.append(Choice(shown, asked.toggled(field, value).address(), name=name))
+        chips.append(FilterChoice(shown, asked.toggled(field, value).address(), name=name))
     for name, label in (("since", "From"), ("until", "Before")):
         if day := getattr(asked, name):
-            chips.append(Choice(day, msgspec.structs.replace(asked, **{name: ""}).address(), name=label))
+            chips.append(FilterChoice(day, msgspec.structs.replace(asked, **{name: ""}).address(), name=label))
     return chips
