@@ -62,7 +62,7 @@ def settings_page() -> str:
         "`webmill.toml` of the collection (or this folder, or `--config FILE`), then variables, then flags; the last",
         "one counts. An unknown name or a wrong value is refused with its line. `webmill init` writes all to a file.\n",
         "A setting `key` of `[section]` is the variable `WEBMILL_SECTION_KEY`, and a keyword [from Python](python.md).",
-        "Times are written `90s`, `20m`, `8h`, `7d`, sizes `500K`, `64M`, `20G`, lists as lists or as text with commas;",
+        "Times are written `90s`, `20m`, `8h`, `7d`, sizes `500K`, `64M`, `20G`, lists as lists or text with commas;",
         'an empty text (`""`) is no limit. The option is of the commands that the section is about.\n',
     ]
     section = ""

@@ -11,12 +11,13 @@ import msgspec
 
 from webmill.archive.derive import KINDS
 from webmill.cli.context import Context, finish, note, pass_context, warn
-from webmill.cli.renamed import processes_option
+from webmill.cli.options import settings_options
 from webmill.cli.words import counted, shown
 from webmill.errors import BadInput
 from webmill.formats.timestamps import earliest, to_datetime
 from webmill.infra.executor.backends import open_executor
 from webmill.pipeline.derive import Options, Report, derive_all
+from webmill.settings import Settings
 
 
 @click.command(
@@ -39,7 +40,7 @@ Exit code 3 when a WARC is damaged or a page had to be left out: the rest is der
 @click.option("--in-place", is_flag=True, help="Write beside the WARCs' own folder: …/warc/ to …/wat/ and …/wet/.")
 @click.option("--date", metavar="DATE", help="Date of the extraction  [default: that of each WARC]")
 @click.option("--detect-languages", is_flag=True, help="By CLD2, where a WARC does not say; needs webmill[languages].")
-@processes_option("Processes  [default: one per core]")
+@settings_options("executor.jobs")
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON on stdout.")
 @pass_context
 def derive(
@@ -52,8 +53,8 @@ def derive(
     in_place: bool,
     date: str | None,
     detect_languages: bool,
-    jobs: int | None,
     as_json: bool,
+    settings: Settings,
 ) -> None:
     """Make Common Crawl's WAT (headers, digests, links), WET (plain text) or both of any WARC.
 
@@ -67,8 +68,7 @@ def derive(
         date=moment(date) if date else None,
         detect_languages=detect_languages,
     )
-    settings = context.settings().executor
-    with closing(open_executor(settings.url, workers=jobs or settings.jobs)) as executor:
+    with closing(open_executor(settings.executor.url, workers=settings.executor.jobs)) as executor:
         report = derive_all(warcs, options, executor=executor, watch=context.progress)
     if as_json:
         click.echo(msgspec.json.encode(report))
