@@ -28,7 +28,7 @@ from webmill.infra.storage.memory import MemoryStorage
 from webmill.infra.storage.s3 import S3Options, S3Storage
 from webmill.model import Document
 from webmill.pipeline.documents import DocumentFiles, is_documents
-from webmill.pipeline.publish.documents import FIRST_SEEN, Found, publish_documents
+from webmill.pipeline.publish.documents import FIRST_SEEN, DocumentsRead, publish_documents
 from webmill.pipeline.publish.due import reason_not_to_publish
 from webmill.pipeline.publish.newest import Bits
 from webmill.publish import history
@@ -77,7 +77,7 @@ FORMS = {
 
 def published(
     storage: Any, files: dict[str, bytes], *, folder: Path | None = None, **options: Any
-) -> tuple[Published, Found]:
+) -> tuple[Published, DocumentsRead]:
     place: Any = LocalStorage(folder) if folder else MemoryStorage()
     for key, data in files.items():
         place.write(key, data)

@@ -54,7 +54,7 @@ NO_ECHO: tuple[int, CaptureRef | None] = (-1, None)
 Numbered: TypeAlias = tuple[int, str, Document | BadInput]  # through all files; the file and row, as it is told
 
 
-class Found(msgspec.Struct):
+class DocumentsRead(msgspec.Struct):
     """What was read: rows by what became of them. `damaged`: files that could not be read to their end."""
 
     files: int = 0
@@ -83,7 +83,7 @@ def publish_documents(
     options: Options,
     bar: Bar,
     now: Callable[[], datetime] = utc_now,
-) -> tuple[Published, Found]:
+) -> tuple[Published, DocumentsRead]:
     """`NotFound` when there are no documents. `Shrunk` when there are too few to be believed.
 
     When the live version holds the same already, none is made (`Published.is_new`), unless by `force`. A file that is
@@ -95,7 +95,7 @@ def publish_documents(
     files = documents.files()
     if not files:
         raise NotFound("no documents: no .parquet or .jsonl files here")
-    found = Found(files=len(files))
+    found = DocumentsRead(files=len(files))
     look_first = options.readers == 1 and history.head(storage) is not None
     run = run_name(KIND, started)
     with ExitStack() as stack:
@@ -120,7 +120,7 @@ def publish_documents(
 # --- which rows ---
 
 
-def choose(documents: DocumentFiles, files: Iterable[str], found: Found, folder: Path) -> Newest:
+def choose(documents: DocumentFiles, files: Iterable[str], found: DocumentsRead, folder: Path) -> Newest:
     newest = Newest(folder)
     for ordinal, row, document in every(documents, files, found, read=HEADS):
         if isinstance(document, BadInput):
@@ -134,7 +134,9 @@ def choose(documents: DocumentFiles, files: Iterable[str], found: Found, folder:
     return newest
 
 
-def every(documents: DocumentFiles, files: Iterable[str], found: Found, *, read: Collection[str]) -> Iterator[Numbered]:
+def every(
+    documents: DocumentFiles, files: Iterable[str], found: DocumentsRead, *, read: Collection[str]
+) -> Iterator[Numbered]:
     """Yield all rows of all files, each under the same number each time. A file that is not whole ends where it cannot
     be read on: the second time maybe earlier, since text may be damaged where heads are not.
     """
@@ -218,7 +220,7 @@ def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
         yield chunk
 
 
-def add(publication: Publication, document: Document, item: Item | BadInput, found: Found) -> None:
+def add(publication: Publication, document: Document, item: Item | BadInput, found: DocumentsRead) -> None:
     try:
         if isinstance(item, BadInput):
             raise item
@@ -230,7 +232,7 @@ def add(publication: Publication, document: Document, item: Item | BadInput, fou
 
 
 def chosen_documents(
-    documents: DocumentFiles, files: Iterable[str], newest: Newest, found: Found
+    documents: DocumentFiles, files: Iterable[str], newest: Newest, found: DocumentsRead
 ) -> Iterator[Document]:
     echoes = newest.echoes()
     at, echo = next(echoes, NO_ECHO)

@@ -13,7 +13,7 @@ from webmill.errors import WebmillError
 from webmill.infra.address import scheme_of
 from webmill.infra.storage.backends import open_versions
 from webmill.pipeline.documents import open_documents
-from webmill.pipeline.publish.documents import WRITERS, Found, publish_documents
+from webmill.pipeline.publish.documents import WRITERS, DocumentsRead, publish_documents
 from webmill.pipeline.publish.due import note_look
 from webmill.pipeline.search.bring import follow
 from webmill.pipeline.search.feed import Fed
@@ -27,7 +27,7 @@ class PublishReport(msgspec.Struct, frozen=True, kw_only=True):
     """`published` is the live version now, `read` what became of rows, `fed` what an index that was there got."""
 
     published: Published
-    read: Found
+    read: DocumentsRead
     seconds: float
     fed: Fed | None = None
     search_problem: str = ""

@@ -13,7 +13,7 @@ from webmill.infra.storage.base import Readable
 from webmill.publish.diff import CHANGES, Change, diff_items, pair_up, unshared
 from webmill.publish.nouns import Index, Item, Version
 from webmill.publish.shards import find_item
-from webmill.serve.api.published import NOTHING, Published
+from webmill.serve.api.published import NOTHING, PublishedVersions
 
 PAGE = 25
 LOOKED_AT = 20_000  # items that one page may cost
@@ -41,7 +41,7 @@ class Differences(msgspec.Struct, frozen=True, kw_only=True):
     counts: dict[str, int] | None
 
 
-def two_versions(published: Published, old: str, new: str) -> tuple[str, str]:
+def two_versions(published: PublishedVersions, old: str, new: str) -> tuple[str, str]:
     """Of those that are not named: the live one, and the one before it."""
     every = [version.version for version in published.versions()]
     if not every:
@@ -54,7 +54,7 @@ def two_versions(published: Published, old: str, new: str) -> tuple[str, str]:
 
 
 def find_differences(
-    published: Published, old: str, new: str, *, change: str = "", after: str = "", limit: int = PAGE
+    published: PublishedVersions, old: str, new: str, *, change: str = "", after: str = "", limit: int = PAGE
 ) -> Differences:
     """`change`: only those. A page that would take too long to fill is shorter, or empty, with a next one."""
     before, now = published.find(old), published.find(new)
@@ -76,7 +76,7 @@ def find_differences(
     return Differences(old=before, new=now, pairs=pairs, after=following, counts=counts)
 
 
-def find_difference(published: Published, old: str, new: str, id_: str) -> Pair | None:
+def find_difference(published: PublishedVersions, old: str, new: str, id_: str) -> Pair | None:
     """Of one item; None when it is the same in both."""
     was, now = (find_item(published.storage, published.index(published.find(name)), id_) for name in (old, new))
     return _pair(was, now)
@@ -103,7 +103,9 @@ def _from(index: Index, after: str) -> Index:
     return Index(index.count, shards=index.shards[max(0, at - 1) :])
 
 
-def _counts(published: Published, before: Version, now: Version, old: Index, new: Index) -> dict[str, int] | None:
+def _counts(
+    published: PublishedVersions, before: Version, now: Version, old: Index, new: Index
+) -> dict[str, int] | None:
     """Noted when a version was made, of the one before it; else counted, when they are not too many."""
     if published.manifest(now).parent == before.version:
         noted = published.counts(now)

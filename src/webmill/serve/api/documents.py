@@ -14,7 +14,7 @@ from webmill.publish.nouns import Item, Version
 from webmill.publish.places import blob_key
 from webmill.publish.shards import find_item
 from webmill.serve.api.items import Items, spans_of
-from webmill.serve.api.published import Published
+from webmill.serve.api.published import PublishedVersions
 
 PAGE = 50
 LONGEST_ID = 4_000
@@ -32,7 +32,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     facets: dict[str, list[Value]]
 
 
-class Change(msgspec.Struct, frozen=True):
+class ItemChange(msgspec.Struct, frozen=True):
     """What a version did to an item."""
 
     version: Version
@@ -40,13 +40,13 @@ class Change(msgspec.Struct, frozen=True):
     hash: str = ""
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class DocumentEntry(msgspec.Struct, frozen=True, kw_only=True):
     """`content` is what its blob holds: for documents title, text and language. None: more than a page can show."""
 
     version: Version
     item: Item
     content: dict[str, Any] | None
-    changes: list[Change]  # the newest first
+    changes: list[ItemChange]  # the newest first
     is_cut: bool  # there are older versions than were looked at
 
     @property
@@ -67,7 +67,13 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_items(
-    published: Published, *, version: str = "", prefix: str = "", facet: str = "", start: int = 0, count: int = PAGE
+    published: PublishedVersions,
+    *,
+    version: str = "",
+    prefix: str = "",
+    facet: str = "",
+    start: int = 0,
+    count: int = PAGE,
 ) -> Listing:
     """`facet` is NAME=VALUE. `NotFound`: no such version; `BadInput`: no such facet."""
     chosen = published.find(version)
@@ -99,7 +105,7 @@ def _key_of(facets: dict[str, list[Value]], facet: str) -> str:
     raise NotFound(f"no documents with {facet[:200]} in this version")
 
 
-def find_entry(published: Published, id_: str, *, version: str = "") -> Entry:
+def find_entry(published: PublishedVersions, id_: str, *, version: str = "") -> DocumentEntry:
     """`NotFound` when the version has no such item."""
     if len(id_) > LONGEST_ID:
         raise BadInput(f"an id of {len(id_)} characters", reason="bad_id")
@@ -108,7 +114,7 @@ def find_entry(published: Published, id_: str, *, version: str = "") -> Entry:
     if not item:
         raise NotFound(f"version {chosen.version} has no document {id_[:200]}")
     versions = published.versions()
-    return Entry(
+    return DocumentEntry(
         version=chosen,
         item=item,
         content=content_of(published, item),
@@ -117,7 +123,7 @@ def find_entry(published: Published, id_: str, *, version: str = "") -> Entry:
     )
 
 
-def content_of(published: Published, item: Item) -> dict[str, Any] | None:
+def content_of(published: PublishedVersions, item: Item) -> dict[str, Any] | None:
     """None: more than `LARGEST`. `NotFound` or `BadInput` when its blob is gone or damaged."""
     if _size(published, item.hash) > LARGEST:
         return None
@@ -127,23 +133,23 @@ def content_of(published: Published, item: Item) -> dict[str, Any] | None:
         raise BadInput(f"its content cannot be read: {error}", reason="bad_blob", source=item.hash) from error
 
 
-def _size(published: Published, hash_: str) -> int:
+def _size(published: PublishedVersions, hash_: str) -> int:
     try:
         return published.storage.stat(blob_key(hash_)).size
     except NotFound:
         return 0  # gc may have put it aside, where it can still be read
 
 
-def changes_of(published: Published, id_: str, versions: list[Version]) -> list[Change]:
+def changes_of(published: PublishedVersions, id_: str, versions: list[Version]) -> list[ItemChange]:
     """Of the newest versions; one shard of each is read."""
     newest = versions[-LOOKED_AT - 1 :]
-    changes: list[Change] = []
+    changes: list[ItemChange] = []
     was: Item | None = None
     for number, version in enumerate(newest):
         now = find_item(published.storage, published.index(version), id_)
         is_known = number > 0 or len(versions) <= LOOKED_AT  # else nobody looked at the version before it
         if is_known and (what := _what(was, now)):
-            changes.append(Change(version, what, now.hash if now else ""))
+            changes.append(ItemChange(version, what, now.hash if now else ""))
         was = now
     return changes[::-1]
 

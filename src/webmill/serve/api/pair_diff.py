@@ -12,7 +12,7 @@ from webmill.pipeline.publish.documents import FIRST_SEEN
 from webmill.publish.nouns import Item
 from webmill.serve.api.differences import Pair
 from webmill.serve.api.documents import content_of
-from webmill.serve.api.published import Published
+from webmill.serve.api.published import PublishedVersions
 from webmill.serve.api.text_diff import Piece, compare
 
 ON_A_PAGE = 200_000  # characters that are compared for one page of many items
@@ -40,7 +40,7 @@ class PairDiff(msgspec.Struct, frozen=True, kw_only=True):
 class Comparing:
     """Of the items of one page: `budget` is what all of them may cost together, in characters."""
 
-    def __init__(self, published: Published, *, budget: int) -> None:
+    def __init__(self, published: PublishedVersions, *, budget: int) -> None:
         self._published = published
         self._budget = budget
 

@@ -24,7 +24,7 @@ KEPT = 64  # files of versions, decoded
 KEPT_ROWS = 200_000  # items and shards in them
 
 
-class Published:
+class PublishedVersions:
     """May be used by many threads."""
 
     def __init__(self, storage: Storage) -> None:

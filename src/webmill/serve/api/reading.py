@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from webmill.errors import BadInput, Unavailable
 from webmill.serve.api.engine import KeptEngine
-from webmill.serve.api.published import Published
+from webmill.serve.api.published import PublishedVersions
 from webmill.serve.api.search import Searching
 from webmill.serve.site import Site
 from webmill.serve.threads import Threads
@@ -27,7 +27,7 @@ Answer: TypeAlias = "Callable[[Reading, Request], Response]"
 class Reading:
     def __init__(self, site: Site, threads: Threads, *, searching: Threads) -> None:
         self.site = site
-        self.published = Published(site.versions)
+        self.published = PublishedVersions(site.versions)
         engine = KeptEngine(site.open_engine, site.publishing.search / "meta.json")
         self.searching = Searching(site, engine, self.published)
         self._threads, self._search_threads = threads, searching

@@ -13,8 +13,8 @@ from webmill.publish.nouns import Item, Scalar, Version
 from webmill.search.base import FacetCount
 from webmill.search.hits import reply_of
 from webmill.serve.api.differences import Differences
-from webmill.serve.api.documents import Entry, Listing
-from webmill.serve.api.search import Found
+from webmill.serve.api.documents import DocumentEntry, Listing
+from webmill.serve.api.search import FoundHits
 from webmill.serve.archived_address import raw_address, web_address
 from webmill.serve.replies import NO_STORE
 
@@ -98,7 +98,7 @@ def reply(value: msgspec.Struct) -> Response:
     return Response(msgspec.json.encode(value), media_type="application/json", headers=NO_STORE)
 
 
-def search_reply(found: Found) -> SearchReply:
+def search_reply(found: FoundHits) -> SearchReply:
     return SearchReply(
         query=found.asked.q,
         total=found.answer.total,
@@ -137,7 +137,7 @@ def _item(item: Item) -> ItemReply:
     )
 
 
-def document_reply(entry: Entry) -> DocumentReply:
+def document_reply(entry: DocumentEntry) -> DocumentReply:
     changes = [ChangeReply(change.version.version, change.what, change.hash or None) for change in entry.changes]
     return DocumentReply(version=entry.version.version, item=_item(entry.item), content=entry.content, changes=changes)
 

@@ -10,14 +10,14 @@ from webmill.search.base import DEEPEST, Hit, SearchAnswer
 from webmill.serve.api.asked import Asked
 from webmill.serve.api.captures import newest
 from webmill.serve.api.engine import KeptEngine
-from webmill.serve.api.published import Published
+from webmill.serve.api.published import PublishedVersions
 from webmill.serve.site import Site
 
 ALWAYS = ("language", "site")  # counted for every answer
 MOST_FACETS = 8
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class FoundHits(msgspec.Struct, frozen=True, kw_only=True):
     """`behind`: the live version when the index is not up to it."""
 
     asked: Asked
@@ -36,14 +36,14 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Searching:
-    def __init__(self, site: Site, engine: KeptEngine, published: Published) -> None:
+    def __init__(self, site: Site, engine: KeptEngine, published: PublishedVersions) -> None:
         self._site, self._engine, self._published = site, engine, published
 
-    def find(self, asked: Asked) -> Found:
+    def find(self, asked: Asked) -> FoundHits:
         """`NotFound`: nothing is indexed yet."""
         answer, cursor = self._engine.search(asked.request(count=self.countable()))
         captures = newest(self._site, (hit.document.url for hit in answer.hits))
-        return Found(asked=asked, answer=answer, captures=captures, behind=self._behind(cursor))
+        return FoundHits(asked=asked, answer=answer, captures=captures, behind=self._behind(cursor))
 
     def countable(self) -> tuple[str, ...]:
         """Language and site, and the facets that the live version was published with."""

@@ -15,7 +15,7 @@ from webmill.publish.facets import Value
 from webmill.publish.nouns import Item
 from webmill.serve.api import links
 from webmill.serve.api.captures import newest
-from webmill.serve.api.documents import PAGE, Change, Entry, find_entry, list_items, text_of
+from webmill.serve.api.documents import PAGE, DocumentEntry, ItemChange, find_entry, list_items, text_of
 from webmill.serve.api.parameters import number, text
 from webmill.serve.api.reading import Reading
 from webmill.serve.archived_address import web_address
@@ -147,7 +147,7 @@ def facet_address(name: str, value: str, version: str) -> str:
     return links.address("/documents", [("facet", f"{name}={value}"), ("version", version)])
 
 
-def values_of(entry: Entry) -> list[tuple[str, str]]:
+def values_of(entry: DocumentEntry) -> list[tuple[str, str]]:
     """What else is known: metadata, and content but title and text."""
     known = {**entry.item.metadata, **(entry.content or {})}
     beside = {name: value for name, value in known.items() if name not in ("title", "text", "url", *entry.item.facets)}
@@ -161,7 +161,7 @@ def _shown(name: str, value: object) -> str:
     return shown[:SHOWN_VALUE] + " …" * (len(shown) > SHOWN_VALUE)
 
 
-def _changes(entry: Entry) -> list[tuple[Change, str]]:
+def _changes(entry: DocumentEntry) -> list[tuple[ItemChange, str]]:
     """Each with the address of what it changed, where that can be compared with the version before."""
     following = [*entry.changes[1:], None]
     rows = []

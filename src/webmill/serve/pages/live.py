@@ -9,7 +9,7 @@ import msgspec
 
 from webmill.errors import NotFound
 from webmill.publish.nouns import Version
-from webmill.serve.api.published import Published
+from webmill.serve.api.published import PublishedVersions
 from webmill.serve.site import Site
 
 
@@ -20,7 +20,7 @@ class Search(msgspec.Struct, frozen=True):
     cursor: str | None
 
 
-def live_version(published: Published) -> Version | None:
+def live_version(published: PublishedVersions) -> Version | None:
     try:
         return published.live()
     except NotFound:

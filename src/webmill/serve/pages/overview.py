@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, Route
 from webmill.errors import WebmillError
 from webmill.publish.nouns import Version
 from webmill.serve.api.links import address, readable_host
-from webmill.serve.api.published import Published
+from webmill.serve.api.published import PublishedVersions
 from webmill.serve.pages import charts, live, tasks
 from webmill.serve.pages.counting import Figures, added
 from webmill.serve.pages.crawl import nodes_of
@@ -45,7 +45,7 @@ class Languages(msgspec.Struct, frozen=True):
 
 
 def routes(site: Site, threads: Threads) -> list[BaseRoute]:
-    surveyor, published = Surveyor(site), Published(site.versions)
+    surveyor, published = Surveyor(site), PublishedVersions(site.versions)
 
     def overview(request: Request) -> Response:
         survey = surveyor.look(patience=PATIENCE)
@@ -99,7 +99,7 @@ def plots_of(figures: Figures) -> Plots:
     )
 
 
-def languages_of(published: Published, figures: Figures | None, version: Version | None) -> Languages | None:
+def languages_of(published: PublishedVersions, figures: Figures | None, version: Version | None) -> Languages | None:
     """Of the captures where they were looked for; else of the documents, when they are published by language."""
     if figures and figures.languages:
         return Languages(charts.bars(figures.languages, most=ROWS), "captures")

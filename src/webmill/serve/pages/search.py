@@ -14,7 +14,7 @@ from webmill.search.query import FIELDS
 from webmill.serve.api import links
 from webmill.serve.api.asked import SORTS, Asked, read_asked
 from webmill.serve.api.reading import Reading
-from webmill.serve.api.search import Found
+from webmill.serve.api.search import FoundHits
 from webmill.serve.archived_address import web_address
 from webmill.serve.pages.language import lang_of
 from webmill.serve.pages.paging import page_count, pager
@@ -110,7 +110,7 @@ def runs_of(marked: Marked) -> list[TextRun]:
     return [run for run in (*runs, TextRun(marked.text[last:], False)) if run.text]
 
 
-def facets_of(found: Found) -> list[tuple[str, list[FilterChoice]]]:
+def facets_of(found: FoundHits) -> list[tuple[str, list[FilterChoice]]]:
     """Of each name its values; those without any are left out."""
     facets = []
     for name, counts in found.answer.facets.items():

@@ -18,7 +18,7 @@ from webmill.infra.ledger import Entry, peek_entries
 from webmill.infra.ledger import peek as peek_ledger
 from webmill.infra.queue.base import Buried, QueueStats
 from webmill.pipeline.dataset.folder import LEDGER, find_folders
-from webmill.serve.api.published import Published
+from webmill.serve.api.published import PublishedVersions
 from webmill.serve.control import may
 from webmill.serve.pages import live
 from webmill.serve.pages.errors import error_page
@@ -62,7 +62,7 @@ class DatasetView(msgspec.Struct, frozen=True):
 
 
 def routes(site: Site, threads: Threads) -> list[BaseRoute]:
-    published = Published(site.versions)
+    published = PublishedVersions(site.versions)
 
     def tasks(request: Request) -> Response:
         version = live.live_version(published)

@@ -15,7 +15,7 @@ from webmill.publish.nouns import Entry, Version
 from webmill.publish.version import Counts
 from webmill.serve.api import links
 from webmill.serve.api.parameters import number
-from webmill.serve.api.published import Published
+from webmill.serve.api.published import PublishedVersions
 from webmill.serve.api.reading import Reading
 from webmill.serve.pages.paging import page_count, pager
 from webmill.serve.pages.render import render
@@ -60,7 +60,7 @@ def versions(reading: Reading, request: Request) -> Response:
     )
 
 
-def _row(published: Published, version: Version, before: str) -> Row:
+def _row(published: PublishedVersions, version: Version, before: str) -> Row:
     try:
         counts = published.counts(version)
     except (BadInput, NotFound):
