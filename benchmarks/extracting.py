@@ -31,23 +31,21 @@ from warcio.archiveiterator import ArchiveIterator
 
 from benchmarks.frame import Contestant, race
 from webmill.commoncrawl.batch import batch_id, encode_batch
-from webmill.commoncrawl.captures import Fetcher
-from webmill.commoncrawl.ranges import RangeLimits
-from webmill.extract.main_text import MainText
+from webmill.extract.recipe import Recipe
 from webmill.formats.cld2 import can_detect
 from webmill.formats.http_records import read_response
 from webmill.formats.surt import surt
 from webmill.formats.warc import read_records
-from webmill.infra.metrics import Metrics
-from webmill.infra.queue.base import Message
+from webmill.infra.executor.pool import PoolExecutor
+from webmill.infra.queue.base import Message, is_drained
 from webmill.infra.queue.sqlite import SqliteQueue
-from webmill.infra.storage.http import HttpStorage
-from webmill.infra.storage.local import LocalStorage
 from webmill.model import Record
-from webmill.pipeline.extract.metrics import ALL
+from webmill.pipeline.extract.engine import Engine, Pace
 from webmill.pipeline.extract.output import Output, Shape
-from webmill.pipeline.extract.workers import Options, Workers
-from webmill.pipeline.hands import is_drained
+from webmill.pipeline.extract.plan import Fetching, Plan, Target
+from webmill.pipeline.extract.tasks import Task
+from webmill.pipeline.extract.totals import Totals
+from webmill.settings import CommonCrawlSettings
 
 SAMPLE = "triple/CC-MAIN-20240712094214-20240712124214-00000.warc.gz"
 PAGES = 1000
@@ -96,23 +94,36 @@ def tell(clock: dict[str, float], documents: int) -> None:
 # --- contestants ------------------------------------------------------------------------------------------------------
 
 
-def webmill(root: Path, url: str, lines: list[bytes], *, extractor: MainText) -> int:
+def webmill(root: Path, url: str, lines: list[bytes], *, extractor: str) -> int:
     with tempfile.TemporaryDirectory(dir=root) as folder:
-        out = Path(folder)
-        queue = SqliteQueue(out / "queue.sqlite")
+        out = f"{folder}/documents"
+        queue = SqliteQueue(Path(folder) / "queue.sqlite")
         queue.publish(messages(lines))
-        shape = Shape(extractor=extractor, detect=can_detect(), format="parquet")
-        output = Output(LocalStorage(out / "documents"), folder=out / "documents", shape=shape)
+        output = Output(out, f"{out}/.webmill", shape=Shape(recipe=Recipe(extractor=extractor, detect=can_detect())))
         output.prepare()
-        with (
-            closing(queue),
-            HttpStorage(url, user_agent="webmill benchmark") as storage,
-            closing(Fetcher(storage, concurrency=8, limits=RangeLimits())) as fetcher,
-        ):
-            workers = Workers(queue, fetcher, output, Options(processes=2), metrics=Metrics(ALL))
-            workers.run(stop=threading.Event(), is_over=lambda: is_drained(queue))
-            (receipt,) = output.finish(lambda _: False)
-        return receipt.rows
+        plan = Plan(
+            name="benchmark",
+            source=url,
+            output=Target(to=out, format="parquet"),
+            errors=Target(to=f"{out}/.webmill/errors"),
+            state=f"{out}/.webmill",
+            recipe=output.shape.recipe,
+            spooled=True,
+            fetching=Fetching(commoncrawl=CommonCrawlSettings(rate=0.0), cache_size=0),
+        )
+        with closing(queue), closing(PoolExecutor(workers=2)) as executor:
+            engine = Engine(queue, executor, plan, pace=Pace(), observer=Unwatched())
+            engine.run(stop=threading.Event(), is_over=lambda: is_drained(queue))
+            (part,) = output.finish(lambda _: False)
+        return part.rows
+
+
+class Unwatched:
+    def began(self, task: Task) -> None:
+        pass
+
+    def ended(self, task: Task, totals: Totals | None) -> None:
+        pass
 
 
 def sequential(url: str, lines: list[bytes]) -> int:

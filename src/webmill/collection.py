@@ -9,6 +9,8 @@ import msgspec
 
 from webmill.errors import Misconfigured, NotFound, WrongUse
 
+PRIVATE = ".webmill"  # tasks, receipts, locks: ours
+
 # What webmill itself puts into a collection beside WARC files.
 OURS = frozenset(
     {"cdxj", "cc-index", "documents", "extract", "blobs", "snapshots", "search", "frontier", "rejected", "publish"}
@@ -106,9 +108,9 @@ class Publishing(msgspec.Struct, frozen=True):
         return self.root / "documents"
 
     @property
-    def extract(self) -> Path:
-        """Datasets of the collection's own archives: which were read, and how far."""
-        return self.root / "extract"
+    def extract_state(self) -> Path:
+        """Which of the collection's own archives were made into documents, and how far."""
+        return self.root / PRIVATE / "extract"
 
     @property
     def folder(self) -> Path:

@@ -1,4 +1,5 @@
-"""A queue or a ledger in one SQLite file at work, to be killed and refused: `queue|ledger MODE FOLDER`.
+"""A queue in one SQLite file at work, to be killed and refused: `queue|tasks MODE FOLDER`; of tasks it remembers what
+is done.
 
 It prints `added ID …` and `settled ID` when the call that promises it has returned, and `settling ID` before.
 
@@ -18,19 +19,20 @@ from pathlib import Path
 from typing import Any
 
 from webmill.errors import Unavailable
-from webmill.infra.ledger import Ledger, Task
 from webmill.infra.queue.base import Message
 from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.infra.sqlite import Database
 
 ROUNDS, BATCH = 6, 3
 FILE = "file.sqlite"
-BODY = b"x" * 1500
+BODY, RESULT = b"x" * 1500, b"y" * 700
 
 
 class Queue:
+    remember = False
+
     def __init__(self, folder: Path) -> None:
-        self.queue = SqliteQueue(folder / FILE)
+        self.queue = SqliteQueue(folder / FILE, remember=self.remember)
         self.consumer = self.queue.consume()
 
     def add(self, ids: Iterable[str]) -> None:
@@ -39,30 +41,18 @@ class Queue:
     def take(self) -> tuple[str, Callable[[], None]]:
         delivery = self.consumer.receive(timeout=0)
         assert delivery
-        return delivery.id, delivery.ack
+        return delivery.id, lambda: delivery.ack(RESULT)
 
     def close(self) -> None:
         self.consumer.close()
         self.queue.close()
 
 
-class Tasks:
-    def __init__(self, folder: Path) -> None:
-        self.ledger = Ledger(folder / FILE)
-
-    def add(self, ids: Iterable[str]) -> None:
-        self.ledger.plan(Task(id_, BODY) for id_ in ids)
-
-    def take(self) -> tuple[str, Callable[[], None]]:
-        claim = self.ledger.claim("w")
-        assert claim
-        return claim.task_id, lambda: self.ledger.done(claim)
-
-    def close(self) -> None:
-        self.ledger.close()
+class Tasks(Queue):
+    remember = True
 
 
-KINDS: dict[str, type[Queue | Tasks]] = {"queue": Queue, "ledger": Tasks}
+KINDS: dict[str, type[Queue]] = {"queue": Queue, "tasks": Tasks}
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from tests.services.ray_cluster import CARELESS, RayCluster
 from tests.unit.infra.processes import exists, nothing_left_behind, wait_until_gone
 from webmill.errors import BadInput, Misconfigured, Unavailable
 from webmill.infra.child import Limits
-from webmill.infra.executor.base import Done, Executor, Failed
+from webmill.infra.executor.base import PAUSE, Done, Executor, Failed, Pause
 from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.executor.pool import PoolExecutor
 from webmill.infra.executor.ray import RayExecutor
@@ -127,6 +127,51 @@ def test_items_are_read_only_as_far_as_there_are_workers(executor: Executor) -> 
             assert taken - seen <= 2
             if seen == 200:
                 break
+
+
+def test_a_source_that_pauses_is_asked_again_until_it_ends(executor: Executor) -> None:
+    """Also at the beginning, at the end, and while nothing runs; a pause is no item."""
+    source: list[int | Pause] = [PAUSE, 1, PAUSE, PAUSE, 2, 3, PAUSE]
+    outcomes = by_index(executor.run(tasks.square, source))
+    assert outcomes == [Done(0, 1, 1), Done(1, 2, 4), Done(2, 3, 9)]
+
+
+def test_while_a_source_pauses_what_is_done_is_handed_out(executor: Executor) -> None:
+    """So a source may wait for what becomes of its own items."""
+    seen: list[int] = []
+
+    def one_after_the_other() -> Iterator[int | Pause]:
+        for number in range(3):
+            yield number
+            while len(seen) <= number:
+                yield PAUSE
+
+    for outcome in executor.run(tasks.square, one_after_the_other()):
+        seen.append(outcome.index)  # noqa: PERF401 - the source looks at it meanwhile
+    assert seen == [0, 1, 2]
+
+
+def test_what_a_dead_worker_held_is_tried_again_though_the_source_pauses(processes: Executor, tmp_path: Path) -> None:
+    path, seen = tmp_path / "starts", list[object]()
+
+    def source() -> Iterator[str | Pause]:
+        yield str(path)
+        while not seen:
+            yield PAUSE
+
+    for outcome in processes.run(tasks.die_at_first, source()):
+        seen.append(outcome)
+    assert seen == [Done(0, str(path), 3)]
+
+
+def test_a_run_is_closed_while_its_source_pauses(executor: Executor) -> None:
+    def source() -> Iterator[int | Pause]:
+        yield 1
+        while True:
+            yield PAUSE
+
+    with closing(executor.run(tasks.square, source())) as outcomes:
+        assert next(outcomes) == Done(0, 1, 1)
 
 
 def test_an_error_of_the_source_reaches_the_caller(executor: Executor) -> None:

@@ -21,8 +21,7 @@ from tests.contracts import queue_hand
 from tests.faults import built, needs_killer
 from tests.faults.matrix import record, seed
 from tests.thoroughness import kills as kills_of
-from webmill.infra.queue.base import Message
-from webmill.pipeline.hands import is_drained
+from webmill.infra.queue.base import Message, is_drained
 
 ROOT = Path(__file__).parent.parent.parent
 SEED = seed(20240722)

@@ -1,4 +1,4 @@
-"""The SQLite queue and the ledger: killed before durable calls, on a disk that refuses, when the power goes.
+"""SQLite queues, those that remember, too: killed before durable calls, on a disk that refuses, when the power goes.
 
 What was promised is looked for with Python's own SQLite.
 """
@@ -25,7 +25,7 @@ from tests.faults.refusing import Refusing
 from tests.thoroughness import each, kills
 
 PROGRAM = "tests.contracts.sqlite_program"
-PARTS = {"queue": "queue (SQLite)", "ledger": "ledger"}
+PARTS = {"queue": "queue (SQLite)", "tasks": "tasks (SQLite)"}
 EACH = {"full": (40, 60), "sync": (6, 15)}  # seldom enough that a file can be opened
 pytestmark = pytest.mark.crash
 
@@ -36,7 +36,7 @@ def root(memory_folder: Path) -> Path:
     return memory_folder / "root"
 
 
-@pytest.fixture(params=["queue", "ledger"])
+@pytest.fixture(params=["queue", "tasks"])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -54,7 +54,7 @@ class Sums:
             for what in ("added", "settling", "settled")
         )
         settling |= {line.split(" ")[1] for line in later if line.startswith("settling")}
-        waiting, done = contents(folder / FILE, self.kind)
+        waiting, done = contents(folder / FILE)
         self.faults += faults
         self.promised += len(added) + len(settled)
         self.lost += len(added - waiting - (settling if self.kind == "queue" else done))
@@ -68,20 +68,17 @@ class Sums:
             assert (self.lost, self.again) == (0, 0)
 
 
-def contents(file: Path, kind: str) -> tuple[set[str], set[str]]:
-    """What waits or is in somebody's hands, and what is done. A queue forgets what is done."""
+def contents(file: Path) -> tuple[set[str], set[str]]:
+    """What waits or is in somebody's hands, and what is done: with its result, or it does not count."""
     if not file.exists():
         return set(), set()
     with closing(sqlite3.connect(file)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         if not connection.execute("SELECT 1 FROM sqlite_schema").fetchall():
             return set(), set()
-        if kind == "queue":
-            rows = connection.execute("SELECT id, 0 FROM message JOIN body USING (seq) WHERE length(body) = 1500")
-        else:
-            rows = connection.execute("SELECT id, state = 'done' FROM task JOIN payload USING (seq)")
-        found = rows.fetchall()
-    return {name for name, done in found if not done}, {name for name, done in found if done}
+        waiting = connection.execute("SELECT id FROM message JOIN body USING (seq) WHERE length(body) = 1500")
+        done = connection.execute("SELECT id FROM message WHERE state = 4 AND length(result) = 700")
+        return {name for (name,) in waiting}, {name for (name,) in done}
 
 
 @needs_killer

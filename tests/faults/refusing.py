@@ -2,7 +2,7 @@
 
     disk = Refusing("sync", each=3, under=folder)
     subprocess.run(command, env=disk.environment)
-    record("ledger", disk.fault, injected=disk.refusals(), …)
+    record("tasks (SQLite)", disk.fault, injected=disk.refusals(), …)
 
 Linux with a C compiler only: see `needs_killer`.
 """

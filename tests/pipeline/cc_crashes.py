@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ctypes
 
-from webmill.pipeline.extract.page import Reading
+from webmill.extract.recipe import CaptureInput, Made
+from webmill.model import Document
 
 
-def crash(stored: bytes, *, offset: int, **_: object) -> Reading:
-    if offset == 0:
+def crash(stored: bytes, *, capture: CaptureInput) -> Made:
+    if capture.ref.offset == 0:
         ctypes.string_at(0)
-    return Reading(record="response", extraction="not_html")
+    ref = capture.ref
+    document = Document(id=f"{ref.filename}#{ref.offset}", url=ref.url, outcome="other_type")
+    return Made(document=document, kind="other")

@@ -7,9 +7,9 @@ import hashlib
 import io
 import json
 from base64 import b32encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,10 @@ class Page:
     surt: str
     timestamp: str
     fields: dict[str, str]
+
+    @property
+    def place(self) -> tuple[str, int]:
+        return self.fields["filename"], int(self.fields["offset"])
 
     @property
     def line(self) -> bytes:
@@ -126,10 +130,20 @@ def batches(pages: Iterable[Page], *, size: int = 10, run: str = RUN) -> Iterato
         yield Message(batch_id(run, number), encode_batch(lines[start : start + size]))
 
 
+def files_in(root: Path) -> dict[str, bytes]:
+    """The WARC files of a crawl, by their keys."""
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*.warc.gz")}
+
+
+def worked_order(pages: Sequence[Page], *, size: int = 10) -> list[Page]:
+    """Pages as the rows of their batches come: one batch after the other, each in the order of the archive's files."""
+    return [page for at in range(0, len(pages), size) for page in sorted(pages[at : at + size], key=lambda p: p.place)]
+
+
 def resiliparse_text(html: bytes) -> str:
     from resiliparse.extract.html2text import extract_plain_text
 
-    return str(extract_plain_text(html.decode(), main_content=True))
+    return str(extract_plain_text(html.decode(), main_content=True, alt_texts=False, comments=False))
 
 
 def trafilatura_text(html: bytes) -> str:
@@ -158,6 +172,12 @@ def rows(out: Path) -> list[dict[str, Any]]:
     return found
 
 
+def stamp(row: dict[str, Any]) -> str:
+    """When a row was captured, as an index writes it."""
+    date = row["date"]
+    return (datetime.fromisoformat(date) if isinstance(date, str) else date).strftime("%Y%m%d%H%M%S")
+
+
 def snapshot(out: Path) -> dict[str, bytes]:
-    """All that a reader is promised."""
+    """All that a reader is promised: the parts, and the records of what they hold."""
     return {str(path.relative_to(out)): path.read_bytes() for path in sorted(out.glob("*/**/part-*"))}

@@ -4,46 +4,92 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from webmill.commoncrawl.captures import Fetcher
-from webmill.commoncrawl.ranges import RangeLimits
+from webmill.cli.cc.workers import is_sealed
+from webmill.collection import PRIVATE
+from webmill.commoncrawl.batch import QUEUE
+from webmill.extract.recipe import Recipe
+from webmill.infra.executor.base import Executor
+from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.metrics import Metrics
-from webmill.infra.queue.base import Queue
+from webmill.infra.queue.base import Queue, is_drained
 from webmill.infra.queue.memory import MemoryQueue
-from webmill.infra.storage.base import Readable
-from webmill.infra.storage.local import LocalStorage
-from webmill.pipeline.extract.metrics import ALL
+from webmill.pipeline.extract.batches import SealNowAndThen
+from webmill.pipeline.extract.engine import Engine, Pace
+from webmill.pipeline.extract.metrics import ALL, count_failure, count_task
 from webmill.pipeline.extract.output import Output, Shape
-from webmill.pipeline.extract.workers import Options, Report, Workers
-from webmill.pipeline.hands import is_drained
+from webmill.pipeline.extract.plan import Fetching, Plan, Target
+from webmill.pipeline.extract.totals import ExtractReport
+from webmill.pipeline.extract.watcher import Watcher
+from webmill.settings import CommonCrawlSettings
 
-JSONL = Shape(extractor="resiliparse", format="jsonl")
+
+class Silent:
+    def advance(self, count: int = 1) -> None:
+        pass
 
 
-def output_at(folder: Path, shape: Shape = JSONL) -> Output:
-    folder.mkdir(parents=True, exist_ok=True)
-    output = Output(LocalStorage(folder), folder=folder, shape=shape)
+JSONL = Shape(recipe=Recipe(extractor="resiliparse"), format="jsonl")
+
+
+def output_at(place: Path | str, shape: Shape = JSONL) -> Output:
+    output = Output(str(place), f"{place}/{PRIVATE}", shape=shape)
     output.prepare()
     return output
 
 
-def work(queue: Queue, archive: Readable, output: Output, *, metrics: Metrics | None = None, **options: Any) -> Report:
-    """Until the queue has nothing more."""
-    is_over: Callable[[], bool] = lambda: is_drained(queue)  # noqa: E731
+def plan_of(source: Path | str, output: Output, *, killable: bool = False) -> Plan:
+    """As `webmill cc` makes it, without a limit on the pace of requests."""
+    return Plan(
+        name=QUEUE,
+        source=str(source),
+        output=Target(to=output.place, format=output.shape.format),
+        errors=Target(to=f"{output.state}/errors", compression="none"),
+        state=output.state,
+        recipe=output.shape.recipe,
+        keep=output.shape.keep,
+        spooled=True,
+        file_size=output.shape.file_size,
+        fetching=Fetching(commoncrawl=CommonCrawlSettings(rate=0.0), concurrency=3, cache_size=0),
+        killable=killable,
+    )
+
+
+def work(
+    queue: Queue,
+    source: Path | str,
+    output: Output,
+    *,
+    metrics: Metrics | None = None,
+    executor: Executor | None = None,
+    killable: bool = True,
+    is_over: Callable[[], bool] | None = None,
+) -> ExtractReport:
+    """Work until the queue has nothing more. `source` is the address of a folder or a server."""
+    plan = plan_of(source, output, killable=killable and executor is not None)
     metrics = metrics or Metrics(ALL)
-    with closing(Fetcher(archive, concurrency=3, limits=RangeLimits(gap=4096))) as fetcher:
-        options = {"processes": 1, "first_delay": 0.01, "seal_every": 0.0} | options
-        return Workers(queue, fetcher, output, Options(**options), metrics=metrics).run(
-            stop=threading.Event(), is_over=is_over
+    hear, fail = partial(count_task, metrics), partial(count_failure, metrics)
+    with ExitStack() as stack:
+        sealing = SealNowAndThen(output, every=0.0)
+        watcher = stack.enter_context(Watcher(plan, Silent(), also=sealing, hear=hear, fail=fail))
+        engine = Engine(
+            queue,
+            executor or InlineExecutor(),
+            plan,
+            pace=Pace(first_delay=0.01),
+            observer=watcher,
+            is_done=partial(is_sealed, output),
         )
+        return engine.run(stop=threading.Event(), is_over=is_over or (lambda: is_drained(queue)))
 
 
-def work_all(queue: Queue, archive: Readable, output: Output, **options: Any) -> Report:
+def work_all(queue: Queue, source: Path | str, output: Output, **options: Any) -> ExtractReport:
     """And seal everything, over what was buried."""
-    report = work(queue, archive, output, **options)
+    report = work(queue, source, output, **options)
     buried = {letter.id for letter in queue.buried()}
     output.finish(buried.__contains__)
     return report

@@ -13,18 +13,21 @@ import zstandard
 from zlib_ng import gzip_ng
 
 from tests.unit.commoncrawl.triples import Spec, Triple, make_triple
-from webmill.cli.dataset.places import doors
 from webmill.infra.executor.base import Executor
 from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.executor.pool import PoolExecutor
 from webmill.pipeline.dataset import folder as dataset_folder
 from webmill.pipeline.dataset.config import Dataset
 from webmill.pipeline.dataset.folder import Folder
-from webmill.pipeline.dataset.run import Report, Run, run_dataset
+from webmill.pipeline.dataset.run import plan_of, run_dataset
 from webmill.pipeline.dataset.views import TaskView, task_views
+from webmill.pipeline.extract.engine import Pace
+from webmill.pipeline.extract.plan import Plan
+from webmill.pipeline.extract.totals import ExtractReport
 from webmill.settings import HttpSettings
 
-DOORS = doors(HttpSettings())
+HTTP = HttpSettings()
+PACE = Pace(first_delay=0.2, longest_delay=1.0)
 
 
 class Silent:
@@ -71,11 +74,16 @@ def _no_file(place: str) -> list[str]:
     raise AssertionError(f"{place} is read, though the lines are given")
 
 
-def run(folder: Folder, executor: Executor | None = None) -> Report:
+def run(folder: Folder, executor: Executor | None = None) -> ExtractReport:
     emitted: list[bytes] = []
     executor = executor or InlineExecutor()
     killable = not isinstance(executor, InlineExecutor)
-    return run_dataset(folder, Run(executor, DOORS, unwatched, emitted.append, killable=killable))
+    return run_dataset(folder, executor, http=HTTP, watch=unwatched, emit=emitted.append, killable=killable, pace=PACE)
+
+
+def plan(folder: Folder, *, killable: bool = True) -> Plan:
+    """What a worker of the dataset is given."""
+    return plan_of(folder, http=HTTP, killable=killable)
 
 
 def pool() -> PoolExecutor:
@@ -83,7 +91,7 @@ def pool() -> PoolExecutor:
 
 
 def views(folder: Folder) -> list[TaskView]:
-    return list(task_views(folder, DOORS))
+    return list(task_views(folder))
 
 
 def lines_of(place: Path) -> list[dict[str, Any]]:
@@ -108,7 +116,7 @@ def snapshot(folder: Folder) -> dict[str, bytes]:
 
 
 def receipts(folder: Folder) -> int:
-    return sum(1 for _ in folder.path.glob("output/receipts/*/*.json"))
+    return sum(1 for _ in folder.path.glob("receipts/*/*.json"))
 
 
 def drafts(folder: Folder) -> list[Path]:

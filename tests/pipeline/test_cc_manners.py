@@ -85,7 +85,7 @@ def server() -> Iterator[RangeServer]:
 def work_flags(tmp_path: Path, server: RangeServer, *more: str) -> tuple[str | Path, ...]:
     queue = f"sqlite:{tmp_path}/work.sqlite"
     flags = ("--queue", queue, "--out", tmp_path / "out", "--base-url", server.url, "--no-metrics", "--cache-size", "0")
-    return (*flags, "--processes", "2", "--concurrency", str(CONCURRENCY), *more)
+    return (*flags, "--executor", "pool", "--processes", "2", "--concurrency", str(CONCURRENCY), *more)
 
 
 @pytest.mark.slow
@@ -99,7 +99,7 @@ def test_an_origin_in_trouble_is_asked_no_faster_than_the_limiter_says(
     done = cc("work", *work_flags(tmp_path, server, "--rate", str(RATE), "--until-empty"))
     assert done.returncode == 0, done.stderr
     assert Counter(row["url"] for row in rows(tmp_path / "out")) == Counter(page.url for page in pages)
-    assert all(row["extraction"] == "ok" for row in rows(tmp_path / "out"))
+    assert all(row["outcome"] == "ok" for row in rows(tmp_path / "out"))
     assert len(origin.times) > 60
     assert_paced(origin.times)
 

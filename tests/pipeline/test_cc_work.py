@@ -18,7 +18,7 @@ import pytest
 
 from tests.faults.matrix import record
 from tests.pipeline.cc_commands import DEADLINE, cc, environment, started, wait_for
-from tests.pipeline.cc_pages import RUN, Page, batches, index_crawl, parts, rows, snapshot, write_crawl
+from tests.pipeline.cc_pages import RUN, Page, batches, index_crawl, parts, rows, snapshot, worked_order, write_crawl
 from tests.services.base import free_port
 from tests.services.nginx import Nginx
 from webmill.infra.queue.base import Message
@@ -47,9 +47,9 @@ def test_poison_is_listed_shown_queued_again_and_dropped(crawl: tuple[Path, list
     done = cc("work", *flags)
     assert done.returncode == 3, done.stderr
     assert "webmill cc dead list" in done.stderr
-    assert [row["url"] for row in rows(out)] == [page.url for page in (*pages[:10], *pages[20:30])]
-    (receipt,) = out.glob("*/receipts/*")
-    assert json.loads(receipt.read_bytes())["missing"] == [2]
+    assert [row["url"] for row in rows(out)] == [page.url for page in worked_order([*pages[:10], *pages[20:30]])]
+    (record_of_part,) = out.glob(".webmill/sealed/*/*")
+    assert json.loads(record_of_part.read_bytes())["missing"] == [2]
 
     listed = cc("dead", "list", "--queue", url)
     assert listed.stdout.startswith(f"{messages[1].id}\t1 attempt\t")
@@ -81,7 +81,8 @@ def test_wrong_settings_are_told_before_any_work(crawl: tuple[Path, list[Page]],
     assert "begun with --extractor none: use the same flags" in changed.stderr
     longer = cc("work", *flags, "--out", tmp_path / "long", "--min-text", "5", "--language", "eng", "--json")
     assert json.loads(longer.stdout) == {
-        "batches": 0, "items": 0, "rows": 0, "given_back": 0, "buried": 0, "extraction": {}, "filtered": {},
+        "tasks": 0, "captures": 0, "documents": 0, "outcomes": {}, "left_out": {}, "errors": 0, "reasons": {},
+        "failures": [], "given_back": 0, "stopped": False, "failed": 0, "left": 0,
     }  # fmt: skip
     changed = cc("work", *flags, "--out", tmp_path / "long", "--max-text", "9")
     assert "begun with --min-text 5, --max-text none, --detected-language eng: use" in changed.stderr
@@ -97,9 +98,22 @@ def test_wrong_settings_are_told_before_any_work(crawl: tuple[Path, list[Page]],
     assert "need --queue" in refused.stderr
 
 
+WITHOUT_RESILIPARSE = """
+import sys
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "resiliparse":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Hidden())
+"""
+
+
 def test_a_missing_extra_is_told_with_the_repair(tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['resiliparse'] = None\n")
-    done = cc("work", "--queue", f"sqlite:{tmp_path}/q.sqlite", "--out", tmp_path / "out", PYTHONPATH=str(tmp_path))
+    (tmp_path / "sitecustomize.py").write_text(WITHOUT_RESILIPARSE)
+    flags = ("--queue", f"sqlite:{tmp_path}/q.sqlite", "--out", tmp_path / "out", "--extractor", "resiliparse")
+    done = cc("work", *flags, PYTHONPATH=os.pathsep.join([str(tmp_path), *sys.path]))
     assert done.returncode == 1
     assert "pip install 'webmill[text]'" in done.stderr
     assert not (tmp_path / "out").exists()
@@ -108,7 +122,7 @@ def test_a_missing_extra_is_told_with_the_repair(tmp_path: Path) -> None:
 def test_an_extractor_that_lacks_a_part_of_its_own_is_told_before_any_work(tmp_path: Path) -> None:
     (tmp_path / "trafilatura.py").write_text("raise ImportError('install lxml_html_clean')\n")
     flags = ("--queue", f"sqlite:{tmp_path}/q.sqlite", "--out", tmp_path / "out", "--extractor", "trafilatura")
-    done = cc("work", *flags, PYTHONPATH=str(tmp_path))
+    done = cc("work", *flags, PYTHONPATH=os.pathsep.join([str(tmp_path), *sys.path]))
     assert done.returncode == 1
     assert "trafilatura is installed, but cannot be loaded: install lxml_html_clean" in done.stderr
     assert not (tmp_path / "out").exists()
@@ -120,7 +134,7 @@ def test_an_extractor_that_lacks_a_part_of_its_own_is_told_before_any_work(tmp_p
 @pytest.mark.parametrize(
     ("lost", "code", "told"),
     [
-        (5, 0, "1 batch, 10 captures: 10 rows, 5 ok; rejected: 5 not found\n"),
+        (5, 0, "1 task: 10 documents of 10 captures, 5 ok; rejected: 5 not found\n"),
         (6, 3, "most captures could not be read: 6 not found; `error` of their rows says why\n6 rejected: as told"),
     ],
 )
@@ -168,7 +182,7 @@ def test_a_worker_on_a_terminal_shows_how_many_batches_there_are(
     shown = read_terminal(ours)
     assert worker.wait(DEADLINE) == 0, shown
     assert "0 of 3 batches" in shown
-    assert "3 batches, 30 captures: 30 rows, 30 ok" in shown
+    assert "3 tasks: 30 documents of 30 captures, 30 ok" in shown
 
 
 def read_terminal(end: int) -> str:
@@ -219,7 +233,7 @@ def test_a_worker_shows_its_numbers_and_ends_gracefully(
         assert worker.wait(100) == 130
     queue.close()
     assert cc("seal", out).returncode == 0
-    assert [row["url"] for row in rows(out)] == [page.url for page in pages[:200]]
+    assert [row["url"] for row in rows(out)] == [page.url for page in worked_order(pages[:200])]
 
 
 @pytest.mark.slow
@@ -243,7 +257,7 @@ def test_a_worker_that_was_stopped_past_its_lease_adds_nothing(crawl: tuple[Path
         assert sleeper.wait(100) == 0
     queue.close()
     assert snapshot(out) == before
-    found, wanted = [row["url"] for row in rows(out)], [page.url for page in pages[:600]]
+    found, wanted = [row["url"] for row in rows(out)], [page.url for page in worked_order(pages[:600], size=100)]
     lost, twice = len({*wanted} - {*found}), len(found) - len({*found})
     numbers = {"acknowledged": len(wanted), "lost": lost, "duplicated": twice}
     record("Common Crawl workers", "worker paused past its lease", injected=1, **numbers)
@@ -256,10 +270,10 @@ def test_a_run_that_is_told_to_stop_ends_and_goes_on_later(crawl: tuple[Path, li
     out = tmp_path / "out"
     flags = ("--crawl", "TEST-2024", "--base-url", root, "--out", out, "--no-metrics", "--batch-size", "10")
     with started("run", *flags, "--extractor", "trafilatura", "--processes", "1") as run:
-        wait_for(lambda: list(out.glob("spool/*.zst")), process=run)
+        wait_for(lambda: list(out.glob(".webmill/spool/*.zst")), process=run)
         run.send_signal(signal.SIGTERM)
         assert run.wait(100) == 130
     assert not parts(out)  # nothing is sealed before its time
     done = cc("run", *flags, "--extractor", "trafilatura")
     assert done.returncode == 0, done.stderr
-    assert [row["url"] for row in rows(out)] == [page.url for page in pages]
+    assert [row["url"] for row in rows(out)] == [page.url for page in worked_order(pages)]

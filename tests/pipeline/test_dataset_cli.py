@@ -49,7 +49,7 @@ def test_from_a_description_to_documents(root: Path) -> None:
     assert tasks[0]["totals"]["documents"] == 5  # type: ignore[index,call-overload]
     assert tasks[0]["totals"]["seconds"] > 0  # type: ignore[index,call-overload]
     log = objects(dataset(root, "tasks log", "news", str(tasks[0]["id"]), "--json"))
-    assert [part["pages"] for part in log] == [2, 2, 1]
+    assert [part["captures"] for part in log] == [2, 2, 1]
     (view,) = objects(dataset(root, "view", "news", "--json"))
     assert view["state"]["counts"]["done"] == 2  # type: ignore[index,call-overload]
     (listed,) = objects(dataset(root, "list", "--json"))
@@ -116,7 +116,7 @@ def test_a_dataset_is_deleted_when_the_answer_is_yes(root: Path) -> None:
         ('name = "x"\nwrite.pages_per_part = 0', ">= 1"),
         ('name = "x"\nmanifest = "none.txt"', "none.txt"),
         ('name = "x"\nwrite.to = "ftp://x"', "write.to 'ftp://x'"),
-        ('name = "x"\nwrite.to = "S3://x"', "write.to 'S3://x'"),
+        ('name = "x"\nwrite.to = "memory:"', "write.to 'memory:'"),
         ('name = "x"\nerrors.to = "https://KEY:SECRET@x"', "errors.to 'https://***@x'"),
         ('name = "x"\nerrors.to = ""', "errors.to ''"),
         ('name = "x"\nread.from = "sqs://x"', "read.from 'sqs://x'"),
@@ -138,6 +138,14 @@ def test_a_wrong_description_is_told_in_a_sentence(root: Path, text: str, messag
     assert ended.code == 1
     assert message in ended.err
     assert "Traceback" not in ended.err
+
+
+def test_the_scheme_of_an_address_may_be_written_in_capitals(root: Path) -> None:
+    """It is not taken for a folder of that name."""
+    (root.parent / "news.toml").write_text('name = "news"\nread.from = "in"\nwrite.to = "SQLITE:docs.q"\n')
+    path = made(root)
+    assert dataset(root, "run", "news", "--executor", "inline").code == 0
+    assert sorted(file.name for file in path.iterdir() if file.suffix == ".q") == ["docs.q"]
 
 
 def test_one_folder_that_is_no_dataset_does_not_hide_the_others(root: Path) -> None:

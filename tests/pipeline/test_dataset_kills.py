@@ -126,7 +126,7 @@ def test_a_task_that_is_called_done_before_it_is_run_is_seen(tmp_path: Path) -> 
     calm = create(tmp_path / "calm", lines, source=tmp_path / "in", write=WRITE)
     run(calm)
     folder = create(tmp_path / "hasty", lines, source=tmp_path / "in", write=WRITE)
-    command = ("done", "-q", "dataset", "run", folder.path, *INLINE)
+    command = ("ack", "-q", "dataset", "run", folder.path, *INLINE)
     with Stage("tests.pipeline.hasty", under=folder.path / "output") as stage:
         assert stage.run(*command, at=7).killed
         again = stage.run(*command)
@@ -142,12 +142,13 @@ def test_a_task_that_is_called_done_before_it_is_run_is_seen(tmp_path: Path) -> 
 SLOW = """
 import time
 from pathlib import Path
-from webmill.extract.document import Document, make_document
+from webmill.extract.capture import document_of
+from webmill.model import Document
 
 def document(page) -> Document:
     while int(page.target_uri.rpartition("-")[2]) > 10 and not Path({gate!r}).exists():
         time.sleep(0.01)
-    return make_document(page)
+    return document_of(page)
 """
 
 

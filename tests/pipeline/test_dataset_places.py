@@ -92,9 +92,9 @@ def test_a_dataset_from_s3_to_s3(tmp_path: Path, s3_url: str) -> None:
     run(calm)
     assert run(folder).documents == 20
     storage = open_storage(target)
-    made = sorted(storage.read(stat.key) for stat in storage.list() if not stat.key.startswith("receipts/"))
+    made = sorted(storage.read(stat.key) for stat in storage.list() if not stat.key.startswith(".webmill/"))
     assert made == sorted(snapshot(calm).values())
-    folder.ledger.unlink()
+    folder.queue.unlink()
     assert run(folder).documents == 20  # known from the receipts alone
 
 

@@ -20,7 +20,8 @@ WRITE: dict[str, object] = {"pages_per_part": 3}
 WAITING = """
 import os, time
 from pathlib import Path
-from webmill.extract.document import Document, make_document
+from webmill.extract.capture import document_of
+from webmill.model import Document
 
 marks = Path({marks!r})
 
@@ -31,7 +32,7 @@ def document(page) -> Document:
             file.write(f"{{os.getppid()}} {{os.getpid()}}\\n")
         while not (marks / "go").exists():
             time.sleep(0.02)
-    return make_document(page)
+    return document_of(page)
 """
 
 

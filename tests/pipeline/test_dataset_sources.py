@@ -6,7 +6,7 @@ import io
 import tracemalloc
 from typing import BinaryIO
 
-from webmill.pipeline.dataset.sources import Replay
+from webmill.pipeline.extract.sources import Replay
 
 DATA = bytes(range(256)) * 40
 

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from tests.pipeline.datasets import DOORS, create, pool, run, snapshot, unwatched, views, write_files
+from tests.pipeline.datasets import create, plan, pool, run, snapshot, views, write_files
 from webmill.infra.executor.base import Done
-from webmill.infra.executor.inline import InlineExecutor
-from webmill.infra.ledger import Claim
-from webmill.pipeline.dataset.run import Run, job_of, resolve
-from webmill.pipeline.dataset.task import run_task
+from webmill.pipeline.extract.worker import run_task
 
 WRITE: dict[str, object] = {"pages_per_part": 3}
 
 ONCE = """
 import os, signal
 from pathlib import Path
-from webmill.extract.document import Document, make_document
+from webmill.extract.capture import document_of
+from webmill.model import Document
 
 def document(page) -> Document:
     if page.target_uri.endswith(("1-20", "2-7")):
@@ -27,7 +25,7 @@ def document(page) -> Document:
         if not mark.exists():
             mark.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-    return make_document(page)
+    return document_of(page)
 """
 
 
@@ -49,12 +47,13 @@ def test_a_killed_worker_is_replaced_and_its_task_goes_on(tmp_path: Path) -> Non
 
 POISON = """
 import os, re
-from webmill.extract.document import Document, make_document
+from webmill.extract.capture import document_of
+from webmill.model import Document
 
 def document(page) -> Document:
     if page.target_uri.endswith("1-20"):
         {deed}
-    return make_document(page)
+    return document_of(page)
 """
 
 
@@ -77,7 +76,7 @@ def test_poison_fails_its_task_with_the_reason_and_the_others_finish(tmp_path: P
         source=tmp_path / "in",
         write=WRITE,
         document={"function": "poison.py:document"},
-        compute={"attempts": 2, "timeout": 1.0, "memory": 1024},
+        compute={"attempts": 2, "timeout": 4.0, "memory": 1024},
     )
     report = run(folder, pool())
     assert [view.state for view in views(folder)] == ["done", "failed", "done"]
@@ -87,7 +86,7 @@ def test_poison_fails_its_task_with_the_reason_and_the_others_finish(tmp_path: P
     failed = views(folder)[1]
     assert reason in failed.reason
     assert 0.5 < failed.progress < 0.9  # it got as far as the last part before the poison
-    assert failed.totals.pages == 18
+    assert failed.totals.captures == 18
 
 
 def test_two_workers_at_one_task_make_it_once(tmp_path: Path) -> None:
@@ -95,9 +94,7 @@ def test_two_workers_at_one_task_make_it_once(tmp_path: Path) -> None:
     lines = write_files(tmp_path / "in", files=1, count=30)
     folder, calm = (create(tmp_path / name, lines, source=tmp_path / "in", write=WRITE) for name in ("a", "b"))
     run(calm)
-    ((task, files),) = folder.tasks()
-    given = Run(InlineExecutor(), DOORS, unwatched, print)
-    job = job_of(folder, resolve(folder), given, Claim(task, msgspec.json.encode(files), 0, 1, 1.0, None))
-    outcomes = list(pool().run(run_task, [job, job, job]))
+    (task,) = folder.tasks()
+    outcomes = list(pool().run(partial(run_task, plan(folder)), [task, task, task]))
     assert all(isinstance(outcome, Done) for outcome in outcomes), outcomes
     assert snapshot(folder) == snapshot(calm)

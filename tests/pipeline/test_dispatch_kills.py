@@ -23,9 +23,9 @@ from tests.faults import Stage, needs_killer
 from tests.faults.matrix import record, seed
 from tests.pipeline.dispatch_samples import captures, in_blocks, messages_of, read_plainly, write_index
 from tests.thoroughness import kills as kills_of
+from webmill.infra.queue.base import is_drained
 from webmill.infra.queue.rabbitmq import RabbitQueue
 from webmill.infra.queue.sqlite import SqliteQueue
-from webmill.pipeline.hands import is_drained
 
 SEED = seed(7)
 pytestmark = pytest.mark.crash

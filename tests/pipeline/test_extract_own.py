@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import random
-import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from tests.faults.matrix import record, seed
 from tests.serve.town import NAME, Visit, archive, page
 from tests.thoroughness import kills as kills_of
 from tests.unit.cli.command import webmill
+from webmill.pipeline.extract.jobs import running
 
 FIRST = [Visit(f"https://a.example/{n}", f"202401010000{n:02d}", page(f"Page {n}", f"Words {n}")) for n in range(6)]
 SECOND = [Visit(f"https://b.example/{n}", f"202402010000{n:02d}", page(f"Page {n}", f"More {n}")) for n in range(3)]
@@ -38,7 +38,7 @@ def test_only_archives_that_are_new_are_read(tmp_path: Path) -> None:
     assert ended.code == 0, ended.err
     assert json.loads(ended.out)["documents"] == 6, "what was not found is no page"
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "documents").glob("*.gz")}
-    assert webmill("extract", tmp_path).err == "no archives that were not read before\n"
+    assert webmill("extract", tmp_path).err == "no new archives\n"
 
     archive(tmp_path, SECOND, name="OTHER")
     assert json.loads(webmill("extract", tmp_path, "--json").out)["documents"] == 3
@@ -51,18 +51,21 @@ def test_only_archives_that_are_new_are_read(tmp_path: Path) -> None:
 def test_who_wants_another_format_is_told_what_there_is_and_how_to_have_it(tmp_path: Path) -> None:
     archive(tmp_path, FIRST)
     assert webmill("extract", tmp_path).code == 0
+    documents = tmp_path / "documents"
+    repair = f"`webmill extract {tmp_path} --from-scratch` makes all of them anew"
+    made = f"the documents in {tmp_path} were made with"
     told = webmill("extract", tmp_path, "--format", "parquet")
-    documents, datasets = tmp_path / "documents", tmp_path / "extract"
-    repair = f"for parquet of all, remove {datasets} and what it wrote to {documents}, and run this again"
-    nothing = "no archives that were not read before\n"
-    assert (told.code, told.err) == (0, f"{nothing}1 archive was read before, into jsonl; {repair}\n")
-    assert "for jsonl with every capture of all, remove" in webmill("extract", tmp_path, "--all-captures").err
-    shutil.rmtree(documents)
-    shutil.rmtree(datasets)
-    again = webmill("extract", tmp_path, "--format", "parquet")
-    assert (again.code, "read before" in again.err) == (0, False)
-    assert (len([*documents.glob("*.parquet")]), [*documents.glob("*.jsonl*")]) == (1, [])
-    assert webmill("extract", tmp_path, "--format", "parquet").err == nothing
+    why = f"{made} --format jsonl: use the same flags, or {repair}"
+    assert (told.code, told.err) == (1, f"webmill: cannot start: {why}\n")
+    told = webmill("extract", tmp_path, "--all-captures")
+    assert (told.code, f"{made} --all-captures off: use" in told.err) == (1, True)
+    assert urls(tmp_path) == wanted(*FIRST), "nothing was done"
+    (documents / "mine.jsonl.gz").write_bytes(gzip.compress(b""))
+    again = webmill("extract", tmp_path, "--format", "parquet", "--from-scratch")
+    assert again.code == 0, again.err
+    assert [file.name for file in documents.glob("*.jsonl*")] == ["mine.jsonl.gz"], "what is not ours stays"
+    assert len([*documents.glob("*.parquet")]) == 1
+    assert webmill("extract", tmp_path, "--format", "parquet").err == "no new archives\n"
 
 
 def test_archives_without_a_crawl_around_them_are_read_too(tmp_path: Path) -> None:
@@ -82,20 +85,34 @@ def test_damage_is_told_and_the_rest_is_kept(tmp_path: Path) -> None:
     file.write_bytes(data)
     ended = webmill("extract", tmp_path)
     assert ended.code == 3
-    assert "webmill dataset errors" in ended.err
+    (errors,) = (tmp_path / ".webmill" / "extract" / "errors").glob("*.jsonl")
+    assert f"{errors.parent}" in ended.err
+    assert [json.loads(line)["reason"] for line in errors.read_bytes().splitlines()]
     assert 0 < urls(tmp_path).total() < 6
-    assert webmill("extract", tmp_path).err == "no archives that were not read before\n"
+    assert webmill("extract", tmp_path).err == "no new archives\n"
 
 
-def test_what_another_version_began_is_begun_anew(tmp_path: Path) -> None:
+def test_what_another_version_made_is_refused_and_made_anew_on_demand(tmp_path: Path) -> None:
     archive(tmp_path, FIRST)
     assert webmill("extract", tmp_path).code == 0
-    (sealed,) = (tmp_path / "extract").glob("*/dataset.json")
-    sealed.write_text(sealed.read_text().replace('"digest": "', '"digest": "0'))
-    assert webmill("extract", tmp_path).err == "no archives that were not read before\n", "done is done"
-    sealed.with_name("ledger.sqlite").unlink()
+    settings = tmp_path / ".webmill" / "extract" / "settings.json"
+    settings.write_text(settings.read_text().replace('"columns":[', '"columns":["of_tomorrow",'))
+    refused = webmill("extract", tmp_path)
+    assert (refused.code, "--from-scratch" in refused.err) == (1, True)
+    settings.write_text('{"extractor": "of another time"}')
+    refused = webmill("extract", tmp_path)
+    assert (refused.code, "by another webmill" in refused.err, "--from-scratch" in refused.err) == (1, True, True)
+    assert webmill("extract", tmp_path, "--from-scratch").code == 0
+    assert urls(tmp_path) == wanted(*FIRST)
+
+
+def test_nothing_is_forgotten_while_another_run_is_at_it(tmp_path: Path) -> None:
+    archive(tmp_path, FIRST)
     assert webmill("extract", tmp_path).code == 0
-    assert set(urls(tmp_path)) == {visit.url for visit in FIRST}
+    with running(tmp_path / ".webmill" / "extract"):
+        refused = webmill("extract", tmp_path, "--from-scratch")
+    assert refused.code == 1
+    assert urls(tmp_path) == wanted(*FIRST)
 
 
 def weigh(root: Path) -> tuple[int, int]:
@@ -128,7 +145,8 @@ def test_killed_anywhere_each_page_is_a_document_once(tmp_path: Path) -> None:
             missing, again_there = weigh(root)
             lost, twice = lost + missing, twice + again_there
             print(at, dead.calls[-1], urls(root))
-            assert json.loads(next((root / "extract").glob("*/dataset.json")).read_bytes())
+            assert json.loads((root / ".webmill" / "extract" / "settings.json").read_bytes())
+            assert webmill("extract", root).err == "no new archives\n"
     numbers = {"acknowledged": kills * len(FIRST), "lost": lost, "duplicated": twice}
     record("extract", "kill -9 before a durable call", injected=kills, **numbers)
     assert (lost, twice) == (0, 0)

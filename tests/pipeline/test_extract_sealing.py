@@ -11,34 +11,56 @@ import pytest
 from tests.pipeline.cc_pages import RUN, parts, rows, snapshot
 from webmill.commoncrawl.batch import batch_id
 from webmill.errors import Conflict
+from webmill.extract.recipe import Recipe
 from webmill.infra import lock
+from webmill.infra.sinks.base import Delivered, Row
+from webmill.infra.sinks.json_lines import encode
 from webmill.infra.storage.local import LocalStorage
+from webmill.model import Document
 from webmill.pipeline.extract.output import Output, Shape
-from webmill.pipeline.extract.rows import Keep, Row
-from webmill.pipeline.extract.sealing import Receipt
-from webmill.pipeline.extract.spool import key_of, spool
+from webmill.pipeline.extract.receipts import Receipt, Receipts
+from webmill.pipeline.extract.sealing import SealedPart, Sealer
 
 NEVER = lambda _: False  # noqa: E731
 ALWAYS = lambda _: True  # noqa: E731
 
 
-def row(batch: int, number: int) -> Row:
-    nothing = dict.fromkeys(Row.__struct_fields__)
-    known = {"url": f"http://example.org/{batch}/{number}", "text": f"{batch} {number} " * 20, "extraction": "ok"}
-    return Row(**nothing | known | {"extractor": "none", "batch": batch_id(RUN, batch)})  # type: ignore[arg-type]
+def row(batch: int, number: int) -> Document:
+    url = f"http://example.org/{batch}/{number}"
+    return Document(id=f"{batch}#{number}", url=url, text=f"{batch} {number} " * 20, text_chars=20, extractor="none")
 
 
 def output_at(folder: Path, *, size: int = 2000, form: str = "jsonl") -> Output:
-    folder.mkdir(exist_ok=True)
-    shape = Shape(extractor="none", format=form, file_size=size)  # type: ignore[arg-type]
-    return Output(LocalStorage(folder), folder=folder, shape=shape)
+    shape = Shape(recipe=Recipe(extractor="none"), format=form, file_size=size)  # type: ignore[arg-type]
+    return Output(str(folder), f"{folder}/.webmill", shape=shape)
 
 
-def work(output: Output, numbers: Iterable[int]) -> None:
-    """Batch N has N % 4 rows."""
+def work(output: Output, numbers: Iterable[int], *, run: str = RUN) -> None:
+    """Batch N has N % 4 rows. As a worker does it: first the rows, then the part."""
     for number in numbers:
-        made = spool(batch_id(RUN, number), [row(number, one) for one in range(number % 4)], keep=Keep())
-        output.storage.write(key_of(made.facts.id), made.data)
+        done(output, number, [row(number, one) for one in range(number % 4)], run=run)
+
+
+def done(
+    output: Output, number: int, made: list[Document], *, run: str = RUN, left_out: dict[str, int] | None = None
+) -> None:
+    state = output.notes
+    rows = [Row(one, msgspec.json.encode(one)) for one in made]
+    name, data = f"{batch_id(run, number)}-00000.jsonl.zst", encode(rows, compression="zstd")
+    if rows:
+        state.write(f"spool/{name}", data)
+    receipt = Receipt(
+        number=0,
+        output=Delivered(name, len(rows), len(data)) if rows else None,
+        errors=None,
+        captures=len(rows) + sum((left_out or {}).values()),
+        bytes=sum(len(one.line) for one in rows),
+        outcomes={"ok": len(rows)} if rows else {},
+        left_out=left_out or {},
+        last=True,
+        seconds=0.0,
+    )
+    Receipts(state, f"{run}/{number:08d}-", files=None, error_files=None).add(receipt)
 
 
 def names(out: Path) -> list[str]:
@@ -46,7 +68,7 @@ def names(out: Path) -> list[str]:
 
 
 def batches_in(out: Path) -> list[int]:
-    return [int(found["batch"].rpartition("-")[2]) for found in rows(out)]
+    return [int(found["id"].partition("#")[0]) for found in rows(out)]
 
 
 def expected(numbers: Iterable[int]) -> list[int]:
@@ -90,21 +112,21 @@ def test_a_part_is_not_closed_before_it_is_large_enough(tmp_path: Path) -> None:
     output = output_at(tmp_path / "out", size=10**9)
     work(output, range(1, 20))
     assert output.seal() == []
-    (receipt,) = output.finish(NEVER)
-    assert (receipt.first, receipt.last, receipt.rows) == (1, 19, len(expected(range(1, 20))))
+    (part,) = output.finish(NEVER)
+    assert (part.first, part.last, part.rows) == (1, 19, len(expected(range(1, 20))))
 
 
 def test_buried_batches_are_sealed_over_and_told(tmp_path: Path) -> None:
     output = output_at(tmp_path / "out", size=10**9)
     work(output, [2, 3, 6])
     lost = {batch_id(RUN, number) for number in (1, 4, 5)}
-    (receipt,) = output.finish(lost.__contains__)
-    assert (receipt.first, receipt.last, receipt.missing) == (1, 6, (1, 4, 5))
+    (part,) = output.finish(lost.__contains__)
+    assert (part.first, part.last, part.missing) == (1, 6, (1, 4, 5))
     assert batches_in(tmp_path / "out") == expected([2, 3, 6])
     told = msgspec.json.decode(
-        (tmp_path / "out" / RUN / "receipts" / "part-00000001-00000006.json").read_bytes(), type=Receipt
+        (tmp_path / "out/.webmill/sealed" / RUN / "part-00000001-00000006.json").read_bytes(), type=SealedPart
     )
-    assert told == receipt
+    assert told == part
 
 
 def test_a_batch_that_was_sealed_over_becomes_a_part_when_it_is_worked_after_all(tmp_path: Path) -> None:
@@ -125,27 +147,25 @@ def test_runs_are_kept_apart(tmp_path: Path) -> None:
     output = output_at(tmp_path / "out")
     other = "f" * 12
     work(output, [1])
-    made = spool(batch_id(other, 1), [row(1, 5)], keep=Keep())
-    output.storage.write(key_of(made.facts.id), made.data)
+    work(output, [1], run=other)
     output.finish(NEVER)
     assert [path.parent.name for path in parts(tmp_path / "out")] == [RUN, other]
 
 
 def test_rows_that_were_all_filtered_leave_an_empty_part(tmp_path: Path) -> None:
     output = output_at(tmp_path / "out", form="parquet")
-    made = spool(batch_id(RUN, 1), [row(1, 1)], keep=Keep(min_text=5000))
-    output.storage.write(key_of(made.facts.id), made.data)
-    (receipt,) = output.finish(NEVER)
-    assert (receipt.rows, receipt.filtered) == (0, {"too_short": 1})
+    done(output, 1, [], left_out={"too_short": 1})
+    (part,) = output.finish(NEVER)
+    assert (part.rows, part.left_out) == (0, {"too_short": 1})
     assert rows(tmp_path / "out") == []
 
 
 def test_two_sealers_exclude_each_other(tmp_path: Path) -> None:
     output = output_at(tmp_path / "out")
     work(output, range(1, 10))
-    private = output.private()
-    assert private
-    with lock.exclusive(private, "seal", doing="sealing"):
+    folder = output.folder()
+    assert folder
+    with lock.exclusive(folder, "seal", doing="sealing"):
         assert output.seal() == []
         with pytest.raises(Conflict, match="sealing"):
             output.finish(NEVER, patience=0)
@@ -157,13 +177,13 @@ class Killed(BaseException):
 
 
 class Dying(LocalStorage):
-    """Dies before its Nth change."""
+    """Dies before its Nth change, which it counts together with its siblings."""
 
-    left = 0
+    left: list[int]
 
     def _step(self) -> None:
-        self.left -= 1
-        if self.left < 0:
+        self.left[0] -= 1
+        if self.left[0] < 0:
             raise Killed
 
     def write(self, *arguments: object, **options: object) -> object:  # type: ignore[override]
@@ -175,18 +195,21 @@ class Dying(LocalStorage):
         super().delete(key)
 
 
+def dying_sealer(folder: Path, shape: Shape, *, after: int) -> Sealer:
+    data, state = Dying(folder), Dying(folder / ".webmill")
+    data.left = state.left = [after]
+    return Sealer(data, state, form=shape.format, row=Document, file_size=shape.file_size, scratch=None)
+
+
 def test_a_sealer_that_is_killed_anywhere_is_taken_over(tmp_path: Path, calm: tuple[dict[str, bytes], str]) -> None:
     """Before every single change, with a late duplicate each time."""
     folder = tmp_path / "out"
     deaths = 0
-    work(output_at(folder, form=calm[1]), range(1, 41))
+    output = output_at(folder, form=calm[1])
+    work(output, range(1, 41))
     while True:
-        output = output_at(folder, form=calm[1])
-        storage = Dying(folder)
-        storage.left = deaths % 7
-        dying = Output(storage, folder=folder, shape=output.shape)
         try:
-            dying.finish(NEVER)
+            dying_sealer(folder, output.shape, after=deaths % 7).finish(NEVER)
             break
         except Killed:
             deaths += 1
@@ -195,3 +218,4 @@ def test_a_sealer_that_is_killed_anywhere_is_taken_over(tmp_path: Path, calm: tu
     assert deaths > 20
     assert snapshot(folder) == calm[0]
     assert output_at(folder, form=calm[1]).unsealed() == 0
+    assert not list((folder / ".webmill" / "spool").glob("*.zst"))

@@ -21,14 +21,15 @@ pytestmark = pytest.mark.slow
 
 GREEDY = """
 import os
-from webmill.extract.document import Document, make_document
+from webmill.extract.capture import document_of
+from webmill.model import Document
 
 def document(page) -> Document:
     if page.target_uri.endswith("1-20"):
         with open({group!r}, "w") as group:
             group.write(str(os.getpid()))
         b"x" * {size}
-    return make_document(page)
+    return document_of(page)
 """
 
 
@@ -50,7 +51,7 @@ def test_a_worker_that_the_kernel_kills_fails_its_task_and_the_others_finish(tmp
 WORKER = """
 import sys
 from pathlib import Path
-from webmill.pipeline.hands import is_drained
+from webmill.infra.queue.base import is_drained
 from webmill.infra.queue.sqlite import SqliteQueue
 
 queue = SqliteQueue(Path(sys.argv[1]), max_attempts=3, lease=float(sys.argv[2]))

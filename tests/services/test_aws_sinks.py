@@ -26,7 +26,7 @@ from webmill.infra.sinks.base import Row, Sink
 from webmill.infra.sinks.kinesis import KinesisSink
 from webmill.infra.sinks.sqs import ATTRIBUTE, SqsSink
 from webmill.pipeline.dataset.folder import Folder
-from webmill.pipeline.dataset.task import id_of
+from webmill.pipeline.extract.places import id_of
 
 pytestmark = pytest.mark.server("aws")
 

@@ -15,7 +15,6 @@ import pytest
 
 from webmill.errors import WebmillError
 from webmill.index.state import State
-from webmill.infra.ledger import Ledger
 from webmill.infra.limiter import Limiter
 from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.pipeline.dataset.folder import open_folder
@@ -67,7 +66,6 @@ class Bomb:
 
 
 PLACES: dict[str, Callable[[Path], object]] = {
-    "ledger": Ledger,
     "queue": SqliteQueue,
     "state": State,
     "limiter": lambda path: Limiter(path, rate=0.01).wait(patience=0),

@@ -12,7 +12,7 @@ from webmill.boards.board_list import Board, BoardList
 from webmill.errors import BadInput
 from webmill.infra.queue import backends
 from webmill.infra.queue.base import Message, Queue, QueueOptions
-from webmill.pipeline.hands import BROKER
+from webmill.infra.queue.leases import BROKER
 from webmill.publish.fragments import Job, Plan
 from webmill.publish.nouns import Problem, decode, encode
 from webmill.publish.places import check_run, sha256

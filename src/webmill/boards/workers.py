@@ -25,8 +25,9 @@ from webmill.boards.worker import Previous, ReadsBoards, Worked, work_one
 from webmill.errors import BadInput, Conflict, Misconfigured, Unavailable
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import MAX_ATTEMPTS, Consumer, Delivery
+from webmill.infra.queue.leases import LeasedMessage, settle
+from webmill.infra.queue.worker_pool import WorkerPool
 from webmill.infra.storage.base import Storage
-from webmill.pipeline.hands import Hands, Held, settle
 from webmill.publish.snapshot import utc_now
 
 log = logging.getLogger(__name__)
@@ -65,7 +66,7 @@ class BoardWorkers:
         self._metrics = metrics or Metrics(counters.OF_WORKERS)
         self._ended = ended
         self._previous = Previous(storage)
-        self._hands = Hands(beat=labour.beat)
+        self._pool = WorkerPool(heartbeat=labour.beat)
         self._room = ReadersWriterLock()
         self._mutex = threading.Lock()
         self.results: Counter[str] = Counter()
@@ -73,12 +74,12 @@ class BoardWorkers:
     def run(self, *, stop: threading.Event, is_over: Callable[[], bool] = lambda: False) -> Counter[str]:
         """Until `stop` is set (boards at hand are finished), or the queue gives nothing and `is_over` says so."""
         work = partial(self._work, stop=stop, is_over=is_over)
-        self._hands.run([work] * self._labour.threads)
+        self._pool.run([work] * self._labour.threads)
         return self.results
 
     def _work(self, *, stop: threading.Event, is_over: Callable[[], bool]) -> None:
         with self._queue.consume() as consumer:
-            for delivery in self._hands.deliveries(consumer, stop=stop, is_over=is_over):
+            for delivery in self._pool.deliveries(consumer, stop=stop, is_over=is_over):
                 self._handle(delivery)
 
     def _handle(self, delivery: Delivery) -> None:
@@ -89,13 +90,13 @@ class BoardWorkers:
             settle(lambda: delivery.bury(reason))
             return
         room = self._room.alone if self._is_dangerous(delivery) else self._room.shared
-        with self._hands.holding(delivery) as held, room():
+        with self._pool.lease(delivery) as held, room():
             self._do(held, job)
 
     def _is_dangerous(self, delivery: Delivery) -> bool:
         return delivery.attempts > max(1, self._labour.attempts - 2)
 
-    def _do(self, held: Held, job: BoardJob) -> None:
+    def _do(self, held: LeasedMessage, job: BoardJob) -> None:
         delivery, delay = held.delivery, self._delay(held.delivery)
         tries = min(self._labour.attempts, self._labour.tries)
         is_last = delivery.attempts >= tries or self._now() + timedelta(seconds=delay) >= job.deadline

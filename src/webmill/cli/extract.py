@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 import click
 import msgspec
 
-from webmill.cli.context import Context, finish, hint, note, pass_context, warn
-from webmill.cli.dataset.run import tell
+from webmill.cli.context import Context, finish, note, pass_context, warn
+from webmill.cli.extracted import advise, tell, tell_unread
 from webmill.cli.options import settings_options
-from webmill.cli.words import counted, shown
-from webmill.collection import Publishing
+from webmill.cli.words import shown
 from webmill.index.archives import archived
-from webmill.pipeline.dataset.config import Make, Write
-from webmill.pipeline.dataset.folder import FILE_NAME, Sealed, find_folders
-from webmill.pipeline.dataset.own import warcs_of
-from webmill.pipeline.dataset.run import Report
-from webmill.pipeline.extract_archives import extract_archives, shape_of
+from webmill.pipeline.extract.collection import extract_collection, shape_of
+from webmill.pipeline.extract.totals import ExtractReport
 from webmill.settings import Settings
 
 
@@ -27,58 +22,53 @@ from webmill.settings import Settings
 Examples:
   webmill extract news/                 # new archives since the last time
   webmill extract news/ --format parquet
+  webmill extract news/ --extractor plain --from-scratch
 Then: webmill publish documents news/
 
 \b
-Killed at any moment, the next one goes on. Exit code 3: some pages gave
-errors; they are told, and kept in DIR/extract/*/errors."""
+Killed at any moment, the next one goes on. Exit code 3: archives failed, are
+damaged, or most captures could not be read; what is wrong is told, and kept
+in DIR/.webmill/extract/errors."""
 )
 @click.argument("root", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@settings_options("extract", "executor.jobs")
+@settings_options("extract", "executor")
+@click.option("--from-scratch", is_flag=True, help="Forget the documents made before, and make all of them anew.")
+@click.option("--retry", is_flag=True, help="Try archives that failed before again.")
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON on stdout.")
 @pass_context
-def extract(context: Context, /, *, root: Path, settings: Settings, as_json: bool) -> None:
-    """Text, title, language and links of what DIR's WARC files hold, as documents in DIR/documents.
+def extract(
+    context: Context, /, *, root: Path, settings: Settings, from_scratch: bool, retry: bool, as_json: bool
+) -> None:
+    """Text, title, language of what DIR's WARC files hold, as documents in DIR/documents.
 
-    Of pages, plain text, feeds, and PDF with webmill[pdf]. What has no text by its kind (pictures, styles, scripts) is
+    Of pages, plain text, feeds, and PDF with webmill[pdf]. What has no text by its type (pictures, styles, scripts) is
     counted and left out. Only archives that were not read before. For other people's archives, or functions of your
     own: `webmill dataset`.
     """
     root = root.resolve()
-    report = extract_archives(root, settings, watch=context.progress, refuse=refused)
+    advise(shape_of(settings.extract).recipe.extractor)
+    report = extract_collection(
+        root, settings, watch=context.progress, refuse=refused, retry=retry, from_scratch=from_scratch
+    )
     if as_json:
         click.echo(msgspec.json.encode(report))
     else:
         tell_all(report, root)
-    tell_otherwise(root, *shape_of(root, settings.extract))
-    finish(rejected=report.failed + report.errors + report.left, where=reasons_in(root))
+    finish(rejected=report.rejected, where=reasons_in(root))
 
 
-def tell_all(report: Report, root: Path) -> None:
-    if report.tasks:
-        tell(report)
-    else:
-        note("no archives that were not read before" if archived(root) else f"there are no WARC files in {root} yet")
+def tell_all(report: ExtractReport, root: Path) -> None:
+    if not (report.tasks or report.failed or report.left):
+        note("no new archives" if archived(root) else f"there are no WARC files in {root} yet")
+        return
+    tell(report)
+    tell_unread(report.outcomes, captures=report.captures)
+    if report.failed:
+        note(f"`webmill dead list {root}` says why, `webmill extract {root} --retry` tries them again")
 
 
 def reasons_in(root: Path) -> str:
-    return f"`webmill dataset errors NAME --in {root}/extract` says why"
-
-
-def tell_otherwise(root: Path, document: Make, write: Write) -> None:
-    """Of archives that were read before, and into something else than is asked for now: they are not read again."""
-    wanted, found = words_of(document, write), Counter[str]()
-    for path in find_folders(Publishing(root).extract):
-        made = msgspec.json.decode((path / FILE_NAME).read_bytes(), type=Sealed).dataset
-        found[words_of(made.document, made.write)] += len(warcs_of(path))
-    for shape, count in found.items():
-        if shape != wanted:
-            repair = f"remove {Publishing(root).extract} and what it wrote to {write.to}, and run this again"
-            hint(f"{counted(count, 'archive', 'were')} read before, into {shape}; for {wanted} of all, {repair}")
-
-
-def words_of(document: Make, write: Write) -> str:
-    return write.format + " with every capture" * (document.keep == "captures")
+    return f"see {root}/.webmill/extract/errors and the lines above"
 
 
 def refused(path: str, reason: str, message: str) -> None:

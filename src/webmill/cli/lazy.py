@@ -10,14 +10,14 @@ import click
 
 
 class LazyGroup(click.Group):
-    """`commands_at` is name -> (module:command, one line for --help)."""
+    """`commands_at` is name -> (module:command, one line for --help). Without a line it is an old name: not listed."""
 
     def __init__(self, *args: Any, commands_at: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.commands_at = commands_at
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
-        return list(self.commands_at)
+        return [name for name, (_, line) in self.commands_at.items() if line]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in self.commands_at:
@@ -28,7 +28,7 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in self.commands_at.items()])
+            formatter.write_dl([(name, line) for name, (_, line) in self.commands_at.items() if line])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

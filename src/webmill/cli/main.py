@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "completion": ("webmill.cli.completion:completion", "Let bash, zsh or fish complete these commands."),
     "crawl": ("webmill.cli.crawl:crawl", "Crawl from seeds into WARC files, politely."),
     "dataset": ("webmill.cli.dataset:dataset", "Documents from WARC, WAT and WET files, as tracked tasks."),
+    "dead": ("webmill.cli.dead:dead", "Tasks that failed, of every queue: list, show, requeue, drop."),
     "demo": ("webmill.cli.demo:demo", "See webmill work on a small web of its own."),
     "derive": ("webmill.cli.derive:derive", "Make WAT and WET files of WARC files."),
     "doctor": ("webmill.cli.doctor:doctor", "What the machine and a collection can promise; repairs."),

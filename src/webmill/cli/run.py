@@ -123,7 +123,7 @@ def tell_report(stage: str, report: Any, root: Path) -> None:
             warn_of(len(report.rejects), f"{root / 'rejected' / 'index.jsonl'} has files, byte ranges and reasons")
         case "extract":
             tell_extract(report, root)
-            warn_of(report.failed + report.errors + report.left, reasons_in(root))
+            warn_of(report.rejected, reasons_in(root))
         case "publish":
             tell_publish(report, root)
             warn_of(report.rejected, bad_rows(root))

@@ -120,9 +120,7 @@ def queue_rows(queue: Queue, *, folder: str) -> Iterator[Row]:
     told = f"{stats.ready + stats.delayed:,} waiting, {stats.leased:,} in work, {stats.buried:,} given up"
     yield Row("queue", f"{queue.name}: {told}", "bad" if stats.buried else "")
     if stats.buried:
-        there = (
-            f"publish dead list {folder}" if queue.name == "publish" else f"cc dead list --queue sqlite:{queue.file}"
-        )
+        there = f"dead list {folder}" if queue.name == "publish" else f"dead list --queue sqlite:{queue.file}"
         yield Row("", f"why: webmill {there}", "bad")
 
 

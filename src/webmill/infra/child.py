@@ -20,6 +20,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pickle
+import re
 import select
 import signal
 import socket
@@ -41,6 +42,7 @@ START_DEADLINE = 120.0  # interpreter and imports, on a machine that is busy
 GRACE = 5.0  # from hanging up to being gone
 TICK = 1.0  # between two looks whether a silent child is still there
 LAST_WORDS = 16384
+_STACKS = re.compile(r"Fatal Python error|Timeout \(\d+:\d\d:\d\d")  # of faulthandler
 BOOT = "import sys; sys.path[:] = sys.argv[3:]; from webmill.infra.child_loop import main; main()"
 
 
@@ -153,8 +155,8 @@ class Child:
         """The end of what this call wrote to stdout and stderr, on one line, safe to log."""
         size = os.fstat(self._stderr.fileno()).st_size
         text = os.pread(self._stderr.fileno(), LAST_WORDS, max(0, size - LAST_WORDS)).decode("utf-8", "replace")
-        text, fatal, stack = text.rpartition("Fatal Python error")  # its stack tells most in its first lines
-        said = f"{text[-500:]}{fatal}{stack[:500]}" if fatal else stack[-1000:]
+        ends = [end.start() for end in _STACKS.finditer(text)]  # a stack tells most in its first lines
+        said = text[max(0, ends[-1] - 500) : ends[-1] + 500] if ends else text[-1000:]
         said = " | ".join(line.strip() for line in said.splitlines() if line.strip())
         return "".join(letter if letter.isprintable() else "?" for letter in said)
 

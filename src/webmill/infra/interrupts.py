@@ -7,8 +7,13 @@ before would end it with a traceback. So it is started with the signal held back
 from __future__ import annotations
 
 import signal
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+
+GLANCE = 0.2  # seconds between two looks for a file
 
 
 @contextmanager
@@ -25,3 +30,26 @@ def ignore() -> None:
     """In the child, first of all."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+class StopFile(threading.Event):
+    """An event that other processes see: it is set when its file is there."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+
+    def set(self) -> None:
+        self.path.touch()
+
+    def is_set(self) -> bool:
+        return self.path.exists()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not self.is_set():
+            left = GLANCE if deadline is None else min(GLANCE, deadline - time.monotonic())
+            if left <= 0:
+                return False
+            time.sleep(left)
+        return True

@@ -26,8 +26,8 @@ from webmill.pipeline.crawl import kept
 from webmill.pipeline.crawl.crew import Crew
 from webmill.pipeline.crawl.snapshot import Snapshot
 from webmill.pipeline.crawl_archive import CrawlReport, Seeds, Watching, crawl_archive
-from webmill.pipeline.dataset.run import Report as ExtractReport
-from webmill.pipeline.extract_archives import extract_archives
+from webmill.pipeline.extract.collection import extract_collection
+from webmill.pipeline.extract.totals import ExtractReport
 from webmill.pipeline.index import Report as IndexReport
 from webmill.pipeline.index import index_crawl
 from webmill.pipeline.publish.run import PublishReport, publish_collection
@@ -102,7 +102,7 @@ def extract(
 ) -> ExtractReport:
     """Make documents of the archives of the collection at `place` that were not read before."""
     chosen = sources_of(place, ("extract", "executor.jobs"), settings, keywords).settings()
-    return extract_archives(_existing(place), chosen, watch=telling(progress))
+    return extract_collection(_existing(place), chosen, watch=telling(progress))
 
 
 def publish(

@@ -24,7 +24,7 @@ from webmill.infra.address import hide_secrets
 from webmill.infra.lock import exclusive
 from webmill.pipeline.crawl import kept
 from webmill.pipeline.crawl_archive import CrawlReport, Seeds, Watching, crawl_archive
-from webmill.pipeline.extract_archives import Refuse, extract_archives
+from webmill.pipeline.extract.collection import Refuse, extract_collection
 from webmill.pipeline.index import index_crawl
 from webmill.pipeline.publish.due import reason_not_to_publish
 from webmill.pipeline.publish.run import publish_collection
@@ -163,8 +163,8 @@ def index_steps(root: Path, settings: Settings, watch: Watch) -> list[Step]:
 
 def extract_steps(root: Path, settings: Settings, watching: RunWatching) -> list[Step]:
     def extract() -> tuple[Any, int]:
-        report = extract_archives(root, settings, watch=watching.watch, refuse=watching.refuse)
-        return report, report.failed + report.errors + report.left
+        report = extract_collection(root, settings, watch=watching.watch, refuse=watching.refuse)
+        return report, report.rejected
 
     return [Step("extract", "making documents of new archives", extract)]
 

@@ -150,10 +150,19 @@ class IndexSettings(msgspec.Struct, frozen=True, kw_only=True):
 class ExtractSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What `webmill extract` and `webmill run` make of a collection's own archives."""
 
+    extractor: Annotated[
+        str, setting("trafilatura, resiliparse, plain or none; auto: the best that is installed.", metavar="NAME")
+    ] = "auto"
     format: Annotated[Literal["jsonl", "parquet"], setting("Of the documents; parquet needs webmill[parquet].")] = (
         "jsonl"
     )
-    all_captures: Annotated[bool, setting("A record of every capture: of pictures, too, without text.")] = False
+    all_captures: Annotated[bool, setting("A row for every capture: of pictures, too, without text.")] = False
+    links: Annotated[bool, setting("Keep the links of pages.")] = False
+    min_text: Annotated[int | None, setting("Leave out pages with fewer characters.", least=0, none="none")] = None
+    max_text: Annotated[int | None, setting("Leave out pages with more characters.", least=0, none="none")] = None
+    languages: Annotated[
+        Words, setting("Keep pages in this language (eng); repeatable.", option="language", metavar="CODE")
+    ] = ()
 
 
 class PublishSettings(msgspec.Struct, frozen=True, kw_only=True):

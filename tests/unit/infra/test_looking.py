@@ -14,15 +14,17 @@ import pytest
 
 from webmill.errors import BadInput, NotFound
 from webmill.infra import lock
-from webmill.infra.ledger import Ledger, Task, peek, peek_results
 from webmill.infra.looking import is_held, reading
+from webmill.infra.queue.base import Message
+from webmill.infra.queue.sqlite import SqliteQueue, viewed_file
 
 KILLED = """
 import os, sys
 from pathlib import Path
-from webmill.infra.ledger import Ledger, Task
-book = Ledger(Path(sys.argv[1]))
-book.plan([Task("a", b"1"), Task("b", b"2")])
+from webmill.infra.queue.base import Message
+from webmill.infra.queue.sqlite import SqliteQueue
+queue = SqliteQueue(Path(sys.argv[1]))
+queue.publish([Message("a", b"1"), Message("b", b"2")])
 os._exit(0)
 """
 
@@ -41,36 +43,42 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.endswith("-shm")}
 
 
+def waiting(file: Path) -> int:
+    with viewed_file(file) as queue:
+        return queue.stats().ready
+
+
 def test_a_closed_file_is_read_without_a_trace(tmp_path: Path) -> None:
-    with closing(Ledger(tmp_path / "ledger")) as book:
-        book.plan([Task("a", b"1")])
+    with closing(SqliteQueue(tmp_path / "queue")) as queue:
+        queue.publish([Message("a", b"1")])
     before = files(tmp_path)
     tmp_path.chmod(0o555)
     try:
-        assert peek(tmp_path / "ledger").planned == 1
+        assert waiting(tmp_path / "queue") == 1
     finally:
         tmp_path.chmod(0o755)
     assert files(tmp_path) == before
-    assert not (tmp_path / "ledger-shm").exists()
+    assert not (tmp_path / "queue-shm").exists()
 
 
 def test_what_a_writer_has_just_written_is_seen(tmp_path: Path) -> None:
-    with closing(Ledger(tmp_path / "ledger")) as book:
-        book.plan([Task("a", b"1")])
+    with closing(SqliteQueue(tmp_path / "queue")) as queue:
+        queue.publish([Message("a", b"1")])
         before = files(tmp_path)
-        assert peek(tmp_path / "ledger").planned == 1
+        assert waiting(tmp_path / "queue") == 1
         assert files(tmp_path) == before
 
 
 def test_the_results_of_very_many_tasks_are_not_held_at_once(tmp_path: Path) -> None:
-    path, count, size = tmp_path / "ledger", 3_500, 10_000
-    with closing(Ledger(path)) as book:
-        book.plan(Task(f"{number}", b"") for number in range(count))
+    path, count, size = tmp_path / "queue", 3_500, 10_000
+    with closing(SqliteQueue(path, remember=True)) as queue:
+        queue.publish(Message(f"{number}", b"") for number in range(count))
     with closing(apsw.Connection(str(path))) as connection:
-        connection.execute("UPDATE task SET state = 'done', result = zeroblob(?) WHERE id != '7'", (size,))
+        connection.execute("UPDATE message SET state = 4, result = zeroblob(?) WHERE id != '7'", (size,))
     tracemalloc.start()
     try:
-        found = sum(len(result) == size for result in peek_results(path))
+        with viewed_file(path) as view:
+            found = sum(len(entry.result or b"") == size for entry in view.entries())
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -79,23 +87,23 @@ def test_the_results_of_very_many_tasks_are_not_held_at_once(tmp_path: Path) -> 
 
 
 def test_the_log_of_a_killed_writer_is_read_and_left(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "ledger")], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "queue")], check=True, timeout=120)
     before = files(tmp_path)
-    assert peek(tmp_path / "ledger").planned == 2
+    assert waiting(tmp_path / "queue") == 2
     assert files(tmp_path) == before
-    with closing(Ledger(tmp_path / "ledger")) as book:
-        assert book.counts().planned == 2
+    with closing(SqliteQueue(tmp_path / "queue")) as queue:
+        assert queue.stats().ready == 2
 
 
 def test_a_file_that_is_none_of_ours_is_bad_input(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
-        peek(tmp_path / "none")
+        waiting(tmp_path / "none")
     (tmp_path / "garbage").write_bytes(os.urandom(5000))
     with pytest.raises(BadInput), reading(tmp_path / "garbage") as read:
-        read("SELECT 1 FROM task")
+        read("SELECT 1 FROM message")
     (tmp_path / "empty").touch()
     with pytest.raises(BadInput):
-        peek(tmp_path / "empty")
+        waiting(tmp_path / "empty")
 
 
 def test_a_lock_is_seen_while_it_is_held_and_is_never_made(tmp_path: Path) -> None:
@@ -121,11 +129,11 @@ def test_a_look_at_a_lock_is_no_reason_not_to_get_it(tmp_path: Path, monkeypatch
 
 
 def test_a_file_may_have_any_name(tmp_path: Path) -> None:
-    with closing(Ledger(tmp_path / "ledger")) as book:
-        book.plan([Task("a", b"1")])
+    with closing(SqliteQueue(tmp_path / "queue")) as queue:
+        queue.publish([Message("a", b"1")])
     file = tmp_path / os.fsdecode(b"a?b#%41 \xff")
     try:
-        (tmp_path / "ledger").rename(file)
+        (tmp_path / "queue").rename(file)
     except OSError:
         pytest.skip("names are UTF-8 here")
-    assert peek(file).planned == 1
+    assert waiting(file) == 1

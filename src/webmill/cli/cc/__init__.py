@@ -13,7 +13,7 @@ COMMANDS = {
     "work": ("webmill.cli.cc.work:work", "Fetch queued captures, extract their text, keep it."),
     "seal": ("webmill.cli.cc.work:seal", "Make files of what workers have done so far."),
     "run": ("webmill.cli.cc.run:run", "Batcher and workers in one command."),
-    "dead": ("webmill.cli.cc.dead:dead", "Batches that nobody could work: list, requeue, drop."),
+    "dead": ("webmill.cli.dead:dead", ""),  # its old name
 }
 
 

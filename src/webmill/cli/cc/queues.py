@@ -14,14 +14,14 @@ from webmill.errors import Misconfigured, NotFound
 from webmill.infra.address import hide_secrets, scheme_of
 from webmill.infra.queue import backends
 from webmill.infra.queue.base import Queue, QueueOptions, ReadableQueue
-from webmill.pipeline.hands import BROKER
+from webmill.infra.queue.leases import BROKER
 from webmill.settings import Settings
 
 F = TypeVar("F", bound=Callable[..., object])
 IN_MEMORY = "a queue in memory ends with this command: use sqlite:FILE or amqp://…"
 
 
-def _checked(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:
+def checked_queue(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:
     scheme = scheme_of(url)[0] if url else "sqlite"
     if scheme == "memory":
         raise click.BadParameter(IN_MEMORY)
@@ -32,7 +32,7 @@ def _checked(_context: click.Context, _option: click.Parameter, url: str | None)
 
 def queue_option(command: F) -> F:
     help_ = "sqlite:FILE or amqp://…  [default: as the settings say; of `run`: one in the output]"
-    return click.option("--queue", metavar="URL", callback=_checked, help=help_)(command)
+    return click.option("--queue", metavar="URL", callback=checked_queue, help=help_)(command)
 
 
 def with_queue(settings: Settings, url: str | None) -> Settings:

@@ -17,19 +17,12 @@ from webmill.cli.cc.filters import language_option
 from webmill.cli.cc.queues import opened_queue, with_queue
 from webmill.cli.cc.source import Asked, ask_for_contact, base_of
 from webmill.cli.cc.wanted import Wanted, opened_executor, wanted_options
-from webmill.cli.cc.workers import (
-    Choice,
-    details,
-    fetching,
-    mostly_rejected,
-    open_output,
-    options_of,
-    stopping,
-    worker_options,
-)
+from webmill.cli.cc.workers import Choice, open_output, plan_of, stopping, worker_options, working
 from webmill.cli.context import Context, finish, note, pass_context
+from webmill.cli.extracted import advise, details, tell_unread
 from webmill.cli.main import INTERRUPTED
 from webmill.cli.words import counted
+from webmill.collection import PRIVATE
 from webmill.commoncrawl.selection import Selection
 from webmill.errors import Unavailable
 from webmill.infra.address import hide_secrets, scheme_of
@@ -38,9 +31,9 @@ from webmill.infra.queue.base import Queue
 from webmill.pipeline.dispatch import metrics as dispatch_metrics
 from webmill.pipeline.dispatch.batcher import Options, Report, Source, Surroundings, dispatch
 from webmill.pipeline.extract import metrics as extract_metrics
-from webmill.pipeline.extract.output import PRIVATE, Output
-from webmill.pipeline.extract.run import Dispatch, Summary, run_all
-from webmill.pipeline.extract.workers import Workers
+from webmill.pipeline.extract.batches import Dispatch, RunSummary, run_batches
+from webmill.pipeline.extract.engine import Engine
+from webmill.pipeline.extract.output import Output
 from webmill.settings import Settings
 
 
@@ -53,7 +46,7 @@ Example: English pages of a domain, as Parquet
 \b
 Stopped or killed at any moment, the same command goes on. Other workers may
 join: `webmill cc work` with the same --queue and --output.
-Exit code 3: done, but batches were buried, parts of the index are damaged, or
+Exit code 3: done, but batches failed, parts of the index are damaged, or
 more than half of the captures could not be read (their rows say why)."""
 )
 @wanted_options
@@ -70,6 +63,7 @@ def run(context: Context, /, *, detected: tuple[str, ...], as_json: bool, **flag
     choice = Choice(**mine, languages=detected)
     asked, wanted = Asked.from_flags(flags), Wanted.from_flags(flags)
     shape = choice.shape()
+    advise(shape.recipe.extractor)
     settings = with_own_queue(asked.over(context.settings()), choice)
     base = base_of(settings)
     ask_for_contact(settings, base, wanted.cluster_idx or base)
@@ -83,11 +77,7 @@ def run(context: Context, /, *, detected: tuple[str, ...], as_json: bool, **flag
         if not choice.no_metrics:
             stack.enter_context(served(batcher_metrics, settings, port=dispatch_metrics.PORT))
             stack.enter_context(served(metrics, settings, port=extract_metrics.PORT))
-        fetcher = stack.enter_context(fetching(base, settings, choice, output, metrics, stop=stop))
         progress = stack.enter_context(context.progress("captures", unit="captures"))
-        workers = Workers(
-            queue, fetcher, output, options_of(base, settings, choice), metrics=metrics, advance=progress.advance
-        )
 
         def batch(check: Callable[[], None]) -> Report:
             around = surroundings(batcher_metrics, check, stop)
@@ -97,9 +87,14 @@ def run(context: Context, /, *, detected: tuple[str, ...], as_json: bool, **flag
             progress.total = report.counts.accepted
             return report
 
-        summary = summarised(batch, workers, queue, output, stop)
-        if summary and output.folder:
-            shutil.rmtree(output.folder / PRIVATE / "files", ignore_errors=True)
+        engine = stack.enter_context(
+            working(
+                queue, output, plan_of(base, settings, choice, output, stop=stop), choice, settings, metrics, progress
+            )
+        )
+        summary = summarised(batch, engine, queue, output, stop)
+        if summary and (folder := output.folder()):
+            shutil.rmtree(folder / "files", ignore_errors=True)
     if summary is None:
         note("stopped: run the same command again to go on")
         raise click.exceptions.Exit(INTERRUPTED)
@@ -117,8 +112,8 @@ def with_own_queue(settings: Settings, choice: Choice) -> Settings:
 
 
 def root_of(settings: Settings, output: Output) -> Path:
-    private = output.private()
-    return private / "batcher" if private else state_beside(settings.queue.url)
+    folder = output.folder()
+    return folder / "batcher" if folder else state_beside(settings.queue.url)
 
 
 def surroundings(metrics: Metrics, check: Callable[[], None], stop: threading.Event) -> Surroundings:
@@ -144,15 +139,15 @@ def dispatched(
 
 
 def summarised(
-    batch: Dispatch, workers: Workers, queue: Queue, output: Output, stop: threading.Event
-) -> Summary | None:
+    batch: Dispatch, engine: Engine, queue: Queue, output: Output, stop: threading.Event
+) -> RunSummary | None:
     try:
-        return run_all(batch, workers, queue, output, stop=stop)
+        return run_batches(batch, engine, queue, output, stop=stop)
     except Unavailable as error:
         raise Unavailable(f"{error}: {AGAIN}") from error
 
 
-def tell(summary: Summary, choice: Choice, settings: Settings, *, as_json: bool) -> None:
+def tell(summary: RunSummary, choice: Choice, settings: Settings, *, as_json: bool) -> None:
     if as_json:
         click.echo(msgspec.json.encode(summary))
     if not summary.batches:
@@ -161,13 +156,15 @@ def tell(summary: Summary, choice: Choice, settings: Settings, *, as_json: bool)
         return
     done = f"{counted(summary.batches, 'batch')}, {counted(summary.captures, 'capture')}"
     kept = f"{counted(summary.rows, 'row')} in {counted(summary.parts, 'file')}"
-    note(f"{done}: {kept} of {choice.out.rstrip('/')}/{summary.run}{details(summary)}")
+    note(f"{done}: {kept} of {choice.out.rstrip('/')}/{summary.run}{details(summary.outcomes, summary.left_out)}")
     if summary.missing:
         note(f"in nobody's hands we know of: {counted(summary.missing, 'batch')}; run the same command again")
-    if summary.buried:
-        why = f"`webmill cc dead list --queue {hide_secrets(settings.queue.url)}` says why"
-        note(f"buried: {counted(summary.buried, 'batch')}; {why}")
+    if summary.failed:
+        why = f"`webmill dead list --queue {hide_secrets(settings.queue.url)}` says why"
+        note(f"failed: {counted(summary.failed, 'batch')}; {why}")
     if summary.rejected:
         note(f"damaged: {counted(summary.rejected, 'part')} of the index; see {summary.rejected_file}")
-    unread = mostly_rejected(summary, captures=summary.captures)
-    finish(rejected=summary.buried + summary.missing + summary.rejected + unread, where="as told above")
+    unread = tell_unread(summary.outcomes, captures=summary.captures)
+    finish(
+        rejected=summary.failed + summary.errors + summary.missing + summary.rejected + unread, where="as told above"
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import click
@@ -14,30 +13,21 @@ from webmill.cli.cc.batch import served
 from webmill.cli.cc.filters import language_option
 from webmill.cli.cc.queues import opened_queue, queue_option, require_queue, with_queue
 from webmill.cli.cc.source import Asked, ask_for_contact, base_of, server_options
-from webmill.cli.cc.workers import (
-    Choice,
-    fetching,
-    mostly_rejected,
-    open_output,
-    options_of,
-    stopping,
-    tell,
-    worker_options,
-)
+from webmill.cli.cc.workers import Choice, open_output, plan_of, stopping, worker_options, working
 from webmill.cli.context import Context, finish, note, pass_context, warn
+from webmill.cli.extracted import tell, tell_unread
 from webmill.cli.main import INTERRUPTED
 from webmill.cli.progress import EVERY_SECONDS
 from webmill.cli.words import counted
+from webmill.collection import PRIVATE
 from webmill.errors import NotFound, Unavailable
-from webmill.infra.address import hide_secrets, scheme_of
+from webmill.infra.address import hide_secrets
 from webmill.infra.metrics import Metrics
-from webmill.infra.queue.base import Queue
+from webmill.infra.queue.base import Queue, is_drained
 from webmill.infra.storage.backends import open_storage
 from webmill.pipeline.extract.metrics import ALL, PORT
 from webmill.pipeline.extract.output import Output, read_shape
-from webmill.pipeline.extract.sealing import Receipt
-from webmill.pipeline.extract.workers import Workers
-from webmill.pipeline.hands import is_drained
+from webmill.pipeline.extract.sealing import SealedPart
 
 
 @click.command(
@@ -49,9 +39,10 @@ Examples:
 
 \b
 Files are OUT/RUN/part-FIRST-LAST.parquet, with a row for each capture.
-Batches that are in no file yet lie in OUT/spool. Several of these may
-share a queue and an output. Killed anywhere, nothing is lost or there twice.
-Exit code 3: done, but batches were buried (`webmill cc dead list` says why),
+Batches that are in no file yet lie in OUT/.webmill/spool. Several of these
+may share a queue and an output. Killed anywhere, nothing is lost, and nothing
+is there twice.
+Exit code 3: done, but batches failed (`webmill dead list` says why),
 or more than half of the captures could not be read (their rows say why)."""
 )
 @worker_options
@@ -86,26 +77,27 @@ def work(context: Context, /, *, until_empty: bool, metrics_port: int, as_json: 
             require_queue(settings)
         queue = stack.enter_context(opened_queue(settings))
         output = open_output(choice.out, shape)
-        fetcher = stack.enter_context(fetching(base, settings, choice, output, metrics, stop=stop))
         if not choice.no_metrics:
             stack.enter_context(served(metrics, settings, port=metrics_port))
         countdown = Countdown(context, queue)
         stack.enter_context(countdown.progress)
-        options = options_of(base, settings, choice)
-        workers = Workers(queue, fetcher, output, options, metrics=metrics, advance=countdown.advance)
-        report = workers.run(stop=stop, is_over=lambda: until_empty and is_drained(queue))
+        plan = plan_of(base, settings, choice, output, stop=stop)
+        engine = stack.enter_context(working(queue, output, plan, choice, settings, metrics, countdown))
+        report = engine.run(stop=stop, is_over=lambda: until_empty and is_drained(queue))
         if not stop.is_set():
-            tell_sealed(seal_over_buried(output, queue))
-        buried = report.buried if stop.is_set() else queue.stats().buried
+            tell_sealed(seal_over_dead(output, queue))
+        stopped = stop.is_set()
+        failed = len(report.failures) if stopped else queue.stats().buried
     if as_json:
         click.echo(msgspec.json.encode(report, order="deterministic"))
     tell(report)
-    if stop.is_set():
+    if stopped:
         raise click.exceptions.Exit(INTERRUPTED)
-    if buried:
-        why = f"`webmill cc dead list --queue {hide_secrets(settings.queue.url)}` says why"
-        warn(f"buried: {counted(buried, 'batch')}; {why}")
-    finish(rejected=buried + mostly_rejected(report, captures=report.items), where="as told above")
+    if failed:
+        why = f"`webmill dead list --queue {hide_secrets(settings.queue.url)}` says why"
+        warn(f"failed: {counted(failed, 'batch')}; {why}")
+    unread = tell_unread(report.outcomes, captures=report.captures)
+    finish(rejected=failed + report.errors + unread, where="as told above")
 
 
 @click.command(
@@ -124,20 +116,19 @@ def seal(context: Context, /, *, out: str, queue: str | None, over_holes: bool, 
 
     `work` does this for files that are full, `work --until-empty` and `run` at their end for all.
     """
-    storage = open_storage(out)
+    state = f"{out.rstrip('/')}/{PRIVATE}"
     try:
-        shape = read_shape(storage)
+        shape = read_shape(open_storage(state))
     except NotFound as error:
-        raise NotFound(f"{out} is no output of `webmill cc`: no settings.json in it") from error
-    scheme, rest = scheme_of(out)
-    output = Output(storage, folder=Path(rest) if scheme == "file" else None, shape=shape)
+        raise NotFound(f"{out} is no output of `webmill cc`: no {PRIVATE}/settings.json in it") from error
+    output = Output(out, state, shape=shape)
     with ExitStack() as stack:
         letters = None
         if queue and not over_holes:
             settings = with_queue(context.settings(), queue)
             require_queue(settings)
             letters = stack.enter_context(opened_queue(settings))
-        sealed = seal_over_all(output) if over_holes else seal_over_buried(output, letters)
+        sealed = seal_over_all(output) if over_holes else seal_over_dead(output, letters)
     if as_json:
         click.echo(msgspec.json.encode(sealed))
     tell_sealed(sealed)
@@ -155,13 +146,13 @@ def seal_over_all(output: Output) -> Sealed:
     return sealed_of(output, output.finish(lambda _: True))
 
 
-def seal_over_buried(output: Output, queue: Queue | None) -> Sealed:
-    buried = {letter.id for letter in queue.buried()} if queue else set()
-    return sealed_of(output, output.finish(buried.__contains__))
+def seal_over_dead(output: Output, queue: Queue | None) -> Sealed:
+    dead = {letter.id for letter in queue.buried()} if queue else set()
+    return sealed_of(output, output.finish(dead.__contains__))
 
 
-def sealed_of(output: Output, made: list[Receipt]) -> Sealed:
-    return Sealed(files=len(made), rows=sum(receipt.rows for receipt in made), waiting=output.unsealed())
+def sealed_of(output: Output, made: list[SealedPart]) -> Sealed:
+    return Sealed(files=len(made), rows=sum(part.rows for part in made), waiting=output.unsealed())
 
 
 def tell_sealed(sealed: Sealed) -> None:
@@ -181,7 +172,9 @@ class Countdown:
         self._next = time.monotonic() + EVERY_SECONDS
         self.progress = context.progress("batches", total=self._waiting(), unit="batches")
 
-    def advance(self, _captures: int) -> None:
+    def advance(self, count: int = 1) -> None:
+        """A batch has ended; how many captures it had is not what is counted here."""
+        del count
         self.progress.advance()
         if time.monotonic() < self._next:
             return

@@ -15,7 +15,7 @@ from webmill.cli.words import counted
 from webmill.infra.storage.backends import locate
 from webmill.pipeline.dataset import folder as dataset_folder
 from webmill.pipeline.dataset.config import load
-from webmill.pipeline.dataset.manifest import decode_lines
+from webmill.pipeline.extract.manifest import decode_lines
 from webmill.pipeline.status.files import amount_of
 from webmill.settings import HttpSettings
 

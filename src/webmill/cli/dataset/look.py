@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from webmill.cli.context import Context, pass_context, warn
-from webmill.cli.dataset.places import doors, folder_of, in_option
+from webmill.cli.context import warn
+from webmill.cli.dataset.places import folder_of, in_option
 from webmill.cli.words import counted
 from webmill.errors import WebmillError
 from webmill.pipeline.dataset import views as dataset_views
@@ -64,14 +64,13 @@ Examples:
 @click.argument("name")
 @in_option
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first.")
-@pass_context
-def errors(context: Context, /, *, name: str, root: Path, limit: int | None) -> None:
+def errors(*, name: str, root: Path, limit: int | None) -> None:
     """What could not be read or made: one JSON object per line, with reason, files and byte ranges.
 
     Tasks that failed as a whole are in `webmill dataset tasks`.
     """
     folder = open_folder(folder_of(name, root))
-    for line in islice(dataset_views.error_lines(folder, doors(context.settings().http)), limit):
+    for line in islice(dataset_views.error_lines(folder), limit):
         click.echo(line, nl=False)
 
 

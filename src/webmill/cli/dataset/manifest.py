@@ -14,7 +14,7 @@ from webmill.commoncrawl.catalog import COMMON_CRAWL, paths_key
 from webmill.commoncrawl.servers import HURRIED
 from webmill.errors import NotFound
 from webmill.infra.address import hide_secrets
-from webmill.pipeline.dataset.manifest import Kind, decode_lines, lines_from_paths
+from webmill.pipeline.extract.manifest import Kind, decode_lines, lines_from_paths
 
 
 @click.command(

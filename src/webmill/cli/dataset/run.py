@@ -10,15 +10,15 @@ from pathlib import Path
 import click
 import msgspec
 
-from webmill.cli.context import Context, finish, note, pass_context, warn
-from webmill.cli.dataset.places import doors, folder_of, in_option
+from webmill.cli.context import Context, finish, note, pass_context
+from webmill.cli.dataset.places import folder_of, in_option
+from webmill.cli.extracted import advise, tell, tell_unread
 from webmill.cli.renamed import processes_option
-from webmill.cli.words import counted
 from webmill.errors import Unavailable
 from webmill.infra.executor.backends import open_executor
 from webmill.pipeline.dataset.config import Compute
 from webmill.pipeline.dataset.folder import open_folder
-from webmill.pipeline.dataset.run import Report, Run, run_dataset
+from webmill.pipeline.dataset.run import recipe_of, run_dataset
 from webmill.settings import ExecutorSettings
 
 
@@ -47,18 +47,23 @@ def run(context: Context, /, *, name: str, root: Path, executor: str | None, job
     folder = open_folder(folder_of(name, root))
     settings = context.settings()
     chosen = choose(settings.executor, folder.dataset.compute, executor=executor, jobs=jobs)
-    with closing(open_executor(chosen.url, workers=chosen.jobs)) as crew:
+    advise(recipe_of(folder).extractor)
+    with closing(open_executor(chosen.url, workers=chosen.jobs)) as workers:
         report = run_dataset(
             folder,
-            Run(crew, doors(settings.http), context.progress, emit=emit, killable=chosen.url != "inline"),
+            workers,
+            http=settings.http,
+            watch=context.progress,
+            emit=emit,
+            killable=chosen.url != "inline",
         )
     if as_json:
         click.echo(msgspec.json.encode(report), err=folder.dataset.write.to == "stdout")
     else:
         tell(report)
+    tell_unread(report.outcomes, captures=report.captures)
     look = f"`webmill dataset tasks {name}` and `webmill dataset errors {name}` say why"
-    left = 0 if report.stopped else report.left
-    finish(rejected=report.failed + report.errors + left, where=look)
+    finish(rejected=report.rejected, where=look)
 
 
 def choose(settings: ExecutorSettings, compute: Compute, *, executor: str | None, jobs: int | None) -> ExecutorSettings:
@@ -71,34 +76,6 @@ def choose(settings: ExecutorSettings, compute: Compute, *, executor: str | None
 def emit(data: bytes) -> None:
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()  # the task counts as done after this
-
-
-def tell(report: Report) -> None:
-    if not (report.tasks or report.failed or report.left):
-        note("nothing to do: all tasks were done before")
-        return
-    note(
-        f"{counted(report.tasks, 'task')}: {counted(report.documents, 'document')} of {counted(report.pages, 'page')}"
-        + f", {report.skipped:,} left out" * bool(report.skipped)
-        + f", {counted(report.errors, 'error')}" * bool(report.errors)
-    )
-    tell_left_out(dict(report.left_out))
-    for failure in report.failures[:10]:
-        warn(f"failed: {failure.task}: {failure.reason[:500]}")
-    if earlier := report.failed - len(report.failures):
-        warn(f"{counted(earlier, 'task')} failed in earlier runs: `webmill dataset tasks redrive` plans them again")
-    if report.left:
-        why = "stopped" if report.stopped else "unfinished"
-        warn(f"{why}: {counted(report.left, 'task')} left; run it again to go on")
-
-
-def tell_left_out(counts: dict[str, int]) -> None:
-    unread = counts.pop("pdf", 0)
-    if counts:
-        kinds = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
-        note(f"not a document: {', '.join(f'{kind} {count:,}' for kind, count in kinds)}")
-    if unread:
-        note(f"no reader for application/pdf ({unread:,}): pip install 'webmill[pdf]'")
 
 
 @click.command(

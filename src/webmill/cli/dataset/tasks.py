@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from webmill.cli.context import Context, note, pass_context
-from webmill.cli.dataset.places import doors, folder_of, in_option
+from webmill.cli.context import note
+from webmill.cli.dataset.places import folder_of, in_option
 from webmill.cli.words import counted
 from webmill.formats.typed_records import FileType
 from webmill.pipeline.dataset import views as dataset_views
@@ -51,11 +51,10 @@ Examples:
 @in_option
 @click.option("--state", type=click.Choice(["planned", "running", "paused", "done", "failed"]), help="Only these.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line, with all that is known.")
-@pass_context
-def list_(context: Context, /, *, name: str, root: Path, state: str | None, as_json: bool) -> None:
+def list_(*, name: str, root: Path, state: str | None, as_json: bool) -> None:
     """State, progress and counts of every task of dataset NAME, also while it runs."""
     folder = open_folder(folder_of(name, root))
-    for view in dataset_views.task_views(folder, doors(context.settings().http)):
+    for view in dataset_views.task_views(folder):
         if state in (None, view.state):
             click.echo(msgspec.json.encode(view) if as_json else line_of(view))
 
@@ -89,19 +88,19 @@ Example:
 @click.argument("task")
 @in_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line, with all that is known.")
-@pass_context
-def log(context: Context, /, *, name: str, task: str, root: Path, as_json: bool) -> None:
+def log(*, name: str, task: str, root: Path, as_json: bool) -> None:
     """The parts that TASK of dataset NAME has made so far: counts, time, files, where to read on."""
     folder = open_folder(folder_of(name, root))
     dataset_views.check_tasks(folder, [task])
-    for receipt in dataset_views.receipts_of(folder, doors(context.settings().http), task):
+    named = next(one for one in folder.tasks() if one.id == task)
+    for receipt in dataset_views.receipts_of(folder, named):
         if as_json:
             click.echo(msgspec.json.encode(receipt))
             continue
         files = ", ".join(part.name for part in (receipt.output, receipt.errors) if part)
         at = ", ".join(f"{kind} {offset:,}" for kind, offset in receipt.resume.items())
-        pages = counted(receipt.pages, "page")
-        click.echo(f"part {receipt.number}: {pages} in {receipt.seconds:g} s -> {files} (then at {at})")
+        captures = counted(receipt.captures, "capture")
+        click.echo(f"part {receipt.number}: {captures} in {receipt.seconds:g} s -> {files} (then at {at})")
 
 
 def line_of(view: dataset_views.TaskView) -> str:

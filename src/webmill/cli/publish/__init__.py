@@ -16,7 +16,7 @@ COMMANDS = {
     "rollback": ("webmill.cli.publish.versions:rollback", "Make an old version the live one."),
     "gc": ("webmill.cli.publish.upkeep:gc", "Remove old versions and what only they need."),
     "verify": ("webmill.cli.publish.upkeep:verify", "Check every hash; say what is damaged, repair it."),
-    "dead": ("webmill.cli.publish.dead:dead", "Jobs that nobody could do: list, requeue, drop."),
+    "dead": ("webmill.cli.dead:dead", ""),  # its old name
 }
 
 

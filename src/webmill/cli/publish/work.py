@@ -27,8 +27,8 @@ from webmill.cli.publish.places import (
     storage_option,
 )
 from webmill.infra.metrics import Metrics
+from webmill.infra.queue.base import is_drained
 from webmill.infra.user_agent import user_agent
-from webmill.pipeline.hands import is_drained
 
 
 @click.command(

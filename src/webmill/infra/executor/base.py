@@ -14,7 +14,8 @@ Guarantees, kept by every backend (tests/contracts/test_executor.py)
   even to its end. An exception is an answer: it is not tried again (waiting is `retry`'s craft, and the queue's).
 - Misconfigured is the exception to all this: nothing but the operator helps, so it is raised and everything stops.
 - `items` is read in the caller's thread and only as far as there are workers: memory does not grow with its length.
-  While it blocks for its next item, no outcome is handed out: give it a source that ends rather than waits.
+  While it blocks for its next item, no outcome is handed out: a source that has to wait gives `PAUSE`, and is asked
+  again soon.
 - Closing the generator, or leaving it by an error, stops running tasks at once and leaves no process behind.
 
 Inline keeps all but the hard death, which it shares.
@@ -22,9 +23,10 @@ Inline keeps all but the hard death, which it shares.
 
 from __future__ import annotations
 
+import enum
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Callable, Generator, Iterable
+from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -33,6 +35,14 @@ from webmill.infra.child_loop import Raised
 
 I = TypeVar("I")  # noqa: E741 - an item
 O = TypeVar("O")  # noqa: E741 - what becomes of it
+
+
+class Pause(enum.Enum):
+    PAUSE = "nothing now"
+
+
+PAUSE: Final = Pause.PAUSE
+SOON = 0.05  # seconds until a source that paused is asked again
 
 
 class Done(msgspec.Struct, Generic[I, O], frozen=True):
@@ -57,18 +67,9 @@ Outcomes = Generator[Outcome[I, O], None, None]
 class Executor(Protocol):
     """`function` must be importable by name on the workers; functools.partial binds settings to it."""
 
-    def run(self, function: Callable[[I], O], items: Iterable[I], *, attempts: int = 3) -> Outcomes[I, O]: ...
+    def run(self, function: Callable[[I], O], items: Iterable[I | Pause], *, attempts: int = 3) -> Outcomes[I, O]: ...
 
     def close(self) -> None: ...
-
-
-def take(again: deque[Attempt[I]], items: Iterator[tuple[int, I]]) -> Attempt[I] | None:
-    """The next thing to try: what was lost comes first. None: nothing is left."""
-    if again:
-        return again.popleft()
-    for index, item in items:
-        return Attempt(index, item)
-    return None
 
 
 class Attempt(msgspec.Struct, Generic[I], frozen=True):
@@ -90,3 +91,30 @@ class Attempt(msgspec.Struct, Generic[I], frozen=True):
             raise raised.error
         reason = str(raised.error) if raised.error else f"{raised.kind}: {raised.message}"
         return Failed(self.index, self.item, reason, self.number, raised.error, raised.trace)
+
+
+class Source(Generic[I]):
+    """The items of a run, one attempt after the other: what was lost comes first."""
+
+    def __init__(self, items: Iterable[I | Pause]) -> None:
+        self._items = iter(items)
+        self._again: deque[Attempt[I]] = deque()
+        self._count = 0
+        self.paused = False  # it had nothing the last time, and may have something soon
+
+    def take(self) -> Attempt[I] | None:
+        """Return the next thing to try. None: nothing is left, or the source has paused."""
+        self.paused = False
+        if self._again:
+            return self._again.popleft()
+        for item in self._items:
+            if isinstance(item, Pause):
+                self.paused = True
+                return None
+            self._count += 1
+            return Attempt(self._count - 1, item)
+        return None
+
+    def give_back(self, attempt: Attempt[I]) -> None:
+        """The worker that had it is lost: it is tried again."""
+        self._again.append(attempt.again())

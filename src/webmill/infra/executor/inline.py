@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 
 from webmill.infra.child_loop import flatten
-from webmill.infra.executor.base import Attempt, Done, I, O, Outcome, Outcomes
+from webmill.infra.executor.base import SOON, Attempt, Done, I, O, Outcome, Outcomes, Pause, Source
 
 
 class InlineExecutor:
-    def run(self, function: Callable[[I], O], items: Iterable[I], *, attempts: int = 3) -> Outcomes[I, O]:
+    def run(self, function: Callable[[I], O], items: Iterable[I | Pause], *, attempts: int = 3) -> Outcomes[I, O]:
         del attempts  # only a worker that dies is tried again, and the only worker is us
-        for index, item in enumerate(items):
-            yield settle(function, Attempt(index, item))
+        source = Source(items)
+        while (attempt := source.take()) or source.paused:
+            if attempt:
+                yield settle(function, attempt)
+            else:
+                time.sleep(SOON)
 
     def close(self) -> None:
         pass

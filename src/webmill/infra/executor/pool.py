@@ -9,13 +9,12 @@ import logging
 import os
 import pickle
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing import connection
 from typing import Generic
 
 from webmill.infra.child import PICKLED, TICK, Child, Death, Job, Limits, Raised, Ready, packed
-from webmill.infra.executor.base import Attempt, Done, I, O, Outcome, Outcomes, take
+from webmill.infra.executor.base import SOON, Attempt, Done, I, O, Outcome, Outcomes, Pause, Source
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +29,7 @@ class PoolExecutor:
         self._workers = workers or available_cores()
         self._limits = limits
 
-    def run(self, function: Callable[[I], O], items: Iterable[I], *, attempts: int = 3) -> Outcomes[I, O]:
+    def run(self, function: Callable[[I], O], items: Iterable[I | Pause], *, attempts: int = 3) -> Outcomes[I, O]:
         job = Job(pickle.dumps(function), self._limits)
         crew: Crew[I, O] = Crew(job, items, workers=self._workers, attempts=attempts)
         try:
@@ -50,10 +49,9 @@ def available_cores() -> int:
 class Crew(Generic[I, O]):
     """The children of one run, and what each of them holds."""
 
-    def __init__(self, job: Job, items: Iterable[I], *, workers: int, attempts: int) -> None:
+    def __init__(self, job: Job, items: Iterable[I | Pause], *, workers: int, attempts: int) -> None:
         self._job = job
-        self._items = enumerate(items)
-        self._again: deque[Attempt[I]] = deque()
+        self._source = Source(items)
         self._workers = workers
         self._attempts = attempts
         self._busy: dict[Child, Attempt[I]] = {}
@@ -62,7 +60,7 @@ class Crew(Generic[I, O]):
 
     def work(self) -> Iterator[Outcome[I, O]]:
         yield from self._assign()
-        while self._busy:
+        while self._busy or self._source.paused:
             for child in self._ready():
                 yield from self._settle(child)
             # Only now, with all outcomes at hand given out: `items` may take its time.
@@ -75,7 +73,7 @@ class Crew(Generic[I, O]):
             child.close()
 
     def _assign(self) -> Iterator[Outcome[I, O]]:
-        while len(self._busy) < self._workers and (attempt := take(self._again, self._items)):
+        while len(self._busy) < self._workers and (attempt := self._source.take()):
             try:
                 call = packed(attempt.item)
             except Exception as error:  # noqa: BLE001 - pickle raises whatever the item's own code raises
@@ -90,7 +88,11 @@ class Crew(Generic[I, O]):
         now = time.monotonic()
         deadlines = [child.deadline for child in self._busy if child.deadline is not None]
         pipes = {child.fileno(): child for child in self._busy}
-        heard = connection.wait(pipes, max(0.0, min([now + TICK, *deadlines]) - now))
+        patience = SOON if self._source.paused else TICK
+        if not pipes:
+            time.sleep(patience)
+            return []
+        heard = connection.wait(pipes, max(0.0, min([now + patience, *deadlines]) - now))
         ready = {child for pipe, child in pipes.items() if pipe in heard}
         now = time.monotonic()
         ready |= {child for child in self._busy if child.deadline is not None and child.deadline <= now}
@@ -118,6 +120,6 @@ class Crew(Generic[I, O]):
     def _mourn(self, attempt: Attempt[I], death: Death) -> Iterator[Outcome[I, O]]:
         log.warning("a worker died", extra={"index": attempt.index, "attempt": attempt.number, "reason": death.reason})
         if attempt.number < self._attempts and not death.over_limit:
-            self._again.append(attempt.again())
+            self._source.give_back(attempt)
         else:
             yield attempt.failed(f"the worker {death.reason}")

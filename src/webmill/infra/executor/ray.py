@@ -9,14 +9,14 @@ from __future__ import annotations
 import logging
 import pickle
 import socket
-from collections import deque
+import time
 from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
 from webmill.errors import Misconfigured, Unavailable
 from webmill.infra.child_loop import Raised, flatten
-from webmill.infra.executor.base import Attempt, Done, I, O, Outcome, Outcomes, take
+from webmill.infra.executor.base import SOON, Attempt, Done, I, O, Outcome, Outcomes, Pause, Source
 
 log = logging.getLogger(__name__)
 CONNECT_DEADLINE = 10.0
@@ -31,28 +31,31 @@ class RayExecutor:
         if self._ours:
             connect(self._ray, url if url.startswith("ray://") else url.removeprefix("ray:"))
 
-    def run(self, function: Callable[[I], O], items: Iterable[I], *, attempts: int = 3) -> Outcomes[I, O]:
+    def run(self, function: Callable[[I], O], items: Iterable[I | Pause], *, attempts: int = 3) -> Outcomes[I, O]:
         ray, code = self._ray, pickle.dumps(function)
         remote = ray.remote(max_retries=0)(perform)
         workers = self._workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
-        waiting = enumerate(items)
-        again: deque[Attempt[I]] = deque()
+        source = Source(items)
         running: dict[Any, Attempt[I]] = {}
         try:
             while True:
-                while len(running) < workers and (attempt := take(again, waiting)):
+                while len(running) < workers and (attempt := source.take()):
                     try:
                         running[remote.remote(code, attempt.item)] = attempt
                     except TypeError as error:
                         yield attempt.failed(f"the item cannot be sent to a process: {error}")
                 if not running:
-                    return
+                    if not source.paused:
+                        return
+                    time.sleep(SOON)
+                    continue
                 # With no timeout, Ctrl-C would wait for a task to end.
-                for ref in ray.wait(list(running), num_returns=1, timeout=1.0)[0]:
+                patience = SOON if source.paused else 1.0
+                for ref in ray.wait(list(running), num_returns=1, timeout=patience)[0]:
                     attempt = running.pop(ref)
                     outcome: Outcome[I, O] | None = self._settle(ref, attempt, last=attempt.number >= attempts)
                     if outcome is None:
-                        again.append(attempt.again())
+                        source.give_back(attempt)
                     else:
                         yield outcome
         finally:

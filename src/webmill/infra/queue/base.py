@@ -1,6 +1,6 @@
 """The seam of every queue: work that is handed out until somebody says it is done.
 
-    publish ─▶ ready ─▶ leased ─▶ ack: forgotten
+    publish ─▶ ready ─▶ leased ─▶ ack: forgotten, or done where the queue remembers
                 ▲  ▲       ├─▶ retry ─▶ (delayed) ─▶ ready
                 │  └───────┤   lease over
                 │          └─▶ bury, or too many attempts ─▶ buried ─▶ drop
@@ -78,10 +78,18 @@ class Buried(msgspec.Struct, frozen=True):
 
 
 class QueueStats(msgspec.Struct, frozen=True):
+    """`done` is counted by queues that remember."""
+
     ready: int
     leased: int
     delayed: int
     buried: int
+    done: int = 0
+
+    @property
+    def waiting(self) -> int:
+        """Messages that are neither done nor buried."""
+        return self.ready + self.leased + self.delayed
 
 
 class Delivery(Protocol):
@@ -95,8 +103,8 @@ class Delivery(Protocol):
     def attempts(self) -> int:
         """How often it has been handed out, this time included."""
 
-    def ack(self) -> None:
-        """It is done: forget it."""
+    def ack(self, result: bytes = b"") -> None:
+        """It is done: forget it. A queue that remembers what is done keeps the result."""
 
     def retry(self, reason: str, *, delay: float = 0.0) -> None:
         """It may work later: hand it out again after `delay` seconds, or bury it when its attempts are used up."""
@@ -169,6 +177,11 @@ def checked(messages: Iterable[Message], *, max_bytes: int) -> list[Message]:
             )
         unique.setdefault(message.id, message)
     return list(unique.values())
+
+
+def is_drained(queue: Queue) -> bool:
+    """Return whether nothing is to be handed out, now or later; a broker does not tell what other workers hold."""
+    return not queue.stats().waiting
 
 
 def worded(reason: str) -> str:

@@ -26,7 +26,7 @@ class RabbitDelivery:
         self._consumer = consumer
         self._post = consumer.post
 
-    def ack(self) -> None:
+    def ack(self, result: bytes = b"") -> None:  # noqa: ARG002 - a broker forgets
         self._post.link.call(self._ack())
 
     def retry(self, reason: str, *, delay: float = 0.0) -> None:

@@ -1,9 +1,10 @@
 """The embedded queue: one SQLite file, many processes of one machine.
 
-A duplicate id is suppressed while its message is in the queue, buried ones included; an acked id is forgotten, so that
-work published again later is handed out again (which work is done is the ledger's to know). `publish` is one
-transaction: all or none. A lease ends by the wall clock, `lease` seconds after it was taken or extended; a clock that
-jumps can end it early, and the token then keeps the old holder from settling.
+A duplicate id is suppressed while its message is in the queue, buried ones included. An acked id is forgotten, so that
+work published again later is handed out again; or, in a queue that remembers (`remember=True`), it stays as done with
+its result, and publishing it again changes nothing: such a queue is the list of all tasks of a job, and `entries` shows
+them. `publish` is one transaction: all or none. A lease ends by the wall clock, `lease` seconds after it was taken or
+extended; a clock that jumps can end it early, and the token then keeps the old holder from settling.
 
 Publishing and settling are synced to the disk. Taking a lease is not: after a power cut no holder is alive, and the
 message is simply ready again.
@@ -15,10 +16,12 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
+
+import msgspec
 
 from webmill.errors import Conflict, NotFound
 from webmill.infra.address import scheme_of
@@ -40,7 +43,8 @@ from webmill.infra.sqlite import Database, Row, Run, Schema
 
 POLL = (0.002, 0.05)  # seconds between looks into an empty queue: from, to
 
-READY, LEASED, DELAYED, BURIED = range(4)
+READY, LEASED, DELAYED, BURIED, DONE = range(5)
+REMEMBERS = "remembers"  # a mark of the queue itself
 
 # Bodies live apart, as a change of state rewrites its whole row. `due` ends a lease or a delay; of a buried message
 # it tells when. `token` is set while leased, and only then. `seq` is the order; a message keeps it through its retries.
@@ -67,6 +71,7 @@ SCHEMA = Schema(
         ) STRICT;
         """,
         "CREATE TABLE mark (name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;",
+        "ALTER TABLE message ADD COLUMN changed REAL NOT NULL DEFAULT 0; ALTER TABLE message ADD COLUMN result BLOB;",
     ),
 )
 STATES = "SELECT state, count(*) FROM message GROUP BY state"
@@ -74,20 +79,42 @@ FIRST_BURIED = (
     "SELECT seq, id, body, last_error, attempts, first_error, last_error, due"
     " FROM message JOIN body USING (seq) WHERE state = 3 AND seq > ? ORDER BY seq LIMIT 1"
 )
+ENTRIES = "SELECT seq, id, state, attempts, last_error, changed, result FROM message WHERE seq > ? ORDER BY seq LIMIT ?"
+AT_ONCE = 500  # entries in memory, twice
+FORGOTTEN = "UPDATE message SET state = 4, due = NULL"  # where it would be planned again, if nothing were known of it
 REQUEUE = (
     "UPDATE message SET state = 0, due = NULL, attempts = 0, expired = 0, first_error = '', last_error = ''"
     " WHERE state = 3"
 )
 
 
+class TaskEntry(msgspec.Struct, frozen=True):
+    """What a queue knows of a message. `reason` is the last failure, `changed` the time of the last event."""
+
+    id: str
+    state: Literal["ready", "leased", "delayed", "buried", "done"]
+    attempts: int = 0
+    reason: str = ""
+    changed: float = 0.0
+    result: bytes | None = None
+
+
+STATE_NAMES: tuple[Literal["ready", "leased", "delayed", "buried", "done"], ...] = (
+    "ready", "leased", "delayed", "buried", "done",
+)  # fmt: skip
+
+
 def open_sqlite(url: str, options: QueueOptions) -> SqliteQueue:
     return SqliteQueue(file_of(url, options), max_attempts=options.attempts, lease=options.lease)
 
 
+def view_sqlite(url: str, options: QueueOptions) -> AbstractContextManager[SqliteQueueReader]:
+    return viewed_file(file_of(url, options))
+
+
 @contextmanager
-def view_sqlite(url: str, options: QueueOptions) -> Iterator[SqliteQueueReader]:
+def viewed_file(file: Path) -> Iterator[SqliteQueueReader]:
     """Look by reading alone: no file is made, and a lease that is over still counts as leased."""
-    file = file_of(url, options)
     if not file.is_file():
         raise NotFound(f"no queue {file}")
     with reading(file) as read:
@@ -110,6 +137,18 @@ class SqliteQueueReader:
     def stats(self) -> QueueStats:
         return _stats(self._read(STATES))
 
+    def entries(self) -> Iterator[TaskEntry]:
+        """Yield what is known of every message, in the order of publishing."""
+        return _entries(self._read)
+
+
+def _entries(read: Callable[..., list[Row]]) -> Iterator[TaskEntry]:
+    seq = -1
+    while rows := read(ENTRIES, (seq, AT_ONCE)):
+        for _, id_, number, attempts, reason, changed, result in rows:
+            yield TaskEntry(id_, STATE_NAMES[number], attempts, reason, changed, result)
+        seq = rows[-1][0]
+
 
 def _buried(read: Callable[..., list[Row]]) -> Iterator[Buried]:
     seq = -1
@@ -120,7 +159,7 @@ def _buried(read: Callable[..., list[Row]]) -> Iterator[Buried]:
 
 def _stats(rows: list[Row]) -> QueueStats:
     count: dict[int, int] = dict(rows)
-    return QueueStats(*(count.get(state, 0) for state in (READY, LEASED, DELAYED, BURIED)))
+    return QueueStats(*(count.get(state, 0) for state in (READY, LEASED, DELAYED, BURIED, DONE)))
 
 
 class SqliteQueue:
@@ -133,6 +172,7 @@ class SqliteQueue:
         max_attempts: int = MAX_ATTEMPTS,
         max_bytes: int = MAX_BYTES,
         lease: float = LEASE,
+        remember: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._max_attempts = max_attempts
@@ -140,6 +180,10 @@ class SqliteQueue:
         self._lease = lease
         self._clock = clock
         self._database = Database(path, schema=SCHEMA)
+        self._remember = self.mark(REMEMBERS) is not None
+        if remember and not self._remember:  # whoever opens the file later must not forget what is done
+            self.publish([], mark=Mark(REMEMBERS, b""))
+            self._remember = True
 
     def publish(self, messages: Iterable[Message], *, mark: Mark | None = None) -> int:
         accepted, new = checked(messages, max_bytes=self._max_bytes), 0
@@ -158,10 +202,20 @@ class SqliteQueue:
         rows = self._database.read("SELECT value FROM mark WHERE name = ?", (name,))
         return rows[0][0] if rows else None
 
+    def entries(self) -> Iterator[TaskEntry]:
+        """Yield what is known of every message, in the order of publishing."""
+        self._sweep_if_due()
+        yield from _entries(self._database.read)
+
     def end_leases(self) -> None:
-        """For a caller who knows that no holder lives: what they held is ready again, at its old place."""
+        """For a caller who knows that no holder lives: what they held is ready again, at its old place, and being held
+        by a process that was killed costs no attempt. So is what was to be tried later, by whatever clock.
+        """
         with self._database.write() as run:
-            run("UPDATE message SET state = 0, due = NULL, token = NULL WHERE state = 1")
+            run(
+                "UPDATE message SET due = NULL, token = NULL, attempts = max(0, attempts - (state = 1)), state = 0"
+                " WHERE state IN (1, 2)"
+            )
 
     def consume(self, *, prefetch: int = 1) -> SqliteConsumer:
         return SqliteConsumer(self, prefetch=prefetch)
@@ -181,7 +235,8 @@ class SqliteQueue:
     def drop(self, ids: Iterable[str]) -> int:
         self._sweep_if_due()
         with self._database.write() as run:
-            return sum(len(run("DELETE FROM message WHERE state = 3 AND id = ? RETURNING 1", (id_,))) for id_ in ids)
+            forget = FORGOTTEN if self._remember else "DELETE FROM message"
+            return sum(len(run(f"{forget} WHERE state = 3 AND id = ? RETURNING 1", (id_,))) for id_ in ids)
 
     def stats(self) -> QueueStats:
         self._sweep_if_due()
@@ -200,28 +255,39 @@ class SqliteQueue:
         with self._database.write_relaxed() as run:
             self._sweep(run)
             rows = run(
-                "UPDATE message SET state = 1, token = ?, due = ?, attempts = attempts + 1 WHERE seq IN"
+                "UPDATE message SET state = 1, token = ?, due = ?, changed = ?, attempts = attempts + 1 WHERE seq IN"
                 " (SELECT seq FROM message WHERE state = 0 ORDER BY seq LIMIT ?) RETURNING seq, id, attempts",
-                (lease.token, lease.until, count),
+                (lease.token, lease.until, self._clock(), count),
             )
             bodies = {seq: run("SELECT body FROM body WHERE seq = ?", (seq,))[0][0] for seq, _, _ in rows}
         return [SqliteDelivery(self, lease, seq, id_, bodies[seq], attempts) for seq, id_, attempts in sorted(rows)]
 
-    def forget(self, delivery: SqliteDelivery) -> None:
+    def settle(self, delivery: SqliteDelivery, result: bytes) -> None:
+        """Forget a message that is done, or note that it is."""
         with self._database.write() as run:
-            fence = (delivery.seq, delivery.lease.token, self._clock())
-            if not run("DELETE FROM message WHERE seq = ? AND token = ? AND due > ? RETURNING 1", fence):
+            now = self._clock()
+            fence = (delivery.seq, delivery.lease.token, now)
+            if not self._remember:
+                if not run("DELETE FROM message WHERE seq = ? AND token = ? AND due > ? RETURNING 1", fence):
+                    raise over(delivery)
+                return
+            if not run(
+                "UPDATE message SET state = 4, due = NULL, token = NULL, last_error = '', changed = ?, result = ?"
+                " WHERE seq = ? AND token = ? AND due > ? RETURNING 1",
+                (now, result, *fence),
+            ):
                 raise over(delivery)
+            run("DELETE FROM body WHERE seq = ?", (delivery.seq,))
 
     def move(self, delivery: SqliteDelivery, state: int, *, reason: str, due: float) -> None:
         """Take a leased message to another state, with what went wrong."""
         reason = worded(reason)
         with self._database.write() as run:
             if not run(
-                "UPDATE message SET state = ?, due = ?, token = NULL, last_error = ?,"
+                "UPDATE message SET state = ?, due = ?, token = NULL, last_error = ?, changed = ?,"
                 " first_error = iif(first_error = '', ?, first_error)"
                 " WHERE seq = ? AND token = ? AND due > ? RETURNING 1",
-                (state, due, reason, reason, delivery.seq, delivery.lease.token, self._clock()),
+                (state, due, reason, now := self._clock(), reason, delivery.seq, delivery.lease.token, now),
             ):
                 raise over(delivery)
 
@@ -308,8 +374,8 @@ class SqliteDelivery:
     body: bytes
     attempts: int
 
-    def ack(self) -> None:
-        self.queue.forget(self)
+    def ack(self, result: bytes = b"") -> None:
+        self.queue.settle(self, result)
 
     def retry(self, reason: str, *, delay: float = 0.0) -> None:
         self.queue.retry(self, reason, delay=delay)

@@ -46,7 +46,7 @@ class SqsDelivery:
         self._consumer = consumer
         self._office = consumer.office
 
-    def ack(self) -> None:
+    def ack(self, result: bytes = b"") -> None:  # noqa: ARG002 - a broker forgets
         self.check()
         try:
             self._office.work.delete(self.copy)

@@ -23,10 +23,14 @@ _KEPT = (datetime, bytes)
 
 
 def encode(rows: Sequence[Row], *, kind: type[msgspec.Struct], compression: str) -> bytes:
-    arrow, parquet = _pyarrow()
+    arrow, parquet = pyarrow()
     schema = schema_of(kind)
     out = io.BytesIO()
-    parquet.write_table(arrow.Table.from_arrays(_columns(rows, kind), schema=schema), out, compression=compression)
+    parquet.write_table(
+        arrow.Table.from_arrays(columns_of([row.value for row in rows], kind), schema=schema),
+        out,
+        compression=compression,
+    )
     return out.getvalue()
 
 
@@ -35,20 +39,21 @@ def check(row: Row, *, kind: type[msgspec.Struct]) -> None:
     try:
         plain = msgspec.to_builtins(row.value, builtin_types=_KEPT)
         msgspec.convert(plain, kind, builtin_types=_KEPT)  # also finds None where there is no place for it
-        _columns([row], kind)
+        columns_of([row.value], kind)
     except (msgspec.ValidationError, TypeError, ValueError, OverflowError) as error:
         raise BadInput(str(error), reason="wrong_type") from error
 
 
-def _columns(rows: Sequence[Row], kind: type[msgspec.Struct]) -> list[Any]:
-    arrow, _ = _pyarrow()
-    values = [_plain(row.value, kind) for row in rows]
+def columns_of(rows: Sequence[object], kind: type[msgspec.Struct]) -> list[Any]:
+    """Return the rows as one array for each column."""
+    arrow, _ = pyarrow()
+    values = [_plain(row, kind) for row in rows]
     return [arrow.array([value[field.name] for value in values], type=field.type) for field in schema_of(kind)]
 
 
 @cache
 def schema_of(kind: type[msgspec.Struct]) -> Any:
-    arrow, _ = _pyarrow()
+    arrow, _ = pyarrow()
     info = inspect.type_info(kind)
     assert isinstance(info, inspect.StructType)
     return arrow.schema([_field(arrow, field) for field in info.fields])
@@ -120,10 +125,12 @@ def _arrow_type(arrow: Any, kind: inspect.Type) -> Any:
     return getattr(arrow, _SCALARS[type(kind)])()
 
 
-def _pyarrow() -> tuple[Any, Any]:
+def pyarrow() -> tuple[Any, Any]:
     try:
         import pyarrow as arrow
         from pyarrow import parquet
     except ImportError as error:
-        raise Misconfigured("Parquet needs pyarrow: pip install 'webmill[parquet]'") from error
+        raise Misconfigured(
+            "Parquet needs an extra: pip install 'webmill[parquet]', or choose --format jsonl"
+        ) from error
     return arrow, parquet

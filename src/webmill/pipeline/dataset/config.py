@@ -8,27 +8,28 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from webmill.errors import Misconfigured
-from webmill.extract.text import Extractor
 from webmill.infra.address import hide_secrets, scheme_of
 from webmill.infra.executor.backends import EXECUTORS
 from webmill.infra.queue.backends import QUEUES
+from webmill.infra.registry import Registry
 from webmill.infra.sinks.backends import STREAMS
 from webmill.infra.sinks.json_lines import Compression
 from webmill.infra.storage.backends import READ_ONLY, STORAGES
+from webmill.pipeline.extract.plan import is_queue
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=1 << 40)]
 Jobs = Annotated[int, msgspec.Meta(ge=0, le=10_000)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=31 * 86400)]
 Mebibytes = Annotated[int, msgspec.Meta(ge=0, le=1 << 30)]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_SCHEME = re.compile(r"[a-z][a-z0-9+]+:", re.ASCII)
-READ_FROM = (STORAGES, READ_ONLY)
-WRITE_TO = (STORAGES, QUEUES, STREAMS)
+READ_FROM: tuple[Registry[Any], ...] = (STORAGES, READ_ONLY)
+WRITE_TO: tuple[Registry[Any], ...] = (STORAGES, QUEUES, STREAMS)
+INDEX_RECORD = "webmill.compat.index_record:make_index_record"
 
 
 class Read(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"source": "from"}):
@@ -38,13 +39,24 @@ class Read(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"sou
 
 
 class Make(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`function` (FILE.py:name or module:name) takes the place of `kind`. `keep` is for documents: of all captures, or
-    only of those that have text by their kind."""
+    """`function` (FILE.py:name or module:name) takes the place of `kind`. `text` is an extractor; auto: the WET file's
+    text where the manifest names one, else the best that is installed. `keep` is for documents: of all captures, or
+    only of those that have text by their type; so are the filters after it.
+    """
 
     kind: Literal["document", "index-record"] = "document"
-    text: Extractor = "auto"
+    text: str = "auto"
     keep: Literal["captures", "documents"] = "captures"
+    links: bool = False
+    min_text: Count | None = None
+    max_text: Count | None = None
+    languages: tuple[str, ...] = ()
     function: str = ""
+
+    @property
+    def function_name(self) -> str:
+        """Return what makes the rows, when that is not a document: FILE.py:name or module:name."""
+        return self.function or (INDEX_RECORD if self.kind == "index-record" else "")
 
 
 class Write(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -107,7 +119,7 @@ def checked(dataset: Dataset, *, source: str) -> Dataset:
     if not _NAME.fullmatch(dataset.name):
         raise Misconfigured(f"{source}: name {dataset.name!r}: use letters, digits, '.', '_' and '-'")
     check_places(dataset, source=source)
-    if dataset.document.keep == "documents" and (dataset.document.kind != "document" or dataset.document.function):
+    if dataset.document.keep == "documents" and dataset.document.function_name:
         raise Misconfigured(f'{source}: document.keep = "documents" is for kind = "document" without a function')
     for target in (dataset.write, dataset.errors):
         if target.format == "parquet" and not is_storage(target.to):
@@ -125,9 +137,9 @@ def check_places(dataset: Dataset, *, source: str) -> None:
         ("write.to", write, WRITE_TO),
         ("errors.to", errors, WRITE_TO),
     ):
-        scheme = place.partition(":")[0] if is_address(place.lower()) else "file"
+        scheme = scheme_of(place)[0]
         if not place or scheme == "memory" or not any(scheme in kind for kind in kinds):
-            forms = ", ".join(kind.forms() for kind in kinds)
+            forms = "; ".join(kind.forms() for kind in kinds)
             raise Misconfigured(f"{source}: {setting} {hide_secrets(place)!r}: use {forms}")
     executor = dataset.compute.executor
     if executor and executor.partition(":")[0] not in EXECUTORS:
@@ -135,17 +147,8 @@ def check_places(dataset: Dataset, *, source: str) -> None:
 
 
 def is_address(place: str) -> bool:
-    """Not a path."""
-    return _SCHEME.match(place) is not None
-
-
-def is_queue(place: str) -> bool:
-    return scheme_of(place)[0] in QUEUES or is_stream(place)
-
-
-def is_stream(place: str) -> bool:
-    """A queue that is only written to."""
-    return scheme_of(place)[0] in STREAMS
+    """Return whether it is not a path."""
+    return scheme_of(place)[0] != "file" or place.startswith("file:")
 
 
 def is_storage(place: str) -> bool:

@@ -4,8 +4,9 @@
       dataset.json      what it is, with every default spelled out, sealed with a digest
       manifest.txt      one line per task
       function.py       your function, as it was when the dataset was made (if it is a file)
-      ledger.sqlite     the state of every task
-      output/           documents, and receipts/ of the parts that count (unless [write] says otherwise)
+      tasks.sqlite      every task, and what became of it
+      receipts/         how far each task is (in `.webmill` of the output, when that is in an object store)
+      output/           documents, nothing else (unless [write] says otherwise)
       errors/           what could not be read or made, each with its reason and byte ranges
 
 What was made under one description is never mixed with what another would make: a dataset whose description was changed
@@ -16,23 +17,24 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
 
 from webmill import __version__
+from webmill.collection import PRIVATE
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
 from webmill.extract import custom
-from webmill.infra import atomic, lock
+from webmill.infra import atomic
+from webmill.infra.address import scheme_of
 from webmill.pipeline.dataset.config import Compute, Dataset, checked, is_address, is_storage
-from webmill.pipeline.dataset.manifest import Files, manifest_line, parse_manifest
+from webmill.pipeline.extract.jobs import STOP, TASKS, is_running, running
+from webmill.pipeline.extract.manifest import manifest_line, parse_manifest
+from webmill.pipeline.extract.tasks import Task, task_id
 
-FILE_NAME, MANIFEST, FUNCTION, LEDGER, STOP = "dataset.json", "manifest.txt", "function.py", "ledger.sqlite", "stop"
-DOING = "running this dataset"
-TRIES = 10
+FILE_NAME, MANIFEST, FUNCTION = "dataset.json", "manifest.txt", "function.py"
+OLD = "ledger.sqlite"  # where an earlier webmill kept its tasks
 
 
 class Sealed(msgspec.Struct, frozen=True):
@@ -50,54 +52,38 @@ class Folder(msgspec.Struct, frozen=True):
     function: custom.Function | None
 
     @property
-    def ledger(self) -> Path:
-        return self.path / LEDGER
+    def queue(self) -> Path:
+        """Where its tasks are."""
+        return self.path / TASKS
 
     @property
     def stop_file(self) -> Path:
         return self.path / STOP
 
-    def tasks(self) -> Iterator[tuple[str, Files]]:
+    def tasks(self) -> Iterator[Task]:
         """Ids are derived from the description and the line: the output of another dataset is never taken for ours."""
         lines = (self.path / MANIFEST).read_text(encoding="utf-8").splitlines()
         for number, files in enumerate(parse_manifest(lines, source=MANIFEST)):
-            line = manifest_line(files)
-            yield f"{number:06d}-{hashlib.sha256(f'{self.digest} {line}'.encode()).hexdigest()[:12]}", files
+            yield Task(task_id(f"{number:06d}", files, digest=self.digest), files)
 
     def place(self, to: str) -> str:
         """Relative places are in the folder."""
         if to == "stdout":
             return str(self.path / "output")
-        if to.startswith("sqlite:"):
-            return f"sqlite:{self.path / to.removeprefix('sqlite:')}"
+        scheme, rest = scheme_of(to)
+        if scheme == "sqlite":
+            return f"sqlite:{self.path / rest}"
         return to if is_address(to) else str(self.path / to)
 
     @property
-    def receipts(self) -> str:
-        to = self.dataset.write.to
-        return self.place(to) if is_storage(to) else str(self.path)
+    def state(self) -> str:
+        """Where receipts are: workers on other machines must reach them, as they reach the output."""
+        to = self.place(self.dataset.write.to)
+        is_far = is_storage(self.dataset.write.to) and scheme_of(to)[0] != "file"
+        return f"{to.rstrip('/')}/{PRIVATE}" if is_far else str(self.path)
 
     def is_running(self) -> bool:
-        try:
-            with lock.exclusive(self.path, "run", doing=DOING):
-                return False
-        except Conflict:
-            return True
-
-
-@contextmanager
-def running(path: Path) -> Iterator[None]:
-    """Holds the dataset for one run. `is_running` holds it for a moment, too: so a few tries."""
-    with ExitStack() as stack:
-        for left in reversed(range(TRIES)):
-            try:
-                stack.enter_context(lock.exclusive(path, "run", doing=DOING))
-                break
-            except Conflict:
-                if not left:
-                    raise
-                time.sleep(0.02)
-        yield
+        return is_running(self.path)
 
 
 # --- making one -------------------------------------------------------------------------------------------------------
@@ -139,9 +125,9 @@ def _beside(beside: Path, place: str) -> str:
 
 
 def _read_function(dataset: Dataset, *, beside: Path) -> custom.Function | None:
-    if not dataset.document.function:
+    if not dataset.document.function_name:
         return None
-    place, name = custom.parse_name(dataset.document.function)
+    place, name = custom.parse_name(dataset.document.function_name)
     if not place.endswith(".py"):
         return custom.Function(name=name, module=place)
     file = beside / place
@@ -163,6 +149,8 @@ def digest_of(dataset: Dataset, manifest: str, function: custom.Function | None)
 def open_folder(path: Path) -> Folder:
     """NotFound; Conflict when the description is not what the dataset was made with."""
     file = there(path) / FILE_NAME
+    if (path / OLD).exists():
+        raise Conflict(f"{path} was made by an earlier webmill: create it again under another name")
     try:
         sealed = msgspec.json.decode(file.read_bytes(), type=Sealed)
         manifest = (path / MANIFEST).read_text(encoding="utf-8")
@@ -187,9 +175,9 @@ def there(path: Path) -> Path:
 
 
 def _kept_function(dataset: Dataset, path: Path) -> custom.Function | None:
-    if not dataset.document.function:
+    if not dataset.document.function_name:
         return None
-    place, name = custom.parse_name(dataset.document.function)
+    place, name = custom.parse_name(dataset.document.function_name)
     if not place.endswith(".py"):
         return custom.Function(name=name, module=place)
     return custom.Function(name=name, file=place, source=(path / FUNCTION).read_text(encoding="utf-8"))

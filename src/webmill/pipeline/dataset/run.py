@@ -1,191 +1,103 @@
-"""Run a dataset: every line of its manifest is a task, every task runs to its end once.
-
-    manifest ─▶ ledger ─▶ executor ─▶ run_task (task.py) ─▶ output/, errors/, receipts/
-                  ▲                        │
-                  └── done, failed ────────┘
-
-Killed at any moment and run again: finished tasks are not repeated, others go on from their receipts, and the output is
-that of a run that nobody disturbed.
-"""
+"""Run a dataset: every line of its manifest is a task, every task runs to its end once."""
 
 from __future__ import annotations
 
-import logging
-import os
-import random
-import socket
-from collections.abc import Callable, Iterator
-from contextlib import closing
-from pathlib import Path
+from collections.abc import Callable
 
 import msgspec
 
-from webmill.errors import Unavailable
-from webmill.infra import atomic
-from webmill.infra.executor.base import Done, Executor, Failed
-from webmill.infra.ledger import Claim, Ledger, Task
-from webmill.infra.retry import Policy
-from webmill.pipeline.dataset.config import Dataset, is_address, is_queue
-from webmill.pipeline.dataset.folder import Folder, running
-from webmill.pipeline.dataset.ledger import RunLedger
-from webmill.pipeline.dataset.manifest import Files
-from webmill.pipeline.dataset.monitor import Monitor
-from webmill.pipeline.dataset.task import Doors, Job, Totals, add_counts, open_receipts, run_task
+from webmill.extract.extractors import default_extractor
+from webmill.extract.recipe import Recipe
+from webmill.formats.cld2 import can_detect
+from webmill.formats.typed_records import FileType
+from webmill.infra.executor.base import Executor
+from webmill.infra.storage.backends import open_storage
+from webmill.pipeline.dataset.config import Errors, Make, Write
+from webmill.pipeline.dataset.folder import Folder
+from webmill.pipeline.extract.engine import Pace
+from webmill.pipeline.extract.jobs import Job, run_job
+from webmill.pipeline.extract.plan import Fetching, Keep, Plan, Target
+from webmill.pipeline.extract.tasks import Task
+from webmill.pipeline.extract.totals import ExtractReport, Totals
+from webmill.pipeline.extract.worker import open_receipts
 from webmill.pipeline.watch import Watch
+from webmill.settings import HttpSettings
 
-log = logging.getLogger(__name__)
-
-BETWEEN_ROUNDS = Policy(first_wait=2.0, longest_wait=60.0)
-
-
-class Failure(msgspec.Struct, frozen=True):
-    task: str
-    reason: str
+Emit = Callable[[bytes], None]
 
 
-class Report(msgspec.Struct, kw_only=True):
-    """What this run did. Of all tasks of the dataset, `failed` are failed now, by whichever run, and `left` are neither
-    done nor failed."""
+def run_dataset(
+    folder: Folder,
+    executor: Executor,
+    *,
+    http: HttpSettings,
+    watch: Watch,
+    emit: Emit,
+    killable: bool = True,
+    pace: Pace = Pace(),  # noqa: B008 - it is frozen
+) -> ExtractReport:
+    """Do all tasks that are not done. `emit` takes the documents of a dataset that writes to stdout.
 
-    tasks: int = 0
-    pages: int = 0
-    documents: int = 0
-    skipped: int = 0
-    left_out: dict[str, int] = {}  # of those skipped: what is no document, by kind
-    errors: int = 0
-    failures: list[Failure] = []
-    stopped: bool = False
-    failed: int = 0
-    left: int = 0
+    `killable`: tasks have processes of their own. Conflict when another run is at it.
+    """
+    plan = plan_of(folder, http=http, killable=killable)
 
+    def done(task: Task, _totals: Totals) -> None:
+        if folder.dataset.write.to == "stdout":
+            emit_parts(plan, task, emit)
 
-class Run(msgspec.Struct, frozen=True):
-    """What is given to a run. `emit` takes the documents of a dataset that writes to stdout."""
-
-    executor: Executor
-    doors: Doors
-    watch: Watch
-    emit: Callable[[bytes], None]
-    killable: bool = True  # False: tasks share this process
+    job = Job(folder=folder.path, plan=plan, tasks=folder.tasks, attempts=folder.dataset.compute.attempts)
+    return run_job(job, executor, watch=watch, pace=pace, done=done)
 
 
-def run_dataset(folder: Folder, run: Run) -> Report:
-    """Conflict when another run is at it."""
-    report = Report()
-    with running(folder.path), closing(RunLedger(folder.ledger)) as book:
-        folder.stop_file.unlink(missing_ok=True)
-        dataset = resolve(folder)
-        sweep(dataset)
-        plan(folder, book.ledger)
-        with (
-            run.watch("Making documents", unit="pages") as counter,
-            Monitor(folder.stop_file, counter) as monitor,
-        ):
-            try:
-                run_rounds(folder, dataset, run, book, monitor, report)
-            except KeyboardInterrupt:
-                if not monitor.stopping:
-                    raise
-            report.stopped = monitor.stopping
-        sweep(dataset)  # again: when the run began, workers of a killed one may have been about to die
-        report.failed, report.left = book.ledger.counts().failed, book.unsettled()
-    return report
-
-
-def resolve(folder: Folder) -> Dataset:
-    """Relative places become those in the folder."""
-    write, errors = folder.dataset.write, folder.dataset.errors
+def plan_of(folder: Folder, *, http: HttpSettings, killable: bool = True) -> Plan:
+    """Return the dataset's description as workers need it. Relative places become those in the folder."""
+    dataset, write = folder.dataset, folder.dataset.write
     if write.to == "stdout":
         write = msgspec.structs.replace(write, compression="none")
-    return msgspec.structs.replace(
-        folder.dataset,
-        write=msgspec.structs.replace(write, to=folder.place(write.to)),
-        errors=msgspec.structs.replace(errors, to=folder.place(errors.to)),
-    )
-
-
-def sweep(dataset: Dataset) -> None:
-    """Drafts of workers that were killed."""
-    for place in (dataset.write.to, dataset.errors.to):
-        if not is_queue(place) and not is_address(place):
-            for parent in {draft.parent for draft in Path(place).rglob(f"{atomic.RESERVED}tmp-*")}:
-                atomic.remove_stale_temps(parent)
-
-
-def plan(folder: Folder, ledger: Ledger) -> None:
-    if not sum(msgspec.structs.astuple(ledger.counts())):  # all were planned, or none
-        ledger.plan(Task(task, msgspec.json.encode(files)) for task, files in folder.tasks())
-
-
-def run_rounds(folder: Folder, dataset: Dataset, run: Run, book: RunLedger, monitor: Monitor, report: Report) -> None:
-    """What may work later is tried again when all others had their turn."""
-    attempts = dataset.compute.attempts
-    for number in range(1, attempts + 1):
-        run_round(folder, dataset, run, book, monitor, report, last=number == attempts)
-        if monitor.stopping or not book.unsettled():
-            break
-        wait = BETWEEN_ROUNDS.wait(number, retry_after=None, random=random.random())  # noqa: S311 - only spreads load
-        log.warning("tasks wait for another try", extra={"tasks": book.unsettled(), "seconds": wait})
-        monitor.wait(wait)
-
-
-def run_round(
-    folder: Folder,
-    dataset: Dataset,
-    run: Run,
-    book: RunLedger,
-    monitor: Monitor,
-    report: Report,
-    *,
-    last: bool,
-) -> None:
-    held: dict[str, Claim] = {}
-
-    def jobs() -> Iterator[Job]:
-        for claim in book.round(f"{socket.gethostname()}:{os.getpid()}"):
-            held[claim.task_id] = claim
-            job = job_of(folder, dataset, run, claim)
-            monitor.begin(claim.task_id, open_receipts(job))
-            yield job
-
-    with closing(run.executor.run(run_task, jobs(), attempts=dataset.compute.attempts)) as outcomes:
-        for outcome in outcomes:
-            claim = held.pop(outcome.item.task)
-            match outcome:
-                case Done(item=job, value=totals):
-                    settle(folder, run, book, claim, job, totals, report)
-                    monitor.end(job.task, totals.pages)
-                case Failed(item=job, reason=reason, error=error, trace=trace):
-                    again = isinstance(error, Unavailable) and not last
-                    log.warning("a task failed", extra={"task": job.task, "reason": reason, "again": again})
-                    book.failed(claim, f"{reason}\n{trace}" if trace and not error else reason, again=again)
-                    monitor.end(job.task, 0)
-                    if not again:
-                        report.failures.append(Failure(job.task, reason))
-
-
-def job_of(folder: Folder, dataset: Dataset, run: Run, claim: Claim) -> Job:
-    return Job(
-        task=claim.task_id,
-        files=msgspec.json.decode(claim.payload, type=Files),
-        dataset=dataset,
-        receipts=folder.receipts,
+    return Plan(
+        name=dataset.name,
+        source=dataset.read.source,
+        output=_target(folder, write),
+        errors=_target(folder, dataset.errors),
+        state=folder.state,
+        recipe=recipe_of(folder),
+        otherwise=default_extractor() if dataset.document.text == "auto" else "",
+        keep=keep_of(dataset.document),
         function=folder.function,
-        doors=run.doors,
-        killable=run.killable,
+        pages_per_part=write.pages_per_part,
+        bytes_per_part=write.bytes_per_part,
+        fetching=Fetching(http=http),
+        timeout=dataset.compute.timeout,
+        memory=dataset.compute.memory,
+        killable=killable,
     )
 
 
-def settle(folder: Folder, run: Run, book: RunLedger, claim: Claim, job: Job, totals: Totals, report: Report) -> None:
-    if folder.dataset.write.to == "stdout":
-        storage = run.doors.storage(job.dataset.write.to)
-        for receipt in open_receipts(job).read():
-            if receipt.output:
-                run.emit(storage.read(receipt.output.name))
-    book.ledger.done(claim, msgspec.json.encode(totals))
-    report.tasks += 1
-    report.pages += totals.pages
-    report.documents += totals.documents
-    report.skipped += totals.skipped
-    add_counts(report.left_out, totals.left_out)
-    report.errors += totals.errors
+def recipe_of(folder: Folder) -> Recipe:
+    make = folder.dataset.document
+    return Recipe(extractor=extractor_of(folder), detect=can_detect(), links=make.links)
+
+
+def extractor_of(folder: Folder) -> str:
+    """Return the extractor. auto: who names WET files wants their text; a line without one has the best there is."""
+    chosen = folder.dataset.document.text
+    if chosen != "auto":
+        return chosen
+    has_texts = any(FileType.WET in task.files for task in folder.tasks())
+    return "wet" if has_texts else default_extractor()
+
+
+def keep_of(make: Make) -> Keep:
+    return Keep(what=make.keep, min_text=make.min_text, max_text=make.max_text, languages=make.languages)
+
+
+def emit_parts(plan: Plan, task: Task, emit: Emit) -> None:
+    storage = open_storage(plan.output.to)
+    for receipt in open_receipts(plan, task).read():
+        if receipt.output:
+            emit(storage.read(receipt.output.name))
+
+
+def _target(folder: Folder, target: Write | Errors) -> Target:
+    return Target(to=folder.place(target.to), format=target.format, compression=target.compression)

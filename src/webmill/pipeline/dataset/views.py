@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 
 import msgspec
 
@@ -10,14 +11,18 @@ from webmill.errors import BadInput, NotFound
 from webmill.formats.decompressors import Gzip, Zstd
 from webmill.formats.typed_records import FileType
 from webmill.infra.address import hide_secrets
-from webmill.infra.ledger import Counts, Entry
-from webmill.pipeline.dataset.config import is_queue
+from webmill.infra.queue.base import QueueStats
+from webmill.infra.queue.sqlite import TaskEntry, viewed_file
+from webmill.infra.storage.backends import open_storage
 from webmill.pipeline.dataset.folder import Folder
-from webmill.pipeline.dataset.ledger import looking
-from webmill.pipeline.dataset.manifest import Files
-from webmill.pipeline.dataset.receipts import Receipt, Receipts
-from webmill.pipeline.dataset.run import resolve
-from webmill.pipeline.dataset.task import Doors, Totals, totals_of
+from webmill.pipeline.extract.jobs import open_tasks
+from webmill.pipeline.extract.manifest import Files
+from webmill.pipeline.extract.plan import is_queue
+from webmill.pipeline.extract.receipts import Receipt, Receipts
+from webmill.pipeline.extract.tasks import Task
+from webmill.pipeline.extract.totals import Totals, totals_of
+
+STATES = {"ready": "planned", "delayed": "planned", "leased": "running", "buried": "failed", "done": "done"}
 
 
 class TaskView(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,11 +32,17 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     files: Files
     attempts: int
-    worker: str
     reason: str
     changed: float
     progress: float
     totals: Totals
+
+
+class Counts(msgspec.Struct, frozen=True):
+    planned: int
+    running: int
+    done: int
+    failed: int
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,54 +54,55 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def overview(folder: Folder) -> Overview:
-    with looking(folder.ledger) as ledger:
-        counts = ledger.counts()
+    stats = _stats(folder)
+    counts = Counts(stats.ready + stats.delayed, stats.leased, stats.done, stats.buried)
     tasks = sum(msgspec.structs.astuple(counts)) or sum(1 for _ in folder.tasks())
     return Overview(
         name=folder.dataset.name, path=str(folder.path), running=folder.is_running(), tasks=tasks, counts=counts
     )
 
 
-def task_views(folder: Folder, doors: Doors) -> Iterator[TaskView]:
-    """In the order of the manifest."""
-    running = folder.is_running()
-    with looking(folder.ledger) as ledger:
-        for task, files in folder.tasks():
-            entry = ledger.find(task) or Entry(task, "planned", 0, "", "", None, 0.0)
-            yield _view(entry, files, _totals(folder, doors, entry), running=running)
+def task_views(folder: Folder) -> Iterator[TaskView]:
+    """Yield all tasks, in the order of the manifest."""
+    is_running, known = folder.is_running(), _entries(folder)
+    for task in folder.tasks():
+        entry = known.get(task.id) or TaskEntry(task.id, "ready")
+        yield _view(entry, task, _totals(folder, entry, task), running=is_running)
 
 
 def redrive(folder: Folder, tasks: Iterable[str]) -> int:
-    """Failed tasks (none named: all) are planned again, and go on from their receipts; how many."""
+    """Plan failed tasks (none named: all) again; they go on from their receipts. Return how many there were."""
     tasks = check_tasks(folder, tasks)
-    with looking(folder.ledger) as ledger:
-        return ledger.redrive(tasks or None)
+    if not folder.queue.exists():
+        return 0
+    with closing(open_tasks(folder.path, attempts=folder.dataset.compute.attempts)) as queue:
+        return queue.requeue(tasks or None)
 
 
 def check_tasks(folder: Folder, tasks: Iterable[str]) -> list[str]:
     """The same. NotFound when the dataset has no such task."""
     tasks = list(tasks)
-    if missing := set(tasks) - {task for task, _ in folder.tasks()}:
+    if missing := set(tasks) - {task.id for task in folder.tasks()}:
         name = folder.dataset.name
         raise NotFound(f"{name} has no task {min(missing)}: `webmill dataset tasks {name}` shows what there is")
     return tasks
 
 
-def receipts_of(folder: Folder, doors: Doors, task: str) -> list[Receipt]:
+def receipts_of(folder: Folder, task: Task) -> list[Receipt]:
     """All there are: the log of what the task has done."""
-    return Receipts(doors.storage(folder.receipts), task, files=None, error_files=None).read_after(0)
+    return Receipts(open_storage(folder.state), task.prefix, files=None, error_files=None).read_after(0)
 
 
-def error_lines(folder: Folder, doors: Doors) -> Iterator[bytes]:
-    """JSON lines. BadInput when errors went to a queue, or into Parquet files: read them there."""
-    target = resolve(folder).errors
-    if is_queue(target.to) or target.format == "parquet":
+def error_lines(folder: Folder) -> Iterator[bytes]:
+    """Yield JSON lines. BadInput when errors went to a queue, or into Parquet files: read them there."""
+    target, place = folder.dataset.errors, folder.place(folder.dataset.errors.to)
+    if is_queue(place) or target.format == "parquet":
         raise BadInput(
-            f"its errors are in {hide_secrets(target.to)}: read them there", reason="elsewhere", source=str(folder.path)
+            f"its errors are in {hide_secrets(place)}: read them there", reason="elsewhere", source=str(folder.path)
         )
-    storage = doors.storage(target.to)
-    for task, _ in folder.tasks():
-        for receipt in receipts_of(folder, doors, task):
+    storage = open_storage(place)
+    for task in folder.tasks():
+        for receipt in receipts_of(folder, task):
             if receipt.errors:
                 yield from _lines(storage.read(receipt.errors.name), receipt.errors.name)
 
@@ -103,22 +115,37 @@ def _lines(data: bytes, name: str) -> Iterator[bytes]:
     yield from data.splitlines(keepends=True)
 
 
-def _totals(folder: Folder, doors: Doors, entry: Entry) -> Totals:
+def _entries(folder: Folder) -> dict[str, TaskEntry]:
+    try:
+        with viewed_file(folder.queue) as queue:
+            return {entry.id: entry for entry in queue.entries()}
+    except NotFound:
+        return {}
+
+
+def _stats(folder: Folder) -> QueueStats:
+    try:
+        with viewed_file(folder.queue) as queue:
+            return queue.stats()
+    except NotFound:
+        return QueueStats(0, 0, 0, 0)
+
+
+def _totals(folder: Folder, entry: TaskEntry, task: Task) -> Totals:
     if entry.result:
         return msgspec.json.decode(entry.result, type=Totals)
-    return totals_of(receipts_of(folder, doors, entry.id)) if entry.attempts or entry.state == "failed" else Totals()
+    return totals_of(receipts_of(folder, task)) if entry.changed else Totals()  # it was begun
 
 
-def _view(entry: Entry, files: Files, totals: Totals, *, running: bool) -> TaskView:
-    state: str = entry.state
+def _view(entry: TaskEntry, task: Task, totals: Totals, *, running: bool) -> TaskView:
+    state = STATES[entry.state]
     if not running and (state == "running" or (state == "planned" and totals.parts)):
         state = "paused"
     return TaskView(
         id=entry.id,
         state=state,
-        files=files,
+        files=task.files,
         attempts=entry.attempts,
-        worker=entry.worker,
         reason=entry.reason,
         changed=entry.changed,
         progress=1.0 if state == "done" else _progress(totals),

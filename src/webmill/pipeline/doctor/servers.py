@@ -46,7 +46,7 @@ def queue(open_queue: Callable[[], Queue]) -> Iterator[Finding]:
         state="doubt" if stats.buried else "good",
         found=f"{stats.ready:,} waiting, {stats.leased:,} in hand, {stats.buried:,} buried",
         promise="what was confirmed stays until it is acknowledged",
-        repair="`webmill cc dead list` or `webmill publish dead list` says why they failed" if stats.buried else "",
+        repair="`webmill dead list` says why they failed" if stats.buried else "",
     )
 
 

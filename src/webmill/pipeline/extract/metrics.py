@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from webmill.infra.metrics import Counter
+from webmill.infra.metrics import Counter, Metrics
+from webmill.pipeline.extract.totals import Totals
 
 PORT = 9001
 
@@ -39,7 +40,7 @@ ALL = (
     PARSE_ERRORS,
     BATCH_ERRORS,
 )
-BY_EXTRACTION = {
+BY_OUTCOME = {
     "ok": EXTRACTED,
     "empty": NOT_EXTRACTED,
     "parse_limit": NOT_EXTRACTED,
@@ -50,3 +51,26 @@ BY_EXTRACTION = {
     "bad_record": PARSE_ERRORS,
     "bad_item": PARSE_ERRORS,
 }
+
+
+def count_task(metrics: Metrics, totals: Totals) -> None:
+    """Count what a task has made, once it is durable."""
+    outcomes = totals.outcomes
+    unread = sum(outcomes.get(name, 0) for name in ("not_found", "bad_place", "bad_record", "bad_item"))
+    others = outcomes.get("revisit", 0) + outcomes.get("not_response", 0)
+    metrics.count(BATCHES)
+    metrics.count(ITEMS, totals.captures)
+    metrics.count(PROCESSED, totals.captures)
+    metrics.count(RECORDS, totals.captures - unread)
+    metrics.count(RESPONSES, totals.captures - unread - others)
+    metrics.count(OTHER_RECORDS, others)
+    metrics.count(WRITTEN, totals.documents)
+    metrics.count(UPLOADED, totals.written)
+    metrics.count(DOWNLOADED, totals.downloaded)
+    for outcome, counter in BY_OUTCOME.items():
+        metrics.count(counter, outcomes.get(outcome, 0))
+
+
+def count_failure(metrics: Metrics) -> None:
+    """Count a task that was given back or failed."""
+    metrics.count(BATCH_ERRORS)

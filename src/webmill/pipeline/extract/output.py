@@ -1,17 +1,17 @@
-"""Where documents go: a folder or a prefix of an object store, made with one set of settings.
+"""Where documents go: a folder or a prefix of an object store with nothing but data files in it, made with one set of
+settings; and a state beside it.
 
-OUT/
-  settings.json               what shapes the rows; another extractor or filter needs another folder
-  spool/BATCH.jsonl.zst       batches that are done and not yet in a part
-  RUN/part-FIRST-LAST.parquet
-  RUN/receipts/part-FIRST-LAST.json
-  .webmill/                   queue, locks, downloaded files: ours, and gone without loss
+    OUT/RUN/part-FIRST-LAST.parquet     of batches;  OUT/TASK-NNNNN.jsonl.gz of files
+    STATE/settings.json                 what shapes the rows; another extractor or filter needs another folder
+    STATE/receipts/…                    how far each task is
+    STATE/spool/…                       batches that are done and in no part yet
+    STATE/sealed/RUN/part-….json        what each part holds
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -19,129 +19,144 @@ from typing import Any
 import msgspec
 
 from webmill.errors import BadInput, Conflict, Misconfigured
-from webmill.extract.main_text import MainText, require
+from webmill.extract.extractors import require
+from webmill.extract.recipe import Recipe
 from webmill.infra import atomic, lock
+from webmill.infra.address import scheme_of
+from webmill.infra.sinks.parquet import pyarrow
+from webmill.infra.storage.backends import open_storage
 from webmill.infra.storage.base import Absent, Storage
-from webmill.pipeline.extract.rows import Keep
-from webmill.pipeline.extract.sealing import FILE_SIZE, Format, Receipt, Sealer, pyarrow
-from webmill.pipeline.extract.spool import spooled
+from webmill.model import Document
+from webmill.pipeline.extract.plan import FILE_SIZE, Format, Keep, Plan
+from webmill.pipeline.extract.sealing import SealedPart, Sealer
 
 SETTINGS = "settings.json"
-PRIVATE = ".webmill"
 PATIENCE = 300.0  # seconds; a large part takes its time
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What shapes the output; it is the same for all who write to one place."""
 
-    extractor: MainText = "resiliparse"
-    detect: bool = False  # languages by CLD2, else as the index says
+    recipe: Recipe
     keep: Keep = Keep()
     format: Format = "parquet"
     file_size: int = FILE_SIZE
+    columns: tuple[str, ...] = Document.__struct_fields__
 
     def check(self) -> None:
         """Misconfigured: an extra is missing, or the filters make no sense."""
-        require(self.extractor)
+        require(self.recipe.extractor)
         if self.format == "parquet":
             pyarrow()
-        if self.extractor == "none" and (self.keep.min_text is not None or self.keep.max_text is not None):
-            raise Misconfigured("--min-text and --max-text need text: choose an --extractor")
+        self.keep.check(self.recipe)
 
 
 class Output:
-    """`folder` is the storage as a local folder; None when it is somewhere else."""
+    """`place` and `state` are addresses."""
 
-    def __init__(self, storage: Storage, *, folder: Path | None, shape: Shape) -> None:
-        self.storage = storage
-        self.folder = folder
-        self.shape = shape
-        self._sealer = Sealer(storage, form=shape.format, file_size=shape.file_size, scratch=self.private())
+    def __init__(self, place: str, state: str, *, shape: Shape) -> None:
+        self.place, self.state, self.shape = place, state, shape
+        self.data, self.notes = open_storage(place), open_storage(state)
+        self._sealer = Sealer(
+            self.data,
+            self.notes,
+            form=shape.format,
+            row=Document,
+            file_size=shape.file_size,
+            scratch=self.folder(),
+        )
 
     def prepare(self) -> None:
-        """Misconfigured: the place was made with other settings."""
-        try:
-            self.storage.write(SETTINGS, msgspec.json.encode(self.shape) + b"\n", condition=Absent())
-        except Conflict:
-            there = read_shape(self.storage)
-            if there != self.shape:
-                raise Misconfigured(
-                    f"{self.folder or 'the output'} was begun with {described(there, self.shape)}: "
-                    "use the same flags, or another --output"
-                ) from None
+        """Misconfigured: the place was made with other settings, or by an earlier webmill."""
+        if any(stat.key == SETTINGS for stat in self.data.list(SETTINGS)):
+            raise Misconfigured(f"{self.place} was made by an earlier webmill: choose another --output")
+        begin(self.notes, self.shape, place=self.place)
 
-    def private(self) -> Path | None:
-        """A local folder of ours."""
-        if not self.folder:
+    def folder(self) -> Path | None:
+        """Return the state as a local folder; None where it is elsewhere."""
+        scheme, rest = scheme_of(self.state)
+        if scheme != "file":
             return None
-        atomic.make_folder(self.folder / PRIVATE)
-        return self.folder / PRIVATE
+        atomic.make_folder(Path(rest))
+        return Path(rest)
 
-    def seal(self) -> list[Receipt]:
-        """Parts that are complete. Somebody else at it: nothing, it will see to ours, too."""
+    def seal(self) -> list[SealedPart]:
+        """Seal the parts that are complete. Somebody else at it: none, it will see to ours, too."""
         try:
             with self._alone():
                 return self._sealer.seal()
         except Conflict:
             return []
 
-    def finish(self, is_lost: Callable[[str], bool], *, patience: float = PATIENCE) -> list[Receipt]:
-        """Waits for somebody else who is at it; Conflict: too long."""
+    def finish(self, is_lost: Callable[[str], bool], *, patience: float = PATIENCE) -> list[SealedPart]:
+        """Seal all that is there, over what is lost. It waits for somebody else who is at it; Conflict: too long."""
         deadline = time.monotonic() + patience
         while True:
             try:
                 with self._alone():
-                    self._tidy()
+                    sweep(self.place)
                     return self._sealer.finish(is_lost)
             except Conflict:
                 if time.monotonic() > deadline:
                     raise
             time.sleep(0.1)
 
-    def _tidy(self) -> None:
-        """What killed writers have left."""
-        if self.folder:
-            places = [self.folder, *self.folder.glob("*/receipts"), *self.folder.glob("*/")]
-            for place in places:
-                if place.is_dir() and not place.name.startswith("."):
-                    atomic.remove_stale_temps(place)
-
-    def receipts(self, runs: Iterable[str]) -> list[Receipt]:
-        return [receipt for run in runs for receipt in self._sealer.receipts(run)]
+    def parts(self, run: str) -> list[SealedPart]:
+        return self._sealer.parts(run)
 
     def holds(self, run: str, number: int) -> bool:
-        """In a part already."""
-        return any(receipt.holds(number) for receipt in self._sealer.receipts(run))
+        """Return whether a batch is in a part already."""
+        return any(part.holds(number) for part in self._sealer.parts(run))
+
+    def spooled(self, run: str) -> list[int]:
+        """Return the batches of a run that are done and in no part yet."""
+        spool = self._sealer.spool
+        return [number for number in spool.numbers().get(run, ()) if spool.read(run, number)]
 
     def unsealed(self) -> int:
-        return sum(map(len, spooled(self.storage).values()))
+        """Return how many batches are done and in no part yet."""
+        return sum(len(self.spooled(run)) for run in self._sealer.spool.numbers())
 
     def _alone(self) -> AbstractContextManager[None]:
-        private = self.private()
-        return lock.exclusive(private, "seal", doing="sealing") if private else nullcontext()
+        folder = self.folder()
+        return lock.exclusive(folder, "seal", doing="sealing") if folder else nullcontext()
 
 
-def read_shape(storage: Storage) -> Shape:
+def begin(notes: Storage, shape: Shape, *, place: str) -> None:
+    """Note what shapes an output. Misconfigured: it was begun with something else."""
     try:
-        return msgspec.json.decode(storage.read(SETTINGS), type=Shape)
+        notes.write(SETTINGS, msgspec.json.encode(shape) + b"\n", condition=Absent())
+    except Conflict:
+        there = read_shape(notes)
+        if there != shape:
+            raise Misconfigured(
+                f"{place} was begun with {described(there, shape)}: use the same flags, or another --output"
+            ) from None
+
+
+def read_shape(notes: Storage) -> Shape:
+    try:
+        return msgspec.json.decode(notes.read(SETTINGS), type=Shape)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadInput(str(error), reason="bad_settings", source=SETTINGS) from error
 
 
 def described(there: Shape, given: Shape) -> str:
-    """The settings that differ, as they are there, by the names of their flags where they have one."""
+    """Return the settings that differ, as they are there, by the names of their flags where they have one."""
     old, new = _flat(there), _flat(given)
-    return ", ".join(f"{name} {_shown(value)}" for name, value in old.items() if new[name] != value)
+    differing = [f"{name} {_shown(value)}" for name, value in old.items() if new[name] != value]
+    return ", ".join(differing) or "other columns, by another webmill"
 
 
 def _flat(shape: Shape) -> dict[str, Any]:
-    keep = shape.keep
     return {
-        "--extractor": shape.extractor,
-        "languages by CLD2 (webmill[languages])": shape.detect,
-        "--min-text": keep.min_text,
-        "--max-text": keep.max_text,
-        "--detected-language": keep.languages,
+        "--extractor": shape.recipe.extractor,
+        "languages by CLD2 (webmill[languages])": shape.recipe.detect,
+        "--links": shape.recipe.links,
+        "--min-text": shape.keep.min_text,
+        "--max-text": shape.keep.max_text,
+        "--detected-language": shape.keep.languages,
+        "--all-captures": shape.keep.what == "captures",
         "--format": shape.format,
         "--file-size": shape.file_size >> 20,
     }
@@ -151,3 +166,17 @@ def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return ", ".join(value) or "none" if isinstance(value, tuple) else "none" if value is None else str(value)
+
+
+def sweep(*places: str) -> None:
+    """Remove drafts of workers that were killed, where they are on this machine."""
+    for place in places:
+        scheme, rest = scheme_of(place)
+        if scheme == "file":
+            for parent in {draft.parent for draft in Path(rest).rglob(f"{atomic.RESERVED}tmp-*")}:
+                atomic.remove_stale_temps(parent)
+
+
+def sweep_plan(plan: Plan) -> None:
+    """Remove drafts from all places that a plan writes to."""
+    sweep(plan.output.to, plan.errors.to, plan.state)

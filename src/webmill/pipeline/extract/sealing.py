@@ -1,55 +1,58 @@
-"""Spooled batches to the files people read: OUT/RUN/part-FIRST-LAST.parquet (or .jsonl.zst), in the order of batches.
+"""Batches in the spool to the files people read: OUT/RUN/part-FIRST-LAST.parquet (or .jsonl.zst), in their order.
 
 A part covers consecutive batch numbers and is closed by the batch that makes it large enough, so parts depend on the
 batches alone, not on who worked them when. While batches are missing, only what lies before the first of them is
-sealed. Batches that were buried are missing for good: at the end they are sealed over, and the part's receipt
-(OUT/RUN/receipts/part-FIRST-LAST.json) lists them. When such a batch is worked after all, it becomes a part of its own.
+sealed. Dead letters are missing for good: at the end they are sealed over, and the part's record
+(STATE/sealed/RUN/part-FIRST-LAST.json) lists them. When such a batch is worked after all, it becomes a part of its own.
 
-    receipt ─▶ part ─▶ the batches leave the spool
+    record ─▶ part ─▶ the batches leave the spool
 
-Killed in between: a receipt without its part counts for nothing, and a batch that a part holds is removed from the
+Killed in between: a record without its part counts for nothing, and a batch that a part holds is removed from the
 spool by whoever comes next. One sealer at a time.
 """
 
 from __future__ import annotations
 
+import io
 import re
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO
 
 import msgspec
 import zstandard
 
 from webmill.commoncrawl.batch import batch_id
-from webmill.errors import Misconfigured
-from webmill.infra.sinks.parquet import schema_of
+from webmill.errors import BadInput
+from webmill.infra.sinks.parquet import columns_of, pyarrow, schema_of
 from webmill.infra.storage.base import Storage
-from webmill.pipeline.extract.rows import Row
-from webmill.pipeline.extract.spool import LEVEL, BatchFacts, key_of, read_facts, read_lines, row_of, spooled
+from webmill.pipeline.extract.plan import FILE_SIZE, Format
+from webmill.pipeline.extract.receipts import FOLDER, Receipts
+from webmill.pipeline.extract.totals import Totals, add_counts, totals_of
 
-Format = Literal["parquet", "jsonl"]
 ENDINGS: dict[Format, str] = {"parquet": ".parquet", "jsonl": ".jsonl.zst"}
-FILE_SIZE = 128 << 20
 ROW_GROUP = 16 << 20  # bytes of JSON in one row group
+LEVEL = 3
+SPOOL, SEALED = "spool/", "sealed/"
 
-_RECEIPT = re.compile(r"([0-9a-f]{12})/receipts/part-(\d+)-(\d+)\.json")
+_RECEIPT = re.compile(rf"{FOLDER}/([0-9a-f]{{12}})/(\d{{8,18}})-\d+\.json")
+_SPOOLED = re.compile(r"spool/([0-9a-f]{12})-(\d{8,18})-\d+\.jsonl\.zst")
+_SEALED = re.compile(r"sealed/([0-9a-f]{12})/part-(\d+)-(\d+)\.json")
 
 
-class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """What a part holds. `missing` are numbers in its range that it does not: they were buried."""
+class SealedPart(msgspec.Struct, frozen=True, kw_only=True):
+    """What a part holds. `missing` are numbers in its range that it does not: they are dead letters."""
 
     file: str
     first: int
     last: int
     missing: tuple[int, ...] = ()
-    items: int = 0
+    captures: int = 0
     rows: int = 0
-    size: int = 0
-    extraction: dict[str, int] = {}
-    filtered: dict[str, int] = {}
+    errors: int = 0
+    outcomes: dict[str, int] = {}
+    left_out: dict[str, int] = {}
 
     @property
     def batches(self) -> int:
@@ -66,59 +69,120 @@ class Piece(msgspec.Struct, frozen=True):
     missing: tuple[int, ...]
 
 
+class Spooled(msgspec.Struct, frozen=True):
+    """A batch in the spool: its files there, in order, and what is known of it."""
+
+    files: tuple[str, ...]
+    size: int
+    totals: Totals
+
+
+class Spool:
+    """The batches of a state that are done and in no part yet."""
+
+    def __init__(self, state: Storage) -> None:
+        self._state = state
+        self._known: dict[tuple[str, int], Spooled] = {}
+
+    def numbers(self) -> dict[str, list[int]]:
+        """Return the numbers of each run that have a file or a receipt here, whole or not, in order."""
+        runs: dict[str, set[int]] = {}
+        for folder, pattern in ((f"{FOLDER}/", _RECEIPT), (SPOOL, _SPOOLED)):
+            for stat in self._state.list(folder):
+                if match := pattern.fullmatch(stat.key):
+                    runs.setdefault(match[1], set()).add(int(match[2]))
+        return {run: sorted(numbers) for run, numbers in sorted(runs.items())}
+
+    def read(self, run: str, number: int) -> Spooled | None:
+        """Return what there is of a batch. None: it is not done yet."""
+        known = self._known.get((run, number))  # another thread may forget it at any time
+        if known is None:
+            receipts = self._receipts(run, number).read()
+            if not receipts or not receipts[-1].last:
+                return None
+            files = tuple(f"{SPOOL}{receipt.output.name}" for receipt in receipts if receipt.output)
+            size = sum(receipt.bytes for receipt in receipts)
+            known = self._known[run, number] = Spooled(files, size, totals_of(receipts))
+        return known
+
+    def forget(self, run: str, number: int) -> None:
+        self._known.pop((run, number), None)
+        for stat in list(self._state.list(f"{SPOOL}{batch_id(run, number)}-")):
+            self._state.delete(stat.key)
+        self._receipts(run, number).forget()
+
+    def lines(self, spooled: Spooled) -> Iterator[bytes]:
+        for key in spooled.files:
+            try:
+                with zstandard.ZstdDecompressor().stream_reader(self._state.read(key)) as stream:
+                    yield from io.BufferedReader(stream, 1 << 20)
+            except zstandard.ZstdError as error:
+                raise BadInput(f"a batch in the spool cannot be read: {error}", reason="bad_spool") from error
+
+    def _receipts(self, run: str, number: int) -> Receipts:
+        return Receipts(self._state, f"{run}/{number:08d}-", files=None, error_files=None)
+
+
 class Sealer:
-    """`scratch` is a local folder for parts in the making; None: the system's."""
+    """`scratch` is a local folder for parts in the making; None: the system's. `row` is what parts hold."""
 
-    def __init__(self, storage: Storage, *, form: Format, file_size: int = FILE_SIZE, scratch: Path | None) -> None:
-        self._storage = storage
-        self._form = form
-        self._file_size = file_size
-        self._scratch = scratch
-        self._facts: dict[str, BatchFacts] = {}
-        self._receipts: dict[str, Receipt] = {}
+    def __init__(
+        self,
+        data: Storage,
+        state: Storage,
+        *,
+        form: Format,
+        row: type[msgspec.Struct],
+        file_size: int = FILE_SIZE,
+        scratch: Path | None,
+    ) -> None:
+        self._data, self._state = data, state
+        self._form, self._row, self._file_size, self._scratch = form, row, file_size, scratch
+        self._parts: dict[str, SealedPart] = {}
+        self.spool = Spool(state)
 
-    def seal(self) -> list[Receipt]:
-        """The parts that are complete by now."""
+    def seal(self) -> list[SealedPart]:
+        """Seal the parts that are complete by now, and return them."""
         return self._seal(lambda _: False, rest=False)
 
-    def finish(self, is_lost: Callable[[str], bool]) -> list[Receipt]:
-        """Everything, over the batches (by id) that are lost. It stops before one that is neither there nor lost."""
+    def finish(self, is_lost: Callable[[str], bool]) -> list[SealedPart]:
+        """Seal everything, over the batches (by id) that are lost, as far as all others are there."""
         return self._seal(is_lost, rest=True)
 
-    def receipts(self, run: str) -> list[Receipt]:
-        """Of the parts that are there, in order."""
-        files = {stat.key for stat in self._storage.list(f"{run}/part-")}
+    def parts(self, run: str) -> list[SealedPart]:
+        """Return the parts of a run that are there, in order."""
+        files = {stat.key for stat in self._data.list(f"{run}/part-")}
         found = []
-        for stat in self._storage.list(f"{run}/receipts/"):
-            match = _RECEIPT.fullmatch(stat.key)
+        for stat in self._state.list(f"{SEALED}{run}/"):
+            match = _SEALED.fullmatch(stat.key)
             if not match or f"{run}/{name_of(int(match[2]), int(match[3]))}{ENDINGS[self._form]}" not in files:
                 continue
-            receipt = self._receipts.get(stat.key)  # another thread may take it away again
-            if receipt is None:
-                receipt = self._receipts[stat.key] = msgspec.json.decode(self._storage.read(stat.key), type=Receipt)
-            found.append(receipt)
-        return sorted(found, key=lambda receipt: (receipt.first, receipt.last))
+            part = self._parts.get(stat.key)  # another thread may take it away again
+            if part is None:
+                part = self._parts[stat.key] = msgspec.json.decode(self._state.read(stat.key), type=SealedPart)
+            found.append(part)
+        return sorted(found, key=lambda part: (part.first, part.last))
 
-    def _seal(self, is_lost: Callable[[str], bool], *, rest: bool) -> list[Receipt]:
+    def _seal(self, is_lost: Callable[[str], bool], *, rest: bool) -> list[SealedPart]:
         made = []
-        for run, numbers in spooled(self._storage).items():
-            done = self.receipts(run)
+        for run, numbers in self.spool.numbers().items():
+            done = self.parts(run)
             waiting = self._without_duplicates(run, numbers, done)
-            following = 1 + max((receipt.last for receipt in done), default=0)
+            following = 1 + max((part.last for part in done), default=0)
             late = [Piece((number,), ()) for number in waiting if number < following]
             ahead = [number for number in waiting if number >= following]
             pieces = self._pieces(run, ahead, following, is_lost=is_lost, rest=rest)
             made += [self._write(run, piece) for piece in (*late, *pieces)]
         return made
 
-    def _without_duplicates(self, run: str, numbers: Iterable[int], done: list[Receipt]) -> list[int]:
+    def _without_duplicates(self, run: str, numbers: Iterable[int], done: list[SealedPart]) -> list[int]:
         """A batch that a part holds was worked twice, or its sealer was killed before this line."""
         waiting = []
-        last = max((receipt.last for receipt in done), default=0)
+        last = max((part.last for part in done), default=0)
         for number in numbers:
-            if number <= last and any(receipt.holds(number) for receipt in done):
-                self._forget(run, [number])
-            else:
+            if number <= last and any(part.holds(number) for part in done):
+                self.spool.forget(run, number)
+            elif self.spool.read(run, number):
                 waiting.append(number)
         return waiting
 
@@ -135,78 +199,76 @@ class Sealer:
             missing += holes
             present.append(number)
             following = number + 1
-            size += self._facts_of(run, number).size
+            size += self._spooled(run, number).size
             if size >= self._file_size:
                 yield Piece(tuple(present), tuple(missing))
                 present, missing, size = [], [], 0
         if present and rest:
             yield Piece(tuple(present), tuple(missing))
 
-    def _facts_of(self, run: str, number: int) -> BatchFacts:
-        id_ = batch_id(run, number)
-        if id_ not in self._facts:
-            self._facts[id_] = read_facts(self._storage, id_)
-        return self._facts[id_]
+    def _spooled(self, run: str, number: int) -> Spooled:
+        spooled = self.spool.read(run, number)
+        assert spooled  # only whole ones are in a piece
+        return spooled
 
-    def _write(self, run: str, piece: Piece) -> Receipt:
+    def _write(self, run: str, piece: Piece) -> SealedPart:
         first, last = min(piece.present + piece.missing), piece.present[-1]
         name = name_of(first, last)
-        key = f"{run}/{name}{ENDINGS[self._form]}"
-        facts = [self._facts_of(run, number) for number in piece.present]
-        receipt = Receipt(
-            file=key,
-            first=first,
-            last=last,
-            missing=piece.missing,
-            items=sum(fact.items for fact in facts),
-            rows=sum(fact.rows for fact in facts),
-            size=sum(fact.size for fact in facts),
-            extraction=total(fact.extraction for fact in facts),
-            filtered=total(fact.filtered for fact in facts),
-        )
-        lines = (line for fact in facts for line in read_lines(self._storage, fact.id))
+        batches = [self._spooled(run, number) for number in piece.present]
+        part = described(f"{run}/{name}{ENDINGS[self._form]}", first, last, piece.missing, batches)
+        lines = (line for batch in batches for line in self.spool.lines(batch))
         with tempfile.TemporaryFile(dir=self._scratch) as file:
-            (write_parquet if self._form == "parquet" else write_json_lines)(file, lines)
+            if self._form == "parquet":
+                write_parquet(file, lines, self._row)
+            else:
+                write_json_lines(file, lines)
             file.seek(0)
-            receipt_key = f"{run}/receipts/{name}.json"
-            self._storage.write(receipt_key, msgspec.json.encode(receipt) + b"\n")
-            self._storage.write(key, file)
-        self._receipts.pop(receipt_key, None)  # an older one, whose part was never written
-        self._forget(run, piece.present)
-        return receipt
+            key = f"{SEALED}{run}/{name}.json"
+            self._state.write(key, msgspec.json.encode(part) + b"\n")
+            self._data.write(part.file, file)
+        self._parts.pop(key, None)  # an older one, whose part was never written
+        for number in piece.present:
+            self.spool.forget(run, number)
+        return part
 
-    def _forget(self, run: str, numbers: Iterable[int]) -> None:
-        for number in numbers:
-            id_ = batch_id(run, number)
-            self._storage.delete(key_of(id_))
-            self._facts.pop(id_, None)
+
+def described(file: str, first: int, last: int, missing: tuple[int, ...], batches: list[Spooled]) -> SealedPart:
+    outcomes: dict[str, int] = {}
+    left_out: dict[str, int] = {}
+    for batch in batches:
+        add_counts(outcomes, batch.totals.outcomes)
+        add_counts(left_out, batch.totals.left_out)
+    return SealedPart(
+        file=file,
+        first=first,
+        last=last,
+        missing=missing,
+        captures=sum(batch.totals.captures for batch in batches),
+        rows=sum(batch.totals.documents for batch in batches),
+        errors=sum(batch.totals.errors for batch in batches),
+        outcomes=dict(sorted(outcomes.items())),
+        left_out=dict(sorted(left_out.items())),
+    )
 
 
 def name_of(first: int, last: int) -> str:
     return f"part-{first:08d}-{last:08d}"
 
 
-def total(counts: Iterable[dict[str, int]]) -> dict[str, int]:
-    added: Counter[str] = Counter()
-    for count in counts:
-        added.update(count)
-    return dict(sorted(added.items()))
-
-
 def write_json_lines(file: BinaryIO, lines: Iterable[bytes]) -> None:
     """One frame: not every reader of zstd looks behind the first."""
-    with zstandard.ZstdCompressor(level=LEVEL).stream_writer(file, closefd=False) as out:
+    with zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).stream_writer(file, closefd=False) as out:
         for line in lines:
             out.write(line)
 
 
-def write_parquet(file: BinaryIO, lines: Iterable[bytes]) -> None:
+def write_parquet(file: BinaryIO, lines: Iterable[bytes], kind: type[msgspec.Struct]) -> None:
     arrow, parquet = pyarrow()
-    schema = schema_of(Row)
+    schema, decoder = schema_of(kind), msgspec.json.Decoder(kind)
     with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
         for group in groups(lines):
-            rows = [msgspec.to_builtins(row_of(line)) for line in group]
-            writer.write_table(arrow.Table.from_pylist(rows, schema=schema))
+            arrays: list[Any] = columns_of([decoder.decode(line) for line in group], kind)
+            writer.write_table(arrow.Table.from_arrays(arrays, schema=schema))
 
 
 def groups(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
@@ -220,13 +282,3 @@ def groups(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
             group, size = [], 0
     if group:
         yield group
-
-
-def pyarrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow as arrow
-        from pyarrow import parquet
-    except ImportError as missing:
-        message = "Parquet needs an extra: pip install 'webmill[parquet]', or choose --format jsonl"
-        raise Misconfigured(message) from missing
-    return arrow, parquet

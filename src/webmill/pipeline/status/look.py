@@ -18,7 +18,7 @@ from webmill.pipeline.status.made import documents_of, publication_of, search_of
 from webmill.pipeline.status.nouns import Due, Index, Look, Problem, Publication, Search, Wishes, Work
 from webmill.pipeline.status.room import disk_of, rejects_in
 from webmill.pipeline.status.stored import Found, archive_of, archives_of, crawls_of, index_of
-from webmill.pipeline.status.work import own_archives, queues_in, work_in
+from webmill.pipeline.status.work import datasets_in, own_archives, queues_in
 from webmill.pipeline.words import counted
 from webmill.search.base import Engine
 from webmill.settings import Settings
@@ -69,7 +69,7 @@ def look(root: Path, wishes: Wishes, *, open_engine: Callable[[], Engine]) -> Lo
         archives=[one for one in archives if one],
         indexes=[one for one in indexes if one],
         extract=extract,
-        datasets=glances.at("datasets", lambda: work_in(root / "datasets")),
+        datasets=glances.at("datasets", lambda: datasets_in(root / "datasets")),
         documents=glances.at("documents", lambda: documents_of(root)),
         queues=glances.at("queue", lambda: [*queues_in(root)]) or [],
         publish=publish,

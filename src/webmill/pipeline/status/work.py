@@ -3,47 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import msgspec
 
 from webmill.collection import Publishing
 from webmill.errors import NotFound
-from webmill.infra import ledger
 from webmill.infra.looking import is_held
 from webmill.infra.queue.backends import viewed_queue
 from webmill.infra.queue.base import QueueOptions
-from webmill.pipeline.dataset.folder import LEDGER, find_folders
-from webmill.pipeline.dataset.own import holds_pages, warcs_of
+from webmill.infra.queue.sqlite import viewed_file
+from webmill.pipeline.dataset.folder import MANIFEST, find_folders
+from webmill.pipeline.extract.collection import holds_pages, known_archives
+from webmill.pipeline.extract.jobs import TASKS
+from webmill.pipeline.extract.manifest import parse_manifest
 from webmill.pipeline.status.files import MOST_FILES
 from webmill.pipeline.status.nouns import Queue, Work
 from webmill.pipeline.status.stored import Found
 
 
-class _Made(msgspec.Struct):
-    """Of a task's totals."""
-
-    documents: int = 0
-    errors: int = 0
-
-
 def own_archives(root: Path, found: Found) -> Work | None:
     """`waiting` are archives that were not read yet, or not to their end."""
-    folder = Publishing(root).extract
-    work, read = work_in(folder), set[str]()
-    for path in find_folders(folder):
-        read |= warcs_of(path)
-    unread = min(MOST_FILES, sum(1 for key in found if holds_pages(key) and key not in read))
+    folder = Publishing(root).extract_state
+    work = work_in(folder)
+    known = known_archives(root, keys := {key for key in found if holds_pages(key)})
+    unread = min(MOST_FILES, len(keys) - known)
     if work is None:
         return Work(waiting=unread) if unread else None
     return msgspec.structs.replace(work, waiting=work.waiting + unread)
 
 
-def work_in(folder: Path) -> Work | None:
+def datasets_in(folder: Path) -> Work | None:
+    """All datasets of a folder together."""
     total = Work()
     for path in find_folders(folder):
-        one = work_of(path)
+        one = work_in(path) or Work(waiting=tasks_of(path))
         total = Work(
             datasets=total.datasets + 1,
             done=total.done + one.done,
@@ -57,31 +51,40 @@ def work_in(folder: Path) -> Work | None:
     return total if total.datasets else None
 
 
-def work_of(path: Path) -> Work:
-    tasks = len(warcs_of(path))
+def tasks_of(path: Path) -> int:
+    lines = (path / MANIFEST).read_text(encoding="utf-8").splitlines()
+    return len(parse_manifest(lines, source=MANIFEST))
+
+
+def work_in(folder: Path) -> Work | None:
+    """What became of the tasks of a job, which may be hundreds of thousands. None: it was never run."""
+    documents = errors = 0
     try:
-        counts = ledger.peek(path / LEDGER)
-        made = made_in(path / LEDGER)
-    except NotFound:  # planned, and never run
-        return Work(waiting=tasks)
+        with viewed_file(folder / TASKS) as queue:
+            stats = queue.stats()
+            for entry in queue.entries():
+                if entry.result:
+                    made = msgspec.json.decode(entry.result, type=_Made)
+                    documents, errors = documents + made.documents, errors + made.errors
+    except NotFound:
+        return None
     return Work(
-        done=counts.done,
-        failed=counts.failed,
-        waiting=max(counts.planned + counts.running, tasks - counts.done - counts.failed),
-        documents=made.documents,
-        errors=made.errors,
-        is_running=is_held(path, "run"),
+        datasets=1,
+        done=stats.done,
+        failed=stats.buried,
+        waiting=stats.waiting,
+        documents=documents,
+        errors=errors,
+        is_running=is_held(folder, "run"),
+        with_failures=[str(folder)] * bool(stats.buried),
     )
 
 
-def made_in(path: Path) -> _Made:
-    """Of all tasks of a ledger together: there may be hundreds of thousands."""
-    total = _Made()
-    with closing(ledger.peek_results(path)) as results:
-        for result in filter(None, results):
-            one = msgspec.json.decode(result, type=_Made)
-            total = _Made(total.documents + one.documents, total.errors + one.errors)
-    return total
+class _Made(msgspec.Struct):
+    """Of a task's totals."""
+
+    documents: int = 0
+    errors: int = 0
 
 
 def queues_in(root: Path) -> Iterator[Queue]:

@@ -14,10 +14,10 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from webmill.errors import BadInput, NotFound, WebmillError
-from webmill.infra.ledger import Entry, peek_entries
-from webmill.infra.ledger import peek as peek_ledger
 from webmill.infra.queue.base import Buried, QueueStats
-from webmill.pipeline.dataset.folder import LEDGER, find_folders
+from webmill.infra.queue.sqlite import TaskEntry, viewed_file
+from webmill.pipeline.dataset.folder import find_folders
+from webmill.pipeline.extract.jobs import TASKS
 from webmill.serve.api.published import PublishedVersions
 from webmill.serve.control import may
 from webmill.serve.pages import live
@@ -57,7 +57,7 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
 class DatasetView(msgspec.Struct, frozen=True):
     name: str
     failed: int
-    entries: list[Entry]
+    entries: list[TaskEntry]
     problem: str = ""
 
 
@@ -168,11 +168,13 @@ def failed_datasets(root: Path) -> Iterator[DatasetView]:
     """Those with failed tasks, where `webmill dataset --in DIR/datasets` keeps them."""
     folder = root / "datasets"
     for path in find_folders(folder) if folder.is_dir() else ():
-        if not (path / LEDGER).is_file():
-            continue
         try:
-            failed = peek_ledger(path / LEDGER).failed
-            entries = peek_entries(path / LEDGER, "failed", most=FAILED)
+            with viewed_file(path / TASKS) as queue:
+                failed = queue.stats().buried
+                dead = (entry for entry in queue.entries() if entry.state == "buried")
+                entries = [*islice(dead, FAILED)] if failed else []
+        except NotFound:
+            continue
         except WebmillError as error:
             yield DatasetView(path.name, 0, [], message_of(error, root))
             continue

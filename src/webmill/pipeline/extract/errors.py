@@ -5,10 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from webmill.commoncrawl.page import ErrorDocument, Offsets, Page
-from webmill.errors import BadInput
+from webmill.errors import BadInput, NotFound
 from webmill.extract.error_record import ErrorRecord, FlawRecord
 from webmill.extract.head import clean
-from webmill.pipeline.dataset.manifest import Files
+from webmill.model import CaptureRef
+from webmill.pipeline.extract.manifest import Files
 
 LONGEST = 1000
 SHORTENED = 200
@@ -33,20 +34,42 @@ def file_error(item: ErrorDocument, *, files: Files) -> ErrorRecord:
     )
 
 
-def document_error(page: Page, error: BaseException, *, files: Files) -> ErrorRecord:
-    name = clean(page.record_id) or f"WARC#{page.capture.offset}"
-    known = isinstance(error, BadInput)
+def page_error(page: Page, error: BaseException, *, files: Files) -> ErrorRecord:
+    """Of a page that is whole, of which nothing could be made."""
+    record = _made_nothing(page.target_uri, page.record_id, f"WARC#{page.capture.offset}", error)
+    return msgspec.structs.replace(
+        record, files=_names(files), start_offset=_starts(page.offsets), end_offset=_ends(page.offsets)
+    )
+
+
+def capture_error(capture: CaptureRef, error: BaseException) -> ErrorRecord:
+    """Of a capture that an index names, of which nothing could be made."""
+    record = _made_nothing(capture.url, None, f"{capture.filename}#{capture.offset}", error)
+    return msgspec.structs.replace(
+        record,
+        files={"WARC": capture.filename},
+        start_offset={"WARC": capture.offset},
+        end_offset={"WARC": capture.end},
+    )
+
+
+def entry_error(error: BaseException, *, name: str) -> ErrorRecord:
+    """Of an entry of a batch that names no capture."""
+    return _made_nothing(None, None, name, error)
+
+
+def _made_nothing(url: str | None, record_id: str | None, place: str, error: BaseException) -> ErrorRecord:
+    name = clean(record_id) or place
+    known = isinstance(error, BadInput | NotFound)
+    reason = error.reason if isinstance(error, BadInput) else "not_found" if known else "function_failed"
     return ErrorRecord(
         document_id=name,
         record_type="DOCUMENT_ERROR",
-        partition_key=clean(page.target_uri) or name,
-        reason=error.reason if isinstance(error, BadInput) else "function_failed",
+        partition_key=clean(url) or name,
+        reason=reason,
         error_message=_short(str(error) if known else f"{type(error).__name__}: {error}"),
-        url=clean(page.target_uri),
-        record_id=clean(page.record_id),
-        files=_names(files),
-        start_offset=_starts(page.offsets),
-        end_offset=_ends(page.offsets),
+        url=clean(url),
+        record_id=clean(record_id),
     )
 
 

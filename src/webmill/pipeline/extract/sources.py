@@ -13,8 +13,8 @@ from webmill.errors import BadInput, Unavailable
 from webmill.formats.typed_records import FileType
 from webmill.infra.retry import Policy, retrying
 from webmill.infra.storage.base import RawStream, Readable, buffered
-from webmill.pipeline.dataset.manifest import Files
-from webmill.pipeline.dataset.receipts import Source
+from webmill.pipeline.extract.manifest import Files
+from webmill.pipeline.extract.receipts import Source
 
 Find = Callable[[str], tuple[Readable, str]]  # a path of the manifest -> the storage and the key of that file
 PATIENCE = Policy(attempts=4)
@@ -23,7 +23,7 @@ KEEP = 32 << 20
 
 @contextmanager
 def opened_files(
-    files: Files, find: Find, *, start: Mapping[FileType, int], known: Mapping[FileType, Source]
+    files: Files, find: Find, *, start: Mapping[str, int], known: Mapping[FileType, Source]
 ) -> Iterator[tuple[dict[FileType, Replay], dict[FileType, Source]]]:
     """`known` is how they were before: BadInput `source_changed` when one is another file by now."""
     with ExitStack() as stack:

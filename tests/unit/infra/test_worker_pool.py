@@ -10,7 +10,7 @@ import pytest
 from webmill.errors import Conflict, Unavailable
 from webmill.infra.queue.base import Message, Queue
 from webmill.infra.queue.memory import MemoryQueue
-from webmill.pipeline.hands import Hands
+from webmill.infra.queue.worker_pool import WorkerPool
 
 PATIENCE = 60.0
 
@@ -29,36 +29,36 @@ class Extended:
             raise Conflict("it is somebody else's")
 
 
-def test_what_is_in_hand_is_extended_while_it_is_worked_and_not_longer() -> None:
-    hands, delivery = Hands(beat=0.001), Extended()
+def test_what_is_leased_is_extended_while_it_is_worked_and_not_longer() -> None:
+    pool, delivery = WorkerPool(heartbeat=0.001), Extended()
     counts: list[int] = []
 
     def work() -> None:
-        with hands.holding(delivery):  # type: ignore[arg-type]
+        with pool.lease(delivery):  # type: ignore[arg-type]
             assert delivery.thrice.wait(PATIENCE)
         counts.append(delivery.count)
 
-    hands.run([work])
+    pool.run([work])
     assert counts[0] >= 3
     assert delivery.count <= counts[0] + 1  # one that was on its way
 
 
 def test_a_message_that_was_lost_is_told_to_who_works_it() -> None:
-    hands, delivery = Hands(beat=0.001), Extended(lost=True)
+    pool, delivery = WorkerPool(heartbeat=0.001), Extended(lost=True)
 
     def work() -> None:
-        with hands.holding(delivery) as held:  # type: ignore[arg-type]
+        with pool.lease(delivery) as held:  # type: ignore[arg-type]
             assert delivery.thrice.wait(PATIENCE)
             with pytest.raises(Conflict):
                 held.check()
 
-    hands.run([work])
+    pool.run([work])
 
 
-def taking(hands: Hands, queue: Queue, taken: list[str], *, fail_at: str = "") -> Callable[[], None]:
+def taking(pool: WorkerPool, queue: Queue, taken: list[str], *, fail_at: str = "") -> Callable[[], None]:
     def work() -> None:
         with queue.consume() as consumer:
-            for delivery in hands.deliveries(consumer, stop=threading.Event(), is_over=lambda: True):
+            for delivery in pool.deliveries(consumer, stop=threading.Event(), is_over=lambda: True):
                 if delivery.id == fail_at:
                     raise Unavailable("no more")
                 taken.append(delivery.id)
@@ -68,25 +68,25 @@ def taking(hands: Hands, queue: Queue, taken: list[str], *, fail_at: str = "") -
 
 
 def test_the_failure_of_one_ends_all_and_is_raised() -> None:
-    hands, queue, taken = Hands(beat=60.0), MemoryQueue(), []
+    pool, queue, taken = WorkerPool(heartbeat=60.0), MemoryQueue(), []
     queue.publish(Message(str(number), b"") for number in range(5))
     with pytest.raises(Unavailable, match="no more"):
-        hands.run([taking(hands, queue, taken, fail_at="2")])
+        pool.run([taking(pool, queue, taken, fail_at="2")])
     assert taken == ["0", "1"]
     with queue.consume() as consumer:  # who has seen the failure takes nothing more
-        assert list(hands.deliveries(consumer, stop=threading.Event(), is_over=lambda: True)) == []
+        assert list(pool.deliveries(consumer, stop=threading.Event(), is_over=lambda: True)) == []
 
 
 def test_all_that_there_is_is_taken_once_and_then_it_is_over() -> None:
-    hands, queue, taken = Hands(beat=60.0), MemoryQueue(), []
+    pool, queue, taken = WorkerPool(heartbeat=60.0), MemoryQueue(), []
     queue.publish(Message(str(number), b"") for number in range(50))
-    hands.run([taking(hands, queue, taken)] * 3)
+    pool.run([taking(pool, queue, taken)] * 3)
     assert sorted(taken, key=int) == [str(number) for number in range(50)]
 
 
-def test_who_waits_has_a_glance_at_other_things_meanwhile() -> None:
+def test_who_waits_does_other_things_meanwhile() -> None:
     looked = threading.Event()
-    Hands(beat=60.0).run([lambda: assert_(looked.wait(PATIENCE))], glance=looked.set)
+    WorkerPool(heartbeat=60.0).run([lambda: assert_(looked.wait(PATIENCE))], also=looked.set)
     assert looked.is_set()
 
 

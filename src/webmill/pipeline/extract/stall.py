@@ -13,15 +13,14 @@ import time
 from pathlib import Path
 from typing import Self
 
-from webmill.pipeline.dataset.config import Compute
-
 
 class Stall:
     """`moved` says that the task goes on; call it as often as you like."""
 
-    def __init__(self, compute: Compute, *, active: bool) -> None:
-        self._timeout = compute.timeout if active and compute.timeout > 0 else 0.0
-        self._memory = compute.memory << 20 if active and sys.platform == "linux" else 0
+    def __init__(self, *, timeout: float, memory: int, active: bool) -> None:
+        """`timeout` in seconds without a move, `memory` in MiB; 0: none."""
+        self._timeout = timeout if active and timeout > 0 else 0.0
+        self._memory = memory << 20 if active and sys.platform == "linux" else 0
         self._armed = 0.0
 
     def __enter__(self) -> Self:

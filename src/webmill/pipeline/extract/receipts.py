@@ -36,24 +36,35 @@ Range = tuple[FileType, int, int]  # bytes of a file
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """`resume` is where to read on, in each file. `output` and `errors` are None when the part has none.
+    """`resume` is where to read on: in each file, or behind how many captures of a batch. `output` and `errors` are
+    None when the part has none.
 
     `used` are records behind `resume` that have had their say: those of a page, or of an error. Files that are damaged
     have such: reading on begins at the oldest record that nobody has asked for yet.
     """
 
     number: int
-    resume: dict[FileType, int]
+    resume: dict[str, int] = {}
     used: tuple[Range, ...] = ()
-    sources: dict[FileType, Source]
+    sources: dict[FileType, Source] = {}
     output: Delivered | None
     errors: Delivered | None
-    pages: int
-    skipped: int
-    left_out: dict[str, int] = {}  # of those skipped: what is no document, by kind
-    reasons: dict[str, int]  # of the errors
+    captures: int
+    bytes: int = 0  # of the rows as JSON lines
+    outcomes: dict[str, int] = {}  # of the rows
+    left_out: dict[str, int] = {}  # captures without a row, by reason
+    reasons: dict[str, int] = {}  # of the errors
+    downloaded: int = 0
     last: bool
     seconds: float
+
+
+class _Output(msgspec.Struct, frozen=True):
+    output: Delivered | None = None
+
+
+class _Named(msgspec.Struct, frozen=True):
+    receipt: _Output
 
 
 class _Sealed(msgspec.Struct, frozen=True):
@@ -62,11 +73,13 @@ class _Sealed(msgspec.Struct, frozen=True):
 
 
 class Receipts:
-    """Of one task. `files` and `error_files` are where its parts lie, if they are files: a look there proves them."""
+    """Of one task, by its prefix. `files` and `error_files` are where its parts lie, if they are files: a look there
+    proves them.
+    """
 
-    def __init__(self, storage: Storage, task: str, *, files: Storage | None, error_files: Storage | None) -> None:
+    def __init__(self, storage: Storage, prefix: str, *, files: Storage | None, error_files: Storage | None) -> None:
         self._storage = storage
-        self._prefix = f"{FOLDER}/{task}/"
+        self._prefix = f"{FOLDER}/{prefix}"
         self._files = files
         self._error_files = error_files
 
@@ -125,6 +138,11 @@ class Receipts:
                 message = f"part {receipt.number} is not the same when it is made twice: does your function use chance?"
                 raise Conflict(message) from None
 
+    def forget(self) -> None:
+        """Remove all of them: what they told of is told elsewhere by now."""
+        for key in self._keys():
+            self._storage.delete(key)
+
     def _key(self, number: int) -> str:
         return f"{self._prefix}{number:05d}.json"
 
@@ -153,3 +171,16 @@ def _unseal(data: bytes, *, source: str) -> Receipt:
 
 def _checksum(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def files_named(storage: Storage) -> list[str]:
+    """Return the names of the output files that any receipt here tells of, good or not: for who removes them."""
+    names = []
+    for stat in storage.list(f"{FOLDER}/"):
+        try:
+            receipt = msgspec.json.decode(storage.read(stat.key), type=_Named).receipt
+        except (msgspec.DecodeError, UnicodeDecodeError, NotFound):
+            continue
+        if receipt.output:
+            names.append(receipt.output.name)
+    return names

@@ -1,0 +1,240 @@
+"""`webmill dead`: tasks that failed, of every queue there is: why, what is in them, and another try."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import msgspec
+
+from webmill.boards.jobs import QUEUE as BOARDS
+from webmill.boards.jobs import job_of
+from webmill.cli.cc.queues import checked_queue
+from webmill.cli.context import Context, note, pass_context
+from webmill.cli.dry_run import dry_run_option, quantity
+from webmill.cli.options import together
+from webmill.cli.words import counted, printable, shown
+from webmill.collection import PRIVATE, Publishing
+from webmill.commoncrawl.batch import QUEUE as BATCHES
+from webmill.errors import BadInput, NotFound
+from webmill.infra.address import scheme_of
+from webmill.infra.queue.backends import open_queue, require_queue, viewed_queue
+from webmill.infra.queue.base import Buried, Queue, QueueOptions
+from webmill.infra.queue.leases import BROKER
+from webmill.infra.retry import retrying
+from webmill.pipeline.extract.jobs import TASKS
+from webmill.pipeline.extract.tasks import read_task
+from webmill.pipeline.status.nouns import Amount
+from webmill.settings import QueueSettings
+
+where = together(
+    click.argument("words", nargs=-1, metavar="[DIR] [ID]..."),
+    click.option("--queue", "url", metavar="URL", callback=checked_queue, help="A queue: sqlite:FILE, amqp://…"),
+    click.option("--name", help=f"Of the queue at a broker  [default: {BATCHES}; with DIR: {BOARDS}]"),
+)
+which = click.option("--all", "everything", is_flag=True, help="All of them.")
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  webmill dead list news/                        # of a collection: all its queues
+  webmill dead list datasets/pages/
+  webmill dead requeue documents/ --all          # the output of `webmill cc run`
+  webmill dead show 0123456789ab-00000042 --queue amqp://localhost/ > batch.json"""
+)
+def dead() -> None:
+    """Tasks that failed, with the reason. Retry or discard them here.
+
+    DIR is a collection, a dataset, or an output of `webmill cc run`; or give --queue.
+    """
+
+
+@dead.command("list", epilog="Example: webmill dead list news/ --json")
+@where
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line, with the first error too.")
+@pass_context
+def list_(context: Context, /, *, words: tuple[str, ...], url: str | None, name: str | None, as_json: bool) -> None:
+    """The failed tasks: id, attempts, size, when, why, and what they are about."""
+    count = 0
+    places, _ = resolved(context, words, url, name)
+    for place in places:
+        with place.viewed() as queue:
+            for letter in queue.buried():
+                count += 1
+                click.echo(as_object(letter) if as_json else f"{as_line(letter)}\t{shown(about(letter))}")
+    if not count:
+        note("none have failed")
+
+
+@dead.command(
+    short_help="The message of a task, and what is known of it.", epilog="Example: webmill dead show news/ ID"
+)
+@where
+@pass_context
+def show(context: Context, /, *, words: tuple[str, ...], url: str | None, name: str | None) -> None:
+    """The message of task ID on stdout, and what is known of it on stderr."""
+    places, ids = resolved(context, words, url, name)
+    for place in places:
+        with place.viewed() as queue:
+            for letter in queue.buried():
+                if letter.id in ids:
+                    note(as_line(letter))
+                    if letter.first_error != letter.last_error:
+                        note(f"first error: {printable(letter.first_error)}")
+                    click.echo(letter.body, nl=not letter.body.endswith(b"\n"))
+                    return
+    raise unknown(ids)
+
+
+@dead.command(epilog="Example: webmill dead requeue news/ --all")
+@where
+@which
+@pass_context
+def requeue(
+    context: Context, /, *, words: tuple[str, ...], url: str | None, name: str | None, everything: bool
+) -> None:
+    """Give tasks fresh attempts: the next run, or a worker, does them. They go on from where they failed."""
+    places, ids = resolved(context, words, url, name)
+    check(ids, everything=everything)
+    count, left = 0, set(ids)
+    for place in places:
+        with closing(place.opened()) as queue:
+            chosen = chosen_of(queue.buried(), ids, everything=everything)
+            count += queue.requeue(list(chosen))
+            left -= chosen.keys()
+    note(f"{count:,} queued again")
+    if left:
+        raise unknown(left)
+
+
+@dead.command(epilog="Example: webmill dead drop news/ --all --dry-run")
+@where
+@which
+@dry_run_option
+@pass_context
+def drop(
+    context: Context, /, *, words: tuple[str, ...], url: str | None, name: str | None, everything: bool, dry_run: bool
+) -> None:
+    """Forget tasks for good."""
+    places, ids = resolved(context, words, url, name)
+    check(ids, everything=everything)
+    count = size = 0
+    left = set(ids)
+    for place in places:
+        with ExitStack() as stack:
+            queue = stack.enter_context(place.viewed() if dry_run else closing(place.opened()))
+            chosen = chosen_of(queue.buried(), ids, everything=everything)
+            count, size = count + len(chosen), size + sum(chosen.values())
+            left -= chosen.keys()
+            if not dry_run:
+                queue.drop(list(chosen))
+    if dry_run:
+        note(f"would be dropped: {quantity(Amount(files=count, bytes=size), 'task')}")
+    else:
+        note(f"{count:,} dropped")
+    if left:
+        raise unknown(left)
+
+
+# --- which queues ---
+
+
+class Place(NamedTuple):
+    url: str
+    options: QueueOptions
+
+    def viewed(self) -> Any:
+        return viewed_queue(self.url, self.options, policy=BROKER)
+
+    def opened(self) -> Queue:
+        return retrying(lambda: open_queue(self.url, self.options), policy=BROKER)
+
+
+def resolved(
+    context: Context, words: Sequence[str], url: str | None, name: str | None
+) -> tuple[list[Place], tuple[str, ...]]:
+    """The queues that are meant, and the ids. Without --queue the first word is DIR; with it, if it is a folder."""
+    folder = Path(words[0]) if words and (not url or Path(words[0]).is_dir()) else None
+    ids = tuple(words[1:] if folder else words)
+    settings = context.settings(folder if folder and folder.is_dir() else None).queue
+    name = name or (BOARDS if folder else BATCHES)
+    if url or not folder:
+        return [named(url or settings.url, settings, name)], ids
+    if not folder.is_dir():
+        raise click.BadParameter(f"Directory {str(folder)!r} does not exist.", param_hint="'DIR'")
+    files = [file for file in queue_files(folder.resolve()) if file.is_file()]
+    if files:
+        return [Place(f"sqlite:{file}", options_of(settings, name)) for file in files], ids
+    if scheme_of(settings.url)[0] != "sqlite":
+        return [named(settings.url, settings, name)], ids
+    raise NotFound(f"no queue in {folder}: nothing was queued there, or name it with --queue")
+
+
+def named(url: str, settings: QueueSettings, name: str) -> Place:
+    place = Place(url, options_of(settings, name))
+    try:
+        require_queue(place.url, place.options)
+    except NotFound as error:
+        raise NotFound(f"{error}: name with --queue the one that `webmill cc batch` fills") from error
+    return place
+
+
+def options_of(settings: QueueSettings, name: str) -> QueueOptions:
+    return QueueOptions(name=name, attempts=settings.attempts, lease=settings.lease)
+
+
+def queue_files(folder: Path) -> Iterator[Path]:
+    """Where a collection, a dataset or an output may have queues."""
+    yield Publishing(folder).extract_state / TASKS
+    yield folder / PRIVATE / "queue.sqlite"
+    yield folder / TASKS
+    yield Publishing(folder).queue
+    yield folder / "queue.sqlite"
+    yield from sorted((folder / "datasets").glob(f"*/{TASKS}"))
+
+
+# --- which tasks ---
+
+
+def chosen_of(letters: Iterator[Buried], ids: Sequence[str], *, everything: bool) -> dict[str, int]:
+    """The ids that are meant and failed, with their sizes."""
+    return {letter.id: len(letter.body) for letter in letters if everything or letter.id in ids}
+
+
+def check(ids: Sequence[str], *, everything: bool) -> None:
+    if bool(ids) == everything:
+        raise click.UsageError("name some tasks, or give --all")
+
+
+def unknown(ids: Sequence[str] | set[str]) -> NotFound:
+    return NotFound(f"no failed task {shown(', '.join(sorted(ids)))}: `webmill dead list` names them")
+
+
+def about(letter: Buried) -> str:
+    """The board of a job, or the file of a task; nothing for a batch, which is of many."""
+    try:
+        return job_of(letter.body).board.source
+    except BadInput:
+        pass
+    try:
+        return str(next(iter(read_task(letter.id, letter.body).files.values()), ""))
+    except BadInput:
+        return ""
+
+
+def as_line(letter: Buried) -> str:
+    when = datetime.fromtimestamp(letter.when, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    reason = printable(letter.reason)[:300]
+    return (
+        f"{printable(letter.id)}\t{counted(letter.attempts, 'attempt')}\t{len(letter.body):,} bytes\t{when}\t{reason}"
+    )
+
+
+def as_object(letter: Buried) -> bytes:
+    known = {name: getattr(letter, name) for name in ("id", "reason", "attempts", "first_error", "last_error", "when")}
+    return msgspec.json.encode(known | {"bytes": len(letter.body)})

@@ -1,0 +1,152 @@
+"""A fixed set of tasks of files, worked to its end by one command at a time: a collection's archives, a dataset.
+
+    plan ─▶ STATE/tasks.sqlite: every task, with what became of it ─▶ engine
+
+The queue remembers what is done, so that a second run does nothing. Only one run is at it at a time (a lock of the
+kernel sees to that): what an earlier one held when it was killed is due at once, and costs no attempt.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+
+import msgspec
+
+from webmill.errors import Conflict
+from webmill.infra import lock
+from webmill.infra.executor.base import Executor
+from webmill.infra.queue.base import is_drained
+from webmill.infra.queue.sqlite import SqliteQueue
+from webmill.pipeline.extract.engine import Engine, Pace
+from webmill.pipeline.extract.output import sweep_plan
+from webmill.pipeline.extract.plan import Plan
+from webmill.pipeline.extract.tasks import Task, message_of
+from webmill.pipeline.extract.totals import ExtractReport, Totals
+from webmill.pipeline.extract.watcher import Watcher
+from webmill.pipeline.watch import Watch
+
+log = logging.getLogger(__name__)
+
+TASKS, STOP = "tasks.sqlite", "stop"
+DOING = "extracting"
+TRIES = 10
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """`folder` is where its state is, on this machine. `tasks` gives all there are: those that are known stay."""
+
+    folder: Path
+    plan: Plan
+    tasks: Callable[[], Iterable[Task]]
+    attempts: int = 3
+
+
+def run_job(
+    job: Job,
+    executor: Executor,
+    *,
+    watch: Watch,
+    pace: Pace = Pace(),  # noqa: B008 - it is frozen
+    done: Callable[[Task, Totals], None] = lambda _, __: None,
+) -> ExtractReport:
+    """Work all tasks that are neither done nor failed. Conflict when another run is at it."""
+    with ExitStack() as stack:
+        stack.enter_context(running(job.folder))
+        queue = stack.enter_context(closing(open_tasks(job.folder, attempts=job.attempts)))
+        stopper = _Stopper(job.folder / STOP)
+        queue.end_leases()
+        queue.publish(map(message_of, job.tasks()))
+        sweep_plan(job.plan)
+        report = ExtractReport()
+        if queue.stats().waiting:
+            counter = stack.enter_context(watch("Making documents", unit="captures"))
+            watcher = stack.enter_context(Watcher(job.plan, counter, also=stopper.look))
+            report = _worked(queue, executor, job, pace, _Telling(watcher, done), stopper)
+            sweep_plan(job.plan)  # again: when the run began, workers of a killed one may have been about to die
+        stats = queue.stats()
+        report.stopped, report.failed, report.left = stopper.stopping, stats.buried, stats.waiting
+        return report
+
+
+def _worked(
+    queue: SqliteQueue, executor: Executor, job: Job, pace: Pace, observer: _Telling, stopper: _Stopper
+) -> ExtractReport:
+    # What is at hand when the run fails stays leased: nobody else is at it, and the next run ends the lease for free.
+    engine = Engine(
+        queue, executor, job.plan, pace=pace, observer=observer, attempts=job.attempts, leave=lambda _, __: None
+    )
+    try:
+        engine.run(stop=threading.Event(), is_over=lambda: is_drained(queue))
+    except KeyboardInterrupt:
+        if not stopper.stopping:
+            raise
+    return engine.report
+
+
+class _Telling:
+    """Tells of a task that is done before it is noted as done: what follows from it must not be forgotten."""
+
+    def __init__(self, watcher: Watcher, done: Callable[[Task, Totals], None]) -> None:
+        self._watcher, self._done = watcher, done
+
+    def began(self, task: Task) -> None:
+        self._watcher.began(task)
+
+    def ended(self, task: Task, totals: Totals | None) -> None:
+        self._watcher.ended(task, totals)
+        if totals:
+            self._done(task, totals)
+
+    def failed(self) -> None:
+        self._watcher.failed()
+
+
+class _Stopper:
+    """Ends the run when a file asks for it: the thread that runs it is woken as by Ctrl-C, wherever it waits."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._runner = threading.current_thread()
+        self.stopping = False
+        file.unlink(missing_ok=True)
+
+    def look(self) -> None:
+        if self.stopping or not self._file.exists():
+            return
+        log.info("asked to stop")
+        self.stopping = True
+        if self._runner is threading.main_thread():
+            signal.pthread_kill(self._runner.ident or 0, signal.SIGINT)
+
+
+def open_tasks(folder: Path, *, attempts: int) -> SqliteQueue:
+    return SqliteQueue(folder / TASKS, max_attempts=attempts, remember=True)
+
+
+def is_running(folder: Path) -> bool:
+    try:
+        with lock.exclusive(folder, "run", doing=DOING):
+            return False
+    except Conflict:
+        return True
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[None]:
+    """Hold the folder for one run. `is_running` holds it for a moment, too: so a few tries."""
+    with ExitStack() as stack:
+        for left in reversed(range(TRIES)):
+            try:
+                stack.enter_context(lock.exclusive(folder, "run", doing=DOING))
+                break
+            except Conflict:
+                if not left:
+                    raise
+                time.sleep(0.02)
+        yield

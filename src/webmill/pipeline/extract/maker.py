@@ -1,0 +1,110 @@
+"""What makes a row of a capture: the recipe, in a sandbox; or a function of yours, in the worker itself."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from webmill.commoncrawl.batch import BadItem, BatchItem
+from webmill.commoncrawl.page import Page
+from webmill.errors import BadInput, NotFound
+from webmill.extract import custom
+from webmill.extract.capture import CHILD, FUNCTION
+from webmill.extract.kinds import Kind
+from webmill.extract.outcomes import failed
+from webmill.extract.recipe import CaptureInput, Made, Recipe, input_of
+from webmill.formats.typed_records import FileType
+from webmill.formats.warc.single import read_record_at
+from webmill.infra.sandbox import Sandbox
+from webmill.model import Document
+from webmill.pipeline.extract.plan import Plan
+
+
+class Row(NamedTuple):
+    """What was made, and of what kind of content, where that is known. `value` None: it is left out."""
+
+    value: msgspec.Struct | None
+    kind: Kind = "other"
+
+
+class Maker(Protocol):
+    """BadInput, or whatever a function raises: there is an error, and no row."""
+
+    @property
+    def type(self) -> type[msgspec.Struct]: ...
+    def of_page(self, page: Page) -> Row: ...
+    def of_stored(self, item: BatchItem, stored: bytes) -> Row: ...
+    def of_unread(self, item: BatchItem, error: BadInput | NotFound) -> Row: ...
+    def of_bad_item(self, item: BadItem, *, id_: str) -> Row: ...
+    def close(self) -> None: ...
+
+
+def open_maker(plan: Plan) -> Maker:
+    return FunctionMaker(plan.function) if plan.function else DocumentMaker(plan.recipe, otherwise=plan.otherwise)
+
+
+class DocumentMaker:
+    """A row for every capture, whatever became of it. The first page of a worker starts its sandboxed child."""
+
+    type = Document
+
+    def __init__(self, recipe: Recipe, *, otherwise: str) -> None:
+        self._recipe = self._without_texts = recipe
+        if recipe.extractor == "wet" and otherwise:
+            self._without_texts = msgspec.structs.replace(recipe, extractor=otherwise)
+        self._sandbox = Sandbox(FUNCTION, returns=Made, limits=CHILD)
+
+    def of_page(self, page: Page) -> Row:
+        recipe = self._recipe if FileType.WET in page.resume else self._without_texts
+        return self._made(input_of(page, recipe=recipe), page.capture.content)
+
+    def of_stored(self, item: BatchItem, stored: bytes) -> Row:
+        said = item.metadata
+        languages = tuple(filter(None, said.get("languages", "").split(",")))
+        mime = said.get("mime-detected") or said.get("mime", "")
+        return self._made(CaptureInput(ref=item.capture, recipe=self._recipe, mime=mime, languages=languages), stored)
+
+    def of_unread(self, item: BatchItem, error: BadInput | NotFound) -> Row:
+        return Row(failed(item.capture, error))
+
+    def of_bad_item(self, item: BadItem, *, id_: str) -> Row:
+        return Row(Document(id=id_, url="", outcome="bad_item", error=f"{item.reason}: {item.message}"))
+
+    def close(self) -> None:
+        self._sandbox.close()
+
+    def _made(self, given: CaptureInput, data: bytes) -> Row:
+        try:
+            made = self._sandbox.call(data, capture=given)
+        except BadInput as error:
+            return Row(failed(given.ref, error))
+        return Row(made.document, made.kind)
+
+
+class FunctionMaker:
+    """Your function is given the page; what it returns is the row. A capture that cannot be read is an error."""
+
+    def __init__(self, function: custom.Function) -> None:
+        self._function = custom.load(function)
+        self.type = custom.result_type(self._function) or Document
+
+    def of_page(self, page: Page) -> Row:
+        return Row(self._function(page))
+
+    def of_stored(self, item: BatchItem, stored: bytes) -> Row:
+        capture = item.capture
+        record = read_record_at(stored, offset=capture.offset)
+        place = {FileType.WARC: (capture.offset, capture.end)}
+        page: Any = Page(capture=record, offsets=place, resume={FileType.WARC: capture.end}, filename=capture.filename)
+        return self.of_page(page)
+
+    def of_unread(self, item: BatchItem, error: BadInput | NotFound) -> Row:
+        del item
+        raise error
+
+    def of_bad_item(self, item: BadItem, *, id_: str) -> Row:
+        raise BadInput(f"{id_}: {item.message}", reason=item.reason)
+
+    def close(self) -> None:
+        """Nothing is held."""

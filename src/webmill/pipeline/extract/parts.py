@@ -1,0 +1,156 @@
+"""Captures in the making, until they are enough for a part: rows, errors, and what was left out and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from operator import itemgetter
+
+import msgspec
+
+from webmill.commoncrawl.batch import BadItem, BatchItem
+from webmill.commoncrawl.page import ErrorDocument, Page
+from webmill.errors import BadInput, NotFound
+from webmill.extract.error_record import ErrorRecord
+from webmill.formats.typed_records import FileType
+from webmill.infra.sinks.base import Row as SinkRow
+from webmill.infra.sinks.base import Sink
+from webmill.model import Document
+from webmill.pipeline.extract.errors import capture_error, entry_error, file_error, page_error, shortened
+from webmill.pipeline.extract.maker import Maker, Row
+from webmill.pipeline.extract.plan import Plan
+from webmill.pipeline.extract.receipts import Range, Source
+from webmill.pipeline.extract.tasks import Task
+from webmill.pipeline.extract.totals import add_counts
+
+MANY, MUCH = 1000, 1 << 20  # errors, bytes of JSON
+
+
+class Sinks(msgspec.Struct, frozen=True):
+    """Where rows and error records of a part go."""
+
+    output: Sink
+    errors: Sink
+
+
+class Part:
+    """`used` are records of the files that an earlier part has told of already."""
+
+    def __init__(self, task: Task, plan: Plan, maker: Maker, sinks: Sinks, *, used: Iterable[Range] = ()) -> None:
+        self._task, self._plan, self._maker, self._sinks = task, plan, maker, sinks
+        self._before = frozenset(used)
+        self._used = set(used)
+        self.sources: dict[FileType, Source] = {}
+        self._rows: list[tuple[int, SinkRow]] = []  # each with its place among the rows
+        self.errors: list[SinkRow] = []
+        self.outcomes: dict[str, int] = {}
+        self.left_out: dict[str, int] = {}
+        self.reasons: dict[str, int] = {}
+        self.resume: dict[str, int] = {}
+        self.captures = self.bytes = self._error_bytes = 0
+        self.last = False
+
+    @property
+    def rows(self) -> list[SinkRow]:
+        """Return the rows in the order of the file, or of the batch: its captures come in the order of their files."""
+        return [row for _, row in sorted(self._rows, key=itemgetter(0))]
+
+    def is_full(self) -> bool:
+        return self.captures >= self._plan.pages_per_part or self._size() >= self._plan.bytes_per_part
+
+    def is_full_of_errors(self) -> bool:
+        """Not after a few, however small parts are: reading on amid damage, less is known of what it was."""
+        many, much = max(self._plan.pages_per_part, MANY), max(self._plan.bytes_per_part, MUCH)
+        return len(self.errors) >= many or self._size() >= much
+
+    # --- of files ---
+
+    def add(self, item: Page | ErrorDocument) -> None:
+        self.resume = {str(name): at for name, at in item.resume.items()}
+        if isinstance(item, ErrorDocument):
+            if not self._was_told(item):
+                self._fail(file_error(item, files=self._task.files))
+            self._used.update(ranges_of(item))
+            return
+        self._used.update(ranges_of(item))
+        self._add(lambda: self._maker.of_page(item), lambda error: page_error(item, error, files=self._task.files))
+
+    def still_used(self) -> tuple[Range, ...]:
+        return tuple(sorted(one for one in self._used if one[2] > self.resume.get(one[0], 0)))
+
+    def _was_told(self, item: ErrorDocument) -> bool:
+        """In an earlier part, where these very records belonged to a page or were told."""
+        return item.page is None and all((flaw.file_type, flaw.start, flaw.end) in self._before for flaw in item.flaws)
+
+    # --- of a batch ---
+
+    def add_stored(self, item: BatchItem, stored: bytes | BadInput | NotFound, *, number: int) -> None:
+        def make() -> Row:
+            if isinstance(stored, bytes):
+                return self._maker.of_stored(item, stored)
+            return self._maker.of_unread(item, stored)
+
+        self._add(make, lambda error: capture_error(item.capture, error), number=number)
+
+    def add_bad_item(self, item: BadItem) -> None:
+        id_ = f"{self._task.id}#{item.number}"
+        self._add(
+            lambda: self._maker.of_bad_item(item, id_=id_),
+            lambda error: entry_error(error, name=id_),
+            number=item.number,
+        )
+
+    # --- of both ---
+
+    def _add(
+        self, make: Callable[[], Row], error_of: Callable[[BaseException], ErrorRecord], *, number: int = 0
+    ) -> None:
+        self.captures += 1
+        try:
+            made = make()
+            if reason := self._reason_against(made):
+                add_counts(self.left_out, {reason: 1})
+                return
+            row = SinkRow(made.value, msgspec.json.encode(made.value))
+            self._sinks.output.check(row)
+        except MemoryError:
+            raise  # of the process, not of the page
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a page or a function that breaks the making costs that page only
+            self._fail(error_of(error))
+            return
+        self._rows.append((number, row))
+        self.bytes += len(row.line)
+        if isinstance(made.value, Document):
+            add_counts(self.outcomes, {made.value.outcome: 1})
+
+    def _reason_against(self, made: Row) -> str | None:
+        if made.value is None:
+            return "function"
+        return self._plan.keep.reason_against(made.value, made.kind) if isinstance(made.value, Document) else None
+
+    def _fail(self, record: ErrorRecord) -> None:
+        row = SinkRow(record, msgspec.json.encode(record))
+        try:
+            self._sinks.errors.check(row)
+        except BadInput:
+            record = shortened(record)
+            row = SinkRow(record, msgspec.json.encode(record))
+        self.errors.append(row)
+        add_counts(self.reasons, {record.reason: 1})
+        self._error_bytes += len(row.line)
+
+    def _size(self) -> int:
+        return self.bytes + self._error_bytes
+
+
+def ranges_of(item: Page | ErrorDocument) -> Iterator[Range]:
+    """The records of WAT and WET files that an item is made of, or tells of. What is in WARC files comes in order."""
+    page = item.page if isinstance(item, ErrorDocument) else item
+    if page:
+        wat = (page.wat.request, page.wat.capture, page.wat.metadata)
+        for file_type, record in (*((FileType.WAT, record) for record in wat), (FileType.WET, page.wet)):
+            if record:
+                yield file_type, record.offset, record.offset + record.length
+    if isinstance(item, ErrorDocument):
+        for flaw in item.flaws:
+            if flaw.file_type is not FileType.WARC:
+                yield flaw.file_type, flaw.start, flaw.end

@@ -1,0 +1,241 @@
+"""One task, in a worker: its captures become parts of the output.
+
+    captures ─▶ documents ─▶ part ─▶ sink ─▶ receipt        and again, from the receipt on
+
+Nothing but the receipts and the archives decide what is done: a task may be started anywhere, at any time, by two
+workers at once, and its output is the same. A worker's process keeps what it has opened for the next task: the sandbox,
+connections, sinks.
+"""
+
+from __future__ import annotations
+
+import atexit
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing
+from functools import partial
+from typing import TypeVar
+
+import msgspec
+
+from webmill.commoncrawl.aligned import read_pages
+from webmill.commoncrawl.batch import BadItem, BatchItem, decode_batch
+from webmill.commoncrawl.captures import Fetched, Fetcher
+from webmill.commoncrawl.page import Page
+from webmill.errors import BadInput, Misconfigured, Unavailable
+from webmill.extract.error_record import ErrorRecord
+from webmill.formats.typed_records import FileType
+from webmill.infra.address import scheme_of
+from webmill.infra.origin import Refused
+from webmill.infra.retry import Policy, retrying
+from webmill.infra.sinks.base import Sink
+from webmill.infra.storage.backends import open_storage
+from webmill.pipeline.extract.maker import open_maker
+from webmill.pipeline.extract.parts import Part, Sinks
+from webmill.pipeline.extract.places import Archives, open_fetcher, open_sink
+from webmill.pipeline.extract.plan import Plan, is_queue
+from webmill.pipeline.extract.receipts import Receipt, Receipts
+from webmill.pipeline.extract.sources import Replay, opened_files
+from webmill.pipeline.extract.stall import Stall
+from webmill.pipeline.extract.tasks import Task
+from webmill.pipeline.extract.totals import Totals, totals_of
+
+SPOOL = "spool"
+CAPTURES = "CAPTURES"  # how many of a batch are done
+DELIVERY = Policy(attempts=6, first_wait=0.5, longest_wait=15.0)
+
+T = TypeVar("T")
+
+_open: Worker | None = None  # of this process
+
+
+class OutputFailed(Misconfigured):
+    """The output cannot be written: no other task would fare better."""
+
+
+def run_task(plan: Plan, task: Task) -> Totals:
+    """Work a task to its end, and return what it has made. To be run by an executor."""
+    global _open  # noqa: PLW0603 - what a process keeps between two tasks
+    if _open is None or _open.plan != plan:
+        close_worker()
+        _open = Worker(plan)
+        atexit.register(close_worker)
+    return _open.run(task)
+
+
+def close_worker() -> None:
+    """Close what the worker of this process has opened, if there is one."""
+    global _open
+    worker, _open = _open, None
+    if worker:
+        worker.close()
+
+
+class Worker:
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._downloaded = 0
+        self._fetcher: Fetcher | None = None
+        self._archives = Archives(plan)
+        self._stack = ExitStack()
+        self._state = open_storage(plan.state)
+        self._maker = self._stack.enter_context(closing(open_maker(plan)))
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def run(self, task: Task) -> Totals:
+        plan = self.plan
+        with ExitStack() as stack:
+            stall = stack.enter_context(Stall(timeout=plan.timeout, memory=plan.memory, active=plan.killable))
+            receipts = open_receipts(plan, task)
+            sinks = self._sinks(receipts, stack)
+            done = receipts.read_and_clear()
+            if done and done[-1].last:
+                return totals_of(done)
+            began = time.monotonic()
+            parts = self._batch_parts if task.run else self._file_parts
+            for part in parts(task, done, sinks, stall):
+                receipt = self._delivered(task, part, len(done), sinks, seconds=time.monotonic() - began)
+                _deliver(partial(receipts.add, receipt))
+                done.append(receipt)
+                began = time.monotonic()
+                stall.moved()
+            return totals_of(done)
+
+    def _sinks(self, receipts: Receipts, stack: ExitStack) -> Sinks:
+        plan, counts = self.plan, receipts.counts
+        output: Sink
+        if plan.spooled:
+            spool = msgspec.structs.replace(plan.output, to=f"{plan.state}/{SPOOL}", format="jsonl", compression="zstd")
+            output = open_sink(spool, self._maker.type, name=plan.name, counts=counts)
+        else:
+            output = open_sink(plan.output, self._maker.type, name=plan.name, counts=counts)
+        errors = open_sink(plan.errors, ErrorRecord, name=f"{plan.name}-errors", counts=counts)
+        return Sinks(stack.enter_context(closing(output)), stack.enter_context(closing(errors)))
+
+    def _delivered(self, task: Task, part: Part, number: int, sinks: Sinks, *, seconds: float) -> Receipt:
+        name = f"{task.id}-{number:05d}"  # of its errors another: both may go to one place
+        downloaded, self._downloaded = self._downloaded, 0
+        return Receipt(
+            number=number,
+            resume=part.resume,
+            used=part.still_used(),
+            sources=part.sources,
+            output=_deliver(partial(sinks.output.deliver, name, rows)) if (rows := part.rows) else None,
+            errors=_deliver(partial(sinks.errors.deliver, f"{name}-errors", part.errors)) if part.errors else None,
+            captures=part.captures,
+            bytes=part.bytes,
+            outcomes=part.outcomes,
+            left_out=part.left_out,
+            reasons=part.reasons,
+            downloaded=downloaded,
+            last=part.last,
+            seconds=round(seconds, 3),
+        )
+
+    # --- files ---
+
+    def _file_parts(self, task: Task, done: list[Receipt], sinks: Sinks, stall: Stall) -> Iterator[Part]:
+        """Every part begins its reading anew, as after a kill: so a kill changes nothing, whatever is in the files."""
+        start = done[-1].resume if done else {}
+        known = done[-1].sources if done else {}
+        used = done[-1].used if done else ()
+        with opened_files(task.files, self._archives.find, start=start, known=known) as (streams, sources):
+            while True:
+                part = Part(task, self.plan, self._maker, sinks, used=used)
+                part.sources, part.resume = sources, dict(start)
+                _fill(part, streams, start, stall, filename=task.files[FileType.WARC])
+                yield part
+                if part.last:
+                    return
+                start, used = part.resume, part.still_used()
+                for file_type, stream in streams.items():
+                    stream.rewind(start[file_type])
+
+    # --- batches ---
+
+    def _batch_parts(self, task: Task, done: list[Receipt], sinks: Sinks, stall: Stall) -> Iterator[Part]:
+        """Captures come in the order of the archive's files, the same each time. Nearly always it is one part."""
+        entries = decode_batch(task.batch)
+        wanted = {number: item for number, item in enumerate(entries) if not isinstance(item, BadItem)}
+        behind = done[-1].resume.get(CAPTURES, 0) if done else 0
+        part = Part(task, self.plan, self._maker, sinks)
+        if not behind:
+            for item in entries:
+                if isinstance(item, BadItem):
+                    part.add_bad_item(item)
+        for at, (number, stored) in enumerate(self._fetched(wanted), start=1):
+            if at <= behind:
+                continue
+            part.add_stored(wanted[number], stored, number=number)
+            part.resume = {CAPTURES: at}
+            stall.moved()
+            if part.is_full() and at < len(wanted):
+                yield part
+                part = Part(task, self.plan, self._maker, sinks)
+        part.last = True
+        yield part
+
+    def _fetched(self, wanted: Mapping[int, BatchItem]) -> Iterator[Fetched]:
+        if self._fetcher is None:
+            self._fetcher = self._stack.enter_context(open_fetcher(self.plan, fetched=self._count))
+        try:
+            yield from self._fetcher.fetch({number: item.capture for number, item in wanted.items()})
+        except Refused as error:
+            if is_paced(self.plan):  # a breaker keeps us from asking on: the others wait, too
+                raise Unavailable(str(error)) from error
+            raise
+
+    def _count(self, size: int) -> None:
+        self._downloaded += size
+
+
+def is_paced(plan: Plan) -> bool:
+    return scheme_of(plan.source)[0] in ("http", "https") and plan.fetching.commoncrawl.rate > 0
+
+
+def _deliver(deliver: Callable[[], T]) -> T:
+    """Rows are durable on return. A place that cannot be written, after some patience, stops all work."""
+    try:
+        return retrying(deliver, policy=DELIVERY)
+    except (Unavailable, Misconfigured) as error:
+        raise OutputFailed(str(error)) from error
+    except BadInput as error:
+        if error.reason == "bad_path":  # a file is where a folder should be
+            raise OutputFailed(str(error)) from error
+        raise
+
+
+def _fill(
+    part: Part, streams: Mapping[FileType, Replay], start: Mapping[str, int], stall: Stall, *, filename: str
+) -> None:
+    """Until it is full, or the files are at their end."""
+    warc, wat, wet = (streams.get(file_type) for file_type in (FileType.WARC, FileType.WAT, FileType.WET))
+    assert warc  # every task of files has one
+    begin = {file_type: start[file_type] for file_type in streams if file_type in start}
+    for item in read_pages(warc, wat, wet, start=begin, filename=filename):
+        # Errors follow their page, and have its place to read on, which lies behind all of them: a part ends before a
+        # page, or, when there are very many errors, before one that has another place. It never ends where it began.
+        if isinstance(item, Page):
+            if part.is_full():
+                return
+        elif part.is_full_of_errors() and part.resume not in (start, item.resume):
+            return
+        part.add(item)
+        for file_type, stream in streams.items():
+            stream.forget(item.resume[file_type])
+        stall.moved()
+    part.last = True
+
+
+def open_receipts(plan: Plan, task: Task) -> Receipts:
+    """Where the parts are files, each receipt is proven by a look at its file."""
+    to, errors = plan.output.to, plan.errors.to
+    files = f"{plan.state}/{SPOOL}" if plan.spooled else to
+    return Receipts(
+        open_storage(plan.state),
+        task.prefix,
+        files=None if is_queue(files) else open_storage(files),
+        error_files=None if is_queue(errors) else open_storage(errors),
+    )
