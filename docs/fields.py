@@ -12,8 +12,9 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_ty
 
 import msgspec
 
+from webmill.extract.outcomes import OUTCOMES
 from webmill.index.captures import FIELDS
-from webmill.model import columns
+from webmill.model import Document, columns
 
 
 class Format(NamedTuple):
@@ -24,7 +25,7 @@ class Format(NamedTuple):
 
 
 FORMATS = (
-    Format("Documents", "`documents/*.jsonl.gz`, `.parquet`", "model:Document", "dataset.md#document"),
+    Format("Documents", "`documents/*.jsonl.gz`, `.parquet`", "model:Document", "documents.md"),
     Format(
         "IndexRecord",
         'A dataset with `document.kind = "index-record"`',
@@ -74,6 +75,25 @@ def fields_page() -> str:
         name, struct = min(rest.items())
         lines += [f"### {name}\n", *table(struct, inner)]
     return "\n".join(lines)
+
+
+def columns_table() -> str:
+    """Return the columns of a document, and what each is used for."""
+    uses = {"searchable": "searched", "facet": "filtered by", "shown": "shown"}
+    lines = ["| column | | | |", "|---|---|---|---|"]
+    hints = get_type_hints(Document)
+    for one in columns():
+        used = ", ".join(word for flag, word in uses.items() if getattr(one, flag))
+        kind = re.sub(r"\[DocumentLink\]\(.*?\)", "`{url, text, rel, path}`", in_words(hints[one.name], {}))
+        lines.append(f"| `{one.name}` | {kind} | {one.meaning} | {used} |".replace("|  |", "| |"))
+    return "\n".join(lines)
+
+
+def outcomes_table() -> str:
+    """Return the values of `outcome`."""
+    lines = ["| `outcome` | | |", "|---|---|---|"]
+    lines += [f"| `{one.name}` | {one.meaning} | {'rejected' if one.rejected else ''} |" for one in OUTCOMES]
+    return "\n".join(lines).replace("|  |", "| |")
 
 
 def table(struct: type[msgspec.Struct], inner: dict[str, type[msgspec.Struct]]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-from fields import fields_page
+from fields import columns_table, fields_page, outcomes_table
 
 from webmill.cli.completion_table import table as completion_table
 from webmill.cli.main import webmill
@@ -26,7 +26,6 @@ from webmill.settings import SECTIONS, every_setting
 ROOT = Path(__file__).parents[1]
 REFERENCE = ROOT / "docs" / "reference"
 MADE = "<!-- made by docs/generate.py -->\n\n"
-LAYERS = "<!-- layers: made by docs/generate.py -->"
 METRICS = {
     "crawl": "webmill.pipeline.crawl.metrics",
     "cc batch": "webmill.pipeline.dispatch.metrics",
@@ -99,9 +98,20 @@ def house_page() -> str:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
     order = "\n".join(f"    {'> ' if number else '  '}{re.sub('[()]', '', one)}" for number, one in enumerate(layers))
-    before, begin, rest = (ROOT / "docs" / "design" / "house.md").read_text().partition(LAYERS)
-    _, end, after = rest.partition("<!-- /layers -->")
-    return f"{before}{begin}\n\n{order}\n\n{end}{after}"
+    return with_part((ROOT / "docs" / "design" / "house.md").read_text(), "layers", order)
+
+
+def documents_page() -> str:
+    """The page as it is, with the columns and outcomes of today."""
+    page = with_part((REFERENCE / "documents.md").read_text(), "columns", columns_table())
+    return with_part(page, "outcomes", outcomes_table())
+
+
+def with_part(page: str, name: str, made: str) -> str:
+    """Return the page with what stands between two marks made anew."""
+    before, begin, rest = page.partition(f"<!-- {name}: made by docs/generate.py -->")
+    _, end, after = rest.partition(f"<!-- /{name} -->")
+    return f"{before}{begin}\n\n{made}\n\n{end}{after}"
 
 
 PAGES = {
@@ -110,6 +120,7 @@ PAGES = {
     "metrics.md": metrics_page,
     "../../src/webmill/cli/completion.json": completion_table,  # what shells complete
     "fields.md": lambda: MADE + fields_page(),
+    "documents.md": documents_page,
     "../design/house.md": house_page,
 }
 

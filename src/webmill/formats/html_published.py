@@ -32,12 +32,13 @@ _TIME = re.compile(r"""<time\b[^<>]{0,200}?\bdatetime\s?=\s?["']([^"'<>]{4,40})[
 
 def published_of(html: str, head: HtmlHead) -> datetime | None:
     """Return the date, in UTC; one that names no zone is taken as it stands."""
-    return next(filter(None, map(moment_of, _candidates(html[:LIMIT], head))), None)
+    return next(filter(None, map(moment_of, _candidates(html, head))), None)
 
 
 def _candidates(html: str, head: HtmlHead) -> Iterator[str]:
     said = " ".join(head.metas).lower()
     yield from filter(None, (head.meta(name) for name in METAS if name in said))
+    html = html[:LIMIT]  # only here: half of the pages have said it, and this copies
     yield from (found[1] for part in _parts(html) for pattern in _STATED if (found := pattern.search(part)))
     times = [*_TIME.finditer(html)] if "<time" in html else []
     yield from (time[1] for time in times if "pubdate" in time[0].lower())
