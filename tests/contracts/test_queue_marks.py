@@ -43,8 +43,10 @@ def test_a_file_of_before_there_were_marks_gets_them(tmp_path: Path) -> None:
     old.publish([Message("1", b"body")])
     old.close()
     connection = apsw.Connection(str(tmp_path / "queue.sqlite"))
-    connection.execute("DROP TABLE mark; PRAGMA user_version=1")
-    connection.execute("ALTER TABLE message DROP COLUMN changed; ALTER TABLE message DROP COLUMN result")
+    connection.execute(
+        "DROP TABLE mark; ALTER TABLE message DROP COLUMN changed; ALTER TABLE message DROP COLUMN result;"
+        "PRAGMA user_version=1"
+    )
     connection.close()
     queue = SqliteQueue(tmp_path / "queue.sqlite")
     queue.publish([], mark=Mark("a", b"1"))

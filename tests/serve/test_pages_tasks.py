@@ -70,6 +70,8 @@ def test_looking_changes_nothing_also_where_a_lease_is_over_and_a_version_is_old
     with closing(apsw.Connection(str(file))) as connection:  # as an earlier webmill would have left it
         connection.execute("PRAGMA user_version=1")
         connection.execute("DROP TABLE mark")
+        connection.execute("ALTER TABLE message DROP COLUMN changed")
+        connection.execute("ALTER TABLE message DROP COLUMN result")
     before = snapshot(tmp_path)
     with client_of(tmp_path) as client:
         assert "job-1" in client.get("/tasks").text
