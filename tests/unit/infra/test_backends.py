@@ -11,7 +11,7 @@ import pytest
 from tests.unit.cli.command import webmill
 
 from webmill.errors import Misconfigured, NotFound
-from webmill.infra.address import hide_secrets, scheme_of
+from webmill.infra.address import below, hide_secrets, scheme_of
 from webmill.infra.executor.backends import EXECUTORS, open_executor
 from webmill.infra.queue.backends import QUEUES, VIEWS, existing_queue, open_queue, require_queue, viewed_queue
 from webmill.infra.queue.base import Message, QueueOptions
@@ -192,6 +192,19 @@ def test_addresses_are_printed_without_their_secrets(url: str, shown: str) -> No
 @pytest.mark.parametrize("url", ["a/b", "/a:b/c", "C:\\x", "./s3:x"])
 def test_a_path_is_no_address(url: str) -> None:
     assert scheme_of(url) == ("file", url)
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("out", "out/.x"),
+        ("/a?b/", "/a?b/.x"),
+        ("s3://bucket", "s3://bucket/.x"),
+        ("s3://K:S@bucket/a/?endpoint=http://h:1/&region=x", "s3://K:S@bucket/a/.x?endpoint=http://h:1/&region=x"),
+    ],
+)
+def test_what_is_below_an_address_keeps_its_options(url: str, expected: str) -> None:
+    assert below(url, ".x") == expected
 
 
 @pytest.mark.parametrize(

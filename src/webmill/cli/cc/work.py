@@ -21,7 +21,7 @@ from webmill.cli.progress import EVERY_SECONDS
 from webmill.cli.words import counted
 from webmill.collection import PRIVATE
 from webmill.errors import NotFound, Unavailable
-from webmill.infra.address import hide_secrets
+from webmill.infra.address import below, hide_secrets
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Queue, is_drained
 from webmill.infra.storage.backends import open_storage
@@ -116,7 +116,7 @@ def seal(context: Context, /, *, out: str, queue: str | None, over_holes: bool, 
 
     `work` does this for files that are full, `work --until-empty` and `run` at their end for all.
     """
-    state = f"{out.rstrip('/')}/{PRIVATE}"
+    state = below(out, PRIVATE)
     try:
         shape = read_shape(open_storage(state))
     except NotFound as error:

@@ -24,6 +24,7 @@ from webmill.commoncrawl.batch import QUEUE
 from webmill.extract.extractors import default_extractor
 from webmill.extract.recipe import Recipe
 from webmill.formats.cld2 import can_detect
+from webmill.infra.address import below
 from webmill.infra.executor.backends import open_executor
 from webmill.infra.executor.pool import available_cores
 from webmill.infra.interrupts import StopFile
@@ -133,7 +134,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def open_output(place: str, shape: Shape) -> Output:
-    output = Output(place, f"{place.rstrip('/')}/{PRIVATE}", shape=shape)
+    output = Output(place, below(place, PRIVATE), shape=shape)
     output.prepare()
     return output
 
@@ -145,7 +146,7 @@ def plan_of(base: str, settings: Settings, choice: Choice, output: Output, *, st
         name=QUEUE,
         source=base,
         output=Target(to=output.place, format=output.shape.format),
-        errors=Target(to=f"{output.state}/errors", compression="none"),
+        errors=Target(to=below(output.state, "errors"), compression="none"),
         state=output.state,
         recipe=output.shape.recipe,
         keep=output.shape.keep,

@@ -25,7 +25,7 @@ from webmill.commoncrawl.page import Page
 from webmill.errors import BadInput, Misconfigured, Unavailable
 from webmill.extract.error_record import ErrorRecord
 from webmill.formats.typed_records import FileType
-from webmill.infra.address import scheme_of
+from webmill.infra.address import below, scheme_of
 from webmill.infra.origin import Refused
 from webmill.infra.retry import Policy, retrying
 from webmill.infra.sinks.base import Sink
@@ -107,10 +107,12 @@ class Worker:
         plan, counts = self.plan, receipts.counts
         output: Sink
         if plan.spooled:
-            spool = msgspec.structs.replace(plan.output, to=f"{plan.state}/{SPOOL}", format="jsonl", compression="zstd")
+            spool = msgspec.structs.replace(
+                plan.output, to=below(plan.state, SPOOL), format="jsonl", compression="zstd"
+            )
             output = open_sink(spool, self._maker.type, name=plan.name, counts=counts)
         else:
-            output = open_sink(plan.output, self._maker.type, name=plan.name, counts=counts)
+            output = open_sink(plan.output, self._maker.type, name=f"{plan.name}-write", counts=counts)
         errors = open_sink(plan.errors, ErrorRecord, name=f"{plan.name}-errors", counts=counts)
         return Sinks(stack.enter_context(closing(output)), stack.enter_context(closing(errors)))
 
@@ -232,7 +234,7 @@ def _fill(
 def open_receipts(plan: Plan, task: Task) -> Receipts:
     """Where the parts are files, each receipt is proven by a look at its file."""
     to, errors = plan.output.to, plan.errors.to
-    files = f"{plan.state}/{SPOOL}" if plan.spooled else to
+    files = below(plan.state, SPOOL) if plan.spooled else to
     return Receipts(
         open_storage(plan.state),
         task.prefix,
