@@ -477,6 +477,21 @@ def test_a_changed_description_is_refused_and_nothing_is_mixed(tmp_path: Path) -
         open_folder(folder.path)
 
 
+def test_what_is_installed_later_does_not_change_how_documents_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_files(tmp_path / "in", files=2, count=3)
+    monkeypatch.setattr(dataset_folder, "default_extractor", lambda: "plain")
+    folder = create(tmp_path, ["f0.warc.gz", "f1.warc.gz"], source=tmp_path / "in")
+    monkeypatch.setattr(dataset_folder, "default_extractor", lambda: "resiliparse")
+    run(open_folder(folder.path))
+    assert {document["extractor"] for document in lines_of(folder.path / "output")} == {"plain"}
+    monkeypatch.setattr(dataset_folder, "can_detect", lambda: False)
+    if folder.making.recipe.detect:
+        with pytest.raises(Misconfigured, match=r"webmill\[languages\]"):
+            run(folder)
+
+
 def test_a_dataset_is_not_made_twice_nor_run_twice_at_once(tmp_path: Path) -> None:
     lines = write_files(tmp_path / "in", files=1, count=1)
     folder = create(tmp_path, lines, source=tmp_path / "in")

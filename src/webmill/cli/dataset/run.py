@@ -18,7 +18,7 @@ from webmill.errors import Unavailable
 from webmill.infra.executor.backends import open_executor
 from webmill.pipeline.dataset.config import Compute
 from webmill.pipeline.dataset.folder import open_folder
-from webmill.pipeline.dataset.run import recipe_of, run_dataset
+from webmill.pipeline.dataset.run import run_dataset
 from webmill.settings import ExecutorSettings
 
 
@@ -47,7 +47,7 @@ def run(context: Context, /, *, name: str, root: Path, executor: str | None, job
     folder = open_folder(folder_of(name, root))
     settings = context.settings()
     chosen = choose(settings.executor, folder.dataset.compute, executor=executor, jobs=jobs)
-    advise(recipe_of(folder).extractor)
+    advise(folder.making.recipe.extractor)
     with closing(open_executor(chosen.url, workers=chosen.jobs)) as workers:
         report = run_dataset(
             folder,

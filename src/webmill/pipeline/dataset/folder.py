@@ -26,15 +26,40 @@ from webmill import __version__
 from webmill.collection import PRIVATE
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
 from webmill.extract import custom
+from webmill.extract.extractors import default_extractor, require
+from webmill.extract.recipe import Recipe
+from webmill.formats.cld2 import can_detect
+from webmill.formats.typed_records import FileType
 from webmill.infra import atomic
-from webmill.infra.address import scheme_of
-from webmill.pipeline.dataset.config import Compute, Dataset, checked, is_address, is_storage
+from webmill.infra.address import below, scheme_of
+from webmill.pipeline.dataset.config import Compute, Dataset, Make, checked, is_address, is_storage
 from webmill.pipeline.extract.jobs import STOP, TASKS, is_running, running
-from webmill.pipeline.extract.manifest import manifest_line, parse_manifest
+from webmill.pipeline.extract.manifest import Files, manifest_line, parse_manifest
+from webmill.pipeline.extract.plan import Keep
 from webmill.pipeline.extract.tasks import Task, task_id
 
 FILE_NAME, MANIFEST, FUNCTION = "dataset.json", "manifest.txt", "function.py"
 OLD = "ledger.sqlite"  # where an earlier webmill kept its tasks
+
+
+class Making(msgspec.Struct, frozen=True):
+    """How documents are made, as it was chosen when the dataset was: what is installed later does not change it.
+
+    `otherwise` is the extractor of tasks without a WET file, where the recipe's is wet.
+    """
+
+    recipe: Recipe = Recipe()
+    otherwise: str = ""
+
+    def check(self) -> None:
+        """Misconfigured: an extractor is not there, or what tells languages."""
+        require(self.recipe.extractor)
+        if self.otherwise:
+            require(self.otherwise)
+        if self.recipe.detect and not can_detect():
+            raise Misconfigured(
+                "its languages are told by CLD2, which is not installed: pip install 'webmill[languages]'"
+            )
 
 
 class Sealed(msgspec.Struct, frozen=True):
@@ -43,6 +68,7 @@ class Sealed(msgspec.Struct, frozen=True):
     webmill: str
     digest: str
     dataset: Dataset
+    making: Making = Making()
 
 
 class Folder(msgspec.Struct, frozen=True):
@@ -50,6 +76,7 @@ class Folder(msgspec.Struct, frozen=True):
     dataset: Dataset
     digest: str
     function: custom.Function | None
+    making: Making = Making()
 
     @property
     def queue(self) -> Path:
@@ -80,7 +107,7 @@ class Folder(msgspec.Struct, frozen=True):
         """Where receipts are: workers on other machines must reach them, as they reach the output."""
         to = self.place(self.dataset.write.to)
         is_far = is_storage(self.dataset.write.to) and scheme_of(to)[0] != "file"
-        return f"{to.rstrip('/')}/{PRIVATE}" if is_far else str(self.path)
+        return below(to, PRIVATE) if is_far else str(self.path)
 
     def is_running(self) -> bool:
         return is_running(self.path)
@@ -110,14 +137,15 @@ def create(
         manifest=MANIFEST,
         read=msgspec.structs.replace(dataset.read, source=_beside(beside, dataset.read.source)),
     )
-    digest = digest_of(dataset, text, function)
+    making = _making(dataset, tasks)
+    digest = digest_of(dataset, text, function, making)
     atomic.make_folder(path)
     atomic.write_bytes(path / MANIFEST, text.encode())
     if function and function.source:
         atomic.write_bytes(path / FUNCTION, function.source.encode())
-    sealed = msgspec.json.encode(Sealed(__version__, digest, dataset))
+    sealed = msgspec.json.encode(Sealed(__version__, digest, dataset, making))
     atomic.write_bytes(path / FILE_NAME, msgspec.json.format(sealed) + b"\n")
-    return Folder(path, dataset, digest, function), len(tasks)
+    return Folder(path, dataset, digest, function, making), len(tasks)
 
 
 def _beside(beside: Path, place: str) -> str:
@@ -137,10 +165,31 @@ def _read_function(dataset: Dataset, *, beside: Path) -> custom.Function | None:
         raise Misconfigured(f"{file}: {error}") from None
 
 
-def digest_of(dataset: Dataset, manifest: str, function: custom.Function | None) -> str:
+def _making(dataset: Dataset, tasks: Sequence[Files]) -> Making:
+    """Return how documents are made. auto: who names WET files wants their text, others the best that is installed.
+    Misconfigured: no document could be made.
+    """
+    make = dataset.document
+    if make.function_name:
+        return Making()
+    with_texts = sum(FileType.WET in files for files in tasks)
+    extractor = make.text if make.text != "auto" else "wet" if with_texts else default_extractor()
+    is_mixed = make.text == "auto" and 0 < with_texts < len(tasks)
+    recipe = Recipe(extractor=extractor, detect=can_detect(), links=make.links)
+    making = Making(recipe, default_extractor() if is_mixed else "")
+    making.check()
+    keep_of(make).check(recipe)
+    return making
+
+
+def keep_of(make: Make) -> Keep:
+    return Keep(what=make.keep, min_text=make.min_text, max_text=make.max_text, languages=make.languages)
+
+
+def digest_of(dataset: Dataset, manifest: str, function: custom.Function | None, making: Making) -> str:
     """Of all that the output depends on; the program that makes it is a part of that."""
     what = msgspec.structs.replace(dataset, compute=Compute())
-    return hashlib.sha256(msgspec.json.encode([__version__, what, manifest, function])).hexdigest()
+    return hashlib.sha256(msgspec.json.encode([__version__, what, manifest, function, making])).hexdigest()
 
 
 # --- finding one ------------------------------------------------------------------------------------------------------
@@ -158,13 +207,13 @@ def open_folder(path: Path) -> Folder:
         function = _kept_function(dataset, path)
     except (msgspec.DecodeError, UnicodeDecodeError, OSError) as error:
         raise BadInput(str(error), reason="bad_dataset", source=str(file)) from None
-    if sealed.digest != digest_of(dataset, manifest, function):
+    if sealed.digest != digest_of(dataset, manifest, function, sealed.making):
         made = f"webmill {sealed.webmill}" if sealed.webmill != __version__ else "another description"
         raise Conflict(
             f"{path} was made with {made}: its output would be mixed. Put it back as it was, or create a "
             "dataset with another name. Only [compute] may be changed."
         )
-    return Folder(path, dataset, sealed.digest, function)
+    return Folder(path, dataset, sealed.digest, function, sealed.making)
 
 
 def there(path: Path) -> Path:

@@ -6,17 +6,13 @@ from collections.abc import Callable
 
 import msgspec
 
-from webmill.extract.extractors import default_extractor
-from webmill.extract.recipe import Recipe
-from webmill.formats.cld2 import can_detect
-from webmill.formats.typed_records import FileType
 from webmill.infra.executor.base import Executor
 from webmill.infra.storage.backends import open_storage
-from webmill.pipeline.dataset.config import Errors, Make, Write
-from webmill.pipeline.dataset.folder import Folder
+from webmill.pipeline.dataset.config import Errors, Write
+from webmill.pipeline.dataset.folder import Folder, keep_of
 from webmill.pipeline.extract.engine import Pace
 from webmill.pipeline.extract.jobs import Job, run_job
-from webmill.pipeline.extract.plan import Fetching, Keep, Plan, Target
+from webmill.pipeline.extract.plan import Fetching, Plan, Target
 from webmill.pipeline.extract.tasks import Task
 from webmill.pipeline.extract.totals import ExtractReport, Totals
 from webmill.pipeline.extract.worker import open_receipts
@@ -38,8 +34,10 @@ def run_dataset(
 ) -> ExtractReport:
     """Do all tasks that are not done. `emit` takes the documents of a dataset that writes to stdout.
 
-    `killable`: tasks have processes of their own. Conflict when another run is at it.
+    `killable`: tasks have processes of their own. Conflict when another run is at it. Misconfigured: what documents are
+    made with is not installed here.
     """
+    folder.making.check()
     plan = plan_of(folder, http=http, killable=killable)
 
     def done(task: Task, _totals: Totals) -> None:
@@ -61,8 +59,8 @@ def plan_of(folder: Folder, *, http: HttpSettings, killable: bool = True) -> Pla
         output=_target(folder, write),
         errors=_target(folder, dataset.errors),
         state=folder.state,
-        recipe=recipe_of(folder),
-        otherwise=default_extractor() if dataset.document.text == "auto" else "",
+        recipe=folder.making.recipe,
+        otherwise=folder.making.otherwise,
         keep=keep_of(dataset.document),
         function=folder.function,
         pages_per_part=write.pages_per_part,
@@ -72,24 +70,6 @@ def plan_of(folder: Folder, *, http: HttpSettings, killable: bool = True) -> Pla
         memory=dataset.compute.memory,
         killable=killable,
     )
-
-
-def recipe_of(folder: Folder) -> Recipe:
-    make = folder.dataset.document
-    return Recipe(extractor=extractor_of(folder), detect=can_detect(), links=make.links)
-
-
-def extractor_of(folder: Folder) -> str:
-    """Return the extractor. auto: who names WET files wants their text; a line without one has the best there is."""
-    chosen = folder.dataset.document.text
-    if chosen != "auto":
-        return chosen
-    has_texts = any(FileType.WET in task.files for task in folder.tasks())
-    return "wet" if has_texts else default_extractor()
-
-
-def keep_of(make: Make) -> Keep:
-    return Keep(what=make.keep, min_text=make.min_text, max_text=make.max_text, languages=make.languages)
 
 
 def emit_parts(plan: Plan, task: Task, emit: Emit) -> None:
