@@ -35,9 +35,9 @@ def test_a_fault_that_did_not_happen_is_no_row(file: Path) -> None:
 
 def test_a_component_needs_a_control_that_saw_a_loss(file: Path) -> None:
     record("queue", "kill -9 at random", injected=1, acknowledged=1)
-    record("ledger", "kill -9 at random", injected=1, acknowledged=1)
+    record("tasks (SQLite)", "kill -9 at random", injected=1, acknowledged=1)
     record("index", "kill -9 at random", injected=1, acknowledged=1)
     record("queue", "acked too early", injected=1, acknowledged=1, lost=1, control=True)
-    record("ledger", "blind", injected=1, acknowledged=1, lost=0, control=True)
+    record("tasks (SQLite)", "blind", injected=1, acknowledged=1, lost=0, control=True)
     record("another", "deleted", injected=1, acknowledged=1, lost=1, control=True)
-    assert without_control(file.read_text().splitlines()) == {"ledger", "index"}
+    assert without_control(file.read_text().splitlines()) == {"tasks (SQLite)", "index"}

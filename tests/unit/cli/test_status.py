@@ -74,7 +74,7 @@ def test_the_json_is_one_object_with_the_same_facts(place: Path) -> None:
         {
             "name": "publish",
             "file": str(place / "publish" / "queue.sqlite"),
-            "stats": {"ready": 0, "leased": 0, "delayed": 0, "buried": 1},
+            "stats": {"ready": 0, "leased": 0, "delayed": 0, "buried": 1, "done": 0},
         }
     ]
     assert told["search"]["documents"] == told["publish"]["documents"] == 7  # type: ignore[index]
@@ -188,7 +188,7 @@ def test_a_search_index_that_lacks_the_live_version_is_due(place: Path) -> None:
         ("publish", "snapshots/_history/000000000002.json"),
         ("search", "search/meta.json"),
         ("queue", "queue.sqlite"),
-        ("extract", "extract/x/dataset.json"),
+        ("extract", ".webmill/extract/tasks.sqlite"),
         ("datasets", "datasets/x/dataset.json"),
         ("settings", "webmill.toml"),
     ],

@@ -75,7 +75,7 @@ def disk(root: Path) -> Iterator[Finding]:
             part="disk",
             state="bad",
             found=f"is on {kind}",
-            promise="archives and versions can be read; SQLite cannot keep a queue, a ledger or a frontier there",
+            promise="archives and versions can be read; SQLite cannot keep a queue or a frontier there",
             repair="keep the collection on a local disk, or use Redis, RabbitMQ and s3://",
         )
 

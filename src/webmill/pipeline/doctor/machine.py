@@ -62,14 +62,14 @@ def sqlite(version: str) -> Finding:
             part="sqlite",
             state="doubt",
             found=f"SQLite {version} has the WAL-reset bug",
-            promise="queues, ledgers and frontiers use the rollback journal: durable, but slower",
+            promise="queues and frontiers use the rollback journal: durable, but slower",
             repair="pip install --upgrade apsw",
         )
     return Finding(
         part="sqlite",
         state="good",
         found=f"SQLite {version}, write-ahead log",
-        promise="what a queue, a ledger or a frontier has acknowledged is on the disk",
+        promise="what a queue or a frontier has acknowledged is on the disk",
     )
 
 

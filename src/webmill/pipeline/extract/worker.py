@@ -16,8 +16,6 @@ from contextlib import ExitStack, closing
 from functools import partial
 from typing import TypeVar
 
-import msgspec
-
 from webmill.commoncrawl.aligned import read_pages
 from webmill.commoncrawl.batch import BadItem, BatchItem, decode_batch
 from webmill.commoncrawl.captures import Fetched, Fetcher
@@ -33,7 +31,7 @@ from webmill.infra.storage.backends import open_storage
 from webmill.pipeline.extract.maker import open_maker
 from webmill.pipeline.extract.parts import Part, Sinks
 from webmill.pipeline.extract.places import Archives, open_fetcher, open_sink
-from webmill.pipeline.extract.plan import Plan, is_queue
+from webmill.pipeline.extract.plan import Plan, Target, is_queue
 from webmill.pipeline.extract.receipts import Receipt, Receipts
 from webmill.pipeline.extract.sources import Replay, opened_files
 from webmill.pipeline.extract.stall import Stall
@@ -107,9 +105,7 @@ class Worker:
         plan, counts = self.plan, receipts.counts
         output: Sink
         if plan.spooled:
-            spool = msgspec.structs.replace(
-                plan.output, to=below(plan.state, SPOOL), format="jsonl", compression="zstd"
-            )
+            spool = Target(to=below(plan.state, SPOOL), format="jsonl", compression="zstd")
             output = open_sink(spool, self._maker.type, name=plan.name, counts=counts)
         else:
             output = open_sink(plan.output, self._maker.type, name=f"{plan.name}-write", counts=counts)
