@@ -200,6 +200,18 @@ def test_documents_and_errors_may_share_a_folder(tmp_path: Path, place: str) -> 
     assert sum("text" in row for row in rows) == report.documents >= 20
 
 
+def test_receipts_lie_where_other_machines_find_the_output(tmp_path: Path) -> None:
+    lines = write_files(tmp_path / "in", files=1, count=3)
+    inside = create(tmp_path / "a", lines, source=tmp_path / "in", write={"to": "./x/../made"})
+    outside = create(tmp_path / "b", lines, source=tmp_path / "in", write={"to": str(tmp_path / "disk")})
+    for folder, place in ((inside, inside.path), (outside, tmp_path / "disk" / ".webmill")):
+        run(folder)
+        assert len(list((place / "receipts").glob("*/*.json"))) == 1
+        assert len(receipts_of(folder, next(folder.tasks()))) == 1
+    assert lines_of(tmp_path / "disk") == lines_of(inside.path / "made")
+    assert not (outside.path / "receipts").exists()
+
+
 def orphaned(tmp_path: Path) -> str:
     """A triple with texts that belong to no page, three in a row: reading on begins behind all of them."""
     writer = Writer()

@@ -5,7 +5,7 @@
       manifest.txt      one line per task
       function.py       your function, as it was when the dataset was made (if it is a file)
       tasks.sqlite      every task, and what became of it
-      receipts/         how far each task is (in `.webmill` of the output, when that is in an object store)
+      receipts/         how far each task is (in `.webmill` of the output, when that is elsewhere)
       output/           documents, nothing else (unless [write] says otherwise)
       errors/           what could not be read or made, each with its reason and byte ranges
 
@@ -16,6 +16,7 @@ is refused, but for [compute], which says how and not what.
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -106,8 +107,13 @@ class Folder(msgspec.Struct, frozen=True):
     def state(self) -> str:
         """Where receipts are: workers on other machines must reach them, as they reach the output."""
         to = self.place(self.dataset.write.to)
-        is_far = is_storage(self.dataset.write.to) and scheme_of(to)[0] != "file"
-        return below(to, PRIVATE) if is_far else str(self.path)
+        if not is_storage(self.dataset.write.to) or self._is_inside(to):
+            return str(self.path)
+        return below(to, PRIVATE)
+
+    def _is_inside(self, place: str) -> bool:
+        scheme, rest = scheme_of(place)
+        return scheme == "file" and Path(os.path.normpath(rest)).is_relative_to(self.path)
 
     def is_running(self) -> bool:
         return is_running(self.path)
