@@ -128,6 +128,7 @@ def test_a_cluster_gives_the_rows_of_one_process(crawl: Path, tmp_path: Path, ra
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # for a machine that is busy with other things
 def test_a_real_crawl_gives_the_same_rows_both_ways(shared_data: Path, tmp_path: Path) -> None:
     (archive,), (index,) = (list((shared_data / "triple").glob(f"*{end}")) for end in ("0.warc.gz", ".cdx.gz"))
     lines = [as_indexed(line) for line in gzip.decompress(index.read_bytes()).splitlines()]
