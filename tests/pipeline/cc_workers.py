@@ -13,6 +13,7 @@ from webmill.cli.cc.workers import is_sealed
 from webmill.collection import PRIVATE
 from webmill.commoncrawl.batch import QUEUE
 from webmill.extract.recipe import Recipe
+from webmill.infra.address import below
 from webmill.infra.executor.base import Executor
 from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.metrics import Metrics
@@ -37,7 +38,7 @@ JSONL = Shape(recipe=Recipe(extractor="resiliparse"), format="jsonl")
 
 
 def output_at(place: Path | str, shape: Shape = JSONL) -> Output:
-    output = Output(str(place), f"{place}/{PRIVATE}", shape=shape)
+    output = Output(str(place), below(str(place), PRIVATE), shape=shape)
     output.prepare()
     return output
 
@@ -48,7 +49,7 @@ def plan_of(source: Path | str, output: Output, *, killable: bool = False) -> Pl
         name=QUEUE,
         source=str(source),
         output=Target(to=output.place, format=output.shape.format),
-        errors=Target(to=f"{output.state}/errors", compression="none"),
+        errors=Target(to=below(output.state, "errors"), compression="none"),
         state=output.state,
         recipe=output.shape.recipe,
         keep=output.shape.keep,

@@ -25,7 +25,7 @@ from tests.pipeline.cc_pages import (
     worked_order,
     write_crawl,
 )
-from tests.pipeline.cc_workers import JSONL, output_at, queue_of, work, work_all
+from tests.pipeline.cc_workers import output_at, queue_of, work, work_all
 from webmill.commoncrawl.batch import encode_batch
 from webmill.errors import Misconfigured, Unavailable
 from webmill.extract.recipe import Recipe
@@ -37,7 +37,7 @@ from webmill.infra.queue.base import Message
 from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.infra.storage.backends import open_storage
 from webmill.pipeline.extract.metrics import ALL
-from webmill.pipeline.extract.output import Output, Shape
+from webmill.pipeline.extract.output import Shape
 from webmill.pipeline.extract.plan import Keep
 
 PLAIN = Recipe(extractor="resiliparse")
@@ -233,9 +233,7 @@ def test_a_batch_of_another_batcher_is_worked_too(tmp_path: Path, pages: list[Pa
 @pytest.mark.server("s3")
 def test_documents_may_go_to_an_object_store(tmp_path: Path, pages: list[Page], s3_url: str) -> None:
     bucket, question, options = s3_url.partition("?")
-    place = f"{bucket}/{secrets.token_hex(6)}"
-    output = Output(f"{place}{question}{options}", f"{place}/.webmill{question}{options}", shape=JSONL)
-    output.prepare()
+    output = output_at(f"{bucket}/{secrets.token_hex(6)}{question}{options}")
     storage = open_storage(output.place)
     work_all(queue_of(*batches(pages)), archive(tmp_path), output)
     local = output_at(tmp_path / "out")

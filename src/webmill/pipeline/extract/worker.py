@@ -26,7 +26,6 @@ from webmill.formats.typed_records import FileType
 from webmill.infra.address import below, scheme_of
 from webmill.infra.origin import Refused
 from webmill.infra.retry import Policy, retrying
-from webmill.infra.sinks.base import Sink
 from webmill.infra.storage.backends import open_storage
 from webmill.pipeline.extract.maker import open_maker
 from webmill.pipeline.extract.parts import Part, Sinks
