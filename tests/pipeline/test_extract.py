@@ -238,7 +238,9 @@ def test_documents_may_go_to_an_object_store(tmp_path: Path, pages: list[Page], 
     work_all(queue_of(*batches(pages)), archive(tmp_path), output)
     local = output_at(tmp_path / "out")
     work_all(queue_of(*batches(pages)), archive(tmp_path), local)
-    assert {stat.key: storage.read(stat.key) for stat in storage.list(f"{RUN}/")} == snapshot(tmp_path / "out")
+    found = {stat.key: storage.read(stat.key) for stat in storage.list(f"{RUN}/")}
+    records = {f".webmill/{stat.key}": output.notes.read(stat.key) for stat in output.notes.list("sealed/")}
+    assert found | records == snapshot(tmp_path / "out")
 
 
 def test_a_broken_queue_is_waited_for(tmp_path: Path, pages: list[Page]) -> None:

@@ -18,11 +18,11 @@ from typing import Any
 
 import msgspec
 
-from webmill.errors import BadInput, Conflict, Misconfigured
+from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
 from webmill.extract.extractors import require
 from webmill.extract.recipe import Recipe
 from webmill.infra import atomic, lock
-from webmill.infra.address import scheme_of
+from webmill.infra.address import hide_secrets, scheme_of
 from webmill.infra.sinks.parquet import pyarrow
 from webmill.infra.storage.backends import open_storage
 from webmill.infra.storage.base import Absent, Storage
@@ -68,9 +68,16 @@ class Output:
 
     def prepare(self) -> None:
         """Misconfigured: the place was made with other settings, or by an earlier webmill."""
-        if any(stat.key == SETTINGS for stat in self.data.list(SETTINGS)):
-            raise Misconfigured(f"{self.place} was made by an earlier webmill: choose another --output")
-        begin(self.notes, self.shape, place=self.place)
+        if self._is_old():
+            raise Misconfigured(f"{hide_secrets(self.place)} was made by an earlier webmill: choose another --output")
+        begin(self.notes, self.shape, place=hide_secrets(self.place))
+
+    def _is_old(self) -> bool:
+        """An earlier webmill had its settings among the documents."""
+        try:
+            return bool(self.data.stat(SETTINGS))
+        except NotFound:
+            return False
 
     def folder(self) -> Path | None:
         """Return the state as a local folder; None where it is elsewhere."""
