@@ -102,7 +102,6 @@ class Worker:
 
     def _sinks(self, receipts: Receipts, stack: ExitStack) -> Sinks:
         plan, counts = self.plan, receipts.counts
-        output: Sink
         if plan.spooled:
             spool = Target(to=below(plan.state, SPOOL), format="jsonl", compression="zstd")
             output = open_sink(spool, self._maker.type, name=plan.name, counts=counts)
