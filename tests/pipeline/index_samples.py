@@ -21,7 +21,7 @@ from webmill.index.archives import find_archives
 from webmill.infra.executor.base import Executor
 from webmill.infra.executor.inline import InlineExecutor
 from webmill.model import Headers
-from webmill.pipeline.index import Options, Report, index_collection
+from webmill.pipeline.index import IndexReport, Options, index_collection
 
 NAME = "TEST-2024"
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -60,7 +60,9 @@ def unwatched(title: str, *, total: int | None = None, unit: str) -> Iterator[Si
     yield Silent()
 
 
-def index(root: Path, options: Options | None = None, *, executor: Executor | None = None, **more: object) -> Report:
+def index(
+    root: Path, options: Options | None = None, *, executor: Executor | None = None, **more: object
+) -> IndexReport:
     """In this process, unless an executor is given."""
     options, executor = options or Options(shards=3, lines=5), executor or InlineExecutor()
     return index_collection(collection_at(root), options, executor=executor, watch=unwatched, **more)  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ import pytest
 import webmill
 from tests.serve.town import Visit, archive, page
 from webmill.errors import Misconfigured, NotFound, WrongUse
-from webmill.pipeline.watch import Progress
+from webmill.pipeline.watch import StepProgress
 from webmill.testing import TestWeb
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference" / "python.md"
@@ -50,10 +50,10 @@ def reaching(web: TestWeb) -> dict[str, object]:
 def test_a_collection_is_made_from_python_alone(
     web: TestWeb, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    told: list[Progress] = []
+    told: list[StepProgress] = []
     crawled = webmill.crawl(tmp_path / "c", [web.home], progress=told.append, max_pages=4, **reaching(web))
     assert (crawled.end, crawled.total.pages, crawled.rejected) == ("pages", 4, [])
-    assert told[-1] == Progress("Crawling", 4, 4, "pages")
+    assert told[-1] == StepProgress("Crawling", 4, 4, "pages")
 
     indexed = webmill.index(tmp_path / "c", progress=told.append, parquet=False)
     assert indexed.captures >= 4

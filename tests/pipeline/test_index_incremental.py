@@ -29,7 +29,7 @@ from tests.pipeline.index_samples import (
 )
 from webmill.errors import NotFound
 from webmill.index.excessive import Keep
-from webmill.pipeline.index import Options, Report
+from webmill.pipeline.index import IndexReport, Options
 
 NUMBERS = st.integers(0, 400)
 NAMES = st.sampled_from(
@@ -39,7 +39,7 @@ MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # thousands of syncs
 BLOCKLIST = b"^org,example,h3)\n"
 
 
-RUNS: list[Report] = []
+RUNS: list[IndexReport] = []
 
 
 class Changes(RuleBasedStateMachine):

@@ -13,7 +13,7 @@ from webmill.cli.dry_run import dry_run_option, quantity
 from webmill.cli.options import settings_options
 from webmill.cli.words import counted
 from webmill.collection import Collection, crawl_name
-from webmill.pipeline.index import Report, check_archives, index_crawl
+from webmill.pipeline.index import IndexReport, check_archives, index_crawl
 from webmill.pipeline.status.files import added, amount_of
 from webmill.pipeline.status.stored import archives_of, index_of
 from webmill.settings import Settings
@@ -97,7 +97,7 @@ def preview(collection: Collection, *, from_scratch: bool) -> None:
         note(f"would be replaced, if it comes out different: {collection.zipnum} ({quantity(old)})")
 
 
-def tell(report: Report, root: Path) -> None:
+def tell(report: IndexReport, root: Path) -> None:
     done = f"{report.indexed:,} indexed, {report.kept:,} as before, {report.removed:,} gone"
     note(f"{counted(report.warcs, 'archive')} ({done}): {counted(report.captures, 'capture')}")
     if report.blocked or report.excessive:

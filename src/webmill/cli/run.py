@@ -26,7 +26,7 @@ from webmill.cli.search.feed import tell as tell_search
 from webmill.cli.words import shown
 from webmill.errors import WebmillError
 from webmill.pipeline.crawl_archive import describe
-from webmill.pipeline.run import Began, Ended, LeftOut, RunWatching, alone, run_stages, steps_of
+from webmill.pipeline.run import RunWatching, StageBegan, StageEnded, StageLeftOut, alone, run_stages, steps_of
 from webmill.pipeline.status import look, wishes_of
 from webmill.publish.guard import Shrunk
 from webmill.search.backends import open_search, search_of
@@ -89,9 +89,9 @@ def once(context: Context, root: Path, stages: tuple[str, ...]) -> int:
             for event in events:
                 last = event.stage
                 show(event, root)
-                if isinstance(event, Ended) and event.was_stopped:
+                if isinstance(event, StageEnded) and event.was_stopped:
                     raise click.Abort
-                worst = max(worst, REJECTED if isinstance(event, Ended) and event.rejected else 0)
+                worst = max(worst, REJECTED if isinstance(event, StageEnded) and event.rejected else 0)
     except Shrunk as error:
         warn(f"refused: {error}")
         note(f"{last}: failed; the stages behind it were not begun")
@@ -99,15 +99,15 @@ def once(context: Context, root: Path, stages: tuple[str, ...]) -> int:
     return worst
 
 
-def show(event: LeftOut | Began | Ended, root: Path) -> None:
+def show(event: StageLeftOut | StageBegan | StageEnded, root: Path) -> None:
     match event:
-        case LeftOut(stage, why):
+        case StageLeftOut(stage, why):
             note(f"{stage}: {why}")
-        case Began(stage, what, changes):
+        case StageBegan(stage, what, changes):
             note(f"{stage}: {what}")
             for change in changes:
                 note(f"{stage}: {change}")
-        case Ended(stage, report, rejected, seconds):
+        case StageEnded(stage, report, rejected, seconds):
             tell_report(stage, report, root)
             note(f"{stage}: done in {age(seconds)}" + ", with rejects" * bool(rejected))
 

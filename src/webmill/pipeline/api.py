@@ -28,12 +28,11 @@ from webmill.pipeline.crawl.snapshot import Snapshot
 from webmill.pipeline.crawl_archive import CrawlReport, Seeds, Watching, crawl_archive
 from webmill.pipeline.extract.collection import extract_collection
 from webmill.pipeline.extract.totals import ExtractReport
-from webmill.pipeline.index import Report as IndexReport
-from webmill.pipeline.index import index_crawl
+from webmill.pipeline.index import IndexReport, index_crawl
 from webmill.pipeline.publish.run import PublishReport, publish_collection
-from webmill.pipeline.run import Ended, LeftOut, RunReport, RunWatching, alone, run_stages
+from webmill.pipeline.run import RunReport, RunWatching, StageEnded, StageLeftOut, alone, run_stages
 from webmill.pipeline.search.bring import SearchFed, bring_up, find
-from webmill.pipeline.watch import Progress, telling
+from webmill.pipeline.watch import StepProgress, telling
 from webmill.search.base import SearchAnswer, SearchFilters, SearchRequest
 from webmill.search.query import parse
 from webmill.settings import (
@@ -52,7 +51,7 @@ from webmill.settings import (
 )
 
 Place = str | os.PathLike[str]
-Tell = Callable[[Progress], None]
+Tell = Callable[[StepProgress], None]
 
 
 def crawl(
@@ -184,8 +183,8 @@ def run(
     with alone(root):
         events = list(run_stages(root, chosen, read=lambda: sources, watching=watching))
     return RunReport(
-        [event for event in events if isinstance(event, LeftOut)],
-        [event for event in events if isinstance(event, Ended)],
+        [event for event in events if isinstance(event, StageLeftOut)],
+        [event for event in events if isinstance(event, StageEnded)],
     )
 
 
@@ -217,7 +216,7 @@ def _showing(progress: Tell | None, settings: Settings) -> Callable[[Snapshot], 
 
     def show(seen: Snapshot) -> None:
         if progress:
-            progress(Progress("Crawling", seen.pages, settings.crawl.max_pages, "pages"))
+            progress(StepProgress("Crawling", seen.pages, settings.crawl.max_pages, "pages"))
 
     return show
 

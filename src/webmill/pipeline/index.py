@@ -35,14 +35,14 @@ from webmill.pipeline.index_publishing import Options, digest_of, no_temps_in, p
 from webmill.pipeline.watch import Watch
 from webmill.settings import Settings
 
-__all__ = ["Options", "Report", "bring_up_to_date", "index_collection", "write_rejects", "write_shards"]
+__all__ = ["IndexReport", "Options", "bring_up_to_date", "index_collection", "write_rejects", "write_shards"]
 
 log = logging.getLogger(__name__)
 
 Clock = Callable[[], int]
 
 
-class Report(msgspec.Struct, kw_only=True):
+class IndexReport(msgspec.Struct, kw_only=True):
     """What a run found and did, and what there is now."""
 
     warcs: int = 0
@@ -60,7 +60,7 @@ class Report(msgspec.Struct, kw_only=True):
     place: str = ""  # of the index
 
 
-class Due(msgspec.Struct, frozen=True):
+class WarcDue(msgspec.Struct, frozen=True):
     """A WARC to be indexed. It was looked at before: a change meanwhile is seen by the next run."""
 
     looks: Looks
@@ -69,7 +69,7 @@ class Due(msgspec.Struct, frozen=True):
 
 def index_collection(
     collection: Collection, options: Options, *, executor: Executor, watch: Watch, clock: Clock = time.time_ns
-) -> Report:
+) -> IndexReport:
     """`Conflict` when another run is at it. `NotFound` when there is nothing to index, and never was."""
     if not collection.root.is_dir():
         raise NotFound(f"no folder {collection.root}")
@@ -78,7 +78,7 @@ def index_collection(
         raise Misconfigured(
             f"{options.blocklist} is no ordinary file: it is read by several processes, a pipe only once"
         )
-    report = Report(place=str(collection.zipnum))
+    report = IndexReport(place=str(collection.zipnum))
     atomic.make_folder(collection.cdxj)
     with (
         _hints(),
@@ -97,7 +97,7 @@ def index_collection(
     return report
 
 
-def index_crawl(collection: Collection, settings: Settings, *, watch: Watch, from_scratch: bool = False) -> Report:
+def index_crawl(collection: Collection, settings: Settings, *, watch: Watch, from_scratch: bool = False) -> IndexReport:
     """Index a crawl as the settings say. A relative `blocklist` lies in the collection."""
     chosen = settings.index
     if chosen.max_captures is None and (chosen.keep or chosen.drop_revisits_first):
@@ -162,7 +162,7 @@ def remove_leftovers(collection: Collection) -> None:
         shutil.rmtree(sorting, ignore_errors=True)
 
 
-def tell_published(report: Report, made: Published) -> None:
+def tell_published(report: IndexReport, made: Published) -> None:
     refused: Counter[str] = Counter()
     for reasons in made.refused.values():
         refused.update(reasons)
@@ -177,7 +177,7 @@ def bring_up_to_date(
     *,
     executor: Executor,
     watch: Watch,
-    report: Report,
+    report: IndexReport,
     clock: Clock = time.time_ns,
 ) -> dict[str, Known]:
     """A current CDXJ for every WARC that can be read; what is known of each, in order of their paths."""
@@ -221,15 +221,15 @@ def other_crawls(collection: Collection) -> str:
 
 
 def sort_out(
-    collection: Collection, known: Mapping[str, Known], *, digest: str, report: Report, clock: Clock
-) -> tuple[dict[str, Known], dict[str, Due]]:
+    collection: Collection, known: Mapping[str, Known], *, digest: str, report: IndexReport, clock: Clock
+) -> tuple[dict[str, Known], dict[str, WarcDue]]:
     """What is known and still true, and what is to be done."""
 
     def refuse(path: str, reason: str, message: str) -> None:
         report.rejects.append(ArchiveReject(path, reason, message))
 
     current: dict[str, Known] = {}
-    due: dict[str, Due] = {}
+    due: dict[str, WarcDue] = {}
     for path in sorted(find_archives(collection, refuse=refuse)):
         now = clock()
         try:
@@ -241,7 +241,7 @@ def sort_out(
         if entry and is_current(entry, looks, options=digest, folder=collection.cdxj):
             current[path] = entry
         else:
-            due[path] = Due(looks, is_settled(looks, now_ns=now))
+            due[path] = WarcDue(looks, is_settled(looks, now_ns=now))
     report.warcs, report.kept = len(current) + len(due) + len(report.rejects), len(current)
     return current, due
 
@@ -251,7 +251,7 @@ def warc_job(collection: Collection, path: str, *, fields: dict[str, str], optio
     return WarcJob(root=collection.root, path=path, cdxj=cdxj, fields=fields, options=options.captures)
 
 
-def known_of(job: WarcJob, done: WarcDone, due: Due, *, digest: str) -> Known:
+def known_of(job: WarcJob, done: WarcDone, due: WarcDue, *, digest: str) -> Known:
     return Known(
         looks=due.looks,
         settled=due.settled,

@@ -36,7 +36,7 @@ from webmill.settings import CrawlSettings, Settings, Sources
 ONE_REFRESH = 3600.0  # seconds of a crawl that would go on for ever
 
 
-class Step(msgspec.Struct, frozen=True):
+class StageStep(msgspec.Struct, frozen=True):
     """One thing that a stage does. `do` gives its report and how much input was rejected."""
 
     stage: str
@@ -44,20 +44,20 @@ class Step(msgspec.Struct, frozen=True):
     do: Callable[[], tuple[Any, int]]
 
 
-class LeftOut(msgspec.Struct, frozen=True):
+class StageLeftOut(msgspec.Struct, frozen=True):
     """A stage that has nothing to do, and why."""
 
     stage: str
     why: str
 
 
-class Began(msgspec.Struct, frozen=True):
+class StageBegan(msgspec.Struct, frozen=True):
     stage: str
     what: str
     changes: tuple[str, ...] = ()  # what is different from what the crawl was told before
 
 
-class Ended(msgspec.Struct, frozen=True):
+class StageEnded(msgspec.Struct, frozen=True):
     """`report` is that of the stage's own function."""
 
     stage: str
@@ -73,8 +73,8 @@ class Ended(msgspec.Struct, frozen=True):
 class RunReport(msgspec.Struct, frozen=True):
     """What became of each stage."""
 
-    left_out: list[LeftOut]
-    ended: list[Ended]
+    left_out: list[StageLeftOut]
+    ended: list[StageEnded]
 
     @property
     def rejected(self) -> int:
@@ -91,19 +91,19 @@ class RunWatching(msgspec.Struct, frozen=True, kw_only=True):
 
 def run_stages(
     root: Path, stages: tuple[str, ...], *, read: Callable[[], Sources], watching: RunWatching
-) -> Iterator[LeftOut | Began | Ended]:
+) -> Iterator[StageLeftOut | StageBegan | StageEnded]:
     """Do each stage as far as it is due. `read` gives the settings as they are when a stage begins."""
     for stage in stages:
         sources = read()
         steps = steps_of(stage, root, sources, watching)
         if isinstance(steps, str):
-            yield LeftOut(stage, steps)
+            yield StageLeftOut(stage, steps)
             continue
         for step in steps:
-            yield Began(stage, step.what, changes(root, sources) if stage == "crawl" else ())
+            yield StageBegan(stage, step.what, changes(root, sources) if stage == "crawl" else ())
             started = time.monotonic()
             report, rejected = step.do()
-            ended = Ended(stage, report, rejected, time.monotonic() - started)
+            ended = StageEnded(stage, report, rejected, time.monotonic() - started)
             yield ended
             if ended.was_stopped:
                 return
@@ -114,7 +114,7 @@ def alone(root: Path) -> AbstractContextManager[object]:
     return exclusive(root, "run", doing="running all stages")
 
 
-def steps_of(stage: str, root: Path, sources: Sources, watching: RunWatching) -> list[Step] | str:
+def steps_of(stage: str, root: Path, sources: Sources, watching: RunWatching) -> list[StageStep] | str:
     """Return what a stage would do; or why there is nothing to do."""
     settings = sources.settings()
     match stage:
@@ -131,7 +131,7 @@ def steps_of(stage: str, root: Path, sources: Sources, watching: RunWatching) ->
             return search_steps(root, settings, watching.watch) if there else "nothing is published yet"
 
 
-def crawl_steps(root: Path, sources: Sources, watching: RunWatching) -> list[Step] | str:
+def crawl_steps(root: Path, sources: Sources, watching: RunWatching) -> list[StageStep] | str:
     settings = sources.settings().crawl
     file = root / settings.seeds
     if not file.is_file():
@@ -146,43 +146,43 @@ def crawl_steps(root: Path, sources: Sources, watching: RunWatching) -> list[Ste
             )
         return report, len(report.rejected)
 
-    return [Step("crawl", f"crawling from {settings.seeds}", crawl)]
+    return [StageStep("crawl", f"crawling from {settings.seeds}", crawl)]
 
 
-def index_steps(root: Path, settings: Settings, watch: Watch) -> list[Step]:
-    def step(name: str, do: Callable[[], Any]) -> Step:
+def index_steps(root: Path, settings: Settings, watch: Watch) -> list[StageStep]:
+    def step(name: str, do: Callable[[], Any]) -> StageStep:
         def index() -> tuple[Any, int]:
             report = do()
             return report, len(report.rejects)
 
-        return Step("index", f"indexing {name}", index)
+        return StageStep("index", f"indexing {name}", index)
 
     crawls = archived(root)
     return [step(crawl.name, lambda crawl=crawl: index_crawl(crawl, settings, watch=watch)) for crawl in crawls]  # type: ignore[misc]
 
 
-def extract_steps(root: Path, settings: Settings, watching: RunWatching) -> list[Step]:
+def extract_steps(root: Path, settings: Settings, watching: RunWatching) -> list[StageStep]:
     def extract() -> tuple[Any, int]:
         report = extract_collection(root, settings, watch=watching.watch, refuse=watching.refuse)
         return report, report.rejected
 
-    return [Step("extract", "making documents of new archives", extract)]
+    return [StageStep("extract", "making documents of new archives", extract)]
 
 
-def publish_steps(root: Path, settings: Settings, watch: Watch) -> list[Step]:
+def publish_steps(root: Path, settings: Settings, watch: Watch) -> list[StageStep]:
     def publish() -> tuple[Any, int]:
         report = publish_collection(root, settings, watch=watch)
         return report, report.rejected
 
-    return [Step("publish", "publishing documents", publish)]
+    return [StageStep("publish", "publishing documents", publish)]
 
 
-def search_steps(root: Path, settings: Settings, watch: Watch) -> list[Step]:
+def search_steps(root: Path, settings: Settings, watch: Watch) -> list[StageStep]:
     def search() -> tuple[Any, int]:
         report = bring_up(root, settings.search, watch=watch)
         return report, len(report.fed.skipped)
 
-    return [Step("search", "bringing the search index up to the live version", search)]
+    return [StageStep("search", "bringing the search index up to the live version", search)]
 
 
 def reason_not_to_crawl(root: Path, settings: CrawlSettings) -> str:

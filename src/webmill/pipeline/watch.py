@@ -17,7 +17,7 @@ class Watch(Protocol):
     def __call__(self, title: str, *, total: int | None = None, unit: str) -> AbstractContextManager[Counter]: ...
 
 
-class Progress(msgspec.Struct, frozen=True):
+class StepProgress(msgspec.Struct, frozen=True):
     """How far a long step is. `total` is None where nobody knows."""
 
     title: str
@@ -29,16 +29,16 @@ class Progress(msgspec.Struct, frozen=True):
 class Told:
     """A counter that tells a function of every step."""
 
-    def __init__(self, tell: Callable[[Progress], None], title: str, total: int | None, unit: str) -> None:
+    def __init__(self, tell: Callable[[StepProgress], None], title: str, total: int | None, unit: str) -> None:
         self._tell, self._title, self._total, self._unit = tell, title, total, unit
         self._done = 0
 
     def advance(self, count: int = 1) -> None:
         self._done += count
-        self._tell(Progress(self._title, self._done, self._total, self._unit))
+        self._tell(StepProgress(self._title, self._done, self._total, self._unit))
 
 
-def telling(tell: Callable[[Progress], None] | None) -> Watch:
+def telling(tell: Callable[[StepProgress], None] | None) -> Watch:
     """Return a watch that calls `tell` with the progress of each step; None: nobody looks on."""
 
     def watch(title: str, *, total: int | None = None, unit: str) -> AbstractContextManager[Counter]:

@@ -12,9 +12,8 @@ from webmill.infra.queue.base import QueueOptions
 from webmill.infra.storage.backends import open_storage
 from webmill.search.backends import open_search, search_of
 from webmill.serve.numbers import Numbers
-from webmill.serve.site import Limits, QueueDoor, Setting, Site
-from webmill.settings import SECTIONS, Settings, every_setting
-from webmill.settings import Setting as Declared
+from webmill.serve.site import Limits, QueueDoor, ShownSetting, Site
+from webmill.settings import SECTIONS, Setting, Settings, every_setting
 
 
 def open_site(
@@ -59,10 +58,10 @@ def open_site(
     )
 
 
-def shown_settings(settings: Settings) -> list[Setting]:
+def shown_settings(settings: Settings) -> list[ShownSetting]:
     """As people may see them: passwords in addresses and tokens are not for pages."""
     return [
-        Setting(
+        ShownSetting(
             section=one.section,
             about=SECTIONS[one.section].__doc__ or "",
             key=one.key,
@@ -75,5 +74,5 @@ def shown_settings(settings: Settings) -> list[Setting]:
     ]
 
 
-def shown_value(one: Declared, value: object) -> str:
+def shown_value(one: Setting, value: object) -> str:
     return "(set)" if one.declared.secret and value else hide_secrets(one.text(value))

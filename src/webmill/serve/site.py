@@ -45,7 +45,7 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class ShownSetting:
     """One of the settings that this server was started with, without what is secret."""
 
     section: str
@@ -81,7 +81,7 @@ class Site:
     token: str = ""  # what a control request must bear; empty: only those that our own pages send
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))  # shared by all processes of a server
     limits: Limits = Limits()
-    settings: Sequence[Setting] = ()  # as shown to people
+    settings: Sequence[ShownSetting] = ()  # as shown to people
     versions: Storage
     open_engine: Callable[[], Engine]  # `NotFound`: nothing is indexed yet
     queues: Mapping[str, QueueDoor] = field(default_factory=dict)  # by kind of work

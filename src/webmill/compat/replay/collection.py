@@ -18,7 +18,7 @@ from webmill.index.tally import Tally
 from webmill.index.zipnum import publish, rebuilding
 from webmill.infra import atomic, lock
 from webmill.infra.executor.base import Executor
-from webmill.pipeline.index import Report, bring_up_to_date, write_rejects
+from webmill.pipeline.index import IndexReport, bring_up_to_date, write_rejects
 from webmill.pipeline.index_publishing import Options, write_shards
 from webmill.pipeline.watch import Watch
 
@@ -38,7 +38,7 @@ class Apart(Collection, frozen=True, kw_only=True):
         return self.output / "rejected"
 
 
-def index_zipnum(where: Apart, options: Options, *, executor: Executor, watch: Watch) -> Report:
+def index_zipnum(where: Apart, options: Options, *, executor: Executor, watch: Watch) -> IndexReport:
     """Index the collection's WARC files as `index_collection` does, without what it publishes beside the index."""
     with (
         up_to_date(where, options, executor=executor, watch=watch) as (files, report),
@@ -50,7 +50,7 @@ def index_zipnum(where: Apart, options: Options, *, executor: Executor, watch: W
     return report
 
 
-def index_flat(where: Apart, options: Options, *, executor: Executor, watch: Watch) -> Report:
+def index_flat(where: Apart, options: Options, *, executor: Executor, watch: Watch) -> IndexReport:
     """Index the collection's WARC files into one flat sorted CDXJ."""
     with up_to_date(where, options, executor=executor, watch=watch) as (files, report):
         write_flat(files, where.output / f"{where.name}.cdxj", options)
@@ -60,11 +60,11 @@ def index_flat(where: Apart, options: Options, *, executor: Executor, watch: Wat
 @contextmanager
 def up_to_date(
     where: Apart, options: Options, *, executor: Executor, watch: Watch
-) -> Iterator[tuple[list[Path], Report]]:
+) -> Iterator[tuple[list[Path], IndexReport]]:
     """The CDXJ files of all WARC files, up to date, while nobody else works there."""
     if not where.root.is_dir():
         raise NotFound(f"Collection directory not found: {where.root}")
-    report = Report()
+    report = IndexReport()
     atomic.make_folder(where.work)
     atomic.make_folder(where.output)
     with lock.exclusive(where.work, "index", doing="indexing"):

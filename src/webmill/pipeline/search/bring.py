@@ -31,7 +31,7 @@ class SearchFed(msgspec.Struct, frozen=True):
     documents: int
 
 
-class Found(msgspec.Struct, frozen=True):
+class SearchResult(msgspec.Struct, frozen=True):
     """What a search found; `behind` says what the index lacks, `problem` why captures cannot be named."""
 
     answer: SearchAnswer
@@ -79,7 +79,7 @@ def follow(root: Path, settings: SearchSettings, *, watch: Watch, storage: str |
         return feed.update(published(root, storage), engine, watch=watch)
 
 
-def find(root: Path, request: SearchRequest, settings: SearchSettings) -> Found:
+def find(root: Path, request: SearchRequest, settings: SearchSettings) -> SearchResult:
     """Search what is published in `root`."""
     with opened_to_read(root, settings) as engine:
         answer = engine.search(request)
@@ -92,7 +92,7 @@ def find(root: Path, request: SearchRequest, settings: SearchSettings) -> Found:
         pass
     except WebmillError as error:
         problem = str(error)
-    return Found(answer, lacking, problem)
+    return SearchResult(answer, lacking, problem)
 
 
 @contextmanager
