@@ -12,17 +12,18 @@ as pages are, so that a worker has one; it asks for more CPU than a page may tak
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 import msgspec
 
 from webmill.errors import BadInput
+from webmill.extract.content import Found, NoReader
 from webmill.extract.head import absolute, clean, clean_all, media_type
 from webmill.extract.kinds import READABLE, Kind, is_robots_url, kind_by
 from webmill.extract.outcomes import PARSER
-from webmill.extract.reading import Body, Found, NoReader, read_body
+from webmill.extract.reading import Body, read_body
 from webmill.extract.recipe import CaptureInput, HasCapture, Made, Recipe, input_of, record_in
 from webmill.formats import digest, timestamps
 from webmill.formats.cld2 import MOST_BYTES, find_languages, suffix_of
@@ -33,7 +34,7 @@ from webmill.formats.warc.head import Limits
 from webmill.formats.warc.single import read_record_at
 from webmill.infra.child import Limits as ChildLimits
 from webmill.infra.child_loop import grant_cpu
-from webmill.model import Document, Record, spelled_digest
+from webmill.model import Document, DocumentLink, Record, spelled_digest
 
 FUNCTION = "webmill.extract.capture:make_in_child"
 MIB = 1 << 20
@@ -206,10 +207,17 @@ def completed(document: Document, found: Found, http: HttpResponse | None, captu
         outcome="none" if text is None else "ok" if text.strip() else "empty",
         error=f"the body is not whole: {flaw}" if flaw else None,
         charset=found.charset,
-        links=found.links if recipe.links else None,
+        links=tuple(links_of(document.url, found)) if recipe.links else None,
         **msgspec.structs.asdict(found.about),
         **language,
     )
+
+
+def links_of(url: str, found: Found) -> Iterator[DocumentLink]:
+    """Return the http and https links of a content, absolute."""
+    for link in found.links:
+        if address := absolute(found.base or url, link.url):
+            yield DocumentLink(address, clean(link.text), clean(link.rel), clean(link.path))
 
 
 def told_language(document: Document, found: Found, http: HttpResponse | None) -> dict[str, object]:

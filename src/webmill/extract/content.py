@@ -1,24 +1,26 @@
-"""What is read from captures that are no HTML pages: plain text, feeds, PDF; and from pages without a head of HTTP.
+"""What is read from captures that are no HTML pages: plain text, feeds, PDF.
 
 Everything here is bounded as pages are: `parse_limit` beyond `MAX_PAGE` characters.
 """
 
 from __future__ import annotations
 
+import io
+import logging
 import re
-from collections.abc import Callable
+from datetime import datetime
+from importlib import import_module
 from itertools import islice
 
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.extract.composite import Composite
-from webmill.extract.head import Head
-from webmill.extract.kinds import READABLE, Kind, LeftOut, content_type_of, kind_of
+from webmill.extract.head import clean
+from webmill.extract.kinds import Kind
 from webmill.formats.charset import decode_page, decode_plain, spelled
-from webmill.formats.feed import JSON_FEED, Feed, read_feed
-from webmill.formats.html import MAX_PAGE, read_html
-from webmill.formats.html_links import Link, Meta
+from webmill.formats.feed import JSON_FEED, read_feed
+from webmill.formats.html import MAX_PAGE
+from webmill.formats.html_links import Link
 from webmill.formats.plain_text import PlainText
 
 _HEADING = re.compile(r"#{1,6}[ \t]+(.+?)[ \t#]*")
@@ -27,70 +29,74 @@ _LOOKED_AT = 50  # lines of Markdown in which its title is looked for
 _START = 4096  # bytes
 
 
-class Content(msgspec.Struct, frozen=True, kw_only=True):
-    """`head.text` is the text; `language` is what the content itself says: `en-us`."""
+class About(msgspec.Struct, frozen=True, kw_only=True):
+    """What a page says about itself. These are columns of `Document`, by the same names."""
+
+    title: str | None = None
+    description: str | None = None
+    published: datetime | None = None
+    keywords: str | None = None
+    canonical: str | None = None
+    icon: str | None = None
+    site_name: str | None = None
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """What a content holds. `text` is None where none was asked for; `base` is what `links` are relative to.
+
+    `source` is what languages are told by where there is little text, `language` what the content says: `en-us`.
+    """
 
     kind: Kind
-    head: Head
+    text: str | None = None
+    extractor: str | None = None
+    about: About = About()
     charset: str | None = None
+    links: tuple[Link, ...] = ()
+    base: str = ""
+    source: str = ""
     language: str = ""
 
 
-ReadPdf = Callable[[bytes], Content]
+class NoReader(msgspec.Struct, frozen=True):
+    """A content of which no text can be made. `error` says what is not installed."""
 
-
-def read_content(page: Composite, *, read_pdf: ReadPdf | None = None) -> Content | LeftOut:
-    """BadInput: it is of a kind that could be read, and cannot."""
-    kind = kind_of(page)
-    if kind not in READABLE:
-        return LeftOut(kind)  # its body need not be unpacked
-    body, content_type = body_of(page), content_type_of(page)
-    if not body:
-        return LeftOut("empty")
-    match kind:
-        case "html":
-            text = decode_page(body, content_type=content_type)
-            html = read_html(text.text)
-            head = Head(html.title, html.base, html.metas, html.head_links, html.links, html.text)
-            return Content(kind=kind, head=head, charset=spelled(text.encoding))
-        case "text":
-            return read_plain(body, content_type=content_type)
-        case "feed" | "xml" | "json":
-            return read_maybe_feed(body, kind, content_type=content_type)
-        case "pdf" if read_pdf:
-            return read_pdf(body)
-        case _:
-            return LeftOut(kind)
-
-
-def body_of(page: Composite) -> bytes:
-    return page.http.content.data if page.http else page.capture.content
+    kind: Kind
+    error: str | None = None
 
 
 # --- plain text ---
 
 
-def read_plain(body: bytes, *, content_type: str | None = None) -> Content | LeftOut:
+def read_plain(body: bytes, *, content_type: str | None = None) -> Found | NoReader:
+    """Return the lines of a text; of Markdown, the first heading is the title."""
     text = decode_plain(body, content_type=content_type)
     if "\0" in text.text[:_START]:
-        return LeftOut("binary")
+        return NoReader("binary")
     if len(text.text) > MAX_PAGE:
         raise BadInput(f"a text of {len(text.text):,} characters", reason="parse_limit")
     is_markdown = "markdown" in (content_type or "").lower()
-    head = Head(title=heading_of(text.text) if is_markdown else None, text=tidied(text.text))
-    return Content(kind="text", head=head, charset=spelled(text.encoding))
+    title = heading_of(text.text) if is_markdown else None
+    return Found(
+        kind="text",
+        text=tidied(text.text),
+        extractor="text",
+        about=About(title=clean(title)),
+        charset=spelled(text.encoding),
+    )
 
 
 def tidied(text: str) -> str:
-    """As the text of a page: white space collapsed, no empty lines; the lines stay."""
+    """Return text as that of a page is: white space collapsed, no empty lines; the lines stay."""
     out = PlainText()
     for line in text.splitlines():
         out.add(line)
         out.end_line()
-    return out.text()
+    return clean(out.text()) or ""
 
 
 def heading_of(markdown: str) -> str | None:
+    """Return the first heading."""
     for line in islice(markdown.splitlines(), _LOOKED_AT):
         if found := _HEADING.fullmatch(line[:_LONGEST].rstrip()):
             return found[1]
@@ -100,25 +106,48 @@ def heading_of(markdown: str) -> str | None:
 # --- feeds ---
 
 
-def read_maybe_feed(body: bytes, kind: Kind, *, content_type: str | None = None) -> Content | LeftOut:
-    """Feeds are called XML and JSON more often than by their names."""
+def read_maybe_feed(body: bytes, kind: Kind, *, content_type: str | None = None) -> Found | NoReader:
+    """Return the texts of a feed, of which each entry is a link. They are called XML and JSON more often than feeds."""
     if kind == "json" and JSON_FEED.encode() not in body[:_START]:
-        return LeftOut(kind)
+        return NoReader(kind)
     text = decode_page(body, content_type=content_type)
     try:
         feed = read_feed(text.text)
     except BadInput as error:
         if error.reason != "not_feed":
             raise
-        return LeftOut("xml" if kind == "feed" else kind)
-    return Content(kind="feed", head=head_of(feed), charset=spelled(text.encoding), language=feed.language)
-
-
-def head_of(feed: Feed) -> Head:
-    """Each entry is a link."""
-    return Head(
-        title=feed.title or None,
-        metas=(Meta(name="description", content=feed.about),) if feed.about else (),
+        return NoReader("xml" if kind == "feed" else kind)
+    return Found(
+        kind="feed",
+        text=clean(feed.text),
+        extractor="feed",
+        about=About(title=clean(feed.title) or None, description=clean(feed.about) or None),
+        charset=spelled(text.encoding),
         links=tuple(Link("ENTRY@/link", url=one.url, text=one.title or None) for one in feed.entries if one.url),
-        text=feed.text,
+        language=feed.language,
     )
+
+
+# --- PDF, by pypdf, which is optional: `webmill[pdf]` ---
+
+PDF_READER = "pypdf"
+_MOST_PAGES = 2000  # of a file; the rest is not read
+_LONGEST_TITLE = 500  # characters
+
+
+def read_pdf(body: bytes) -> Found:
+    """Return the text of the pages. BadInput `encrypted` for one that needs a password; whatever else pypdf raises."""
+    logging.getLogger(PDF_READER).setLevel(logging.CRITICAL)  # it tells of every oddity of a file
+    reader = import_module(PDF_READER).PdfReader(io.BytesIO(body), strict=False)
+    if reader.is_encrypted and not reader.decrypt(""):
+        raise BadInput("it needs a password", reason="encrypted")
+    texts: list[str] = []
+    room = MAX_PAGE
+    for page in islice(reader.pages, _MOST_PAGES):
+        texts.append(page.extract_text()[:room])
+        room -= len(texts[-1])
+        if room <= 0:
+            break
+    title = reader.metadata.title if reader.metadata else None  # of whatever type
+    title = clean(title[:_LONGEST_TITLE].strip() or None) if isinstance(title, str) else None
+    return Found(kind="pdf", text=tidied("\n".join(texts)), extractor="pdf", about=About(title=title))

@@ -7,7 +7,7 @@
 | feed | RSS, Atom, JSON Feed |
 | pdf | where there is a reader for it (`webmill[pdf]`) |
 | xml json | only where they turn out to be feeds |
-| image css script font audio video binary other empty | never: they have no text by their kind |
+| image css script font audio video binary other | never: they have no text by their kind |
 | robots | never: a robots.txt speaks to crawlers |
 """
 
@@ -16,14 +16,11 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-import msgspec
-
-from webmill.extract.composite import Composite
-from webmill.extract.head import HTML, media_type
+from webmill.extract.head import HTML
 
 Kind = Literal[
     "html", "text", "feed", "pdf", "xml", "json",
-    "image", "css", "script", "font", "audio", "video", "binary", "other", "empty", "robots",
+    "image", "css", "script", "font", "audio", "video", "binary", "other", "robots",
 ]  # fmt: skip
 READABLE: frozenset[Kind] = frozenset(("html", "text", "feed", "pdf", "xml", "json"))
 
@@ -51,26 +48,11 @@ _FAMILIES: tuple[tuple[re.Pattern[str], Kind], ...] = (
 _ROBOTS = re.compile(r"https?://[^/?#]*/robots\.txt", re.IGNORECASE)
 
 
-class LeftOut(msgspec.Struct, frozen=True):
-    """In place of a document, where there is none to be made."""
-
-    kind: Kind
-
-
-def kind_of(page: Composite) -> Kind:
-    identified = media_type(page.capture.headers.get("WARC-Identified-Payload-Type"))
-    return kind_by(identified=identified, declared=media_type(content_type_of(page)))
-
-
 def kind_by(*, identified: str | None, declared: str | None) -> Kind:
     """Return the kind of a capture by its media types, as the crawler identified it and as the server declared it."""
     if not identified and "html" in (declared or ""):
         return "html"
     return kind_of_type(identified or declared or "")
-
-
-def is_robots(page: Composite) -> bool:
-    return is_robots_url(page.target_uri or "")
 
 
 def is_robots_url(url: str) -> bool:
@@ -79,11 +61,7 @@ def is_robots_url(url: str) -> bool:
 
 
 def kind_of_type(type_: str) -> Kind:
+    """Return the kind of a media type."""
     if found := _KINDS.get(type_):
         return found
     return next((kind for pattern, kind in _FAMILIES if pattern.fullmatch(type_)), "other")
-
-
-def content_type_of(page: Composite) -> str | None:
-    """As the server said; of a resource, which has no head, as its record says."""
-    return page.http.content_type if page.http else page.capture.content_type

@@ -1,24 +1,21 @@
-"""What is read from the content of a capture, by its kind: pages, plain text, feeds, PDF."""
+"""What is read from the content of a capture, by its kind."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
+from collections.abc import Callable
 from importlib.util import find_spec
 
 import msgspec
 
-from webmill.extract import pdf
-from webmill.extract.content import Content, read_maybe_feed, read_plain
+from webmill.extract.content import PDF_READER, About, Found, NoReader, read_maybe_feed, read_pdf, read_plain
 from webmill.extract.extractors import WITHOUT_HTML, text_by
-from webmill.extract.head import Link, absolute, clean
-from webmill.extract.kinds import Kind, LeftOut
+from webmill.extract.head import absolute, clean
+from webmill.extract.kinds import Kind
 from webmill.extract.recipe import Recipe
 from webmill.formats.charset import decode_page, spelled
 from webmill.formats.html import HtmlPage, read_html
 from webmill.formats.html_head import read_head
 from webmill.formats.html_published import published_of
-from webmill.model import DocumentLink
 
 PDF_CPU = 60.0  # seconds: books have a thousand pages
 
@@ -33,60 +30,24 @@ class Body(msgspec.Struct, frozen=True, kw_only=True):
     allow: Callable[[float], None]  # asks for so many seconds of CPU
 
 
-class About(msgspec.Struct, frozen=True, kw_only=True):
-    """What a page says about itself. These are columns of `Document`, by the same names."""
-
-    title: str | None = None
-    description: str | None = None
-    published: datetime | None = None
-    keywords: str | None = None
-    canonical: str | None = None
-    icon: str | None = None
-    site_name: str | None = None
-
-
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """`text` is None where none was asked for. `source` is what languages are told by where there is little text, and
-    `language` what the content says of itself: `en-us`."""
-
-    kind: Kind
-    text: str | None = None
-    extractor: str | None = None
-    about: About = About()
-    charset: str | None = None
-    links: tuple[DocumentLink, ...] = ()
-    source: str = ""
-    language: str = ""
-
-
-class NoReader(msgspec.Struct, frozen=True):
-    """A content of which no text can be made. `error` says what is not installed."""
-
-    kind: Kind
-    error: str | None = None
-
-
 def read_body(kind: Kind, body: Body, recipe: Recipe) -> Found | NoReader:
     """Return what was found. BadInput: it is of a kind that could be read, and cannot."""
     if kind == "html":
         return _read_page(body, recipe)
-    if recipe.extractor in WITHOUT_HTML:
-        text = None if recipe.extractor == "none" else body.wet_text or ""
-        return Found(kind=kind, text=text, extractor=recipe.extractor)
-    if not body.data:
-        return Found(kind=kind, text="", extractor=kind if kind in ("text", "feed", "pdf") else None)
-    content = _read_other(kind, body)
-    if isinstance(content, NoReader):
-        return content
-    return Found(
-        kind=content.kind,
-        text=clean(content.head.text) or "",
-        extractor=content.kind,
-        about=About(title=clean(content.head.title), description=content.head.meta("description")),
-        charset=content.charset,
-        links=tuple(_links(body.url, content.head.links)) if recipe.links else (),
-        language=content.language,
-    )
+    if recipe.extractor == "none":
+        return Found(kind=kind)
+    if recipe.extractor in WITHOUT_HTML or not body.data:
+        return Found(kind=kind, text=clean(body.wet_text) or "", extractor=recipe.extractor)
+    match kind:
+        case "text":
+            return read_plain(body.data, content_type=body.content_type)
+        case "pdf" if not find_spec(PDF_READER):
+            return NoReader(kind, "no reader for application/pdf: pip install 'webmill[pdf]'")
+        case "pdf":
+            body.allow(PDF_CPU)
+            return read_pdf(body.data)
+        case _:
+            return read_maybe_feed(body.data, kind, content_type=body.content_type)
 
 
 def _read_page(body: Body, recipe: Recipe) -> Found:
@@ -109,7 +70,8 @@ def _read_page(body: Body, recipe: Recipe) -> Found:
             site_name=clean(head.meta("og:site_name")),
         ),
         charset=spelled(decoded.encoding),
-        links=tuple(_links(base, parsed.links)) if parsed else (),
+        links=parsed.links if parsed else (),
+        base=base,
         source=html,
     )
 
@@ -124,23 +86,3 @@ def _text(html: str, parsed: HtmlPage | None, body: Body, recipe: Recipe) -> str
             return clean(parsed.text)
         case extractor:
             return clean(text_by(extractor, html))
-
-
-def _read_other(kind: Kind, body: Body) -> Content | NoReader:
-    match kind:
-        case "text":
-            read = read_plain(body.data, content_type=body.content_type)
-        case "pdf":
-            if not find_spec(pdf.PACKAGE):
-                return NoReader(kind, "no reader for application/pdf: pip install 'webmill[pdf]'")
-            body.allow(PDF_CPU)
-            read = pdf.content_of(pdf.read_pdf(body.data))
-        case _:
-            read = read_maybe_feed(body.data, kind, content_type=body.content_type)
-    return NoReader(read.kind) if isinstance(read, LeftOut) else read
-
-
-def _links(base: str, links: Iterable[Link]) -> Iterator[DocumentLink]:
-    for link in links:
-        if url := absolute(base, link.url):
-            yield DocumentLink(url, clean(link.text), clean(link.rel), clean(link.path))
