@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
+from webmill.commoncrawl.page import Page
 from webmill.errors import BadInput
-from webmill.extract.composite import Composite
-from webmill.extract.head import Head, absolute, base_of, clean, media_type, read_head
-from webmill.extract.text import Extractor, text_of
+from webmill.extract.head import absolute, clean, media_type
+from webmill.formats.wat import Head
 
 
 class LanguageShare(msgspec.Struct, frozen=True, rename={"text_covered": "textCovered"}):
@@ -67,27 +67,27 @@ def decode(line: bytes) -> IndexRecord:
         raise BadInput(f"no IndexRecord: {error}", reason="bad_json") from None
 
 
-def make_index_record(page: Composite, *, extractor: Extractor = "auto") -> IndexRecord:
-    head = read_head(page)
-    url = clean(page.target_uri) or ""
-    text = text_of(page, head, extractor=extractor)
-    found = page.languages
+def make_index_record(page: Page) -> IndexRecord:
+    """Return the record of a page, from its WAT and WET records where they were read, else from the page itself."""
+    head = page.html.head if page.html else Head()
+    url, text, found = clean(page.target_uri) or "", page.text, page.languages
+    base = absolute(url, head.base) or url
     return IndexRecord(
         document_id=url,
         partition_key=url,
         url=url,
         title=clean(head.title),
-        description=head.meta("description"),
-        keywords=head.meta("keywords"),
-        icon=_related(page, head, "icon", "apple-touch-icon"),
-        canonical=_related(page, head, "canonical"),
-        og_url=head.meta("og:url"),
-        og_site_name=head.meta("og:site_name"),
-        og_type=head.meta("og:type"),
-        og_image=head.meta("og:image"),
-        og_title=head.meta("og:title"),
-        og_description=head.meta("og:description"),
-        content_type=media_type(head.meta("content-type") or (page.http.content_type if page.http else None)),
+        description=_meta(head, "description"),
+        keywords=_meta(head, "keywords"),
+        icon=_related(base, head, "icon", "apple-touch-icon"),
+        canonical=_related(base, head, "canonical"),
+        og_url=_meta(head, "og:url"),
+        og_site_name=_meta(head, "og:site_name"),
+        og_type=_meta(head, "og:type"),
+        og_image=_meta(head, "og:image"),
+        og_title=_meta(head, "og:title"),
+        og_description=_meta(head, "og:description"),
+        content_type=media_type(_meta(head, "content-type") or (page.http.content_type if page.http else None)),
         reliable=found.reliable if found else None,
         text_bytes=found.text_bytes if found else None,
         languages=tuple(LanguageShare(one.score, one.name, one.covered) for one in found.languages) if found else None,
@@ -97,7 +97,19 @@ def make_index_record(page: Composite, *, extractor: Extractor = "auto") -> Inde
     )
 
 
-def _related(page: Composite, head: Head, *relations: str) -> str | None:
-    """Absolute, where it is the address of something; else (`data:`) as it was written."""
-    url = head.related(*relations)
-    return absolute(base_of(page, head), url) or clean(url)
+def _meta(head: Head, name: str) -> str | None:
+    """Return the last content of this name that is not blank, whichever attribute has the name."""
+    for meta in reversed(head.metas):
+        names = (meta.name, meta.property, meta.http_equiv)
+        if (meta.content or "").strip() and any(one and one.lower() == name for one in names):
+            return clean(meta.content)
+    return None
+
+
+def _related(base: str, head: Head, *relations: str) -> str | None:
+    """Return an address: absolute, where it is that of something; else (`data:`) as it was written."""
+    for relation in relations:
+        for link in head.links:
+            if link.url and relation in (link.rel or "").lower().split():
+                return absolute(base, link.url) or clean(link.url)
+    return None
