@@ -149,12 +149,13 @@ def test_every_document_arrives(tmp_path: Path, amazon: Amazon, kind: str) -> No
 
 
 PICKY = """
-from webmill.extract.document import Document, make_document
+from webmill.extract.capture import document_of
+from webmill.model import Document
 
 def document(page) -> Document:
     if page.target_uri.endswith(("3", "4")):
         raise ValueError("not this one")
-    return make_document(page)
+    return document_of(page)
 """
 
 
@@ -447,7 +448,7 @@ def test_characters_that_sqs_refuses_arrive_escaped(amazon: Amazon) -> None:
 
 
 def test_a_long_id_is_hashed_into_a_partition_key(amazon: Amazon) -> None:
-    from webmill.extract.document import Document
+    from webmill.model import Document
 
     address = amazon.make("kinesis")
     long = Document(id="i" * 257, url="")
