@@ -125,3 +125,28 @@ def test_parquet_of_others_is_read_by_the_names_of_its_columns(tmp_path: Path) -
     table = pyarrow.table({"url": ["https://a.test/"], "text": ["a"], "language": ["en"], "dump": ["CC"]})
     pq.write_table(table, tmp_path / "a.parquet")
     assert [*documents(tmp_path)] == [Document(id="/https://a.test/", url="https://a.test/", text="a", language="en")]
+
+
+EARLIER: dict[str, tuple[dict[str, Any], str]] = {
+    "cc": (
+        {"url": "https://a.test/", "surt": "test,a)/", "timestamp": "20240101000000", "text": "a", "extraction": "ok"},
+        "run the same `webmill cc run` into another --output",
+    ),
+    "extract": (
+        {"id": "a", "url": "https://a.test/", "text": "a", "warc_filename": "a.warc.gz", "language_reliable": None},
+        "run `webmill extract DIR --from-scratch`",
+    ),
+}
+
+
+@pytest.mark.parametrize("maker", EARLIER)
+@pytest.mark.parametrize("name", ["run/a.jsonl", "run/a.parquet"])
+def test_documents_of_an_earlier_webmill_are_refused_by_name_with_the_command_that_repairs(
+    maker: str, name: str, tmp_path: Path
+) -> None:
+    row, repair = EARLIER[maker]
+    put(tmp_path, name, lines([row]))
+    if name.endswith("parquet"):
+        pq.write_table(pyarrow.Table.from_pylist([row]), tmp_path / name)
+    with pytest.raises(Misconfigured, match=f"{name} was made by an earlier webmill: {repair}"):
+        next(documents(tmp_path, rejected=lambda _: None))

@@ -487,9 +487,9 @@ def test_facets_are_those_that_were_asked_for() -> None:
     [
         ("a.parquet", True),
         ("0123/part-00000001-00000004.jsonl.zst", True),
-        ("spool/0123-00000001.jsonl.zst", False),
-        ("0123/receipts/part-1.json", False),
-        ("errors/a.jsonl", False),
+        (".webmill/0123-00000001.jsonl.zst", False),
+        ("0123/_temporary/part-1.jsonl", False),
+        (".a.jsonl", False),
         ("a.json", False),
     ],
 )
@@ -524,6 +524,17 @@ def test_the_command_publishes_the_documents_of_a_collection(tmp_path: Path) -> 
     assert isinstance(empty.exception, NotFound)
     wrong = CliRunner().invoke(webmill, ["-q", "publish", "documents", str(tmp_path), "--storage", "memoryless:x"])
     assert isinstance(wrong.exception, Misconfigured)
+
+
+def test_documents_of_an_earlier_webmill_stop_the_command_with_the_repair(tmp_path: Path) -> None:
+    place = LocalStorage(tmp_path / "documents")
+    place.write("a.parquet", as_parquet([row(page(1), "one")]))
+    old = {"id": "a", "url": page(2), "text": "two", "warc_filename": "a.warc.gz", "language_reliable": None}
+    place.write("b.jsonl", lines([old]))
+    done = CliRunner().invoke(webmill, ["-q", "publish", "documents", str(tmp_path)])
+    assert isinstance(done.exception, Misconfigured)
+    assert "b.jsonl was made by an earlier webmill: run `webmill extract DIR --from-scratch`" in str(done.exception)
+    assert history.every_version(LocalStorage(tmp_path)) == []
 
 
 @pytest.mark.server("s3")

@@ -7,7 +7,8 @@ One file is read at a time, some rows of it in memory. A row that cannot be read
 next one follows; a file that is damaged ends where it cannot be read on (`BadInput`, bad_documents).
 
 A file whose rows have an `outcome` is webmill's own. Any other needs `url` and `text`: what else it has under the names
-of `Document`'s columns is taken, the rest gets defaults, and a place or digest that is none is left out.
+of `Document`'s columns is taken, the rest gets defaults, and a place or digest that is none is left out. Files that a
+webmill made before there was an `outcome` are known by columns that only those had, and refused: `Misconfigured`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import zstandard
 from webmill.collection import Publishing
 from webmill.errors import BadInput, Misconfigured, NotFound
 from webmill.formats.decompressors import ERRORS, Decompressor, Gzip
-from webmill.formats.timestamps import from_datetime, to_datetime
+from webmill.formats.timestamps import from_datetime
 from webmill.infra.address import scheme_of
 from webmill.infra.atomic import as_webmill_error
 from webmill.infra.storage.backends import open_storage
@@ -34,12 +35,15 @@ from webmill.infra.storage.local import LocalStorage
 from webmill.model import PLACE, Document, place_in
 
 ENDINGS = (".parquet", ".jsonl", ".jsonl.gz", ".jsonl.zst")
-NOT_OURS = frozenset({"spool", "receipts", "errors"})  # folders of those who write documents
 LONGEST = 64 << 20  # bytes of one line
 SLICE = 4096  # bytes of a compressed file; a block of 4 may become 128 KiB
 ROWS = 64  # of a Parquet file in memory at once
 OURS = "outcome"  # the column by which rows of webmill's are known
 NEEDED = ("id", "url")  # columns that are always read
+EARLIER = (  # columns that only files of an earlier webmill have, and how to have others
+    ({"surt", "timestamp", "extraction"}, "run the same `webmill cc run` into another --output"),
+    ({"language_reliable", "warc_filename"}, "run `webmill extract DIR --from-scratch`"),
+)
 DAMAGE: tuple[type[Exception], ...] = (EOFError, *ERRORS)
 
 Row: TypeAlias = dict[str, Any]
@@ -121,7 +125,7 @@ class DocumentFiles:
             try:
                 while line := lines.readline(LONGEST):
                     try:
-                        decode = decode or _decoder_for(line)
+                        decode = decode or _decoder_for(line, key)
                         yield decode(line)
                     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                         yield BadInput(str(error), reason="bad_row", source=key)
@@ -134,6 +138,7 @@ class DocumentFiles:
             try:
                 table = parquet.ParquetFile(file)
                 there = set(table.schema_arrow.names)
+                refuse_earlier(there, key)
                 read_row = _own_row if OURS in there else _strangers_row
                 for batch in table.iter_batches(batch_size=ROWS, columns=_wanted(there, columns)):
                     for row in batch.to_pylist():
@@ -160,24 +165,31 @@ class DocumentFiles:
 
 def is_documents(key: str) -> bool:
     """Whether a file is one of documents, by its name: not where a part of it begins with `.` or `_`."""
-    *folders, _ = parts = key.split("/")
-    hidden = any(part.startswith((".", "_")) for part in parts)
-    return key.endswith(ENDINGS) and not hidden and not NOT_OURS & set(folders)
+    return key.endswith(ENDINGS) and not any(part.startswith((".", "_")) for part in key.split("/"))
+
+
+def refuse_earlier(names: Collection[str], key: str) -> None:
+    """`Misconfigured` for the columns of a file that an earlier webmill made."""
+    for only_theirs, repair in EARLIER:
+        if OURS not in names and only_theirs <= set(names):
+            raise Misconfigured(f"{key} was made by an earlier webmill: {repair}")
 
 
 def _wanted(there: set[str], columns: Collection[str] | None) -> list[str]:
     """Where nothing else tells how much text there is, the text itself is read."""
     wanted = set(Document.__struct_fields__ if columns is None else (*columns, *NEEDED))
-    if "text_chars" in wanted and there.isdisjoint({"text_chars", "text_length"}):
+    if "text_chars" in wanted and "text_chars" not in there:
         wanted.add("text")
-    return [name for name in (*Document.__struct_fields__, *_BEFORE) if name in there and name in wanted | {*_BEFORE}]
+    return [name for name in Document.__struct_fields__ if name in there and name in wanted]
 
 
 # --- rows ---
 
 
-def _decoder_for(line: bytes) -> Callable[[bytes], Document]:
-    return _line.decode if OURS in _any_line.decode(line) else _strangers_line
+def _decoder_for(line: bytes, key: str) -> Callable[[bytes], Document]:
+    names = _any_line.decode(line)
+    refuse_earlier(names, key)
+    return _line.decode if OURS in names else _strangers_line
 
 
 def _own_row(row: Row) -> Document:
@@ -188,16 +200,7 @@ def _strangers_line(line: bytes) -> Document:
     return _strangers_row(_any_line.decode(line))
 
 
-_BEFORE = {"surt": "urlkey", "text_length": "text_chars", "filename": "warc_filename", "offset": "warc_offset"}
-_BEFORE |= {"length": "warc_length", "timestamp": "date"}
-
-
 def _strangers_row(row: Row) -> Document:
-    for name, now in _BEFORE.items():
-        if name in row and row.get(now) is None:
-            row[now] = row[name]
-    if isinstance(row.get("date"), str) and row["date"].isdigit():
-        row["date"] = _date_of(row["date"])
     known = {name: row[name] for name in Document.__struct_fields__ if row.get(name) is not None}
     for name in ("type", "mime", "digest"):
         if not isinstance(known.get(name, ""), str):
@@ -206,13 +209,6 @@ def _strangers_row(row: Row) -> Document:
     document = msgspec.convert({"url": "", **known, "id": str(known.get("id", ""))}, Document)
     date = document.date and _in_utc(document.date)
     return msgspec.structs.replace(document, id=document.id or id_of(document), date=date)
-
-
-def _date_of(digits: str) -> datetime | None:
-    try:
-        return to_datetime(digits)
-    except BadInput:
-        return None
 
 
 def id_of(document: Document) -> str:
