@@ -5,7 +5,7 @@ The command gets one keyword argument, `settings`: what the flags, the variables
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce, update_wrapper
 from itertools import groupby
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import click
 
 from webmill.cli.context import Context
+from webmill.cli.counts import AT_LEAST_ONE
 from webmill.settings import Setting, chosen_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -66,6 +67,11 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     return lambda command: reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
 
+def processes_option(help_: str) -> Callable[[F], F]:
+    """Return `--processes` for a command that must know whether it was given; others take `executor.jobs`."""
+    return click.option("--processes", "jobs", cls=SettingOption, old=["--jobs"], type=AT_LEAST_ONE, help=help_)
+
+
 def option_of(one: Setting, kind: click.ParamType[Any] | None = None) -> Callable[[F], F]:
     """Return the option of a setting. Its default is told, not set: what was not given is for others to say."""
     declared, names = one.declared, [one.flag]
@@ -116,7 +122,7 @@ class SettingType(click.ParamType[Any]):
 class SettingOption(click.Option):
     """An option with old names, which work on and are not shown, and a heading in the help."""
 
-    def __init__(self, *args: Any, old: list[str], group: str = "", off: str = "", **kwargs: Any) -> None:
+    def __init__(self, *args: Any, old: Sequence[str] = (), group: str = "", off: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.old, self.group, self.off = old, group, off
 

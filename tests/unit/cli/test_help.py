@@ -13,7 +13,7 @@ import pytest
 
 from webmill.cli.dropin import OLD_NAMES
 from webmill.cli.main import webmill
-from webmill.cli.renamed import Renamed
+from webmill.cli.options import SettingOption
 
 SHELL = re.compile(r"^(?:\d?[<>].*|[|;&]+|\$\(.*)$")  # where a command ends and the shell goes on
 REPR = re.compile(r"Sentinel|PosixPath|WindowsPath|\bNone\b|\bTrue\b|\bFalse\b|<[a-z_.]+ object")
@@ -130,7 +130,7 @@ def test_it_tells_its_special_exit_codes(path: tuple[str, ...]) -> None:
 
 def test_a_flag_that_had_another_name_still_has_it() -> None:
     every = [option for command in COMMANDS.values() for option in command.params]
-    renamed = {old for option in every if isinstance(option, Renamed) for old in option.old}
+    renamed = {old for option in every if isinstance(option, SettingOption) for old in option.old}
     assert renamed >= {"--jobs", "--out", "--restart", "--again", "--batch", "--from"}
     context = COMMANDS["dataset", "run"].make_context("run", ["news", "--jobs", "3"])
     assert context.params["jobs"] == 3

@@ -15,7 +15,7 @@ from webmill.cli.cc.source import Asked, ask_for_contact, base_of
 from webmill.cli.cc.wanted import Wanted, opened_executor, wanted_options
 from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.counts import AT_LEAST_ONE
-from webmill.cli.renamed import Renamed, processes_option
+from webmill.cli.options import SettingOption, processes_option
 from webmill.commoncrawl.selection import Selection
 from webmill.errors import Misconfigured, Unavailable
 from webmill.infra.address import scheme_of
@@ -58,7 +58,7 @@ Exit code 3: done, but lines or blocks of the index were damaged; the message sa
 @click.option(
     "--from-scratch",
     "restart",
-    cls=Renamed,
+    cls=SettingOption,
     old=["--restart"],
     is_flag=True,
     help="Forget the checkpoint and begin anew.",

@@ -17,8 +17,7 @@ import msgspec
 from webmill.cli.cc.queues import queue_option
 from webmill.cli.counts import ANY_COUNT, AT_LEAST_ONE
 from webmill.cli.main import INTERRUPTED
-from webmill.cli.options import together
-from webmill.cli.renamed import Renamed
+from webmill.cli.options import SettingOption, together
 from webmill.collection import PRIVATE
 from webmill.commoncrawl.batch import QUEUE
 from webmill.extract.extractors import default_extractor
@@ -47,7 +46,7 @@ worker_options = together(
         "-o",
         "--output",
         "out",
-        cls=Renamed,
+        cls=SettingOption,
         old=["--out"],
         required=True,
         metavar="DIR|URL",

@@ -14,7 +14,7 @@ from webmill.cli.cdxj.streams import INPUT, OUTPUT, STDIN, batches_of, name_of, 
 from webmill.cli.context import REJECTED, Context, finish, note, pass_context
 from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.dry_run import dry_run_option, quantity
-from webmill.cli.renamed import processes_option
+from webmill.cli.options import processes_option
 from webmill.cli.words import counted
 from webmill.errors import BadInput
 from webmill.formats.zipnum import LINES_PER_BLOCK

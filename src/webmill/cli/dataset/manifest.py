@@ -9,7 +9,7 @@ import click
 
 from webmill.cli.cc.source import Asked, ask_for_contact, base_of, checked_crawl, manners_options, open_base, resolve
 from webmill.cli.context import Context, pass_context
-from webmill.cli.renamed import Renamed
+from webmill.cli.options import SettingOption
 from webmill.commoncrawl.catalog import COMMON_CRAWL, paths_key
 from webmill.commoncrawl.servers import HURRIED
 from webmill.errors import NotFound
@@ -36,7 +36,7 @@ WAT and WET files are named, not looked for: a collection of your own has them a
 )
 @click.option(
     "--base-url",
-    cls=Renamed,
+    cls=SettingOption,
     old=["--from"],
     metavar="URL|DIR",
     help=f"Where the crawl is: https://…, s3://…, a folder  [default: {COMMON_CRAWL}]",

@@ -13,7 +13,7 @@ import msgspec
 from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.dataset.places import folder_of, in_option
 from webmill.cli.extracted import advise, tell, tell_unread
-from webmill.cli.renamed import processes_option
+from webmill.cli.options import processes_option
 from webmill.errors import Unavailable
 from webmill.infra.executor.backends import open_executor
 from webmill.pipeline.dataset.config import Compute

@@ -10,7 +10,7 @@ import msgspec
 from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.frontier.crawls import crawl_in, frontier_option, name_option
-from webmill.cli.renamed import Renamed
+from webmill.cli.options import SettingOption
 from webmill.cli.words import counted
 from webmill.compat.frontier.importing import BATCH, Import, importing
 from webmill.compat.frontier.marks import ImportCounts
@@ -37,7 +37,7 @@ Exit code 3: done, but some rows were rejected; the message names the file that 
 @click.option(
     "--batch-size",
     "batch",
-    cls=Renamed,
+    cls=SettingOption,
     old=["--batch"],
     type=AT_LEAST_ONE,
     default=BATCH,
@@ -56,7 +56,7 @@ Exit code 3: done, but some rows were rejected; the message names the file that 
 @click.option(
     "--from-scratch",
     "again",
-    cls=Renamed,
+    cls=SettingOption,
     old=["--again"],
     is_flag=True,
     help="From the beginning: what is there already counts as known.",

@@ -27,6 +27,7 @@ from webmill.cli.counts import ANY_COUNT
 from webmill.cli.crawl_view import age
 from webmill.cli.durations import DURATION
 from webmill.cli.main import FAILED, INTERRUPTED
+from webmill.cli.options import SettingOption
 from webmill.cli.progress import Progress as Bar
 from webmill.cli.publish.boards import ReadingFlags, contact_of, reading_options
 from webmill.cli.publish.places import (
@@ -40,7 +41,6 @@ from webmill.cli.publish.places import (
     storage_option,
     tell_version,
 )
-from webmill.cli.renamed import Renamed
 from webmill.cli.search.feed import follow
 from webmill.cli.words import counted, shown
 from webmill.errors import NotFound
@@ -72,7 +72,7 @@ Exit code 3: published, but boards failed. 1: refused, nothing was published."""
 @root_argument
 @click.option(
     "--board-list",
-    cls=Renamed,
+    cls=SettingOption,
     old=["--site-map"],
     required=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
