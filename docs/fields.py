@@ -33,7 +33,6 @@ FORMATS = (
         "dataset.md#indexrecord",
     ),
     Format("Errors of documents", "`errors/` of a dataset", "extract.error_record:ErrorRecord", "dataset.md#errors"),
-    Format("Rows of `webmill cc`", "`OUT/RUN/part-*`", "pipeline.extract.rows:Row", "cc-workers.md#rows"),
     Format("latest.json", "The live version", "publish.nouns:Pointer", "publish.md#files"),
     Format("Manifest", "`snapshots/VERSION/_manifest.json`", "publish.nouns:Manifest", "publish.md#files"),
     Format("Index", "`snapshots/VERSION/index/`", "publish.nouns:Index", "publish.md#items-and-indexes"),
