@@ -26,7 +26,7 @@ from webmill.extract.outcomes import PARSER
 from webmill.extract.reading import Body, read_body
 from webmill.extract.recipe import CaptureInput, HasCapture, Made, Recipe, input_of, record_in
 from webmill.formats import digest, timestamps
-from webmill.formats.cld2 import MOST_BYTES, find_languages, suffix_of
+from webmill.formats.cld2 import find_languages, suffix_of
 from webmill.formats.http.head import end_of_head
 from webmill.formats.http_records import HttpResponse, read_response
 from webmill.formats.surt import surt
@@ -41,6 +41,7 @@ MIB = 1 << 20
 CHILD = ChildLimits(cpu=10, wall=300, memory=1024 * MIB, output=64 * MIB, written=MIB, may_fork=False)
 RECORD = Limits(block=32 * MIB)
 ENOUGH = 200  # characters of text to tell its language by
+MOST_TEXT, MOST_PAGE = 1 << 15, 1 << 17  # of text or page in which languages are looked for: more changes hardly any
 
 Allow = Callable[[float], None]
 
@@ -223,10 +224,10 @@ def links_of(url: str, found: Found) -> Iterator[DocumentLink]:
 def told_language(document: Document, found: Found, http: HttpResponse | None) -> dict[str, object]:
     """Return the columns of the language, by the text where there is enough of it: that is quicker than the page, and
     menus are in other languages at times."""
-    words = found.text if found.text and len(found.text) >= ENOUGH else found.source or found.text or ""
+    text = found.text or ""
+    words = text[:MOST_TEXT] if len(text) >= ENOUGH or not found.source else found.source[:MOST_PAGE]
     said = found.language or (http.fields.get("Content-Language") if http else None) or ""
-    page = words[:MOST_BYTES].encode("utf-8", "replace")
-    languages = find_languages(page, suffix=suffix_of(document.url), said=said[:256])
+    languages = find_languages(words.encode("utf-8", "replace"), suffix=suffix_of(document.url), said=said[:256])
     codes = languages.codes
     score = languages.share(codes[0]) if codes else None
     return {"language": codes[0] if codes else None, "language_score": score, "languages": codes}
