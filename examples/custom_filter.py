@@ -19,14 +19,15 @@ import tempfile
 from pathlib import Path
 
 from webmill.commoncrawl.page import Page
-from webmill.extract.document import Document, make_document
+from webmill.extract.capture import document_of
+from webmill.model import Document
 
 SHORTEST = 20  # characters of text
 
 
 def document(page: Page) -> Document | None:
-    """What the dataset calls for every page. None leaves it out; it is counted as skipped."""
-    return make_document(page) if is_article(page) else None
+    """What the dataset calls for every page. None leaves it out; it is counted as left out."""
+    return document_of(page) if is_article(page) else None
 
 
 def is_article(page: Page) -> bool:
@@ -50,7 +51,8 @@ def main() -> None:
         file.write_text(json.dumps(description))
         webmill("dataset", "create", file, "--in", folder)
         report = json.loads(webmill("dataset", "run", "articles", "--in", folder, "--json"))
-        print(f"{report['documents']} articles, {report['skipped']} of {report['pages']} pages left out")
+        left_out = sum(report["left_out"].values())
+        print(f"{report['documents']} articles, {left_out} of {report['captures']} pages left out")
         for part in sorted(Path(folder, "articles", "output").glob("*.jsonl.gz")):
             for article in map(json.loads, gzip.decompress(part.read_bytes()).splitlines()):
                 print(f"{article['date'][:10]}  {article['url']}  {article['title']}")

@@ -145,7 +145,8 @@ def test_captures_chosen_by_sql_are_those_that_are_fetched(town: Path, tmp_path:
     ]
     subprocess.run([*webmill, "cc", "run", *chosen, "-o", tmp_path / "out"], check=True)
     with duckdb.connect() as database:
-        rows = database.execute(f"select url, timestamp, extraction from '{tmp_path}/out/*/part-*.parquet'").fetchall()
+        columns = "url, strftime(date, '%Y%m%d%H%M%S'), outcome"
+        rows = database.execute(f"select {columns} from '{tmp_path}/out/*/part-*.parquet'").fetchall()
     html = [visit for visit in visits() if visit.mime == HTML and not visit.same]
     assert sorted(rows) == sorted((ascii_url(visit.url), visit.when, "none") for visit in html)
 

@@ -34,10 +34,6 @@ class Task(msgspec.Struct, frozen=True):
         return f"{self.run}/{self.number:08d}-" if self.run else f"{self.id}/"
 
 
-def file_task(files: Files, *, id_: str) -> Task:
-    return Task(id_, files)
-
-
 def task_id(name: str, files: Files, *, digest: str) -> str:
     """Return an id that is derived from what is made and of which files: other settings are another task."""
     return f"{name}-{hashlib.sha256(f'{digest} {manifest_line(files)}'.encode()).hexdigest()[:12]}"

@@ -10,11 +10,15 @@ connections, sinks.
 from __future__ import annotations
 
 import atexit
+import faulthandler
+import resource
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from functools import partial
-from typing import TypeVar
+from pathlib import Path
+from typing import Self, TypeVar
 
 from webmill.commoncrawl.aligned import read_pages
 from webmill.commoncrawl.batch import BadItem, BatchItem, decode_batch
@@ -33,7 +37,6 @@ from webmill.pipeline.extract.places import Archives, open_fetcher, open_sink
 from webmill.pipeline.extract.plan import Plan, Target, is_queue
 from webmill.pipeline.extract.receipts import Receipt, Receipts
 from webmill.pipeline.extract.sources import Replay, opened_files
-from webmill.pipeline.extract.stall import Stall
 from webmill.pipeline.extract.tasks import Task
 from webmill.pipeline.extract.totals import Totals, totals_of
 
@@ -75,7 +78,6 @@ class Worker:
         self._fetcher: Fetcher | None = None
         self._archives = Archives(plan)
         self._stack = ExitStack()
-        self._state = open_storage(plan.state)
         self._maker = self._stack.enter_context(closing(open_maker(plan)))
 
     def close(self) -> None:
@@ -235,3 +237,44 @@ def open_receipts(plan: Plan, task: Task) -> Receipts:
         files=None if is_queue(files) else open_storage(files),
         error_files=None if is_queue(errors) else open_storage(errors),
     )
+
+
+class Stall:
+    """Keeps a task from hanging or eating the machine: its process ends, with its stack as the reason.
+
+    A loop in C code cannot be stopped from within Python; faulthandler's watchdog thread ends the process all the same.
+    `moved` says that the task goes on; call it as often as you like.
+    """
+
+    def __init__(self, *, timeout: float, memory: int, active: bool) -> None:
+        """`timeout` in seconds without a move, `memory` in MiB; 0: none."""
+        self._timeout = timeout if active and timeout > 0 else 0.0
+        self._memory = memory << 20 if active and sys.platform == "linux" else 0
+        self._armed = 0.0
+
+    def __enter__(self) -> Self:
+        self._limits = resource.getrlimit(resource.RLIMIT_AS)
+        if self._memory:
+            resource.setrlimit(resource.RLIMIT_AS, (_address_space() + self._memory, self._limits[1]))
+        self._arm()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._timeout:
+            faulthandler.cancel_dump_traceback_later()
+        if self._memory:
+            resource.setrlimit(resource.RLIMIT_AS, self._limits)
+
+    def moved(self) -> None:
+        """Arming starts a thread: often enough is ten times per timeout."""
+        if self._timeout and time.monotonic() - self._armed > self._timeout / 10:
+            self._arm()
+
+    def _arm(self) -> None:
+        if self._timeout:
+            self._armed = time.monotonic()
+            faulthandler.dump_traceback_later(self._timeout, exit=True, file=sys.__stderr__ or sys.stderr)
+
+
+def _address_space() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
