@@ -7,7 +7,7 @@ import hashlib
 import io
 import json
 from base64 import b32encode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -133,11 +133,6 @@ def batches(pages: Iterable[Page], *, size: int = 10, run: str = RUN) -> Iterato
 def files_in(root: Path) -> dict[str, bytes]:
     """The WARC files of a crawl, by their keys."""
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*.warc.gz")}
-
-
-def worked_order(pages: Sequence[Page], *, size: int = 10) -> list[Page]:
-    """Pages as the rows of their batches come: one batch after the other, each in the order of the archive's files."""
-    return [page for at in range(0, len(pages), size) for page in sorted(pages[at : at + size], key=lambda p: p.place)]
 
 
 def resiliparse_text(html: bytes) -> str:

@@ -18,7 +18,7 @@ import pytest
 
 from tests.faults.matrix import record
 from tests.pipeline.cc_commands import DEADLINE, cc, environment, started, wait_for
-from tests.pipeline.cc_pages import RUN, Page, batches, index_crawl, parts, rows, snapshot, worked_order, write_crawl
+from tests.pipeline.cc_pages import RUN, Page, batches, index_crawl, parts, rows, snapshot, write_crawl
 from tests.services.base import free_port
 from tests.services.nginx import Nginx
 from webmill.infra.queue.base import Message
@@ -46,8 +46,8 @@ def test_poison_is_listed_shown_queued_again_and_dropped(crawl: tuple[Path, list
     flags = ("--queue", url, "--out", out, "--base-url", root, "--until-empty", "--no-metrics")
     done = cc("work", *flags)
     assert done.returncode == 3, done.stderr
-    assert "webmill cc dead list" in done.stderr
-    assert [row["url"] for row in rows(out)] == [page.url for page in worked_order([*pages[:10], *pages[20:30]])]
+    assert "webmill dead list" in done.stderr
+    assert [row["url"] for row in rows(out)] == [page.url for page in [*pages[:10], *pages[20:30]]]
     (record_of_part,) = out.glob(".webmill/sealed/*/*")
     assert json.loads(record_of_part.read_bytes())["missing"] == [2]
 
@@ -233,7 +233,7 @@ def test_a_worker_shows_its_numbers_and_ends_gracefully(
         assert worker.wait(100) == 130
     queue.close()
     assert cc("seal", out).returncode == 0
-    assert [row["url"] for row in rows(out)] == [page.url for page in worked_order(pages[:200])]
+    assert [row["url"] for row in rows(out)] == [page.url for page in pages[:200]]
 
 
 @pytest.mark.slow
@@ -257,7 +257,7 @@ def test_a_worker_that_was_stopped_past_its_lease_adds_nothing(crawl: tuple[Path
         assert sleeper.wait(100) == 0
     queue.close()
     assert snapshot(out) == before
-    found, wanted = [row["url"] for row in rows(out)], [page.url for page in worked_order(pages[:600], size=100)]
+    found, wanted = [row["url"] for row in rows(out)], [page.url for page in pages[:600]]
     lost, twice = len({*wanted} - {*found}), len(found) - len({*found})
     numbers = {"acknowledged": len(wanted), "lost": lost, "duplicated": twice}
     record("Common Crawl workers", "worker paused past its lease", injected=1, **numbers)
@@ -276,4 +276,4 @@ def test_a_run_that_is_told_to_stop_ends_and_goes_on_later(crawl: tuple[Path, li
     assert not parts(out)  # nothing is sealed before its time
     done = cc("run", *flags, "--extractor", "trafilatura")
     assert done.returncode == 0, done.stderr
-    assert [row["url"] for row in rows(out)] == [page.url for page in worked_order(pages)]
+    assert [row["url"] for row in rows(out)] == [page.url for page in pages]

@@ -116,7 +116,7 @@ def test_a_dataset_is_deleted_when_the_answer_is_yes(root: Path) -> None:
         ('name = "x"\nwrite.pages_per_part = 0', ">= 1"),
         ('name = "x"\nmanifest = "none.txt"', "none.txt"),
         ('name = "x"\nwrite.to = "ftp://x"', "write.to 'ftp://x'"),
-        ('name = "x"\ndocument.text = "magic"', "no extractor 'magic'"),
+        ('name = "x"\ndocument.text = "magic"', "unknown extractor magic"),
         ('name = "x"\nread.from = "in"\ndocument = {min_text = 9, max_text = 3}', "no page can be kept"),
         ('name = "x"\nwrite.to = "memory:"', "write.to 'memory:'"),
         ('name = "x"\nerrors.to = "https://KEY:SECRET@x"', "errors.to 'https://***@x'"),

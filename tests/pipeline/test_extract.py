@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import secrets
+import threading
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -22,7 +23,6 @@ from tests.pipeline.cc_pages import (
     rows,
     snapshot,
     trafilatura_text,
-    worked_order,
     write_crawl,
 )
 from tests.pipeline.cc_workers import output_at, queue_of, work, work_all
@@ -59,7 +59,7 @@ def test_every_capture_is_a_row_with_the_text_of_the_extractor_itself(tmp_path: 
     metrics = Metrics(ALL)
     with closing(PoolExecutor(workers=2)) as executor:
         report = work_all(queue, archive(tmp_path), output, metrics=metrics, executor=executor)
-    found, expected = rows(tmp_path / "out"), worked_order(pages, size=7)
+    found, expected = rows(tmp_path / "out"), pages
     assert [row["url"] for row in found] == [page.url for page in expected]
     assert [row["text"] for row in found] == [resiliparse_text(page.html) for page in expected]
     for row, page in zip(found, expected, strict=True):
@@ -84,9 +84,7 @@ def test_every_capture_is_a_row_with_the_text_of_the_extractor_itself(tmp_path: 
 def test_trafilatura_is_asked_as_it_would_be_asked_directly(tmp_path: Path, pages: list[Page]) -> None:
     output = output_at(tmp_path / "out", Shape(recipe=Recipe(extractor="trafilatura"), format="jsonl"))
     work_all(queue_of(*batches(pages[:10])), archive(tmp_path), output)
-    assert [row["text"] for row in rows(tmp_path / "out")] == [
-        trafilatura_text(page.html) for page in worked_order(pages[:10])
-    ]
+    assert [row["text"] for row in rows(tmp_path / "out")] == [trafilatura_text(page.html) for page in pages[:10]]
 
 
 def test_without_an_extractor_rows_have_no_text(tmp_path: Path, pages: list[Page]) -> None:
@@ -125,7 +123,7 @@ def test_pages_that_are_filtered_are_counted_by_reason(tmp_path: Path, pages: li
     found = rows(tmp_path / "out")
     expected = [
         page.url
-        for page in worked_order(pages)
+        for page in pages
         if texts[5] <= len(resiliparse_text(page.html)) <= texts[-6] and page.fields["languages"] in ("eng", "deu")
     ]
     assert [row["url"] for row in found] == expected
@@ -167,14 +165,16 @@ def test_a_worker_whose_lease_is_over_adds_nothing(tmp_path: Path, pages: list[P
     queue.publish(batches(pages, size=40))
     output = output_at(tmp_path / "out")
     taken: list[Any] = []
+    alone = threading.Lock()  # several ranges are asked for at once
 
     with serving() as server:
 
         def slow(handler: Any) -> None:
-            if not taken:
-                now[0] += 61  # the lease is over, and somebody else comes
-                with queue.consume() as other:
-                    taken.append(other.receive(timeout=0))
+            with alone:
+                if not taken:
+                    now[0] += 61  # the lease is over, and somebody else comes
+                    with queue.consume() as other:
+                        taken.append(other.receive(timeout=0))
             handler.honest(server.values[handler.path.removeprefix("/data/")])
 
         server.values.update(files_in(archive(tmp_path)))

@@ -18,7 +18,6 @@ from tests.pipeline.cc_pages import (
     batches,
     files_in,
     rows,
-    worked_order,
     write_crawl,
 )
 from tests.pipeline.cc_workers import JSONL, output_at, queue_of, work, work_all
@@ -248,7 +247,7 @@ def test_a_batch_that_fails_for_a_while_is_done_in_the_end(tmp_path: Path, pages
         server.lies[name] = sometimes
         report = work_all(queue_of(*batches(pages)), server.url, output_at(tmp_path / "out"))
     assert report.given_back >= 1
-    assert [row["url"] for row in rows(tmp_path / "out")] == [page.url for page in worked_order(pages)]
+    assert [row["url"] for row in rows(tmp_path / "out")] == [page.url for page in pages]
 
 
 def test_a_server_that_refuses_us_stops_the_work_and_keeps_the_batch(tmp_path: Path, pages: list[Page]) -> None:

@@ -42,10 +42,10 @@ which = click.option("--all", "everything", is_flag=True, help="All of them.")
 @click.group(
     epilog="""\b
 Examples:
-  webmill dead list news/                        # of a collection: all its queues
+  webmill dead list news/                 # of a collection: all its queues
   webmill dead list datasets/pages/
-  webmill dead requeue documents/ --all          # the output of `webmill cc run`
-  webmill dead show 0123456789ab-00000042 --queue amqp://localhost/ > batch.json"""
+  webmill dead requeue documents/ --all   # the output of `webmill cc run`
+  webmill dead show ID --queue amqp://localhost/ > batch.json"""
 )
 def dead() -> None:
     """Tasks that failed, with the reason. Retry or discard them here.
@@ -59,7 +59,7 @@ def dead() -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line, with the first error too.")
 @pass_context
 def list_(context: Context, /, *, words: tuple[str, ...], url: str | None, name: str | None, as_json: bool) -> None:
-    """The failed tasks: id, attempts, size, when, why, and what they are about."""
+    """The failed tasks: id, attempts, size, when, why, what about."""
     count = 0
     places, _ = resolved(context, words, url, name)
     for place in places:

@@ -40,10 +40,11 @@ class StopFile(threading.Event):
         self.path = path
 
     def set(self) -> None:
+        super().set()  # here it stays set when the file is gone
         self.path.touch()
 
     def is_set(self) -> bool:
-        return self.path.exists()
+        return super().is_set() or self.path.exists()
 
     def wait(self, timeout: float | None = None) -> bool:
         deadline = None if timeout is None else time.monotonic() + timeout

@@ -38,7 +38,7 @@ def script() -> str:
     ("words", "expected"),
     [
         ("webmill ind", ["index"]),
-        ("webmill publish d", ["documents", "diff", "dead"]),
+        ("webmill publish d", ["documents", "diff"]),
         ("webmill index --pro", ["--processes"]),
         ("webmill crawl x --scope ''", ["host", "domain", "path", "any"]),
         ("webmill run x --stage p", ["publish"]),

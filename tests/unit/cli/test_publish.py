@@ -210,9 +210,9 @@ def test_dead_jobs_are_listed_requeued_and_dropped(place: Path) -> None:
     for command in ("drop", "requeue"):
         unknown = publish("dead", command, place, "nosuch\x1b[2Jid")
         assert (unknown.code, "\x1b" in unknown.err) == (1, False)
-        assert "no buried job nosuch" in unknown.err
+        assert "no failed task nosuch" in unknown.err
     assert publish("dead", "requeue", place, str(letter["id"])).err == "1 queued again\n"
-    assert publish("dead", "list", place).err == "none are buried\n"
+    assert publish("dead", "list", place).err == "none have failed\n"
     queue = open_queue(place)
     with queue.consume() as consumer:
         delivery = consumer.receive(timeout=60)

@@ -55,7 +55,7 @@ def test_every_stage_of_a_collection_is_told(place: Path, monkeypatch: pytest.Mo
         f"archive    {NAME}: 2 WARC files, ",
         f"index      {NAME}: 87 captures, made ",
         "queue      publish: 0 waiting, 0 in work, 1 given up",
-        "why: webmill publish dead list news\n",
+        "why: webmill dead list news\n",
         "publish    2 versions; live 00000002-",
         "search     7 documents, up to the live version",
         " used here, ",
