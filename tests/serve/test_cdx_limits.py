@@ -146,7 +146,7 @@ def test_one_slow_client_leaves_room_for_others(root: Path) -> None:
 
 def test_clients_behind_a_proxy_are_told_apart(root: Path) -> None:
     async def test() -> None:
-        app = app_of(root, proxies="192.0.2.9", heavy=3, heavy_each=1, patience=0.0)
+        app = app_of(root, proxies=("192.0.2.9",), heavy=3, heavy_each=1, patience=0.0)
         enough = anyio.Event()
         slow = Client(app, LONG, address="192.0.2.9", forwarded="198.51.100.1")
         async with anyio.create_task_group() as tasks:
