@@ -19,6 +19,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import msgspec
 import pytest
 
@@ -199,7 +200,6 @@ def stray(folder: Path, *endings: str) -> list[str]:
 
 
 def test_an_output_has_nothing_but_data_files_and_is_read_as_it_lies(crawl: Path, tmp_path: Path) -> None:
-    import duckdb
     import pyarrow.dataset
 
     out = tmp_path / "out"
@@ -270,3 +270,47 @@ def test_an_old_output_of_batches_is_refused(tmp_path: Path) -> None:
     assert [path.name for path in out.iterdir() if not path.name.startswith(".")] == ["settings.json"]
     told = webmill("cc", "work", "--queue", f"sqlite:{tmp_path}/q.sqlite", "-o", out, "--extractor", "plain")
     assert (told.code, "made by an earlier webmill" in told.err) == (1, True)
+
+
+# --- a function of yours ----------------------------------------------------------------------------------------------
+
+FUNCTION = """
+import msgspec
+
+class Titled(msgspec.Struct):
+    id: str
+    title: str | None
+    size: int
+
+def document(page) -> Titled | None:
+    return Titled(page.record_id, page.title, len(page.http.content.data))
+"""
+
+
+def test_a_function_of_yours_gives_the_same_rows_both_ways(crawl: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(FUNCTION, encoding="utf-8")
+    flags = ("--function", tmp_path / "mine.py:document", "--format", "parquet", "--executor", "inline")
+    index_crawl(crawl)
+    ended = webmill("extract", crawl, *flags, "--json")
+    assert ended.code == 0, ended.err
+    chosen = ("--base-url", crawl, "--crawl", "TEST-2024", "--no-metrics", "--output", tmp_path / "out")
+    ended = webmill("cc", "run", *chosen, *flags)
+    assert ended.code == 0, ended.err
+    whole, parts = (table_of(folder) for folder in (crawl / "documents", tmp_path / "out"))
+    assert whole == parts
+    assert len(whole) == 40
+    assert all(type(size) is int for _, _, size in whole)
+
+
+def test_no_code_of_a_folder_is_run_to_go_on_in_it(crawl: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(FUNCTION, encoding="utf-8")
+    flags = ("--function", tmp_path / "mine.py:document", "--executor", "inline")
+    assert webmill("extract", crawl, *flags).code == 0
+    refused = webmill("extract", crawl, "--executor", "inline")
+    assert refused.code == 1
+    assert "--function document" in refused.err
+
+
+def table_of(folder: Path) -> list[tuple[str, str | None, int]]:
+    with duckdb.connect() as database:
+        return database.execute(f"select id, title, size from '{folder}/**/*.parquet' order by id").fetchall()

@@ -11,6 +11,7 @@ import linecache
 import sys
 import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import msgspec
@@ -35,6 +36,17 @@ def parse_name(text: str) -> tuple[str, str]:
     if not colon or not place or not name.isidentifier():
         raise Misconfigured(f"{text!r} names no function: write FILE.py:function or module:function")
     return place, name
+
+
+def read_function(text: str, *, beside: Path = Path()) -> Function:
+    """Return the function of that name, with its source if it is in a file. Misconfigured: it cannot be read."""
+    place, name = parse_name(text)
+    if not place.endswith(".py"):
+        return Function(name=name, module=place)
+    try:
+        return Function(name=name, file=place, source=(beside / place).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise Misconfigured(f"{beside / place}: {error}") from None
 
 
 def load(function: Function) -> MakeDocument:

@@ -156,6 +156,10 @@ class ExtractSettings(msgspec.Struct, frozen=True, kw_only=True):
     format: Annotated[Literal["jsonl", "parquet"], setting("Of the documents; parquet needs webmill[parquet].")] = (
         "jsonl"
     )
+    function: Annotated[
+        str,
+        setting("A function of yours in place of the extractor.", metavar="FILE.py:NAME", only="command"),
+    ] = ""
     all_captures: Annotated[bool, setting("A row for every capture: of pictures, too, without text.")] = False
     links: Annotated[bool, setting("Keep the links of pages.")] = False
     min_text: Annotated[int | None, setting("Leave out pages with fewer characters.", least=0, none="none")] = None

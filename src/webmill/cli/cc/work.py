@@ -20,7 +20,7 @@ from webmill.cli.main import INTERRUPTED
 from webmill.cli.progress import EVERY_SECONDS
 from webmill.cli.words import counted
 from webmill.collection import PRIVATE
-from webmill.errors import NotFound, Unavailable
+from webmill.errors import Misconfigured, NotFound, Unavailable
 from webmill.infra.address import below, hide_secrets
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Queue, is_drained
@@ -121,6 +121,12 @@ def seal(context: Context, /, *, out: str, queue: str | None, over_holes: bool, 
         shape = read_shape(open_storage(state))
     except NotFound as error:
         raise NotFound(f"{out} is no output of `webmill cc`: no {PRIVATE}/settings.json in it") from error
+    if (
+        shape.function and shape.format == "parquet"
+    ):  # what its columns are, only the function says: it is not run from here
+        raise Misconfigured(
+            f"{out} has rows of a function: `webmill cc work --until-empty` with that --function seals it"
+        )
     output = Output(out, state, shape=shape)
     with ExitStack() as stack:
         letters = None

@@ -20,6 +20,7 @@ from webmill.cli.main import INTERRUPTED
 from webmill.cli.options import SettingOption, together
 from webmill.collection import PRIVATE
 from webmill.commoncrawl.batch import QUEUE
+from webmill.extract.custom import read_function
 from webmill.extract.extractors import default_extractor
 from webmill.extract.recipe import Recipe
 from webmill.formats.cld2 import can_detect
@@ -74,6 +75,7 @@ worker_options = together(
         metavar="MIB",
         help="A file is closed at this size, before compression.",
     ),
+    click.option("--function", metavar="FILE.py:NAME", help="A function of yours in place of the extractor."),
     click.option("--links", is_flag=True, help="Keep the links of pages."),
     click.option("--min-text", type=ANY_COUNT, help="Leave out pages with less text, in characters."),
     click.option("--max-text", type=ANY_COUNT, help="Leave out pages with more."),
@@ -98,6 +100,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     out: str
     queue: str | None
     extractor: str
+    function: str | None
     links: bool
     form: Format
     file_size: int
@@ -121,6 +124,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
             keep=Keep(min_text=self.min_text, max_text=self.max_text, languages=self.languages),
             format=self.form,
             file_size=self.file_size * MIB,
+            function=read_function(self.function) if self.function else None,
         )
         shape.check()
         return shape
@@ -133,7 +137,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def open_output(place: str, shape: Shape) -> Output:
-    output = Output(place, below(place, PRIVATE), shape=shape)
+    output = Output(place, below(place, PRIVATE), shape=shape, row=shape.row())
     output.prepare()
     return output
 
@@ -149,6 +153,7 @@ def plan_of(base: str, settings: Settings, choice: Choice, output: Output, *, st
         state=output.state,
         recipe=output.shape.recipe,
         keep=output.shape.keep,
+        function=output.shape.function,
         spooled=True,
         file_size=output.shape.file_size,
         fetching=Fetching(

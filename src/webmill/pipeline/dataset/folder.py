@@ -135,7 +135,8 @@ def create(
     lines = dataset.manifest if isinstance(dataset.manifest, list) else read_lines(_beside(beside, dataset.manifest))
     tasks = parse_manifest(lines, source="manifest" if isinstance(dataset.manifest, list) else dataset.manifest)
     text = "".join(f"{manifest_line(files)}\n" for files in tasks)
-    function = _read_function(dataset, beside=beside)
+    name = dataset.document.function_name
+    function = custom.read_function(name, beside=beside) if name else None
     if function:
         custom.load(function)  # a mistake in it is told now, not by every worker
     dataset = msgspec.structs.replace(
@@ -156,19 +157,6 @@ def create(
 
 def _beside(beside: Path, place: str) -> str:
     return place if is_address(place) else str((beside / place).resolve())
-
-
-def _read_function(dataset: Dataset, *, beside: Path) -> custom.Function | None:
-    if not dataset.document.function_name:
-        return None
-    place, name = custom.parse_name(dataset.document.function_name)
-    if not place.endswith(".py"):
-        return custom.Function(name=name, module=place)
-    file = beside / place
-    try:
-        return custom.Function(name=name, file=place, source=file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise Misconfigured(f"{file}: {error}") from None
 
 
 def _making(dataset: Dataset, tasks: Sequence[Files]) -> Making:

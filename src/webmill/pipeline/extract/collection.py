@@ -19,6 +19,7 @@ import msgspec
 
 from webmill.collection import Publishing, crawls_in
 from webmill.errors import BadInput, Misconfigured, NotFound
+from webmill.extract.custom import read_function
 from webmill.extract.extractors import default_extractor
 from webmill.extract.recipe import Recipe
 from webmill.formats.cld2 import can_detect
@@ -77,7 +78,8 @@ def shape_of(settings: ExtractSettings) -> Shape:
         what="captures" if settings.all_captures else "documents",
     )
     recipe = Recipe(extractor=extractor, detect=can_detect(), links=settings.links)
-    shape = Shape(recipe=recipe, keep=keep, format=settings.format)
+    function = read_function(settings.function) if settings.function else None
+    shape = Shape(recipe=recipe, keep=keep, format=settings.format, function=function)
     shape.check()
     return shape
 
@@ -92,6 +94,7 @@ def plan_of(root: Path, settings: Settings, shape: Shape) -> Plan:
         state=str(place.extract_state),
         recipe=shape.recipe,
         keep=shape.keep,
+        function=shape.function,
         fetching=Fetching(http=settings.http),
         killable=settings.executor.url != "inline",
     )

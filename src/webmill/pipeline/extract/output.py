@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
+from webmill.extract.custom import Function, load, result_type
 from webmill.extract.extractors import require
 from webmill.extract.recipe import Recipe
 from webmill.infra import atomic, lock
@@ -42,26 +43,34 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     format: Format = "parquet"
     file_size: int = FILE_SIZE
     columns: tuple[str, ...] = Document.__struct_fields__
+    function: Function | None = None  # in place of the recipe
 
     def check(self) -> None:
-        """Misconfigured: an extra is missing, or the filters make no sense."""
-        require(self.recipe.extractor)
+        """Misconfigured: an extra is missing, the filters make no sense, or the function cannot be loaded."""
         if self.format == "parquet":
             pyarrow()
+        if self.function:
+            load(self.function)
+            return
+        require(self.recipe.extractor)
         self.keep.check(self.recipe)
+
+    def row(self) -> type[msgspec.Struct]:
+        """Return what rows are. It loads the function: only for who was given it, never for what lies in a folder."""
+        return (result_type(load(self.function)) if self.function else None) or Document
 
 
 class Output:
-    """`place` and `state` are addresses."""
+    """`place` and `state` are addresses; `row` is what the parts hold."""
 
-    def __init__(self, place: str, state: str, *, shape: Shape) -> None:
+    def __init__(self, place: str, state: str, *, shape: Shape, row: type[msgspec.Struct] = Document) -> None:
         self.place, self.state, self.shape = place, state, shape
         self.data, self.notes = open_storage(place), open_storage(state)
         self._sealer = Sealer(
             self.data,
             self.notes,
             form=shape.format,
-            row=Document,
+            row=row,
             file_size=shape.file_size,
             scratch=self.folder(),
         )
@@ -157,6 +166,7 @@ def described(there: Shape, given: Shape) -> str:
 
 def _flat(shape: Shape) -> dict[str, Any]:
     return {
+        "--function": shape.function and shape.function.name,
         "--extractor": shape.recipe.extractor,
         "languages by CLD2 (webmill[languages])": shape.recipe.detect,
         "--links": shape.recipe.links,
