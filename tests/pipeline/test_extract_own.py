@@ -52,13 +52,16 @@ def test_who_wants_another_format_is_told_what_there_is_and_how_to_have_it(tmp_p
     archive(tmp_path, FIRST)
     assert webmill("extract", tmp_path).code == 0
     documents = tmp_path / "documents"
-    repair = f"`webmill extract {tmp_path} --from-scratch` makes all of them anew"
+    repair = f"`webmill extract {tmp_path} --format parquet --from-scratch` makes all of them anew"
     made = f"the documents in {tmp_path} were made with"
     told = webmill("extract", tmp_path, "--format", "parquet")
-    why = f"{made} --format jsonl: use the same flags, or {repair}"
+    why = f"{made} --format jsonl: say the same with flags, or in [extract] of webmill.toml; or {repair}"
     assert (told.code, told.err) == (1, f"webmill: cannot start: {why}\n")
     told = webmill("extract", tmp_path, "--all-captures")
-    assert (told.code, f"{made} --all-captures off: use" in told.err) == (1, True)
+    assert (told.code, f"{made} --all-captures off: say" in told.err) == (1, True)
+    told = webmill("extract", tmp_path, "--language", "eng", "--language", "kor", "--min-text", "5")
+    assert f"{made} --min-text none, --language none: say" in told.err
+    assert f"`webmill extract {tmp_path} --min-text 5 --language eng --language kor --from-scratch`" in told.err
     assert urls(tmp_path) == wanted(*FIRST), "nothing was done"
     (documents / "mine.jsonl.gz").write_bytes(gzip.compress(b""))
     again = webmill("extract", tmp_path, "--format", "parquet", "--from-scratch")

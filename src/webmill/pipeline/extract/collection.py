@@ -30,7 +30,7 @@ from webmill.infra.executor.backends import open_executor
 from webmill.infra.queue.sqlite import viewed_file
 from webmill.infra.storage.local import LocalStorage
 from webmill.pipeline.extract.jobs import TASKS, Job, open_tasks, run_job, running
-from webmill.pipeline.extract.output import SETTINGS, Shape, described, read_shape
+from webmill.pipeline.extract.output import SETTINGS, Shape, described, read_shape, typed
 from webmill.pipeline.extract.plan import Fetching, Keep, Plan, Target
 from webmill.pipeline.extract.receipts import FOLDER, files_named
 from webmill.pipeline.extract.tasks import Task, task_id
@@ -148,9 +148,15 @@ def check_layout(root: Path, shape: Shape) -> None:
     except BadInput as error:
         raise Misconfigured(f"the documents in {root} were made by another webmill: {repair}") from error
     if there != shape:
-        raise Misconfigured(
-            f"the documents in {root} were made with {described(there, shape)}: use the same flags, or {repair}"
-        )
+        raise Misconfigured(_other_settings(root, there, shape))
+
+
+def _other_settings(root: Path, there: Shape, given: Shape) -> str:
+    made, wanted = described(there, given, language="--language"), typed(there, given, language="--language")
+    return (
+        f"the documents in {root} were made with {made}: say the same with flags, or in [extract] of webmill.toml; or "
+        f"`webmill extract {root} {wanted}--from-scratch` makes all of them anew"
+    )
 
 
 def is_old(root: Path) -> bool:

@@ -157,14 +157,29 @@ def read_shape(notes: Storage) -> Shape:
         raise BadInput(str(error), reason="bad_settings", source=SETTINGS) from error
 
 
-def described(there: Shape, given: Shape) -> str:
+def described(there: Shape, given: Shape, *, language: str = "--detected-language") -> str:
     """Return the settings that differ, as they are there, by the names of their flags where they have one."""
-    old, new = _flat(there), _flat(given)
+    old, new = _flat(there, language), _flat(given, language)
     differing = [f"{name} {_shown(value)}" for name, value in old.items() if new[name] != value]
     return ", ".join(differing) or "other columns, by another webmill"
 
 
-def _flat(shape: Shape) -> dict[str, Any]:
+def typed(there: Shape, given: Shape, *, language: str) -> str:
+    """Return the flags that differ as they would be typed to have what is given, each with a space after it."""
+    old, new = _flat(there, language), _flat(given, language)
+    words = [word for name, value in new.items() if old[name] != value for word in _typed(name, value)]
+    return "".join(f"{word} " for word in words)
+
+
+def _typed(name: str, value: Any) -> list[str]:
+    if not name.startswith("--") or value is False or value is None:
+        return []
+    if value is True:
+        return [name]
+    return [f"{name} {one}" for one in (value if isinstance(value, tuple) else (value,))]
+
+
+def _flat(shape: Shape, language: str) -> dict[str, Any]:
     return {
         "--function": shape.function and shape.function.name,
         "--extractor": shape.recipe.extractor,
@@ -172,7 +187,7 @@ def _flat(shape: Shape) -> dict[str, Any]:
         "--links": shape.recipe.links,
         "--min-text": shape.keep.min_text,
         "--max-text": shape.keep.max_text,
-        "--detected-language": shape.keep.languages,
+        language: shape.keep.languages,
         "--all-captures": shape.keep.what == "captures",
         "--format": shape.format,
         "--file-size": shape.file_size >> 20,
