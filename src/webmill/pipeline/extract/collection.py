@@ -136,9 +136,7 @@ def known_archives(root: Path, keys: Iterable[str]) -> int:
 
 def check_layout(root: Path, shape: Shape) -> None:
     """Note the settings that documents are made with. Misconfigured: there are others, made in another way."""
-    repair = f"`webmill extract {root} --from-scratch` makes all of them anew"
-    if is_old(root):
-        raise Misconfigured(f"the documents in {root} were made by an earlier webmill: {repair}")
+    refuse_old(root)
     notes = LocalStorage(Publishing(root).extract_state)
     if not (Publishing(root).extract_state / SETTINGS).exists():
         notes.write(SETTINGS, msgspec.json.encode(shape) + b"\n")
@@ -146,7 +144,7 @@ def check_layout(root: Path, shape: Shape) -> None:
     try:
         there = read_shape(notes)
     except BadInput as error:
-        raise Misconfigured(f"the documents in {root} were made by another webmill: {repair}") from error
+        raise Misconfigured(f"the documents in {root} were made by another webmill: {_anew(root)}") from error
     if there != shape:
         raise Misconfigured(_other_settings(root, there, shape))
 
@@ -155,8 +153,18 @@ def _other_settings(root: Path, there: Shape, given: Shape) -> str:
     made, wanted = described(there, given, language="--language"), typed(there, given, language="--language")
     return (
         f"the documents in {root} were made with {made}: say the same with flags, or in [extract] of webmill.toml; or "
-        f"`webmill extract {root} {wanted}--from-scratch` makes all of them anew"
+        + _anew(root, wanted)
     )
+
+
+def _anew(root: Path, flags: str = "") -> str:
+    return f"`webmill extract {root} {flags}--from-scratch` makes all of them anew"
+
+
+def refuse_old(root: Path) -> None:
+    """Misconfigured: the documents of this collection were made by an earlier webmill."""
+    if is_old(root):
+        raise Misconfigured(f"the documents in {root} were made by an earlier webmill: {_anew(root)}")
 
 
 def is_old(root: Path) -> bool:

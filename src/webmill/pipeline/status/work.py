@@ -14,7 +14,7 @@ from webmill.infra.queue.backends import viewed_queue
 from webmill.infra.queue.base import QueueOptions
 from webmill.infra.queue.sqlite import viewed_file
 from webmill.pipeline.dataset.folder import MANIFEST, find_folders
-from webmill.pipeline.extract.collection import holds_pages, known_archives
+from webmill.pipeline.extract.collection import holds_pages, known_archives, refuse_old
 from webmill.pipeline.extract.jobs import TASKS
 from webmill.pipeline.extract.manifest import parse_manifest
 from webmill.pipeline.status.files import MOST_FILES
@@ -23,7 +23,8 @@ from webmill.pipeline.status.stored import Found
 
 
 def own_archives(root: Path, found: Found) -> Work | None:
-    """`waiting` are archives that were not read yet, or not to their end."""
+    """`waiting` are archives that were not read yet, or not to their end. Misconfigured: read by an earlier webmill."""
+    refuse_old(root)
     folder = Publishing(root).extract_state
     work = work_in(folder)
     known = known_archives(root, keys := {key for key in found if holds_pages(key)})
