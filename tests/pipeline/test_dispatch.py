@@ -484,7 +484,7 @@ def test_another_index_under_a_checkpoint_is_refused(tmp_path: Path, queue: Memo
     with pytest.raises(Unavailable):
         run(half, Selection(), queue, tmp_path, batch_size=3)
     write_index(tmp_path / "index", in_blocks(captures(200), 10))
-    with pytest.raises(Conflict, match="--from-scratch"):
+    with pytest.raises(Conflict, match=r"choose another --output \(.*--from-scratch"):
         run(source_at(cluster), Selection(), queue, tmp_path, batch_size=3)
     taken(queue)
     assert run(source_at(cluster), Selection(), queue, tmp_path, batch_size=3, restart=True).counts.accepted == 200

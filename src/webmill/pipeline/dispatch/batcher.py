@@ -164,8 +164,9 @@ class _Batcher:
         self._place = place or Place(index=identity(stat))
         if self._place.index != identity(stat):
             raise Conflict(
-                f"{self._source.name} is not the index that this run began with: begin anew with --from-scratch (what "
-                "it published stays in the queue), or bring the old index back"
+                f"{self._source.name} is not the index that this run began with: choose another --output (of "
+                "`webmill cc batch`: begin anew with --from-scratch; what it published stays in the queue), or bring "
+                "the old index back"
             )
         if self._place.finished:
             return self._report(resumed=resumed, nothing_to_do=True)
