@@ -21,6 +21,8 @@ from tests.pipeline.cc_commands import DEADLINE, cc, environment, started, wait_
 from tests.pipeline.cc_pages import RUN, Page, batches, index_crawl, parts, rows, snapshot, write_crawl
 from tests.services.base import free_port
 from tests.services.nginx import Nginx
+from webmill.cli.cc.workers import freed_leases
+from webmill.infra import lock
 from webmill.infra.queue.base import Message
 from webmill.infra.queue.sqlite import SqliteQueue
 
@@ -277,3 +279,22 @@ def test_a_run_that_is_told_to_stop_ends_and_goes_on_later(crawl: tuple[Path, li
     done = cc("run", *flags, "--extractor", "trafilatura")
     assert done.returncode == 0, done.stderr
     assert [row["url"] for row in rows(out)] == [page.url for page in pages]
+
+
+def test_what_a_killed_worker_held_is_taken_back_at_once_unless_another_lives(tmp_path: Path) -> None:
+    file = tmp_path / "work.sqlite"
+    with closing(SqliteQueue(file, lease=3600)) as queue:
+        queue.publish([Message("a", b"[]")])
+        assert queue.consume().receive(timeout=0)  # and its worker is killed
+        with lock.shared(tmp_path, "work.sqlite-workers", doing="working"), freed_leases(queue, file):
+            assert (queue.stats().ready, queue.stats().leased) == (0, 1)
+        with freed_leases(queue, file):
+            assert (queue.stats().ready, queue.stats().leased) == (1, 0)
+
+
+def test_who_mistypes_the_name_of_a_queue_is_told(tmp_path: Path) -> None:
+    with started(
+        "work", "--queue", f"sqlite:{tmp_path}/wrok.sqlite", "-o", tmp_path / "out", "--base-url", tmp_path
+    ) as worker:
+        assert worker.stderr
+        assert "is a new queue with nothing in it" in worker.stderr.readline()

@@ -17,6 +17,7 @@ from webmill.cli.options import together
 from webmill.commoncrawl.catalog import cluster_key
 from webmill.commoncrawl.selection import Selection
 from webmill.commoncrawl.servers import locate_crawl_file
+from webmill.errors import NotFound
 from webmill.index.shards import Shards
 from webmill.infra.address import scheme_of
 from webmill.infra.executor.backends import open_executor
@@ -62,7 +63,10 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         return Options(batch_size=self.batch_size, dedup=bool(self.dedup), limit=self.limit, **others)
 
     def source(self, settings: Settings) -> Source:
-        """NotFound: there is no such index."""
+        """NotFound: there is no such index, or no such folder."""
+        scheme, folder = scheme_of(base_of(settings))
+        if self.crawl and scheme == "file" and not Path(folder).is_dir():
+            raise NotFound(f"no folder {folder}: check --base-url")
         source = source_at(self.cluster_idx, settings) if self.cluster_idx else self._of_crawl(settings)
         with naming_crawls():
             source.storage.stat(source.summary)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import click
@@ -21,13 +22,14 @@ from webmill.cli.progress import EVERY_SECONDS
 from webmill.cli.words import counted
 from webmill.collection import PRIVATE
 from webmill.errors import Misconfigured, NotFound, Unavailable
-from webmill.infra.address import below, hide_secrets
+from webmill.infra.address import below, hide_secrets, scheme_of
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Queue, is_drained
 from webmill.infra.storage.backends import open_storage
 from webmill.pipeline.extract.metrics import ALL, PORT
 from webmill.pipeline.extract.output import Output, read_shape
 from webmill.pipeline.extract.sealing import SealedPart
+from webmill.settings import Settings
 
 
 @click.command(
@@ -75,6 +77,7 @@ def work(context: Context, /, *, until_empty: bool, metrics_port: int, as_json: 
         stop = stack.enter_context(stopping())
         if until_empty:
             require_queue(settings)
+        tell_new_queue(settings)
         queue = stack.enter_context(opened_queue(settings))
         output = open_output(choice.out, shape)
         if not choice.no_metrics:
@@ -98,6 +101,13 @@ def work(context: Context, /, *, until_empty: bool, metrics_port: int, as_json: 
         warn(f"failed: {counted(failed, 'batch')}; {why}")
     unread = tell_unread(report.outcomes, captures=report.captures)
     finish(rejected=failed + report.errors + unread, where="as told above")
+
+
+def tell_new_queue(settings: Settings) -> None:
+    """Who has mistyped the name of a file waits for ever otherwise."""
+    scheme, file = scheme_of(settings.queue.url)
+    if scheme == "sqlite" and not Path(file).exists():
+        note(f"{file} is a new queue with nothing in it: waiting for `webmill cc batch --queue sqlite:{file}`")
 
 
 @click.command(

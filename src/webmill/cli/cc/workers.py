@@ -20,16 +20,19 @@ from webmill.cli.main import INTERRUPTED
 from webmill.cli.options import SettingOption, together
 from webmill.collection import PRIVATE
 from webmill.commoncrawl.batch import QUEUE
+from webmill.errors import Conflict
 from webmill.extract.custom import read_function
 from webmill.extract.extractors import default_extractor
 from webmill.extract.recipe import Recipe
 from webmill.formats.cld2 import can_detect
-from webmill.infra.address import below
+from webmill.infra import lock
+from webmill.infra.address import below, scheme_of
 from webmill.infra.executor.backends import open_executor
 from webmill.infra.executor.pool import available_cores
 from webmill.infra.interrupts import StopFile
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Queue
+from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.pipeline.extract.batches import SealNowAndThen
 from webmill.pipeline.extract.engine import Engine, Pace
 from webmill.pipeline.extract.metrics import count_failure, count_task
@@ -174,11 +177,26 @@ def is_sealed(output: Output, task: Task) -> bool:
 
 
 @contextmanager
+def freed_leases(queue: SqliteQueue, file: Path) -> Iterator[None]:
+    """Take back at once what killed workers held, if no other works this file: a lease lasts a minute otherwise."""
+    folder, name = file.parent, f"{file.name}-workers"
+    try:
+        with lock.exclusive(folder, name, doing="working this queue"):
+            queue.end_leases()
+    except Conflict:
+        pass  # another worker lives, and may hold some of them
+    with lock.shared(folder, name, doing="beginning to work this queue", patience=60.0):
+        yield
+
+
+@contextmanager
 def working(
     queue: Queue, output: Output, plan: Plan, choice: Choice, settings: Settings, metrics: Metrics, counter: Counter
 ) -> Iterator[Engine]:
     """Yield what works the queue, and seal what is complete meanwhile."""
     with ExitStack() as stack:
+        if isinstance(queue, SqliteQueue):
+            stack.enter_context(freed_leases(queue, Path(scheme_of(settings.queue.url)[1])))
         executor = stack.enter_context(
             closing(open_executor(choice.executor_url(settings), workers=choice.workers(settings)))
         )
