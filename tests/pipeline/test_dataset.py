@@ -42,6 +42,7 @@ from webmill.model import Document
 from webmill.pipeline.dataset import folder as dataset_folder
 from webmill.pipeline.dataset.folder import open_folder
 from webmill.pipeline.dataset.views import error_lines, receipts_of, redrive
+from webmill.pipeline.extract import plan as extraction_plan
 from webmill.pipeline.extract.places import Archives
 from webmill.pipeline.extract.receipts import Receipt, Receipts
 from webmill.pipeline.extract.worker import Worker
@@ -493,9 +494,9 @@ def test_what_is_installed_later_does_not_change_how_documents_are_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_files(tmp_path / "in", files=2, count=3)
-    monkeypatch.setattr(dataset_folder, "default_extractor", lambda: "plain")
+    monkeypatch.setattr(extraction_plan, "default_extractor", lambda: "plain")
     folder = create(tmp_path, ["f0.warc.gz", "f1.warc.gz"], source=tmp_path / "in")
-    monkeypatch.setattr(dataset_folder, "default_extractor", lambda: "resiliparse")
+    monkeypatch.setattr(extraction_plan, "default_extractor", lambda: "resiliparse")
     run(open_folder(folder.path))
     assert {document["extractor"] for document in lines_of(folder.path / "output")} == {"plain"}
     monkeypatch.setattr(dataset_folder, "can_detect", lambda: False)

@@ -13,7 +13,7 @@ from webmill.commoncrawl.batch import QUEUE
 from webmill.errors import Misconfigured, NotFound
 from webmill.infra.address import hide_secrets, scheme_of
 from webmill.infra.queue import backends
-from webmill.infra.queue.base import Queue, QueueOptions, ReadableQueue
+from webmill.infra.queue.base import Queue, QueueOptions
 from webmill.infra.queue.leases import BROKER
 from webmill.settings import Settings
 
@@ -45,12 +45,6 @@ def opened_queue(settings: Settings) -> AbstractContextManager[Queue]:
     if scheme_of(settings.queue.url)[0] == "memory":
         raise Misconfigured(IN_MEMORY)
     return backends.opened_queue(settings.queue.url, options_of(settings), policy=BROKER)
-
-
-def viewed_queue(settings: Settings) -> AbstractContextManager[ReadableQueue]:
-    """For who only looks: `NotFound` when there is none."""
-    require_queue(settings)
-    return backends.viewed_queue(settings.queue.url, options_of(settings), policy=BROKER)
 
 
 def options_of(settings: Settings) -> QueueOptions:

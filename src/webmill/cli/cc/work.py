@@ -131,9 +131,7 @@ def seal(context: Context, /, *, out: str, queue: str | None, over_holes: bool, 
         shape = read_shape(open_storage(state))
     except NotFound as error:
         raise NotFound(f"{out} is no output of `webmill cc`: no {PRIVATE}/settings.json in it") from error
-    if (
-        shape.function and shape.format == "parquet"
-    ):  # what its columns are, only the function says: it is not run from here
+    if shape.function and shape.format == "parquet":  # only it knows the columns, and no code of a folder is run
         raise Misconfigured(
             f"{out} has rows of a function: `webmill cc work --until-empty` with that --function seals it"
         )

@@ -22,9 +22,6 @@ from webmill.collection import PRIVATE
 from webmill.commoncrawl.batch import QUEUE
 from webmill.errors import Conflict
 from webmill.extract.custom import read_function
-from webmill.extract.extractors import default_extractor
-from webmill.extract.recipe import Recipe
-from webmill.formats.cld2 import can_detect
 from webmill.infra import lock
 from webmill.infra.address import below, scheme_of
 from webmill.infra.executor.backends import open_executor
@@ -37,7 +34,7 @@ from webmill.pipeline.extract.batches import SealNowAndThen
 from webmill.pipeline.extract.engine import Engine, Pace
 from webmill.pipeline.extract.metrics import count_failure, count_task
 from webmill.pipeline.extract.output import Output, Shape
-from webmill.pipeline.extract.plan import FILE_SIZE, Fetching, Format, Keep, Plan, Target
+from webmill.pipeline.extract.plan import FILE_SIZE, Fetching, Format, Keep, Plan, Target, recipe_of
 from webmill.pipeline.extract.tasks import Task
 from webmill.pipeline.extract.watcher import Watcher
 from webmill.pipeline.watch import Counter
@@ -121,9 +118,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
             raise click.UsageError("--min-text is more than --max-text: no page can be kept")
         if self.extractor == "none" and (self.min_text is not None or self.max_text is not None):
             raise click.UsageError("--min-text and --max-text need text: choose an --extractor")
-        extractor = default_extractor() if self.extractor == "auto" else self.extractor
         shape = Shape(
-            recipe=Recipe(extractor=extractor, detect=can_detect(), links=self.links),
+            recipe=recipe_of(self.extractor, links=self.links),
             keep=Keep(min_text=self.min_text, max_text=self.max_text, languages=self.languages),
             format=self.form,
             file_size=self.file_size * MIB,

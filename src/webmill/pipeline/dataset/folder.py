@@ -36,7 +36,7 @@ from webmill.infra.address import below, scheme_of
 from webmill.pipeline.dataset.config import Compute, Dataset, Make, checked, is_address, is_storage
 from webmill.pipeline.extract.jobs import STOP, TASKS, is_running, running
 from webmill.pipeline.extract.manifest import Files, manifest_line, parse_manifest
-from webmill.pipeline.extract.plan import Keep
+from webmill.pipeline.extract.plan import Keep, recipe_of
 from webmill.pipeline.extract.tasks import Task, task_id
 
 FILE_NAME, MANIFEST, FUNCTION = "dataset.json", "manifest.txt", "function.py"
@@ -167,9 +167,9 @@ def _making(dataset: Dataset, tasks: Sequence[Files]) -> Making:
     if make.function_name:
         return Making()
     with_texts = sum(FileType.WET in files for files in tasks)
-    extractor = make.text if make.text != "auto" else "wet" if with_texts else default_extractor()
+    extractor = "wet" if make.text == "auto" and with_texts else make.text
     is_mixed = make.text == "auto" and 0 < with_texts < len(tasks)
-    recipe = Recipe(extractor=extractor, detect=can_detect(), links=make.links)
+    recipe = recipe_of(extractor, links=make.links)
     making = Making(recipe, default_extractor() if is_mixed else "")
     making.check()
     keep_of(make).check(recipe)

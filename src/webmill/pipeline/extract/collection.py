@@ -20,9 +20,6 @@ import msgspec
 from webmill.collection import Publishing, crawls_in
 from webmill.errors import BadInput, Misconfigured, NotFound
 from webmill.extract.custom import read_function
-from webmill.extract.extractors import default_extractor
-from webmill.extract.recipe import Recipe
-from webmill.formats.cld2 import can_detect
 from webmill.formats.typed_records import FileType
 from webmill.index.archives import ENDINGS, find_archives
 from webmill.infra import atomic
@@ -31,7 +28,7 @@ from webmill.infra.queue.sqlite import viewed_file
 from webmill.infra.storage.local import LocalStorage
 from webmill.pipeline.extract.jobs import TASKS, Job, open_tasks, run_job, running
 from webmill.pipeline.extract.output import SETTINGS, Shape, described, read_shape, typed
-from webmill.pipeline.extract.plan import Fetching, Keep, Plan, Target
+from webmill.pipeline.extract.plan import Fetching, Keep, Plan, Target, recipe_of
 from webmill.pipeline.extract.receipts import FOLDER, files_named
 from webmill.pipeline.extract.tasks import Task, task_id
 from webmill.pipeline.extract.totals import ExtractReport
@@ -70,14 +67,13 @@ def extract_collection(
 
 def shape_of(settings: ExtractSettings) -> Shape:
     """Return what shapes the documents. Misconfigured: an extra is missing, or the filters make no sense."""
-    extractor = default_extractor() if settings.extractor == "auto" else settings.extractor
     keep = Keep(
         min_text=settings.min_text,
         max_text=settings.max_text,
         languages=settings.languages,
         what="captures" if settings.all_captures else "documents",
     )
-    recipe = Recipe(extractor=extractor, detect=can_detect(), links=settings.links)
+    recipe = recipe_of(settings.extractor, links=settings.links)
     function = read_function(settings.function) if settings.function else None
     shape = Shape(recipe=recipe, keep=keep, format=settings.format, function=function)
     shape.check()

@@ -8,9 +8,11 @@ import msgspec
 
 from webmill.errors import Misconfigured
 from webmill.extract.custom import Function
+from webmill.extract.extractors import default_extractor
 from webmill.extract.kinds import Kind
 from webmill.extract.outcomes import TEXT
 from webmill.extract.recipe import Recipe
+from webmill.formats.cld2 import can_detect
 from webmill.infra.address import scheme_of
 from webmill.infra.sinks.backends import STREAMS
 from webmill.infra.sinks.json_lines import Compression
@@ -55,6 +57,14 @@ class Keep(msgspec.Struct, frozen=True, kw_only=True):
             raise Misconfigured("--min-text and --max-text need text: choose an --extractor")
         if self.min_text is not None and self.max_text is not None and self.min_text > self.max_text:
             raise Misconfigured("--min-text is more than --max-text: no page can be kept")
+
+
+def recipe_of(extractor: str, *, links: bool) -> Recipe:
+    """Return how documents are made here: `auto` is the best extractor that is installed, languages are found if they
+    can be.
+    """
+    chosen = default_extractor() if extractor == "auto" else extractor
+    return Recipe(extractor=chosen, detect=can_detect(), links=links)
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
