@@ -31,9 +31,9 @@ from benchmarks.frame import Contestant, race
 from webmill.crawl.frontier.base import Done, Settled, Stats, Step, Visit, domain_of
 from webmill.crawl.frontier.local import LocalFrontier
 from webmill.crawl.frontier.state import SCHEMA
+from webmill.crawl.scheduler.shard_process import collect_seldom
 from webmill.infra.sqlite import Database
 from webmill.model import Link
-from webmill.pipeline.crawl.child import collect_seldom
 
 URLS = int(os.environ.get("BENCH_URLS", "200000"))
 PAGES, LINKS = 100, 50  # of a commit

@@ -30,8 +30,8 @@ from tests.services.redis_kinds import bloom, private_redis
 
 from benchmarks.frontier import Web, take_turns
 from webmill.crawl.frontier.base import Robots, Step, domain_of
-from webmill.crawl.frontier.redis import RedisFrontier
-from webmill.crawl.frontier.redis_filter import FIRST, GROWTH, LARGEST, segment_of
+from webmill.crawl.frontier.redis.filter import FIRST, GROWTH, LARGEST, segment_of
+from webmill.crawl.frontier.redis.frontier import RedisFrontier
 from webmill.crawl.frontier.run import HASHES_PER_WORD
 from webmill.model import Link
 

@@ -20,9 +20,9 @@ from urllib.parse import urljoin
 import re2
 
 from benchmarks.frame import Contestant, measure, race
-from webmill.crawl.joining import Joiner, join_or_none
-from webmill.crawl.links import read_links
-from webmill.crawl.tags import href_of, read_tags
+from webmill.crawl.page.links import read_links
+from webmill.crawl.page.tags import href_of, read_tags
+from webmill.crawl.page.url_joining import Joiner, join_or_none
 from webmill.errors import BadInput
 from webmill.formats import urls
 from webmill.formats.charset import decode_page

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
 REFERENCE = ROOT / "docs" / "reference"
 MADE = "<!-- made by docs/generate.py -->\n\n"
 METRICS = {
-    "crawl": "webmill.pipeline.crawl.metrics",
+    "crawl": "webmill.crawl.metrics",
     "cc batch": "webmill.pipeline.dispatch.metrics",
     "cc work": "webmill.pipeline.extract.metrics",
     "publish": "webmill.boards.metrics",

@@ -17,8 +17,8 @@ from webmill.boards.board_list import Board, read_board_list
 from webmill.boards.listing import complaint_about
 from webmill.boards.reader import BoardReader
 from webmill.boards.types import BoardLimits, BoardResult, KnownNotice, ReaderOptions, board_manners
+from webmill.crawl.options import Limits, Reach
 from webmill.infra.child import Limits as ChildLimits
-from webmill.pipeline.crawl.options import Limits, Reach
 from webmill.testing import Answer, Page, Reply, Request, TestWeb
 from webmill.testing.exchange import TEXT, etag_of
 from webmill.testing.features import boards as university

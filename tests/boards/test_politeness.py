@@ -25,7 +25,7 @@ from tests.pipeline.crawling import most_at_once, seen_by
 from webmill.boards.reader import BoardReader
 from webmill.boards.types import BoardResult
 from webmill.collection import Publishing
-from webmill.pipeline.crawl.gates import Gates, Kept
+from webmill.crawl.politeness.host_schedule import Gates, Kept
 from webmill.testing import Reply, Script, TestWeb, Wait
 from webmill.testing.exchange import TEXT, head_of
 from webmill.testing.features import boards as university

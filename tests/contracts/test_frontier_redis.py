@@ -13,8 +13,8 @@ from tests.contracts.frontier_redis_bench import RedisBench
 from tests.contracts.test_frontier import *  # noqa: F403  each test of the contract is a test here
 from tests.contracts.test_frontier_care import *  # noqa: F403
 from tests.services.redis_kinds import bloom, private_redis
-from webmill.crawl.frontier.redis import RedisFrontier
-from webmill.crawl.frontier.redis_filter import Bitmaps, Bloom
+from webmill.crawl.frontier.redis.filter import Bitmaps, Bloom
+from webmill.crawl.frontier.redis.frontier import RedisFrontier
 
 pytestmark = pytest.mark.server("redis")
 

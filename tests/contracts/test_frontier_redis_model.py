@@ -21,9 +21,9 @@ from tests.contracts.frontier_redis_bench import forget, new_prefix
 from tests.contracts.test_frontier_model import FrontierMachine
 from tests.services.redis_proxy import Proxy, proxied
 from tests.thoroughness import examples
-from webmill.crawl.frontier.redis import RedisFrontier
-from webmill.crawl.frontier.redis_backup import restore
-from webmill.crawl.frontier.redis_server import source
+from webmill.crawl.frontier.redis.backup import restore
+from webmill.crawl.frontier.redis.frontier import RedisFrontier
+from webmill.crawl.frontier.redis.server import source
 from webmill.errors import Unavailable
 
 pytestmark = [pytest.mark.server("redis"), pytest.mark.slow]

@@ -13,7 +13,7 @@ from tests.contracts.frontier_redis_bench import forget, new_prefix
 from tests.contracts.test_frontier import NOW, add, claim, everything, settle
 from webmill.crawl.frontier.base import Later, Settled, Unused
 from webmill.crawl.frontier.local import LocalFrontier
-from webmill.crawl.frontier.redis import RedisFrontier
+from webmill.crawl.frontier.redis.frontier import RedisFrontier
 from webmill.errors import Misconfigured
 from webmill.model import Link
 

@@ -51,7 +51,9 @@ def test_what_the_builder_reads_is_whole(site: ModuleType, tmp_path: Path) -> No
 
 def test_links_out_of_the_docs_lead_to_the_repository(site: ModuleType) -> None:
     page = site.for_site(ROOT / "docs" / "reference" / "crawl.md")
-    assert f"[`crawl/retries.py`]({site.REPOSITORY}/blob/main/src/webmill/crawl/retries.py)" in page
+    assert (
+        f"[`crawl/politeness/retries.py`]({site.REPOSITORY}/blob/main/src/webmill/crawl/politeness/retries.py)" in page
+    )
     assert "(archive.md)" in page
     assert "(../tutorial.md)" in site.for_site(ROOT / "docs" / "reference" / "test-web.md")
     assert "(reference/indexing.md)" in site.for_site(ROOT / "docs" / "README.md")

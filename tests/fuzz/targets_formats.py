@@ -15,10 +15,10 @@ import zstandard
 from tests.fuzz.target import Target, drain, each, text
 from webmill.boards.board_list import Board, read_board_list
 from webmill.boards.listing import complaint_about, read_body, read_listing
-from webmill.crawl.links import read_links
-from webmill.crawl.requisites import read_module_requisites, read_page, read_requisites, read_sheet_requisites
-from webmill.crawl.retries import retry_after
-from webmill.crawl.robots import robots_directives
+from webmill.crawl.page.links import read_links
+from webmill.crawl.page.resources import read_module_requisites, read_page, read_requisites, read_sheet_requisites
+from webmill.crawl.politeness.retries import retry_after
+from webmill.crawl.politeness.robots import robots_directives
 from webmill.crawl.seeds import seed_of
 from webmill.extract.content import read_maybe_feed, read_plain
 from webmill.formats import charset, content_coding, dates, timestamps, urls

@@ -16,11 +16,11 @@ from webmill.boards.jobs import job_of
 from webmill.crawl.frontier.backup import read_manifest
 from webmill.crawl.frontier.frames import HEAD, MAGIC, read_frames
 from webmill.crawl.frontier.lanes import line_of, lines_in
+from webmill.crawl.scheduler.inbox import Letter, Mail
 from webmill.formats.http import split_message
 from webmill.infra.queue.sqs_letters import copy_of
 from webmill.infra.storage.http_answers import Wanted, date, redirected
 from webmill.model import Link
-from webmill.pipeline.crawl.mail import Letter, Mail
 from webmill.pipeline.dataset.config import load
 from webmill.publish.nouns import Commit, Pointer, decode
 

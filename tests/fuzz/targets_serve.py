@@ -19,7 +19,7 @@ from tests.fuzz.targets_formats import PAGE, SCRIPTED
 from tests.serve.asking import Asker
 from tests.serve.town import NAME, build
 from webmill.collection import Collection
-from webmill.crawl.tags import attributes_of, read_tags
+from webmill.crawl.page.tags import attributes_of, read_tags
 from webmill.errors import BadInput
 from webmill.formats import urls
 from webmill.formats.cdxj import parse

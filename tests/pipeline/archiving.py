@@ -19,10 +19,10 @@ import msgspec
 from tests.pipeline.archive_checker import account
 from tests.unit.archive.captures import NAME, capture, check_files, folder, read_place, sealed, writer
 from webmill.archive.recovery import recover
-from webmill.archive.segment import Subset
-from webmill.archive.writer import WarcWriter, WrittenCapture
+from webmill.archive.writer import WarcWriter
 from webmill.collection import Collection
 from webmill.errors import Unavailable
+from webmill.formats.warc_capture import Subset, WrittenCapture
 
 BATCH = 3
 CAPTURES = 15

@@ -24,10 +24,10 @@ import msgspec
 
 from tests.pipeline.crawling import Seen
 from webmill.crawl.frontier.base import domain_of
+from webmill.crawl.politeness.host_schedule import SCHEMA
 from webmill.infra import atomic
 from webmill.infra.clock import Anchor, SteadyClock
 from webmill.infra.sqlite import Database
-from webmill.pipeline.crawl.gates import SCHEMA
 
 JOURNAL = """
     CREATE TABLE journal (number INTEGER PRIMARY KEY, key TEXT, until REAL, expected REAL, at REAL);

@@ -15,7 +15,7 @@ from tests.pipeline.crawling import Setup, crawl_here, visits
 from tests.unit.crawl.fetch.hands import answer, read_request
 from tests.unit.crawl.fetch.namespace import PRIVATE, PUBLIC, Servers, make_network
 from tests.unit.crawl.fetch.stub_dns import NXDOMAIN, StubDns
-from webmill.pipeline.crawl.options import Limits, Rules
+from webmill.crawl.options import Limits, Rules
 
 METADATA = "http://169.254.169.254/latest/meta-data/"
 PAGES = {  # of www.public.test

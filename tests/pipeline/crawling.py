@@ -26,16 +26,17 @@ from warcio.archiveiterator import ArchiveIterator
 
 from webmill.archive.segment import open_stored
 from webmill.collection import Collection
+from webmill.crawl.backends import crawl_backends
 from webmill.crawl.frontier.base import Visit, domain_of
 from webmill.crawl.frontier.local import LocalFrontier
-from webmill.pipeline.crawl.backends import crawl_backends
-from webmill.pipeline.crawl.child import crawl as crawl_shard
-from webmill.pipeline.crawl.child import run_loop
-from webmill.pipeline.crawl.crew import Crew, Member
-from webmill.pipeline.crawl.options import Limits, Manners, Options, Reach, Refresh, Rules
-from webmill.pipeline.crawl.snapshot import Snapshot, added
-from webmill.pipeline.crawl.start import Report
-from webmill.pipeline.crawl.start import crawl as run_crawl
+from webmill.crawl.options import Limits, Manners, Options, Reach, Refresh, Rules
+from webmill.crawl.progress import Snapshot, added
+from webmill.crawl.scheduler.process_group import Crew, Member
+from webmill.crawl.scheduler.shard_process import crawl as crawl_shard
+from webmill.crawl.scheduler.shard_process import run_loop
+from webmill.crawl.start import Report
+from webmill.crawl.start import crawl as run_crawl
+from webmill.pipeline.crawl_archive import WarcArchive
 from webmill.settings import CrawlSettings
 from webmill.testing import Answer, Page, Reply, Request
 
@@ -69,8 +70,14 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
 
     def options(self, root: Path) -> Options:
         return Options(
-            collection=Collection(root.resolve(), NAME),
-            segment=self.segment,
+            collection=(collection := Collection(root.resolve(), NAME)),
+            archive=WarcArchive(
+                collection,
+                operator="nobody@example.org",
+                max_bytes=self.file_bytes,
+                languages=False,
+                segment=self.segment,
+            ),
             backends=crawl_backends(),
             manners=Manners(
                 user_agent=AGENT,
@@ -86,12 +93,9 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
             reach=Reach(allow_private=self.allow_private, resolve=self.resolve),
             rules=self.rules,
             refresh=self.refresh,
-            operator="nobody@example.org",
             settings=CrawlSettings(
                 exclude_domains=self.excluded,
                 concurrency=self.concurrency,
-                file_size=self.file_bytes,
-                languages=False,
             ),
         )
 

@@ -12,7 +12,7 @@ from warcio.checker import Checker
 from tests.pipeline.index_samples import lines_of
 from tests.unit.archive.captures import NAME, PAGE, capture, sealed, writer
 from tests.unit.cli.command import webmill
-from webmill.archive.writer import WrittenCapture
+from webmill.formats.warc_capture import WrittenCapture
 from webmill.formats.warc_records import Original
 
 

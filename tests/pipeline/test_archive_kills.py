@@ -30,9 +30,9 @@ from tests.pipeline.archiving import BATCH, CAPTURES
 from tests.thoroughness import kills as kills_of
 from tests.unit.archive.captures import NAME, check_files, read_place, sealed
 from webmill.archive.recovery import recover
-from webmill.archive.writer import WrittenCapture
 from webmill.collection import Collection
 from webmill.errors import WebmillError
+from webmill.formats.warc_capture import WrittenCapture
 
 SEED = seed(11)
 PART = "WARC writer"

@@ -28,14 +28,14 @@ from tests.pipeline.crawling import (
 )
 from webmill.crawl.frontier.base import Step, Turn, domain_of
 from webmill.crawl.frontier.local import LocalFrontier
-from webmill.crawl.links import MAX_LINKS
+from webmill.crawl.options import Limits, Options, Rules
+from webmill.crawl.page.links import MAX_LINKS
+from webmill.crawl.progress import Snapshot
+from webmill.crawl.scheduler.shard import Shard
+from webmill.crawl.scheduler.shard_process import open_desk, visitor_for
+from webmill.crawl.scheduler.shard_store import shard_of
+from webmill.crawl.visit.requester import open_fetcher
 from webmill.model import Link
-from webmill.pipeline.crawl.asking import open_fetcher
-from webmill.pipeline.crawl.child import open_desk, visitor_for
-from webmill.pipeline.crawl.desk import shard_of
-from webmill.pipeline.crawl.options import Limits, Options, Rules
-from webmill.pipeline.crawl.shard import Shard
-from webmill.pipeline.crawl.snapshot import Snapshot
 from webmill.testing import Reply, TestWeb
 
 

@@ -34,7 +34,7 @@ from tests.pipeline.crawling import (
     seen_by,
     visits,
 )
-from webmill.pipeline.crawl.options import Limits, Rules
+from webmill.crawl.options import Limits, Rules
 from webmill.testing import TestWeb
 
 DELAY, WINDOW = 0.05, 0.1

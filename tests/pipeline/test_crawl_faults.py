@@ -16,7 +16,7 @@ from tests.pipeline.crawling import ALLOW, Linked, Setup, check_records, childre
 from tests.pipeline.test_crawl_ends import PATIENCE, command, wait_for
 from tests.unit.crawl.fetch.namespace import PRIVATE, PUBLIC
 from tests.unit.crawl.fetch.test_namespaces import pytestmark as needs_namespace
-from webmill.pipeline.crawl.options import Limits, Rules
+from webmill.crawl.options import Limits, Rules
 from webmill.testing import Answer, Reply, Request, Script, TestWeb, Wait
 
 ROOT = Path(__file__).parents[2]

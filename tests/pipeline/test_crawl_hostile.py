@@ -13,9 +13,9 @@ import pytest
 from tests.pipeline.crawling import NAME, Linked, Setup, captures, check_records, crawl_here, moved_to, seen_by, visits
 from webmill.archive.segment import open_stored
 from webmill.collection import Collection
+from webmill.crawl.options import Limits, Rules
 from webmill.formats import digest
 from webmill.formats.warc import read_record_at
-from webmill.pipeline.crawl.options import Limits, Rules
 from webmill.testing import Limits as WebLimits
 from webmill.testing import TestWeb
 

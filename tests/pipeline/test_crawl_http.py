@@ -15,7 +15,7 @@ from warcio.archiveiterator import ArchiveIterator
 
 from tests.pipeline.crawling import Linked, Setup, archives, check_records, crawl_here, moved_to, seen_by, visits
 from tests.unit.crawl.fetch.hands import Listener, read_request
-from webmill.pipeline.crawl.options import Rules
+from webmill.crawl.options import Rules
 from webmill.testing import Answer, Cut, Reply, Request, Script, TestWeb
 
 PAGE = b"<html><body><a href=/found-%s>on</a></body></html>"

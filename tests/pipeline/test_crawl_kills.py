@@ -33,7 +33,7 @@ from tests.pipeline.crawling import (
     visits,
 )
 from tests.services.nginx import Nginx
-from webmill.pipeline.crawl.options import Limits, Rules
+from webmill.crawl.options import Limits, Rules
 
 KILLS = int(os.environ.get("WEBMILL_TEST_KILLS", "2"))
 SEED = seed(11)

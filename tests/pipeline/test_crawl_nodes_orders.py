@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.pipeline.crawling import Linked, Setup, crawl_here, frontiers, seen_by
-from webmill.pipeline.crawl.backends import open_letter_box
-from webmill.pipeline.crawl.mail import post_order
-from webmill.pipeline.crawl.orders import BackUp, Compact, Exclude, Include, Order
+from webmill.crawl.backends import open_letter_box
+from webmill.crawl.scheduler.commands import BackUp, Compact, Exclude, Include, Order
+from webmill.crawl.scheduler.inbox import post_order
 from webmill.testing import TestWeb
 
 

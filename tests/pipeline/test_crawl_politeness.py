@@ -20,7 +20,7 @@ from tests.pipeline.crawling import (
     seen_by,
 )
 from tests.services.nginx import Nginx
-from webmill.pipeline.crawl.options import Limits
+from webmill.crawl.options import Limits
 from webmill.testing import Answer, Reply, Request, Script, TestWeb, Wait
 
 DELAY = 0.5

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.pipeline.crawling import Linked, Setup, crawl_here, moved_to, seen_by, visits
-from webmill.pipeline.crawl.options import Limits
+from webmill.crawl.options import Limits
 from webmill.testing import Answer, Request, TestWeb
 
 LIMITS = Limits(retry_wait=0.2, redirects=6)

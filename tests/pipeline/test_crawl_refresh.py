@@ -24,7 +24,7 @@ from tests.pipeline.crawling import (
 from tests.unit.cli.command import webmill
 from tests.unit.index.test_pywb_reads_our_zipnum import get, wayback
 from webmill.crawl.frontier.base import Step
-from webmill.pipeline.crawl.options import Limits, Refresh, Rules
+from webmill.crawl.options import Limits, Refresh, Rules
 from webmill.testing import Answer, Reply, Request, TestWeb
 
 HOST, SAME = "http://changes.mill.example", "http://www.same.test"

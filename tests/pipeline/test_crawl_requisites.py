@@ -22,8 +22,8 @@ from tests.pipeline.crawling import (
     seen_by,
     visits,
 )
-from webmill.pipeline.crawl.bare import FEW
-from webmill.pipeline.crawl.options import Limits, Refresh, Rules
+from webmill.crawl.options import Limits, Refresh, Rules
+from webmill.crawl.visit.embedded_pages import FEW
 from webmill.testing import Answer, Reply, Request, TestWeb
 from webmill.testing.features.gallery import CDN, HOST
 

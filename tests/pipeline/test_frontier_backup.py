@@ -25,18 +25,18 @@ from tests.faults import Stage, needs_killer
 from tests.faults.matrix import record
 from tests.pipeline.crawling import Setup, captures, counts, crawl_here, frontiers, seen_by, start, visits
 from tests.unit.cli.command import webmill
+from webmill.crawl.backends import crawl_backends
 from webmill.crawl.frontier.base import Done, Settled, Step, Visit
+from webmill.crawl.frontier_admin import giving
+from webmill.crawl.frontier_admin.copying import FOLDER
+from webmill.crawl.frontier_admin.place import place_of
+from webmill.crawl.frontier_admin.tools import frontier_tools
+from webmill.crawl.options import Rules
+from webmill.crawl.scheduler.inbox import post
+from webmill.crawl.start import settle_layout
+from webmill.crawl.status_file import read_status
 from webmill.infra import atomic
 from webmill.model import Link
-from webmill.pipeline.crawl.backends import crawl_backends
-from webmill.pipeline.crawl.mail import post
-from webmill.pipeline.crawl.options import Rules
-from webmill.pipeline.crawl.start import settle_layout
-from webmill.pipeline.crawl.status import read_status
-from webmill.pipeline.frontier import giving
-from webmill.pipeline.frontier.copying import FOLDER
-from webmill.pipeline.frontier.place import place_of
-from webmill.pipeline.frontier.tools import frontier_tools
 from webmill.testing import Answer, Page, Reply, Request, TestWeb
 
 PATIENCE = 120.0

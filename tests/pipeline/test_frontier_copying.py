@@ -12,24 +12,24 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from webmill.crawl.backends import crawl_backends
 from webmill.crawl.frontier.base import Done, Settled, Step, Visit
 from webmill.crawl.frontier.frames import read_frames
 from webmill.crawl.frontier.local import LocalFrontier, restore
+from webmill.crawl.frontier_admin import exporting
+from webmill.crawl.frontier_admin.copying import FRESH, HOLD, Holding, copied, letters_file, part
+from webmill.crawl.frontier_admin.place import Place, place_of
+from webmill.crawl.frontier_admin.tools import frontier_tools
+from webmill.crawl.progress import Snapshot
+from webmill.crawl.scheduler.commands import BackUp, Order
+from webmill.crawl.scheduler.inbox import Mail, post_order
+from webmill.crawl.scheduler.shard_store import obey, shard_of
+from webmill.crawl.start import settle_layout
+from webmill.crawl.status_file import StatusFile
 from webmill.errors import Unavailable, WebmillError
 from webmill.infra import atomic
 from webmill.infra.lock import exclusive
 from webmill.model import Link
-from webmill.pipeline.crawl.backends import crawl_backends
-from webmill.pipeline.crawl.desk import obey, shard_of
-from webmill.pipeline.crawl.mail import Mail, post_order
-from webmill.pipeline.crawl.orders import BackUp, Order
-from webmill.pipeline.crawl.snapshot import Snapshot
-from webmill.pipeline.crawl.start import settle_layout
-from webmill.pipeline.crawl.status import StatusFile
-from webmill.pipeline.frontier import exporting
-from webmill.pipeline.frontier.copying import FRESH, HOLD, Holding, copied, letters_file, part
-from webmill.pipeline.frontier.place import Place, place_of
-from webmill.pipeline.frontier.tools import frontier_tools
 
 PATIENCE = 60.0
 NOW = 1e9

@@ -13,9 +13,9 @@ import pytest
 
 from tests.serve.town import Visit, archive, page
 from tests.unit.cli.command import started, webmill
+from webmill.crawl.progress import Snapshot
+from webmill.crawl.status_file import StatusFile
 from webmill.infra.storage.local import LocalStorage
-from webmill.pipeline.crawl.snapshot import Snapshot
-from webmill.pipeline.crawl.status import StatusFile
 from webmill.pipeline.publish.due import TICK
 from webmill.publish import leases
 from webmill.publish.holder import this_process

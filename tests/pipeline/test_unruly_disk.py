@@ -31,9 +31,9 @@ from tests.pipeline.test_archive_kills import Told, check_archive
 from tests.pipeline.test_cc_kills import weigh
 from tests.unit.publish.hand import LIVE
 from tests.unit.publish.shelf import closure, missing
+from webmill.crawl.options import Rules
 from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.infra.storage.local import LocalStorage
-from webmill.pipeline.crawl.options import Rules
 from webmill.testing import TestWeb
 
 pytestmark = [needs_killer, pytest.mark.crash]

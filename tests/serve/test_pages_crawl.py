@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 from starlette.testclient import TestClient
 
+from webmill.crawl.progress import Nodes, Snapshot
+from webmill.crawl.status_file import StatusFile, read_status
 from webmill.infra.lock import exclusive, shared
-from webmill.pipeline.crawl.snapshot import Nodes, Snapshot
-from webmill.pipeline.crawl.status import StatusFile, read_status
 from webmill.serve.pages.crawl import KEPT, Seen, parse_past, rates_of, spell_past
 
 SCRIPT = "<script>owned()</script>"

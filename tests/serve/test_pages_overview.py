@@ -19,12 +19,12 @@ from starlette.testclient import TestClient
 
 from tests.serve.conftest import site_of
 from tests.serve.town import NAME, visits
+from webmill.crawl.progress import Snapshot
+from webmill.crawl.status_file import StatusFile
 from webmill.errors import BadInput
 from webmill.index.zipnum import write_index
 from webmill.infra.storage.base import Readable
 from webmill.infra.storage.local import LocalStorage
-from webmill.pipeline.crawl.snapshot import Snapshot
-from webmill.pipeline.crawl.status import StatusFile
 from webmill.publish.history import live
 from webmill.serve.pages import charts, counting, overview, survey
 from webmill.serve.pages.counting import count_index

@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, expect
 from tests.pipeline.crawling import NAME, Setup, crawl_here
 from tests.serve.browser import DEADLINE, NewTab, Origins, Tab, needs_browser, serving
 from webmill.cli.main import webmill
-from webmill.pipeline.crawl.options import Rules
+from webmill.crawl.options import Rules
 from webmill.testing import TestWeb
 from webmill.testing.features.gallery import CDN, HOST
 

@@ -13,12 +13,13 @@ from pathlib import Path
 import ada_url
 import msgspec
 
-from webmill.archive.writer import Capture, Software, WarcWriter
+from webmill.archive.writer import Software, WarcWriter
 from webmill.cli.main import webmill
 from webmill.collection import Collection
 from webmill.formats.digest import compute
 from webmill.formats.surt import surt
 from webmill.formats.timestamps import to_datetime
+from webmill.formats.warc_capture import Capture
 from webmill.formats.warc_records import Original
 from webmill.infra.queue.base import Message
 from webmill.infra.queue.sqlite import SqliteQueue

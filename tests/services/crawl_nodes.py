@@ -18,14 +18,14 @@ import redis
 
 from tests.pipeline.crawling import NAME, Seen, Setup, seen_by
 from tests.services.nginx import Nginx
+from webmill.crawl.backends import crawl_backends
+from webmill.crawl.cluster.cluster_state import Meeting, Picture
+from webmill.crawl.cluster.join import Terms, crawl_as_node
 from webmill.crawl.frontier.base import Visit
-from webmill.crawl.frontier.redis import RedisFrontier
+from webmill.crawl.frontier.redis.frontier import RedisFrontier
+from webmill.crawl.options import Options, Rules
+from webmill.crawl.scheduler.process_group import Crew
 from webmill.errors import WebmillError
-from webmill.pipeline.crawl.backends import crawl_backends
-from webmill.pipeline.crawl.crew import Crew
-from webmill.pipeline.crawl.joining import Terms, crawl_as_node
-from webmill.pipeline.crawl.meeting import Meeting, Picture
-from webmill.pipeline.crawl.options import Options, Rules
 
 PATIENCE = 240.0
 

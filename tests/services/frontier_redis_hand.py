@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from tests.contracts.frontier_hand import HOLD, LIMITS, links, number_of, page
 from webmill.crawl.frontier.base import Done, Later, Outcome, Settled, Step, Turn, Unused, Visit
-from webmill.crawl.frontier.redis import RedisFrontier
+from webmill.crawl.frontier.redis.frontier import RedisFrontier
 from webmill.errors import Unavailable
 from webmill.model import Link
 

@@ -15,7 +15,7 @@ import zlib
 from pathlib import Path
 
 from webmill.crawl.frontier.base import Done, Settled, Step, Turn, Unused, Visit
-from webmill.crawl.frontier.redis import RedisFrontier
+from webmill.crawl.frontier.redis.frontier import RedisFrontier
 from webmill.model import Link
 
 DOMAINS, URLS, SHARDS = 600, 4, 3

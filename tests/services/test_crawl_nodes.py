@@ -25,7 +25,7 @@ from tests.services.nginx import Nginx
 from tests.services.redis_kinds import private_redis
 from webmill.archive.recovery import recover
 from webmill.collection import Collection
-from webmill.pipeline.crawl.options import Limits
+from webmill.crawl.options import Limits
 
 DELAY = 0.5
 BUSY = 0.6  # of a delay: what it may look like to a server on a busy machine

@@ -13,7 +13,7 @@ import pytest
 from tests.pipeline.crawling import Linked
 from tests.services.redis_kinds import private_redis
 from tests.unit.cli.command import webmill
-from webmill.pipeline.crawl.meeting import Attendee, Meeting, Report
+from webmill.crawl.cluster.cluster_state import Attendee, Meeting, Report
 from webmill.testing import TestWeb
 
 pytestmark = [pytest.mark.server("redis"), pytest.mark.timeout(600)]

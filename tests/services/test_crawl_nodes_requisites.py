@@ -10,7 +10,7 @@ from tests.pipeline.crawling import Setup, counts, seen_by
 from tests.pipeline.test_crawl_requisites import CLOSED, GALLERY, NEEDED, ROBOTS, WHOLE
 from tests.services.crawl_nodes import NodeProgram, NodeSetup, nodes, visits
 from tests.services.redis_kinds import private_redis
-from webmill.pipeline.crawl.options import Limits
+from webmill.crawl.options import Limits
 from webmill.testing import TestWeb
 
 pytestmark = [pytest.mark.server("redis"), pytest.mark.timeout(600)]

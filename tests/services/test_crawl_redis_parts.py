@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from webmill.crawl.backends import crawl_backends
+from webmill.crawl.cluster.cluster_state import Attendee, Meeting, Report
+from webmill.crawl.options import Backends
+from webmill.crawl.politeness.host_schedule import Booking, Kept
+from webmill.crawl.scheduler.commands import Compact, Exclude
+from webmill.crawl.scheduler.inbox import LINKS, Mail, post_order
 from webmill.errors import Conflict, Misconfigured
 from webmill.infra.clock import Anchor
 from webmill.model import Link
-from webmill.pipeline.crawl.backends import crawl_backends
-from webmill.pipeline.crawl.gates import Booking, Kept
-from webmill.pipeline.crawl.mail import LINKS, Mail, post_order
-from webmill.pipeline.crawl.meeting import Attendee, Meeting, Report
-from webmill.pipeline.crawl.options import Backends
-from webmill.pipeline.crawl.orders import Compact, Exclude
 
 DAY = 86400.0
 pytestmark = pytest.mark.server("redis")

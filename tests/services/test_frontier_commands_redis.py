@@ -21,12 +21,12 @@ from tests.pipeline.test_frontier_backup import PAGES, tree, url_of
 from tests.services.crawl_nodes import NodeProgram, NodeSetup, empty, nodes, visits, wait_for
 from tests.services.crawler_database import ODD_WAITING, crawler_database
 from tests.unit.cli.command import Ended, webmill
-from webmill.crawl.frontier.redis import RedisFrontier
+from webmill.crawl.backends import crawl_backends
+from webmill.crawl.cluster.cluster_state import Meeting
+from webmill.crawl.frontier.redis.frontier import RedisFrontier
+from webmill.crawl.frontier_admin.place import place_of
+from webmill.crawl.frontier_admin.tools import frontier_tools
 from webmill.infra import atomic
-from webmill.pipeline.crawl.backends import crawl_backends
-from webmill.pipeline.crawl.meeting import Meeting
-from webmill.pipeline.frontier.place import place_of
-from webmill.pipeline.frontier.tools import frontier_tools
 
 pytestmark = pytest.mark.server("redis")
 DOMAINS = 50

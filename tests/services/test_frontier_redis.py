@@ -19,9 +19,9 @@ from tests.services.redis_kinds import bloom, private_redis
 from tests.services.redis_proxy import proxied
 from webmill.crawl.frontier.base import REQUISITE, Committed, Done, Later, Robots, Settled, Step, Visit
 from webmill.crawl.frontier.local import Limits
-from webmill.crawl.frontier.redis import RedisFrontier
-from webmill.crawl.frontier.redis_filter import Bitmaps, Bloom, segment_of
-from webmill.crawl.frontier.redis_server import Promise, Server, pack, source
+from webmill.crawl.frontier.redis.filter import Bitmaps, Bloom, segment_of
+from webmill.crawl.frontier.redis.frontier import RedisFrontier
+from webmill.crawl.frontier.redis.server import Promise, Server, pack, source
 from webmill.errors import Conflict, Misconfigured, Unavailable
 from webmill.model import Link
 

@@ -17,9 +17,9 @@ from tests.services.base import Running
 from tests.services.redis_kinds import private_redis
 from webmill.crawl.frontier.base import Committed, Step
 from webmill.crawl.frontier.local import Limits
-from webmill.crawl.frontier.redis import RedisFrontier
-from webmill.crawl.frontier.redis_backup import restore
-from webmill.crawl.frontier.redis_server import Promise
+from webmill.crawl.frontier.redis.backup import restore
+from webmill.crawl.frontier.redis.frontier import RedisFrontier
+from webmill.crawl.frontier.redis.server import Promise
 from webmill.errors import Misconfigured
 from webmill.model import Link
 

@@ -21,10 +21,10 @@ from tests.services.frontier_redis_checker import RedisFound
 from tests.services.redis_proxy import proxied
 from webmill.crawl.frontier.base import REQUISITE, Committed, Done, Later, Settled, Step, Visit
 from webmill.crawl.frontier.local import Limits
-from webmill.crawl.frontier.redis import RedisFrontier
-from webmill.crawl.frontier.redis_backup import restore
-from webmill.crawl.frontier.redis_server import source as script
-from webmill.crawl.frontier.redis_takeover import Taken, take_over
+from webmill.crawl.frontier.redis.backup import restore
+from webmill.crawl.frontier.redis.frontier import RedisFrontier
+from webmill.crawl.frontier.redis.server import source as script
+from webmill.crawl.frontier.redis.takeover import Taken, take_over
 from webmill.errors import Conflict, Misconfigured, NotFound, Unavailable
 from webmill.model import Link
 
@@ -240,7 +240,7 @@ def test_taking_over_can_be_cut_short_anywhere_and_done_again(
     redis_url: str, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare: int
 ) -> None:
     """Redis makes the change after `spare` others, and its answer gets lost."""
-    monkeypatch.setattr("webmill.crawl.frontier.redis_takeover.AT_ONCE", 3)  # domains in one change
+    monkeypatch.setattr("webmill.crawl.frontier.redis.takeover.AT_ONCE", 3)  # domains in one change
     with proxied(redis_url) as proxy:
         crawl = Crawl(proxy.url, tmp_path, prefix, limits=LIMITS)
         crawl.step(start=0)

@@ -21,8 +21,8 @@ from tests.faults.matrix import record
 from tests.pipeline.crawling import Linked, frontiers, seen_by
 from tests.services.crawler_database import EXPIRES, ODD_WAITING, crawler_database
 from tests.unit.cli.command import Ended, webmill
-from webmill.pipeline.crawl.backends import open_gates
-from webmill.pipeline.crawl.gates import Booking
+from webmill.crawl.backends import open_gates
+from webmill.crawl.politeness.host_schedule import Booking
 from webmill.testing import TestWeb
 
 pytestmark = pytest.mark.server("postgres")

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 import webmill.boards.metrics
+import webmill.crawl.metrics
 import webmill.pipeline
 import webmill.serve.metrics
 from webmill.infra.metrics import Counter, Gauge, Histogram, Metric, Metrics
@@ -45,7 +46,7 @@ def metric_modules() -> list[ModuleType]:
 
 def declared() -> list[Metric]:
     metrics: dict[str, Metric] = {}
-    for module in (*metric_modules(), webmill.boards.metrics, webmill.serve.metrics):
+    for module in (*metric_modules(), webmill.boards.metrics, webmill.crawl.metrics, webmill.serve.metrics):
         for value in vars(module).values():
             if isinstance(value, Counter | Gauge | Histogram):
                 metrics[value.name] = value

@@ -12,16 +12,15 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO
 
 import msgspec
 
 from webmill.collection import Collection
 from webmill.errors import Misconfigured, NotFound
+from webmill.formats.warc_capture import Subset
 from webmill.formats.zipnum import encode_block
 from webmill.infra import atomic
-
-Subset = Literal["warc", "crawldiagnostics", "robotstxt"]
 
 # The lists of a crawl's files, by what Common Crawl calls them.
 LISTS: dict[Subset, str] = {"warc": "warc", "crawldiagnostics": "non200responses", "robotstxt": "robotstxt"}

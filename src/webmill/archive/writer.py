@@ -23,27 +23,19 @@ from contextlib import ExitStack
 from datetime import datetime
 from typing import Self
 
-import msgspec
-
 from webmill.archive.language import Detect, finding_languages
-from webmill.archive.segment import Segment, Subset, check_word, file_name
+from webmill.archive.segment import Segment, check_word, file_name
 from webmill.archive.segment_file import SegmentFile
-from webmill.archive.writer_records import Capture, Software, encode_capture, encode_info, new_id, warcinfo
+from webmill.archive.writer_records import Software, encode_capture, encode_info, new_id, warcinfo
 from webmill.collection import Collection
 from webmill.errors import Conflict, WebmillError
 from webmill.formats.timestamps import from_datetime
+from webmill.formats.warc_capture import Capture, Subset, WrittenCapture
 from webmill.model import CaptureRef
 
-__all__ = ["Capture", "Software", "WarcWriter", "WrittenCapture"]
+__all__ = ["Software", "WarcWriter"]
 
 log = logging.getLogger(__name__)
-
-
-class WrittenCapture(msgspec.Struct, frozen=True):
-    """Where a capture was written, and the id of its record. The digest of a 304, which has no payload, is empty."""
-
-    capture: CaptureRef  # without a urlkey: only an index needs it
-    record_id: str
 
 
 class Volume:

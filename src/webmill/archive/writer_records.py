@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import uuid
 from datetime import datetime
-from typing import Literal
 
 import msgspec
 
@@ -16,35 +15,16 @@ from webmill import __version__
 from webmill.archive.identify import identify
 from webmill.archive.language import Detect
 from webmill.archive.metadata_record import PAGES, Subject, describe, harmless
-from webmill.archive.segment import Subset
 from webmill.errors import BadInput, Misconfigured
 from webmill.formats import warc_records as records
 from webmill.formats.digest import compute
 from webmill.formats.http import parse_response_head
 from webmill.formats.http.head import end_of_head
+from webmill.formats.warc_capture import Capture
 from webmill.formats.warc_writer import compress_record
-from webmill.model import Exchange, Headers
+from webmill.model import Headers
 
 CONFORMS_TO = "https://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"
-
-
-class Capture(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be written of one exchange.
-
-    `payload` is the decoded body: type, charset and languages are found in it. `not_modified` is for a 304 to a
-    conditional request, `identical` for a body with the payload digest of `original`, byte for byte as it was sent:
-    of both only the head is stored. `extra` goes into the metadata record. Where they are known already: `headers` are
-    those of the answer, `digest` is the payload's, `sha1:…` of what follows the head in `exchange.response`.
-    """
-
-    exchange: Exchange
-    payload: bytes = b""
-    headers: Headers | None = None
-    kind: Literal["response", "not_modified", "identical"] = "response"
-    original: records.Original | None = None
-    subset: Subset = "warc"
-    extra: tuple[tuple[str, str], ...] = ()
-    digest: str = ""
 
 
 class Software(msgspec.Struct, frozen=True, kw_only=True):

@@ -31,6 +31,7 @@ from webmill.boards.orchestrator import orchestrate as begin
 from webmill.boards.reader import BoardReader
 from webmill.boards.types import BoardLimits, ReaderOptions, board_manners
 from webmill.boards.workers import BoardWorkers, Labour
+from webmill.crawl.options import Reach
 from webmill.errors import BadInput, Conflict, NotFound
 from webmill.formats.urls import host_of
 from webmill.infra import log as logs
@@ -39,7 +40,6 @@ from webmill.infra.queue.sqs import SqsQueue
 from webmill.infra.storage.backends import open_versions
 from webmill.infra.storage.base import Storage
 from webmill.infra.user_agent import user_agent
-from webmill.pipeline.crawl.options import Reach
 from webmill.publish.fragments import open_runs
 from webmill.publish.snapshot import Options
 

@@ -22,11 +22,11 @@ from webmill.boards.cache import PageCache
 from webmill.boards.parsing import Parsers
 from webmill.boards.reading import LISTING, BoardReading, ReadingTools
 from webmill.boards.types import BoardResult, KnownNotice, ReaderOptions
+from webmill.crawl.politeness.host_schedule import Gates
+from webmill.crawl.visit.page_fetcher import opened
 from webmill.errors import Misconfigured, Unavailable
 from webmill.formats.urls import host_of
 from webmill.infra import atomic
-from webmill.pipeline.crawl.direct import opened
-from webmill.pipeline.crawl.gates import Gates
 from webmill.publish.nouns import Problem
 
 NOTHING: Mapping[str, KnownNotice] = {}

@@ -25,10 +25,10 @@ from webmill.boards.notices import content_of, date_of, further_down, id_of, mer
 from webmill.boards.parsing import Parsers, RawPage
 from webmill.boards.types import BoardResult, KnownNotice, Notice, ReaderOptions
 from webmill.crawl.fetch import Fetched
+from webmill.crawl.visit.page_fetcher import DirectFetcher, PageRefusal
+from webmill.crawl.visit.page_reader import if_changed, media_type_of, validators_of
 from webmill.errors import BadInput, Unavailable
 from webmill.infra.clock import SteadyClock
-from webmill.pipeline.crawl.direct import DirectFetcher, PageRefusal
-from webmill.pipeline.crawl.page import if_changed, media_type_of, validators_of
 from webmill.publish.nouns import Problem
 
 VERSION = 1  # of what is read out of pages: another one, and nothing cached is used

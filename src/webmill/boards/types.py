@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from webmill.crawl.options import Limits, Manners, Reach
 from webmill.infra.child import Limits as ChildLimits
-from webmill.pipeline.crawl.options import Limits, Manners, Reach
 from webmill.publish.nouns import Problem, Scalar
 
 MIB = 1 << 20

@@ -18,11 +18,11 @@ from webmill.cli.context import Context, finish, hint, note, pass_context, warn
 from webmill.cli.crawl_view import View, age, amount, awaited, kinds, until
 from webmill.cli.options import GroupedCommand, sources_options
 from webmill.cli.words import counted
+from webmill.crawl.metrics import CrawlMetrics
+from webmill.crawl.progress import Snapshot
+from webmill.crawl.scheduler.process_group import Crew
 from webmill.crawl.seeds import Rejected, read_domains
 from webmill.errors import Misconfigured
-from webmill.pipeline.crawl.crew import Crew
-from webmill.pipeline.crawl.metrics import CrawlMetrics
-from webmill.pipeline.crawl.snapshot import Snapshot
 from webmill.pipeline.crawl_archive import SETTINGS, CrawlReport, Seeds, Watching, crawl_archive, describe
 from webmill.settings import Settings, Sources
 

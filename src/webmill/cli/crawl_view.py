@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
 from webmill.cli.words import counted
-from webmill.pipeline.crawl.snapshot import Nodes, Snapshot
+from webmill.crawl.progress import Nodes, Snapshot
 
 if TYPE_CHECKING:
     from rich.live import Live

@@ -12,11 +12,11 @@ import msgspec
 
 from webmill.cli.context import Context, note, pass_context
 from webmill.cli.words import counted, json_line, shown
+from webmill.crawl.backends import check_redis
 from webmill.infra.queue.backends import open_queue
 from webmill.infra.queue.base import QueueOptions
 from webmill.infra.storage.backends import open_versions
 from webmill.pipeline import doctor as looks
-from webmill.pipeline.crawl.backends import check_redis
 from webmill.pipeline.doctor import Finding
 
 SIGNS = {"good": "ok  ", "doubt": "note", "bad": "BAD "}

@@ -17,15 +17,15 @@ import msgspec
 from webmill.cli.context import Context, pass_context
 from webmill.cli.status_rows import Row, rows_of
 from webmill.cli.words import counted, json_line, shown
+from webmill.crawl.backends import open_meeting
+from webmill.crawl.kept_settings import read_kept
 from webmill.errors import WebmillError
-from webmill.pipeline.crawl.backends import open_meeting
-from webmill.pipeline.crawl.kept import read_kept
 from webmill.pipeline.status import Look, Problem, look, unfinished, wishes_of
 from webmill.search.backends import open_search, search_of
 from webmill.settings import Settings
 
 if TYPE_CHECKING:  # it brings Redis along
-    from webmill.pipeline.crawl.meeting import Picture
+    from webmill.crawl.cluster.cluster_state import Picture
 
 WIDTH, INDENT = 80, 11
 COLOURS = {"due": "yellow", "bad": "red", "": None}

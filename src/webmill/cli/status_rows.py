@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from webmill.cli.crawl_view import age, amount, awaited, kinds
 from webmill.cli.dry_run import quantity
 from webmill.cli.words import ago, counted
-from webmill.pipeline.crawl.status import ENDS, Status
+from webmill.crawl.status_file import ENDS, Status
 from webmill.pipeline.status import Look
 from webmill.pipeline.status.nouns import Archive, Index, Publication, Queue, Rejects, Search, Work
 

@@ -28,7 +28,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from webmill.crawl.joining import without_user
+from webmill.crawl.page.url_joining import without_user
 from webmill.errors import BadInput, Misconfigured
 from webmill.formats.domains import registered_domain
 from webmill.formats.urls import MAX_URL, host_of, normalise

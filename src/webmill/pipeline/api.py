@@ -21,10 +21,10 @@ from typing import Any
 import msgspec
 
 from webmill.collection import Collection, crawl_name
+from webmill.crawl import kept_settings as kept
+from webmill.crawl.progress import Snapshot
+from webmill.crawl.scheduler.process_group import Crew
 from webmill.errors import NotFound, WrongUse
-from webmill.pipeline.crawl import kept
-from webmill.pipeline.crawl.crew import Crew
-from webmill.pipeline.crawl.snapshot import Snapshot
 from webmill.pipeline.crawl_archive import CrawlReport, Seeds, Watching, crawl_archive
 from webmill.pipeline.extract.collection import extract_collection
 from webmill.pipeline.extract.totals import ExtractReport

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
@@ -12,20 +13,22 @@ from pathlib import Path
 import msgspec
 
 from webmill import collection as collections
-from webmill.archive.recovery import Repair
+from webmill.archive.recovery import Repair, recover
+from webmill.archive.segment import write_paths
+from webmill.archive.writer import Software, WarcWriter
+from webmill.crawl import kept_settings as kept
+from webmill.crawl.backends import crawl_backends, open_meeting
+from webmill.crawl.cluster.join import Terms, crawl_as_node, gone_from
+from webmill.crawl.options import Backends, Limits, Manners, Options, Reach, Refresh, Rules
+from webmill.crawl.progress import Snapshot
+from webmill.crawl.scheduler.process_group import Crew, End
 from webmill.crawl.scope import must_be_patterns
 from webmill.crawl.seeds import ARGUMENTS, Rejected, excluded_domain, read_seeds
+from webmill.crawl.start import NoSeeds, Report
+from webmill.crawl.start import crawl as crawl_here
 from webmill.errors import BadInput, Misconfigured, WrongUse
 from webmill.infra.address import hide_secrets
 from webmill.infra.user_agent import user_agent
-from webmill.pipeline.crawl import kept
-from webmill.pipeline.crawl.backends import crawl_backends, open_meeting
-from webmill.pipeline.crawl.crew import Crew, End
-from webmill.pipeline.crawl.joining import Terms, crawl_as_node, gone_from
-from webmill.pipeline.crawl.options import Backends, Limits, Manners, Options, Reach, Refresh, Rules
-from webmill.pipeline.crawl.snapshot import Snapshot
-from webmill.pipeline.crawl.start import NoSeeds, Report
-from webmill.pipeline.crawl.start import crawl as crawl_here
 from webmill.settings import Settings, Sources
 
 Watch = Callable[[Snapshot], None]
@@ -37,6 +40,43 @@ NOT_A_SEED = {  # by the reasons of `crawl.seeds`
     "scheme": "is not of http or https",
     "url_too_long": "is too long for a URL",
 }
+
+
+class WarcArchive:
+    """The WARC files of a crawl, in a segment of its own. `repairs` lists the files that were repaired."""
+
+    def __init__(
+        self,
+        collection: collections.Collection,
+        *,
+        operator: str,
+        max_bytes: int,
+        languages: bool,
+        segment: str = "",
+    ) -> None:
+        """Without a `segment` the time of now names it."""
+        self._collection, self._operator = collection, operator
+        self._segment = segment or datetime.now(UTC).strftime("%Y%m%d%H%M%S")
+        self._max_bytes, self._languages = max_bytes, languages
+        self.repairs: list[Repair] = []
+
+    def open_writer(self, *, stem: str, now: Callable[[], datetime]) -> WarcWriter:
+        return WarcWriter(
+            self._collection,
+            segment=self._segment,
+            stem=stem,
+            software=Software(operator=self._operator, hostname=socket.gethostname()),
+            max_bytes=self._max_bytes,
+            now=now,
+            languages=self._languages,
+        )
+
+    def recover(self) -> None:
+        self.repairs += recover(self._collection)
+
+    def finish(self) -> None:
+        self.recover()
+        write_paths(self._collection)
 
 
 class CrawlReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,21 +138,32 @@ def crawl_archive(
         raise WrongUse("--processes is for one machine: with --frontier say --shards")
     if not crawl.frontier and (crawl.shards or crawl.nodes > 1):
         raise WrongUse("--shards and --nodes are for many machines: name a Redis with --frontier")
+    archive = WarcArchive(
+        collections.Collection(root, crawl.name or collections.crawl_name(root)),
+        operator=settings.http.contact or "",
+        max_bytes=crawl.file_size,
+        languages=crawl.languages,
+    )
     try:
         if crawl.frontier:
-            report = on_nodes(root, seeds, settings, sources, watching, forget)
+            report = on_nodes(root, seeds, settings, sources, watching, forget, archive)
         else:
-            report = on_one_machine(root, seeds, settings, keeping, watching)
+            report = on_one_machine(root, seeds, settings, keeping, watching, archive)
     except NoSeeds as error:
         raise NoSeeds(f"{error}: {describe(seeds.rejected) or 'there is none'}") from None
     values = {field: getattr(report, field) for field in Report.__struct_fields__}
-    return CrawlReport(collection=str(root), rejected=seeds.rejected, **values)
+    return CrawlReport(collection=str(root), rejected=seeds.rejected, repairs=archive.repairs, **values)
 
 
 def on_one_machine(
-    root: Path, seeds: Seeds, settings: Settings, keeping: dict[str, object], watching: Watching
+    root: Path,
+    seeds: Seeds,
+    settings: Settings,
+    keeping: dict[str, object],
+    watching: Watching,
+    archive: WarcArchive,
 ) -> Report:
-    options = options_of(root, settings, backends=crawl_backends(), verbosity=watching.verbosity)
+    options = options_of(root, settings, archive=archive, backends=crawl_backends(), verbosity=watching.verbosity)
     if not (seeds.are_given or options.seeds.exists()):
         raise WrongUse(f"there is no crawl in {root} yet: name a URL to begin with, or --seeds FILE")
     processes = settings.crawl.processes
@@ -129,6 +180,7 @@ def on_nodes(
     sources: Sources,
     watching: Watching,
     forget: Collection[kept.Name],
+    archive: WarcArchive,
 ) -> Report:
     folder, redis = root / "frontier", settings.crawl.frontier
     name = settings.crawl.name or collections.crawl_name(root)
@@ -140,7 +192,7 @@ def on_nodes(
         watching.notice(f"Redis at {hide_secrets(meeting.server.place)}, if it dies: {promise}")
         rebuild = crawl.lost_files == "rebuild"
         backends = crawl_backends(redis, name=name, strict=crawl.strict, rebuild=rebuild, backup=crawl.backup or None)
-        options = options_of(root, agreement.settings, backends=backends, verbosity=watching.verbosity)
+        options = options_of(root, agreement.settings, archive=archive, backends=backends, verbosity=watching.verbosity)
         if not seeds.are_given and not any(meeting.seeds()):
             raise WrongUse(f"there is no crawl {name} in this Redis yet: name a URL to begin with, or --seeds FILE")
         terms = Terms(
@@ -160,7 +212,9 @@ def _begun(watching: Watching, keeping: dict[str, object], folder: Path, crew: C
     watching.started(crew)
 
 
-def options_of(root: Path, settings: Settings, *, backends: Backends, verbosity: int = 0) -> Options:
+def options_of(
+    root: Path, settings: Settings, *, archive: WarcArchive, backends: Backends, verbosity: int = 0
+) -> Options:
     """Return what the processes of the crawl are told. Refuses what cannot be meant before anything is kept."""
     crawl, contact = settings.crawl, settings.http.contact
     if not contact:
@@ -170,7 +224,7 @@ def options_of(root: Path, settings: Settings, *, backends: Backends, verbosity:
     must_be_patterns(*crawl.include, *crawl.exclude)
     return Options(
         collection=collections.Collection(root, crawl.name or collections.crawl_name(root)),
-        segment=datetime.now(UTC).strftime("%Y%m%d%H%M%S"),
+        archive=archive,
         backends=backends,
         settings=msgspec.structs.replace(crawl, exclude_domains=excluded(crawl.exclude_domains)),
         manners=Manners.of(crawl, user_agent=user_agent(contact)),
@@ -178,7 +232,6 @@ def options_of(root: Path, settings: Settings, *, backends: Backends, verbosity:
         reach=Reach(allow_private=crawl.allow_private, resolve=crawl.resolve, tls=crawl.tls),
         rules=Rules.of(crawl),
         refresh=Refresh.of(crawl),
-        operator=contact,
         verbosity=verbosity,
         log_format=settings.log.format,
     )

@@ -19,10 +19,10 @@ from typing import Any
 
 import msgspec
 
+from webmill.crawl import kept_settings as kept
 from webmill.index.archives import archived
 from webmill.infra.address import hide_secrets
 from webmill.infra.lock import exclusive
-from webmill.pipeline.crawl import kept
 from webmill.pipeline.crawl_archive import CrawlReport, Seeds, Watching, crawl_archive
 from webmill.pipeline.extract.collection import Refuse, extract_collection
 from webmill.pipeline.index import index_crawl

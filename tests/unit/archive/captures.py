@@ -11,11 +11,12 @@ from typing import Any, Literal
 
 from warcio.archiveiterator import ArchiveIterator
 
-from webmill.archive.segment import Subset, open_stored
-from webmill.archive.writer import Capture, Software, WarcWriter, WrittenCapture
+from webmill.archive.segment import open_stored
+from webmill.archive.writer import Software, WarcWriter
 from webmill.collection import Collection
 from webmill.formats.digest import Verdict, check
 from webmill.formats.warc import read_record_at, read_records
+from webmill.formats.warc_capture import Capture, Subset, WrittenCapture
 from webmill.formats.warc_records import Original
 from webmill.model import Exchange, Record
 

@@ -12,9 +12,9 @@ import pytest
 
 from tests.unit.archive.captures import NAME, capture, check_file, folder, names, read_place, sealed, writer
 from webmill.archive.recovery import recover
-from webmill.archive.writer import WrittenCapture
 from webmill.collection import Collection
 from webmill.errors import Conflict
+from webmill.formats.warc_capture import WrittenCapture
 
 LINES = b"not a record\r\n"
 

@@ -29,13 +29,14 @@ from tests.unit.archive.captures import (
 from webmill.archive.derive import Job, derive
 from webmill.archive.recovery import recover
 from webmill.archive.segment import open_stored, write_paths
-from webmill.archive.writer import Capture, Software, WarcWriter, WrittenCapture
+from webmill.archive.writer import Software, WarcWriter
 from webmill.archive.writer_records import Encoded, encode_capture
 from webmill.collection import Collection
 from webmill.errors import BadInput, Misconfigured, NotFound
 from webmill.formats import digest
 from webmill.formats.http_records import read_response
 from webmill.formats.warc import read_records
+from webmill.formats.warc_capture import Capture, WrittenCapture
 from webmill.formats.warc_fields import Findings, parse_fields
 from webmill.formats.warc_records import IDENTICAL_DIGEST, NOT_MODIFIED, Original
 from webmill.index.archives import find_archives

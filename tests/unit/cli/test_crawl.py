@@ -11,8 +11,8 @@ from tests.unit.cli.command import Ended, webmill
 from webmill.archive.recovery import Repair
 from webmill.cli.crawl import repaired
 from webmill.cli.init import settings_file
-from webmill.pipeline.crawl.kept import SETTINGS, settings_of
-from webmill.pipeline.crawl.options import Limits, Manners
+from webmill.crawl.kept_settings import SETTINGS, settings_of
+from webmill.crawl.options import Limits, Manners
 from webmill.settings import CrawlSettings, Sources, load, read_sources
 from webmill.settings.old_flags import read_flags
 from webmill.testing import TestWeb

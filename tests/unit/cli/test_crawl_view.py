@@ -14,8 +14,8 @@ from webmill.cli.crawl_view import View, age, amount, kinds
 from webmill.cli.durations import DURATION, SIZE
 from webmill.cli.status_rows import crawl_rows
 from webmill.cli.words import counted
-from webmill.pipeline.crawl.snapshot import Snapshot
-from webmill.pipeline.crawl.status import Status
+from webmill.crawl.progress import Snapshot
+from webmill.crawl.status_file import Status
 
 BUSY = Snapshot(
     shard=-1,

@@ -12,17 +12,17 @@ import pytest
 
 from tests.pipeline.crawling import frontiers
 from tests.unit.cli.command import Ended, commands_of, webmill
+from webmill.crawl.backends import crawl_backends
 from webmill.crawl.frontier.base import Done, Settled, Step, Visit
+from webmill.crawl.frontier_admin.place import Place, place_of
+from webmill.crawl.frontier_admin.tools import frontier_tools
+from webmill.crawl.scheduler.commands import Compact, Exclude, Include
+from webmill.crawl.scheduler.inbox import Mail
+from webmill.crawl.scheduler.shard_store import shard_of
+from webmill.crawl.start import settle_layout
 from webmill.infra import atomic
 from webmill.infra.lock import exclusive
 from webmill.model import Link
-from webmill.pipeline.crawl.backends import crawl_backends
-from webmill.pipeline.crawl.desk import shard_of
-from webmill.pipeline.crawl.mail import Mail
-from webmill.pipeline.crawl.orders import Compact, Exclude, Include
-from webmill.pipeline.crawl.start import settle_layout
-from webmill.pipeline.frontier.place import Place, place_of
-from webmill.pipeline.frontier.tools import frontier_tools
 
 NOW = 1_700_000_000.0
 

@@ -16,12 +16,12 @@ import pytest
 
 from tests.serve.town import NAME, Visit, archive, page
 from tests.unit.cli.command import PROGRAM, webmill
+from webmill.crawl.progress import Snapshot
+from webmill.crawl.status_file import StatusFile
 from webmill.infra.lock import exclusive
 from webmill.infra.queue.base import Message
 from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.infra.storage.local import LocalStorage
-from webmill.pipeline.crawl.snapshot import Snapshot
-from webmill.pipeline.crawl.status import StatusFile
 from webmill.pipeline.publish import due
 from webmill.pipeline.status.files import MOST_FILES, amount_of
 from webmill.publish.nouns import Item

@@ -13,10 +13,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.thoroughness import examples
-from webmill.crawl import joining
-from webmill.crawl.joining import Joiner
-from webmill.crawl.links import MAX_LINKS, MAX_PAGE, PageLinks, read_links
-from webmill.crawl.tags import attributes_of, href_of, read_tags
+from webmill.crawl.page import url_joining as joining
+from webmill.crawl.page.links import MAX_LINKS, MAX_PAGE, PageLinks, read_links
+from webmill.crawl.page.tags import attributes_of, href_of, read_tags
+from webmill.crawl.page.url_joining import Joiner
 from webmill.errors import BadInput
 from webmill.formats import urls
 from webmill.formats.charset import decode_page

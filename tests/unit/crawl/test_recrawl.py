@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webmill.crawl.recrawl import Bounds, interval_after_error, interval_after_gone, next_interval
+from webmill.crawl.visit.revisit_interval import Bounds, interval_after_error, interval_after_gone, next_interval
 
 BOUNDS = Bounds(first=1000.0, least=100.0, most=10_000.0)
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webmill.crawl.links import MAX_LINKS, MAX_PAGE, read_links
-from webmill.crawl.requisites import (
+from webmill.crawl.page.links import MAX_LINKS, MAX_PAGE, read_links
+from webmill.crawl.page.resources import (
     Requisite,
     candidates,
     read_module_requisites,
@@ -15,8 +15,8 @@ from webmill.crawl.requisites import (
     read_requisites,
     read_sheet_requisites,
 )
-from webmill.crawl.style_sheets import Reference, read_style
-from webmill.pipeline.crawl.requisites import MOST_STEPS, Belonging, deal
+from webmill.crawl.page.style_sheets import Reference, read_style
+from webmill.crawl.visit.resource_shares import MOST_STEPS, Belonging, deal
 
 URL = "http://a.example/dir/page"
 # Of these pages are put together that are read in one pass and in two.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.thoroughness import examples
 from webmill.crawl.fetch import FAILURES
-from webmill.crawl.retries import DAY, GiveUp, Patience, Retry, decide_answer, decide_failure, retry_after
+from webmill.crawl.politeness.retries import DAY, GiveUp, Patience, Retry, decide_answer, decide_failure, retry_after
 
 NOW = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
 

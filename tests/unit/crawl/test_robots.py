@@ -8,7 +8,7 @@ import pytest
 
 from webmill.crawl.fetch.nouns import Failed, Fetched
 from webmill.crawl.frontier.base import Robots
-from webmill.crawl.robots import (
+from webmill.crawl.politeness.robots import (
     DAY,
     Directives,
     ParsedFiles,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from webmill.crawl.links import read_links
+from webmill.crawl.page.links import read_links
 from webmill.crawl.traps import TrapRules, Traps
 from webmill.formats.http_records import read_response
 from webmill.formats.warc import read_records

@@ -12,9 +12,9 @@ from webmill.cli.counts import Count
 from webmill.cli.frontier.crawls import crawl_argument, crawl_in, frontier_option
 from webmill.cli.words import counted
 from webmill.crawl.frontier.base import MOST_DEPTH, PRIORITIES
+from webmill.crawl.frontier_admin import giving
 from webmill.crawl.seeds import Rejected, read_seeds
 from webmill.model import Link
-from webmill.pipeline.frontier import giving
 
 SHOWN = 3  # rejected lines
 

@@ -11,8 +11,8 @@ import click
 from webmill.cli.context import Context, note, pass_context
 from webmill.cli.crawl_view import amount
 from webmill.cli.frontier.crawls import crawl_argument, crawl_in, frontier_option
+from webmill.crawl.frontier_admin import backup as backups
 from webmill.infra.storage.backends import open_storage
-from webmill.pipeline.frontier import backup as backups
 
 
 @click.command(

@@ -12,8 +12,8 @@ from webmill.cli.crawl_view import amount
 from webmill.cli.dry_run import dry_run_option
 from webmill.cli.frontier.crawls import crawl_argument, crawl_in, frontier_option
 from webmill.cli.words import counted
-from webmill.pipeline.frontier import giving
-from webmill.pipeline.frontier.figures import figures, total
+from webmill.crawl.frontier_admin import giving
+from webmill.crawl.frontier_admin.figures import figures, total
 
 
 @click.command(

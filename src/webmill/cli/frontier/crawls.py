@@ -9,10 +9,10 @@ from pathlib import Path
 import click
 
 from webmill.collection import crawl_name
-from webmill.pipeline.crawl.backends import crawl_backends
-from webmill.pipeline.crawl.kept import read_json, read_kept
-from webmill.pipeline.frontier.place import Place, place_of
-from webmill.pipeline.frontier.tools import frontier_tools
+from webmill.crawl.backends import crawl_backends
+from webmill.crawl.frontier_admin.place import Place, place_of
+from webmill.crawl.frontier_admin.tools import frontier_tools
+from webmill.crawl.kept_settings import read_json, read_kept
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 

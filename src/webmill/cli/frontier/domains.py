@@ -11,9 +11,9 @@ from webmill.cli.context import note
 from webmill.cli.crawl import read_excluded
 from webmill.cli.frontier.crawls import crawl_argument, crawl_in, frontier_option
 from webmill.cli.words import counted
+from webmill.crawl.frontier_admin import giving
 from webmill.crawl.seeds import excluded_domain
 from webmill.errors import BadInput
-from webmill.pipeline.frontier import giving
 
 domain_arguments: Callable[[Callable[..., None]], Callable[..., None]] = click.argument(
     "domains", nargs=-1, metavar="[DOMAIN]..."

@@ -14,9 +14,9 @@ from webmill.cli.context import Context, note, pass_context
 from webmill.cli.frontier.crawls import crawl_argument, crawl_in, frontier_option
 from webmill.cli.words import counted
 from webmill.crawl.frontier.base import Visit
+from webmill.crawl.frontier_admin import exporting
 from webmill.infra import atomic
 from webmill.model import Link
-from webmill.pipeline.frontier import exporting
 
 
 @click.command(

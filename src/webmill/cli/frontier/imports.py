@@ -16,8 +16,8 @@ from webmill.compat.frontier.importing import BATCH, Import, importing
 from webmill.compat.frontier.marks import ImportCounts
 from webmill.compat.frontier.postgres import DatabaseSnapshot
 from webmill.crawl.frontier.base import PRIORITIES
-from webmill.pipeline.crawl.kept import keep, read_kept
-from webmill.pipeline.frontier.place import Place
+from webmill.crawl.frontier_admin.place import Place
+from webmill.crawl.kept_settings import keep, read_kept
 
 
 @click.command(

@@ -10,7 +10,7 @@ import msgspec
 
 from webmill.cli.crawl_view import age, amount
 from webmill.cli.frontier.crawls import crawl_argument, crawl_in, frontier_option
-from webmill.pipeline.frontier.figures import Figures, figures, total
+from webmill.crawl.frontier_admin.figures import Figures, figures, total
 
 WIDEST = 4  # shards that fit beside each other in 80 columns
 

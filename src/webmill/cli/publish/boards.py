@@ -10,8 +10,8 @@ from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.durations import DURATION, FIXED_ADDRESS
 from webmill.cli.options import together
 from webmill.collection import Publishing
+from webmill.crawl.options import Reach
 from webmill.errors import Misconfigured
-from webmill.pipeline.crawl.options import Reach
 
 reading_options = together(
     click.option("--contact", help="Your e-mail or page: every server is told whom to ask."),

@@ -34,10 +34,10 @@ from webmill.compat.frontier.marks import (
 from webmill.compat.frontier.postgres import DatabaseSnapshot, Row
 from webmill.compat.frontier.rows import DomainRows, TableReading, VisitedRows, WaitingRows, query
 from webmill.crawl.frontier.base import Frontier
+from webmill.crawl.frontier_admin.place import Place, clock_of
+from webmill.crawl.scheduler.shard_store import shard_of
 from webmill.errors import BadInput, Conflict
 from webmill.infra import atomic
-from webmill.pipeline.crawl.desk import shard_of
-from webmill.pipeline.frontier.place import Place, clock_of
 
 BATCH = 10_000
 

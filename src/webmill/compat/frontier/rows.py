@@ -21,11 +21,11 @@ import msgspec
 
 from webmill.compat.frontier.postgres import DatabaseSnapshot, Row
 from webmill.crawl.frontier.base import MOST_DEPTH, Committed, Done, Frontier, Robots, Step, Visit
+from webmill.crawl.politeness.host_schedule import GateBook, Kept
 from webmill.crawl.seeds import excluded_domain, seed_of
 from webmill.errors import BadInput, Misconfigured
 from webmill.infra.clock import SteadyClock
 from webmill.model import Link
-from webmill.pipeline.crawl.gates import GateBook, Kept
 
 _NUMBERS = frozenset({"int2", "int4", "int8", "float4", "float8", "numeric"})
 _TIMES = frozenset({"timestamp", "timestamptz"})

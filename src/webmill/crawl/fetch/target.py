@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from webmill.crawl.joining import normalise
+from webmill.crawl.page.url_joining import normalise
 from webmill.errors import BadInput
 
 MAX_NAME = 253

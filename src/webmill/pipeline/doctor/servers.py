@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
-from webmill.crawl.frontier.redis_server import REPAIR, Promise, Server
+from webmill.crawl.frontier.redis.server import REPAIR, Promise, Server
 from webmill.errors import WebmillError
 from webmill.infra.queue.base import Queue
 from webmill.infra.storage.base import Storage

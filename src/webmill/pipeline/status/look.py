@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from webmill.crawl.status_file import Status, read_status, seats
 from webmill.errors import NotFound, WebmillError
 from webmill.infra.looking import is_held
-from webmill.pipeline.crawl.status import Status, read_status, seats
 from webmill.pipeline.publish.due import reason_not_to_publish
 from webmill.pipeline.status.files import MOST_FILES
 from webmill.pipeline.status.made import documents_of, publication_of, search_of

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
+from webmill.crawl.status_file import Status
 from webmill.infra.queue.base import QueueStats
-from webmill.pipeline.crawl.status import Status
 
 
 class Amount(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,9 +15,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from webmill.crawl.progress import Snapshot, added
+from webmill.crawl.status_file import ENDS, Status, read_status, seats
 from webmill.errors import NotFound
-from webmill.pipeline.crawl.snapshot import Snapshot, added
-from webmill.pipeline.crawl.status import ENDS, Status, read_status, seats
 from webmill.serve.pages import charts
 from webmill.serve.pages.render import render
 from webmill.serve.site import Site

@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 import re
 
-from webmill.crawl.tags import RAW, end_of_raw
+from webmill.crawl.page.tags import RAW, end_of_raw
 from webmill.formats.html_entities import decode_attribute
 from webmill.serve.replay.links import Links, Spelling
 from webmill.serve.replay.rewrite_css import rewrite_css

@@ -1,0 +1,53 @@
+"""The seam between a crawl and its archive: what the crawl needs to write captures that survive a kill.
+
+`pipeline/crawl_archive.py` has the one that writes WARC files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Protocol
+
+from webmill.formats.warc_capture import Capture, WrittenCapture
+
+
+class CaptureWriter(Protocol):
+    """Writes captures of one process. A writer has one user at a time."""
+
+    def append(self, capture: Capture) -> WrittenCapture:
+        """Write a capture and return where it lies. It is not durable before the next `sync`."""
+        ...
+
+    def sync(self) -> None:
+        """Make every capture durable. When this raises, all captures since the last good `sync` are lost."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Archive(Protocol):
+    """The archive of one crawl. It travels to the crawl's processes, so it must be picklable."""
+
+    def open_writer(self, *, stem: str, now: Callable[[], datetime]) -> CaptureWriter:
+        """Return a writer whose files carry `stem` in their names, which no other process uses."""
+        ...
+
+    def recover(self) -> None:
+        """Repair the files that killed processes left open."""
+        ...
+
+    def finish(self) -> None:
+        """Repair what processes that died left open, and list the finished files."""
+        ...
+
+
+class NoArchive:
+    """For those who only look after a frontier."""
+
+    def open_writer(self, *, stem: str, now: Callable[[], datetime]) -> CaptureWriter:
+        raise AssertionError(f"nothing is archived here: {stem} at {now()}")
+
+    def recover(self) -> None: ...
+
+    def finish(self) -> None: ...

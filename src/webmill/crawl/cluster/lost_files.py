@@ -1,0 +1,71 @@
+"""Shards whose files are gone with the node that had them: they go on here, with what Redis and a backup know."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from webmill.crawl.frontier.redis.owner import FACTS, TAKING, braced, read_facts, read_meta
+from webmill.crawl.frontier.redis.server import Server
+from webmill.crawl.frontier.redis.takeover import PLAN, take_over
+from webmill.crawl.frontier_admin.backup import fetch, read_manifest
+from webmill.errors import BadInput, Misconfigured, NotFound
+from webmill.infra import atomic
+from webmill.infra.storage.base import Storage
+
+log = logging.getLogger(__name__)
+
+OpenBackup = Callable[[], Storage]
+
+
+def regain(url: str, folder: Path, *, prefix: str, open_backup: OpenBackup | None) -> None:
+    """Nothing, where the files are in this folder. What was in it of an earlier time is put aside."""
+    with closing(Server(url)) as server:
+        meta = read_meta(server, braced(prefix))
+    if not meta or is_home(folder, meta):
+        return
+    if not (folder / PLAN).is_file():
+        put_aside(folder)
+    try:
+        with fetched(folder, open_backup) as source:
+            take_over(url, folder, prefix=prefix, source=source)
+    except (BadInput, NotFound, Misconfigured) as error:
+        message = f"cannot rebuild {folder}: {error}"
+        hint = "; name another --backup, or leave it out to go on with what Redis knows" if open_backup else ""
+        raise Misconfigured(message + hint) from error
+
+
+def is_home(folder: Path, meta: dict[str, str]) -> bool:
+    if TAKING in meta or (folder / PLAN).is_file() or not (folder / FACTS).is_file():
+        return False
+    return read_facts(folder).get("id") == meta["folder"]
+
+
+def put_aside(folder: Path) -> None:
+    """Files from before somebody else took the shard over: needed no more, and nobody has said that they may go."""
+    with atomic.os_errors(str(folder)):
+        if folder.is_dir() and any(folder.iterdir()):
+            aside = Path(tempfile.mkdtemp(prefix=f"former-{folder.name}-", dir=folder.parent))
+            folder.rename(aside)
+            log.warning("former files of a shard were put aside", extra={"folder": str(aside)})
+
+
+@contextmanager
+def fetched(folder: Path, open_backup: OpenBackup | None) -> Iterator[Path | None]:
+    """The shard's part of a backup; None when there is none."""
+    if open_backup is None:
+        yield None
+        return
+    storage = open_backup()
+    into = Path(tempfile.mkdtemp(prefix=f"fetched-{folder.name}-", dir=folder.parent))
+    try:
+        for name, stored in read_manifest(storage).files.items():
+            if name.startswith(f"{folder.name}/"):
+                fetch(storage, name, stored, into / name)
+        yield into / folder.name
+    finally:
+        shutil.rmtree(into, ignore_errors=True)

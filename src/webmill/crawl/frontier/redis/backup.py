@@ -1,0 +1,74 @@
+"""Backups of a frontier in Redis: what waits in its files, and its keys. The exact set and the filter are made anew.
+
+BACKUP/lanes.pack     the URLs that wait (`pack`)
+BACKUP/keys.frames    the commands that make the keys anew (`redis_dump`)
+"""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import closing
+from pathlib import Path
+
+from webmill.crawl.frontier import backup
+from webmill.crawl.frontier.base import Stats
+from webmill.crawl.frontier.lanes import Lanes
+from webmill.crawl.frontier.local import LANES, Limits
+from webmill.crawl.frontier.pack import PACK, unpack, write_pack
+from webmill.crawl.frontier.redis.changes import Changes
+from webmill.crawl.frontier.redis.dump import JOURNAL, keys, load_dump, write_dump
+from webmill.crawl.frontier.redis.owner import REBUILD, REFILL, RESTORING, braced, note_facts, read_meta
+from webmill.crawl.frontier.redis.server import TIMEOUT, Server
+from webmill.crawl.frontier.redis.state import VERSION, RedisState
+from webmill.errors import Conflict
+
+BACKEND, KEYS = "redis", "keys.frames"
+
+
+def back_up(folder: Path, *, server: Server, state: RedisState, lanes: Lanes, id_: str, stats: Stats) -> None:
+    """By the owner, between two steps."""
+    with backup.appearing(folder) as draft:
+        state.changes.must_be_owner()
+        write_pack(draft / PACK, state.each(), lanes)
+        write_dump(draft / KEYS, server, state.key())
+        state.changes.must_be_owner()  # else another may have changed them meanwhile
+        facts = {"folder": id_, "change": str(state.changes.number)}
+        backup.write_manifest(draft, backend=BACKEND, version=VERSION, stats=stats, facts=facts)
+
+
+def restore(
+    url: str, source: Path, folder: Path, *, prefix: str, limits: Limits | None = None, timeout: float = TIMEOUT
+) -> None:
+    """Make what was backed up to `source` a frontier under `prefix` and in `folder`, both of them unused.
+
+    Whoever opens it first waits until all of it was read once.
+    """
+    manifest = backup.read_manifest(source, backend=BACKEND, version=VERSION)
+    limits, id_, at = limits or Limits(), secrets.token_hex(16), braced(prefix)
+    with closing(Server(url, timeout=timeout)) as server:
+        server.promise()
+        must_be_unused(server, at)
+        with backup.appearing(folder) as draft:
+            unpack(source / PACK, draft / LANES, size=limits.file)
+            note_facts(draft, id=id_, joined="1", **{REBUILD: "1"})
+            changes = begin(server, at, number=int(manifest.facts["change"]))
+            load_dump(source / KEYS, changes, at)
+        last = [("HSET", at + "meta", "folder", id_, REFILL, "1"), ("HDEL", at + "meta", RESTORING)]
+        changes.make(last, then=None, is_claim=False)
+
+
+def must_be_unused(server: Server, prefix: str) -> None:
+    found = read_meta(server, prefix)
+    if found and RESTORING not in found:
+        message = f"there is a frontier {prefix} in Redis at {server.place}: "
+        raise Conflict(message + "name another prefix, or delete its keys")
+
+
+def begin(server: Server, prefix: str, *, number: int) -> Changes:
+    """Under an epoch that no process can have that once owned keys of this name."""
+    for page in keys(server, prefix):  # of a restore that was cut short
+        server.ask("UNLINK", *page)
+    server.ask("DEL", prefix + JOURNAL, prefix + "meta")
+    epoch = 1 + secrets.randbelow(1 << 48)
+    server.ask("HSET", prefix + "meta", "epoch", epoch, "change", str(number), RESTORING, "1")
+    return Changes(server, prefix + "meta", epoch=epoch, number=number)

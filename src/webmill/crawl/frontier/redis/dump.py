@@ -1,0 +1,105 @@
+"""The keys of a frontier as commands that make them anew: in any Redis, under any prefix, a page at a time.
+
+Redis has DUMP, whose bytes only a Redis of the same age reads, and which answers with a key of gigabytes at once.
+The filter is left out: it is made anew from the exact set. So is `meta`, which tells whose the keys are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from webmill.crawl.frontier.frames import read_frames, write_frames
+from webmill.crawl.frontier.redis.changes import Changes
+from webmill.crawl.frontier.redis.server import Command, Server, text
+from webmill.crawl.frontier.redis.state import escaped
+
+OURS = {
+    "domain", "ready", "in_hand", "turns", "leases", "retries", "revisits", "visited", "excluded", "robots", "notes",
+    "tally", "errands",
+}  # fmt: skip
+JOURNAL = "journal"
+AT_ONCE = 1000
+FRAME = 1 << 20  # bytes, about
+
+_commands = msgspec.msgpack.Decoder(list[list[bytes]])
+
+
+def write_dump(path: Path, server: Server, prefix: str) -> None:
+    write_frames(path, map(msgspec.msgpack.encode, grouped(commands(server, prefix))))
+
+
+def load_dump(path: Path, changes: Changes, prefix: str) -> None:
+    for frame in read_frames(path):
+        some = [(name, prefix.encode() + key, *rest) for name, key, *rest in _commands.decode(frame)]
+        changes.make(some, then=None, is_claim=False)
+
+
+def grouped(commands: Iterable[Command]) -> Iterator[list[Command]]:
+    group: list[Command] = []
+    size = 0
+    for command in commands:
+        group.append(command)
+        size += sum(map(len, command))
+        if size >= FRAME or len(group) >= AT_ONCE:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def keys(server: Server, prefix: str) -> Iterator[list[bytes]]:
+    """Those that belong to a frontier, a page at a time, some maybe twice."""
+    cursor, pattern = 0, escaped(prefix) + "*"
+    while True:
+        cursor, found = server.ask("SCAN", cursor, "MATCH", pattern, "COUNT", AT_ONCE)
+        if page := [key for key in found if text(key)[len(prefix) :].partition(":")[0] in OURS]:
+            yield page
+        if not int(cursor):
+            return
+
+
+def commands(server: Server, prefix: str) -> Iterator[Command]:
+    """Their keys are without the prefix. What comes twice changes nothing."""
+    for page in keys(server, prefix):
+        kinds = map(text, server.ask_all(("TYPE", key) for key in page))
+        known = [(key, kind) for key, kind in zip(page, kinds, strict=True) if kind in ("string", "hash", "zset")]
+        answers = server.ask_all(question(key, kind) for key, kind in known) if known else []
+        for (key, kind), answer in zip(known, answers, strict=True):
+            for part in parts(server, key, kind, answer):
+                yield command(key[len(prefix.encode()) :], kind, part)
+    number = 0
+    while (entry := server.ask("LINDEX", prefix + JOURNAL, number)) is not None:
+        number += 1
+        yield (b"RPUSH", JOURNAL.encode(), entry)
+
+
+def question(key: bytes, kind: str, cursor: int = 0) -> Sequence[bytes | str | float]:
+    """The next page of a key."""
+    if kind == "string":
+        return ("GET", key)
+    return ("HSCAN" if kind == "hash" else "ZSCAN", key, cursor, "COUNT", AT_ONCE)
+
+
+def parts(server: Server, key: bytes, kind: str, answer: Any) -> Iterator[Any]:
+    if kind == "string":
+        yield answer
+        return
+    while True:
+        cursor, part = answer
+        if part:
+            yield part
+        if not int(cursor):
+            return
+        answer = server.ask(*question(key, kind, int(cursor)))
+
+
+def command(name: bytes, kind: str, part: Any) -> Command:
+    if kind == "string":
+        return (b"SET", name, part)
+    if kind == "hash":
+        return (b"HSET", name, *(value for pair in part.items() for value in pair))
+    return (b"ZADD", name, *(value for member, score in part for value in (repr(float(score)).encode(), member)))

@@ -1,0 +1,64 @@
+"""The files of a frontier in Redis, and the journal of what is not surely in them yet."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from webmill.crawl.frontier.journal import Entry, Journal
+from webmill.crawl.frontier.lanes import Lane, Lanes
+from webmill.crawl.frontier.local import Limits
+from webmill.crawl.frontier.redis.server import Promise, Server
+from webmill.crawl.frontier.redis.state import RedisState
+from webmill.crawl.frontier.state import Domain
+
+GRACE = 60.0  # seconds after which Redis, if it syncs every second, has surely kept what it said
+
+Lines = tuple[str, int, int, bytes]  # domain, priority, position, lines
+_lines = msgspec.msgpack.Decoder(list[Lines])
+
+
+class RedisJournal(Journal):
+    """Domains go by their names: numbers are nothing that Redis can be asked for."""
+
+    def __init__(self, server: Server, state: RedisState) -> None:
+        super().__init__(state)
+        self._server, self._redis, self._key = server, state, state.key("journal")
+
+    def append(self, entries: Sequence[Entry]) -> None:
+        if entries:
+            domains = self._redis.numbered({id_ for id_, *_ in entries})
+            self._redis.put("RPUSH", self._key, msgspec.msgpack.encode([(domains[e[0]].name, *e[1:]) for e in entries]))
+
+    def entries(self) -> Iterator[tuple[Domain, int, int, bytes]]:
+        number = 0
+        while (blob := self._server.ask("LINDEX", self._key, number)) is not None:
+            number += 1
+            parts = _lines.decode(blob)
+            domains = self._redis.named({name for name, *_ in parts})
+            yield from ((domains[name], priority, at, lines) for name, priority, at, lines in parts)
+
+    def clear(self) -> None:
+        self._redis.put("DEL", self._key)
+
+
+class CarefulLanes(Lanes):
+    """Files that were read to their end are kept for as long as Redis may go back to before they were."""
+
+    def __init__(self, folder: Path, *, limits: Limits, promise: Promise) -> None:
+        super().__init__(folder, size=limits.file, max_open=limits.open_files, waiting=limits.waiting)
+        self._promise = promise
+        self._read: deque[tuple[float, Lane, int, int]] = deque()
+
+    def drop(self, lane: Lane, *, was: int, read: int, end: int) -> None:
+        if self._promise is Promise.DURABLE:
+            super().drop(lane, was=was, read=read, end=end)
+        elif self._promise is Promise.SECOND:
+            self._read.append((time.monotonic() + GRACE, lane, was, read))
+            while self._read[0][0] <= time.monotonic():
+                _, lane, was, read = self._read.popleft()
+                super().drop(lane, was=was, read=read, end=-1)  # not the last one: there may be new lines in it

@@ -1,0 +1,308 @@
+"""The frontier of a crawl that has outgrown one machine: coordination in Redis, the URLs in files of their owner.
+
+    Redis      PREFIX:…          whose turn it is, leases, visits, robots, the filter of known URLs (`redis_state`)
+    FOLDER/domains/…             the URLs that wait (`lanes`), as in the local frontier
+    FOLDER/seen/, seen.sqlite    which URLs are known, exactly (`seen`)
+
+It is the local frontier with another `State`: what a step does to domains and URLs is the same code. A prefix and a
+folder belong together, and have one owner at a time. Whoever opens them takes over: a number, counted up with each
+opening, is in every change, so that a process that was thought dead can change nothing any more.
+
+Lines are written to their files without a sync, and into a journal in Redis in the same script that makes them count.
+A checkpoint syncs the files and the exact set, then empties the journal; whoever opens the frontier writes the
+journal's lines again. Nothing is known but nowhere, whichever of the two dies.
+
+When Redis does not answer, `Unavailable`: the same step again, or any other call, finds out what became of it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from webmill.crawl.frontier.base import Committed, Robots, Step, Turn, Visit
+from webmill.crawl.frontier.change import Change
+from webmill.crawl.frontier.fresh import Fresh, sort_out
+from webmill.crawl.frontier.lanes import Lane, lines_in
+from webmill.crawl.frontier.local import LANES, RUNS, Added, Limits, LocalFrontier
+from webmill.crawl.frontier.redis.backup import back_up
+from webmill.crawl.frontier.redis.files import CarefulLanes, RedisJournal
+from webmill.crawl.frontier.redis.filter import Bitmaps, Bloom, Filter, RedisSeen
+from webmill.crawl.frontier.redis.owner import REBUILD, REFILL, Facts, braced, join, own, read_meta
+from webmill.crawl.frontier.redis.server import TIMEOUT, Promise, Server, promised, text
+from webmill.crawl.frontier.redis.state import VERSION
+from webmill.crawl.frontier.seen import hash_of
+from webmill.errors import Conflict
+from webmill.infra import atomic
+from webmill.infra.lock import exclusive
+
+log = logging.getLogger(__name__)
+
+PAGE = 1000
+
+_robots = msgspec.msgpack.Decoder(Robots)
+
+
+class RedisFrontier(LocalFrontier):
+    def __init__(
+        self,
+        url: str,
+        folder: Path,
+        *,
+        prefix: str,
+        strict: bool = False,
+        limits: Limits | None = None,
+        timeout: float = TIMEOUT,
+    ) -> None:
+        """`prefix`: of all keys, the collection and the shard. `strict`: refuse a Redis that may lose what it said."""
+        limits = limits or Limits()
+        self._limits, self._lock, self._folder = limits, threading.RLock(), folder
+        self._journal_bytes = 0
+        self._unpaid = 0
+        self._must_rewrite = False
+        self._answered: tuple[Step, Committed] | None = None  # a step that counts, as its caller does not know yet
+        atomic.make_folder(folder)
+        with ExitStack() as stack:
+            stack.enter_context(exclusive(folder, "frontier", doing="crawling"))
+            self._server = Server(url, timeout=timeout)
+            stack.callback(self._server.close)
+            self.promise = promised(self._server, strict=strict)
+            self._facts = Facts(folder)
+            stack.callback(self._facts.close)
+            join(self._server, braced(prefix), facts=self._facts, folder=folder)
+            self._state = self._redis = own(self._server, braced(prefix))
+            self._journal = RedisJournal(self._server, self._redis)
+            self._lanes = CarefulLanes(folder / LANES, limits=limits, promise=self.promise)
+            stack.callback(self._lanes.close)
+            self._filter = self._open_filter()
+            self._seen = self._exact = RedisSeen(
+                folder / RUNS,
+                self._facts.database,
+                self._filter,
+                fan=limits.fan,
+                hashes_per_word=limits.hashes_per_word,
+            )
+            stack.callback(self._seen.close)
+            self._recover()
+            self._stack = stack.pop_all()
+        self._closed = False
+
+    # Opening
+
+    def _open_filter(self) -> Filter:
+        count = self._redis.tallied().get("hashes", 0)
+        kind = read_meta(self._server, self._redis.key()).get("filter")
+        if kind == "bloom" or (kind is None and self._server.has_bloom()):
+            filter_: Filter = Bloom(self._server, self._redis.key(), count=count)
+        else:
+            filter_ = Bitmaps(
+                self._server, self._redis.key(), count=count, hashes_per_word=self._limits.hashes_per_word
+            )
+        if kind is None:
+            filter_.make()
+            name = "bloom" if isinstance(filter_, Bloom) else "bits"
+            self._server.ask("HSET", self._redis.key("meta"), "filter", name, "version", str(VERSION))
+        return filter_
+
+    def close(self) -> None:
+        try:
+            super().close()
+        except Conflict as error:  # whoever goes on has all that counts
+            log.warning("frontier_checkpoint_failed", extra={"why": str(error)})
+
+    # Turns
+
+    def claim(self, count: int, *, urls: int, **how: Any) -> list[Turn]:
+        with self._lock:
+            self._redis.urls = urls
+            return super().claim(count, urls=urls, **how)
+
+    def _end_leases(self, now: float, *, since: float | None = None) -> None:
+        super()._end_leases(now, since=since)
+        self._redis.flush()  # a step of its own: what follows asks Redis
+
+    def extend(self, tokens: Iterable[int], *, now: float, lease: float) -> frozenset[int]:
+        wanted = set(tokens)
+        with self._lock, self._redis.write():
+            kept = self._redis.extend(wanted, now=now, until=now + lease)
+        return frozenset(wanted - kept)
+
+    # Steps
+
+    def commit(self, step: Step, *, now: float) -> Committed:
+        with self._lock:
+            self._redis.changes.settle_doubt()
+            answered, self._answered = self._answered, None
+            if answered and answered[0] == step:
+                return answered[1]
+            self._care()
+            try:
+                return self._commit(step, now=now)
+            finally:
+                if not self._redis.changes.is_in_doubt:
+                    self._answered = None
+
+    def _commit(self, step: Step, *, now: float) -> Committed:
+        fresh = sort_out(step, self._seen)
+        with self._redis.write():
+            change = Change(self._redis, now=now)
+            lost = change.settle(step.settled)
+            added = self._add(fresh, change)
+            change.save()
+            self._note(step)
+            answer = added.committed(fresh, lost)
+            self._redis.then(lambda: self._took(added))
+            self._answered = (step, answer)
+        return answer
+
+    def _add(self, fresh: Fresh, change: Change) -> Added:
+        added = super()._add(fresh, change)
+        for command in self._filter.put(added.hashes):
+            self._redis.put(*command)
+        change.counts["hashes"] += len(added.hashes)
+        return added
+
+    def _took(self, added: Added) -> None:
+        super()._took(added)
+        self._filter.count += len(added.hashes)
+
+    def _note(self, step: Step) -> None:
+        key, put = self._redis.key, self._redis.put
+        for robots in step.robots:
+            put("HSET", key("robots"), robots.origin, zlib.compress(msgspec.msgpack.encode(robots), 1))
+        for name, value in step.notes.items():
+            put("HSET", key("notes"), name, value)
+
+    # Questions
+
+    def visits(self, *, since: float = 0.0, until: float | None = None) -> Iterator[Visit]:
+        """`until` itself is not among them."""
+        return self._redis.visits.between(since, float("inf") if until is None else until)
+
+    def robots(self, origin: str) -> Robots | None:
+        blob = self._server.ask("HGET", self._redis.key("robots"), origin)
+        return _robots.decode(zlib.decompress(blob)) if blob else None
+
+    def notes(self) -> dict[str, str]:
+        found = self._server.ask("HGETALL", self._redis.key("notes"))
+        return {text(name): text(value) for name, value in found.items()}
+
+    def excluded(self) -> Iterator[str]:
+        after = b"-"
+        while page := self._server.ask("ZRANGEBYLEX", self._redis.key("excluded"), after, "+", "LIMIT", 0, PAGE):
+            yield from map(text, page)
+            after = b"(" + page[-1]
+
+    # Care
+
+    def _checkpoint(self) -> None:
+        if not len(self._seen):
+            return
+        self._redis.changes.must_be_owner()
+        if self._must_rewrite:
+            for _ in self._journal.replay(self._lanes):
+                pass
+        self._must_rewrite = True
+        self._lanes.sync()
+        self._must_rewrite = False
+        self._write_seen()
+        self._journal_bytes = 0
+        with self._redis.write():
+            self._journal.clear()
+
+    def _write_seen(self) -> None:
+        with self._seen.flushing() as number, self._facts.database.write() as run:
+            self._seen.register(run, number)
+            run("INSERT OR REPLACE INTO fact VALUES ('change', ?)", (str(self._redis.changes.number),))
+
+    def _recover(self) -> None:
+        facts, meta = self._facts.read(), read_meta(self._server, self._redis.key())
+        if REBUILD in facts or int(facts.get("change", 0)) > self._redis.changes.number:
+            self._rebuild()
+            self._facts.drop(REBUILD)
+        if REFILL in meta:
+            self._refill()
+        for lines in self._journal.replay(self._lanes):
+            self._learn([hash_of(url) for _, url, _ in lines_in(lines)])
+            self._journal_bytes += len(lines)
+        with self._redis.write():
+            self._end_leases(float("inf"), since=0.0)
+
+    def _learn(self, hashes: Sequence[bytes]) -> None:
+        """Some may be known: a kill came between a checkpoint and the journal's end."""
+        unheld = self._exact.not_held(hashes)
+        self._seen.add(hash_ for hash_, is_new in zip(hashes, unheld, strict=True) if is_new)
+
+    def _rebuild(self) -> None:
+        """Redis has gone back to before a checkpoint, or has lost its files: URLs that are nowhere any more must not be
+        known. All others are."""
+        log.warning("frontier_rebuilt", extra={"redis": self._server.place, "change": self._redis.changes.number})
+        for _ in self._journal.replay(self._lanes):
+            pass
+        self._exact.clear()
+        hashes = self._all_hashes()
+        while page := list(islice(hashes, self._limits.table)):
+            self._learn(page)
+            if len(self._seen) >= self._limits.table:
+                self._write_seen()
+            self._seen.advance(len(page))
+        self._write_seen()
+
+    def _refill(self) -> None:
+        """The filter, with what the exact set has."""
+        self._filter.make()
+        with self._redis.write():
+            self._redis.put("HSET", self._redis.key("tally"), "hashes", "0")
+        hashes = iter(self._exact)
+        while page := list(islice(hashes, 10 * PAGE)):
+            self._filter.maybe(page)
+            with self._redis.write():
+                for command in self._filter.put(page):
+                    self._redis.put(*command)
+                self._redis.put("HINCRBY", self._redis.key("tally"), "hashes", str(len(page)))
+            self._filter.count += len(page)
+        with self._redis.write():
+            self._redis.put("HDEL", self._redis.key("meta"), REFILL)
+
+    def _all_hashes(self) -> Iterator[bytes]:
+        """Of all URLs that wait, are in hand or were visited, some maybe twice."""
+        yield from self._redis.visits.hashes()
+        yield from (hash_of(link.url.encode()) for link in self.waiting())
+
+    def back_up(self, folder: Path) -> None:
+        with self._lock:
+            back_up(
+                folder,
+                server=self._server,
+                state=self._redis,
+                lanes=self._lanes,
+                id_=self._facts.read()["id"],
+                stats=self.stats(),
+            )
+
+    def compact(self) -> None:
+        """Drop what was consumed: at the beginning of lanes, and files that a kill has left."""
+        if self.promise is not Promise.DURABLE:  # it may go back and read them again
+            log.warning("frontier_not_compacted", extra={"why": f"what Redis keeps: {self.promise}"})
+            return
+        for name in self._redis.names():
+            with self._lock:
+                domain = self._redis.fresh(name)
+                for priority, (read, end) in domain.lanes.items():
+                    self._compact_lane(Lane(domain.hash, priority), read=read, end=end)
+
+    def _compact_lane(self, lane: Lane, *, read: int, end: int) -> None:
+        needed = self._lanes.numbers(read=read, end=end)
+        number = needed[0] - 1 if needed else end // self._limits.file
+        while number >= 0 and (self._folder / "domains" / lane.file(number)).exists():
+            self._lanes.remove(lane, number)
+            number -= 1
+        self._lanes.compact(lane, read=read, end=end)

@@ -1,0 +1,161 @@
+"""What came of URLs, in Redis: by their hash, by the time of the visit, and by when they are to be visited again."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from webmill.crawl.frontier.base import PRIORITIES, REQUISITE, Visit
+from webmill.crawl.frontier.redis.server import Server
+from webmill.crawl.frontier.seen import hash_of
+from webmill.crawl.frontier.state import Domain, Held
+
+SPAN = 10  # seconds of visits that lie in one string
+AT_ONCE = 1000
+
+ENTRY = struct.Struct(">dQ16s")  # of a string of visits: time, number, hash of the URL
+MEMBER = struct.Struct(">Q16s")  # of a visit that is to be repeated: number (the order of equals), hash
+
+Revisit = tuple[Held, Visit]
+
+
+class Kept(msgspec.Struct, array_like=True):
+    """A visit as it is kept: its fields without those at the end that have their default."""
+
+    id: int
+    priority: int
+    again: float | None
+    attempts: int
+    fields: list[Any]
+
+    @property
+    def visit(self) -> Visit:
+        return Visit(**dict(zip(Visit.__struct_fields__, self.fields, strict=False)))
+
+
+_kept = msgspec.msgpack.Decoder(Kept)
+_pack_kept = msgspec.msgpack.Encoder().encode
+
+
+class RedisVisits:
+    """Changes are collected with `put`, as part of the transaction that began last."""
+
+    def __init__(
+        self, server: Server, *, key: Callable[..., str], put: Callable[..., None], last: int
+    ) -> None:  # fmt: skip
+        self._server, self._key, self._put, self._last = server, key, put, last
+        self.begin()
+
+    def begin(self) -> None:
+        self.first_again: dict[int, float] = {}  # by domain
+        self._in_hand: dict[int, tuple[Domain, bytes, Kept]] = {}  # visits that are to be repeated
+        self._spans: dict[int, list[bytes]] = {}
+
+    def end(self) -> None:
+        for span, entries in self._spans.items():
+            self._put("APPEND", self._key("visited:time", span), b"".join(entries))
+            self._put("ZADD", self._key("visited:times"), str(span), str(span))
+
+    # Changes
+
+    def find(self, held: Sequence[tuple[Domain, Held]]) -> None:
+        """Of what is in hand to be visited again: `postpone` needs them."""
+        hashes = [hash_of(item.url.encode()) for _, item in held]
+        for (domain, _), hash_, kept in zip(held, hashes, self._ask(hashes), strict=True):
+            self._in_hand[kept.id] = (domain, hash_, kept)
+
+    def put(self, rows: Iterable[tuple[Held, int, Visit, float | None]], domains: Mapping[int, Domain]) -> None:
+        for held, domain, visit, again in rows:
+            if not held.visit:
+                self._last += 1
+                self._put("HSET", self._key("tally"), "visits", str(self._last))
+            kept = Kept(held.visit or self._last, held.priority, again, 1, trimmed(visit))
+            hash_ = hash_of(visit.url.encode())
+            self._keep(domains[domain], hash_, kept)
+            entry = ENTRY.pack(visit.time, kept.id, hash_)
+            self._spans.setdefault(math.floor(visit.time / SPAN), []).append(entry)
+
+    def postpone(self, rows: Iterable[tuple[float, int, int]]) -> None:
+        for not_before, attempts, id_ in rows:
+            domain, hash_, kept = self._in_hand[id_]
+            kept.again, kept.attempts = max(kept.again or 0.0, not_before), attempts
+            self._keep(domain, hash_, kept)
+
+    def _keep(self, domain: Domain, hash_: bytes, kept: Kept) -> None:
+        self._put("HSET", self._key("visited"), hash_, _pack_kept(kept))
+        if kept.again is not None:
+            where = self._key("revisits", kept.priority, domain.name)
+            self._put("ZADD", where, repr(kept.again), MEMBER.pack(kept.id, hash_))
+            soonest(self.first_again, domain.id, kept.again)
+
+    def take(self, held: Held, domain: str) -> None:
+        """It is in hand from now on."""
+        member = MEMBER.pack(held.visit, hash_of(held.url.encode()))
+        self._put("ZREM", self._key("revisits", held.priority, domain), member)
+
+    # Questions
+
+    def due(self, domains: Sequence[Domain], *, now: float, count: int) -> dict[int, list[Revisit]]:
+        """The first ones of each domain."""
+        where = [(row, priority) for row in domains for priority in range(REQUISITE, PRIORITIES)]
+        asked = (
+            ("ZRANGEBYSCORE", self._key("revisits", priority, row.name), "-inf", repr(now), "LIMIT", 0, count)
+            for row, priority in where
+        )
+        answers = list(zip(where, self._server.ask_all(asked) if where else (), strict=True))
+        kept = self._ask([MEMBER.unpack(member)[1] for _, members in answers for member in members])
+        found: dict[int, list[Revisit]] = {}
+        for (row, priority), members in answers:
+            for _, one in zip(members, kept, strict=False):
+                last = one.visit
+                held = Held(last.url, last.depth, priority, one.attempts, 0, one.id, last.hops)
+                found.setdefault(row.id, []).append((held, last))
+        return found
+
+    def of(self, url: str) -> Visit | None:
+        blob = self._server.ask("HGET", self._key("visited"), hash_of(url.encode()))
+        visit = _kept.decode(blob).visit if blob else None
+        return visit if visit and visit.url == url else None
+
+    def between(self, since: float, until: float) -> Iterator[Visit]:
+        """In the order of their time; of each URL the last one."""
+        span = math.floor(since / SPAN)
+        while spans := self._server.ask("ZRANGEBYSCORE", self._key("visited:times"), span, "+inf", "LIMIT", 0, 1):
+            span = int(spans[0])
+            blob = self._server.ask("GET", self._key("visited:time", span)) or b""
+            entries = sorted({entry for entry in ENTRY.iter_unpack(blob) if since <= entry[0] < until})
+            for at in range(0, len(entries), AT_ONCE):
+                some = entries[at : at + AT_ONCE]
+                for (time, *_), kept in zip(some, self._ask([hash_ for *_, hash_ in some]), strict=True):
+                    visit = kept.visit
+                    if visit.time == time:  # else it was visited again since
+                        yield visit
+            span += 1
+            if span * SPAN >= until:
+                return
+
+    def hashes(self) -> Iterator[bytes]:
+        """Of all visited URLs, some maybe twice."""
+        with self._server.errors():
+            for hash_, _ in self._server.client.hscan_iter(self._key("visited"), count=AT_ONCE):
+                yield hash_
+
+    def _ask(self, hashes: Sequence[bytes]) -> Iterator[Kept]:
+        for at in range(0, len(hashes), AT_ONCE):
+            yield from map(_kept.decode, self._server.ask("HMGET", self._key("visited"), *hashes[at : at + AT_ONCE]))
+
+
+def soonest(times: dict[int, float], key: int, time: float) -> None:
+    times[key] = min(times.get(key, time), time)
+
+
+def trimmed(visit: Visit) -> list[Any]:
+    fields = list(msgspec.structs.astuple(visit))
+    defaults = [visit.url, visit.time, *Visit.__struct_defaults__]
+    while len(fields) > 2 and fields[-1] == defaults[len(fields) - 1]:
+        fields.pop()
+    return fields

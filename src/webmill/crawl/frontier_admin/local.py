@@ -1,0 +1,83 @@
+"""The tools for a frontier on this machine's disk."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, nullcontext
+from pathlib import Path
+
+from webmill.crawl.frontier.local import restore
+from webmill.crawl.frontier.state import State
+from webmill.crawl.frontier_admin.tools import Look
+from webmill.crawl.options import Options
+from webmill.crawl.politeness import host_schedule as gates
+from webmill.crawl.scheduler import domain_budget as quota
+from webmill.crawl.start import settle_layout
+from webmill.errors import NotFound
+from webmill.infra.queue.sqlite import SCHEMA as BOX
+from webmill.infra.sqlite import Database, Schema
+
+LETTERS = 100  # read at once
+QUOTA = "quota.sqlite"
+
+
+class LocalTools:
+    is_shared = False
+
+    def look(self, folder: Path) -> Look:
+        """SQLite lets others read while its owner writes."""
+        path = folder / "state.sqlite"
+        if not path.exists():
+            raise NotFound(f"no frontier in {folder} yet")
+        with closing(State(path)) as state:
+            excluded = state.database.read("SELECT count(*) FROM domain WHERE excluded")[0][0]
+            return Look(state.stats(), excluded, state.next_turn(revisits=False))
+
+    def letters(self, file: Path) -> Iterator[bytes]:
+        if not file.exists():
+            return
+        with Database(file, schema=BOX) as box:
+            last = -1
+            sql = "SELECT seq, body FROM body WHERE seq > ? ORDER BY seq LIMIT ?"
+            while page := box.read(sql, (last, LETTERS)):
+                yield from (body for _, body in page)
+                last = page[-1][0]
+
+    def is_used_elsewhere(self) -> bool:
+        return False
+
+    def settle(self, options: Options, shards: int | None) -> None:
+        settle_layout(options, shards)
+
+    def save(self, options: Options, shards: int, folder: Path) -> None:
+        for shard in range(shards):
+            copy(options.shard_folder(shard) / QUOTA, quota_file(folder, shard), quota.SCHEMA)
+        copy(options.gates, folder / options.gates.name, gates.SCHEMA)
+
+    def restoring(self, options: Options) -> AbstractContextManager[None]:  # noqa: ARG002 - the folder is the proof
+        return nullcontext()
+
+    def restore(self, source: Path, folder: Path) -> None:
+        restore(source, folder)
+
+    def load(self, options: Options, shards: int, *, saved: Path, draft: Path) -> None:
+        pairs = [
+            (quota_file(saved, shard), draft / options.shard_folder(shard).name / QUOTA) for shard in range(shards)
+        ]
+        for source, target in [*pairs, (saved / options.gates.name, draft / options.gates.name)]:
+            if source.exists():
+                shutil.copyfile(source, target)
+
+    def close(self) -> None:
+        pass
+
+
+def quota_file(folder: Path, shard: int) -> Path:
+    return folder / f"quota-{shard:02d}.sqlite"
+
+
+def copy(source: Path, target: Path, schema: Schema) -> None:
+    if source.exists():
+        with Database(source, schema=schema) as database:
+            database.copy_to(target)

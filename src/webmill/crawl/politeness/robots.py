@@ -1,0 +1,232 @@
+"""What a crawler does about the robots.txt of an origin: an answer becomes an entry to keep, an entry a verdict.
+
+    entry = make_entry("https://example.com", answer, now=now, before=entry)   # ask for it again at entry.expires
+    verdict = decide(entry, now=now, policy=policy)
+    verdict.allows("/path?query"), verdict.crawl_delay, verdict.sitemaps
+
+| last answer (RFC 9309, 2.3.1) | state | pages |
+|---|---|---|
+| 2xx | `rules` | as the rules say |
+| 3xx: the redirects did not end within MAX_REDIRECTS; 4xx but 429 | `unavailable` | all are allowed |
+| 429, 5xx, no answer, an answer that broke off | `unreachable` | none, until it answers otherwise |
+| the same for 30 days | `unavailable` | all are allowed |
+
+No input or output, no clock: the flow of the crawl asks and keeps.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from hashlib import blake2b
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from webmill.crawl.fetch.nouns import Failed, Fetched
+from webmill.crawl.frontier.base import Robots
+from webmill.crawl.politeness.retries import retry_after
+from webmill.formats.robots import MAX_BODY, RobotsTxt, Rules, parse_robots
+from webmill.model import Headers
+
+MAX_REDIRECTS = 5
+DAY = 86400.0
+
+State: TypeAlias = Literal["rules", "unavailable", "unreachable"]
+
+_MAX_AGE = re.compile(r"(?:^|[\s,])max-age\s*=\s*\"?([0-9]{1,12})", re.IGNORECASE)
+_NO_CACHE = re.compile(r"(?:^|[\s,])no-(?:cache|store)(?:$|[\s,=])", re.IGNORECASE)
+HALF = frozenset({"truncated", "corrupt", "decode_limit", "bad_chunk"})  # flaws of a payload that is not whole
+_AGENT_PREFIX = re.compile(r"\s*([a-z][a-z0-9_.*-]*|\*)\s*:(.*)", re.DOTALL)
+_WITH_VALUES = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """Times in seconds."""
+
+    agent: str = "webmill"
+    max_delay: float = 60.0  # the longest Crawl-delay that is kept
+    max_age: float = DAY  # no copy is used for longer
+    min_age: float = 600.0  # whatever Cache-Control says: not before every page
+    first_retry: float = 60.0  # of an unreachable one; the waits double
+    longest_retry: float = 6 * 3600.0
+    patience: float = 30 * DAY  # then an unreachable robots.txt counts as none
+
+
+DEFAULT_POLICY = Policy()
+_NO_RULES = Rules()
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    state: State = "unavailable"
+    rules: Rules = _NO_RULES
+    crawl_delay: float | None = None  # at most the policy's
+    too_slow: bool = False  # the file asked for a longer delay than that
+    cut: bool = False  # the file was longer than we read
+    sitemaps: tuple[str, ...] = ()  # as written
+
+    def allows(self, path_and_query: str) -> bool:
+        return self.state != "unreachable" and self.rules.allows(path_and_query)
+
+
+class Parsed(msgspec.Struct, frozen=True):
+    """What one agent needs of a robots.txt."""
+
+    rules: Rules
+    sitemaps: tuple[str, ...]
+    cut: bool
+
+
+class ParsedFiles:
+    """The robots.txt files that were used last, parsed; one for each origin, and a new body replaces the old.
+
+    Bounded by the bytes of their bodies, 1 KiB more for each. Parsed they take once to six times as much; 30 times if
+    they were made to. Not for several threads.
+    """
+
+    def __init__(self, *, most_bytes: int = 16 << 20) -> None:
+        self._most = most_bytes
+        self._bytes = 0
+        self._files: OrderedDict[tuple[str, str], tuple[bytes, int, Parsed]] = OrderedDict()
+
+    def get(self, entry: Robots, agent: str) -> Parsed:
+        key, digest = (entry.origin, agent), blake2b(entry.body, digest_size=16).digest()
+        kept = self._files.pop(key, None)
+        if kept and kept[0] == digest:
+            self._files[key] = kept
+            return kept[2]
+        self._bytes -= kept[1] if kept else 0
+        made = (digest, len(entry.body) + 1024, _parse(entry.body, agent))
+        self._files[key] = made
+        self._bytes += made[1]
+        while self._bytes > self._most:
+            self._bytes -= self._files.popitem(last=False)[1][1]
+        return made[2]
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+
+def make_entry(
+    origin: str,
+    answer: Fetched | Failed,
+    *,
+    now: float,
+    before: Robots | None = None,
+    policy: Policy = DEFAULT_POLICY,
+) -> Robots:
+    """`answer` is the last one, after redirects; `before` what was known until now."""
+    status = _status(answer)
+    failing_since = (_failing_since(before) or now) if _is_failure(status) else 0.0
+    headers = answer.head.headers if isinstance(answer, Fetched) else Headers()
+    wait = expires_after(status, headers, failing_for=now - failing_since, policy=policy)
+    if status in (429, 503):
+        wait = max(wait, retry_after(headers.get("Retry-After"), now) or 0.0)
+    # One byte more than is read: it tells that there was more.
+    body = answer.payload[: MAX_BODY + 1] if isinstance(answer, Fetched) and 200 <= status < 300 else b""
+    return Robots(origin=origin, fetched=now, expires=now + wait, status=status, body=body, failing_since=failing_since)
+
+
+def expires_after(status: int, headers: Headers, *, failing_for: float = 0.0, policy: Policy = DEFAULT_POLICY) -> float:
+    """For how many seconds an answer is good. Cache-Control may shorten it, and never lengthens it."""
+    if _is_failure(status):  # wait as long as it has failed already: the waits double
+        return min(max(failing_for, policy.first_retry), policy.longest_retry)
+    control = ",".join(headers.get_all("Cache-Control"))
+    if _NO_CACHE.search(control):
+        return policy.min_age
+    found = _MAX_AGE.search(control)
+    return min(max(float(found[1]), policy.min_age), policy.max_age) if found else policy.max_age
+
+
+def left_alone_until(entry: Robots, *, policy: Policy = DEFAULT_POLICY) -> float:
+    """By a Retry-After of its server; 0 when it did not ask for more than we would wait by ourselves."""
+    ours = expires_after(entry.status, Headers(), failing_for=entry.fetched - entry.failing_since, policy=policy)
+    return entry.expires if entry.expires > entry.fetched + ours else 0.0
+
+
+def decide(entry: Robots, *, now: float, policy: Policy = DEFAULT_POLICY, files: ParsedFiles | None = None) -> Verdict:
+    """Good until `entry.expires`. `files` saves parsing the same body again."""
+    if _is_failure(entry.status):
+        is_given_up = now - _failing_since(entry) >= policy.patience
+        return Verdict(state="unavailable" if is_given_up else "unreachable")
+    if entry.status >= 300:
+        return Verdict()
+    parsed = _parse(entry.body, policy.agent) if files is None else files.get(entry, policy.agent)
+    delay = parsed.rules.crawl_delay
+    return Verdict(
+        state="rules",
+        rules=parsed.rules,
+        crawl_delay=None if delay is None else min(delay, policy.max_delay),
+        too_slow=delay is not None and delay > policy.max_delay,
+        cut=parsed.cut,
+        sitemaps=parsed.sitemaps,
+    )
+
+
+class Directives(msgspec.Struct, frozen=True):
+    """What a page says of itself."""
+
+    nofollow: bool = False
+    noindex: bool = False
+
+
+def robots_directives(headers: Headers, html_meta: str = "", *, agent: str = DEFAULT_POLICY.agent) -> Directives:
+    """Of X-Robots-Tag fields and of `<meta name=robots>`: what any of them forbids to all or to us is forbidden.
+
+    In a field `googlebot: noindex, nofollow` is for one agent, up to the next name. `none` is both.
+    """
+    words = _words_of_meta(html_meta.lower(), agent.lower())
+    for value in headers.get_all("X-Robots-Tag"):
+        words |= _words_for(value.lower(), agent.lower())
+    return Directives(
+        nofollow=not words.isdisjoint(("nofollow", "none")), noindex=not words.isdisjoint(("noindex", "none"))
+    )
+
+
+def _words_of_meta(value: str, agent: str) -> set[str]:
+    """`revisit-after: 7 days, nofollow`: what has a value is none of ours, unless it is what it names us for."""
+    words: set[str] = set()
+    for part in value.split(","):
+        name, colon, rest = part.partition(":")
+        if not colon or name.strip() in (agent, "robots", "*"):
+            words.update((rest if colon else part).split())
+    return words
+
+
+def _words_for(value: str, agent: str) -> set[str]:
+    words: set[str] = set()
+    is_ours = True
+    for part in value.split(","):
+        named = _AGENT_PREFIX.fullmatch(part)
+        if named and named[1] in _WITH_VALUES:
+            continue
+        if named:
+            is_ours, part = named[1] in (agent, "robots", "*"), named[2]
+        if is_ours:
+            words.update(part.split())
+    return words
+
+
+def _parse(body: bytes, agent: str) -> Parsed:
+    robots: RobotsTxt = parse_robots(body)
+    return Parsed(robots.for_agent(agent), robots.sitemaps, robots.cut)
+
+
+def _status(answer: Fetched | Failed) -> int:
+    """0 for no answer. Half a file forbids half of what it should, so it is none, unless we read no more anyway."""
+    if isinstance(answer, Failed):
+        return 0
+    is_half = answer.exchange.truncated is not None or not HALF.isdisjoint(answer.flaws)
+    is_success = 200 <= answer.head.status < 300
+    return 0 if is_success and is_half and len(answer.payload) <= MAX_BODY else answer.head.status
+
+
+def _is_failure(status: int) -> bool:
+    return status == 429 or not 200 <= status < 500
+
+
+def _failing_since(entry: Robots | None) -> float:
+    """0 when it is not failing."""
+    if entry is None or not _is_failure(entry.status):
+        return 0.0
+    return entry.failing_since or entry.fetched
