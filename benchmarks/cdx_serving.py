@@ -22,9 +22,9 @@ from urllib.parse import urlencode
 from benchmarks.frame import Result, print_table
 from benchmarks.zipnum import JUDGES, make_blocks, make_queries
 from webmill.collection import Collection
+from webmill.index.cdxj.sort import sort_lines
 from webmill.index.lines import read_batches
-from webmill.index.sort import sort_lines
-from webmill.index.zipnum import write_index
+from webmill.index.zipnum.writer import write_index
 
 LINES = int(os.environ.get("BENCH_LINES", "300000"))
 NAME = "BENCH"

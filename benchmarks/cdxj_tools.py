@@ -25,13 +25,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from benchmarks.frame import race
-from webmill.index.addfield import Additions, add_fields
-from webmill.index.blocklist import Blocklist, block, load_blocklist
-from webmill.index.excessive import drop_excessive
-from webmill.index.fields import Extraction, field_as_text
+from webmill.index.cdxj.add_fields import Additions, add_fields
+from webmill.index.cdxj.blocklist import Blocklist, block, load_blocklist
+from webmill.index.cdxj.excessive import drop_excessive
+from webmill.index.cdxj.extract_field import Extraction, field_as_text
+from webmill.index.cdxj.merge import Range, merge, merge_range, plan_ranges
+from webmill.index.cdxj.sort import sort_lines
 from webmill.index.lines import Batch, read_batches, write_batches
-from webmill.index.merge import Range, merge, merge_range, plan_ranges
-from webmill.index.sort import sort_lines
 from webmill.index.tally import Tally
 
 LINES = int(os.environ.get("BENCH_LINES", "300000"))

@@ -36,7 +36,7 @@ def make_warc(folder: Path, size: int) -> None:
 
 
 def index_warc(folder: Path, _: int) -> int:
-    from webmill.index.build import index_file
+    from webmill.index.build.warc import index_file
     from webmill.model import Damage
 
     with (folder / "one.warc.gz").open("rb", buffering=0) as file:
@@ -52,9 +52,9 @@ def make_lines(folder: Path, size: int) -> None:
 
 
 def sort_into_zipnum(folder: Path, size: int) -> int:
+    from webmill.index.cdxj.sort import sort_lines
     from webmill.index.lines import read_batches
-    from webmill.index.sort import sort_lines
-    from webmill.index.zipnum import write_index
+    from webmill.index.zipnum.writer import write_index
 
     lines = read_batches(folder / "lines")
     write_index(sort_lines(lines, folder=folder), folder / "index", threads=1)
@@ -69,7 +69,7 @@ def make_index(folder: Path, size: int) -> None:
 def look_up(folder: Path, _: int) -> int:
     from benchmarks.zipnum import make_queries
     from webmill.formats.cdx_query import key_range
-    from webmill.index.lookup import open_index
+    from webmill.index.lookup.indexes import open_index
 
     reader, queries = open_index(folder / "index"), make_queries(folder / "lines", "exact", 1000)
     assert all(next(iter(reader.lines(key_range(url, "exact"))), None) for url, _ in queries)

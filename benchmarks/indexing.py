@@ -23,7 +23,7 @@ from pathlib import Path
 from benchmarks.frame import cpu_seconds, race
 from webmill.formats.warc_records import Visit, encode_fields, measure, measure_http, metadata, request, response
 from webmill.formats.warc_writer import compress_dense, compress_record
-from webmill.index.build import Scan, index_file
+from webmill.index.build.warc import Scan, index_file
 from webmill.model import Damage
 
 with warnings.catch_warnings():  # it warns of its own old classes while it is imported

@@ -20,10 +20,10 @@ from benchmarks.cdxj_tools import make_line
 from benchmarks.frame import Result, print_table, race
 from webmill.formats.cdx_query import key_range
 from webmill.formats.zipnum import LINES_PER_BLOCK, encode_block
+from webmill.index.cdxj.sort import sort_lines
 from webmill.index.lines import Batch, in_batches, read_batches
-from webmill.index.lookup import ZipNumIndex, flatten, open_index
-from webmill.index.sort import sort_lines
-from webmill.index.zipnum import write_index
+from webmill.index.lookup.indexes import ZipNumIndex, flatten, open_index
+from webmill.index.zipnum.writer import write_index
 from webmill.infra.storage.local import LocalStorage
 
 LINES = int(os.environ.get("BENCH_LINES", "1000000"))

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_ty
 import msgspec
 
 from webmill.extract.outcomes import OUTCOMES
-from webmill.index.captures import FIELDS
+from webmill.index.build.captures import FIELDS
 from webmill.model import Document, columns
 
 

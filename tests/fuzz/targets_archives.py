@@ -25,10 +25,10 @@ from webmill.formats.typed_records import FileType
 from webmill.formats.warc import read_records
 from webmill.formats.warc.scan import Scan, scan_records
 from webmill.formats.wat import read_description
-from webmill.index.blocklist import parse_blocklist
-from webmill.index.captures import Captures, Options
-from webmill.index.columns import row_of
-from webmill.index.post_append import QUERY_MOST, query_of
+from webmill.index.build.captures import Captures, Options
+from webmill.index.build.request_body import QUERY_MOST, query_of
+from webmill.index.cdxj.blocklist import parse_blocklist
+from webmill.index.columnar.columns import row_of
 from webmill.model import Record
 
 

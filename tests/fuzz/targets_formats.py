@@ -36,7 +36,7 @@ from webmill.formats.warc.single import read_record_at
 from webmill.formats.warc_fields import Findings, parse_fields
 from webmill.formats.wat import read_description, read_title
 from webmill.formats.zipnum import decode_block, encode_block, parse_location, parse_summary_line
-from webmill.index.query import Query, answer, url_range
+from webmill.index.lookup.query import Query, answer, url_range
 from webmill.model import Headers, Record
 from webmill.pipeline.extract.manifest import parse_manifest
 from webmill.search.query import parse as parse_query

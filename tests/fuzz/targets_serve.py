@@ -24,7 +24,7 @@ from webmill.errors import BadInput
 from webmill.formats import urls
 from webmill.formats.cdxj import parse
 from webmill.formats.charset import decode_as, decode_page
-from webmill.index.zipnum import write_index
+from webmill.index.zipnum.writer import write_index
 from webmill.serve.address import Proxies, network_of
 from webmill.serve.api.asked import read_asked
 from webmill.serve.api.text_diff import compare

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from webmill.commoncrawl.selection import Selection
-from webmill.index.shards import Shards
+from webmill.index.zipnum.shard_locations import Shards
 from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Message

@@ -24,8 +24,8 @@ from tests.serve.town import NAME
 from tests.unit.cli.command import Ended, webmill
 from webmill.collection import Collection
 from webmill.formats import zip_members
-from webmill.index.newest import indexes_of
-from webmill.index.query import Query, answer, url_range
+from webmill.index.lookup.newest import indexes_of
+from webmill.index.lookup.query import Query, answer, url_range
 from webmill.infra import lock
 from webmill.pipeline.add.run import add_archives
 

@@ -20,8 +20,8 @@ from webmill.commoncrawl.batch import number_of
 from webmill.commoncrawl.selection import Selection, merged
 from webmill.errors import Conflict, Misconfigured, Unavailable
 from webmill.formats.cdx_query import key_range
-from webmill.index.shards import Shards
-from webmill.index.sorted_file import Pages
+from webmill.index.lookup.sorted_file import Pages
+from webmill.index.zipnum.shard_locations import Shards
 from webmill.infra.executor.base import Executor
 from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.executor.pool import PoolExecutor

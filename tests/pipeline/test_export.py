@@ -24,9 +24,9 @@ from tests.unit.cli.command import webmill
 from webmill.errors import BadInput
 from webmill.formats.warc import read_records
 from webmill.formats.warc_writer import encode_record
-from webmill.index.lookup import open_index
-from webmill.index.query import Query, url_range
-from webmill.index.zipnum import write_index
+from webmill.index.lookup.indexes import open_index
+from webmill.index.lookup.query import Query, url_range
+from webmill.index.zipnum.writer import write_index
 from webmill.infra.storage.local import LocalStorage
 from webmill.model import Headers
 from webmill.pipeline.export.wacz import Export

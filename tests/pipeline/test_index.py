@@ -37,7 +37,7 @@ from webmill.collection import Collection
 from webmill.errors import Misconfigured
 from webmill.formats.warc_writer import encode_record
 from webmill.index import jobs
-from webmill.index.excessive import Keep
+from webmill.index.cdxj.excessive import Keep
 from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.executor.pool import PoolExecutor
 from webmill.pipeline.index import Options, index_collection

@@ -28,7 +28,7 @@ from tests.pipeline.index_samples import (
     warc,
 )
 from webmill.errors import NotFound
-from webmill.index.excessive import Keep
+from webmill.index.cdxj.excessive import Keep
 from webmill.pipeline.index import IndexReport, Options
 
 NUMBERS = st.integers(0, 400)

@@ -38,7 +38,7 @@ from tests.pipeline.index_samples import (
 )
 from tests.thoroughness import each
 from tests.thoroughness import kills as kills_of
-from webmill.index.excessive import Keep
+from webmill.index.cdxj.excessive import Keep
 from webmill.pipeline.index import Options
 
 OPTIONS = ("--shards", "2", "--lines", "5", "--max-captures", "3", "--keep", "1", "--name", NAME)

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from tests.pipeline.index_samples import at_rest, index, indexes, lines_of, put, tables, warc
-from webmill.index.lookup import open_index
-from webmill.index.query import Query, answer, url_range
+from webmill.index.lookup.indexes import open_index
+from webmill.index.lookup.query import Query, answer, url_range
 from webmill.pipeline.index import Options
 
 GENERATIONS = 8

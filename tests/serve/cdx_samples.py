@@ -10,7 +10,7 @@ from tests.unit.index.samples import cut_into
 from tests.unit.index.zipnum_samples import make_url
 from webmill.collection import Collection
 from webmill.formats.surt import surt
-from webmill.index.zipnum import write_index
+from webmill.index.zipnum.writer import write_index
 
 NAME = "BIG-2024"
 MIMES = ("text/html", "text/html", "text/plain", "application/pdf", "image/png")

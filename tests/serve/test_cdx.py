@@ -16,8 +16,8 @@ from tests.serve.conftest import ADDRESS, site_of
 from tests.serve.town import NAME as TOWN
 from tests.unit.index.zipnum_samples import build
 from webmill.formats.cdxj import CdxjLine, format_line
-from webmill.index.kept_blocks import KeptBlocks
-from webmill.index.zipnum import write_index
+from webmill.index.lookup.block_cache import KeptBlocks
+from webmill.index.zipnum.writer import write_index
 from webmill.infra.storage.local import LocalStorage
 from webmill.serve import served_index
 from webmill.serve.app import application

@@ -16,8 +16,8 @@ from tests.serve.pywb import as_pywb_asks, ask, meant, warcserver
 from tests.serve.town import NAME as TOWN
 from tests.unit.index.zipnum_samples import EVERYTHING
 from webmill.collection import Collection
-from webmill.index.lookup import open_index
-from webmill.index.query import url_range
+from webmill.index.lookup.indexes import open_index
+from webmill.index.lookup.query import url_range
 from webmill.serve.app import application
 from webmill.settings import ServeSettings, Settings
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.serve.cdx_samples import NAME, make_captures, put_index
 from tests.serve.hand_made import served
-from webmill.index.kept_blocks import KeptBlocks
+from webmill.index.lookup.block_cache import KeptBlocks
 from webmill.infra.storage.local import LocalStorage
 from webmill.serve import served_index
 from webmill.serve.served_index import ServedIndex

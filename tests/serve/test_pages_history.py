@@ -13,7 +13,7 @@ from tests.serve.board import harmless
 from tests.serve.cdx_samples import put_index
 from tests.serve.town import NAME, SCRIPT, Visit, archive, run
 from webmill.formats.cdx_query import KeyRange
-from webmill.index.lookup import Index, ZipNumIndex
+from webmill.index.lookup.indexes import Index, ZipNumIndex
 from webmill.infra.storage.local import LocalStorage
 from webmill.serve.api import addresses, capture_history
 from webmill.serve.pages.history_calendar import calendar_of, heat_of, period_name

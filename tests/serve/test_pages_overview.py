@@ -22,7 +22,7 @@ from tests.serve.town import NAME, visits
 from webmill.crawl.progress import Snapshot
 from webmill.crawl.status_file import StatusFile
 from webmill.errors import BadInput
-from webmill.index.zipnum import write_index
+from webmill.index.zipnum.writer import write_index
 from webmill.infra.storage.base import Readable
 from webmill.infra.storage.local import LocalStorage
 from webmill.publish.history import live

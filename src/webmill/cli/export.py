@@ -15,8 +15,8 @@ from webmill.collection import crawls_in
 from webmill.errors import Conflict
 from webmill.formats.cdx_query import MatchType
 from webmill.index.archives import find_archives
-from webmill.index.newest import indexes_of
-from webmill.index.query import Query, url_range
+from webmill.index.lookup.newest import indexes_of
+from webmill.index.lookup.query import Query, url_range
 from webmill.infra import atomic
 from webmill.infra.storage.local import LocalStorage
 from webmill.pipeline.export.wacz import Export

@@ -15,12 +15,12 @@ from pathlib import Path
 import msgspec
 
 from webmill.errors import Unavailable
-from webmill.index.addfield import Additions, add_fields
-from webmill.index.build import index_file
-from webmill.index.captures import Options as CaptureOptions
-from webmill.index.columnar import Table, write_parquet
+from webmill.index.build.captures import Options as CaptureOptions
+from webmill.index.build.warc import index_file
+from webmill.index.cdxj.add_fields import Additions, add_fields
+from webmill.index.cdxj.sort import sort_lines
+from webmill.index.columnar.parquet import Table, write_parquet
 from webmill.index.lines import Batch, in_batches, open_input, read_batches, write_batches
-from webmill.index.sort import sort_lines
 from webmill.index.state import CdxjLooks
 from webmill.infra import atomic
 from webmill.model import Damage

@@ -17,8 +17,8 @@ from webmill.formats.http.chunked import ChunkedReader
 from webmill.formats.http.head import MAX_HEAD_BYTES
 from webmill.formats.timestamps import from_warc_date
 from webmill.formats.warc import Block, open_block
-from webmill.index.lookup import Index
-from webmill.index.query import Query, answer, url_range
+from webmill.index.lookup.indexes import Index
+from webmill.index.lookup.query import Query, answer, url_range
 from webmill.infra.storage.base import Readable
 from webmill.model import CaptureRef, Headers, Record, spelled_digest
 from webmill.pipeline.captures import CANDIDATES, lines_of

@@ -21,10 +21,10 @@ import msgspec
 from webmill import __version__
 from webmill.collection import Collection
 from webmill.errors import Misconfigured, NotFound, Unavailable, WrongUse
-from webmill.index import columnar
 from webmill.index.archives import cdxj_name, find_archives
-from webmill.index.captures import Options as CaptureOptions
-from webmill.index.excessive import Keep
+from webmill.index.build.captures import Options as CaptureOptions
+from webmill.index.cdxj.excessive import Keep
+from webmill.index.columnar import parquet as columnar
 from webmill.index.jobs import WarcDone, WarcJob, index_warc
 from webmill.index.state import FILE_NAME, Known, Looks, Published, State, is_current, is_settled, look_at, open_state
 from webmill.infra import atomic, lock, swap

@@ -21,12 +21,12 @@ from webmill import __version__
 from webmill.collection import Collection
 from webmill.errors import Misconfigured
 from webmill.formats.zipnum import LINES_PER_BLOCK, encode_block
-from webmill.index import zipnum
-from webmill.index.captures import Options as CaptureOptions
-from webmill.index.excessive import Keep
+from webmill.index.build.captures import Options as CaptureOptions
+from webmill.index.cdxj.excessive import Keep
 from webmill.index.jobs import TableJob, table_name, write_table
-from webmill.index.ranges import Filters, clean_failure, write_ranges
 from webmill.index.state import Known, Published, State
+from webmill.index.zipnum import writer as zipnum
+from webmill.index.zipnum.ranges import Filters, clean_failure, write_ranges
 from webmill.infra import atomic, swap
 from webmill.infra.executor.base import Executor
 from webmill.infra.executor.gather import run_all

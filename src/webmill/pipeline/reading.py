@@ -22,8 +22,8 @@ from webmill.formats.charset import decode_page
 from webmill.formats.content_coding import Decoded, Limits, decode_body
 from webmill.formats.timestamps import earliest
 from webmill.formats.urls import normalise
-from webmill.index.lookup import Index, ZipNumIndex
-from webmill.index.query import Query, answer, url_range
+from webmill.index.lookup.indexes import Index, ZipNumIndex
+from webmill.index.lookup.query import Query, answer, url_range
 from webmill.infra.storage.base import Readable
 from webmill.model import CaptureRef, Headers
 from webmill.pipeline.archived import Archived, open_capture

@@ -19,8 +19,8 @@ from starlette.responses import Response
 from webmill.errors import BadInput, WebmillError
 from webmill.formats.cdx_query import key_range
 from webmill.formats.timestamps import from_datetime
-from webmill.index.parsed import parsed
-from webmill.index.query import Query
+from webmill.index.lookup.parsed import parsed
+from webmill.index.lookup.query import Query
 from webmill.model import CaptureRef
 from webmill.pipeline.captures import nearest
 from webmill.serve.archived_address import Asked as Wanted

@@ -17,11 +17,11 @@ from typing import TypeVar
 from webmill.errors import BadInput, Conflict, NotFound, Unavailable
 from webmill.formats.cdx_query import KeyRange
 from webmill.formats.zipnum import Block
-from webmill.index.kept_blocks import KeptBlocks
 from webmill.index.lines import Batch
-from webmill.index.lookup import Generation, ZipNumIndex
-from webmill.index.shards import Shards
-from webmill.index.zipnum import SUMMARY
+from webmill.index.lookup.block_cache import KeptBlocks
+from webmill.index.lookup.indexes import Generation, ZipNumIndex
+from webmill.index.zipnum.shard_locations import Shards
+from webmill.index.zipnum.writer import SUMMARY
 from webmill.infra.storage.base import Readable, Stat
 
 log = logging.getLogger(__name__)

@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 
 from webmill.collection import Collection, Publishing
 from webmill.errors import NotFound
-from webmill.index.kept_blocks import KeptBlocks
-from webmill.index.lookup import Index, MergedIndex
-from webmill.index.zipnum import SUMMARY
+from webmill.index.lookup.block_cache import KeptBlocks
+from webmill.index.lookup.indexes import Index, MergedIndex
+from webmill.index.zipnum.writer import SUMMARY
 from webmill.infra.queue.base import Queue, ReadableQueue
 from webmill.infra.storage.base import Storage
 from webmill.infra.storage.local import LocalStorage

@@ -13,7 +13,7 @@ from tests.unit.cli.command import webmill
 from tests.unit.index.samples import capture, write
 from tests.unit.index.zipnum_samples import make_lines, make_queries, scan
 from webmill.formats.cdx_query import key_range
-from webmill.index.zipnum import rebuilding
+from webmill.index.zipnum.writer import rebuilding
 
 LINES = make_lines(2000)
 ALL = b"".join(LINES)

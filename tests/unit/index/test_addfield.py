@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.unit.index.samples import capture, cut_into, flat
 from webmill.errors import Misconfigured
-from webmill.index.addfield import Additions, add_by_function, add_fields, load_function
+from webmill.index.cdxj.add_fields import Additions, add_by_function, add_fields, load_function
 from webmill.index.lines import read_batches
 
 names = st.sampled_from(["url", "mime", "collection", "a", 'q"', "é"])

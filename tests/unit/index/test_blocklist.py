@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.thoroughness import examples
 from tests.unit.index.samples import any_lines, capture, cut_into, flat, line_bodies, write
 from webmill.errors import BadInput, Misconfigured
-from webmill.index.blocklist import Blocklist, block, literal_prefix, load_blocklist, parse_blocklist
-from webmill.index.prefixes import Prefixes
+from webmill.index.cdxj.blocklist import Blocklist, block, literal_prefix, load_blocklist, parse_blocklist
+from webmill.index.cdxj.prefixes import Prefixes
 from webmill.index.tally import Tally
 
 

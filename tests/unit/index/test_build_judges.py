@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from webmill.index.build import PROFILES, Options, index_file
+from webmill.index.build.warc import PROFILES, Options, index_file
 from webmill.model import Damage
 
 Cleaner = Callable[[bytes], bytes]

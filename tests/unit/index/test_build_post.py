@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from webmill.index.build import PROFILES, Options, index_file
-from webmill.index.post_append import query_of
+from webmill.index.build.request_body import query_of
+from webmill.index.build.warc import PROFILES, Options, index_file
 from webmill.model import Damage
 
 MULTIPART = (

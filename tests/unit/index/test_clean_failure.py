@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from webmill.index.ranges import clean_failure
-from webmill.index.zipnum import rebuilding
+from webmill.index.zipnum.ranges import clean_failure
+from webmill.index.zipnum.writer import rebuilding
 
 
 def names(folder: Path) -> list[str]:

@@ -19,8 +19,8 @@ from tests.unit.index.samples import cut_into
 from tests.unit.index.zipnum_samples import make_url
 from webmill.errors import BadInput
 from webmill.formats.surt import surt
-from webmill.index.columnar import write_parquet
-from webmill.index.columns import COLUMNS, row_of
+from webmill.index.columnar.columns import COLUMNS, row_of
+from webmill.index.columnar.parquet import write_parquet
 
 WARC = "crawl-data/CC-MAIN-2024-30/segments/1720763514387.0/warc/CC-MAIN-20240712094214-20240712124214-00000.warc.gz"
 
@@ -253,7 +253,7 @@ import sys
 from pathlib import Path
 sys.modules["pyarrow"] = None
 from webmill.errors import Misconfigured
-from webmill.index.columnar import write_parquet
+from webmill.index.columnar.parquet import write_parquet
 try:
     write_parquet([], Path(sys.argv[1]))
 except Misconfigured as error:

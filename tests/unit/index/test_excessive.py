@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.unit.index.samples import capture, captures, cut_into, flat, write
 from webmill.errors import BadInput
-from webmill.index.excessive import Excess, Keep, drop_excessive, find_excessive, load_excessive, remove_urlkeys
+from webmill.index.cdxj.excessive import Excess, Keep, drop_excessive, find_excessive, load_excessive, remove_urlkeys
 from webmill.index.lines import Batch
 from webmill.index.order import urlkey
 from webmill.index.tally import Tally

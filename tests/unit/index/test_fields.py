@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.unit.index.samples import capture, flat
 from webmill.errors import Misconfigured
-from webmill.index.fields import Extraction, field_as_json, field_as_text
+from webmill.index.cdxj.extract_field import Extraction, field_as_json, field_as_text
 
 LINES = [
     b'a 20240101000000 {"url": "http://a/", "n": 1, "f": {"x": [1, 2]}, "t": true, "z": null, "e": "\\u00e9\\"\\n"}\n',

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from webmill.errors import NotFound
-from webmill.index.inputs import find_inputs
+from webmill.index.cdxj.inputs import find_inputs
 
 
 def touch(folder: Path, *names: str) -> None:

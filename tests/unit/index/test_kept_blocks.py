@@ -3,7 +3,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
-from webmill.index.kept_blocks import KeptBlocks
+from webmill.index.lookup.block_cache import KeptBlocks
 
 
 def test_what_was_used_last_is_kept_and_no_more_than_allowed() -> None:

@@ -18,7 +18,7 @@ from tests.unit.index.samples import capture, flat, write
 from tests.unit.index.zipnum_samples import EVERYTHING, build, make_lines, opened, read
 from webmill.errors import BadInput, Conflict, NotFound, WebmillError
 from webmill.formats.cdx_query import key_range
-from webmill.index.lookup import FlatIndex, ZipNumIndex, flatten
+from webmill.index.lookup.indexes import FlatIndex, ZipNumIndex, flatten
 from webmill.infra.storage.base import Stat
 from webmill.infra.storage.local import LocalStorage
 

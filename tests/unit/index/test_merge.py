@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from tests.unit.index.samples import any_lines, capture, captures, cut_into, flat, run_sort, write
 from webmill.errors import BadInput, NotFound
+from webmill.index.cdxj.merge import Piece, Range, drop_repeats, merge, merge_batches, merge_range, plan_ranges
 from webmill.index.lines import BLOCK
-from webmill.index.merge import Piece, Range, drop_repeats, merge, merge_batches, merge_range, plan_ranges
 from webmill.index.order import in_byte_order, in_urlkey_order, urlkey
 
 

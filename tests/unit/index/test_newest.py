@@ -14,8 +14,8 @@ from tests.unit.index.zipnum_samples import build
 from webmill.collection import Collection
 from webmill.errors import NotFound
 from webmill.formats.cdx_query import KeyRange
-from webmill.index.lookup import Index, open_index
-from webmill.index.newest import indexes_of, last_lines, newest
+from webmill.index.lookup.indexes import Index, open_index
+from webmill.index.lookup.newest import indexes_of, last_lines, newest
 from webmill.model import CaptureRef
 
 KEY = "com,a)/page"

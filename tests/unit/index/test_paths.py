@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webmill.errors import BadInput
-from webmill.index.paths import Located, format_located, from_arclist, parse_path_index
+from webmill.index.cdxj.path_index import Located, format_located, from_arclist, parse_path_index
 
 
 @pytest.mark.parametrize(

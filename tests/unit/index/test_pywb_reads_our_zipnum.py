@@ -18,8 +18,8 @@ import pytest
 from tests.unit.index.zipnum_samples import build, make_lines, make_queries, scan
 from webmill.formats.cdx_query import key_range
 from webmill.index.lines import read_batches
-from webmill.index.lookup import open_index
-from webmill.index.zipnum import write_index
+from webmill.index.lookup.indexes import open_index
+from webmill.index.zipnum.writer import write_index
 
 LINES = make_lines(3000)
 

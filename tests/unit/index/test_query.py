@@ -16,9 +16,9 @@ from webmill.formats.cdx_query import KeyRange, key_range
 from webmill.formats.cdxj import CdxjLine, format_line, parse
 from webmill.formats.surt import surt
 from webmill.formats.timestamps import to_datetime
-from webmill.index import query as module
-from webmill.index.lookup import Index, open_index
-from webmill.index.query import Query, answer, surt_range, url_range
+from webmill.index.lookup import query as module
+from webmill.index.lookup.indexes import Index, open_index
+from webmill.index.lookup.query import Query, answer, surt_range, url_range
 
 LINES = make_lines(2000)
 

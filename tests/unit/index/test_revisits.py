@@ -5,8 +5,8 @@ import pytest
 from tests.unit.index.samples import capture
 from webmill.errors import BadInput
 from webmill.formats.cdxj import CdxjLine, format_line, parse
-from webmill.index import query
-from webmill.index.query import resolve_revisits
+from webmill.index.lookup import query
+from webmill.index.lookup.query import resolve_revisits
 
 
 def line(stamp: int, **fields: str) -> bytes:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tests.unit.index.samples import any_lines, cut_into, flat, run_sort, write
 from webmill.errors import BadInput, Misconfigured
+from webmill.index.cdxj.sort import sort_lines
 from webmill.index.lines import read_batches
-from webmill.index.sort import sort_lines
 
 
 @settings(deadline=None)

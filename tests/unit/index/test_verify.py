@@ -11,8 +11,8 @@ import pytest
 from tests.unit.index.samples import capture
 from tests.unit.index.zipnum_samples import build, make_lines
 from webmill.formats.zipnum import encode_block
-from webmill.index.verify import Checked, Finding, verify
-from webmill.index.zipnum import write_index
+from webmill.index.zipnum.verify import Checked, Finding, verify
+from webmill.index.zipnum.writer import write_index
 
 LINES = make_lines(1000)
 Table = list[list[bytes]]

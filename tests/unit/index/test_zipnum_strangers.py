@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from webmill.errors import BadInput
-from webmill.index.lookup import ZipNumIndex, flatten, open_index
-from webmill.index.zipnum import write_index
+from webmill.index.lookup.indexes import ZipNumIndex, flatten, open_index
+from webmill.index.zipnum.writer import write_index
 
 LINES = [b'com,a)/%04d 20200101000000 {"url": "http://a.com/"}\n' % number for number in range(50)]
 

@@ -21,13 +21,13 @@ from tests.unit.index.samples import any_lines, capture, cut_into, flat, write
 from tests.unit.index.zipnum_samples import build, make_lines, opened
 from webmill.errors import BadInput, Conflict, NotFound
 from webmill.formats.zipnum import MAX_BLOCK, Block, decode_block, parse_summary_line
-from webmill.index.blocks import BLOCK_BYTES
+from webmill.index.cdxj.merge import Range, merge_range, plan_ranges
 from webmill.index.lines import MAX_LINE
-from webmill.index.lookup import flatten
-from webmill.index.merge import Range, merge_range, plan_ranges
+from webmill.index.lookup.indexes import flatten
 from webmill.index.order import urlkey
-from webmill.index.verify import verify
-from webmill.index.zipnum import Shard, Target, publish, rebuilding, write_index, write_shard, write_shards
+from webmill.index.zipnum.blocks import BLOCK_BYTES
+from webmill.index.zipnum.verify import verify
+from webmill.index.zipnum.writer import Shard, Target, publish, rebuilding, write_index, write_shard, write_shards
 from webmill.infra.executor.base import Done
 from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.executor.pool import PoolExecutor
@@ -230,7 +230,7 @@ def test_a_slow_reader_is_not_cut_off_by_rebuilds(tmp_path: Path) -> None:
 
 
 def test_what_was_replaced_takes_no_more_room_than_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webmill.index.zipnum.LEAST_ROOM", 0)
+    monkeypatch.setattr("webmill.index.zipnum.writer.LEAST_ROOM", 0)
     sizes = []
     for number in range(12):
         rebuild_at(tmp_path, make_lines(300, seed=number), 1e9 + number)
@@ -321,7 +321,7 @@ KILLED_AT = """
 import os, sys
 from pathlib import Path
 from webmill.infra import atomic
-from webmill.index import zipnum
+from webmill.index.zipnum import writer as zipnum
 from webmill.index.lines import read_batches
 
 left = int(sys.argv[3])

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from webmill.index.lines import read_batches
-from webmill.index.zipnum import write_index
+from webmill.index.zipnum.writer import write_index
 
 
 def main() -> None:

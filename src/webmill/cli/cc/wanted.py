@@ -18,7 +18,7 @@ from webmill.commoncrawl.catalog import cluster_key
 from webmill.commoncrawl.selection import Selection
 from webmill.commoncrawl.servers import locate_crawl_file
 from webmill.errors import NotFound
-from webmill.index.shards import Shards
+from webmill.index.zipnum.shard_locations import Shards
 from webmill.infra.address import scheme_of
 from webmill.infra.executor.backends import open_executor
 from webmill.infra.executor.base import Executor

@@ -11,7 +11,7 @@ from webmill.cli.cdxj.streams import INPUT, OUTPUT, STDOUT, batches_of, name_of,
 from webmill.cli.context import note
 from webmill.cli.counts import ANY_COUNT
 from webmill.cli.words import counted
-from webmill.index.excessive import Keep, drop_excessive, find_excessive, load_excessive, remove_urlkeys
+from webmill.index.cdxj.excessive import Keep, drop_excessive, find_excessive, load_excessive, remove_urlkeys
 from webmill.index.lines import write_batches
 from webmill.index.tally import Tally
 

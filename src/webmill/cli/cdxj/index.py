@@ -13,7 +13,7 @@ from webmill.cli.cdxj.streams import OUTPUT, output_to
 from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.progress import Progress
 from webmill.cli.words import counted, shown
-from webmill.index.build import FIELDS, PROFILES, Archive, Options, Scan, build
+from webmill.index.build.warc import FIELDS, PROFILES, Archive, Options, Scan, build
 from webmill.index.lines import write_batches
 from webmill.infra.storage.backends import locate
 from webmill.model import Damage

@@ -8,9 +8,17 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from webmill.errors import BadInput, Misconfigured, NotFound
-from webmill.index.lookup import SUMMARY_ENDINGS, FlatIndex, Index, MergedIndex, ZipNumIndex, open_index, summary_in
-from webmill.index.scanned import ScannedIndex, is_gzip
-from webmill.index.zipnum import SUMMARY
+from webmill.index.lookup.gzip_scan import ScannedIndex, is_gzip
+from webmill.index.lookup.indexes import (
+    SUMMARY_ENDINGS,
+    FlatIndex,
+    Index,
+    MergedIndex,
+    ZipNumIndex,
+    open_index,
+    summary_in,
+)
+from webmill.index.zipnum.writer import SUMMARY
 from webmill.infra.address import scheme_of
 from webmill.infra.storage.backends import locate, open_readable
 from webmill.infra.storage.local import LocalStorage

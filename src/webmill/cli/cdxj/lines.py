@@ -12,15 +12,15 @@ from webmill.cli.cdxj.streams import INPUT, OUTPUT, STDOUT, batches_of, output_t
 from webmill.cli.context import finish, note
 from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.words import counted
-from webmill.index.addfield import Additions, add_by_function, add_fields, load_function
-from webmill.index.blocklist import block as block_lines
-from webmill.index.blocklist import load_blocklist
-from webmill.index.fields import Extraction, field_as_json, field_as_text
-from webmill.index.inputs import find_inputs
+from webmill.index.cdxj.add_fields import Additions, add_by_function, add_fields, load_function
+from webmill.index.cdxj.blocklist import block as block_lines
+from webmill.index.cdxj.blocklist import load_blocklist
+from webmill.index.cdxj.extract_field import Extraction, field_as_json, field_as_text
+from webmill.index.cdxj.inputs import find_inputs
+from webmill.index.cdxj.merge import drop_repeats
+from webmill.index.cdxj.merge import merge as merge_files
+from webmill.index.cdxj.sort import MEMORY, sort_lines
 from webmill.index.lines import Batch, write_batches
-from webmill.index.merge import drop_repeats
-from webmill.index.merge import merge as merge_files
-from webmill.index.sort import MEMORY, sort_lines
 from webmill.index.tally import Tally
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)

@@ -13,11 +13,11 @@ from webmill.cli.context import note
 from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.words import counted
 from webmill.errors import NotFound
-from webmill.index.inputs import find_inputs
+from webmill.index.cdxj.inputs import find_inputs
+from webmill.index.cdxj.merge import drop_repeats
+from webmill.index.cdxj.path_index import Located, format_located, from_arclist, parse_path_index
+from webmill.index.cdxj.sort import sort_lines
 from webmill.index.lines import in_batches, write_batches
-from webmill.index.merge import drop_repeats
-from webmill.index.paths import Located, format_located, from_arclist, parse_path_index
-from webmill.index.sort import sort_lines
 
 SOURCES = click.argument("sources", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
 

@@ -16,7 +16,7 @@ from webmill.errors import BadInput
 from webmill.formats.cdx_query import MatchType
 from webmill.formats.cdxj import parse
 from webmill.formats.surt import without_surrogates
-from webmill.index.query import Query, Sort, answer, surt_range, url_range
+from webmill.index.lookup.query import Query, Sort, answer, surt_range, url_range
 
 
 @click.command(

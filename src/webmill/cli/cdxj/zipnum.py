@@ -19,8 +19,8 @@ from webmill.cli.words import counted
 from webmill.errors import BadInput
 from webmill.formats.zipnum import LINES_PER_BLOCK
 from webmill.index.lines import GZIP_MAGIC, open_input, write_batches
-from webmill.index.ranges import clean_failure, write_ranges
-from webmill.index.zipnum import SHARD_SIZE, Shard, Target, publish, rebuilding, write_shards
+from webmill.index.zipnum.ranges import clean_failure, write_ranges
+from webmill.index.zipnum.writer import SHARD_SIZE, Shard, Target, publish, rebuilding, write_shards
 from webmill.infra.atomic import drafting, open_folder
 from webmill.infra.executor.backends import open_executor
 from webmill.pipeline.status.files import added
@@ -152,7 +152,7 @@ def flatten(context: Context, /, *, index: str, output: Path) -> None:
 
     Every block is checked: what is damaged, missing or out of order ends it with its place, never with fewer lines.
     """
-    from webmill.index.lookup import flatten as all_lines
+    from webmill.index.lookup.indexes import flatten as all_lines
 
     with output_to(output) as out:
         count = write_batches(all_lines(open_zipnum(index, http=context.settings().http)), out)
@@ -175,8 +175,8 @@ def verify(*, index: Path, lines: int | None, as_json: bool) -> None:
 
     Each finding is a line on stdout, and the check goes on behind it.
     """
-    from webmill.index.verify import Checked
-    from webmill.index.verify import verify as findings
+    from webmill.index.zipnum.verify import Checked
+    from webmill.index.zipnum.verify import verify as findings
 
     checked = Checked()
     errors = 0
@@ -212,7 +212,7 @@ def parquet(*, source: Path, output: Path) -> None:
 
     Lines that are no captures are left out, named and counted. Needs webmill[parquet].
     """
-    from webmill.index.columnar import write_parquet
+    from webmill.index.columnar.parquet import write_parquet
 
     named = 0
 

@@ -10,8 +10,8 @@ from webmill.cli.cdxj.streams import STDOUT, batches_of, name_of, output_to
 from webmill.cli.context import note, warn
 from webmill.cli.counts import ANY_COUNT
 from webmill.cli.dropin.lines import FILE, INPUT, OUTPUT, VERBOSE
-from webmill.index.blocklist import block, load_blocklist
-from webmill.index.excessive import drop_excessive, find_excessive, load_excessive, remove_urlkeys
+from webmill.index.cdxj.blocklist import block, load_blocklist
+from webmill.index.cdxj.excessive import drop_excessive, find_excessive, load_excessive, remove_urlkeys
 from webmill.index.lines import write_batches
 from webmill.index.tally import Tally
 

@@ -12,11 +12,11 @@ from webmill.cli.cdxj.lines import with_fields
 from webmill.cli.cdxj.streams import STDIN, STDOUT, batches_of, output_to
 from webmill.cli.context import note, warn
 from webmill.errors import NotFound
-from webmill.index.addfield import Additions
-from webmill.index.fields import Extraction, field_as_json, field_as_text
-from webmill.index.inputs import find_inputs
+from webmill.index.cdxj.add_fields import Additions
+from webmill.index.cdxj.extract_field import Extraction, field_as_json, field_as_text
+from webmill.index.cdxj.inputs import find_inputs
+from webmill.index.cdxj.merge import merge as merge_files
 from webmill.index.lines import Batch, write_batches
-from webmill.index.merge import merge as merge_files
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FILE_OR_DASH = click.Path(dir_okay=False, path_type=Path, allow_dash=True)

@@ -16,7 +16,7 @@ from webmill.cli.counts import ANY_COUNT, AT_LEAST_ONE
 from webmill.cli.dropin.lines import FILE_OR_DASH, VERBOSE
 from webmill.cli.options import together
 from webmill.errors import NotFound
-from webmill.index.paths import Located, format_located
+from webmill.index.cdxj.path_index import Located, format_located
 from webmill.infra.redis_hash import fill_hash, replace_hash
 
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from webmill.collection import Collection
 from webmill.errors import NotFound
-from webmill.index.blocklist import block, load_blocklist
-from webmill.index.excessive import drop_excessive
+from webmill.index.cdxj.blocklist import block, load_blocklist
+from webmill.index.cdxj.excessive import drop_excessive
+from webmill.index.cdxj.merge import merge
 from webmill.index.lines import Batch, write_batches
-from webmill.index.merge import merge
-from webmill.index.ranges import clean_failure
 from webmill.index.state import FILE_NAME, open_state
 from webmill.index.tally import Tally
-from webmill.index.zipnum import publish, rebuilding
+from webmill.index.zipnum.ranges import clean_failure
+from webmill.index.zipnum.writer import publish, rebuilding
 from webmill.infra import atomic, lock
 from webmill.infra.executor.base import Executor
 from webmill.pipeline.index import IndexReport, bring_up_to_date, write_rejects

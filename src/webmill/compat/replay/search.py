@@ -12,9 +12,9 @@ from webmill.errors import BadInput, WebmillError
 from webmill.formats.cdx_query import KeyRange, compile_filter
 from webmill.formats.cdxj import CdxjLine, parse, prefix_of
 from webmill.index.lines import Batch
-from webmill.index.lookup import Index, open_index
-from webmill.index.query import surt_range
-from webmill.index.scanned import ScannedIndex, is_gzip
+from webmill.index.lookup.gzip_scan import ScannedIndex, is_gzip
+from webmill.index.lookup.indexes import Index, open_index
+from webmill.index.lookup.query import surt_range
 
 FILTER = re.compile(r"([^!=~]+)(!~|!=|~|=)(.*)", re.DOTALL)
 LONGEST_KEY = 10_000

@@ -22,10 +22,10 @@ from webmill.formats.zipnum import (
     parse_summary_line,
 )
 from webmill.index.lines import Batch, read_lines
-from webmill.index.lookup import grouped, text_of
+from webmill.index.lookup.indexes import grouped, text_of
 from webmill.index.order import in_byte_order
-from webmill.index.shards import Shards
-from webmill.index.zipnum import Shard, write_index
+from webmill.index.zipnum.shard_locations import Shards
+from webmill.index.zipnum.writer import Shard, write_index
 from webmill.infra import atomic
 from webmill.infra.storage.local import LocalStorage
 

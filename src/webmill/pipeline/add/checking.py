@@ -11,8 +11,8 @@ import msgspec
 
 from webmill.errors import BadInput
 from webmill.formats.warc.scan import Scan, Sighting, scan_records
-from webmill.index.build import LIMITS
-from webmill.index.captures import Captures, Options
+from webmill.index.build.captures import Captures, Options
+from webmill.index.build.warc import LIMITS
 from webmill.model import Damage
 from webmill.pipeline.add.incoming import Incoming, changed, refuse_unfit
 from webmill.pipeline.watch import Counter as Bar

@@ -25,7 +25,7 @@ import msgspec
 from webmill.commoncrawl.batch import batch_id, join_items
 from webmill.commoncrawl.selection import Selection, sieve_for
 from webmill.errors import Conflict, Unavailable
-from webmill.index.sorted_file import Pages
+from webmill.index.lookup.sorted_file import Pages
 from webmill.infra.executor.base import Executor, Failed
 from webmill.infra.lock import exclusive
 from webmill.infra.metrics import Metrics

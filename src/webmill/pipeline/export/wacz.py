@@ -23,10 +23,10 @@ from webmill.formats.cdx_query import KeyRange
 from webmill.formats.cdxj import CdxjLine, capture_of, format_line, key_of, parse
 from webmill.formats.warc_writer import compress_record
 from webmill.formats.zipnum import LINES_PER_BLOCK, encode_block
+from webmill.index.cdxj.sort import sort_lines
 from webmill.index.lines import Batch
-from webmill.index.lookup import Index
-from webmill.index.query import Query, answer, url_range
-from webmill.index.sort import sort_lines
+from webmill.index.lookup.indexes import Index
+from webmill.index.lookup.query import Query, answer, url_range
 from webmill.infra.storage.base import Readable, chunks_of
 from webmill.model import CaptureRef
 from webmill.pipeline.archived import open_capture

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from webmill.errors import NotFound, WebmillError
-from webmill.index.newest import indexes_of
+from webmill.index.lookup.newest import indexes_of
 from webmill.infra.address import scheme_of
 from webmill.infra.lock import exclusive
 from webmill.infra.storage.backends import open_storage

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from webmill.errors import BadInput
 from webmill.formats.timestamps import to_datetime
-from webmill.index.lookup import Index
-from webmill.index.newest import newest
+from webmill.index.lookup.indexes import Index
+from webmill.index.lookup.newest import newest
 from webmill.infra.storage.base import Readable
 from webmill.model import Column, columns, place_in
 from webmill.publish.blobs import read_blob

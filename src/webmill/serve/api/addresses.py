@@ -9,9 +9,9 @@ import msgspec
 from webmill.errors import BadInput
 from webmill.formats.cdx_query import KeyRange, MatchType
 from webmill.formats.cdxj import key_of, parse, prefix_of
-from webmill.index.lookup import Index
+from webmill.index.lookup.indexes import Index
+from webmill.index.lookup.query import url_range
 from webmill.index.order import urlkey
-from webmill.index.query import url_range
 
 MOST_LINES = 100_000  # that are looked through for one page
 PAGE = 100

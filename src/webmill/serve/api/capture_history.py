@@ -9,8 +9,8 @@ import msgspec
 from webmill.errors import BadInput
 from webmill.formats.cdxj import parse, prefix_of
 from webmill.formats.timestamps import earliest, is_timestamp, latest
-from webmill.index.lookup import Index
-from webmill.index.query import url_range
+from webmill.index.lookup.indexes import Index
+from webmill.index.lookup.query import url_range
 from webmill.model import checked_position
 
 MOST_LINES = 200_000  # that are looked through for one page

@@ -8,8 +8,8 @@ from itertools import accumulate
 
 import msgspec
 
+from webmill.index.lookup.query import url_range
 from webmill.index.order import successor
-from webmill.index.query import url_range
 from webmill.infra.storage.base import Readable
 from webmill.publish.nouns import Index, Item
 from webmill.publish.shards import read_shard

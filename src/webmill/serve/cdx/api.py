@@ -12,9 +12,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from webmill.errors import BadInput, Conflict, NotFound, Unavailable, WebmillError
-from webmill.index.lookup import Index
-from webmill.index.paging import count_pages, page_of
-from webmill.index.query import answer
+from webmill.index.lookup.indexes import Index
+from webmill.index.lookup.paging import count_pages, page_of
+from webmill.index.lookup.query import answer
 from webmill.serve.address import client_of
 from webmill.serve.cdx.limits import QueryLimits, Seats, Stopwatch, TimedIndex
 from webmill.serve.cdx.output import MEDIA_TYPES, formatted, formatted_blocks

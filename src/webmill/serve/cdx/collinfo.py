@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from webmill.collection import Collection
 from webmill.errors import BadInput, NotFound, WebmillError
 from webmill.formats.timestamps import is_timestamp
-from webmill.index.lookup import Generation
+from webmill.index.lookup.indexes import Generation
 from webmill.infra.storage.base import Stat
 from webmill.serve.served_index import EVERYTHING
 from webmill.serve.site import Site, is_indexed

@@ -14,7 +14,7 @@ import anyio
 from webmill.errors import BadInput, Unavailable
 from webmill.formats.cdx_query import KeyRange
 from webmill.index.lines import Batch
-from webmill.index.lookup import Index
+from webmill.index.lookup.indexes import Index
 
 
 @dataclass(frozen=True, kw_only=True)

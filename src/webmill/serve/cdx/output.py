@@ -12,7 +12,7 @@ from webmill.errors import BadInput
 from webmill.formats.cdxj import CdxjLine, Value, parse
 from webmill.formats.surt import without_surrogates
 from webmill.formats.zipnum import Block, format_summary_line
-from webmill.index.parsed import Reject
+from webmill.index.lookup.parsed import Reject
 from webmill.serve.cdx.params import Output
 
 MEDIA_TYPES: dict[Output, str] = {

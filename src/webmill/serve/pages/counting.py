@@ -14,8 +14,8 @@ from webmill.errors import BadInput
 from webmill.formats.domains import registered_domain
 from webmill.formats.timestamps import is_timestamp
 from webmill.formats.zipnum import MAX_SUMMARY_LINE, Block, parse_summary_line, split_lines
-from webmill.index.lookup import Generation, ZipNumIndex
-from webmill.index.zipnum import SUMMARY
+from webmill.index.lookup.indexes import Generation, ZipNumIndex
+from webmill.index.zipnum.writer import SUMMARY
 from webmill.infra.storage.base import Readable
 
 WHOLE_SUMMARY = 1 << 20  # bytes that are read from end to end; a larger one is looked into at some places

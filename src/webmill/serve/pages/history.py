@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 
 from webmill.errors import BadInput, NotFound
 from webmill.formats.cdx_query import MatchType, read_pattern
-from webmill.index.lookup import Index
+from webmill.index.lookup.indexes import Index
 from webmill.serve.api import links
 from webmill.serve.api.addresses import Address, list_addresses, list_hosts
 from webmill.serve.api.capture_history import MOST_LINES, PAGE, HistoryLine, read_history

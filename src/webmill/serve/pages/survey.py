@@ -15,7 +15,7 @@ import msgspec
 from webmill.collection import Collection
 from webmill.errors import NotFound, WebmillError
 from webmill.index.archives import find_archives
-from webmill.index.zipnum import SUMMARY
+from webmill.index.zipnum.writer import SUMMARY
 from webmill.infra.storage.local import LocalStorage
 from webmill.serve.pages.counting import Figures, count_index
 from webmill.serve.replies import message_of

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import msgspec
 
-from webmill.index.blocklist import Blocklist, block, load_blocklist
-from webmill.index.excessive import Keep, drop_excessive
+from webmill.index.cdxj.blocklist import Blocklist, block, load_blocklist
+from webmill.index.cdxj.excessive import Keep, drop_excessive
+from webmill.index.cdxj.merge import Range, merge_range, plan_ranges
 from webmill.index.lines import Batch
-from webmill.index.merge import Range, merge_range, plan_ranges
 from webmill.index.tally import Tally
-from webmill.index.zipnum import SHARD_NAME, Shard, Target, write_shard
+from webmill.index.zipnum.writer import SHARD_NAME, Shard, Target, write_shard
 from webmill.infra.atomic import remove_stale_temps
 from webmill.infra.executor.base import Executor
 from webmill.infra.executor.gather import run_all

@@ -15,9 +15,9 @@ import msgspec
 from webmill.formats.warc.head import Limits
 from webmill.formats.warc.scan import Scan, scan_records
 from webmill.formats.window import Source
-from webmill.index.captures import FIELDS, PROFILES, Captures, Options
+from webmill.index.build.captures import FIELDS, PROFILES, Captures, Options
+from webmill.index.cdxj.sort import MEMORY, sort_lines
 from webmill.index.lines import Batch, in_batches, open_input
-from webmill.index.sort import MEMORY, sort_lines
 from webmill.model import Damage
 
 __all__ = ["FIELDS", "PROFILES", "Archive", "Options", "Scan", "build", "index_file", "local_archive"]

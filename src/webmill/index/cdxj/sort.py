@@ -12,8 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from webmill.errors import Misconfigured
+from webmill.index.cdxj.merge import merge
 from webmill.index.lines import Batch, write_batches
-from webmill.index.merge import merge
 
 MEMORY = 256 << 20
 OBJECT = 64  # what a bytes object and its place in a list need beside the bytes, rounded up

@@ -14,7 +14,7 @@ from webmill.formats.http import end_of_head
 from webmill.formats.surt import surt, without_surrogates
 from webmill.formats.warc.quick_head import Fields
 from webmill.formats.warc.scan import Sighting
-from webmill.index.capture_fields import (
+from webmill.index.build.capture_fields import (
     description,
     http_fields,
     is_http,
@@ -25,7 +25,7 @@ from webmill.index.capture_fields import (
     timestamp_of,
     url_of,
 )
-from webmill.index.post_append import query_of, url_with_body
+from webmill.index.build.request_body import query_of, url_with_body
 from webmill.model import Damage
 
 FIELDS = (

@@ -23,8 +23,8 @@ from pathlib import Path
 import re2
 
 from webmill.errors import BadInput, Misconfigured
+from webmill.index.cdxj.prefixes import Prefixes
 from webmill.index.lines import Batch, read_lines
-from webmill.index.prefixes import Prefixes
 from webmill.index.tally import Tally
 
 _LITERAL_PREFIX = re.compile(rb"\^((?:[^\\.\[(){*+?|^$]|\\[!-/:;=?@\[-`{-~]|\))+)(?:\.\*\$?)?", re.DOTALL)

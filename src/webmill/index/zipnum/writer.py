@@ -35,9 +35,9 @@ from webmill.formats.zipnum import (
     format_summary_line,
     parse_summary_line,
 )
-from webmill.index.blocks import Packed, packed
 from webmill.index.lines import Batch, read_lines
 from webmill.index.order import in_byte_order, urlkey
+from webmill.index.zipnum.blocks import Packed, packed
 from webmill.infra.atomic import (
     Draft,
     drafting,

@@ -10,8 +10,8 @@ from webmill.collection import Collection
 from webmill.errors import BadInput, NotFound
 from webmill.formats.cdx_query import KeyRange
 from webmill.formats.cdxj import read_index_line
-from webmill.index.lookup import Index, open_index
-from webmill.index.zipnum import SUMMARY
+from webmill.index.lookup.indexes import Index, open_index
+from webmill.index.zipnum.writer import SUMMARY
 from webmill.model import CaptureRef
 
 MOST = 1000  # captures of one page that are looked at, the newest ones

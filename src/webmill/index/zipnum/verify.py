@@ -18,10 +18,10 @@ from webmill.errors import BadInput, NotFound
 from webmill.formats.cdxj import parse, prefix_of
 from webmill.formats.zipnum import MAX_BLOCK, Block, decode_block, parse_summary_line
 from webmill.index.lines import Batch, read_lines
-from webmill.index.lookup import SUMMARY_ENDINGS, summary_in
+from webmill.index.lookup.indexes import SUMMARY_ENDINGS, summary_in
 from webmill.index.order import is_sorted
-from webmill.index.shards import Shards
-from webmill.index.zipnum import SHARD_NAME
+from webmill.index.zipnum.shard_locations import Shards
+from webmill.index.zipnum.writer import SHARD_NAME
 from webmill.infra.storage.local import LocalStorage
 
 Severity = Literal["error", "note"]

@@ -15,7 +15,7 @@ from webmill.errors import BadInput
 from webmill.formats.cdx_query import KeyRange
 from webmill.formats.zipnum import Block
 from webmill.index.lines import Batch
-from webmill.index.lookup import Index, MergedIndex, ZipNumIndex
+from webmill.index.lookup.indexes import Index, MergedIndex, ZipNumIndex
 
 PAGE_SIZE = 5  # blocks, as Common Crawl's
 

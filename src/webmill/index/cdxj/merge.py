@@ -18,8 +18,8 @@ from pathlib import Path
 
 from webmill.errors import BadInput
 from webmill.index.lines import BLOCK, GZIP_MAGIC, MAX_LINE, Batch, file_blocks, inflated, open_input, split_lines
+from webmill.index.lookup.sorted_file import line_at, line_start, lower_bound
 from webmill.index.order import in_byte_order, unsorted, urlkey
-from webmill.index.sorted_file import line_at, line_start, lower_bound
 
 # Blocks of all inputs together stay within this, so that ten thousand inputs need no more memory than a hundred.
 HELD = 64 << 20

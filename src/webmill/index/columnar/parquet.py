@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from webmill.errors import BadInput, Misconfigured
-from webmill.index.columns import COLUMNS, Row, row_of
+from webmill.index.columnar.columns import COLUMNS, Row, row_of
 from webmill.index.lines import Batch
 from webmill.index.order import in_byte_order
 from webmill.infra.atomic import writing

@@ -18,9 +18,9 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Literal
 
+from webmill.index.cdxj.prefixes import Prefixes
 from webmill.index.lines import Batch, read_lines
 from webmill.index.order import in_urlkey_order, successor, urlkey
-from webmill.index.prefixes import Prefixes
 from webmill.index.tally import Tally
 
 _REVISIT = re.compile(rb'"mime"\s*:\s*"warc/revisit"')

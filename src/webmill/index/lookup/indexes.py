@@ -23,12 +23,12 @@ from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
 from webmill.formats.cdx_query import KeyRange
 from webmill.formats.cdxj import prefix_of
 from webmill.formats.zipnum import MAX_BLOCK, MAX_SUMMARY_LINE, Block, decode_block, parse_summary_line
-from webmill.index.kept_blocks import KeptBlocks
+from webmill.index.cdxj.merge import merge_batches
 from webmill.index.lines import BLOCK, GZIP_MAGIC, MAX_LINE, Batch, split_lines, stream_blocks
-from webmill.index.merge import merge_batches
+from webmill.index.lookup.block_cache import KeptBlocks
+from webmill.index.lookup.sorted_file import Pages, around, around_turn, lower_bound
 from webmill.index.order import in_byte_order
-from webmill.index.shards import Shards
-from webmill.index.sorted_file import Pages, around, around_turn, lower_bound
+from webmill.index.zipnum.shard_locations import Shards
 from webmill.infra.storage.base import Readable, Stat
 from webmill.infra.storage.local import LocalStorage
 

@@ -22,9 +22,9 @@ from webmill.formats.cdx_query import (
 )
 from webmill.formats.cdxj import CdxjLine, Value, format_line
 from webmill.formats.timestamps import earliest, is_timestamp, latest, seconds_between, to_datetime
-from webmill.index.lookup import Index
+from webmill.index.lookup.indexes import Index
+from webmill.index.lookup.parsed import Reject, parsed
 from webmill.index.order import successor
-from webmill.index.parsed import Reject, parsed
 
 MOST_ORIGINALS = 100_000  # that are held at once
 PLACE = ("length", "offset", "filename")  # as a line spells them

@@ -1,0 +1,1 @@
+"""CDXJ lines made of the records of WARC and ARC files."""

@@ -1,0 +1,1 @@
+"""Tools over CDXJ lines: sort, merge, filter, change."""

@@ -1,0 +1,1 @@
+"""Captures looked up in sorted indexes: queries, result pages, the newest capture."""

@@ -1,0 +1,1 @@
+"""ZipNum indexes: written in ranges and shards, located, verified."""
