@@ -11,8 +11,8 @@ import redis
 from tests.contracts.frontier_benches import Bench
 from webmill.crawl.frontier.base import Frontier
 from webmill.crawl.frontier.local import Limits
+from webmill.crawl.frontier.redis import backup as redis_backup
 from webmill.crawl.frontier.redis.frontier import RedisFrontier
-from webmill.crawl.frontier.redis.frontier import backup as redis_backup
 
 _numbers = itertools.count()
 
