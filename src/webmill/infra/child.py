@@ -125,8 +125,11 @@ class Child:
         return self._deadline
 
     def fileno(self) -> int:
-        """Readable when `receive` has something to read: for selectors."""
+        """Return a descriptor that is readable when `receive` has something to read; -1 after `hang_up`."""
         return self._pipe.fileno()
+
+    def waitables(self) -> list[int]:
+        return [] if self.fileno() < 0 else [self.fileno()]
 
     def is_alive(self) -> bool:
         return self._process.poll() is None
@@ -161,17 +164,24 @@ class Child:
         return "".join(letter if letter.isprintable() else "?" for letter in said)
 
     def kill(self) -> None:
-        """At once, with everything it started; for a child that is busy or not trusted."""
+        """Kill it at once, with everything it started; for a child that is busy or not trusted."""
         if not self._closed:
             self._end()
             self._release()
 
-    def close(self) -> None:
-        """Hang up and let it leave by itself; for a child that is idle."""
+    def hang_up(self) -> None:
+        """Ask it to leave; for a child that is idle."""
+        self._pipe.close()
+
+    def reap(self, grace: float) -> None:
+        """Hang up, give it `grace` seconds to leave, then kill what is left."""
         if not self._closed:
-            self._pipe.close()
-            self._leave(GRACE)
+            self.hang_up()
+            self._leave(grace)
             self.kill()
+
+    def close(self) -> None:
+        self.reap(GRACE)
 
     def _tell(self, payload: bytes) -> None:
         self._pipe.settimeout(self._remaining())
