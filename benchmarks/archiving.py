@@ -23,10 +23,10 @@ from benchmarks.warc_writing import make_pages
 from webmill.archive.identify import identify
 from webmill.archive.writer import Software, WarcWriter
 from webmill.collection import Collection
-from webmill.formats.charset import decode_page
 from webmill.formats.cld2 import find_languages
-from webmill.formats.warc_capture import Capture
-from webmill.formats.warc_writer import compress_dense, compress_fast
+from webmill.formats.html.charset import decode_page
+from webmill.formats.warc.capture import Capture
+from webmill.formats.warc.writer import compress_dense, compress_fast
 from webmill.model import Exchange
 
 with warnings.catch_warnings():

@@ -38,8 +38,8 @@ from tests.services.nginx import nginx_serving
 from benchmarks.frame import Contestant, Result, measure, race
 from webmill.cli.cc.wanted import Beside
 from webmill.commoncrawl.selection import Selection
-from webmill.formats.cdx_query import KeyRange
-from webmill.formats.zipnum import decode_block, encode_block
+from webmill.formats.cdx.query import KeyRange
+from webmill.formats.cdx.zipnum import decode_block, encode_block
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Message
 from webmill.infra.queue.sqlite import SqliteQueue

@@ -22,8 +22,8 @@ from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
 from benchmarks.frame import Contestant, race
 from webmill.archive.derive import Job, derive, output_name
-from webmill.formats.http_records import is_html, read_response
-from webmill.formats.warc import read_records
+from webmill.formats.warc.http_records import is_html, read_response
+from webmill.formats.warc.reader import read_records
 from webmill.model import Record
 
 with warnings.catch_warnings():  # it warns of its own old classes while it is imported

@@ -33,9 +33,9 @@ from benchmarks.frame import Contestant, race
 from webmill.commoncrawl.batch import batch_id, encode_batch
 from webmill.extract.recipe import Recipe
 from webmill.formats.cld2 import can_detect
-from webmill.formats.http_records import read_response
-from webmill.formats.surt import surt
-from webmill.formats.warc import read_records
+from webmill.formats.url.surt import surt
+from webmill.formats.warc.http_records import read_response
+from webmill.formats.warc.reader import read_records
 from webmill.infra.executor.pool import PoolExecutor
 from webmill.infra.queue.base import Message, is_drained
 from webmill.infra.queue.sqlite import SqliteQueue

@@ -68,7 +68,7 @@ def make_index(folder: Path, size: int) -> None:
 
 def look_up(folder: Path, _: int) -> int:
     from benchmarks.zipnum import make_queries
-    from webmill.formats.cdx_query import key_range
+    from webmill.formats.cdx.query import key_range
     from webmill.index.lookup.indexes import open_index
 
     reader, queries = open_index(folder / "index"), make_queries(folder / "lines", "exact", 1000)

@@ -21,8 +21,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from benchmarks.frame import cpu_seconds, race
-from webmill.formats.warc_records import Visit, encode_fields, measure, measure_http, metadata, request, response
-from webmill.formats.warc_writer import compress_dense, compress_record
+from webmill.formats.warc.record_headers import Visit, encode_fields, measure, measure_http, metadata, request, response
+from webmill.formats.warc.writer import compress_dense, compress_record
 from webmill.index.build.warc import Scan, index_file
 from webmill.model import Damage
 

@@ -24,11 +24,11 @@ from webmill.crawl.page.links import read_links
 from webmill.crawl.page.tags import href_of, read_tags
 from webmill.crawl.page.url_joining import Joiner, join_or_none
 from webmill.errors import BadInput
-from webmill.formats import urls
-from webmill.formats.charset import decode_page
-from webmill.formats.html_tokens import attributes_of, read_tokens
-from webmill.formats.http_records import read_response
-from webmill.formats.warc import read_records
+from webmill.formats.html.charset import decode_page
+from webmill.formats.html.tokens import attributes_of, read_tokens
+from webmill.formats.url import normalise as urls
+from webmill.formats.warc.http_records import read_response
+from webmill.formats.warc.reader import read_records
 from webmill.model import Record
 from webmill.testing import TestWeb
 

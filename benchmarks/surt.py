@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 
 from benchmarks.frame import race
-from webmill.formats.surt import surt as ours
+from webmill.formats.url.surt import surt as ours
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it has invalid escapes in its source

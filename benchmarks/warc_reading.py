@@ -17,7 +17,7 @@ from pathlib import Path
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
 from benchmarks.frame import race
-from webmill.formats.warc import read_records
+from webmill.formats.warc.reader import read_records
 from webmill.model import Record
 
 with warnings.catch_warnings():  # it warns of its own old classes while it is imported

@@ -18,8 +18,8 @@ from warcio.warcwriter import WARCWriter
 from zlib_ng import zlib_ng
 
 from benchmarks.frame import race
-from webmill.formats.warc_records import Visit, encode_fields, measure, measure_http, metadata, request, response
-from webmill.formats.warc_writer import compress_dense, compress_fast, compress_record, encode_record
+from webmill.formats.warc.record_headers import Visit, encode_fields, measure, measure_http, metadata, request, response
+from webmill.formats.warc.writer import compress_dense, compress_fast, compress_record, encode_record
 
 PAGES = 400
 DATE = datetime(2024, 7, 12, tzinfo=UTC)

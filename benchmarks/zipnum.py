@@ -18,8 +18,8 @@ from pathlib import Path
 
 from benchmarks.cdxj_tools import make_line
 from benchmarks.frame import Result, print_table, race
-from webmill.formats.cdx_query import key_range
-from webmill.formats.zipnum import LINES_PER_BLOCK, encode_block
+from webmill.formats.cdx.query import key_range
+from webmill.formats.cdx.zipnum import LINES_PER_BLOCK, encode_block
 from webmill.index.cdxj.sort import sort_lines
 from webmill.index.lines import Batch, in_batches, read_batches
 from webmill.index.lookup.indexes import ZipNumIndex, flatten, open_index

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from webmill.formats.http_records import read_response
-from webmill.formats.warc import read_records
+from webmill.formats.warc.http_records import read_response
+from webmill.formats.warc.reader import read_records
 from webmill.model import Record
 
 SAMPLES = Path(os.environ.get("WEBMILL_TEST_DATA", Path(__file__).parents[2] / ".." / "shared" / "data"))

@@ -19,12 +19,13 @@ from webmill.commoncrawl.page import Page
 from webmill.commoncrawl.selection import Selection, sift
 from webmill.compat.index_record import decode, encode, make_index_record
 from webmill.errors import BadInput, WebmillError
-from webmill.formats import wacz, zip_members
-from webmill.formats.cdxj import parse
-from webmill.formats.typed_records import FileType
-from webmill.formats.warc import read_records
+from webmill.formats import wacz
+from webmill.formats.cdx.cdxj import parse
+from webmill.formats.compression import zip_members
+from webmill.formats.warc.reader import read_records
 from webmill.formats.warc.scan import Scan, scan_records
-from webmill.formats.wat import read_description
+from webmill.formats.warc.typed_records import FileType
+from webmill.formats.warc.wat import read_description
 from webmill.index.build.captures import Captures, Options
 from webmill.index.build.request_body import QUERY_MOST, query_of
 from webmill.index.cdxj.blocklist import parse_blocklist

@@ -21,21 +21,24 @@ from webmill.crawl.politeness.retries import retry_after
 from webmill.crawl.politeness.robots import robots_directives
 from webmill.crawl.seeds import seed_of
 from webmill.extract.content import read_maybe_feed, read_plain
-from webmill.formats import charset, content_coding, dates, timestamps, urls
-from webmill.formats.cdx_query import compile_filters, key_range, read_pattern
-from webmill.formats.cdxj import format_line, parse
-from webmill.formats.feed import read_feed
-from webmill.formats.html import read_html, read_html_text
+from webmill.formats import dates, timestamps
+from webmill.formats.cdx.cdxj import format_line, parse
+from webmill.formats.cdx.query import compile_filters, key_range, read_pattern
+from webmill.formats.cdx.zipnum import decode_block, encode_block, parse_location, parse_summary_line
+from webmill.formats.compression import content_coding
+from webmill.formats.html import charset
+from webmill.formats.html.page import read_html, read_html_text
 from webmill.formats.http import ResponseFramer, split_message, split_request
-from webmill.formats.robots import parse_robots
-from webmill.formats.sitemap import looks_like_sitemap, read_sitemap
-from webmill.formats.surt import surt
-from webmill.formats.typed_records import FileType, read_typed
-from webmill.formats.warc import read_records
+from webmill.formats.site.feed import read_feed
+from webmill.formats.site.robots import parse_robots
+from webmill.formats.site.sitemap import looks_like_sitemap, read_sitemap
+from webmill.formats.url import normalise as urls
+from webmill.formats.url.surt import surt
+from webmill.formats.warc.fields import Findings, parse_fields
+from webmill.formats.warc.reader import read_records
 from webmill.formats.warc.single import read_record_at
-from webmill.formats.warc_fields import Findings, parse_fields
-from webmill.formats.wat import read_description, read_title
-from webmill.formats.zipnum import decode_block, encode_block, parse_location, parse_summary_line
+from webmill.formats.warc.typed_records import FileType, read_typed
+from webmill.formats.warc.wat import read_description, read_title
 from webmill.index.lookup.query import Query, answer, url_range
 from webmill.model import Headers, Record
 from webmill.pipeline.extract.manifest import parse_manifest

@@ -21,9 +21,9 @@ from tests.serve.town import NAME, build
 from webmill.collection import Collection
 from webmill.crawl.page.tags import attributes_of, read_tags
 from webmill.errors import BadInput
-from webmill.formats import urls
-from webmill.formats.cdxj import parse
-from webmill.formats.charset import decode_as, decode_page
+from webmill.formats.cdx.cdxj import parse
+from webmill.formats.html.charset import decode_as, decode_page
+from webmill.formats.url import normalise as urls
 from webmill.index.zipnum.writer import write_index
 from webmill.serve.address import Proxies, network_of
 from webmill.serve.api.asked import read_asked

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from warcio.archiveiterator import ArchiveIterator
 
-from webmill.formats.warc_capture import WrittenCapture
+from webmill.formats.warc.capture import WrittenCapture
 
 
 class Account(NamedTuple):

@@ -22,7 +22,7 @@ from webmill.archive.recovery import recover
 from webmill.archive.writer import WarcWriter
 from webmill.collection import Collection
 from webmill.errors import Unavailable
-from webmill.formats.warc_capture import Subset, WrittenCapture
+from webmill.formats.warc.capture import Subset, WrittenCapture
 
 BATCH = 3
 CAPTURES = 15

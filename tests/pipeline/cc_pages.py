@@ -16,9 +16,9 @@ from typing import Any
 from tests.pipeline.index_samples import START, at_rest, unwatched
 from webmill.collection import Collection
 from webmill.commoncrawl.batch import batch_id, encode_batch
-from webmill.formats import warc_records as records
-from webmill.formats.surt import surt
-from webmill.formats.warc_writer import compress_record
+from webmill.formats.url.surt import surt
+from webmill.formats.warc import record_headers as records
+from webmill.formats.warc.writer import compress_record
 from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.queue.base import Message
 from webmill.pipeline.index import Options, index_collection

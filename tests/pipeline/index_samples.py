@@ -15,8 +15,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from webmill.collection import Collection
-from webmill.formats.warc_records import Visit, measure_http, response
-from webmill.formats.warc_writer import compress_record
+from webmill.formats.warc.record_headers import Visit, measure_http, response
+from webmill.formats.warc.writer import compress_record
 from webmill.index.archives import find_archives
 from webmill.infra.executor.base import Executor
 from webmill.infra.executor.inline import InlineExecutor

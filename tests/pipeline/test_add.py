@@ -23,7 +23,7 @@ from tests.serve.hand_made import served
 from tests.serve.town import NAME
 from tests.unit.cli.command import Ended, webmill
 from webmill.collection import Collection
-from webmill.formats import zip_members
+from webmill.formats.compression import zip_members
 from webmill.index.lookup.newest import indexes_of
 from webmill.index.lookup.query import Query, answer, url_range
 from webmill.infra import lock

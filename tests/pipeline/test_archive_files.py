@@ -12,8 +12,8 @@ from warcio.checker import Checker
 from tests.pipeline.index_samples import lines_of
 from tests.unit.archive.captures import NAME, PAGE, capture, sealed, writer
 from tests.unit.cli.command import webmill
-from webmill.formats.warc_capture import WrittenCapture
-from webmill.formats.warc_records import Original
+from webmill.formats.warc.capture import WrittenCapture
+from webmill.formats.warc.record_headers import Original
 
 
 @pytest.fixture(autouse=True)

@@ -32,7 +32,7 @@ from tests.unit.archive.captures import NAME, check_files, read_place, sealed
 from webmill.archive.recovery import recover
 from webmill.collection import Collection
 from webmill.errors import WebmillError
-from webmill.formats.warc_capture import WrittenCapture
+from webmill.formats.warc.capture import WrittenCapture
 
 SEED = seed(11)
 PART = "WARC writer"

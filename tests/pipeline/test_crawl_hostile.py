@@ -14,8 +14,8 @@ from tests.pipeline.crawling import NAME, Linked, Setup, captures, check_records
 from webmill.archive.segment import open_stored
 from webmill.collection import Collection
 from webmill.crawl.options import Limits, Rules
-from webmill.formats import digest
-from webmill.formats.warc import read_record_at
+from webmill.formats.warc import digest
+from webmill.formats.warc.single import read_record_at
 from webmill.testing import Limits as WebLimits
 from webmill.testing import TestWeb
 
@@ -159,7 +159,7 @@ def test_private_addresses_are_refused_without_a_connection(root: Path) -> None:
 
 
 def normal(url: str) -> str:
-    from webmill.formats.urls import join
+    from webmill.formats.url.normalise import join
 
     return join(url, "")
 

@@ -28,8 +28,8 @@ from tests.unit.commoncrawl.triples import CRAWL, WARC, WAT, WET, Spec, Writer, 
 from webmill.compat.index_record import IndexRecord
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
 from webmill.extract.extractors import default_extractor
-from webmill.formats import warc_records as records
 from webmill.formats.cld2 import can_detect
+from webmill.formats.warc import record_headers as records
 from webmill.infra.executor.base import Executor
 from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.queue.sqlite import SqliteQueue

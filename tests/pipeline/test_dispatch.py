@@ -19,7 +19,7 @@ from tests.pipeline.dispatch_samples import capture, captures, in_blocks, messag
 from webmill.commoncrawl.batch import number_of
 from webmill.commoncrawl.selection import Selection, merged
 from webmill.errors import Conflict, Misconfigured, Unavailable
-from webmill.formats.cdx_query import key_range
+from webmill.formats.cdx.query import key_range
 from webmill.index.lookup.sorted_file import Pages
 from webmill.index.zipnum.shard_locations import Shards
 from webmill.infra.executor.base import Executor

@@ -22,8 +22,8 @@ from tests.serve.hand_made import collection, response, revisit
 from tests.serve.town import Visit, archive, page
 from tests.unit.cli.command import webmill
 from webmill.errors import BadInput
-from webmill.formats.warc import read_records
-from webmill.formats.warc_writer import encode_record
+from webmill.formats.warc.reader import read_records
+from webmill.formats.warc.writer import encode_record
 from webmill.index.lookup.indexes import open_index
 from webmill.index.lookup.query import Query, url_range
 from webmill.index.zipnum.writer import write_index

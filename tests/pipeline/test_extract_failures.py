@@ -103,8 +103,8 @@ class OneRecord:
 
     def __init__(self, content: bytes, *, kind: str = "response") -> None:
         from tests.pipeline.index_samples import START
-        from webmill.formats import warc_records as records
-        from webmill.formats.warc_writer import compress_record
+        from webmill.formats.warc import record_headers as records
+        from webmill.formats.warc.writer import compress_record
 
         visit = records.Visit(uri="http://example.org/", date=START)
         headers = (records.response if kind == "response" else records.request)(

@@ -35,7 +35,7 @@ from tests.unit.infra.processes import nothing_left_behind
 from webmill.archive.segment import write_paths
 from webmill.collection import Collection
 from webmill.errors import Misconfigured
-from webmill.formats.warc_writer import encode_record
+from webmill.formats.warc.writer import encode_record
 from webmill.index import jobs
 from webmill.index.cdxj.excessive import Keep
 from webmill.infra.executor.inline import InlineExecutor

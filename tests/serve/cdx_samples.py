@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.unit.index.samples import cut_into
 from tests.unit.index.zipnum_samples import make_url
 from webmill.collection import Collection
-from webmill.formats.surt import surt
+from webmill.formats.url.surt import surt
 from webmill.index.zipnum.writer import write_index
 
 NAME = "BIG-2024"

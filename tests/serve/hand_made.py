@@ -11,9 +11,9 @@ from starlette.testclient import TestClient
 
 from tests.serve.conftest import ADDRESS, REPLAY, site_of
 from tests.serve.town import NAME, run
-from webmill.formats.digest import compute
 from webmill.formats.timestamps import to_warc_date
-from webmill.formats.warc_writer import compress_record
+from webmill.formats.warc.digest import compute
+from webmill.formats.warc.writer import compress_record
 from webmill.model import Headers
 from webmill.serve.app import application, replay_application
 

@@ -15,7 +15,7 @@ from tests.serve.cdx_samples import NAME, make_captures, put_index
 from tests.serve.conftest import ADDRESS, site_of
 from tests.serve.town import NAME as TOWN
 from tests.unit.index.zipnum_samples import build
-from webmill.formats.cdxj import CdxjLine, format_line
+from webmill.formats.cdx.cdxj import CdxjLine, format_line
 from webmill.index.lookup.block_cache import KeptBlocks
 from webmill.index.zipnum.writer import write_index
 from webmill.infra.storage.local import LocalStorage

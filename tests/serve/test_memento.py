@@ -13,8 +13,8 @@ from starlette.testclient import TestClient
 from tests.serve.cdx_samples import put_index
 from tests.serve.conftest import ADDRESS
 from tests.serve.town import NAME
-from webmill.formats.cdxj import CdxjLine, format_line
-from webmill.formats.surt import surt
+from webmill.formats.cdx.cdxj import CdxjLine, format_line
+from webmill.formats.url.surt import surt
 
 PAGE = "https://town.example/"
 LINE = re.compile(r'<([^>]*)>((?:; [a-z]+="[^"]*")+)(,?)')

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from tests.serve.board import harmless
 from tests.serve.cdx_samples import put_index
 from tests.serve.town import NAME, SCRIPT, Visit, archive, run
-from webmill.formats.cdx_query import KeyRange
+from webmill.formats.cdx.query import KeyRange
 from webmill.index.lookup.indexes import Index, ZipNumIndex
 from webmill.infra.storage.local import LocalStorage
 from webmill.serve.api import addresses, capture_history

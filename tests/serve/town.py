@@ -16,11 +16,11 @@ import msgspec
 from webmill.archive.writer import Software, WarcWriter
 from webmill.cli.main import webmill
 from webmill.collection import Collection
-from webmill.formats.digest import compute
-from webmill.formats.surt import surt
 from webmill.formats.timestamps import to_datetime
-from webmill.formats.warc_capture import Capture
-from webmill.formats.warc_records import Original
+from webmill.formats.url.surt import surt
+from webmill.formats.warc.capture import Capture
+from webmill.formats.warc.digest import compute
+from webmill.formats.warc.record_headers import Original
 from webmill.infra.queue.base import Message
 from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.model import Document, Exchange

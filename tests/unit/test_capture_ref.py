@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import webmill
 from tests.thoroughness import examples
 from webmill.errors import BadInput
-from webmill.formats import cdxj
+from webmill.formats.cdx import cdxj
 from webmill.model import LONGEST_NAME, CaptureRef, checked_filename, checked_position, spelled_digest
 
 ANYTHING = st.recursive(

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats.html import HtmlPage, read_html
-from webmill.formats.http_records import HttpResponse, is_html, read_response
+from webmill.formats.html.page import HtmlPage, read_html
+from webmill.formats.warc.http_records import HttpResponse, is_html, read_response
 from webmill.model import Record
 
 _HTTP = "application/http"

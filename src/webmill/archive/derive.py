@@ -23,13 +23,13 @@ from webmill.archive.derive_wat import describe
 from webmill.archive.derive_wet import Conversion, Waiting
 from webmill.archive.language import must_find_languages
 from webmill.errors import BadInput
-from webmill.formats import warc_records
-from webmill.formats.gzip_frame import HEADER_MOST, TRAILER, GzipFrame, read_frame
-from webmill.formats.html import read_html, read_html_text
+from webmill.formats.compression.gzip_frame import HEADER_MOST, TRAILER, GzipFrame, read_frame
+from webmill.formats.html.page import read_html, read_html_text
 from webmill.formats.timestamps import from_warc_date, to_datetime
-from webmill.formats.warc import read_records
-from webmill.formats.warc_fields import parse_fields
-from webmill.formats.warc_writer import compress_dense, compress_record
+from webmill.formats.warc import record_headers as warc_records
+from webmill.formats.warc.fields import parse_fields
+from webmill.formats.warc.reader import read_records
+from webmill.formats.warc.writer import compress_dense, compress_record
 from webmill.infra import atomic
 from webmill.infra.positions import read_at
 from webmill.model import ArchiveReject, Damage, Headers, Record

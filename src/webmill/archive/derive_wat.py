@@ -11,12 +11,12 @@ from collections.abc import Iterable
 import msgspec
 
 from webmill.archive.capture import CapturedRecord
-from webmill.formats import digest
-from webmill.formats.gzip_frame import TRAILER, GzipFrame
-from webmill.formats.html import HtmlPage
-from webmill.formats.http_records import HttpResponse, read_request
-from webmill.formats.warc_fields import parse_fields
-from webmill.formats.warc_writer import encode_header
+from webmill.formats.compression.gzip_frame import TRAILER, GzipFrame
+from webmill.formats.html.page import HtmlPage
+from webmill.formats.warc import digest
+from webmill.formats.warc.fields import parse_fields
+from webmill.formats.warc.http_records import HttpResponse, read_request
+from webmill.formats.warc.writer import encode_header
 from webmill.model import Record
 
 Json = dict[str, object]

@@ -7,7 +7,7 @@ import msgspec
 from webmill.archive.capture import CapturedRecord
 from webmill.archive.language import Detect
 from webmill.formats.cld2 import MOST_BYTES
-from webmill.formats.warc_fields import Findings, parse_fields
+from webmill.formats.warc.fields import Findings, parse_fields
 from webmill.model import Record
 
 _ISO_639_3 = 3

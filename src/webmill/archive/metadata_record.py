@@ -17,7 +17,7 @@ import msgspec
 
 from webmill.archive.identify import HTML, XHTML
 from webmill.archive.language import Detect
-from webmill.formats.charset import decode_page, spelled
+from webmill.formats.html.charset import decode_page, spelled
 
 MOST_BYTES = 1 << 17
 PAGES = frozenset({HTML, XHTML})

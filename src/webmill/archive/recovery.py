@@ -22,7 +22,7 @@ import msgspec
 from webmill.archive.segment import OPEN, find_open
 from webmill.archive.segment_file import is_at, lock, seal
 from webmill.collection import Collection
-from webmill.formats.warc import read_records
+from webmill.formats.warc.reader import read_records
 from webmill.infra import atomic
 from webmill.model import Damage
 

@@ -18,8 +18,8 @@ import msgspec
 
 from webmill.collection import Collection
 from webmill.errors import Misconfigured, NotFound
-from webmill.formats.warc_capture import Subset
-from webmill.formats.zipnum import encode_block
+from webmill.formats.cdx.zipnum import encode_block
+from webmill.formats.warc.capture import Subset
 from webmill.infra import atomic
 
 # The lists of a crawl's files, by what Common Crawl calls them.

@@ -30,7 +30,7 @@ from webmill.archive.writer_records import Software, encode_capture, encode_info
 from webmill.collection import Collection
 from webmill.errors import Conflict, WebmillError
 from webmill.formats.timestamps import from_datetime
-from webmill.formats.warc_capture import Capture, Subset, WrittenCapture
+from webmill.formats.warc.capture import Capture, Subset, WrittenCapture
 from webmill.model import CaptureRef
 
 __all__ = ["Software", "WarcWriter"]

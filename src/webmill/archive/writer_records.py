@@ -16,12 +16,12 @@ from webmill.archive.identify import identify
 from webmill.archive.language import Detect
 from webmill.archive.metadata_record import PAGES, Subject, describe, harmless
 from webmill.errors import BadInput, Misconfigured
-from webmill.formats import warc_records as records
-from webmill.formats.digest import compute
 from webmill.formats.http import parse_response_head
 from webmill.formats.http.head import end_of_head
-from webmill.formats.warc_capture import Capture
-from webmill.formats.warc_writer import compress_record
+from webmill.formats.warc import record_headers as records
+from webmill.formats.warc.capture import Capture
+from webmill.formats.warc.digest import compute
+from webmill.formats.warc.writer import compress_record
 from webmill.model import Headers
 
 CONFORMS_TO = "https://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"

@@ -33,7 +33,7 @@ from webmill.boards.types import BoardLimits, ReaderOptions, board_manners
 from webmill.boards.workers import BoardWorkers, Labour
 from webmill.crawl.options import Reach
 from webmill.errors import BadInput, Conflict, NotFound
-from webmill.formats.urls import host_of
+from webmill.formats.url.normalise import host_of
 from webmill.infra import log as logs
 from webmill.infra.queue.base import Message
 from webmill.infra.queue.sqs import SqsQueue

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from webmill.errors import BadInput
-from webmill.formats.urls import normalise
+from webmill.formats.url.normalise import normalise
 
 MAX_TEXT = 2000  # characters of any value
 MAX_BOARDS = 100_000

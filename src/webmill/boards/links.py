@@ -7,7 +7,7 @@ from hashlib import sha256
 from urllib.parse import parse_qsl
 
 from webmill.errors import BadInput
-from webmill.formats import urls
+from webmill.formats.url import normalise as urls
 
 # Parameters that name a notice, the surest first. `id` and `no` are at times the board's.
 _NUMBER_NAMES = (

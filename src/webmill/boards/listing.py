@@ -20,10 +20,10 @@ from webmill.boards.board_list import Board, Selectors
 from webmill.boards.links import id_of, try_link
 from webmill.boards.patterns import patterns_for, selectors_of
 from webmill.errors import BadInput
-from webmill.formats.charset import decode_page
 from webmill.formats.dates import read_day
-from webmill.formats.html import read_html
-from webmill.formats.urls import host_of, join
+from webmill.formats.html.charset import decode_page
+from webmill.formats.html.page import read_html
+from webmill.formats.url.normalise import host_of, join
 
 MAX_ROWS = 1000  # of one page
 MAX_TITLE, MAX_WORDS = 1000, 200  # characters

@@ -25,7 +25,7 @@ from webmill.boards.types import BoardResult, KnownNotice, ReaderOptions
 from webmill.crawl.politeness.host_schedule import Gates
 from webmill.crawl.visit.page_fetcher import opened
 from webmill.errors import Misconfigured, Unavailable
-from webmill.formats.urls import host_of
+from webmill.formats.url.normalise import host_of
 from webmill.infra import atomic
 from webmill.publish.nouns import Problem
 

@@ -13,7 +13,7 @@ from webmill.cli.extract import refused
 from webmill.cli.words import counted
 from webmill.collection import crawls_in
 from webmill.errors import Conflict
-from webmill.formats.cdx_query import MatchType
+from webmill.formats.cdx.query import MatchType
 from webmill.index.archives import find_archives
 from webmill.index.lookup.newest import indexes_of
 from webmill.index.lookup.query import Query, url_range

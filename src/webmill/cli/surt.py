@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from webmill.formats.surt import surt as key_of_url
+from webmill.formats.url.surt import surt as key_of_url
 
 
 @click.command(

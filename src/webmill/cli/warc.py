@@ -12,7 +12,7 @@ import msgspec
 from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.progress import Progress
 from webmill.cli.words import counted, shown
-from webmill.formats.warc import read_records
+from webmill.formats.warc.reader import read_records
 from webmill.formats.warc.scan import bad_digests
 from webmill.model import Damage, Record
 

@@ -15,9 +15,9 @@ from webmill.commoncrawl.groups import Group, group_slots
 from webmill.commoncrawl.page import Described, ErrorDocument, Flaw, Offsets, Page, Positions, has_text
 from webmill.commoncrawl.shelf import Entry, Shelf
 from webmill.commoncrawl.slots import Slot, read_slots
-from webmill.formats import digest
-from webmill.formats.typed_records import FileType
-from webmill.formats.warc import Limits
+from webmill.formats.warc import digest
+from webmill.formats.warc.head import Limits
+from webmill.formats.warc.typed_records import FileType
 from webmill.formats.window import Source
 from webmill.model import Record
 

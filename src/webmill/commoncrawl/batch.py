@@ -18,7 +18,7 @@ from json.encoder import encode_basestring_ascii as quoted
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats.cdxj import CdxjLine, as_text, capture_of, parse, parse_fields
+from webmill.formats.cdx.cdxj import CdxjLine, as_text, capture_of, parse, parse_fields
 from webmill.formats.timestamps import is_timestamp
 from webmill.model import CaptureRef
 

@@ -17,8 +17,8 @@ import msgspec
 from webmill.commoncrawl.page import ErrorDocument, Flaw
 from webmill.commoncrawl.stored import Lost, read_stored
 from webmill.errors import BadInput
-from webmill.formats.typed_records import FileType, TypedRecord, WatMetadata, read_typed
-from webmill.formats.warc import Limits
+from webmill.formats.warc.head import Limits
+from webmill.formats.warc.typed_records import FileType, TypedRecord, WatMetadata, read_typed
 from webmill.formats.window import Source
 
 # what stands before -> what may follow; "" is the beginning of the file

@@ -14,7 +14,7 @@ import msgspec
 
 from webmill.commoncrawl.page import Flaw
 from webmill.commoncrawl.slots import Slot
-from webmill.formats.typed_records import FileType
+from webmill.formats.warc.typed_records import FileType
 
 NEAR = 60  # seconds
 _ROLES = {

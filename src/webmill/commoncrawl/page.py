@@ -8,14 +8,14 @@ from functools import cached_property
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats import wet as wet_format
-from webmill.formats.html import HtmlPage, read_html, read_html_text
-from webmill.formats.http_records import HttpRequest, HttpResponse, is_html, read_request, read_response
+from webmill.formats.html.page import HtmlPage, read_html, read_html_text
 from webmill.formats.languages import Languages
-from webmill.formats.lenient import build
-from webmill.formats.typed_records import FileType, TypedRecord, read_typed
-from webmill.formats.warc_fields import Findings, parse_fields
-from webmill.formats.wat import Description, Head, HtmlMetadata, Link, Meta, Script, read_description, read_title
+from webmill.formats.lenient_json import build
+from webmill.formats.warc import wet as wet_format
+from webmill.formats.warc.fields import Findings, parse_fields
+from webmill.formats.warc.http_records import HttpRequest, HttpResponse, is_html, read_request, read_response
+from webmill.formats.warc.typed_records import FileType, TypedRecord, read_typed
+from webmill.formats.warc.wat import Description, Head, HtmlMetadata, Link, Meta, Script, read_description, read_title
 from webmill.model import Record
 
 Offsets = Mapping[FileType, tuple[int, int]]

@@ -21,12 +21,12 @@ import re2
 
 from webmill.commoncrawl.batch import ENTRY, are_plain, splice
 from webmill.errors import BadInput
-from webmill.formats.cdx_query import KeyRange
-from webmill.formats.cdxj import MAX_LINE, parse
+from webmill.formats.cdx.cdxj import MAX_LINE, parse
+from webmill.formats.cdx.query import KeyRange
+from webmill.formats.cdx.zipnum import split_lines
 from webmill.formats.patterns import compile_pattern
-from webmill.formats.surt import without_surrogates
 from webmill.formats.timestamps import is_timestamp
-from webmill.formats.zipnum import split_lines
+from webmill.formats.url.surt import without_surrogates
 
 FILTERS = ("blank", "status", "language", "mime", "mime_detected", "charset", "date", "url", "sample")
 FIELDS = {"mime_detected": "mime-detected"}

@@ -12,8 +12,8 @@ import msgspec
 
 from webmill.commoncrawl.page import Flaw
 from webmill.commoncrawl.stored import Lost, read_stored
-from webmill.formats.typed_records import FileType
-from webmill.formats.warc import Limits
+from webmill.formats.warc.head import Limits
+from webmill.formats.warc.typed_records import FileType
 from webmill.formats.window import Source
 from webmill.model import Record
 

@@ -15,9 +15,9 @@ from webmill.commoncrawl.page import Flaw
 from webmill.commoncrawl.shelf import Entry, Shelf
 from webmill.commoncrawl.stored import Lost, read_stored
 from webmill.errors import BadInput
-from webmill.formats.typed_records import FileType
-from webmill.formats.warc import Limits
-from webmill.formats.wat import Description, read_description
+from webmill.formats.warc.head import Limits
+from webmill.formats.warc.typed_records import FileType
+from webmill.formats.warc.wat import Description, read_description
 from webmill.formats.window import Source
 from webmill.model import Damage, Headers, Record
 

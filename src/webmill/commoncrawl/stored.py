@@ -12,9 +12,10 @@ from collections.abc import Iterator
 import msgspec
 from zlib_ng import zlib_ng
 
-from webmill.formats.gzip_members import INFLATE_ERROR, MAGIC
-from webmill.formats.warc import Limits, read_records
-from webmill.formats.warc_fields import parse_fields
+from webmill.formats.compression.gzip_members import INFLATE_ERROR, MAGIC
+from webmill.formats.warc.fields import parse_fields
+from webmill.formats.warc.head import Limits
+from webmill.formats.warc.reader import read_records
 from webmill.formats.window import Source
 from webmill.model import Damage, Headers, Record
 

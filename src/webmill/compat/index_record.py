@@ -13,7 +13,7 @@ import msgspec
 from webmill.commoncrawl.page import Page
 from webmill.errors import BadInput
 from webmill.extract.head import absolute, clean, media_type
-from webmill.formats.wat import Head
+from webmill.formats.warc.wat import Head
 
 
 class LanguageShare(msgspec.Struct, frozen=True, rename={"text_covered": "textCovered"}):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Protocol
 
-from webmill.formats.warc_capture import Capture, WrittenCapture
+from webmill.formats.warc.capture import Capture, WrittenCapture
 
 
 class CaptureWriter(Protocol):

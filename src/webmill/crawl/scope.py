@@ -31,9 +31,9 @@ import re2
 
 from webmill.crawl.traps import TrapRules, Traps
 from webmill.errors import BadInput, Misconfigured
-from webmill.formats.domains import registered_domain
 from webmill.formats.patterns import compile_pattern
-from webmill.formats.urls import host_of
+from webmill.formats.url.domains import registered_domain
+from webmill.formats.url.normalise import host_of
 
 Kind = Literal["host", "domain", "path", "any"]
 

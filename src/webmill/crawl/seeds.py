@@ -30,8 +30,8 @@ import msgspec
 
 from webmill.crawl.page.url_joining import without_user
 from webmill.errors import BadInput, Misconfigured
-from webmill.formats.domains import registered_domain
-from webmill.formats.urls import MAX_URL, host_of, normalise
+from webmill.formats.url.domains import registered_domain
+from webmill.formats.url.normalise import MAX_URL, host_of, normalise
 
 ARGUMENTS = "arguments"
 _LONGEST_LINE = 1 << 16

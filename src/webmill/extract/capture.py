@@ -25,12 +25,13 @@ from webmill.extract.kinds import READABLE, Kind, is_robots_url, kind_by
 from webmill.extract.outcomes import PARSER
 from webmill.extract.reading import Body, read_body
 from webmill.extract.recipe import CaptureInput, HasCapture, Made, Recipe, input_of, record_in
-from webmill.formats import digest, timestamps
+from webmill.formats import timestamps
 from webmill.formats.cld2 import find_languages, suffix_of
 from webmill.formats.http.head import end_of_head
-from webmill.formats.http_records import HttpResponse, read_response
-from webmill.formats.surt import surt
+from webmill.formats.url.surt import surt
+from webmill.formats.warc import digest
 from webmill.formats.warc.head import Limits
+from webmill.formats.warc.http_records import HttpResponse, read_response
 from webmill.formats.warc.single import read_record_at
 from webmill.infra.child import Limits as ChildLimits
 from webmill.infra.child_loop import grant_cpu

@@ -17,11 +17,11 @@ import msgspec
 from webmill.errors import BadInput
 from webmill.extract.head import clean
 from webmill.extract.kinds import Kind
-from webmill.formats.charset import decode_page, decode_plain, spelled
-from webmill.formats.feed import JSON_FEED, read_feed
-from webmill.formats.html import MAX_PAGE
-from webmill.formats.html_links import Link
-from webmill.formats.plain_text import PlainText
+from webmill.formats.html.charset import decode_page, decode_plain, spelled
+from webmill.formats.html.links import Link
+from webmill.formats.html.page import MAX_PAGE
+from webmill.formats.html.plain_text import PlainText
+from webmill.formats.site.feed import JSON_FEED, read_feed
 
 _HEADING = re.compile(r"#{1,6}[ \t]+(.+?)[ \t#]*")
 _LONGEST = 300  # characters of a heading

@@ -20,7 +20,7 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from webmill.errors import Misconfigured
-from webmill.formats.html import read_html_text
+from webmill.formats.html.page import read_html_text
 from webmill.infra.registry import Registry
 
 Extract = Callable[[str], str | None]  # HTML to text; None or nothing when there is none

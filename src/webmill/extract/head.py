@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from webmill.errors import BadInput
-from webmill.formats import urls
+from webmill.formats.url import normalise as urls
 
 HTML = ("text/html", "application/xhtml+xml")
 

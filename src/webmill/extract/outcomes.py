@@ -9,7 +9,7 @@ import msgspec
 from webmill.errors import BadInput, NotFound
 from webmill.extract.head import clean
 from webmill.formats import timestamps
-from webmill.formats.surt import surt
+from webmill.formats.url.surt import surt
 from webmill.model import CaptureRef, Document, spelled_digest
 
 

@@ -12,10 +12,10 @@ from webmill.extract.extractors import WITHOUT_HTML, text_by
 from webmill.extract.head import absolute, clean
 from webmill.extract.kinds import Kind
 from webmill.extract.recipe import Recipe
-from webmill.formats.charset import decode_page, spelled
-from webmill.formats.html import HtmlPage, read_html
-from webmill.formats.html_head import read_head
-from webmill.formats.html_published import published_of
+from webmill.formats.html.charset import decode_page, spelled
+from webmill.formats.html.head import read_head
+from webmill.formats.html.page import HtmlPage, read_html
+from webmill.formats.html.published_date import published_of
 
 PDF_CPU = 60.0  # seconds: books have a thousand pages
 

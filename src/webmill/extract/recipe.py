@@ -9,8 +9,9 @@ import msgspec
 from webmill.errors import BadInput
 from webmill.extract.head import clean
 from webmill.extract.kinds import Kind
-from webmill.formats import timestamps, wet
+from webmill.formats import timestamps
 from webmill.formats.languages import Languages
+from webmill.formats.warc import wet
 from webmill.model import CaptureRef, Document, Headers, Record, spelled_digest
 
 

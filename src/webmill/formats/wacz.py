@@ -19,8 +19,8 @@ from datetime import datetime
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats import lenient
-from webmill.formats.cdxj import CdxjLine, prefix_of
+from webmill.formats import lenient_json as lenient
+from webmill.formats.cdx.cdxj import CdxjLine, prefix_of
 from webmill.formats.timestamps import to_datetime
 
 VERSION = "1.1.1"

@@ -10,13 +10,13 @@ from typing import BinaryIO
 import msgspec
 
 from webmill.errors import BadInput, NotFound
-from webmill.formats import content_coding
-from webmill.formats.cdxj import REVISIT, IndexLine
+from webmill.formats.cdx.cdxj import REVISIT, IndexLine
+from webmill.formats.compression import content_coding
 from webmill.formats.http import ResponseHead, end_of_head, split_message
 from webmill.formats.http.chunked import ChunkedReader
 from webmill.formats.http.head import MAX_HEAD_BYTES
 from webmill.formats.timestamps import from_warc_date
-from webmill.formats.warc import Block, open_block
+from webmill.formats.warc.single import Block, open_block
 from webmill.index.lookup.indexes import Index
 from webmill.index.lookup.query import Query, answer, url_range
 from webmill.infra.storage.base import Readable

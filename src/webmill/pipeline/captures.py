@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from webmill.errors import BadInput
-from webmill.formats.cdxj import IndexLine, read_index_line
+from webmill.formats.cdx.cdxj import IndexLine, read_index_line
 from webmill.formats.timestamps import from_datetime, seconds_between, to_datetime
 from webmill.index.lookup.indexes import Index
 from webmill.index.lookup.query import Query, answer, url_range

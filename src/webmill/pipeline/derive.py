@@ -17,7 +17,7 @@ import msgspec
 from webmill.archive.derive import Derived, Job, derive, output_name
 from webmill.collection import Collection
 from webmill.errors import Misconfigured, Unavailable
-from webmill.formats.zipnum import encode_block
+from webmill.formats.cdx.zipnum import encode_block
 from webmill.infra import atomic
 from webmill.infra.executor.base import Done, Executor, Failed
 from webmill.model import ArchiveReject

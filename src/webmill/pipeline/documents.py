@@ -25,7 +25,7 @@ import zstandard
 
 from webmill.collection import Publishing
 from webmill.errors import BadInput, Misconfigured, NotFound
-from webmill.formats.decompressors import ERRORS, Decompressor, Gzip
+from webmill.formats.compression.decompressors import ERRORS, Decompressor, Gzip
 from webmill.formats.timestamps import from_datetime
 from webmill.infra.address import scheme_of
 from webmill.infra.atomic import as_webmill_error

@@ -20,7 +20,7 @@ import msgspec
 from webmill import __version__
 from webmill.collection import Collection
 from webmill.errors import Misconfigured
-from webmill.formats.zipnum import LINES_PER_BLOCK, encode_block
+from webmill.formats.cdx.zipnum import LINES_PER_BLOCK, encode_block
 from webmill.index.build.captures import Options as CaptureOptions
 from webmill.index.cdxj.excessive import Keep
 from webmill.index.jobs import TableJob, table_name, write_table

@@ -16,12 +16,12 @@ import msgspec
 from webmill.commoncrawl.catalog import cluster_key
 from webmill.commoncrawl.servers import HURRIED, list_crawls, open_crawls
 from webmill.errors import Misconfigured, NotFound
-from webmill.formats.cdx_query import read_pattern
-from webmill.formats.cdxj import IndexLine
-from webmill.formats.charset import decode_page
-from webmill.formats.content_coding import Decoded, Limits, decode_body
+from webmill.formats.cdx.cdxj import IndexLine
+from webmill.formats.cdx.query import read_pattern
+from webmill.formats.compression.content_coding import Decoded, Limits, decode_body
+from webmill.formats.html.charset import decode_page
 from webmill.formats.timestamps import earliest
-from webmill.formats.urls import normalise
+from webmill.formats.url.normalise import normalise
 from webmill.index.lookup.indexes import Index, ZipNumIndex
 from webmill.index.lookup.query import Query, answer, url_range
 from webmill.infra.storage.base import Readable

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import tantivy
 
-from webmill.formats.domains import registered_domain
+from webmill.formats.url.domains import registered_domain
 from webmill.model import columns
 from webmill.search.base import TEXT_INDEXED, IndexedDocument
 from webmill.search.query import TIMES, WORDS

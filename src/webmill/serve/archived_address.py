@@ -14,7 +14,7 @@ from starlette.requests import Request
 
 from webmill.errors import BadInput
 from webmill.formats.timestamps import earliest
-from webmill.formats.urls import normalise
+from webmill.formats.url.normalise import normalise
 
 _ADDRESS = re.compile(rb"/(?:web|raw)/([0-9]{1,14})([a-z]{1,8}_|~[0-9a-f]{16})?/(.+)", re.DOTALL)
 _SCHEME = re.compile(rb"(https?):/*+", re.IGNORECASE)

@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from webmill.errors import BadInput
-from webmill.formats.charset import charset_of
+from webmill.formats.html.charset import charset_of
 from webmill.formats.timestamps import to_datetime
 from webmill.model import Headers
 from webmill.pipeline.archived import Archived

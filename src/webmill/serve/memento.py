@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from webmill.errors import BadInput, WebmillError
-from webmill.formats.cdx_query import key_range
+from webmill.formats.cdx.query import key_range
 from webmill.formats.timestamps import from_datetime
 from webmill.index.lookup.parsed import parsed
 from webmill.index.lookup.query import Query

@@ -15,8 +15,8 @@ from threading import Lock
 from typing import TypeVar
 
 from webmill.errors import BadInput, Conflict, NotFound, Unavailable
-from webmill.formats.cdx_query import KeyRange
-from webmill.formats.zipnum import Block
+from webmill.formats.cdx.query import KeyRange
+from webmill.formats.cdx.zipnum import Block
 from webmill.index.lines import Batch
 from webmill.index.lookup.block_cache import KeptBlocks
 from webmill.index.lookup.indexes import Generation, ZipNumIndex

@@ -14,10 +14,11 @@ from warcio.archiveiterator import ArchiveIterator
 from webmill.archive.segment import open_stored
 from webmill.archive.writer import Software, WarcWriter
 from webmill.collection import Collection
-from webmill.formats.digest import Verdict, check
-from webmill.formats.warc import read_record_at, read_records
-from webmill.formats.warc_capture import Capture, Subset, WrittenCapture
-from webmill.formats.warc_records import Original
+from webmill.formats.warc.capture import Capture, Subset, WrittenCapture
+from webmill.formats.warc.digest import Verdict, check
+from webmill.formats.warc.reader import read_records
+from webmill.formats.warc.record_headers import Original
+from webmill.formats.warc.single import read_record_at
 from webmill.model import Exchange, Record
 
 with warnings.catch_warnings():

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from uuid import NAMESPACE_URL, uuid5
 
-from webmill.formats import warc_records
-from webmill.formats.warc_writer import compress_record, encode_record
+from webmill.formats.warc import record_headers as warc_records
+from webmill.formats.warc.writer import compress_record, encode_record
 from webmill.model import Headers
 
 DATE = datetime(2024, 7, 12, 9, 42, 14, tzinfo=UTC)

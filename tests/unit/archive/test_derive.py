@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from tests.unit.archive.made import INFO_ID, Record, info, metadata, record_id, request, response, write_warc
 from webmill.archive.derive import Derived, Job, derive, output_name
 from webmill.errors import BadInput
-from webmill.formats.html import MAX_PAGE
-from webmill.formats.warc import read_records
-from webmill.formats.wat import read_description
-from webmill.formats.wet import languages_of
+from webmill.formats.html.page import MAX_PAGE
+from webmill.formats.warc.reader import read_records
+from webmill.formats.warc.wat import read_description
+from webmill.formats.warc.wet import languages_of
 from webmill.model import Record as Read
 
 HELLO = b"<title>T</title><p>Hello <a href=/x>world</a></p>"

@@ -13,7 +13,7 @@ import pytest
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
 from webmill.archive.derive import Derived, Job, derive, output_name
-from webmill.formats.warc import read_records
+from webmill.formats.warc.reader import read_records
 from webmill.model import Record
 
 with warnings.catch_warnings():  # it warns of its own old classes while it is imported

@@ -14,7 +14,7 @@ from tests.unit.archive.captures import NAME, capture, check_file, folder, names
 from webmill.archive.recovery import recover
 from webmill.collection import Collection
 from webmill.errors import Conflict
-from webmill.formats.warc_capture import WrittenCapture
+from webmill.formats.warc.capture import WrittenCapture
 
 LINES = b"not a record\r\n"
 

@@ -33,12 +33,12 @@ from webmill.archive.writer import Software, WarcWriter
 from webmill.archive.writer_records import Encoded, encode_capture
 from webmill.collection import Collection
 from webmill.errors import BadInput, Misconfigured, NotFound
-from webmill.formats import digest
-from webmill.formats.http_records import read_response
-from webmill.formats.warc import read_records
-from webmill.formats.warc_capture import Capture, WrittenCapture
-from webmill.formats.warc_fields import Findings, parse_fields
-from webmill.formats.warc_records import IDENTICAL_DIGEST, NOT_MODIFIED, Original
+from webmill.formats.warc import digest
+from webmill.formats.warc.capture import Capture, WrittenCapture
+from webmill.formats.warc.fields import Findings, parse_fields
+from webmill.formats.warc.http_records import read_response
+from webmill.formats.warc.reader import read_records
+from webmill.formats.warc.record_headers import IDENTICAL_DIGEST, NOT_MODIFIED, Original
 from webmill.index.archives import find_archives
 from webmill.model import CaptureRef, Record
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from webmill.archive.identify import identify
 from webmill.archive.metadata_record import spelled
-from webmill.formats.charset import _ENCODINGS
-from webmill.formats.http_records import read_response
-from webmill.formats.warc import read_records
+from webmill.formats.html.charset import _ENCODINGS
+from webmill.formats.warc.http_records import read_response
+from webmill.formats.warc.reader import read_records
 from webmill.model import Record
 
 CASES = {

@@ -12,7 +12,7 @@ from tests.contracts.range_server import RangeServer, serving
 from tests.unit.cli.command import webmill
 from tests.unit.index.samples import capture, write
 from tests.unit.index.zipnum_samples import make_lines, make_queries, scan
-from webmill.formats.cdx_query import key_range
+from webmill.formats.cdx.query import key_range
 from webmill.index.zipnum.writer import rebuilding
 
 LINES = make_lines(2000)

@@ -14,7 +14,7 @@ from tests.unit.cli.command import dropin
 from tests.unit.index.samples import capture, write
 from tests.unit.index.test_pywb_reads_our_zipnum import ask_pywb
 from tests.unit.index.zipnum_samples import make_lines, make_queries, scan
-from webmill.formats.cdx_query import key_range
+from webmill.formats.cdx.query import key_range
 
 LINES = make_lines(3000)
 ALL = b"".join(LINES)

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from webmill.cli.main import webmill
-from webmill.formats import warc_records as records
-from webmill.formats.warc_writer import compress_record
+from webmill.formats.warc import record_headers as records
+from webmill.formats.warc.writer import compress_record
 
 WHEN = datetime(2024, 7, 12, 9, 42, 14, tzinfo=UTC)
 

@@ -27,10 +27,10 @@ from tests.unit.commoncrawl.triples import (
 )
 from webmill.commoncrawl.aligned import read_pages
 from webmill.commoncrawl.page import Page
-from webmill.formats import warc_records as records
-from webmill.formats.typed_records import Response
-from webmill.formats.warc import Limits
-from webmill.formats.warc_writer import compress_record, encode_record
+from webmill.formats.warc import record_headers as records
+from webmill.formats.warc.head import Limits
+from webmill.formats.warc.typed_records import Response
+from webmill.formats.warc.writer import compress_record, encode_record
 from webmill.model import Headers
 
 

@@ -25,7 +25,7 @@ from tests.unit.commoncrawl.triples import (
 from webmill.commoncrawl.aligned import read_pages
 from webmill.commoncrawl.page import ErrorDocument, Page
 from webmill.errors import BadInput
-from webmill.formats.typed_records import FileType
+from webmill.formats.warc.typed_records import FileType
 
 GZIP = make_triple(MIXED)
 PLAIN = make_plain(MIXED)

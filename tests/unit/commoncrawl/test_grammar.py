@@ -6,7 +6,7 @@ import io
 
 from tests.unit.commoncrawl.triples import PDF, WARC, WAT, WET, Spec, Triple, make_triple
 from webmill.commoncrawl.grammar import Finding, check_file
-from webmill.formats.typed_records import FileType
+from webmill.formats.warc.typed_records import FileType
 
 SPECS = [Spec("a"), PDF, Spec("b")]
 

@@ -15,8 +15,8 @@ from tests.unit.commoncrawl.triples import WARC, WAT, WET
 from webmill.commoncrawl.aligned import read_pages
 from webmill.commoncrawl.grammar import check_file, read_documents
 from webmill.commoncrawl.page import ErrorDocument, Page
-from webmill.formats.typed_records import Conversion, FileType, WarcInfo
-from webmill.formats.warc import read_records
+from webmill.formats.warc.reader import read_records
+from webmill.formats.warc.typed_records import Conversion, FileType, WarcInfo
 from webmill.model import Record
 
 NAME = "triple/CC-MAIN-20240712094214-20240712124214-00000.warc"

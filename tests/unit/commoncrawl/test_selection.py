@@ -25,8 +25,8 @@ from webmill.commoncrawl.selection import (
     within,
 )
 from webmill.errors import BadInput
-from webmill.formats.cdx_query import KeyRange, key_range
-from webmill.formats.zipnum import split_lines
+from webmill.formats.cdx.query import KeyRange, key_range
+from webmill.formats.cdx.zipnum import split_lines
 
 LINES = captures(400)
 TEXT = b"".join(line + b"\n" for line in LINES)

@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 
 from webmill.commoncrawl.aligned import read_pages
 from webmill.commoncrawl.page import ErrorDocument, Page
-from webmill.formats import warc_records as records
-from webmill.formats.typed_records import FileType
-from webmill.formats.warc_writer import compress_record, encode_record
+from webmill.formats.warc import record_headers as records
+from webmill.formats.warc.typed_records import FileType
+from webmill.formats.warc.writer import compress_record, encode_record
 from webmill.model import Headers
 
 WARC, WAT, WET = FileType.WARC, FileType.WAT, FileType.WET

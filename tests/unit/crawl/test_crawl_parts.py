@@ -21,7 +21,7 @@ from webmill.crawl.visit.page_reader import conditions, is_html, original_of, re
 from webmill.crawl.visit.url_visit import is_whole, validators
 from webmill.errors import BadInput
 from webmill.formats.http import ResponseHead
-from webmill.formats.warc_records import Original
+from webmill.formats.warc.record_headers import Original
 from webmill.infra.clock import Anchor
 from webmill.model import Exchange, Headers, Link
 

@@ -18,10 +18,10 @@ from webmill.crawl.page.links import MAX_LINKS, MAX_PAGE, PageLinks, read_links
 from webmill.crawl.page.tags import attributes_of, href_of, read_tags
 from webmill.crawl.page.url_joining import Joiner
 from webmill.errors import BadInput
-from webmill.formats import urls
-from webmill.formats.charset import decode_page
-from webmill.formats.http_records import read_response
-from webmill.formats.warc import read_records
+from webmill.formats.html.charset import decode_page
+from webmill.formats.url import normalise as urls
+from webmill.formats.warc.http_records import read_response
+from webmill.formats.warc.reader import read_records
 from webmill.model import Record
 from webmill.testing import TestWeb
 

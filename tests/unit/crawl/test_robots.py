@@ -21,7 +21,7 @@ from webmill.crawl.politeness.robots import (
     robots_directives,
 )
 from webmill.formats.http.head import parse_response_head
-from webmill.formats.robots import MAX_BODY
+from webmill.formats.site.robots import MAX_BODY
 from webmill.model import Exchange, Headers
 
 ORIGIN = "https://example.com"

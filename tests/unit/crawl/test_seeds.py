@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from webmill.crawl.seeds import Rejected, excluded_domain, read_domains, read_seeds, seed_of
 from webmill.errors import BadInput, Misconfigured
-from webmill.formats.urls import normalise
+from webmill.formats.url.normalise import normalise
 
 
 @pytest.mark.parametrize(

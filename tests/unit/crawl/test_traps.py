@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from webmill.crawl.page.links import read_links
 from webmill.crawl.traps import TrapRules, Traps
-from webmill.formats.http_records import read_response
-from webmill.formats.warc import read_records
+from webmill.formats.warc.http_records import read_response
+from webmill.formats.warc.reader import read_records
 from webmill.model import Record
 from webmill.testing import TestWeb
 

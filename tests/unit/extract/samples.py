@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from tests.unit.commoncrawl.triples import CLD2
 from webmill.commoncrawl.page import Described, Page
-from webmill.formats import warc_records as records
-from webmill.formats.typed_records import FileType
+from webmill.formats.warc import record_headers as records
+from webmill.formats.warc.typed_records import FileType
 from webmill.model import Headers, Record
 
 URL = "http://a.example/dir/page"

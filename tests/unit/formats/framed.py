@@ -5,7 +5,8 @@ from __future__ import annotations
 import gzip
 import io
 
-from webmill.formats.warc import Limits, read_records
+from webmill.formats.warc.head import Limits
+from webmill.formats.warc.reader import read_records
 from webmill.model import Damage, Record
 
 

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from tests.thoroughness import examples
 from webmill.errors import BadInput
-from webmill.formats.cdx_query import KeyRange, MatchType, compile_filter, compile_filters, key_range, read_pattern
-from webmill.formats.cdxj import CdxjLine, format_line
-from webmill.formats.surt import surt
+from webmill.formats.cdx.cdxj import CdxjLine, format_line
+from webmill.formats.cdx.query import KeyRange, MatchType, compile_filter, compile_filters, key_range, read_pattern
+from webmill.formats.url.surt import surt
 
 HOSTS = st.lists(
     st.sampled_from(["com", "org", "example", "example-a", "exampl", "a", "b", "sub"]), min_size=1, max_size=4

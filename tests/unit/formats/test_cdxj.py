@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tests.thoroughness import examples
 from webmill.errors import BadInput
-from webmill.formats import cdxj
-from webmill.formats.cdxj import CdxjLine
-from webmill.formats.surt import surt
+from webmill.formats.cdx import cdxj
+from webmill.formats.cdx.cdxj import CdxjLine
+from webmill.formats.url.surt import surt
 
 LINE = b'com,example)/ 20240101000000 {"url": "http://example.com/", "mime": "text/html", "status": "200"}\n'
 TEXT = st.text() | st.text(alphabet='ab"\\ {},:\n\r\t\x00\x85\u2028\ud800\udc85😀')

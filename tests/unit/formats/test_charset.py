@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from webmill.formats.charset import charset_of, decode_as, decode_page, lookup
+from webmill.formats.html.charset import charset_of, decode_as, decode_page, lookup
 
 HTML = "text/html; charset="
 

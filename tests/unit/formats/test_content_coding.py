@@ -17,7 +17,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from warcio.archiveiterator import ArchiveIterator
 
-from webmill.formats.content_coding import Decoded, Decoder, Limits, codings_of, dechunk, decode, decode_body
+from webmill.formats.compression.content_coding import (
+    Decoded,
+    Decoder,
+    Limits,
+    codings_of,
+    dechunk,
+    decode,
+    decode_body,
+)
 from webmill.formats.http import split_message
 from webmill.model import Headers
 
@@ -178,7 +186,7 @@ def test_a_window_that_is_too_large_is_refused_before_it_is_allocated() -> None:
 
 CHILD = """
 import resource, sys
-from webmill.formats.content_coding import Limits, decode
+from webmill.formats.compression.content_coding import Limits, decode
 body = open(sys.argv[1], "rb").read()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 decode(body, sys.argv[2].split(","))

@@ -14,7 +14,7 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.exceptions import ArchiveLoadFailed
 from warcio.utils import Digester as WarcioDigester
 
-from webmill.formats.digest import Checked, Digester, Verdict, check, compute, same, verify
+from webmill.formats.warc.digest import Checked, Digester, Verdict, check, compute, same, verify
 from webmill.model import Headers
 
 OK, MISMATCH, UNKNOWN, ABSENT = Verdict.OK, Verdict.MISMATCH, Verdict.UNKNOWN, Verdict.ABSENT

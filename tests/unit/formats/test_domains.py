@@ -5,7 +5,7 @@ import socket
 import pytest
 import tldextract
 
-from webmill.formats.domains import private_domain, registered_domain
+from webmill.formats.url.domains import private_domain, registered_domain
 
 
 @pytest.mark.parametrize(

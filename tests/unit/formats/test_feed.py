@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webmill.errors import BadInput
-from webmill.formats.feed import MOST_ENTRIES, Entry, Feed, read_feed
+from webmill.formats.site.feed import MOST_ENTRIES, Entry, Feed, read_feed
 
 RSS = """<?xml version="1.0"?>
 <rss version="2.0" xmlns:content="http://purl.org/rss/1.0/modules/content/" xmlns:media="m" xmlns:atom="a"><channel>

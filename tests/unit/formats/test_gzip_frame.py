@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webmill.formats.gzip_frame import TRAILER, GzipFrame, read_frame
+from webmill.formats.compression.gzip_frame import TRAILER, GzipFrame, read_frame
 
 DATA = b"some data" * 10
 PLAIN = gzip.compress(DATA, mtime=0)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webmill.formats.gzip_members import DamagedMember, MemberReader, begins_with, inflate_whole
+from webmill.formats.compression.gzip_members import DamagedMember, MemberReader, begins_with, inflate_whole
 from webmill.formats.window import Window
 
 MOST = 1 << 20

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webmill.errors import BadInput
-from webmill.formats.charset import decode_page
-from webmill.formats.html import MAX_PAGE, HtmlPage, read_html, read_html_text
-from webmill.formats.html_entities import decode_attribute, decode_text
-from webmill.formats.html_links import Link, Meta, without_data
+from webmill.formats.html.charset import decode_page
+from webmill.formats.html.entities import decode_attribute, decode_text
+from webmill.formats.html.links import Link, Meta, without_data
+from webmill.formats.html.page import MAX_PAGE, HtmlPage, read_html, read_html_text
 
 # Pieces that make pages break in as many ways as possible.
 WORDS = (

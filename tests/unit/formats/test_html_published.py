@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from webmill.formats.html_head import read_head
-from webmill.formats.html_published import published_of
+from webmill.formats.html.head import read_head
+from webmill.formats.html.published_date import published_of
 
 MAY = datetime(2024, 5, 1, 10, 30, tzinfo=UTC)
 DAY = datetime(2024, 5, 1, tzinfo=UTC)

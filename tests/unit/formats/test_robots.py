@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.thoroughness import examples
-from webmill.formats.robots import MAX_BODY, MAX_SITEMAPS, Rules, parse_robots
+from webmill.formats.site.robots import MAX_BODY, MAX_SITEMAPS, Rules, parse_robots
 
 
 def rules_of(*lines: str, agent: str = "webmill") -> Rules:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.formats.test_robots_google import allowed, lines
-from webmill.formats.robots import parse_robots
+from webmill.formats.site.robots import parse_robots
 
 FISH = ["/fish", "/fish.html", "/fish/salmon.html", "/fishheads", "/fishheads/yummy.html", "/fish.php?id=anything"]
 FICT = ["/org/plans.html", "/", "/index.html", "/orgo.gif", "/%7Ejim/jim.html"]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from webmill.formats.robots import MAX_LINE, parse_robots
-from webmill.formats.urls import normalise
+from webmill.formats.site.robots import MAX_LINE, parse_robots
+from webmill.formats.url.normalise import normalise
 
 
 def allowed(robots: str, agent: str, url: str) -> bool:

@@ -19,7 +19,7 @@ import pytest
 from protego import Protego
 
 from tests.conftest import SHARED_DATA
-from webmill.formats.robots import MAX_BODY, parse_robots
+from webmill.formats.site.robots import MAX_BODY, parse_robots
 
 AGENTS = ("webmill", "Googlebot", "bingbot", "GPTBot")
 DEFINED = re.compile(r"\s*(?:user[- ]?agent|allow|diss?all?ow|diasllow|disallaw)\b", re.IGNORECASE)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webmill.errors import BadInput
-from webmill.formats.sitemap import Limits, Sitemap, SitemapUrl, looks_like_sitemap, read_sitemap
-from webmill.formats.urls import MAX_URL
+from webmill.formats.site.sitemap import Limits, Sitemap, SitemapUrl, looks_like_sitemap, read_sitemap
+from webmill.formats.url.normalise import MAX_URL
 
 SPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 FULL = f"""<?xml version="1.0" encoding="UTF-8"?>

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.thoroughness import examples
-from webmill.formats.surt import surt
+from webmill.formats.url.surt import surt
 
 RULES = {
     "as Common Crawl has them": [

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from webmill.formats.surt import surt
+from webmill.formats.url.surt import surt
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it has invalid escapes in its source

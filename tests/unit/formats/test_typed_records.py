@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from webmill.formats import typed_records as typed
-from webmill.formats.http_records import read_request, read_response
-from webmill.formats.typed_records import FileType, read_typed
-from webmill.formats.warc_fields import Findings, parse_fields
+from webmill.formats.warc import typed_records as typed
+from webmill.formats.warc.fields import Findings, parse_fields
+from webmill.formats.warc.http_records import read_request, read_response
+from webmill.formats.warc.typed_records import FileType, read_typed
 from webmill.model import Headers, Record
 
 

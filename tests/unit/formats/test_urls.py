@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.thoroughness import examples
 from webmill.errors import BadInput
-from webmill.formats.urls import MAX_URL, host_of, join, normalise
+from webmill.formats.url.normalise import MAX_URL, host_of, join, normalise
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ MEMORY = 256 << 20
 TOO_LITTLE = 120 << 20
 CHILD = """
 import resource, sys
-from webmill.formats.warc import read_records
+from webmill.formats.warc.reader import read_records
 resource.setrlimit(resource.RLIMIT_AS, ({memory}, {memory}))
 resource.setrlimit(resource.RLIMIT_CPU, ({cpu}, {cpu}))
 class Stream:

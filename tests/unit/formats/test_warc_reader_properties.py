@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.formats.framed import Trickle, gz, items, record, records
-from webmill.formats.warc import Limits, read_records
+from webmill.formats.warc.head import Limits
+from webmill.formats.warc.reader import read_records
 from webmill.model import Damage, Record
 
 PARTS = [record(1, b"first"), record(2, b"second\r\n\r\nline"), record(3, bytes(range(200)))]

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.thoroughness import examples
-from webmill.formats.warc import Limits, read_records
+from webmill.formats.warc.head import Limits
 from webmill.formats.warc.quick_head import HeadReader, name_fields
+from webmill.formats.warc.reader import read_records
 from webmill.formats.warc.scan import Scan, Sighting, scan_records
 from webmill.model import Damage, Headers, Record
 

@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
 from webmill.errors import BadInput
-from webmill.formats import digest, warc_records
-from webmill.formats.warc import read_records
-from webmill.formats.warc_records import Original, Visit, measure, measure_http
-from webmill.formats.warc_writer import (
+from webmill.formats.warc import digest
+from webmill.formats.warc import record_headers as warc_records
+from webmill.formats.warc.reader import read_records
+from webmill.formats.warc.record_headers import Original, Visit, measure, measure_http
+from webmill.formats.warc.writer import (
     WARC_1_0,
     WARC_1_1,
     compress_dense,

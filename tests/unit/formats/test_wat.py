@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webmill.errors import BadInput
-from webmill.formats.wat import read_description, read_title
+from webmill.formats.warc.wat import read_description, read_title
 
 RESPONSE_2024 = {
     "Container": {

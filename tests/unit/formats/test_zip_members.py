@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from tests.thoroughness import examples
 from webmill.errors import BadInput
-from webmill.formats import zip_members
-from webmill.formats.zip_members import Slice, open_member, read_directory, read_member
+from webmill.formats.compression import zip_members
+from webmill.formats.compression.zip_members import Slice, open_member, read_directory, read_member
 
 MOST = 64 << 20
 

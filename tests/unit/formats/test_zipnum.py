@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webmill.errors import BadInput
-from webmill.formats import zipnum
-from webmill.formats.zipnum import Block, Location
+from webmill.formats.cdx import zipnum
+from webmill.formats.cdx.zipnum import Block, Location
 
 LINES = [b'com,example)/%d 20240101000000 {"url": "http://example.com/%d"}\n' % (n, n) for n in range(300)]
 

@@ -15,7 +15,7 @@ import zstandard
 
 from tests.contracts.range_server import serving
 from webmill.errors import Misconfigured, NotFound
-from webmill.formats import cdxj
+from webmill.formats.cdx import cdxj
 from webmill.index.build.warc import FIELDS, PROFILES, Archive, Options, Scan, build, index_file, local_archive
 from webmill.infra.storage.http import HttpStorage
 from webmill.infra.storage.memory import MemoryStorage

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.unit.index.samples import cut_into
 from tests.unit.index.zipnum_samples import make_url
 from webmill.errors import BadInput
-from webmill.formats.surt import surt
+from webmill.formats.url.surt import surt
 from webmill.index.columnar.columns import COLUMNS, row_of
 from webmill.index.columnar.parquet import write_parquet
 

@@ -14,7 +14,7 @@ from tests.contracts.range_server import serving
 from tests.unit.index.samples import any_lines, capture, cut_into, flat, write
 from tests.unit.index.zipnum_samples import EVERYTHING, build, make_lines, make_queries, opened, read, scan
 from webmill.errors import BadInput, Misconfigured, NotFound
-from webmill.formats.cdx_query import KeyRange, key_range
+from webmill.formats.cdx.query import KeyRange, key_range
 from webmill.index.lookup.indexes import ZipNumIndex, flatten, open_index
 from webmill.index.zipnum.writer import write_index
 from webmill.infra.storage.http import HttpStorage

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.unit.index.samples import capture, flat, write
 from tests.unit.index.zipnum_samples import EVERYTHING, build, make_lines, opened, read
 from webmill.errors import BadInput, Conflict, NotFound, WebmillError
-from webmill.formats.cdx_query import key_range
+from webmill.formats.cdx.query import key_range
 from webmill.index.lookup.indexes import FlatIndex, ZipNumIndex, flatten
 from webmill.infra.storage.base import Stat
 from webmill.infra.storage.local import LocalStorage

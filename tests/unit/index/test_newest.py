@@ -13,7 +13,7 @@ from tests.unit.index.samples import capture, write
 from tests.unit.index.zipnum_samples import build
 from webmill.collection import Collection
 from webmill.errors import NotFound
-from webmill.formats.cdx_query import KeyRange
+from webmill.formats.cdx.query import KeyRange
 from webmill.index.lookup.indexes import Index, open_index
 from webmill.index.lookup.newest import indexes_of, last_lines, newest
 from webmill.model import CaptureRef

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.unit.index.zipnum_samples import build, make_lines, make_queries, opened, scan
 from webmill.errors import BadInput
-from webmill.formats.cdx_query import KeyRange, key_range
+from webmill.formats.cdx.query import KeyRange, key_range
 from webmill.index.lookup.indexes import FlatIndex, MergedIndex, ZipNumIndex
 from webmill.index.lookup.paging import count_pages, page_of
 from webmill.infra.storage.base import Stat

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.index.zipnum_samples import build, make_lines, make_queries, scan
-from webmill.formats.cdx_query import key_range
+from webmill.formats.cdx.query import key_range
 from webmill.index.lines import read_batches
 from webmill.index.lookup.indexes import open_index
 from webmill.index.zipnum.writer import write_index

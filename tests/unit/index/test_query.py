@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from tests.unit.index.samples import capture, write
 from tests.unit.index.zipnum_samples import build, make_lines, scan
 from webmill.errors import BadInput
-from webmill.formats.cdx_query import KeyRange, key_range
-from webmill.formats.cdxj import CdxjLine, format_line, parse
-from webmill.formats.surt import surt
+from webmill.formats.cdx.cdxj import CdxjLine, format_line, parse
+from webmill.formats.cdx.query import KeyRange, key_range
 from webmill.formats.timestamps import to_datetime
+from webmill.formats.url.surt import surt
 from webmill.index.lookup import query as module
 from webmill.index.lookup.indexes import Index, open_index
 from webmill.index.lookup.query import Query, answer, surt_range, url_range

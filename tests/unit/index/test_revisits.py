@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.index.samples import capture
 from webmill.errors import BadInput
-from webmill.formats.cdxj import CdxjLine, format_line, parse
+from webmill.formats.cdx.cdxj import CdxjLine, format_line, parse
 from webmill.index.lookup import query
 from webmill.index.lookup.query import resolve_revisits
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.index.samples import capture
 from tests.unit.index.zipnum_samples import build, make_lines
-from webmill.formats.zipnum import encode_block
+from webmill.formats.cdx.zipnum import encode_block
 from webmill.index.zipnum.verify import Checked, Finding, verify
 from webmill.index.zipnum.writer import write_index
 

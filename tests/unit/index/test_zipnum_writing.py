@@ -20,7 +20,7 @@ from tests.faults.matrix import record
 from tests.unit.index.samples import any_lines, capture, cut_into, flat, write
 from tests.unit.index.zipnum_samples import build, make_lines, opened
 from webmill.errors import BadInput, Conflict, NotFound
-from webmill.formats.zipnum import MAX_BLOCK, Block, decode_block, parse_summary_line
+from webmill.formats.cdx.zipnum import MAX_BLOCK, Block, decode_block, parse_summary_line
 from webmill.index.cdxj.merge import Range, merge_range, plan_ranges
 from webmill.index.lines import MAX_LINE
 from webmill.index.lookup.indexes import flatten

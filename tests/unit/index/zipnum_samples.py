@@ -8,8 +8,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tests.unit.index.samples import cut_into
-from webmill.formats.cdx_query import KeyRange, MatchType
-from webmill.formats.surt import surt
+from webmill.formats.cdx.query import KeyRange, MatchType
+from webmill.formats.url.surt import surt
 from webmill.index.lookup.indexes import Index, ZipNumIndex
 from webmill.index.zipnum.writer import Shard, write_index
 from webmill.infra.storage.local import LocalStorage

@@ -9,7 +9,7 @@ import msgspec
 
 from webmill.cli.cc.source import Asked, ask_for_contact, base_of, list_crawls, server_options
 from webmill.cli.context import Context, note, pass_context
-from webmill.formats.surt import without_surrogates
+from webmill.formats.url.surt import without_surrogates
 from webmill.infra.address import hide_secrets
 
 

@@ -11,7 +11,7 @@ import click
 from webmill.cli.options import together
 from webmill.commoncrawl.selection import Selection, merged, sieve_for
 from webmill.errors import BadInput
-from webmill.formats.cdx_query import KeyRange, key_range, read_pattern
+from webmill.formats.cdx.query import KeyRange, key_range, read_pattern
 from webmill.formats.timestamps import earliest, latest
 
 F = TypeVar("F", bound=Callable[..., object])

@@ -13,9 +13,9 @@ from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.words import counted
 from webmill.errors import BadInput
-from webmill.formats.cdx_query import MatchType
-from webmill.formats.cdxj import parse
-from webmill.formats.surt import without_surrogates
+from webmill.formats.cdx.cdxj import parse
+from webmill.formats.cdx.query import MatchType
+from webmill.formats.url.surt import without_surrogates
 from webmill.index.lookup.query import Query, Sort, answer, surt_range, url_range
 
 

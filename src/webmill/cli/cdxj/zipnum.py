@@ -17,7 +17,7 @@ from webmill.cli.dry_run import dry_run_option, quantity
 from webmill.cli.options import processes_option
 from webmill.cli.words import counted
 from webmill.errors import BadInput
-from webmill.formats.zipnum import LINES_PER_BLOCK
+from webmill.formats.cdx.zipnum import LINES_PER_BLOCK
 from webmill.index.lines import GZIP_MAGIC, open_input, write_batches
 from webmill.index.zipnum.ranges import clean_failure, write_ranges
 from webmill.index.zipnum.writer import SHARD_SIZE, Shard, Target, publish, rebuilding, write_shards

@@ -11,7 +11,7 @@ import msgspec
 from webmill.cli.context import note
 from webmill.cli.dataset.places import folder_of, in_option
 from webmill.cli.words import counted
-from webmill.formats.typed_records import FileType
+from webmill.formats.warc.typed_records import FileType
 from webmill.pipeline.dataset import views as dataset_views
 from webmill.pipeline.dataset.folder import open_folder
 

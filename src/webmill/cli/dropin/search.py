@@ -12,7 +12,7 @@ from webmill.cli.context import note, warn
 from webmill.cli.counts import ANY_COUNT
 from webmill.compat.replay.search import OneFile, compiled, discover, first_of_each, kept, range_of
 from webmill.errors import NotFound
-from webmill.formats.surt import surt as key_of_url
+from webmill.formats.url.surt import surt as key_of_url
 from webmill.index.lookup.indexes import MergedIndex
 from webmill.index.lookup.query import Query, answer
 

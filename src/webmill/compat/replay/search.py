@@ -9,8 +9,8 @@ from itertools import chain
 from pathlib import Path
 
 from webmill.errors import BadInput, WebmillError
-from webmill.formats.cdx_query import KeyRange, compile_filter
-from webmill.formats.cdxj import CdxjLine, parse, prefix_of
+from webmill.formats.cdx.cdxj import CdxjLine, parse, prefix_of
+from webmill.formats.cdx.query import KeyRange, compile_filter
 from webmill.index.lines import Batch
 from webmill.index.lookup.gzip_scan import ScannedIndex, is_gzip
 from webmill.index.lookup.indexes import Index, open_index

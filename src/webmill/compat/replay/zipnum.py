@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from webmill.errors import BadInput, NotFound
-from webmill.formats.zipnum import (
+from webmill.formats.cdx.zipnum import (
     Block,
     Location,
     format_location,

@@ -36,7 +36,7 @@ proxies, credentials, `.netrc`. User and password of a URL are never sent. What 
 | other oddities of a head or a framing (`formats.http` has the list) | Fetched with a flaw |
 | a bad chunk | Fetched up to there, flaw `bad_chunk` |
 | bombs, four codings or more, a window over 8 MiB | Fetched, raw bytes whole, `payload` cut, flaw `decode_limit` |
-| broken or mislabelled content coding | Fetched, raw bytes whole, a flaw of `formats.content_coding` |
+| broken or mislabelled content coding | Fetched, raw bytes whole, a flaw of `formats.compression.content_coding` |
 | bytes after an answer, or before the next request | that connection is closed; they belong to no answer |
 | no file descriptor | idle connections are ended, and it is tried again until the deadline |
 | still none | Failed `too_many_files`, not `sent` |

@@ -36,8 +36,8 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
-from webmill.formats.domains import registered_domain
-from webmill.formats.urls import host_of
+from webmill.formats.url.domains import registered_domain
+from webmill.formats.url.normalise import host_of
 from webmill.model import Link
 
 PRIORITIES = 10  # 0 is asked first, 9 last

@@ -21,9 +21,9 @@ import msgspec
 from webmill.crawl.page.tags import attributes_of, href_of, read_tags
 from webmill.crawl.page.url_joining import Joiner, join_or_none, normalise, without_user
 from webmill.errors import BadInput
-from webmill.formats.charset import decode_page, encode_as
-from webmill.formats.html_entities import decode_text
-from webmill.formats.urls import MAX_URL
+from webmill.formats.html.charset import decode_page, encode_as
+from webmill.formats.html.entities import decode_text
+from webmill.formats.url.normalise import MAX_URL
 
 MAX_LINKS = 10_000
 MAX_PAGE = 8 << 20  # bytes that are looked at

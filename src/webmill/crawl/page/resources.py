@@ -41,8 +41,8 @@ from webmill.crawl.page.script_modules import read_imports
 from webmill.crawl.page.style_sheets import read_style
 from webmill.crawl.page.tags import attributes_of, read_all_tags
 from webmill.crawl.page.url_joining import Joiner
-from webmill.formats.charset import decode_page
-from webmill.formats.urls import MAX_URL
+from webmill.formats.html.charset import decode_page
+from webmill.formats.url.normalise import MAX_URL
 
 _MORE = frozenset({"stylesheet", "modulepreload"})
 _RELATIONS = frozenset(

@@ -5,7 +5,7 @@
 
 This is the tokenizer of the HTML standard (https://html.spec.whatwg.org/multipage/parsing.html#tokenization) without
 the tree: what stands in comments, scripts, styles and in attributes of other tags is no tag. Browser-grade parsers
-build the tree, too, and freeze on pages made for it (40,000 nested <div>). `formats.html_tokens` cuts pages as Common
+build the tree, too, and freeze on pages made for it (40,000 nested <div>). `formats.html.tokens` cuts pages as Common
 Crawl's older lexer does and tells of every tag; this one skips uninteresting ones inside one regular expression, which
 makes it twice as fast (benchmarks/links.py). Tags in <template> are told, too: a tree has them in a place of their own.
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from webmill.formats.html_entities import decode_attribute
+from webmill.formats.html.entities import decode_attribute
 
 _S = r"\t\n\f\r "
 _VALUE = rf"""(?:"[^"]*+"?|'[^']*+'?|[^{_S}>"'][^{_S}>]*+)"""

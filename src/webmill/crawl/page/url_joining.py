@@ -1,11 +1,11 @@
-"""Links to URLs, many of one page: `formats.urls.join` with a short way for what links nearly always look like.
+"""Links to URLs, many of one page: `formats.url.normalise.join` with a short way for what links mostly look like.
 
     join = Joiner(url)
     join("/wiki/Talk:Mill?a=1#top")
 
 The standard's parser costs some microseconds for each link, of which a page has hundreds. The short way takes what it
 would leave as it is (96 % of the links of real pages): ASCII without dots at the start of a segment, spaces, quotes and
-the like. Its answers are those of `formats.urls.join`, and the tests compare the two.
+the like. Its answers are those of `formats.url.normalise.join`, and the tests compare the two.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 from functools import lru_cache
 
 from webmill.errors import BadInput
-from webmill.formats import urls
+from webmill.formats.url import normalise as urls
 
 _LONGEST = 2000  # characters of a link; longer ones go the long way, which knows the limit
 _SEGMENT = r"(?!\.|%2[eE])[A-Za-z0-9_~!$&'()*+,;=@.%-]*+"
@@ -41,7 +41,7 @@ class Joiner:
         self._is_short = len(self.base) + _LONGEST < urls.MAX_URL
 
     def __call__(self, href: str) -> str:
-        """`formats.urls.join(base, href)`; raises BadInput as that does."""
+        """`formats.url.normalise.join(base, href)`; raises BadInput as that does."""
         return self.short(href) or urls.join(self.base, href)
 
     def short(self, href: str) -> str | None:
@@ -58,7 +58,7 @@ class Joiner:
 
 
 def normalise(url: str) -> str:
-    """`formats.urls.normalise`, with the same short way."""
+    """`formats.url.normalise.normalise`, with the same short way."""
     plain = _PLAIN.match(url) if len(url) <= _LONGEST else None
     if plain is None or not plain[1]:
         return urls.normalise(url)

@@ -26,7 +26,7 @@ import msgspec
 from webmill.crawl.fetch.nouns import Failed, Fetched
 from webmill.crawl.frontier.base import Robots
 from webmill.crawl.politeness.retries import retry_after
-from webmill.formats.robots import MAX_BODY, RobotsTxt, Rules, parse_robots
+from webmill.formats.site.robots import MAX_BODY, RobotsTxt, Rules, parse_robots
 from webmill.model import Headers
 
 MAX_REDIRECTS = 5

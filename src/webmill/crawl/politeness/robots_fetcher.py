@@ -13,9 +13,9 @@ from webmill.crawl.politeness.robots_cache import RobotsKeeper
 from webmill.crawl.scheduler.shard_store import Answered
 from webmill.crawl.visit.page_reader import REDIRECTS, redirected
 from webmill.crawl.visit.requester import Asked, Asker, Busy, Pace
-from webmill.formats.robots import MAX_BODY
-from webmill.formats.urls import origin_of
-from webmill.formats.warc_capture import Capture
+from webmill.formats.site.robots import MAX_BODY
+from webmill.formats.url.normalise import origin_of
+from webmill.formats.warc.capture import Capture
 from webmill.infra.clock import SteadyClock
 
 LONGEST_WAIT = 600.0  # for a redirect's host to be free

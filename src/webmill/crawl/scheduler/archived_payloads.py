@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from webmill.formats.warc_records import Original
+from webmill.formats.warc.record_headers import Original
 from webmill.infra.sqlite import Database, Schema
 
 Payload = tuple[str, Original]  # digest, and the record that has it

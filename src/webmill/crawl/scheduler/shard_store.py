@@ -39,10 +39,10 @@ from webmill.crawl.scheduler.commands import BackUp, Compact, Exclude, Include, 
 from webmill.crawl.scheduler.domain_budget import Quota
 from webmill.crawl.scheduler.inbox import Mail
 from webmill.errors import Conflict, Unavailable, WebmillError
-from webmill.formats import digest
 from webmill.formats.http.head import end_of_head
-from webmill.formats.warc_capture import Capture, WrittenCapture
-from webmill.formats.warc_records import Original
+from webmill.formats.warc import digest
+from webmill.formats.warc.capture import Capture, WrittenCapture
+from webmill.formats.warc.record_headers import Original
 from webmill.infra.clock import SteadyClock
 from webmill.model import Link
 

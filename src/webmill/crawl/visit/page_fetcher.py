@@ -31,7 +31,7 @@ from webmill.crawl.politeness.robots_fetcher import RobotsAsking
 from webmill.crawl.visit.page_reader import REDIRECTS, redirected
 from webmill.crawl.visit.requester import Asked, Asker, Busy, Pace, open_fetcher
 from webmill.crawl.visit.url_visit import path_of
-from webmill.formats.urls import origin_of
+from webmill.formats.url.normalise import origin_of
 from webmill.infra.clock import SteadyClock
 
 log = logging.getLogger(__name__)

@@ -28,10 +28,10 @@ from webmill.crawl.visit.embedded_pages import Bare, BarePages
 from webmill.crawl.visit.recent_links import Recent
 from webmill.crawl.visit.resource_shares import MOST_STEPS, Belonging, deal
 from webmill.errors import BadInput
-from webmill.formats.sitemap import looks_like_sitemap, read_sitemap
-from webmill.formats.urls import join
-from webmill.formats.warc_capture import Capture, Subset
-from webmill.formats.warc_records import Original
+from webmill.formats.site.sitemap import looks_like_sitemap, read_sitemap
+from webmill.formats.url.normalise import join
+from webmill.formats.warc.capture import Capture, Subset
+from webmill.formats.warc.record_headers import Original
 from webmill.model import Headers, Link
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})

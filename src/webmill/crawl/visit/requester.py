@@ -14,7 +14,7 @@ from webmill.crawl.frontier.base import domain_of
 from webmill.crawl.options import Limits, Manners, Reach
 from webmill.crawl.politeness.host_schedule import Booking, Kept
 from webmill.crawl.progress import Hosts, Snapshot
-from webmill.formats.urls import host_of
+from webmill.formats.url.normalise import host_of
 from webmill.infra.clock import SteadyClock
 
 

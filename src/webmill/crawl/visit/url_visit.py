@@ -21,9 +21,9 @@ from webmill.crawl.scheduler.shard_store import Answered, Result, was_there
 from webmill.crawl.visit.page_reader import SITEMAP, Page, Reader, capture_of, conditions, validators_of
 from webmill.crawl.visit.requester import Asked, Asker, Busy, Pace
 from webmill.crawl.visit.revisit_interval import Bounds, interval_after_error, interval_after_gone, next_interval
-from webmill.formats import digest
 from webmill.formats.http.head import end_of_head
-from webmill.formats.urls import origin_of
+from webmill.formats.url.normalise import origin_of
+from webmill.formats.warc import digest
 from webmill.infra.clock import SteadyClock
 from webmill.model import Link
 

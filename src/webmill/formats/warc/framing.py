@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from webmill.errors import BadInput
-from webmill.formats import arc
+from webmill.formats.warc import arc
 from webmill.formats.warc.head import Head, Limits, parse_head
 from webmill.formats.window import Window
 from webmill.model import Damage, Record

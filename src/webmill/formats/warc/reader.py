@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import zstandard
 
-from webmill.formats import gzip_members, zstd_frames
-from webmill.formats.gzip_members import DamagedMember, MemberReader
+from webmill.formats.compression import gzip_members, zstd_frames
+from webmill.formats.compression.gzip_members import DamagedMember, MemberReader
 from webmill.formats.warc import framing
 from webmill.formats.warc.head import Limits
 from webmill.formats.window import Source, Window

@@ -25,9 +25,9 @@ import msgspec
 import re2
 from zlib_ng import zlib_ng
 
-from webmill.formats import arc, digest, gzip_members
-from webmill.formats.gzip_members import INFLATE_ERROR, SMALLEST
-from webmill.formats.warc import framing
+from webmill.formats.compression import gzip_members
+from webmill.formats.compression.gzip_members import INFLATE_ERROR, SMALLEST
+from webmill.formats.warc import arc, digest, framing
 from webmill.formats.warc.head import Limits
 from webmill.formats.warc.quick_head import Fields, HeadReader, name_fields
 from webmill.formats.warc.reader import DEFAULT, Reading, recognise

@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 
 from webmill.errors import BadInput
-from webmill.formats.gzip_members import MemberReader
+from webmill.formats.compression.gzip_members import MemberReader
+from webmill.formats.compression.zstd_frames import FrameReader, new_decoder
 from webmill.formats.warc import framing
 from webmill.formats.warc.head import Head, Limits
 from webmill.formats.warc.reader import DEFAULT, read_records, recognise
 from webmill.formats.window import Source, Window
-from webmill.formats.zstd_frames import FrameReader, new_decoder
 from webmill.model import Damage, Headers, Record
 
 # The record itself is whole in spite of these.

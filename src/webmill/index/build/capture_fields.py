@@ -7,9 +7,9 @@ from urllib.parse import urljoin
 
 import msgspec
 
-from webmill.formats import digest
 from webmill.formats.http import end_of_head
 from webmill.formats.timestamps import from_warc_date
+from webmill.formats.warc import digest
 from webmill.formats.warc.scan import Sighting
 
 _FIELD = re.compile(rb"\n(content-type|location|content-length)[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)

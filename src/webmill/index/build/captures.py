@@ -9,9 +9,9 @@ from json.encoder import encode_basestring_ascii as quoted
 import msgspec
 
 from webmill.errors import BadInput, Misconfigured
-from webmill.formats.cdxj import MAX_LINE
+from webmill.formats.cdx.cdxj import MAX_LINE
 from webmill.formats.http import end_of_head
-from webmill.formats.surt import surt, without_surrogates
+from webmill.formats.url.surt import surt, without_surrogates
 from webmill.formats.warc.quick_head import Fields
 from webmill.formats.warc.scan import Sighting
 from webmill.index.build.capture_fields import (

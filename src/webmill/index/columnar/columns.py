@@ -16,10 +16,10 @@ from typing import Literal
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats.cdxj import MAX_LINE
-from webmill.formats.domains import private_domain, registered_domain
+from webmill.formats.cdx.cdxj import MAX_LINE
 from webmill.formats.timestamps import to_datetime
-from webmill.formats.urls import host_of, normalise
+from webmill.formats.url.domains import private_domain, registered_domain
+from webmill.formats.url.normalise import host_of, normalise
 from webmill.model import checked_position
 
 Row = tuple[object, ...]

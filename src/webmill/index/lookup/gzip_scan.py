@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
-from webmill.formats.cdx_query import KeyRange
+from webmill.formats.cdx.query import KeyRange
 from webmill.index.lines import GZIP_MAGIC, Batch, open_input, read_batches
 from webmill.index.order import in_byte_order
 

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import BinaryIO, Protocol, TypeVar
 
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
-from webmill.formats.cdx_query import KeyRange
-from webmill.formats.cdxj import prefix_of
-from webmill.formats.zipnum import MAX_BLOCK, MAX_SUMMARY_LINE, Block, decode_block, parse_summary_line
+from webmill.formats.cdx.cdxj import prefix_of
+from webmill.formats.cdx.query import KeyRange
+from webmill.formats.cdx.zipnum import MAX_BLOCK, MAX_SUMMARY_LINE, Block, decode_block, parse_summary_line
 from webmill.index.cdxj.merge import merge_batches
 from webmill.index.lines import BLOCK, GZIP_MAGIC, MAX_LINE, Batch, split_lines, stream_blocks
 from webmill.index.lookup.block_cache import KeptBlocks

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from webmill.collection import Collection
 from webmill.errors import BadInput, NotFound
-from webmill.formats.cdx_query import KeyRange
-from webmill.formats.cdxj import read_index_line
+from webmill.formats.cdx.cdxj import read_index_line
+from webmill.formats.cdx.query import KeyRange
 from webmill.index.lookup.indexes import Index, open_index
 from webmill.index.zipnum.writer import SUMMARY
 from webmill.model import CaptureRef

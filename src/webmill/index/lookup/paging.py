@@ -12,8 +12,8 @@ from itertools import chain
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats.cdx_query import KeyRange
-from webmill.formats.zipnum import Block
+from webmill.formats.cdx.query import KeyRange
+from webmill.formats.cdx.zipnum import Block
 from webmill.index.lines import Batch
 from webmill.index.lookup.indexes import Index, MergedIndex, ZipNumIndex
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from webmill.errors import BadInput
-from webmill.formats.cdxj import CdxjLine, parse
+from webmill.formats.cdx.cdxj import CdxjLine, parse
 
 Reject = Callable[[bytes, BadInput], None]
 

@@ -11,7 +11,8 @@ from typing import Literal
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats.cdx_query import (
+from webmill.formats.cdx.cdxj import CdxjLine, Value, format_line
+from webmill.formats.cdx.query import (
     KeyRange,
     MatchType,
     Predicate,
@@ -20,7 +21,6 @@ from webmill.formats.cdx_query import (
     key_range,
     read_pattern,
 )
-from webmill.formats.cdxj import CdxjLine, Value, format_line
 from webmill.formats.timestamps import earliest, is_timestamp, latest, seconds_between, to_datetime
 from webmill.index.lookup.indexes import Index
 from webmill.index.lookup.parsed import Reject, parsed
@@ -36,7 +36,7 @@ Sort = Literal["forward", "reverse", "closest"]
 class Query(msgspec.Struct, frozen=True, kw_only=True):
     """`start` and `end` are periods (`2021`, `2021-03`, 14 digits), both included whole; so is `closest`'s beginning.
 
-    `filters` as in `webmill.formats.cdx_query.compile_filter`. `collapse` leaves the first of neighbours that agree in
+    `filters` as in `webmill.formats.cdx.query.compile_filter`. `collapse` leaves the first of neighbours that agree in
     a field (`compile_collapse`), after the filters; `collapse_time` of those that agree in status and in so many digits
     of the timestamp. `limit` counts what is answered, after all of that.
     """

@@ -10,7 +10,7 @@ from itertools import accumulate
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats.zipnum import encode_block
+from webmill.formats.cdx.zipnum import encode_block
 from webmill.index.lines import Batch
 
 BLOCK_BYTES = 16 << 20  # readers refuse blocks of more than 64 MiB; 3000 ordinary lines are 1 MiB

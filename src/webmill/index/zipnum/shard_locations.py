@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from webmill.errors import BadInput, NotFound
-from webmill.formats.zipnum import Location, parse_location
+from webmill.formats.cdx.zipnum import Location, parse_location
 from webmill.index.lines import read_lines
 from webmill.infra.storage.base import Readable, check_key
 

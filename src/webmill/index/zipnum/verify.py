@@ -15,8 +15,8 @@ from typing import Literal
 import msgspec
 
 from webmill.errors import BadInput, NotFound
-from webmill.formats.cdxj import parse, prefix_of
-from webmill.formats.zipnum import MAX_BLOCK, Block, decode_block, parse_summary_line
+from webmill.formats.cdx.cdxj import parse, prefix_of
+from webmill.formats.cdx.zipnum import MAX_BLOCK, Block, decode_block, parse_summary_line
 from webmill.index.lines import Batch, read_lines
 from webmill.index.lookup.indexes import SUMMARY_ENDINGS, summary_in
 from webmill.index.order import is_sorted

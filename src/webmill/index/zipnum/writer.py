@@ -25,8 +25,8 @@ from typing import Literal
 import msgspec
 
 from webmill.errors import BadInput, Conflict
-from webmill.formats.cdxj import prefix_of
-from webmill.formats.zipnum import (
+from webmill.formats.cdx.cdxj import prefix_of
+from webmill.formats.cdx.zipnum import (
     LINES_PER_BLOCK,
     MAX_SUMMARY_LINE,
     Block,

@@ -11,9 +11,10 @@ from pathlib import Path
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats import wacz, zip_members
+from webmill.formats import wacz
+from webmill.formats.compression import zip_members
+from webmill.formats.compression.zip_members import Member, Seekable, Slice
 from webmill.formats.window import Source
-from webmill.formats.zip_members import Member, Seekable, Slice
 from webmill.index.archives import spelled
 
 OPEN = (".warc.open", ".warc.gz.open", ".arc.gz.open")  # as webmill and Heritrix name them

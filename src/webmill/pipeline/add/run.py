@@ -19,7 +19,7 @@ import msgspec
 
 from webmill.collection import Collection
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable
-from webmill.formats import gzip_members, zstd_frames
+from webmill.formats.compression import gzip_members, zstd_frames
 from webmill.formats.window import Source
 from webmill.index.archives import ENDINGS, find_archives, spelled
 from webmill.infra import atomic, lock

@@ -30,7 +30,7 @@ from webmill.extract import custom
 from webmill.extract.extractors import default_extractor, require
 from webmill.extract.recipe import Recipe
 from webmill.formats.cld2 import can_detect
-from webmill.formats.typed_records import FileType
+from webmill.formats.warc.typed_records import FileType
 from webmill.infra import atomic
 from webmill.infra.address import below, scheme_of
 from webmill.pipeline.dataset.config import Compute, Dataset, Make, checked, is_address, is_storage

@@ -8,8 +8,8 @@ from contextlib import closing
 import msgspec
 
 from webmill.errors import BadInput, NotFound
-from webmill.formats.decompressors import Gzip, Zstd
-from webmill.formats.typed_records import FileType
+from webmill.formats.compression.decompressors import Gzip, Zstd
+from webmill.formats.warc.typed_records import FileType
 from webmill.infra.address import hide_secrets
 from webmill.infra.queue.base import QueueStats
 from webmill.infra.queue.sqlite import TaskEntry, viewed_file

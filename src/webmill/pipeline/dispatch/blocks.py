@@ -17,9 +17,9 @@ import msgspec
 
 from webmill.commoncrawl.selection import Selection, between, sift
 from webmill.errors import BadInput, NotFound
-from webmill.formats.cdx_query import KeyRange
-from webmill.formats.cdxj import prefix_of
-from webmill.formats.zipnum import MAX_BLOCK, MAX_SUMMARY_LINE, Block, parse_summary_line
+from webmill.formats.cdx.cdxj import prefix_of
+from webmill.formats.cdx.query import KeyRange
+from webmill.formats.cdx.zipnum import MAX_BLOCK, MAX_SUMMARY_LINE, Block, parse_summary_line
 from webmill.index.lookup.indexes import text_of
 from webmill.index.lookup.sorted_file import Pages, around, line_at, line_start, lower_bound
 from webmill.infra.storage.base import Readable, Stat

@@ -14,7 +14,7 @@ from webmill.archive.segment import find_open
 from webmill.archive.segment_file import lock
 from webmill.collection import Collection, Publishing, archived_crawls
 from webmill.errors import BadInput, Conflict, NotFound, Unavailable, WebmillError
-from webmill.formats.warc import read_records
+from webmill.formats.warc.reader import read_records
 from webmill.index.zipnum.verify import verify as verify_index
 from webmill.infra import atomic
 from webmill.infra.looking import reading

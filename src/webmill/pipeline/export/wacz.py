@@ -18,11 +18,11 @@ import msgspec
 from webmill import __version__
 from webmill.errors import BadInput, NotFound
 from webmill.formats import wacz
-from webmill.formats import warc_records as records
-from webmill.formats.cdx_query import KeyRange
-from webmill.formats.cdxj import CdxjLine, capture_of, format_line, key_of, parse
-from webmill.formats.warc_writer import compress_record
-from webmill.formats.zipnum import LINES_PER_BLOCK, encode_block
+from webmill.formats.cdx.cdxj import CdxjLine, capture_of, format_line, key_of, parse
+from webmill.formats.cdx.query import KeyRange
+from webmill.formats.cdx.zipnum import LINES_PER_BLOCK, encode_block
+from webmill.formats.warc import record_headers as records
+from webmill.formats.warc.writer import compress_record
 from webmill.index.cdxj.sort import sort_lines
 from webmill.index.lines import Batch
 from webmill.index.lookup.indexes import Index

@@ -20,7 +20,7 @@ import msgspec
 from webmill.collection import Publishing, crawls_in
 from webmill.errors import BadInput, Misconfigured, NotFound
 from webmill.extract.custom import read_function
-from webmill.formats.typed_records import FileType
+from webmill.formats.warc.typed_records import FileType
 from webmill.index.archives import ENDINGS, find_archives
 from webmill.infra import atomic
 from webmill.infra.executor.backends import open_executor

@@ -14,8 +14,8 @@ from webmill.extract.capture import CHILD, FUNCTION
 from webmill.extract.kinds import Kind
 from webmill.extract.outcomes import failed
 from webmill.extract.recipe import CaptureInput, Made, Recipe, input_of
-from webmill.formats.typed_records import FileType
 from webmill.formats.warc.single import read_record_at
+from webmill.formats.warc.typed_records import FileType
 from webmill.infra.sandbox import Sandbox
 from webmill.model import Document
 from webmill.pipeline.extract.plan import Plan

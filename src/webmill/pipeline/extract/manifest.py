@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from webmill.errors import BadInput
-from webmill.formats.typed_records import FileType
+from webmill.formats.warc.typed_records import FileType
 
 Files = dict[FileType, str]
 Kind = Literal["warc", "aligned"]

@@ -11,7 +11,7 @@ from webmill.commoncrawl.batch import BadItem, BatchItem
 from webmill.commoncrawl.page import ErrorDocument, Page
 from webmill.errors import BadInput, NotFound
 from webmill.extract.error_record import ErrorRecord
-from webmill.formats.typed_records import FileType
+from webmill.formats.warc.typed_records import FileType
 from webmill.infra.sinks.base import Row as SinkRow
 from webmill.infra.sinks.base import Sink
 from webmill.model import Document

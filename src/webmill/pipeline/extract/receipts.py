@@ -16,7 +16,7 @@ import math
 import msgspec
 
 from webmill.errors import BadInput, Conflict, NotFound
-from webmill.formats.typed_records import FileType
+from webmill.formats.warc.typed_records import FileType
 from webmill.infra.sinks.base import Delivered
 from webmill.infra.storage.base import Absent, Storage
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import BinaryIO
 
 from webmill.errors import BadInput, Unavailable
-from webmill.formats.typed_records import FileType
+from webmill.formats.warc.typed_records import FileType
 from webmill.infra.retry import Policy, retrying
 from webmill.infra.storage.base import RawStream, Readable, buffered
 from webmill.pipeline.extract.manifest import Files

@@ -12,7 +12,7 @@ import msgspec
 
 from webmill.commoncrawl.batch import batch_id, number_of
 from webmill.errors import BadInput
-from webmill.formats.typed_records import FileType
+from webmill.formats.warc.typed_records import FileType
 from webmill.infra.queue.base import Message
 from webmill.pipeline.extract.manifest import Files, manifest_line
 

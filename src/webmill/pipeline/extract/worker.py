@@ -26,7 +26,7 @@ from webmill.commoncrawl.captures import Fetched, Fetcher
 from webmill.commoncrawl.page import Page
 from webmill.errors import BadInput, Misconfigured, Unavailable
 from webmill.extract.error_record import ErrorRecord
-from webmill.formats.typed_records import FileType
+from webmill.formats.warc.typed_records import FileType
 from webmill.infra.address import below, scheme_of
 from webmill.infra.origin import Refused
 from webmill.infra.retry import Policy, retrying

@@ -24,8 +24,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 from webmill.errors import BadInput, NotFound
-from webmill.formats.domains import registered_domain
-from webmill.formats.urls import host_of, normalise
+from webmill.formats.url.domains import registered_domain
+from webmill.formats.url.normalise import host_of, normalise
 from webmill.infra.storage.base import Storage
 from webmill.model import PLACE, CaptureRef, Document, columns, place_in
 from webmill.pipeline.documents import DocumentFiles

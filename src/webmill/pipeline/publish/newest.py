@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from webmill.formats.surt import surt
 from webmill.formats.timestamps import to_datetime
+from webmill.formats.url.surt import surt
 from webmill.model import PLACE, CaptureRef, Document
 from webmill.publish.rows import Row, SortedRows
 

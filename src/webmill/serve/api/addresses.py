@@ -7,8 +7,8 @@ from itertools import groupby, islice
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats.cdx_query import KeyRange, MatchType
-from webmill.formats.cdxj import key_of, parse, prefix_of
+from webmill.formats.cdx.cdxj import key_of, parse, prefix_of
+from webmill.formats.cdx.query import KeyRange, MatchType
 from webmill.index.lookup.indexes import Index
 from webmill.index.lookup.query import url_range
 from webmill.index.order import urlkey

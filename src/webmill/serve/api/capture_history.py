@@ -7,7 +7,7 @@ from collections import Counter
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats.cdxj import parse, prefix_of
+from webmill.formats.cdx.cdxj import parse, prefix_of
 from webmill.formats.timestamps import earliest, is_timestamp, latest
 from webmill.index.lookup.indexes import Index
 from webmill.index.lookup.query import url_range

@@ -12,7 +12,7 @@ from itertools import chain
 import anyio
 
 from webmill.errors import BadInput, Unavailable
-from webmill.formats.cdx_query import KeyRange
+from webmill.formats.cdx.query import KeyRange
 from webmill.index.lines import Batch
 from webmill.index.lookup.indexes import Index
 

@@ -9,9 +9,9 @@ from functools import partial
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats.cdxj import CdxjLine, Value, parse
-from webmill.formats.surt import without_surrogates
-from webmill.formats.zipnum import Block, format_summary_line
+from webmill.formats.cdx.cdxj import CdxjLine, Value, parse
+from webmill.formats.cdx.zipnum import Block, format_summary_line
+from webmill.formats.url.surt import without_surrogates
 from webmill.index.lookup.parsed import Reject
 from webmill.serve.cdx.params import Output
 

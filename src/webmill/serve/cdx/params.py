@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats.cdx_query import MatchType, compile_collapse, compile_filters, key_range, read_pattern
+from webmill.formats.cdx.query import MatchType, compile_collapse, compile_filters, key_range, read_pattern
 from webmill.formats.timestamps import earliest, from_datetime, latest
 from webmill.index.lookup.paging import PAGE_SIZE
 from webmill.index.lookup.query import MOST_SORTED, Query, Sort

@@ -11,9 +11,9 @@ from typing import TypeVar
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats.domains import registered_domain
+from webmill.formats.cdx.zipnum import MAX_SUMMARY_LINE, Block, parse_summary_line, split_lines
 from webmill.formats.timestamps import is_timestamp
-from webmill.formats.zipnum import MAX_SUMMARY_LINE, Block, parse_summary_line, split_lines
+from webmill.formats.url.domains import registered_domain
 from webmill.index.lookup.indexes import Generation, ZipNumIndex
 from webmill.index.zipnum.writer import SUMMARY
 from webmill.infra.storage.base import Readable

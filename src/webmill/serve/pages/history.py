@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from webmill.errors import BadInput, NotFound
-from webmill.formats.cdx_query import MatchType, read_pattern
+from webmill.formats.cdx.query import MatchType, read_pattern
 from webmill.index.lookup.indexes import Index
 from webmill.serve.api import links
 from webmill.serve.api.addresses import Address, list_addresses, list_hosts

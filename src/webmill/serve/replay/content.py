@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from webmill.errors import BadInput
-from webmill.formats.charset import decode_page, lookup
+from webmill.formats.html.charset import decode_page, lookup
 from webmill.pipeline.archived import Archived
 from webmill.serve.archived_address import Asked, web_address
 from webmill.serve.archived_reply import (

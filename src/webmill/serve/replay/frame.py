@@ -10,8 +10,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from webmill.errors import BadInput, NotFound
-from webmill.formats.charset import decode_page
-from webmill.formats.html_entities import decode_text
+from webmill.formats.html.charset import decode_page
+from webmill.formats.html.entities import decode_text
 from webmill.model import CaptureRef
 from webmill.pipeline.archived import Archived
 from webmill.pipeline.captures import after, before

@@ -8,8 +8,8 @@ from urllib.parse import quote
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats.charset import decode_as
-from webmill.formats.urls import join
+from webmill.formats.html.charset import decode_as
+from webmill.formats.url.normalise import join
 from webmill.serve.archived_address import web_address
 
 SPACE = "\t\n\f\r "

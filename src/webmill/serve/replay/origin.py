@@ -9,7 +9,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from webmill.errors import NotFound, WebmillError
-from webmill.formats.urls import join
+from webmill.formats.url.normalise import join
 from webmill.serve.archived_address import Asked, parse_address, sent_path, web_address
 from webmill.serve.replay.content import content_reply
 from webmill.serve.replay.shown import open_shown

@@ -1,6 +1,6 @@
 """Links in HTML. What is not a link stays as it is, byte for byte; scripts are not looked into.
 
-A lexer by HTML's own rules (13.2.5), since it must cut where browsers do; `formats.html_tokens` cuts where Common
+A lexer by HTML's own rules (13.2.5), since it must cut where browsers do; `formats.html.tokens` cuts where Common
 Crawl's extractor does. It never goes back, so time is linear: a tag, comment or element without an end is the rest of
 the page, as it is for browsers. Nothing relies on this for safety: what is missed stops at the replay origin's policy.
 """
@@ -11,7 +11,7 @@ import html
 import re
 
 from webmill.crawl.page.tags import RAW, end_of_raw
-from webmill.formats.html_entities import decode_attribute
+from webmill.formats.html.entities import decode_attribute
 from webmill.serve.replay.links import Links, Spelling
 from webmill.serve.replay.rewrite_css import rewrite_css
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from webmill.errors import BadInput, NotFound
-from webmill.formats.surt import surt
-from webmill.formats.urls import join
+from webmill.formats.url.normalise import join
+from webmill.formats.url.surt import surt
 from webmill.pipeline.archived import Archived, open_capture
 from webmill.pipeline.captures import nearest
 from webmill.serve.archived_address import Asked

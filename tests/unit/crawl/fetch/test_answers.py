@@ -10,7 +10,7 @@ import pytest
 from tests.unit.crawl.fetch.conftest import Run
 from tests.unit.crawl.fetch.hands import PATIENT, failed, fetched, fetching, get
 from webmill.crawl.fetch import FAILURES, MAX_PARTIAL, Failed, Fetched, Limits
-from webmill.formats.digest import compute
+from webmill.formats.warc.digest import compute
 from webmill.testing import TestWeb
 from webmill.testing.features.framing import BODY, WHOLE
 

@@ -11,7 +11,7 @@ from tests.unit.crawl.fetch.hands import answer
 from webmill.crawl.fetch.nouns import FAILURES
 from webmill.crawl.fetch.reception import Reception, decode_payload
 from webmill.errors import BadInput
-from webmill.formats.content_coding import Limits
+from webmill.formats.compression.content_coding import Limits
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6;a=b\r\n world\r\n0\r\nX: y\r\n\r\n"
 INTERIM = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"

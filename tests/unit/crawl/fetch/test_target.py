@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.thoroughness import examples
 from webmill.crawl.fetch.target import parse_target
 from webmill.errors import BadInput
-from webmill.formats.urls import normalise
+from webmill.formats.url.normalise import normalise
 
 PIECES = ["http:", "https:", "//", "/", "/..", "/.", "/%2e%2E", "a", "Example.COM", "0x7f.1", ":80", ":443", ":8080"]
 PIECES += ["@", "?q=1", "?", "#top", "\\", " ", "\t", "[::1]", "ü", "%41", "%", "'", '"', "|", "<", "..", "xn--a", "é"]

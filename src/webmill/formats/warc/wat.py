@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 from msgspec import field
 
-from webmill.formats.lenient import Object, build, decode_object
-from webmill.formats.warc_fields import Findings, Info
+from webmill.formats.lenient_json import Object, build, decode_object
+from webmill.formats.warc.fields import Findings, Info
 from webmill.model import Headers
 
 

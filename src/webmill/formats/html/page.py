@@ -12,11 +12,11 @@ from __future__ import annotations
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats import html_links
-from webmill.formats.html_entities import decode_text
-from webmill.formats.html_links import Link, Meta
-from webmill.formats.html_tokens import is_empty, read_tokens
-from webmill.formats.plain_text import PlainText
+from webmill.formats.html import links as html_links
+from webmill.formats.html.entities import decode_text
+from webmill.formats.html.links import Link, Meta
+from webmill.formats.html.plain_text import PlainText
+from webmill.formats.html.tokens import is_empty, read_tokens
 
 MAX_PAGE = 8 << 20  # characters; Common Crawl keeps 1 MiB (5 since 2025) of a page
 _MAX_WORDS = 128  # of a title and of the text of a link

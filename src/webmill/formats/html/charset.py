@@ -18,7 +18,7 @@ from typing import Literal
 
 import msgspec
 
-from webmill.formats.meta_prescan import declared_in_meta
+from webmill.formats.html.meta_prescan import declared_in_meta
 
 Source = Literal["bom", "http", "meta", "fallback"]
 

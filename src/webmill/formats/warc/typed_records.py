@@ -9,10 +9,10 @@ from __future__ import annotations
 from enum import StrEnum
 from functools import cached_property
 
-from webmill.formats import wet
-from webmill.formats.http_records import HttpRequest, HttpResponse, read_request, read_response
-from webmill.formats.warc_fields import Field, Findings, HasFields, Info, parse_fields
-from webmill.formats.wat import Description, read_description
+from webmill.formats.warc import wet
+from webmill.formats.warc.fields import Field, Findings, HasFields, Info, parse_fields
+from webmill.formats.warc.http_records import HttpRequest, HttpResponse, read_request, read_response
+from webmill.formats.warc.wat import Description, read_description
 from webmill.model import Record
 
 

@@ -5,7 +5,7 @@
 
 No more of the page is looked at than its head, of that only the tags that say something, and of those only the ones
 that are asked for: `read_html`, which reads all of a page, costs many times as much. `LIMIT` bounds a head without an
-end. Tags are cut as `html_tokens` cuts them, and as there no expression goes back: no head makes this slow.
+end. Tags are cut as `tokens` cuts them, and as there no expression goes back: no head makes this slow.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import re
 
 import msgspec
 
-from webmill.formats import html_links
-from webmill.formats.html_entities import decode_text
-from webmill.formats.html_tokens import ATTRIBUTES, COMMENT, SPACE, is_empty
+from webmill.formats.html import links as html_links
+from webmill.formats.html.entities import decode_text
+from webmill.formats.html.tokens import ATTRIBUTES, COMMENT, SPACE, is_empty
 
 LIMIT = 256 << 10  # characters
 LONGEST_TITLE = 300  # characters

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from webmill.formats.decompressors import DECOMPRESSORS, ERRORS, WindowTooLarge
+from webmill.formats.compression.decompressors import DECOMPRESSORS, ERRORS, WindowTooLarge
 from webmill.formats.http.chunked import ChunkedReader
 from webmill.model import Headers
 

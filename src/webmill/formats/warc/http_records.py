@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from webmill.formats import charset, content_coding
+from webmill.formats.compression import content_coding
+from webmill.formats.html import charset
 from webmill.formats.http import RequestHead, ResponseHead, split_message, split_request
-from webmill.formats.warc_fields import Field, HasFields
+from webmill.formats.warc.fields import Field, HasFields
 from webmill.model import Headers, Record
 
 _HTML = frozenset({"text/html", "application/xhtml+xml"})

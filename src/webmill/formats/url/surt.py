@@ -3,7 +3,7 @@
 `http://www.example.com:80/A/?b=2&a=1#top` has the key `com,example)/a?a=1&b=2`: the host reversed, so that a domain and
 its hosts are neighbours, and everything folded that usually names the same page: case, `www.`, default port, trailing
 slash, order of the query, session ids, escapes. The rules are those of the Internet Archive's canonicaliser, which
-extends the "Canonicalization" of Google's Safe Browsing API. A key is for looking up, never for fetching (`urls.py`).
+extends the "Canonicalization" of Google's Safe Browsing API. A key is for looking up, not fetching (`normalise.py`).
 
 `surt` never raises and never looks up a host. A key is printable ASCII without a space: it cannot break its line.
 """

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from webmill.formats.html_entities import decode_attribute
-from webmill.formats.html_tokens import attributes_of
+from webmill.formats.html.entities import decode_attribute
+from webmill.formats.html.tokens import attributes_of
 
 Attributes = dict[str, str | None]
 

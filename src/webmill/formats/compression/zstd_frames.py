@@ -13,7 +13,7 @@ from typing import IO, cast
 
 import zstandard
 
-from webmill.formats.gzip_members import DamagedMember
+from webmill.formats.compression.gzip_members import DamagedMember
 from webmill.formats.window import Window
 
 MAGIC = b"\x28\xb5\x2f\xfd"

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from webmill.formats.html_head import LIMIT, HtmlHead
+from webmill.formats.html.head import LIMIT, HtmlHead
 
 METAS = ("article:published_time", "og:published_time", "datepublished", "dc.date.issued", "dcterms.issued", "pubdate")
 OLDEST, YOUNGEST = 1900, 2199  # years

@@ -12,8 +12,8 @@ from json.encoder import encode_basestring_ascii as _quoted
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats.surt import without_surrogates
 from webmill.formats.timestamps import is_timestamp
+from webmill.formats.url.surt import without_surrogates
 from webmill.model import CaptureRef, checked_filename, checked_position, spelled_digest
 
 MAX_LINE = 1 << 20

@@ -21,9 +21,9 @@ from xml.parsers import expat
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats import content_coding
-from webmill.formats.charset import decode_as, decode_page, lookup
-from webmill.formats.urls import MAX_URL
+from webmill.formats.compression import content_coding
+from webmill.formats.html.charset import decode_as, decode_page, lookup
+from webmill.formats.url.normalise import MAX_URL
 
 _GZIP = b"\x1f\x8b"
 _UTF16_MARKS = (b"\xfe\xff", b"\xff\xfe")

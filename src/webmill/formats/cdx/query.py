@@ -13,9 +13,9 @@ import msgspec
 import re2
 
 from webmill.errors import BadInput
-from webmill.formats.cdxj import CdxjLine, format_line
+from webmill.formats.cdx.cdxj import CdxjLine, format_line
 from webmill.formats.patterns import compile_pattern
-from webmill.formats.surt import surt, without_surrogates
+from webmill.formats.url.surt import surt, without_surrogates
 
 MatchType = Literal["exact", "prefix", "host", "domain"]
 Predicate = Callable[[CdxjLine], bool]

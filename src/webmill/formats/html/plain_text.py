@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from webmill.formats.html_tokens import SPACE, WIDE_SPACE
+from webmill.formats.html.tokens import SPACE, WIDE_SPACE
 
 _CONTROLS = r"\x00-\x08\x0e-\x1f\x7f\xa0"
 _UNTIDY = re.compile(rf"[{SPACE}{_CONTROLS}]{{2,}}|[\t-\r{_CONTROLS}]")

@@ -16,15 +16,8 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from webmill.formats.robots_match import (
-    Matcher,
-    Rule,
-    as_bytes_spelled,
-    google_spelling,
-    is_plain,
-    rfc_spelling,
-)
-from webmill.formats.urls import MAX_URL
+from webmill.formats.site.robots_match import Matcher, Rule, as_bytes_spelled, google_spelling, is_plain, rfc_spelling
+from webmill.formats.url.normalise import MAX_URL
 
 MAX_BODY = 500 * 1024
 MAX_LINE = 8 * 2083 - 1  # Google's: eight times the longest URL of an old browser

@@ -1,7 +1,7 @@
 """WARC records as bytes (ISO 28500; WARC 1.1, sections 4 to 6): plain, or each in a gzip member of its own.
 
 No field can break out of its line: CR, LF and NUL in any name or value are refused (`header_injection`). Builders of
-records are in `warc_records`. The same record always becomes the same bytes: the gzip header has no time and no name.
+records are in `record_headers`. The same record always becomes the same bytes: the gzip header has no time and no name.
 (ISA-L chooses its code by processor, so compressed bytes may differ between processor families, never what they say.)
 Speeds: benchmarks/warc_writing.py.
 """

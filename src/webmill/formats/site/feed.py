@@ -20,8 +20,8 @@ from xml.parsers import expat
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats.html import MAX_PAGE, read_html_text
-from webmill.formats.html_entities import decode_text
+from webmill.formats.html.entities import decode_text
+from webmill.formats.html.page import MAX_PAGE, read_html_text
 
 MOST_ENTRIES = 10_000
 DEEPEST = 64

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from webmill.formats.warc_records import Original
+from webmill.formats.warc.record_headers import Original
 from webmill.model import CaptureRef, Exchange, Headers
 
 Subset = Literal["warc", "crawldiagnostics", "robotstxt"]  # the folders of a segment, as Common Crawl has them

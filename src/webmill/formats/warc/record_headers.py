@@ -1,6 +1,6 @@
 """The headers of the records that a crawl writes, in Common Crawl's order, field by field.
 
-A builder gives `Headers`; `warc_writer` turns them and the content into bytes. Dates and record ids are the caller's.
+A builder gives `Headers`; `writer` turns them and the content into bytes. Dates and record ids are the caller's.
 The content is described by a `Block`, made from its bytes (`measure`) or from digesters when it is too large to hold.
 
 Values are checked when they are written, with one exception: a target URI is the web's, so its control characters and
@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats import digest
 from webmill.formats.http.head import end_of_head
+from webmill.formats.warc import digest
 from webmill.model import Headers
 
 WARC_FIELDS = "application/warc-fields"

@@ -1,0 +1,1 @@
+"""Capture indexes: CDXJ lines, their compressed form ZipNum, and queries over them."""

@@ -1,0 +1,1 @@
+"""Gzip, Zstandard, Brotli, deflate and ZIP, read within limits."""

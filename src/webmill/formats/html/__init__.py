@@ -1,0 +1,1 @@
+"""HTML pages: their encoding, tokens, head, links, text and publication date."""

@@ -1,0 +1,1 @@
+"""What a site publishes for crawlers: robots.txt, sitemaps and feeds."""

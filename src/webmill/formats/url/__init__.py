@@ -1,0 +1,1 @@
+"""URLs: the form that is fetched, the SURT key that is indexed, and the registered domain."""
