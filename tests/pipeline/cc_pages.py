@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.pipeline.index_samples import START, at_rest, unwatched
+from tests.pipeline.index_samples import START, at_rest, no_progress
 from webmill.collection import Collection
 from webmill.commoncrawl.batch import batch_id, encode_batch
 from webmill.formats.url.surt import surt
@@ -113,7 +113,9 @@ def _metadata(visit: records.Visit, number: int, language: str) -> bytes:
 def index_crawl(root: Path) -> None:
     """By webmill itself."""
     options = Options(shards=3, lines=50, parquet=False)
-    index_collection(Collection(root, "TEST-2024"), options, executor=InlineExecutor(), watch=unwatched, clock=at_rest)
+    index_collection(
+        Collection(root, "TEST-2024"), options, executor=InlineExecutor(), progress=no_progress, clock=at_rest
+    )
 
 
 def lines_of_index(root: Path) -> list[tuple[str, str, dict[str, str]]]:

@@ -36,7 +36,7 @@ class Silent:
 
 
 @contextmanager
-def unwatched(title: str, *, total: int | None = None, unit: str) -> Any:
+def no_progress(title: str, *, total: int | None = None, unit: str) -> Any:
     yield Silent()
 
 
@@ -78,7 +78,9 @@ def run(folder: Folder, executor: Executor | None = None) -> ExtractReport:
     emitted: list[bytes] = []
     executor = executor or InlineExecutor()
     killable = not isinstance(executor, InlineExecutor)
-    return run_dataset(folder, executor, http=HTTP, watch=unwatched, emit=emitted.append, killable=killable, pace=PACE)
+    return run_dataset(
+        folder, executor, http=HTTP, progress=no_progress, emit=emitted.append, killable=killable, pace=PACE
+    )
 
 
 def plan(folder: Folder, *, killable: bool = True) -> Plan:

@@ -56,7 +56,7 @@ class Silent:
 
 
 @contextmanager
-def unwatched(title: str, *, total: int | None = None, unit: str) -> Iterator[Silent]:
+def no_progress(title: str, *, total: int | None = None, unit: str) -> Iterator[Silent]:
     yield Silent()
 
 
@@ -65,7 +65,7 @@ def index(
 ) -> IndexReport:
     """In this process, unless an executor is given."""
     options, executor = options or Options(shards=3, lines=5), executor or InlineExecutor()
-    return index_collection(collection_at(root), options, executor=executor, watch=unwatched, **more)  # type: ignore[arg-type]
+    return index_collection(collection_at(root), options, executor=executor, progress=no_progress, **more)  # type: ignore[arg-type]
 
 
 def index_from_scratch(root: Path, elsewhere: Path, options: Options | None = None) -> dict[str, bytes]:

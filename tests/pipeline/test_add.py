@@ -444,10 +444,10 @@ def test_a_file_that_changes_while_it_is_read_is_refused(news: Path) -> None:
                 os.utime(file, ns=(1, 1))
 
     @contextmanager
-    def watch(title: str, *, total: int | None = None, unit: str) -> Iterator[Writer]:
+    def progress(title: str, *, total: int | None = None, unit: str) -> Iterator[Writer]:
         yield Writer()
 
-    report = add_archives(Collection(news, "news"), [file], watch=watch)
+    report = add_archives(Collection(news, "news"), [file], progress=progress)
     assert [reject.reason for reject in report.rejects] == ["changed"]
 
 

@@ -14,7 +14,7 @@ import pytest
 import webmill
 from tests.serve.town import Visit, archive, page
 from webmill.errors import Misconfigured, NotFound, WrongUse
-from webmill.pipeline.watch import StepProgress
+from webmill.pipeline.progress import StepProgress
 from webmill.testing import TestWeb
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference" / "python.md"

@@ -27,7 +27,7 @@ from webmill.infra.executor.base import Executor
 from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.executor.pool import PoolExecutor
 from webmill.pipeline.derive import Options, Report, derive_all
-from webmill.pipeline.watch import Counter
+from webmill.pipeline.progress import ProgressBar
 
 PAGE = b"<title>T</title><p>Hello <a href=/x>world</a>"
 BOTH = ("wat", "wet")
@@ -48,17 +48,17 @@ class Watching:
         self.counts: dict[str, tuple[int | None, Count]] = {}
 
     @contextmanager
-    def __call__(self, title: str, *, total: int | None = None, unit: str) -> Iterator[Counter]:
+    def __call__(self, title: str, *, total: int | None = None, unit: str) -> Iterator[ProgressBar]:
         self.counts[title] = total, Count()
         yield self.counts[title][1]
 
 
-def run(*warcs: Path, executor: Executor | None = None, watch: Watching | None = None, **options: object) -> Report:
+def run(*warcs: Path, executor: Executor | None = None, progress: Watching | None = None, **options: object) -> Report:
     return derive_all(
         warcs,
         Options(**{"kinds": BOTH, **options}),  # type: ignore[arg-type]
         executor=executor or InlineExecutor(),
-        watch=watch or Watching(),
+        progress=progress or Watching(),
     )
 
 
@@ -73,10 +73,10 @@ def files_in(folder: Path) -> list[str]:
 
 def test_several_warcs_are_derived_in_processes_with_progress(tmp_path: Path) -> None:
     warcs = [make(tmp_path / f"{number}.warc.gz") for number in range(3)]
-    watch = Watching()
-    report = run(*warcs, executor=PoolExecutor(workers=2), watch=watch, into=tmp_path / "out")
+    progress = Watching()
+    report = run(*warcs, executor=PoolExecutor(workers=2), progress=progress, into=tmp_path / "out")
     assert (report.warcs, report.derived, report.records, report.pages, report.texts) == (3, 3, 9, 3, 3)
-    total, count = watch.counts["Deriving"]
+    total, count = progress.counts["Deriving"]
     assert (total, count.done) == (3, 3)
     assert files_in(tmp_path / "out") == [f"{number}.warc.{kind}.gz" for number in range(3) for kind in BOTH]
 

@@ -218,7 +218,7 @@ def test_a_place_that_is_none_is_an_error_that_names_it(tmp_path: Path, place: d
         files=LocalStorage(files),
         title="",
         created=datetime.now(UTC),
-        watch=lambda *_, **__: nullcontext(Silent()),
+        progress=lambda *_, **__: nullcontext(Silent()),
     )
     with pytest.raises(BadInput, match=said):
         work.found(open_index(tmp_path / "index"), Query(range=url_range("http://a.com/")))

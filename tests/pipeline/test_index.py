@@ -21,13 +21,13 @@ from tests.pipeline.index_samples import (
     indexes,
     leftovers,
     lines_of,
+    no_progress,
     published,
     put,
     record,
     rejects,
     shard_names,
     tables,
-    unwatched,
     warc,
     webmill,
 )
@@ -192,7 +192,7 @@ def test_two_crawls_in_one_folder_do_not_disturb_each_other(root: Path) -> None:
     other = Collection(root, "OTHER")
 
     def index_other() -> int:
-        report = index_collection(other, SMALL, executor=InlineExecutor(), watch=unwatched, clock=at_rest)
+        report = index_collection(other, SMALL, executor=InlineExecutor(), progress=no_progress, clock=at_rest)
         return report.indexed
 
     index(root, clock=at_rest)

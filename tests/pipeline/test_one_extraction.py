@@ -27,7 +27,7 @@ from tests.faults.matrix import seed
 from tests.pipeline.cc_commands import DEADLINE, environment
 from tests.pipeline.cc_pages import RUN, batches, index_crawl, rows, write_crawl
 from tests.pipeline.cc_workers import output_at, queue_of, work_all
-from tests.pipeline.index_samples import unwatched
+from tests.pipeline.index_samples import no_progress
 from tests.services.ray_cluster import CARELESS
 from tests.thoroughness import kills
 from tests.unit.cli.command import webmill
@@ -72,7 +72,7 @@ def refuse(path: str, reason: str, message: str) -> None:
 def extract_whole(root: Path, settings: Settings = SETTINGS, *, executor: Executor | None = None) -> Rows:
     """Of all captures of a collection's archives."""
     if executor is None:
-        report = extract_collection(root, settings, watch=unwatched, refuse=refuse)
+        report = extract_collection(root, settings, progress=no_progress, refuse=refuse)
     else:
         report = run_on(executor, root, settings)
     assert (report.failed, report.left) == (0, 0)
@@ -82,7 +82,7 @@ def extract_whole(root: Path, settings: Settings = SETTINGS, *, executor: Execut
 def run_on(executor: Executor, root: Path, settings: Settings) -> ExtractReport:
     shape = shape_of(settings.extract)
     plan = plan_of(root, msgspec.structs.replace(settings, executor=ExecutorSettings()), shape)
-    return run_job(job_of(root, shape, plan, refuse=refuse), executor, watch=unwatched)
+    return run_job(job_of(root, shape, plan, refuse=refuse), executor, progress=no_progress)
 
 
 def extract_chosen(root: Path, out: Path, chosen: list[Message], *, executor: Executor | None = None) -> Rows:
@@ -209,7 +209,7 @@ def test_an_output_has_nothing_but_data_files_and_is_read_as_it_lies(crawl: Path
     assert count == [(40,)]
     settings = msgspec.structs.replace(SETTINGS, extract=msgspec.structs.replace(SETTINGS.extract, format="parquet"))
     parquet = shape_of(settings.extract)
-    extract_collection(crawl, settings, watch=unwatched, refuse=refuse, from_scratch=True)
+    extract_collection(crawl, settings, progress=no_progress, refuse=refuse, from_scratch=True)
     work_all(queue_of(*messages(crawl)), crawl, output_at(out, parquet))
     texts = {id_: row["text"] for id_, row in wanted.items()}
     for folder, pattern in ((crawl / "documents", "*.parquet"), (out, "**/*.parquet")):

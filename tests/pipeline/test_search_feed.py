@@ -43,7 +43,7 @@ NEVER = timedelta(0)
 KILLS = int(os.environ.get("WEBMILL_TEST_KILLS", "3"))
 
 
-def watch(title: str, *, total: int | None = None, unit: str) -> Progress:
+def progress(title: str, *, total: int | None = None, unit: str) -> Progress:
     return Progress(title, total=total, unit=unit, quiet=True, stream=sys.stderr)
 
 
@@ -87,27 +87,27 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 
 def test_without_a_version_there_is_nothing_to_index(storage: Storage, engine: Engine) -> None:
     with pytest.raises(NotFound):
-        update(storage, engine, watch=watch)
+        update(storage, engine, progress=progress)
 
 
 def test_only_what_changed_is_read(storage: Storage, engine: Engine) -> None:
     texts = {f"d{number:04}": f"text {number}" for number in range(300)}
     publish(storage, texts)
-    assert update(storage, engine, watch=watch).changed == 300
+    assert update(storage, engine, progress=progress).changed == 300
     texts |= {"d0007": "another text", "new": "a new one"}
     del texts["d0100"]
     version = publish(storage, texts)
-    assert update(storage, engine, watch=watch) == Fed(version=version, changed=2, removed=1)
+    assert update(storage, engine, progress=progress) == Fed(version=version, changed=2, removed=1)
     check(storage, engine)
     assert [hit.id for hit in engine.search(SearchRequest(query=parse("another"))).hits] == ["d0007"]
-    assert update(storage, engine, watch=watch) == Fed(version=version)
+    assert update(storage, engine, progress=progress) == Fed(version=version)
 
 
 def test_what_is_said_of_an_item_beside_its_content_is_brought_up_to_date(storage: Storage, engine: Engine) -> None:
     publish(storage, {"a": "text"})
-    update(storage, engine, watch=watch)
+    update(storage, engine, progress=progress)
     publish(storage, {"a": "text"}, group="two")
-    assert update(storage, engine, watch=watch).changed == 1
+    assert update(storage, engine, progress=progress).changed == 1
     assert engine.search(SearchRequest(query=parse("text"))).hits[0].document.facets == {"group": "two"}
     check(storage, engine)
 
@@ -115,30 +115,30 @@ def test_what_is_said_of_an_item_beside_its_content_is_brought_up_to_date(storag
 def test_a_rollback_is_followed(storage: Storage, engine: Engine) -> None:
     first = publish(storage, {"a": "old", "b": "same"})
     publish(storage, {"a": "new", "b": "same", "c": "more"})
-    update(storage, engine, watch=watch)
+    update(storage, engine, progress=progress)
     history.roll_back(storage, first, at=datetime.now(UTC))
-    update(storage, engine, watch=watch)
+    update(storage, engine, progress=progress)
     check(storage, engine)
     assert engine.search(SearchRequest(query=parse("new"))).total == 0
 
 
 def test_when_its_version_is_gone_the_index_is_compared_item_by_item(storage: Storage, engine: Engine) -> None:
     publish(storage, {"a": "one", "b": "two"})
-    update(storage, engine, watch=watch)
+    update(storage, engine, progress=progress)
     for number in range(3):
         publish(storage, {"b": "two", "c": f"three {number}"})
     collect(storage, keep=1, grace=NEVER, now=datetime.now(UTC) + timedelta(days=9))
-    fed = update(storage, engine, watch=watch)
+    fed = update(storage, engine, progress=progress)
     assert (fed.compared, fed.changed, fed.removed) == (True, 1, 1)
     check(storage, engine)
 
 
 def test_what_was_lost_doubled_or_left_over_is_mended(storage: Storage, engine: Engine) -> None:
     publish(storage, {"a": "one", "b": "two", "c": "three"})
-    update(storage, engine, watch=watch)
+    update(storage, engine, progress=progress)
     stranger = IndexedDocument(id="x", hash="h", version="v")
     engine.apply([stranger, IndexedDocument(id="b", hash="wrong", version="v")], ["a"], cursor=None)
-    fed = reconcile(storage, engine, watch=watch)
+    fed = reconcile(storage, engine, progress=progress)
     assert (fed.changed, fed.removed) == (2, 1)
     check(storage, engine)
 
@@ -149,32 +149,32 @@ def test_a_blob_that_cannot_be_read_is_told_and_comes_when_it_can(tmp_path: Path
     item = next(items_of(storage, index_of(storage, history.live(storage))))
     whole = storage.read(blob_key(item.hash))
     (tmp_path / "root" / blob_key(item.hash)).write_bytes(b"rubbish")
-    assert update(storage, engine, watch=watch).skipped == ["a"]
+    assert update(storage, engine, progress=progress).skipped == ["a"]
     assert engine.count() == 1
     (tmp_path / "root" / blob_key(item.hash)).write_bytes(whole)
-    assert reconcile(storage, engine, watch=watch).changed == 1
+    assert reconcile(storage, engine, progress=progress).changed == 1
     check(storage, engine)
 
 
 def test_two_updates_at_once_are_one_and_a_sentence(storage: Storage, engine: Engine, tmp_path: Path) -> None:
     publish(storage, {"a": "one"})
-    update(storage, engine, watch=watch)
+    update(storage, engine, progress=progress)
     with closing(EmbeddedEngine(tmp_path / "search")) as other:
         publish(storage, {"a": "two"})
         with pytest.raises(Conflict, match="another process"):
-            update(storage, other, watch=watch)
-        update(storage, engine, watch=watch)
+            update(storage, other, progress=progress)
+        update(storage, engine, progress=progress)
         check(storage, engine)
 
 
 def test_made_anew_it_gives_the_same_answers(storage: Storage, engine: Engine) -> None:
     publish(storage, {f"d{number}": f"number {number} of many" for number in range(50)})
-    update(storage, engine, watch=watch)
+    update(storage, engine, progress=progress)
     publish(storage, {f"d{number}": f"number {number} of some" for number in range(10, 60)})
-    update(storage, engine, watch=watch)
+    update(storage, engine, progress=progress)
     before = {text: sorted(found(engine, text)) for text in ("number", "some", "7", "many")}
     engine.clear()
-    update(storage, engine, watch=watch)
+    update(storage, engine, progress=progress)
     check(storage, engine)
     assert {text: sorted(found(engine, text)) for text in before} == before
 
@@ -238,13 +238,13 @@ class Story(RuleBasedStateMachine):
     @rule(at=st.integers(0, 4))
     def die(self, at: int) -> None:
         try:
-            update(self.storage, Dying(self.engine, at=at), watch=watch)
+            update(self.storage, Dying(self.engine, at=at), progress=progress)
         except Died:
             pass
 
     @rule()
     def update(self) -> None:
-        update(self.storage, self.engine, watch=watch)
+        update(self.storage, self.engine, progress=progress)
         self.is_even = True
 
     @invariant()
@@ -268,10 +268,10 @@ TestStory = pytest.mark.slow(Story.TestCase)
 def lose_what_was_to_come(storage: Storage, engine: Engine, *, component: str) -> None:
     """The negative control: a feed that says what it has before it has it, and dies."""
     publish(storage, {"a": "one"})
-    update(storage, engine, watch=watch)
+    update(storage, engine, progress=progress)
     version = publish(storage, {"a": "two", "b": "three"})
     engine.apply([], [], cursor=version)
-    update(storage, engine, watch=watch)
+    update(storage, engine, progress=progress)
     numbers = weigh(storage, engine)
     record(component, "saves its cursor first", injected=1, **numbers, control=True)
     assert numbers["lost"] == 2

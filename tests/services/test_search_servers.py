@@ -25,8 +25,8 @@ from tests.pipeline.test_search_feed import (
     check,
     found,
     lose_what_was_to_come,
+    progress,
     publish,
-    watch,
     weigh,
 )
 from tests.services import started
@@ -80,27 +80,27 @@ def test_it_follows_what_is_published_and_mends_what_was_lost(engine: Engine) ->
     storage = MemoryStorage()
     texts = {f"d{number:03}": f"text {number}" for number in range(60)}
     first = publish(storage, texts)
-    assert update(storage, engine, watch=watch).changed == 60
+    assert update(storage, engine, progress=progress).changed == 60
     check(storage, engine)
     texts |= {"d007": "another text", "new": "a new one"}
     del texts["d030"]
     publish(storage, texts)
-    fed = update(storage, engine, watch=watch)
+    fed = update(storage, engine, progress=progress)
     assert (fed.changed, fed.removed) == (2, 1)
     check(storage, engine)
     history.roll_back(storage, first, at=datetime.now(UTC))
-    update(storage, engine, watch=watch)
+    update(storage, engine, progress=progress)
     check(storage, engine)
     assert found(engine, "another") == []
     lost = [IndexedDocument(id="x", hash="h", version="v"), IndexedDocument(id="d001", hash="wrong", version="v")]
     engine.apply(lost, ["d002"], cursor=None)
-    fed = reconcile(storage, engine, watch=watch)
+    fed = reconcile(storage, engine, progress=progress)
     assert (fed.changed, fed.removed) == (2, 1)
     check(storage, engine)
     for number in range(3):
         publish(storage, {"b": f"two {number}"})
     collect(storage, keep=1, grace=NEVER, now=datetime.now(UTC) + timedelta(days=9))
-    assert update(storage, engine, watch=watch).compared
+    assert update(storage, engine, progress=progress).compared
     check(storage, engine)
 
 
@@ -113,13 +113,13 @@ def test_whoever_updates_may_die_before_any_change(engine: Engine, monkeypatch: 
         texts |= {f"d{number}": f"{at} words" for number in range(at, 10)}
         publish(storage, texts)
         try:
-            update(storage, Dying(engine, at=at), watch=watch)
+            update(storage, Dying(engine, at=at), progress=progress)
         except Died:
             pass
         if at % 2:
             publish(storage, {**texts, "d3": "changed, and back"})
             publish(storage, texts)
-        update(storage, engine, watch=watch)
+        update(storage, engine, progress=progress)
         check(storage, engine)
 
 
@@ -175,7 +175,7 @@ def test_requests_that_are_refused_broken_off_or_answered_to_nobody_change_nothi
     with front(bench.url("front")) as (url, refused), closing(open_search(url)) as engine:
         for turn in range(3):
             publish(storage, {f"d{number}": f"turn {turn}" for number in range(turn, 10)})
-            update(storage, engine, watch=watch)
+            update(storage, engine, progress=progress)
             check(storage, engine)
         assert len(refused) >= 5
     with closing(bench.open("front")) as engine:
@@ -214,7 +214,7 @@ def kill_the_server_while_updating(
         ready(server.url)
         url = f"{server.url}/killed"
         with closing(open_search(url)) as engine:
-            update(storage, engine, watch=watch)
+            update(storage, engine, progress=progress)
         for turn in range(times):
             texts = {f"d{number}": f"turn {turn} of {number}" for number in range(200)}
             publish(storage, texts)
@@ -227,7 +227,7 @@ def kill_the_server_while_updating(
             ready(server.url)
             thread.join()
             with closing(open_search(url)) as engine:
-                update(storage, engine, watch=watch)
+                update(storage, engine, progress=progress)
                 record(COMPONENTS[kind], "server killed", injected=1, **weigh(storage, engine))
                 check(storage, engine)
                 assert found(engine, '"of 199"') == ["d199"]
@@ -236,7 +236,7 @@ def kill_the_server_while_updating(
 def update_or_fail(storage: MemoryStorage, url: str) -> None:
     try:
         with closing(open_search(url)) as engine:
-            update(storage, engine, watch=watch)
+            update(storage, engine, progress=progress)
     except WebmillError:  # it was not patient enough
         pass
 

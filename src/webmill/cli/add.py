@@ -63,9 +63,9 @@ def add(
     collection = Collection(root, name or crawl_name(root))
     is_new = not collection.crawl_data.is_dir()
     if dry_run:
-        report = check_archives(collection, files, watch=context.progress)
+        report = check_archives(collection, files, progress=context.progress)
     else:
-        report = add_archives(collection, files, linked=linked, watch=context.progress)
+        report = add_archives(collection, files, linked=linked, progress=context.progress)
     if as_json:
         click.echo(json_line(msgspec.to_builtins(report)))
     place = f"{collection.crawl_data}{' (new)' * (is_new and bool(report.added))}"

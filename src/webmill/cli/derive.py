@@ -69,7 +69,7 @@ def derive(
         detect_languages=detect_languages,
     )
     with closing(open_executor(settings.executor.url, workers=settings.executor.jobs)) as executor:
-        report = derive_all(warcs, options, executor=executor, watch=context.progress)
+        report = derive_all(warcs, options, executor=executor, progress=context.progress)
     if as_json:
         click.echo(msgspec.json.encode(report))
     else:

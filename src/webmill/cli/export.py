@@ -86,7 +86,7 @@ def wacz(
             files=LocalStorage(root),
             title=title or root.name,
             created=datetime.now(UTC),
-            watch=context.progress,
+            progress=context.progress,
         )
         if url:
             query = Query(range=url_range(url, match), start=start, end=end, filters=filters)

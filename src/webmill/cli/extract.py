@@ -48,7 +48,7 @@ def extract(
     root = root.resolve()
     advise(shape_of(settings.extract).recipe.extractor)
     report = extract_collection(
-        root, settings, watch=context.progress, refuse=refused, retry=retry, from_scratch=from_scratch
+        root, settings, progress=context.progress, refuse=refused, retry=retry, from_scratch=from_scratch
     )
     if as_json:
         click.echo(msgspec.json.encode(report))

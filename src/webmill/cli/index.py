@@ -68,7 +68,7 @@ def index(
     if dry_run:
         preview(where, from_scratch=not incremental)
         return
-    report = index_crawl(where, settings, watch=context.progress, from_scratch=not incremental)
+    report = index_crawl(where, settings, progress=context.progress, from_scratch=not incremental)
     if as_json:
         click.echo(msgspec.json.encode(report))
     else:

@@ -81,7 +81,7 @@ def repeat(context: Context, root: Path, stages: tuple[str, ...], *, every: floa
 
 def once(context: Context, root: Path, stages: tuple[str, ...]) -> int:
     """Do each stage that is due, and return the exit code. Ctrl-C ends it, as it ends the command of the stage."""
-    watching = RunWatching(crawl=partial(watched, context), watch=context.progress, refuse=refused)
+    watching = RunWatching(crawl=partial(watched, context), progress=context.progress, refuse=refused)
     events = run_stages(root, stages, read=partial(context.sources, root), watching=watching)
     worst, last = 0, ""
     try:
@@ -147,7 +147,7 @@ def foretell(context: Context, root: Path, stages: tuple[str, ...]) -> None:
         warn(shown(f"{problem.part}: {problem.message}"))
     if seen.is_running:
         note("another run is at work here: until it ends, a second one is refused")
-    watching = RunWatching(crawl=partial(watched, context), watch=context.progress)
+    watching = RunWatching(crawl=partial(watched, context), progress=context.progress)
     reasons, upstream = {due.stage: due.why for due in seen.due}, ""
     for stage in stages:
         steps = steps_of(stage, root, sources, watching)

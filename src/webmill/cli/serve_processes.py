@@ -21,7 +21,7 @@ import msgspec
 from webmill.errors import NotFound, WebmillError
 from webmill.infra import interrupts
 from webmill.infra.log import configure
-from webmill.pipeline.watch import Counter
+from webmill.pipeline.progress import ProgressBar
 from webmill.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -138,12 +138,12 @@ def feed_once(plan: Plan, fed: str) -> str:
     if live != fed:
         with closing(open_search(search_of(plan.settings.search.url, plan.root))) as engine:
             began = time.monotonic()
-            done = update(versions, engine, watch=_silently)
+            done = update(versions, engine, progress=_silently)
         log.info("search is fed", extra={"version": done.version, "seconds": round(time.monotonic() - began, 1)})
     return live
 
 
-def _silently(title: str, *, total: int | None = None, unit: str) -> AbstractContextManager[Counter]:
+def _silently(title: str, *, total: int | None = None, unit: str) -> AbstractContextManager[ProgressBar]:
     from webmill.cli.progress import Progress
 
     return Progress(title, total=total, unit=unit, quiet=True, stream=sys.stderr)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from webmill.pipeline.words import counted
+from webmill.pipeline.progress import format_count as counted
 
 __all__ = ["ago", "counted", "escaped", "json_line", "printable", "shown", "worded"]
 

@@ -29,10 +29,10 @@ from webmill.pipeline.crawl_archive import CrawlReport, Seeds, Watching, crawl_a
 from webmill.pipeline.extract.collection import extract_collection
 from webmill.pipeline.extract.totals import ExtractReport
 from webmill.pipeline.index import IndexReport, index_crawl
+from webmill.pipeline.progress import ProgressCallback, StepProgress, progress_to
 from webmill.pipeline.publish.run import PublishReport, publish_collection
 from webmill.pipeline.run import RunReport, RunWatching, StageEnded, StageLeftOut, alone, run_stages
 from webmill.pipeline.search.bring import SearchFed, bring_up, find
-from webmill.pipeline.watch import StepProgress, telling
 from webmill.search.base import SearchAnswer, SearchFilters, SearchRequest
 from webmill.search.query import parse
 from webmill.settings import (
@@ -51,7 +51,6 @@ from webmill.settings import (
 )
 
 Place = str | os.PathLike[str]
-Tell = Callable[[StepProgress], None]
 
 
 def crawl(
@@ -60,7 +59,7 @@ def crawl(
     *,
     seeds: Iterable[Place] = (),
     settings: CrawlSettings | Settings | None = None,
-    progress: Tell | None = None,
+    progress: ProgressCallback | None = None,
     started: Callable[[Crew], None] = lambda _: None,
     **keywords: Any,
 ) -> CrawlReport:
@@ -79,7 +78,7 @@ def index(
     name: str | None = None,
     from_scratch: bool = False,
     settings: IndexSettings | Settings | None = None,
-    progress: Tell | None = None,
+    progress: ProgressCallback | None = None,
     **keywords: Any,
 ) -> IndexReport:
     """Index the archives of the collection at `place`: CDXJ, ZipNum, Parquet, lists of paths, as far as they changed.
@@ -89,19 +88,19 @@ def index(
     root = _existing(place)
     chosen = sources_of(place, ("index", "executor.jobs"), settings, keywords).settings()
     collection = Collection(root, name or crawl_name(root))
-    return index_crawl(collection, chosen, watch=telling(progress), from_scratch=from_scratch)
+    return index_crawl(collection, chosen, progress=progress_to(progress), from_scratch=from_scratch)
 
 
 def extract(
     place: Place,
     *,
     settings: ExtractSettings | Settings | None = None,
-    progress: Tell | None = None,
+    progress: ProgressCallback | None = None,
     **keywords: Any,
 ) -> ExtractReport:
     """Make documents of the archives of the collection at `place` that were not read before."""
     chosen = sources_of(place, ("extract", "executor.jobs"), settings, keywords).settings()
-    return extract_collection(_existing(place), chosen, watch=telling(progress))
+    return extract_collection(_existing(place), chosen, progress=progress_to(progress))
 
 
 def publish(
@@ -111,7 +110,7 @@ def publish(
     storage: str | None = None,
     force: bool = False,
     settings: PublishSettings | Settings | None = None,
-    progress: Tell | None = None,
+    progress: ProgressCallback | None = None,
     **keywords: Any,
 ) -> PublishReport:
     """Publish the documents of the collection at `place` as a version.
@@ -121,7 +120,7 @@ def publish(
     """
     chosen = sources_of(place, ("publish",), settings, keywords).settings()
     return publish_collection(
-        _root(place), chosen, watch=telling(progress), origin=origin, storage=storage, force=force
+        _root(place), chosen, progress=progress_to(progress), origin=origin, storage=storage, force=force
     )
 
 
@@ -130,12 +129,12 @@ def update_search(
     *,
     storage: str | None = None,
     settings: SearchSettings | Settings | None = None,
-    progress: Tell | None = None,
+    progress: ProgressCallback | None = None,
     **keywords: Any,
 ) -> SearchFed:
     """Bring the search index of the collection at `place` up to its live version; make it when there is none."""
     chosen = sources_of(place, ("search",), settings, keywords).settings()
-    return bring_up(_root(place), chosen.search, watch=telling(progress), storage=storage)
+    return bring_up(_root(place), chosen.search, progress=progress_to(progress), storage=storage)
 
 
 def search(
@@ -166,7 +165,7 @@ def run(
     *,
     stages: Iterable[str] = (),
     settings: Settings | None = None,
-    progress: Tell | None = None,
+    progress: ProgressCallback | None = None,
 ) -> RunReport:
     """Do every stage of the collection at `place` that is due; only `stages`, if they are named."""
     root, wanted = _existing(place), tuple(stages)
@@ -179,7 +178,7 @@ def run(
     def watched(settings: Settings) -> Iterator[Watching]:
         yield Watching(show=_showing(progress, settings), verbosity=-1)
 
-    watching = RunWatching(crawl=watched, watch=telling(progress))
+    watching = RunWatching(crawl=watched, progress=progress_to(progress))
     with alone(root):
         events = list(run_stages(root, chosen, read=lambda: sources, watching=watching))
     return RunReport(
@@ -211,7 +210,7 @@ def _values_of(given: msgspec.Struct) -> Iterator[tuple[kept.Name, Any]]:
             yield (one.section, one.key), getattr(section, one.key)
 
 
-def _showing(progress: Tell | None, settings: Settings) -> Callable[[Snapshot], None]:
+def _showing(progress: ProgressCallback | None, settings: Settings) -> Callable[[Snapshot], None]:
     """A crawl counts its pages."""
 
     def show(seen: Snapshot) -> None:

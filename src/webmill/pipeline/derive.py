@@ -21,7 +21,7 @@ from webmill.formats.cdx.zipnum import encode_block
 from webmill.infra import atomic
 from webmill.infra.executor.base import Done, Executor, Failed
 from webmill.model import ArchiveReject
-from webmill.pipeline.watch import Watch
+from webmill.pipeline.progress import ProgressReporter
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ class Report(msgspec.Struct, kw_only=True):
     rejects: list[ArchiveReject] = []
 
 
-def derive_all(warcs: Sequence[Path], options: Options, *, executor: Executor, watch: Watch) -> Report:
+def derive_all(warcs: Sequence[Path], options: Options, *, executor: Executor, progress: ProgressReporter) -> Report:
     jobs = [plan(warc, options) for warc in warcs]
     refuse_collisions(jobs)
     for folder in sorted({output.parent for job in jobs for output in job.outputs.values()}):
@@ -50,7 +50,7 @@ def derive_all(warcs: Sequence[Path], options: Options, *, executor: Executor, w
         atomic.remove_stale_temps(folder)
     report = Report(warcs=len(jobs))
     with (
-        watch("Deriving", total=len(jobs), unit="files") as counter,
+        progress("Deriving", total=len(jobs), unit="files") as counter,
         closing(executor.run(derive, jobs)) as outcomes,
     ):
         for outcome in outcomes:

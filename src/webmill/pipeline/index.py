@@ -32,7 +32,7 @@ from webmill.infra.executor.backends import open_executor
 from webmill.infra.executor.base import Done, Executor, Failed
 from webmill.model import ArchiveReject
 from webmill.pipeline.index_publishing import Options, digest_of, no_temps_in, plan_publishing, publish, write_shards
-from webmill.pipeline.watch import Watch
+from webmill.pipeline.progress import ProgressReporter
 from webmill.settings import Settings
 
 __all__ = ["IndexReport", "Options", "bring_up_to_date", "index_collection", "write_rejects", "write_shards"]
@@ -68,7 +68,12 @@ class WarcDue(msgspec.Struct, frozen=True):
 
 
 def index_collection(
-    collection: Collection, options: Options, *, executor: Executor, watch: Watch, clock: Clock = time.time_ns
+    collection: Collection,
+    options: Options,
+    *,
+    executor: Executor,
+    progress: ProgressReporter,
+    clock: Clock = time.time_ns,
 ) -> IndexReport:
     """`Conflict` when another run is at it. `NotFound` when there is nothing to index, and never was."""
     if not collection.root.is_dir():
@@ -86,18 +91,22 @@ def index_collection(
         _tidy(collection),
         open_state(collection.cdxj / FILE_NAME, anew=options.from_scratch) as state,
     ):
-        known = bring_up_to_date(collection, options, state, executor=executor, watch=watch, report=report, clock=clock)
+        known = bring_up_to_date(
+            collection, options, state, executor=executor, progress=progress, report=report, clock=clock
+        )
         write_rejects(collection, report.rejects)
         plan = plan_publishing(collection, options, state, known)
         made = plan.last
         if made is None or not plan.is_done:
-            made = publish(collection, options, state, known, plan, executor=executor, watch=watch)
+            made = publish(collection, options, state, known, plan, executor=executor, progress=progress)
             report.published = True
     tell_published(report, made)
     return report
 
 
-def index_crawl(collection: Collection, settings: Settings, *, watch: Watch, from_scratch: bool = False) -> IndexReport:
+def index_crawl(
+    collection: Collection, settings: Settings, *, progress: ProgressReporter, from_scratch: bool = False
+) -> IndexReport:
     """Index a crawl as the settings say. A relative `blocklist` lies in the collection."""
     chosen = settings.index
     if chosen.max_captures is None and (chosen.keep or chosen.drop_revisits_first):
@@ -116,7 +125,7 @@ def index_crawl(collection: Collection, settings: Settings, *, watch: Watch, fro
         from_scratch=from_scratch,
     )
     with closing(open_executor(settings.executor.url, workers=settings.executor.jobs)) as executor:
-        return index_collection(collection, options, executor=executor, watch=watch)
+        return index_collection(collection, options, executor=executor, progress=progress)
 
 
 def check_archives(collection: Collection) -> None:
@@ -176,7 +185,7 @@ def bring_up_to_date(
     state: State,
     *,
     executor: Executor,
-    watch: Watch,
+    progress: ProgressReporter,
     report: IndexReport,
     clock: Clock = time.time_ns,
 ) -> dict[str, Known]:
@@ -189,7 +198,7 @@ def bring_up_to_date(
         raise NotFound(f"no WARC files of a crawl {collection.name} in {collection.root}: {other_crawls(collection)}")
     jobs = (warc_job(collection, path, fields=fields, options=options) for path in due)
     with (
-        watch("Indexing", total=len(due), unit="files") as counter,
+        progress("Indexing", total=len(due), unit="files") as counter,
         closing(executor.run(index_warc, jobs)) as outcomes,
     ):
         for outcome in outcomes:

@@ -30,7 +30,7 @@ from webmill.index.zipnum.ranges import Filters, clean_failure, write_ranges
 from webmill.infra import atomic, swap
 from webmill.infra.executor.base import Executor
 from webmill.infra.executor.gather import run_all
-from webmill.pipeline.watch import Watch
+from webmill.pipeline.progress import ProgressReporter
 
 BYTES_PER_SHARD = 128 << 20  # of CDXJ; about a fifth of that compressed
 PATH_LISTS = ("warc", "cc-index", "cc-index-table")
@@ -97,7 +97,7 @@ def publish(
     plan: Plan,
     *,
     executor: Executor,
-    watch: Watch,
+    progress: ProgressReporter,
 ) -> Published:
     tally = _Tally()
     files = [collection.cdxj / entry.cdxj for entry in known.values() if entry.cdxj_size]
@@ -109,9 +109,9 @@ def publish(
         replacing_tables(collection, options) as tables,
     ):
         with clean_failure(target):
-            shards = write_shards(files, target, options, executor=executor, watch=watch, report=tally)
+            shards = write_shards(files, target, options, executor=executor, progress=progress, report=tally)
             if tables:
-                refused = write_tables(collection, shards, tables, kept=kept, executor=executor, watch=watch)
+                refused = write_tables(collection, shards, tables, kept=kept, executor=executor, progress=progress)
         state.withdraw(collection.name)
         zipnum.publish(target, shards)
     write_paths(collection, list(known), shards)
@@ -150,7 +150,13 @@ def _remove_temps(folders: Iterable[Path]) -> None:
 
 
 def write_shards(
-    files: Sequence[Path], target: zipnum.Target, options: Options, *, executor: Executor, watch: Watch, report: Removed
+    files: Sequence[Path],
+    target: zipnum.Target,
+    options: Options,
+    *,
+    executor: Executor,
+    progress: ProgressReporter,
+    report: Removed,
 ) -> list[zipnum.Shard]:
     """One shard per range of keys, each an independent task; in the order of the keys."""
     total = sum(file.stat().st_size for file in files)
@@ -161,7 +167,7 @@ def write_shards(
         max_captures=options.max_captures,
         keep=options.keep,
     )
-    with watch("Merging", total=parts, unit="shards") as counter:
+    with progress("Merging", total=parts, unit="shards") as counter:
         done = write_ranges(
             files,
             target,
@@ -207,14 +213,14 @@ def write_tables(
     *,
     kept: Refused,
     executor: Executor,
-    watch: Watch,
+    progress: ProgressReporter,
 ) -> Refused:
     """A Parquet file per shard. One that stands for the same lines as before is kept, and what was said about it."""
     jobs = [TableJob(collection.zipnum / shard.name, folder / table_name(shard.name)) for shard in shards]
     due = [
         job for job in jobs if job.table.name not in kept or not linked(collection.table / job.table.name, job.table)
     ]
-    with watch("Writing tables", total=len(due), unit="files") as counter:
+    with progress("Writing tables", total=len(due), unit="files") as counter:
         tables = run_all(executor, write_table, due, advance=counter.advance)
     fresh = {job.table.name: dict(table.rejected) for job, table in zip(due, tables, strict=True)}
     return {job.table.name: fresh.get(job.table.name, kept.get(job.table.name, {})) for job in jobs}

@@ -26,11 +26,11 @@ from webmill.infra.lock import exclusive
 from webmill.pipeline.crawl_archive import CrawlReport, Seeds, Watching, crawl_archive
 from webmill.pipeline.extract.collection import Refuse, extract_collection
 from webmill.pipeline.index import index_crawl
+from webmill.pipeline.progress import ProgressReporter
 from webmill.pipeline.publish.due import reason_not_to_publish
 from webmill.pipeline.publish.run import publish_collection
 from webmill.pipeline.search.bring import bring_up
 from webmill.pipeline.status import crawl_states, unfinished
-from webmill.pipeline.watch import Watch
 from webmill.settings import CrawlSettings, Settings, Sources
 
 ONE_REFRESH = 3600.0  # seconds of a crawl that would go on for ever
@@ -85,7 +85,7 @@ class RunWatching(msgspec.Struct, frozen=True, kw_only=True):
     """Who looks on: `crawl` at a crawl, `watch` at the other stages. `refuse` hears of archives that are none."""
 
     crawl: Callable[[Settings], AbstractContextManager[Watching]]
-    watch: Watch
+    progress: ProgressReporter
     refuse: Refuse = lambda *_: None
 
 
@@ -121,14 +121,14 @@ def steps_of(stage: str, root: Path, sources: Sources, watching: RunWatching) ->
         case "crawl":
             return crawl_steps(root, sources, watching)
         case "index":
-            return index_steps(root, settings, watching.watch) or "nothing is archived yet"
+            return index_steps(root, settings, watching.progress) or "nothing is archived yet"
         case "extract":
             return extract_steps(root, settings, watching) if archived(root) else "nothing is archived yet"
         case "publish":
-            return reason_not_to_publish(root) or publish_steps(root, settings, watching.watch)
+            return reason_not_to_publish(root) or publish_steps(root, settings, watching.progress)
         case _:
             there = (root / "latest.json").exists()
-            return search_steps(root, settings, watching.watch) if there else "nothing is published yet"
+            return search_steps(root, settings, watching.progress) if there else "nothing is published yet"
 
 
 def crawl_steps(root: Path, sources: Sources, watching: RunWatching) -> list[StageStep] | str:
@@ -149,7 +149,7 @@ def crawl_steps(root: Path, sources: Sources, watching: RunWatching) -> list[Sta
     return [StageStep("crawl", f"crawling from {settings.seeds}", crawl)]
 
 
-def index_steps(root: Path, settings: Settings, watch: Watch) -> list[StageStep]:
+def index_steps(root: Path, settings: Settings, progress: ProgressReporter) -> list[StageStep]:
     def step(name: str, do: Callable[[], Any]) -> StageStep:
         def index() -> tuple[Any, int]:
             report = do()
@@ -158,28 +158,28 @@ def index_steps(root: Path, settings: Settings, watch: Watch) -> list[StageStep]
         return StageStep("index", f"indexing {name}", index)
 
     crawls = archived(root)
-    return [step(crawl.name, lambda crawl=crawl: index_crawl(crawl, settings, watch=watch)) for crawl in crawls]  # type: ignore[misc]
+    return [step(crawl.name, lambda crawl=crawl: index_crawl(crawl, settings, progress=progress)) for crawl in crawls]  # type: ignore[misc]
 
 
 def extract_steps(root: Path, settings: Settings, watching: RunWatching) -> list[StageStep]:
     def extract() -> tuple[Any, int]:
-        report = extract_collection(root, settings, watch=watching.watch, refuse=watching.refuse)
+        report = extract_collection(root, settings, progress=watching.progress, refuse=watching.refuse)
         return report, report.rejected
 
     return [StageStep("extract", "making documents of new archives", extract)]
 
 
-def publish_steps(root: Path, settings: Settings, watch: Watch) -> list[StageStep]:
+def publish_steps(root: Path, settings: Settings, progress: ProgressReporter) -> list[StageStep]:
     def publish() -> tuple[Any, int]:
-        report = publish_collection(root, settings, watch=watch)
+        report = publish_collection(root, settings, progress=progress)
         return report, report.rejected
 
     return [StageStep("publish", "publishing documents", publish)]
 
 
-def search_steps(root: Path, settings: Settings, watch: Watch) -> list[StageStep]:
+def search_steps(root: Path, settings: Settings, progress: ProgressReporter) -> list[StageStep]:
     def search() -> tuple[Any, int]:
-        report = bring_up(root, settings.search, watch=watch)
+        report = bring_up(root, settings.search, progress=progress)
         return report, len(report.fed.skipped)
 
     return [StageStep("search", "bringing the search index up to the live version", search)]

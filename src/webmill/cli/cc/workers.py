@@ -37,7 +37,7 @@ from webmill.pipeline.extract.output import Output, Shape
 from webmill.pipeline.extract.plan import FILE_SIZE, Fetching, Format, Keep, Plan, Target, recipe_of
 from webmill.pipeline.extract.tasks import Task
 from webmill.pipeline.extract.watcher import Watcher
-from webmill.pipeline.watch import Counter
+from webmill.pipeline.progress import ProgressBar
 from webmill.settings import Settings
 
 MIB = 1 << 20
@@ -187,7 +187,7 @@ def freed_leases(queue: SqliteQueue, file: Path) -> Iterator[None]:
 
 @contextmanager
 def working(
-    queue: Queue, output: Output, plan: Plan, choice: Choice, settings: Settings, metrics: Metrics, counter: Counter
+    queue: Queue, output: Output, plan: Plan, choice: Choice, settings: Settings, metrics: Metrics, counter: ProgressBar
 ) -> Iterator[Engine]:
     """Yield what works the queue, and seal what is complete meanwhile."""
     with ExitStack() as stack:

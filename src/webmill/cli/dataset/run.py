@@ -53,7 +53,7 @@ def run(context: Context, /, *, name: str, root: Path, executor: str | None, job
             folder,
             workers,
             http=settings.http,
-            watch=context.progress,
+            progress=context.progress,
             emit=emit,
             killable=chosen.url != "inline",
         )

@@ -70,7 +70,7 @@ def index(
     make = index_flat if no_compress else index_zipnum
     settings = context.settings().executor
     with closing(open_executor(settings.url, workers=jobs or settings.jobs)) as executor:
-        report = make(where, options, executor=executor, watch=context.progress)
+        report = make(where, options, executor=executor, progress=context.progress)
     if not (keep_temp or incremental):
         shutil.rmtree(where.work)  # a folder that nobody else puts anything into
     note(f"[SUCCESS] {report.captures} captures of {report.warcs} WARC files; output directory: {where.output}")

@@ -66,7 +66,7 @@ def documents(
         existing(root)
     try:
         report = publish_collection(
-            root.resolve(), settings, watch=context.progress, origin=origin, storage=storage, force=force
+            root.resolve(), settings, progress=context.progress, origin=origin, storage=storage, force=force
         )
     except Shrunk as error:
         warn(f"refused: {error}")

@@ -41,7 +41,7 @@ Exit code 3: done, but some blobs cannot be read."""
 @pass_context
 def update(context: Context, *, root: Path, storage: str | None, settings: Settings, as_json: bool) -> None:
     """Bring the index up to the live version: only what changed is read."""
-    end(bring_up(root.resolve(), settings.search, watch=context.progress, storage=storage), as_json=as_json)
+    end(bring_up(root.resolve(), settings.search, progress=context.progress, storage=storage), as_json=as_json)
 
 
 @click.command(
@@ -68,7 +68,7 @@ def check(
             missing, left_over = feed.differences(published(root, storage), engine)
         note(f"would be put in: {counted(missing, 'document')}; would be taken out: {left_over:,}")
         return
-    done = bring_up(root.resolve(), settings.search, watch=context.progress, storage=storage, work=feed.reconcile)
+    done = bring_up(root.resolve(), settings.search, progress=context.progress, storage=storage, work=feed.reconcile)
     end(done, as_json=as_json)
 
 
@@ -96,14 +96,14 @@ def rebuild(
         old = f"the index in {folder} ({quantity(amount_of(folder))})" if folder else "the index of the server"
         note(f"would be replaced: {old}, by one of version {live.version}: {counted(live.count, 'document')}")
         return
-    end(make_anew(root.resolve(), settings.search, watch=context.progress, storage=storage), as_json=as_json)
+    end(make_anew(root.resolve(), settings.search, progress=context.progress, storage=storage), as_json=as_json)
 
 
 def follow(context: Context, root: Path, *, storage: str | None) -> None:
     """After a publication: an index that is there is brought up to it. What fails is told; the version stays."""
     root = root.resolve()
     try:
-        fed = bring_after(root, context.settings(root).search, watch=context.progress, storage=storage)
+        fed = bring_after(root, context.settings(root).search, progress=context.progress, storage=storage)
     except WebmillError as error:
         tell_followed(None, str(error), root)
     else:

@@ -20,7 +20,7 @@ from webmill.infra import atomic, lock
 from webmill.infra.executor.base import Executor
 from webmill.pipeline.index import IndexReport, bring_up_to_date, write_rejects
 from webmill.pipeline.index_publishing import Options, write_shards
-from webmill.pipeline.watch import Watch
+from webmill.pipeline.progress import ProgressReporter
 
 
 class Apart(Collection, frozen=True, kw_only=True):
@@ -38,28 +38,28 @@ class Apart(Collection, frozen=True, kw_only=True):
         return self.output / "rejected"
 
 
-def index_zipnum(where: Apart, options: Options, *, executor: Executor, watch: Watch) -> IndexReport:
+def index_zipnum(where: Apart, options: Options, *, executor: Executor, progress: ProgressReporter) -> IndexReport:
     """Index the collection's WARC files as `index_collection` does, without what it publishes beside the index."""
     with (
-        up_to_date(where, options, executor=executor, watch=watch) as (files, report),
+        up_to_date(where, options, executor=executor, progress=progress) as (files, report),
         rebuilding(where.output) as target,
     ):
         with clean_failure(target):
-            shards = write_shards(files, target, options, executor=executor, watch=watch, report=report)
+            shards = write_shards(files, target, options, executor=executor, progress=progress, report=report)
         publish(target, shards)
     return report
 
 
-def index_flat(where: Apart, options: Options, *, executor: Executor, watch: Watch) -> IndexReport:
+def index_flat(where: Apart, options: Options, *, executor: Executor, progress: ProgressReporter) -> IndexReport:
     """Index the collection's WARC files into one flat sorted CDXJ."""
-    with up_to_date(where, options, executor=executor, watch=watch) as (files, report):
+    with up_to_date(where, options, executor=executor, progress=progress) as (files, report):
         write_flat(files, where.output / f"{where.name}.cdxj", options)
     return report
 
 
 @contextmanager
 def up_to_date(
-    where: Apart, options: Options, *, executor: Executor, watch: Watch
+    where: Apart, options: Options, *, executor: Executor, progress: ProgressReporter
 ) -> Iterator[tuple[list[Path], IndexReport]]:
     """The CDXJ files of all WARC files, up to date, while nobody else works there."""
     if not where.root.is_dir():
@@ -70,7 +70,7 @@ def up_to_date(
     with lock.exclusive(where.work, "index", doing="indexing"):
         atomic.remove_stale_temps(where.work)
         with open_state(where.work / FILE_NAME, anew=options.from_scratch) as state:
-            known = bring_up_to_date(where, options, state, executor=executor, watch=watch, report=report)
+            known = bring_up_to_date(where, options, state, executor=executor, progress=progress, report=report)
         write_rejects(where, report.rejects)
         if not report.warcs:
             raise NotFound(f"No WARC files found in {where.root}")

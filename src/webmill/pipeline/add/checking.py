@@ -15,7 +15,7 @@ from webmill.index.build.captures import Captures, Options
 from webmill.index.build.warc import LIMITS
 from webmill.model import Damage
 from webmill.pipeline.add.incoming import Incoming, changed, refuse_unfit
-from webmill.pipeline.watch import Counter as Bar
+from webmill.pipeline.progress import ProgressBar
 
 CHUNK = 1 << 20
 
@@ -33,7 +33,7 @@ class Findings(msgspec.Struct):
 class Copying:
     """What is read from an archive goes to `out`, too, and into the digest."""
 
-    def __init__(self, incoming: Incoming, out: BinaryIO | None, bar: Bar) -> None:
+    def __init__(self, incoming: Incoming, out: BinaryIO | None, bar: ProgressBar) -> None:
         self._source, self._out, self._bar = incoming.open(), out, bar
         self.digest = hashlib.new(incoming.listed.algorithm, usedforsecurity=False)
         self.size = 0
@@ -48,7 +48,7 @@ class Copying:
         return data
 
 
-def look_through(incoming: Incoming, out: BinaryIO | None, bar: Bar) -> Findings:
+def look_through(incoming: Incoming, out: BinaryIO | None, bar: ProgressBar) -> Findings:
     """`BadInput` when it is no archive, or not the one that it should be; then what is in `out` is void."""
     refuse_unfit(incoming.name)
     source, found = Copying(incoming, out, bar), Findings()

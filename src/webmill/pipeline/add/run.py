@@ -26,7 +26,7 @@ from webmill.infra import atomic, lock
 from webmill.model import ArchiveReject
 from webmill.pipeline.add.checking import CHUNK, Findings, look_through
 from webmill.pipeline.add.incoming import Incoming, archives_in, changed, is_unchanged
-from webmill.pipeline.watch import Watch
+from webmill.pipeline.progress import ProgressReporter
 
 SEGMENT = "added"
 NAME_MOST = 180  # bytes: a digest may follow, and names derived from it are longer
@@ -57,7 +57,9 @@ class Report(msgspec.Struct, kw_only=True):
         return [archive for archive in self.added if archive.damage]
 
 
-def add_archives(collection: Collection, files: Iterable[Path], *, watch: Watch, linked: bool = False) -> Report:
+def add_archives(
+    collection: Collection, files: Iterable[Path], *, progress: ProgressReporter, linked: bool = False
+) -> Report:
     """`linked`: files share their bytes with the collection instead of being copied; archives in a WACZ are copied.
 
     A collection is made when there is none, unless nothing is taken. `Conflict` when another process is at it.
@@ -69,14 +71,16 @@ def add_archives(collection: Collection, files: Iterable[Path], *, watch: Watch,
         atomic.make_folder(folder)
         try:
             atomic.remove_stale_temps(folder)
-            return _each(files, Shelf(collection), partial(link_in if linked else copy_in, folder=folder, watch=watch))
+            return _each(
+                files, Shelf(collection), partial(link_in if linked else copy_in, folder=folder, progress=progress)
+            )
         finally:
             remove_unused(new)
 
 
-def check_archives(collection: Collection, files: Iterable[Path], *, watch: Watch) -> Report:
+def check_archives(collection: Collection, files: Iterable[Path], *, progress: ProgressReporter) -> Report:
     """What `add_archives` would do. Everything is read, nothing is changed."""
-    return _each(files, Shelf(collection), partial(only_look, folder=place_in(collection), watch=watch))
+    return _each(files, Shelf(collection), partial(only_look, folder=place_in(collection), progress=progress))
 
 
 def remove_unused(folders: Iterable[Path]) -> None:
@@ -205,17 +209,17 @@ def is_same(one: Source, other: Source) -> bool:
 Put = Callable[[Incoming], tuple[Path, Findings]]  # where it is then, and what is in it
 
 
-def only_look(incoming: Incoming, *, folder: Path, watch: Watch) -> tuple[Path, Findings]:
+def only_look(incoming: Incoming, *, folder: Path, progress: ProgressReporter) -> tuple[Path, Findings]:
     """Where it would be."""
     name = file_name(incoming)
-    with watch(f"Reading {name}", total=incoming.size, unit="bytes") as bar:
+    with progress(f"Reading {name}", total=incoming.size, unit="bytes") as bar:
         return folder / name, look_through(incoming, None, bar)
 
 
-def copy_in(incoming: Incoming, *, folder: Path, watch: Watch) -> tuple[Path, Findings]:
+def copy_in(incoming: Incoming, *, folder: Path, progress: ProgressReporter) -> tuple[Path, Findings]:
     name = file_name(incoming)
     with (
-        watch(f"Adding {name}", total=incoming.size, unit="bytes") as bar,
+        progress(f"Adding {name}", total=incoming.size, unit="bytes") as bar,
         atomic.open_folder(folder) as fd,
         atomic.drafting(fd, what=str(folder / name)) as draft,
     ):
@@ -224,11 +228,11 @@ def copy_in(incoming: Incoming, *, folder: Path, watch: Watch) -> tuple[Path, Fi
         return folder / first_free(name, found, draft.create), found
 
 
-def link_in(incoming: Incoming, *, folder: Path, watch: Watch) -> tuple[Path, Findings]:
+def link_in(incoming: Incoming, *, folder: Path, progress: ProgressReporter) -> tuple[Path, Findings]:
     if incoming.path is None or incoming.looks is None:
-        return copy_in(incoming, folder=folder, watch=watch)
+        return copy_in(incoming, folder=folder, progress=progress)
     source, looks = incoming.path.resolve(), incoming.looks
-    path, found = only_look(incoming, folder=folder, watch=watch)
+    path, found = only_look(incoming, folder=folder, progress=progress)
     return folder / first_free(path.name, found, lambda name: link(source, folder / name, looks=looks)), found
 
 

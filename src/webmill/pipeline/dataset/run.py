@@ -16,7 +16,7 @@ from webmill.pipeline.extract.plan import Fetching, Plan, Target
 from webmill.pipeline.extract.tasks import Task
 from webmill.pipeline.extract.totals import ExtractReport, Totals
 from webmill.pipeline.extract.worker import open_receipts
-from webmill.pipeline.watch import Watch
+from webmill.pipeline.progress import ProgressReporter
 from webmill.settings import HttpSettings
 
 Emit = Callable[[bytes], None]
@@ -27,7 +27,7 @@ def run_dataset(
     executor: Executor,
     *,
     http: HttpSettings,
-    watch: Watch,
+    progress: ProgressReporter,
     emit: Emit,
     killable: bool = True,
     pace: Pace = Pace(),  # noqa: B008 - it is frozen
@@ -45,7 +45,7 @@ def run_dataset(
             emit_parts(plan, task, emit)
 
     job = Job(folder=folder.path, plan=plan, tasks=folder.tasks, attempts=folder.dataset.compute.attempts)
-    return run_job(job, executor, watch=watch, pace=pace, done=done)
+    return run_job(job, executor, progress=progress, pace=pace, done=done)
 
 
 def plan_of(folder: Folder, *, http: HttpSettings, killable: bool = True) -> Plan:

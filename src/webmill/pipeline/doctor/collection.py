@@ -23,7 +23,7 @@ from webmill.infra.storage.local import LocalStorage
 from webmill.infra.tree import Refuse, files_below, warn
 from webmill.model import Damage
 from webmill.pipeline.doctor.findings import Finding
-from webmill.pipeline.words import counted
+from webmill.pipeline.progress import format_count
 from webmill.publish.verify import verify as verify_versions
 from webmill.search.embedded import EmbeddedEngine
 
@@ -154,7 +154,7 @@ def leftovers(root: Path) -> Iterator[Finding]:
         yield Finding(
             part="leftovers",
             state="doubt",
-            found=f"{counted(len(stale), 'unfinished file')} of dead processes: {named(stale)}",
+            found=f"{format_count(len(stale), 'unfinished file')} of dead processes: {named(stale)}",
             promise="nobody reads them",
             repair=f"webmill doctor {root} --sweep",
         )
@@ -163,7 +163,7 @@ def leftovers(root: Path) -> Iterator[Finding]:
         yield Finding(
             part="archives",
             state="doubt",
-            found=f"{counted(len(torn), 'WARC file', 'were')} left open: {named(torn)}",
+            found=f"{format_count(len(torn), 'WARC file', 'were')} left open: {named(torn)}",
             promise="every acknowledged capture in them is whole",
             repair=f"webmill doctor {root} --sweep, or go on with the crawl: either seals them",
         )
@@ -189,20 +189,20 @@ def would_sweep(root: Path) -> Iterator[str]:
     """What `sweep` would do, in sentences."""
     stale, torn = unfinished(root), left_open(root)
     size = sum(map(size_of, stale))
-    removed = f"{counted(len(stale), 'unfinished file')}, {counted(size, 'byte')}"
+    removed = f"{format_count(len(stale), 'unfinished file')}, {format_count(size, 'byte')}"
     yield f"would be removed: {removed}" + f": {named(stale)}" * bool(stale)
-    yield f"would be sealed: {counted(len(torn), 'WARC file')}" + f": {named(torn)}" * bool(torn)
+    yield f"would be sealed: {format_count(len(torn), 'WARC file')}" + f": {named(torn)}" * bool(torn)
 
 
 def sweep(root: Path) -> Iterator[str]:
     """What was done, in sentences."""
     removed = LocalStorage(root).sweep()
     if removed:
-        yield f"removed {counted(removed, 'unfinished file')}"
+        yield f"removed {format_count(removed, 'unfinished file')}"
     for crawl in archived_crawls(root):
         for repair in recover(crawl):
-            kept = f", {counted(repair.cut, 'byte')} behind them kept in {repair.saved}" if repair.saved else ""
-            yield f"sealed {repair.file}: {counted(repair.captures, 'capture')}{kept}"
+            kept = f", {format_count(repair.cut, 'byte')} behind them kept in {repair.saved}" if repair.saved else ""
+            yield f"sealed {repair.file}: {format_count(repair.captures, 'capture')}{kept}"
 
 
 def size_of(path: Path) -> int:
@@ -241,8 +241,10 @@ def archives(crawl: Collection) -> Finding:
     if damage:
         first = "; ".join(damage[:MOST_NAMED])
         repair = "`webmill warc check` names every place; records around them can be read"
-        return Finding(part=part, state="bad", found=f"{counted(len(damage), 'damaged place')}: {first}", repair=repair)
-    return Finding(part=part, state="good", found=f"{counted(records, 'record')}, every byte read")
+        return Finding(
+            part=part, state="bad", found=f"{format_count(len(damage), 'damaged place')}: {first}", repair=repair
+        )
+    return Finding(part=part, state="good", found=f"{format_count(records, 'record')}, every byte read")
 
 
 def index(crawl: Collection, *, read_data: bool) -> Iterator[Finding]:
@@ -254,12 +256,12 @@ def index(crawl: Collection, *, read_data: bool) -> Iterator[Finding]:
     made = (crawl.zipnum / "cluster.idx").stat().st_mtime
     newer = [file for file in sorted(crawl.segments.rglob("*.warc.gz")) if file.stat().st_mtime > made]
     if newer:
-        found = f"{counted(len(newer), 'WARC file', 'are')} newer: {named(newer)}"
+        found = f"{format_count(len(newer), 'WARC file', 'are')} newer: {named(newer)}"
         yield Finding(part=part, state="doubt", found=found, promise="their captures are not found", repair=again)
     faults = [fault for fault in verify_index(crawl.zipnum) if fault.severity == "error"] if read_data else []
     if faults:
         found = "; ".join(f"{fault.where}: {fault.message}" for fault in faults[:MOST_NAMED])
-        yield Finding(part=part, state="bad", found=f"{counted(len(faults), 'fault')}: {found}", repair=again)
+        yield Finding(part=part, state="bad", found=f"{format_count(len(faults), 'fault')}: {found}", repair=again)
     elif not newer:
         yield Finding(part=part, state="good", found="every block read" if read_data else "is as new as the archives")
 
@@ -285,7 +287,7 @@ def published(root: Path, *, read_data: bool) -> Iterator[Finding]:
             repair=f"webmill publish verify {root} --repair",
         )
     else:
-        found = f"{counted(verdict.versions, 'version')}, {counted(verdict.blobs, 'blob')}, {looked}"
+        found = f"{format_count(verdict.versions, 'version')}, {format_count(verdict.blobs, 'blob')}, {looked}"
         promise = "a reader sees one whole version, the live one or the one before it"
         yield Finding(part="versions", state="good", found=found, promise=promise)
     yield search(root, live=verdict.live)
@@ -300,11 +302,11 @@ def search(root: Path, *, live: str) -> Finding:
     except WebmillError as error:
         return Finding(part="search", state="bad", found=str(error), repair=f"webmill search rebuild {root}")
     if cursor == live:
-        return Finding(part="search", state="good", found=f"{counted(count, 'document')}, up to the live version")
+        return Finding(part="search", state="good", found=f"{format_count(count, 'document')}, up to the live version")
     return Finding(
         part="search",
         state="doubt",
-        found=f"{counted(count, 'document')}, of {cursor or 'no version'}; live is {live}",
+        found=f"{format_count(count, 'document')}, of {cursor or 'no version'}; live is {live}",
         promise="what is found was published, but not the newest",
         repair=f"webmill search update {root}",
     )

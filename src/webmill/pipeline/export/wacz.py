@@ -32,7 +32,7 @@ from webmill.model import CaptureRef
 from webmill.pipeline.archived import open_capture
 from webmill.pipeline.export.package import Package
 from webmill.pipeline.export.records import as_member, belonging, record_id
-from webmill.pipeline.watch import Counter, Watch
+from webmill.pipeline.progress import ProgressBar, ProgressReporter
 
 log = logging.getLogger(__name__)
 
@@ -56,9 +56,11 @@ class Exported(msgspec.Struct):
 class Export:
     """`files` has the archives under the names that the index says. `NotFound` when there is nothing to pack."""
 
-    def __init__(self, out: BinaryIO, *, files: Readable, title: str, created: datetime, watch: Watch) -> None:
+    def __init__(
+        self, out: BinaryIO, *, files: Readable, title: str, created: datetime, progress: ProgressReporter
+    ) -> None:
         self._package = Package(out, title=title, created=created)
-        self._files, self._created, self._watch = files, created, watch
+        self._files, self._created, self._progress = files, created, progress
         self._fetched: set[tuple[str, int]] = set()  # places
         self.done = Exported()
 
@@ -68,7 +70,7 @@ class Export:
         with self._package:
             for key, name in names.items():
                 size = self._files.stat(key).size
-                with self._watch(f"Packing {name}", total=size, unit="bytes") as bar:
+                with self._progress(f"Packing {name}", total=size, unit="bytes") as bar:
                     self._package.add(wacz.ARCHIVES + name, self._chunks(key, bar), size=size)
                 self.done.archives += 1
             self._write_lists(renamed(index.lines(EVERYTHING), names))
@@ -78,7 +80,10 @@ class Export:
     def found(self, index: Index, query: Query) -> Exported:
         """The records of these captures, what belongs to them, and the originals of revisits among them."""
         with self._package:
-            with self._package.adding(wacz.ARCHIVES + ARCHIVE) as out, self._watch("Packing", unit="captures") as bar:
+            with (
+                self._package.adding(wacz.ARCHIVES + ARCHIVE) as out,
+                self._progress("Packing", unit="captures") as bar,
+            ):
                 out.write(warcinfo(self._created))
                 ordered = sort_lines(in_batches(self._packed(index, query, out, bar)))
                 first = next(ordered, [])  # takes all of them in: from here on the archive is whole
@@ -87,13 +92,13 @@ class Export:
             self._package.finish()
         return self.done
 
-    def _chunks(self, key: str, bar: Counter) -> Iterator[bytes]:
+    def _chunks(self, key: str, bar: ProgressBar) -> Iterator[bytes]:
         with self._files.open(key) as source:
             for chunk in chunks_of(source):
                 yield chunk
                 bar.advance(len(chunk))
 
-    def _packed(self, index: Index, query: Query, out: IO[bytes], bar: Counter) -> Iterator[bytes]:
+    def _packed(self, index: Index, query: Query, out: IO[bytes], bar: ProgressBar) -> Iterator[bytes]:
         """Each record goes into the archive; its line says where."""
         for key, lines in groupby(answer(index, query), key_of):
             there: set[str] = set()
@@ -169,7 +174,7 @@ class Export:
             self._package.adding(wacz.PAGES, compressed=True) as pages,
             self._package.adding(wacz.SUMMARY, compressed=True) as summary,
             self._package.adding(wacz.INDEX) as out,
-            self._watch("Indexing", unit="captures") as bar,
+            self._progress("Indexing", unit="captures") as bar,
         ):
             pages.write(wacz.PAGES_HEAD)
             summary.write(wacz.SUMMARY_HEAD)

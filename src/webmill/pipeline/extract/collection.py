@@ -32,7 +32,7 @@ from webmill.pipeline.extract.plan import Fetching, Keep, Plan, Target, recipe_o
 from webmill.pipeline.extract.receipts import FOLDER, files_named
 from webmill.pipeline.extract.tasks import Task, task_id
 from webmill.pipeline.extract.totals import ExtractReport
-from webmill.pipeline.watch import Watch
+from webmill.pipeline.progress import ProgressReporter
 from webmill.settings import ExtractSettings, Settings
 
 Refuse = Callable[[str, str, str], None]  # path, reason, message
@@ -45,7 +45,7 @@ def extract_collection(
     root: Path,
     settings: Settings,
     *,
-    watch: Watch,
+    progress: ProgressReporter,
     refuse: Refuse = lambda *_: None,
     retry: bool = False,
     from_scratch: bool = False,
@@ -62,7 +62,7 @@ def extract_collection(
         with running(job.folder), closing(open_tasks(job.folder, attempts=job.attempts)) as tasks:
             tasks.requeue()
     with closing(open_executor(settings.executor.url, workers=settings.executor.jobs)) as executor:
-        return run_job(job, executor, watch=watch)
+        return run_job(job, executor, progress=progress)
 
 
 def shape_of(settings: ExtractSettings) -> Shape:

@@ -29,7 +29,7 @@ from webmill.pipeline.extract.plan import Plan
 from webmill.pipeline.extract.tasks import Task, message_of
 from webmill.pipeline.extract.totals import ExtractReport, Totals
 from webmill.pipeline.extract.watcher import Watcher
-from webmill.pipeline.watch import Watch
+from webmill.pipeline.progress import ProgressReporter
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ def run_job(
     job: Job,
     executor: Executor,
     *,
-    watch: Watch,
+    progress: ProgressReporter,
     pace: Pace = Pace(),  # noqa: B008 - it is frozen
     done: Callable[[Task, Totals], None] = lambda _, __: None,
 ) -> ExtractReport:
@@ -65,7 +65,7 @@ def run_job(
         sweep_plan(job.plan)
         report = ExtractReport()
         if queue.stats().waiting:
-            counter = stack.enter_context(watch("Making documents", unit="captures"))
+            counter = stack.enter_context(progress("Making documents", unit="captures"))
             watcher = stack.enter_context(Watcher(job.plan, counter, also=stopper.look))
             report = _worked(queue, executor, job, pace, _Telling(watcher, done), stopper)
             sweep_plan(job.plan)  # again: when the run began, workers of a killed one may have been about to die

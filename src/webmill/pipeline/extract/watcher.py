@@ -13,7 +13,7 @@ from webmill.pipeline.extract.receipts import Receipts
 from webmill.pipeline.extract.tasks import Task
 from webmill.pipeline.extract.totals import Totals
 from webmill.pipeline.extract.worker import open_receipts
-from webmill.pipeline.watch import Counter
+from webmill.pipeline.progress import ProgressBar
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class Watcher:
     def __init__(
         self,
         plan: Plan,
-        counter: Counter,
+        counter: ProgressBar,
         *,
         also: Callable[[], None] = lambda: None,
         hear: Callable[[Totals], None] = lambda _: None,

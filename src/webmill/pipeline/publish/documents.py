@@ -29,8 +29,8 @@ from webmill.formats.url.normalise import host_of, normalise
 from webmill.infra.storage.base import Storage
 from webmill.model import PLACE, CaptureRef, Document, columns, place_in
 from webmill.pipeline.documents import DocumentFiles
+from webmill.pipeline.progress import ProgressBar
 from webmill.pipeline.publish.newest import HEADS, Newest, reason_against, under, urlkey_of
-from webmill.pipeline.watch import Counter as Bar
 from webmill.publish import history
 from webmill.publish.blobs import Json
 from webmill.publish.nouns import Item, Problem, Scalar
@@ -81,7 +81,7 @@ def publish_documents(
     documents: DocumentFiles,
     *,
     options: Options,
-    bar: Bar,
+    bar: ProgressBar,
     now: Callable[[], datetime] = utc_now,
 ) -> tuple[Published, DocumentsRead]:
     """`NotFound` when there are no documents. `Shrunk` when there are too few to be believed.

@@ -13,11 +13,11 @@ from webmill.errors import WebmillError
 from webmill.infra.address import scheme_of
 from webmill.infra.storage.backends import open_versions
 from webmill.pipeline.documents import open_documents
+from webmill.pipeline.progress import ProgressReporter
 from webmill.pipeline.publish.documents import WRITERS, DocumentsRead, publish_documents
 from webmill.pipeline.publish.due import note_look
 from webmill.pipeline.search.bring import follow
 from webmill.pipeline.search.feed import Fed
-from webmill.pipeline.watch import Watch
 from webmill.publish.guard import Shrunk
 from webmill.publish.snapshot import Options, Published
 from webmill.settings import Settings
@@ -41,7 +41,7 @@ def publish_collection(
     root: Path,
     settings: Settings,
     *,
-    watch: Watch,
+    progress: ProgressReporter,
     origin: str | None = None,
     storage: str | None = None,
     force: bool = False,
@@ -57,7 +57,7 @@ def publish_collection(
     chosen = settings.publish
     options = Options(facets=chosen.facets, force=force, most_lost=chosen.most_lost, writers=WRITERS, readers=readers)
     refusal: Shrunk | None = None
-    with watch("Publishing", unit="pages") as bar:
+    with progress("Publishing", unit="pages") as bar:
         try:
             published, read = publish_documents(versions, documents, options=options, bar=bar)
         except Shrunk as error:  # which is no failure of the step
@@ -68,7 +68,7 @@ def publish_collection(
         note_look(versions, began)
     report = PublishReport(published=published, read=read, seconds=time.monotonic() - started)
     try:  # the version stays, whatever becomes of the index
-        fed = follow(root, settings.search, watch=watch, storage=storage)
+        fed = follow(root, settings.search, progress=progress, storage=storage)
     except WebmillError as error:
         return msgspec.structs.replace(report, search_problem=str(error))
     return msgspec.structs.replace(report, fed=fed)

@@ -14,10 +14,10 @@ from webmill.infra.address import scheme_of
 from webmill.infra.lock import exclusive
 from webmill.infra.storage.backends import open_storage
 from webmill.infra.storage.base import Storage
+from webmill.pipeline.progress import ProgressReporter
 from webmill.pipeline.search import feed
 from webmill.pipeline.search.documents import with_captures
 from webmill.pipeline.search.feed import Fed
-from webmill.pipeline.watch import Watch
 from webmill.publish import history
 from webmill.search.backends import open_search, replacing_search, search_of
 from webmill.search.base import Engine, SearchAnswer, SearchRequest
@@ -43,7 +43,7 @@ def bring_up(
     root: Path,
     settings: SearchSettings,
     *,
-    watch: Watch,
+    progress: ProgressReporter,
     storage: str | None = None,
     work: Callable[..., Fed] = feed.update,
 ) -> SearchFed:
@@ -53,11 +53,13 @@ def bring_up(
         if not folder_of(place):  # a folder knows itself who writes to it
             stack.enter_context(exclusive(root, "search-rebuild", doing="writing to a search server"))
         engine = stack.enter_context(closing(open_search(place)))
-        fed = work(versions, engine, watch=watch)
+        fed = work(versions, engine, progress=progress)
         return SearchFed(fed, engine.count())
 
 
-def rebuild(root: Path, settings: SearchSettings, *, watch: Watch, storage: str | None = None) -> SearchFed:
+def rebuild(
+    root: Path, settings: SearchSettings, *, progress: ProgressReporter, storage: str | None = None
+) -> SearchFed:
     """Make the index anew, beside the old one, whose place it takes when it is whole."""
     versions, place = published(root, storage), search_of(settings.url, root)
     folder = folder_of(place)
@@ -66,17 +68,19 @@ def rebuild(root: Path, settings: SearchSettings, *, watch: Watch, storage: str 
         replacing_search(place) as fresh,
         closing(open_search(fresh)) as engine,
     ):
-        return SearchFed(feed.update(versions, engine, watch=watch), engine.count())
+        return SearchFed(feed.update(versions, engine, progress=progress), engine.count())
 
 
-def follow(root: Path, settings: SearchSettings, *, watch: Watch, storage: str | None = None) -> Fed | None:
+def follow(
+    root: Path, settings: SearchSettings, *, progress: ProgressReporter, storage: str | None = None
+) -> Fed | None:
     """After a publication: bring an index that is there up to it. None when there is none."""
     place = search_of(settings.url, root)
     folder = folder_of(place)
     if folder and not folder.is_dir():
         return None
     with closing(open_search(place, create=False)) as engine:
-        return feed.update(published(root, storage), engine, watch=watch)
+        return feed.update(published(root, storage), engine, progress=progress)
 
 
 def find(root: Path, request: SearchRequest, settings: SearchSettings) -> SearchResult:

@@ -17,8 +17,8 @@ import msgspec
 
 from webmill.errors import BadInput, NotFound
 from webmill.infra.storage.base import Storage
+from webmill.pipeline.progress import ProgressReporter
 from webmill.pipeline.search.documents import document_of, mark_of_item
-from webmill.pipeline.watch import Watch
 from webmill.publish import history
 from webmill.publish.diff import pair_up, unshared
 from webmill.publish.manifest import index_of
@@ -45,30 +45,30 @@ class Fed(msgspec.Struct, kw_only=True):
     compared: bool = False  # with all of the version, since the one before it is gone
 
 
-def update(storage: Storage, engine: Engine, *, watch: Watch) -> Fed:
+def update(storage: Storage, engine: Engine, *, progress: ProgressReporter) -> Fed:
     """`NotFound` when nothing has been published."""
     live = history.live(storage)
     fed = Fed(version=live.version)
     here, _, way = (engine.cursor() or "").partition(">")
     try:
         if way:
-            _go(storage, engine, here, way, fed, watch=watch)
+            _go(storage, engine, here, way, fed, progress=progress)
         if (way or here) != live.version:
-            _go(storage, engine, way or here, live.version, fed, watch=watch)
+            _go(storage, engine, way or here, live.version, fed, progress=progress)
     except _Gone:  # what is in the index is known by looking only
-        _compare(storage, engine, live, fed, watch=watch)
+        _compare(storage, engine, live, fed, progress=progress)
     return fed
 
 
-def reconcile(storage: Storage, engine: Engine, *, watch: Watch) -> Fed:
+def reconcile(storage: Storage, engine: Engine, *, progress: ProgressReporter) -> Fed:
     """Compare with all of the live version: what was lost, doubled or left over on the way is mended."""
     live = history.live(storage)
     fed = Fed(version=live.version)
-    _compare(storage, engine, live, fed, watch=watch)
+    _compare(storage, engine, live, fed, progress=progress)
     return fed
 
 
-def _go(storage: Storage, engine: Engine, here: str, way: str, fed: Fed, *, watch: Watch) -> None:
+def _go(storage: Storage, engine: Engine, here: str, way: str, fed: Fed, *, progress: ProgressReporter) -> None:
     """`_Gone` when one of the two is."""
     try:
         old = index_of(storage, history.find_version(storage, here)) if here else None
@@ -76,7 +76,7 @@ def _go(storage: Storage, engine: Engine, here: str, way: str, fed: Fed, *, watc
     except NotFound as error:
         raise _Gone from error
     engine.apply((), (), cursor=f"{here}>{way}")
-    _apply(storage, engine, _changes(storage, old, new), way, fed, watch=watch)
+    _apply(storage, engine, _changes(storage, old, new), way, fed, progress=progress)
 
 
 def _changes(storage: Storage, old: Index | None, new: Index) -> Iterator[tuple[Item | None, Item | None]]:
@@ -86,11 +86,11 @@ def _changes(storage: Storage, old: Index | None, new: Index) -> Iterator[tuple[
         raise _Gone from error
 
 
-def _compare(storage: Storage, engine: Engine, live: Version, fed: Fed, *, watch: Watch) -> None:
+def _compare(storage: Storage, engine: Engine, live: Version, fed: Fed, *, progress: ProgressReporter) -> None:
     """Memory: key and mark of everything in the index."""
     fed.compared = True
     engine.apply((), (), cursor=f"{LOST}>{live.version}")
-    _apply(storage, engine, _differences(storage, engine, live), live.version, fed, watch=watch)
+    _apply(storage, engine, _differences(storage, engine, live), live.version, fed, progress=progress)
 
 
 def _differences(storage: Storage, engine: Engine, live: Version) -> Iterator[tuple[Item | None, Item | None]]:
@@ -115,12 +115,12 @@ def _apply(
     end: str,
     fed: Fed,
     *,
-    watch: Watch,
+    progress: ProgressReporter,
 ) -> None:
     documents: list[IndexedDocument] = []
     removed: list[str] = []
     size = 0
-    with watch("search", unit="documents") as bar:
+    with progress("search", unit="documents") as bar:
         for was, now in changes:
             if now is None:
                 assert was

@@ -12,6 +12,7 @@ from typing import TypeVar
 from webmill.crawl.status_file import Status, read_status, seats
 from webmill.errors import NotFound, WebmillError
 from webmill.infra.looking import is_held
+from webmill.pipeline.progress import format_count
 from webmill.pipeline.publish.due import reason_not_to_publish
 from webmill.pipeline.status.files import MOST_FILES
 from webmill.pipeline.status.made import documents_of, publication_of, search_of
@@ -19,7 +20,6 @@ from webmill.pipeline.status.nouns import Due, Index, Look, Problem, Publication
 from webmill.pipeline.status.room import disk_of, rejects_in
 from webmill.pipeline.status.stored import Found, archive_of, archives_of, crawls_of, index_of
 from webmill.pipeline.status.work import datasets_in, own_archives, queues_in
-from webmill.pipeline.words import counted
 from webmill.search.base import Engine
 from webmill.settings import Settings
 
@@ -142,7 +142,7 @@ def unfinished(crawls: list[Status], *, now: float) -> str:
     if ends == {"finished"} or (ends <= {"finished", "waiting"} and first_wake(crawls) > now):
         return ""
     if waiting and "pages" not in ends:
-        return counted(waiting, "URL", "wait")
+        return format_count(waiting, "URL", "wait")
     return "the last run was broken off" if "" in ends and "finished" not in ends else ""
 
 
@@ -158,9 +158,9 @@ def behind(index: Index) -> Iterator[str]:
     elif index.is_torn:
         yield f"{index.crawl}: its replacement was broken off"
     parts = [(index.new, "new"), (index.changed, "changed"), (index.gone, "gone")]
-    counted = ", ".join(f"{count:,} {word}" for count, word in parts if count)
-    if counted and index.made is not None:
-        yield f"{index.crawl}: archives {counted}"
+    changes = ", ".join(f"{count:,} {word}" for count, word in parts if count)
+    if changes and index.made is not None:
+        yield f"{index.crawl}: archives {changes}"
 
 
 def wishes_of(settings: Settings, root: Path) -> Wishes:
