@@ -13,7 +13,7 @@ from tests.unit.deploy_files import COLLECTION, DEPLOY, UNITS, unit_settings
 from webmill.cli.context import REJECTED
 from webmill.cli.main import INTERRUPTED, USAGE
 from webmill.serve.server import GRACE
-from webmill.serve.supervisor import PATIENCE
+from webmill.serve.supervisor import STOP_GRACE
 
 WALLS = {
     "CapabilityBoundingSet": "",
@@ -57,7 +57,7 @@ def test_what_is_no_failure_is_not_tried_again(unit: Path) -> None:
 def test_the_command_alone_is_told_to_stop_and_has_time_for_it(unit: Path) -> None:
     said = settings_of(unit)
     assert (said["KillMode"], said["KillSignal"], said["OOMPolicy"]) == ("mixed", "SIGTERM", "continue")
-    assert int(said["TimeoutStopSec"].removesuffix("s")) > max(GRACE, PATIENCE)
+    assert int(said["TimeoutStopSec"].removesuffix("s")) > max(GRACE, STOP_GRACE)
 
 
 def test_a_timer_starts_what_is_there() -> None:

@@ -22,7 +22,7 @@ from webmill.serve import numbers, rate
 from webmill.serve.access_log import AccessLog
 from webmill.serve.address import is_loopback, is_network
 from webmill.serve.server import tls_context
-from webmill.serve.supervisor import Member, Supervisor, listen
+from webmill.serve.supervisor import ServerProcess, Supervisor, listen
 from webmill.settings import ServeSettings, Settings
 
 HOST_NAME = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")  # the second: IPv6
@@ -78,9 +78,9 @@ def serve(
             verbosity=-1 if context.quiet else context.verbosity,
         )
         warn_of_strangers(chosen)
-        members = [Member(f"serve-{row}", work, plan, row, own, replay) for row in range(chosen.processes)]
+        members = [ServerProcess(f"serve-{row}", work, plan, row, own, replay) for row in range(chosen.processes)]
         if is_fed:
-            members.append(Member("feed", feed, plan))
+            members.append(ServerProcess("feed", feed, plan))
 
         def close() -> None:  # a socket that anybody holds open still takes connections
             own.close()

@@ -41,7 +41,7 @@ __all__ = ["PICKLED", "Child", "Codec", "Death", "Job", "Limits", "Raised", "Rea
 START_DEADLINE = 120.0  # interpreter and imports, on a machine that is busy
 GRACE = 5.0  # from hanging up to being gone
 TICK = 1.0  # between two looks whether a silent child is still there
-LAST_WORDS = 16384
+RECENT_OUTPUT = 16384  # bytes
 _STACKS = re.compile(r"Fatal Python error|Timeout \(\d+:\d\d:\d\d")  # of faulthandler
 BOOT = "import sys; sys.path[:] = sys.argv[3:]; from webmill.infra.child_loop import main; main()"
 
@@ -154,14 +154,14 @@ class Child:
         self._set_deadline(None)
         return self._understand(kind, payload)
 
-    def last_words(self) -> str:
-        """The end of what this call wrote to stdout and stderr, on one line, safe to log."""
+    def recent_output(self) -> str:
+        """Return the end of what this call wrote to stdout and stderr, on one line, safe to log."""
         size = os.fstat(self._stderr.fileno()).st_size
-        text = os.pread(self._stderr.fileno(), LAST_WORDS, max(0, size - LAST_WORDS)).decode("utf-8", "replace")
-        ends = [end.start() for end in _STACKS.finditer(text)]  # a stack tells most in its first lines
-        said = text[max(0, ends[-1] - 500) : ends[-1] + 500] if ends else text[-1000:]
-        said = " | ".join(line.strip() for line in said.splitlines() if line.strip())
-        return "".join(letter if letter.isprintable() else "?" for letter in said)
+        text = os.pread(self._stderr.fileno(), RECENT_OUTPUT, max(0, size - RECENT_OUTPUT)).decode("utf-8", "replace")
+        stacks = [stack.start() for stack in _STACKS.finditer(text)]  # a stack tells most in its first lines
+        end = text[max(0, stacks[-1] - 500) : stacks[-1] + 500] if stacks else text[-1000:]
+        line = " | ".join(line.strip() for line in end.splitlines() if line.strip())
+        return "".join(character if character.isprintable() else "?" for character in line)
 
     def kill(self) -> None:
         """Kill it at once, with everything it started; for a child that is busy or not trusted."""
@@ -255,9 +255,9 @@ class Child:
 
     def _slain(self, what: str, *, over_limit: bool) -> Death:
         self._end()
-        words = self.last_words()
+        output = self.recent_output()
         self._release()
-        return Death(f"{what}; last words: {words}" if words else what, over_limit)
+        return Death(f"{what}; its last output: {output}" if output else what, over_limit)
 
     def _leave(self, seconds: float) -> bool:
         try:

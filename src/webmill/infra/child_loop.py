@@ -96,7 +96,7 @@ def receive_exactly(pipe: Readable, length: int) -> bytes:
 def main() -> None:
     pipe, life = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent; it decides about us
-    faulthandler.enable(all_threads=False)  # a segfault leaves its Python stack among our last words
+    faulthandler.enable(all_threads=False)  # a segfault leaves its Python stack in our recent output
     die_with_parent(life)
     try:
         serve(pipe, pickle.loads(receive_frame(pipe)[1]))  # noqa: S301 - written by our own parent

@@ -159,12 +159,12 @@ def test_a_child_inherits_no_file_but_its_own(tmp_path: Path) -> None:
     secret.close()
 
 
-def test_last_words_are_those_of_the_last_call_and_hold_no_control_characters() -> None:
+def test_the_recent_output_is_that_of_the_last_call_and_holds_no_control_characters() -> None:
     child = started(say)
     for words in ("first", "\x1b[31mred\nline"):
         child.send(packed(words))
         assert child.receive() == Value(None)
-    assert child.last_words() == "?[31mred | line | ?[31mred | line"
+    assert child.recent_output() == "?[31mred | line | ?[31mred | line"
     child.close()
 
 

@@ -104,7 +104,7 @@ def test_a_process_with_thousands_of_open_files_can_use_a_sandbox() -> None:
             os.close(file)
 
 
-def test_a_crash_leaves_its_last_words_and_its_python_stack() -> None:
+def test_a_crash_leaves_its_last_output_and_its_python_stack() -> None:
     with sandbox() as box, pytest.raises(BadInput) as caught:
         box.call(b"", how="segfault")
     assert "about to crash" in str(caught.value)
