@@ -18,7 +18,15 @@ from multiprocessing.connection import Connection as Pipe
 from typing import Any, cast
 
 from benchmarks.frame import Contestant, race
-from webmill.crawl.fetch import Failed, Fetched, Fetcher, Request, Resolver, Vetting, no_lookup
+from webmill.crawl.fetch import (
+    AddressRules,
+    DnsResolver,
+    FetchedResponse,
+    FetchFailure,
+    FetchRequest,
+    HttpFetcher,
+    no_lookup,
+)
 
 PAGES, WORKERS = 4000, 50
 BODY = b"<!doctype html><title>Page</title>" + b"<p>All work and no play makes a dull page.</p>" * 200
@@ -62,14 +70,14 @@ async def share(fetch: Callable[[], Awaitable[int]]) -> int:
 
 async def ours(port: int, path: str) -> int:
     url = f"http://bench.test{path}"
-    resolver = Resolver(fixed={"bench.test": ("127.0.0.1", port)}, lookup=no_lookup)
-    fetcher = Fetcher(user_agent="bench", vetting=Vetting(allow_private=True), resolver=resolver)
+    resolver = DnsResolver(fixed={"bench.test": ("127.0.0.1", port)}, lookup=no_lookup)
+    fetcher = HttpFetcher(user_agent="bench", address_rules=AddressRules(allow_private=True), resolver=resolver)
 
     async def fetch() -> int:
         address = await fetcher.locate(url)
-        assert not isinstance(address, Failed)
-        answer = await fetcher.fetch(Request(url=url), address)
-        assert isinstance(answer, Fetched), answer
+        assert not isinstance(address, FetchFailure)
+        answer = await fetcher.fetch(FetchRequest(url=url), address)
+        assert isinstance(answer, FetchedResponse), answer
         assert answer.exchange.ip
         return len(answer.exchange.response) - len(answer.head.raw)
 

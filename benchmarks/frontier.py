@@ -28,7 +28,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.frame import Contestant, race
-from webmill.crawl.frontier.base import Done, Settled, Stats, Step, Visit, domain_of
+from webmill.crawl.frontier.base import FrontierStats, FrontierUpdate, LastVisit, TurnOutcomes, VisitDone, domain_of
 from webmill.crawl.frontier.local import LocalFrontier
 from webmill.crawl.frontier.state import SCHEMA
 from webmill.crawl.scheduler.shard_process import collect_seldom
@@ -95,7 +95,7 @@ def fill(frontier: LocalFrontier, web: Web, *, until: int) -> None:
         links = 0
         sticks = []
         while total < until * part // 5:
-            step = Step(links=web.links())
+            step = FrontierUpdate(links=web.links())
             if links % (20 * PAGES * LINKS) == 0:
                 sticks.append(yardstick())
             before = time.process_time(), time.perf_counter()
@@ -114,16 +114,16 @@ def take_turns(frontier: LocalFrontier, *, count: int, start: float) -> int:
     done, now = 0, start
     while done < count:
         turns = frontier.claim(TURNS, urls=1, now=now, lease=600, hold=70)
-        settled = [Settled(turn.token, [Done(visit(turn.items[0].url, now))], now + 70) for turn in turns]
-        frontier.commit(Step(settled=settled), now=now)
+        settled = [TurnOutcomes(turn.token, [VisitDone(visit(turn.items[0].url, now))], now + 70) for turn in turns]
+        frontier.commit(FrontierUpdate(settled=settled), now=now)
         done += len(turns)
         now += 1 if turns else 70
     return done
 
 
-def visit(url: str, now: float) -> Visit:
+def visit(url: str, now: float) -> LastVisit:
     name = "crawl-data/TEST-2024/segments/1700000000.1/warc/TEST-20240101000000-00001.warc.gz"
-    return Visit(
+    return LastVisit(
         url=url, time=now, status=200, filename=name, offset=123_456_789, length=12_345, digest="sha1:" + "A" * 32
     )
 
@@ -168,7 +168,7 @@ def print_start(folder: Path) -> None:
     print(f"opened in {time.perf_counter() - wall:.2f} s", end="; ")
     for _ in range(24):  # most of what the journal may hold, each on a domain of its own
         links = [Link(f"https://{secrets.token_hex(8)}.example/") for _ in range(5000 if URLS >= 1_000_000 else 100)]
-        frontier.commit(Step(links=links), now=1e12)
+        frontier.commit(FrontierUpdate(links=links), now=1e12)
     frontier._stack.close()  # as a kill leaves it: without a checkpoint
     wall = time.perf_counter()
     frontier = LocalFrontier(folder)
@@ -176,7 +176,7 @@ def print_start(folder: Path) -> None:
     frontier.close()
 
 
-def print_sizes(folder: Path, stats: Stats, *, own: int) -> None:
+def print_sizes(folder: Path, stats: FrontierStats, *, own: int) -> None:
     """Of SQLite by table: a page that is free is nobody's."""
     print("\n| what | MiB | bytes for each |\n|---|---:|---:|")
     tables = ["domain", "turn", "retry", "visit", "robots", "note", "tally", "run", "journal"]
@@ -207,12 +207,14 @@ def ours(folder: Path, links: list[Link]) -> int:
     path = folder / secrets.token_hex(4)
     frontier = LocalFrontier(path)
     for start in range(0, len(links), PAGES * LINKS):
-        frontier.commit(Step(links=links[start : start + PAGES * LINKS]), now=1.0)
+        frontier.commit(FrontierUpdate(links=links[start : start + PAGES * LINKS]), now=1.0)
     waiting = frontier.stats().waiting
     done, now = 0, 2.0
     while turns := frontier.claim(TURNS, urls=20, now=now, lease=600, hold=70):
-        settled = [Settled(turn.token, [Done(visit(item.url, now)) for item in turn.items], now) for turn in turns]
-        frontier.commit(Step(settled=settled), now=now)
+        settled = [
+            TurnOutcomes(turn.token, [VisitDone(visit(item.url, now)) for item in turn.items], now) for turn in turns
+        ]
+        frontier.commit(FrontierUpdate(settled=settled), now=now)
         done += sum(len(turn.items) for turn in turns)
     frontier.close()
     assert done == waiting

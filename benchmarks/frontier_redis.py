@@ -29,7 +29,7 @@ import redis
 from tests.services.redis_kinds import bloom, private_redis
 
 from benchmarks.frontier import Web, take_turns
-from webmill.crawl.frontier.base import Robots, Step, domain_of
+from webmill.crawl.frontier.base import FrontierUpdate, RobotsEntry, domain_of
 from webmill.crawl.frontier.redis.filter import FIRST, GROWTH, LARGEST, segment_of
 from webmill.crawl.frontier.redis.frontier import RedisFrontier
 from webmill.crawl.frontier.run import HASHES_PER_WORD
@@ -144,9 +144,16 @@ def race(flags: tuple[str, ...], *, title: str, has_bloom: bool) -> None:
         ours = stack.enter_context(RedisFrontier(server.url, folder / "a", prefix="a"))
         page = stack.enter_context(RedisFrontier(server.url, folder / "b", prefix="b"))
         for frontier in (ours, page):
-            frontier.commit(Step(links=[Link("https://warm.example/")]), now=0.0)
-        work = [(f"webmill, {RACE} x 100 pages", lambda: sum(ours.commit(Step(links=s), now=1.0).added for s in steps))]
-        work += [("webmill, a page at a time", lambda: sum(page.commit(Step(links=p), now=1.0).added for p in few))]
+            frontier.commit(FrontierUpdate(links=[Link("https://warm.example/")]), now=0.0)
+        work = [
+            (
+                f"webmill, {RACE} x 100 pages",
+                lambda: sum(ours.commit(FrontierUpdate(links=s), now=1.0).added for s in steps),
+            )
+        ]
+        work += [
+            ("webmill, a page at a time", lambda: sum(page.commit(FrontierUpdate(links=p), now=1.0).added for p in few))
+        ]
         rivals: list[tuple[str, Callable[[], Add]]] = [
             ("reference, a call for each", lambda: reference(client, has_bloom=has_bloom)),
             ("scrapy-redis", lambda: scrapy_redis(client)),
@@ -168,7 +175,7 @@ def turns(url: str, folder: Path, client: Any) -> None:
     with RedisFrontier(url, folder, prefix="c") as frontier:
         for at in range(4):
             links = [Link(f"https://site{number}.example/{at}") for number in range(5000)]
-            frontier.commit(Step(links=links), now=0.0)
+            frontier.commit(FrontierUpdate(links=links), now=0.0)
         before, start = cpu(client), time.perf_counter()
         count = take_turns(frontier, count=10_000, start=100.0)
         took = time.perf_counter() - start
@@ -203,7 +210,7 @@ def memory(flags: tuple[str, ...], *, title: str) -> None:
             with RedisFrontier(server.url, folder / prefix, prefix=prefix) as frontier:
                 for start in range(0, count, 5000):
                     step = [links(number) for number in range(start, min(start + 5000, count))]
-                    frontier.commit(Step(links=step), now=float(start))
+                    frontier.commit(FrontierUpdate(links=step), now=float(start))
 
         per_url = growth(client, lambda: fill("a", lambda n: Link(f"https://site{n % 100}.example/{n}"), URLS)) / URLS
         in_filter = filter_bytes(client, "a") / URLS
@@ -229,8 +236,8 @@ def keep_robots(frontier: RedisFrontier, dice: random.Random) -> None:
     for number in range(2000):
         rules = "".join(f"Disallow: /{dice.choice(WORDS)}/{dice.choice(WORDS)}\n" for _ in range(45))
         body = f"User-agent: *\n{rules}Sitemap: https://host{number}.example/sitemap.xml\n".encode()
-        robots = Robots(origin=f"https://host{number}.example", fetched=1.0, expires=2.0, status=200, body=body)
-        frontier.commit(Step(robots=[robots]), now=1.0)
+        robots = RobotsEntry(origin=f"https://host{number}.example", fetched=1.0, expires=2.0, status=200, body=body)
+        frontier.commit(FrontierUpdate(robots=[robots]), now=1.0)
 
 
 WORDS = [

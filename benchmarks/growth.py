@@ -82,14 +82,14 @@ def make_nothing(folder: Path, size: int) -> None:
 
 def add_to_frontier(folder: Path, size: int) -> int:
     from benchmarks.frontier import Web
-    from webmill.crawl.frontier.base import Step
+    from webmill.crawl.frontier.base import FrontierUpdate
     from webmill.crawl.frontier.local import LocalFrontier
 
     web, added, given = Web(max(100, size // 50)), 0, 0
     with closing(LocalFrontier(folder / "frontier")) as frontier:
         while added < size:
             links = web.links()
-            added += frontier.commit(Step(links=links), now=float(added)).added
+            added += frontier.commit(FrontierUpdate(links=links), now=float(added)).added
             given += len(links)
     return given
 

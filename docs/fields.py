@@ -47,7 +47,10 @@ FORMATS = (
         "search.md#what-can-be-typed",
     ),
     Format(
-        "Visits", "`webmill frontier export DIR --visited`", "crawl.frontier.base:Visit", "frontier-commands.md#export"
+        "Visits",
+        "`webmill frontier export DIR --visited`",
+        "crawl.frontier.base:LastVisit",
+        "frontier-commands.md#export",
     ),
     Format("Rejects of the index", "`rejected/index.jsonl`", "model:ArchiveReject", "index.md#what-it-promises"),
     Format("Rejects of the batcher", "`rejected.jsonl`", "pipeline.dispatch.blocks:Reject", "cc.md#webmill-cc-batch"),

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from webmill.crawl.frontier import local, memory
 from webmill.crawl.frontier.base import Frontier
-from webmill.crawl.frontier.local import Limits, LocalFrontier
+from webmill.crawl.frontier.local import FrontierLimits, LocalFrontier
 from webmill.crawl.frontier.memory import MemoryFrontier
 
 # Everything happens often: checkpoints, merges, full files, files that are closed and opened again, wrong "maybe"s.
-TINY = Limits(table=7, journal=2000, file=256, open_files=3, waiting=300, fan=2, hashes_per_word=64)
+TINY = FrontierLimits(table=7, journal=2000, file=256, open_files=3, waiting=300, fan=2, hashes_per_word=64)
 
 
 class Bench:
@@ -50,7 +50,7 @@ class MemoryBench(Bench):
 
 
 class LocalBench(Bench):
-    limits: Limits | None = None
+    limits: FrontierLimits | None = None
 
     def make(self) -> Frontier:
         return LocalFrontier(self.folder / "frontier", limits=self.limits)

@@ -12,11 +12,21 @@ import os
 import sys
 from pathlib import Path
 
-from webmill.crawl.frontier.base import Done, Item, Later, Outcome, Settled, Step, Turn, Unused, Visit
-from webmill.crawl.frontier.local import Limits, LocalFrontier
+from webmill.crawl.frontier.base import (
+    ClaimedUrl,
+    DomainTurn,
+    FrontierUpdate,
+    LastVisit,
+    NotTried,
+    Outcome,
+    RetryLater,
+    TurnOutcomes,
+    VisitDone,
+)
+from webmill.crawl.frontier.local import FrontierLimits, LocalFrontier
 from webmill.model import Link
 
-LIMITS = Limits(table=20, journal=4000, file=400, open_files=4, waiting=600, fan=2)
+LIMITS = FrontierLimits(table=20, journal=4000, file=400, open_files=4, waiting=600, fan=2)
 DOMAINS, PAGES, HOLD = 6, 120, 3.0
 
 
@@ -48,7 +58,7 @@ def main() -> None:
     is_careless = sys.argv[4:] == ["careless"]
     frontier = LocalFrontier(folder, limits=LIMITS)
     if not frontier.notes():
-        frontier.commit(Step(links=[Link(page(0))], notes={"seeded": "1"}), now=now)
+        frontier.commit(FrontierUpdate(links=[Link(page(0))], notes={"seeded": "1"}), now=now)
     say("opened")
     for step in range(int(sys.argv[3])):
         claimed = now
@@ -57,12 +67,14 @@ def main() -> None:
             say("claimed", turn.domain, claimed, *(number_of(item.url) for item in turn.items))
         if not turns and frontier.stats().in_hand == 0 and frontier.next_turn() is None:
             break
-        settled = [Settled(turn.token, outcomes(turn, now), now + HOLD) for turn in turns]
-        told = [number_of(outcome.url) for entry in settled for outcome in entry.outcomes if isinstance(outcome, Done)]
+        settled = [TurnOutcomes(turn.token, outcomes(turn, now), now + HOLD) for turn in turns]
+        told = [
+            number_of(outcome.url) for entry in settled for outcome in entry.outcomes if isinstance(outcome, VisitDone)
+        ]
         found = [link for number in told for link in links(number)]
         if is_careless:
             tell(told, found)
-        done = frontier.commit(Step(links=found, settled=settled), now=now)
+        done = frontier.commit(FrontierUpdate(links=found, settled=settled), now=now)
         assert not done.lost
         if not is_careless:
             tell(told, found)
@@ -73,16 +85,16 @@ def main() -> None:
     os.close(out)
 
 
-def outcomes(turn: Turn, now: float) -> list[Outcome]:
+def outcomes(turn: DomainTurn, now: float) -> list[Outcome]:
     return [outcome(at, item, now) for at, item in enumerate(turn.items)]
 
 
-def outcome(at: int, item: Item, now: float) -> Outcome:
+def outcome(at: int, item: ClaimedUrl, now: float) -> Outcome:
     if at == 2:
-        return Unused(item.url)
+        return NotTried(item.url)
     if number_of(item.url) % 7 == 3 and item.attempts == 1:
-        return Later(item.url, now + 5, "timeout")
-    return Done(Visit(url=item.url, time=now, status=200))
+        return RetryLater(item.url, now + 5, "timeout")
+    return VisitDone(LastVisit(url=item.url, time=now, status=200))
 
 
 def number_of(url: str) -> int:

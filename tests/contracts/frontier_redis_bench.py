@@ -10,7 +10,7 @@ import redis
 
 from tests.contracts.frontier_benches import Bench
 from webmill.crawl.frontier.base import Frontier
-from webmill.crawl.frontier.local import Limits
+from webmill.crawl.frontier.local import FrontierLimits
 from webmill.crawl.frontier.redis import backup as redis_backup
 from webmill.crawl.frontier.redis.frontier import RedisFrontier
 
@@ -23,7 +23,7 @@ def new_prefix() -> str:
 
 
 class RedisBench(Bench):
-    def __init__(self, folder: Path, *, url: str, limits: Limits | None = None, prefix: str = "") -> None:
+    def __init__(self, folder: Path, *, url: str, limits: FrontierLimits | None = None, prefix: str = "") -> None:
         self.url, self.limits, self.prefix = url, limits, prefix or new_prefix()
         super().__init__(folder)
 

@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 
 from tests.contracts.frontier_benches import BENCHES, Bench
 from webmill.crawl.frontier.base import (
-    REQUISITE,
-    Committed,
-    Done,
+    PAGE_RESOURCE,
+    CommitResult,
+    DomainTurn,
     Frontier,
-    Later,
+    FrontierUpdate,
+    LastVisit,
+    NotTried,
     Outcome,
-    Robots,
-    Settled,
-    Step,
-    Turn,
-    Unused,
-    Visit,
+    RetryLater,
+    RobotsEntry,
+    TurnOutcomes,
+    VisitDone,
     domain_of,
 )
 from webmill.errors import BadInput
@@ -53,8 +53,10 @@ def durable(bench: Bench) -> Bench:
     return bench
 
 
-def add(frontier: Frontier, *links: Link | str, now: float = NOW) -> Committed:
-    return frontier.commit(Step(links=[Link(link) if isinstance(link, str) else link for link in links]), now=now)
+def add(frontier: Frontier, *links: Link | str, now: float = NOW) -> CommitResult:
+    return frontier.commit(
+        FrontierUpdate(links=[Link(link) if isinstance(link, str) else link for link in links]), now=now
+    )
 
 
 def claim(
@@ -65,30 +67,30 @@ def claim(
     now: float = NOW,
     revisits: bool = False,
     requisites: bool = False,
-) -> list[Turn]:
+) -> list[DomainTurn]:
     return frontier.claim(count, urls=urls, now=now, lease=LEASE, hold=HOLD, revisits=revisits, requisites=requisites)
 
 
-def take(frontier: Frontier, *, urls: int = 1, now: float = NOW, revisits: bool = False) -> Turn:
+def take(frontier: Frontier, *, urls: int = 1, now: float = NOW, revisits: bool = False) -> DomainTurn:
     (turn,) = claim(frontier, 1, urls=urls, now=now, revisits=revisits)
     return turn
 
 
-def urls_of(turn: Turn) -> list[str]:
+def urls_of(turn: DomainTurn) -> list[str]:
     return [item.url for item in turn.items]
 
 
-def settle(frontier: Frontier, *settled: Settled, now: float = NOW) -> Committed:
-    return frontier.commit(Step(settled=settled), now=now)
+def settle(frontier: Frontier, *settled: TurnOutcomes, now: float = NOW) -> CommitResult:
+    return frontier.commit(FrontierUpdate(settled=settled), now=now)
 
 
-def visited(url: str, *, time: float = NOW, again: float | None = None, status: int = 200) -> Done:
-    return Done(Visit(url=url, time=time, status=status), again=again)
+def visited(url: str, *, time: float = NOW, again: float | None = None, status: int = 200) -> VisitDone:
+    return VisitDone(LastVisit(url=url, time=time, status=status), revisit_due=again)
 
 
-def finish(frontier: Frontier, turn: Turn, *, now: float = NOW, next_: float | None = None) -> None:
+def finish(frontier: Frontier, turn: DomainTurn, *, now: float = NOW, next_: float | None = None) -> None:
     outcomes: list[Outcome] = [visited(item.url, time=now) for item in turn.items]
-    assert not settle(frontier, Settled(turn.token, outcomes, now if next_ is None else next_), now=now).lost
+    assert not settle(frontier, TurnOutcomes(turn.token, outcomes, now if next_ is None else next_), now=now).lost
 
 
 def everything(frontier: Frontier, *, now: float) -> list[str]:
@@ -106,13 +108,15 @@ def everything(frontier: Frontier, *, now: float) -> list[str]:
 
 def test_links_are_offered_first_in_first_out(frontier: Frontier) -> None:
     links = [f"https://example.com/{number}" for number in (3, 1, 2, 9, 4)]
-    assert add(frontier, *links) == Committed(added=5)
+    assert add(frontier, *links) == CommitResult(added=5)
     assert urls_of(take(frontier, urls=10)) == links
 
 
 def test_a_link_that_is_known_is_counted_and_not_taken(frontier: Frontier) -> None:
     add(frontier, "https://example.com/a")
-    assert add(frontier, "https://example.com/a", "https://example.com/b", "https://example.com/b") == Committed(1, 2)
+    assert add(frontier, "https://example.com/a", "https://example.com/b", "https://example.com/b") == CommitResult(
+        1, 2
+    )
     assert urls_of(take(frontier, urls=10)) == ["https://example.com/a", "https://example.com/b"]
 
 
@@ -257,10 +261,10 @@ def test_a_link_for_a_domain_in_hand_waits_for_the_turn_to_end(frontier: Frontie
 def test_the_hold_lasts_when_the_turn_ends_with_its_last_url(frontier: Frontier) -> None:
     add(frontier, "https://a.com/1", "https://a.com/2", "https://a.com/3")
     turn = take(frontier, urls=2)
-    settle(frontier, Settled(turn.token, [visited("https://a.com/1")]))
+    settle(frontier, TurnOutcomes(turn.token, [visited("https://a.com/1")]))
     assert frontier.stats().in_hand == 1
     assert frontier.stats().domains_in_hand == 1
-    settle(frontier, Settled(turn.token, [visited("https://a.com/2")]))
+    settle(frontier, TurnOutcomes(turn.token, [visited("https://a.com/2")]))
     assert frontier.stats().domains_in_hand == 0
     assert claim(frontier, now=NOW + HOLD - 1) == []
     assert urls_of(take(frontier, now=NOW + HOLD)) == ["https://a.com/3"]
@@ -269,7 +273,7 @@ def test_the_hold_lasts_when_the_turn_ends_with_its_last_url(frontier: Frontier)
 def test_what_has_no_outcome_when_the_turn_ends_is_unused(frontier: Frontier) -> None:
     add(frontier, *(f"https://a.com/{number}" for number in range(4)))
     turn = take(frontier, urls=3)
-    settle(frontier, Settled(turn.token, [visited("https://a.com/1")], NOW))
+    settle(frontier, TurnOutcomes(turn.token, [visited("https://a.com/1")], NOW))
     items = take(frontier, urls=5).items
     assert [(item.url[-1], item.attempts) for item in items] == [("0", 1), ("2", 1), ("3", 1)]
 
@@ -278,14 +282,14 @@ def test_unused_comes_back_at_its_old_place_and_costs_no_attempt(frontier: Front
     add(frontier, *(f"https://a.com/{number}" for number in range(5)))
     turn = take(frontier, urls=3)
     outcomes: list[Outcome] = [
-        Unused("https://a.com/2"),
-        Unused("https://a.com/0", NOW + 5),
+        NotTried("https://a.com/2"),
+        NotTried("https://a.com/0", NOW + 5),
         visited("https://a.com/1"),
     ]
-    settle(frontier, Settled(turn.token, outcomes, NOW))
+    settle(frontier, TurnOutcomes(turn.token, outcomes, NOW))
     turn = take(frontier, urls=2)
     assert [(item.url[-1], item.attempts) for item in turn.items] == [("2", 1), ("3", 1)]
-    settle(frontier, Settled(turn.token, [], NOW))
+    settle(frontier, TurnOutcomes(turn.token, [], NOW))
     turn = take(frontier, urls=9, now=NOW + 5)
     assert [item.url[-1] for item in turn.items] == ["0", "2", "3", "4"]
 
@@ -293,7 +297,7 @@ def test_unused_comes_back_at_its_old_place_and_costs_no_attempt(frontier: Front
 def test_later_is_offered_when_its_time_has_come_with_one_attempt_more(frontier: Frontier) -> None:
     add(frontier, "https://a.com/1", "https://a.com/2")
     turn = take(frontier)
-    settle(frontier, Settled(turn.token, [Later("https://a.com/1", NOW + 50, "timeout")], NOW))
+    settle(frontier, TurnOutcomes(turn.token, [RetryLater("https://a.com/1", NOW + 50, "timeout")], NOW))
     turn = take(frontier, urls=5)
     assert urls_of(turn) == ["https://a.com/2"]
     finish(frontier, turn)
@@ -308,7 +312,7 @@ def test_an_outcome_for_a_url_that_is_not_in_hand_changes_nothing(frontier: Fron
     add(frontier, "https://a.com/1", "https://a.com/2")
     turn = take(frontier)
     outcomes: list[Outcome] = [visited("https://a.com/2"), visited("https://a.com/never"), visited("https://a.com/1")]
-    settle(frontier, Settled(turn.token, [*outcomes, Later("https://a.com/1", 0.0, "again")], NOW))
+    settle(frontier, TurnOutcomes(turn.token, [*outcomes, RetryLater("https://a.com/1", 0.0, "again")], NOW))
     assert (frontier.stats().visited, frontier.stats().waiting) == (1, 1)
     assert frontier.visit("https://a.com/2") is None
 
@@ -316,8 +320,8 @@ def test_an_outcome_for_a_url_that_is_not_in_hand_changes_nothing(frontier: Fron
 def test_one_step_may_settle_a_turn_in_parts(frontier: Frontier) -> None:
     add(frontier, "https://a.com/1", "https://a.com/2")
     turn = take(frontier, urls=2)
-    parts = [Settled(turn.token, [visited(url)]) for url in urls_of(turn)]
-    assert settle(frontier, *parts, Settled(turn.token, [], NOW)) == Committed()
+    parts = [TurnOutcomes(turn.token, [visited(url)]) for url in urls_of(turn)]
+    assert settle(frontier, *parts, TurnOutcomes(turn.token, [], NOW)) == CommitResult()
     assert frontier.stats().visited == 2
 
 
@@ -327,7 +331,7 @@ def test_one_step_may_settle_a_turn_in_parts(frontier: Frontier) -> None:
 def test_a_lease_that_is_over_offers_its_urls_again_in_their_order(frontier: Frontier) -> None:
     add(frontier, *(f"https://a.com/{number}" for number in range(5)))
     turn = take(frontier, urls=3)
-    settle(frontier, Settled(turn.token, [visited("https://a.com/1")]))
+    settle(frontier, TurnOutcomes(turn.token, [visited("https://a.com/1")]))
     again = take(frontier, urls=9, now=NOW + HOLD)
     assert [item.url[-1] for item in again.items] == ["0", "2", "3", "4"]
     assert [item.attempts for item in again.items] == [1, 1, 1, 1]
@@ -353,14 +357,14 @@ def test_a_lease_outlasts_a_shorter_hold(frontier: Frontier) -> None:
 def test_an_outcome_after_the_lease_changes_nothing_and_is_told(frontier: Frontier) -> None:
     add(frontier, "https://a.com/1")
     turn = take(frontier)
-    late = Settled(turn.token, [visited("https://a.com/1")], NOW + 500)
+    late = TurnOutcomes(turn.token, [visited("https://a.com/1")], NOW + 500)
     assert settle(frontier, late, now=NOW + LEASE).lost == {turn.token}
     again = take(frontier, now=NOW + HOLD)
     assert urls_of(again) == ["https://a.com/1"]
     assert settle(frontier, late, now=NOW + HOLD).lost == {turn.token}
     assert frontier.visit("https://a.com/1") is None
     finish(frontier, again, now=NOW + HOLD)
-    assert settle(frontier, late, Settled(999, []), now=NOW + HOLD).lost == {turn.token, 999}
+    assert settle(frontier, late, TurnOutcomes(999, []), now=NOW + HOLD).lost == {turn.token, 999}
     assert frontier.stats().pages == 1
 
 
@@ -368,12 +372,12 @@ def test_the_rest_of_a_step_with_a_lost_token_counts(frontier: Frontier) -> None
     add(frontier, "https://a.com/1", "https://b.com/1")
     a, b = claim(frontier)
     frontier.extend([b.token], now=NOW + 1, lease=LEASE)
-    step = Step(
-        settled=[Settled(turn.token, [visited(turn.items[0].url)], NOW) for turn in (a, b)],
+    step = FrontierUpdate(
+        settled=[TurnOutcomes(turn.token, [visited(turn.items[0].url)], NOW) for turn in (a, b)],
         links=[Link("https://c.com/")],
         notes={"k": "v"},
     )
-    assert frontier.commit(step, now=NOW + LEASE) == Committed(1, 0, 0, frozenset({a.token}))
+    assert frontier.commit(step, now=NOW + LEASE) == CommitResult(1, 0, 0, frozenset({a.token}))
     assert frontier.visit("https://b.com/1") is not None
     assert frontier.notes() == {"k": "v"}
 
@@ -383,7 +387,7 @@ def test_a_lease_can_be_extended_while_it_lasts(frontier: Frontier) -> None:
     a, b = claim(frontier)
     assert frontier.extend([a.token, 77], now=NOW + 50, lease=LEASE) == {77}
     assert frontier.extend([b.token], now=NOW + LEASE, lease=LEASE) == {b.token}
-    done = settle(frontier, *(Settled(turn.token, [], NOW + 80) for turn in (a, b)), now=NOW + 70)
+    done = settle(frontier, *(TurnOutcomes(turn.token, [], NOW + 80) for turn in (a, b)), now=NOW + 70)
     assert done.lost == {b.token}
 
 
@@ -403,7 +407,7 @@ def test_a_visit_is_found_by_its_url_and_by_its_time(frontier: Frontier) -> None
     add(frontier, *urls)
     full = {}
     for number, turn in enumerate(claim(frontier, 50)):
-        visit = Visit(
+        visit = LastVisit(
             url=turn.items[0].url,
             time=NOW + 100 - number,
             status=200,
@@ -419,7 +423,7 @@ def test_a_visit_is_found_by_its_url_and_by_its_time(frontier: Frontier) -> None
             error="timeout: connect",
         )
         full[visit.url] = visit
-        settle(frontier, Settled(turn.token, [Done(visit)]))
+        settle(frontier, TurnOutcomes(turn.token, [VisitDone(visit)]))
     assert all(frontier.visit(url) == full[url] for url in urls)
     assert frontier.visit("https://site0.com/other") is None
     times = [visit.time for visit in frontier.visits()]
@@ -431,16 +435,16 @@ def test_a_visit_is_found_by_its_url_and_by_its_time(frontier: Frontier) -> None
 def test_what_is_no_page_is_visited_but_not_counted_as_a_page(frontier: Frontier) -> None:
     add(frontier, "https://a.com/1", "https://a.com/2")
     turn = take(frontier, urls=2)
-    first, second = (Visit(url=url, time=NOW, error="robots: disallowed") for url in urls_of(turn))
-    settle(frontier, Settled(turn.token, [Done(first, is_page=False), Done(second)]))
+    first, second = (LastVisit(url=url, time=NOW, error="robots: disallowed") for url in urls_of(turn))
+    settle(frontier, TurnOutcomes(turn.token, [VisitDone(first, is_page=False), VisitDone(second)]))
     assert (frontier.stats().visited, frontier.stats().pages) == (2, 1)
 
 
 def test_a_revisit_is_offered_only_to_those_who_ask_for_it(frontier: Frontier) -> None:
     add(frontier, Link("https://a.com/1", 4, 3))
     turn = take(frontier)
-    done = Done(Visit(url="https://a.com/1", time=NOW, depth=4, etag="x"), again=NOW + 100)
-    settle(frontier, Settled(turn.token, [done], NOW))
+    done = VisitDone(LastVisit(url="https://a.com/1", time=NOW, depth=4, etag="x"), revisit_due=NOW + 100)
+    settle(frontier, TurnOutcomes(turn.token, [done], NOW))
     assert frontier.stats().revisits == 1
     assert frontier.next_turn() is None
     assert frontier.next_turn(revisits=True) == NOW + 100
@@ -453,9 +457,11 @@ def test_a_revisit_is_offered_only_to_those_who_ask_for_it(frontier: Frontier) -
 
 def test_a_second_visit_takes_the_place_of_the_first(frontier: Frontier) -> None:
     add(frontier, "https://a.com/1")
-    settle(frontier, Settled(take(frontier).token, [visited("https://a.com/1", again=NOW + 10)], NOW))
+    settle(frontier, TurnOutcomes(take(frontier).token, [visited("https://a.com/1", again=NOW + 10)], NOW))
     turn = take(frontier, now=NOW + 10, revisits=True)
-    settle(frontier, Settled(turn.token, [visited("https://a.com/1", time=NOW + 10, status=304)], NOW), now=NOW + 10)
+    settle(
+        frontier, TurnOutcomes(turn.token, [visited("https://a.com/1", time=NOW + 10, status=304)], NOW), now=NOW + 10
+    )
     assert [(visit.status, visit.time) for visit in frontier.visits()] == [(304, NOW + 10)]
     stats = frontier.stats()
     assert (stats.visited, stats.pages, stats.revisits, stats.waiting, stats.in_hand) == (1, 2, 0, 0, 0)
@@ -465,14 +471,14 @@ def test_a_second_visit_takes_the_place_of_the_first(frontier: Frontier) -> None
 @pytest.mark.parametrize("how", ["later", "unused", "lease over"])
 def test_a_revisit_that_did_not_come_about_stays_a_revisit(frontier: Frontier, how: str) -> None:
     add(frontier, "https://a.com/1")
-    settle(frontier, Settled(take(frontier).token, [visited("https://a.com/1", again=NOW + 10)], NOW))
+    settle(frontier, TurnOutcomes(take(frontier).token, [visited("https://a.com/1", again=NOW + 10)], NOW))
     turn = take(frontier, now=NOW + 10, revisits=True)
     outcomes: dict[str, list[Outcome]] = {
-        "later": [Later("https://a.com/1", NOW + 300, "x")],
-        "unused": [Unused("https://a.com/1", NOW + 300)],
+        "later": [RetryLater("https://a.com/1", NOW + 300, "x")],
+        "unused": [NotTried("https://a.com/1", NOW + 300)],
     }
     if how in outcomes:
-        settle(frontier, Settled(turn.token, outcomes[how], NOW), now=NOW + 10)
+        settle(frontier, TurnOutcomes(turn.token, outcomes[how], NOW), now=NOW + 10)
         assert frontier.next_turn(revisits=True) == NOW + 300
     assert claim(frontier, now=NOW + 300) == []
     (item,) = take(frontier, now=NOW + 300, revisits=True).items
@@ -488,9 +494,9 @@ def test_order_within_a_priority_is_retries_then_revisits_then_new_ones(frontier
         visited("https://a.com/old", again=NOW + 6),
         visited("https://a.com/older", again=NOW + 5),
         visited("https://a.com/urgent", again=NOW + 7),
-        Later("https://a.com/retry", NOW + 8, "x"),
+        RetryLater("https://a.com/retry", NOW + 8, "x"),
     ]
-    settle(frontier, Settled(turn.token, outcomes, NOW))
+    settle(frontier, TurnOutcomes(turn.token, outcomes, NOW))
     add(frontier, "https://a.com/new")
     found = [item.url.rpartition("/")[2] for item in take(frontier, urls=9, now=NOW + 9, revisits=True).items]
     assert found == ["urgent", "retry", "older", "old", "new"]
@@ -505,11 +511,11 @@ def test_an_excluded_domain_is_neither_taken_nor_offered(frontier: Frontier) -> 
     assert frontier.exclude(["a.com", "d.com"]) == 1
     assert list(frontier.excluded()) == ["a.com", "c.com", "d.com"]
     links = ["https://a.com/2", "https://www.c.com/1", "https://b.com/2", "https://a.com/2"]
-    assert add(frontier, *links) == Committed(1, 0, 3)
+    assert add(frontier, *links) == CommitResult(1, 0, 3)
     assert [turn.domain for turn in claim(frontier)] == ["b.com"]
     assert frontier.include(["a.com", "c.com", "never.com"]) == 2
     assert [turn.domain for turn in claim(frontier)] == ["a.com"]
-    assert add(frontier, "https://a.com/2") == Committed(1)
+    assert add(frontier, "https://a.com/2") == CommitResult(1)
 
 
 def test_a_turn_of_a_domain_that_is_excluded_meanwhile_can_be_settled(frontier: Frontier) -> None:
@@ -523,26 +529,29 @@ def test_a_turn_of_a_domain_that_is_excluded_meanwhile_can_be_settled(frontier: 
 
 
 def test_robots_are_kept_by_origin(frontier: Frontier) -> None:
-    first = Robots(origin="https://a.com", fetched=NOW, expires=NOW + 5, status=200, body=b"User-agent: *\x00\xff")
-    frontier.commit(Step(robots=[first]), now=NOW)
+    first = RobotsEntry(origin="https://a.com", fetched=NOW, expires=NOW + 5, status=200, body=b"User-agent: *\x00\xff")
+    frontier.commit(FrontierUpdate(robots=[first]), now=NOW)
     assert frontier.robots("https://a.com") == first
     assert frontier.robots("http://a.com") is None
-    second = Robots(origin="https://a.com", fetched=NOW + 9, expires=NOW + 10, failing_since=NOW)
-    frontier.commit(Step(robots=[second]), now=NOW)
+    second = RobotsEntry(origin="https://a.com", fetched=NOW + 9, expires=NOW + 10, failing_since=NOW)
+    frontier.commit(FrontierUpdate(robots=[second]), now=NOW)
     assert frontier.robots("https://a.com") == second
 
 
 def test_notes_are_kept_under_their_names(frontier: Frontier) -> None:
-    frontier.commit(Step(notes={"a": "1", "b": "2"}), now=NOW)
-    frontier.commit(Step(notes={"b": "é\n|"}), now=NOW)
+    frontier.commit(FrontierUpdate(notes={"a": "1", "b": "2"}), now=NOW)
+    frontier.commit(FrontierUpdate(notes={"b": "é\n|"}), now=NOW)
     assert frontier.notes() == {"a": "1", "b": "é\n|"}
 
 
 def test_stats_count_every_url_once(frontier: Frontier) -> None:
     add(frontier, *(f"https://site{number % 3}.com/{number}" for number in range(12)))
     a, b, c = claim(frontier, urls=2)
-    settle(frontier, Settled(a.token, [visited(a.items[0].url, again=NOW + 9), Later(a.items[1].url, NOW, "x")], NOW))
-    settle(frontier, Settled(b.token, [visited(b.items[0].url)]))
+    settle(
+        frontier,
+        TurnOutcomes(a.token, [visited(a.items[0].url, again=NOW + 9), RetryLater(a.items[1].url, NOW, "x")], NOW),
+    )
+    settle(frontier, TurnOutcomes(b.token, [visited(b.items[0].url)]))
     stats = frontier.stats()
     assert (stats.waiting, stats.in_hand, stats.visited, stats.revisits) == (7, 3, 2, 1)
     assert (stats.domains, stats.domains_waiting, stats.domains_in_hand) == (3, 1, 2)
@@ -553,7 +562,7 @@ def test_an_empty_frontier_has_no_next_turn(frontier: Frontier) -> None:
     assert frontier.next_turn() is None
     assert frontier.next_turn(revisits=True) is None
     assert claim(frontier, revisits=True) == []
-    assert frontier.commit(Step(), now=NOW) == Committed()
+    assert frontier.commit(FrontierUpdate(), now=NOW) == CommitResult()
     assert list(frontier.visits()) == []
 
 
@@ -570,13 +579,13 @@ def test_all_is_there_after_a_restart(durable: Bench) -> None:
     frontier = durable.frontier
     add(frontier, *(Link(f"https://site{number % 4}.com/{number}", number, number % 10) for number in range(40)))
     turns = claim(frontier, urls=2)
-    frontier.commit(Step(notes={"n": "v"}, robots=[Robots(origin="o", fetched=1, expires=2)]), now=NOW)
+    frontier.commit(FrontierUpdate(notes={"n": "v"}, robots=[RobotsEntry(origin="o", fetched=1, expires=2)]), now=NOW)
     for turn in turns:
         outcomes: list[Outcome] = [
             visited(turn.items[0].url, again=NOW + 500),
-            Later(turn.items[1].url, NOW + 300, "x"),
+            RetryLater(turn.items[1].url, NOW + 300, "x"),
         ]
-        settle(frontier, Settled(turn.token, outcomes, NOW + 7))
+        settle(frontier, TurnOutcomes(turn.token, outcomes, NOW + 7))
     frontier.exclude(["site0.com"])
     before = frontier.stats(), list(frontier.visits()), frontier.next_turn(), frontier.next_turn(revisits=True)
     frontier = durable.reopen()
@@ -587,7 +596,7 @@ def test_all_is_there_after_a_restart(durable: Bench) -> None:
         frontier.next_turn(revisits=True),
     ) == before
     assert (frontier.notes(), list(frontier.excluded())) == ({"n": "v"}, ["site0.com"])
-    assert frontier.robots("o") == Robots(origin="o", fetched=1, expires=2)
+    assert frontier.robots("o") == RobotsEntry(origin="o", fetched=1, expires=2)
     assert claim(frontier, now=NOW + 6) == []
     assert len(everything(frontier, now=NOW + 400)) == 27
 
@@ -605,7 +614,7 @@ def test_fifty_workers_get_every_url_once(frontier: Frontier) -> None:
     links = [f"https://site{number % 100}.com/{number}" for number in range(200)]
     add(frontier, *links)
     dice, now, got = random.Random(5), NOW, list[str]()
-    hands: dict[int, Turn] = {}
+    hands: dict[int, DomainTurn] = {}
     while len(got) < 200 or hands:
         worker = dice.randrange(50)
         now += 1
@@ -661,13 +670,13 @@ def test_compaction_changes_no_answer(bench: Bench) -> None:
 
 def test_what_belongs_to_a_page_comes_before_all_else_and_can_be_claimed_alone(frontier: Frontier) -> None:
     add(frontier, Link("https://a.com/first", priority=0), Link("https://b.com/page"))
-    add(frontier, Link("https://a.com/picture", 3, REQUISITE, 17))
+    add(frontier, Link("https://a.com/picture", 3, PAGE_RESOURCE, 17))
     assert frontier.next_turn(requisites=True) == NOW
     (turn,) = claim(frontier, urls=5, requisites=True)
     assert [(item.url, item.depth, item.priority, item.hops) for item in turn.items] == [
-        ("https://a.com/picture", 3, REQUISITE, 17)
+        ("https://a.com/picture", 3, PAGE_RESOURCE, 17)
     ]
-    settle(frontier, Settled(turn.token, [Unused("https://a.com/picture")], NOW))
+    settle(frontier, TurnOutcomes(turn.token, [NotTried("https://a.com/picture")], NOW))
     assert [urls_of(turn) for turn in claim(frontier, urls=5)] == [
         ["https://a.com/picture", "https://a.com/first"],
         ["https://b.com/page"],
@@ -677,9 +686,9 @@ def test_what_belongs_to_a_page_comes_before_all_else_and_can_be_claimed_alone(f
 
 def test_a_requisite_that_came_back_is_waited_for(durable: Bench) -> None:
     frontier = durable.frontier
-    add(frontier, "https://a.com/page", Link("https://a.com/picture", priority=REQUISITE))
+    add(frontier, "https://a.com/page", Link("https://a.com/picture", priority=PAGE_RESOURCE))
     (turn,) = claim(frontier, requisites=True)
-    settle(frontier, Settled(turn.token, [Later("https://a.com/picture", NOW + 30, "x")], NOW + 5))
+    settle(frontier, TurnOutcomes(turn.token, [RetryLater("https://a.com/picture", NOW + 30, "x")], NOW + 5))
     frontier = durable.reopen()
     assert frontier.next_turn() == NOW + 5
     assert frontier.next_turn(requisites=True) == NOW + 30
@@ -688,18 +697,18 @@ def test_a_requisite_that_came_back_is_waited_for(durable: Bench) -> None:
     frontier = durable.reopen()  # which ends the lease
     (turn,) = claim(frontier, now=NOW + 200, requisites=True)
     assert [(item.url, item.attempts) for item in turn.items] == [("https://a.com/picture", 2)]
-    settle(frontier, Settled(turn.token, [visited("https://a.com/picture")], NOW + 200), now=NOW + 200)
+    settle(frontier, TurnOutcomes(turn.token, [visited("https://a.com/picture")], NOW + 200), now=NOW + 200)
     assert frontier.next_turn(requisites=True) is None
 
 
 def test_requisites_of_excluded_domains_and_revisits_are_not_claimed(frontier: Frontier) -> None:
-    add(frontier, *(Link(f"https://{name}.com/picture", priority=REQUISITE) for name in "ab"))
+    add(frontier, *(Link(f"https://{name}.com/picture", priority=PAGE_RESOURCE) for name in "ab"))
     frontier.exclude(["a.com"])
     (turn,) = claim(frontier, requisites=True)
-    settle(frontier, Settled(turn.token, [visited("https://b.com/picture", again=NOW)], NOW))
+    settle(frontier, TurnOutcomes(turn.token, [visited("https://b.com/picture", again=NOW)], NOW))
     assert frontier.next_turn(requisites=True) is None
     assert claim(frontier, requisites=True, revisits=True) == []
     (again,) = take(frontier, revisits=True).items
-    assert (again.url, again.priority) == ("https://b.com/picture", REQUISITE)
+    assert (again.url, again.priority) == ("https://b.com/picture", PAGE_RESOURCE)
     frontier.include(["a.com"])
     assert [urls_of(turn) for turn in claim(frontier, requisites=True)] == [["https://a.com/picture"]]

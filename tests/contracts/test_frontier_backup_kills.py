@@ -14,7 +14,7 @@ from tests.contracts.frontier_hand import LIMITS
 from tests.contracts.test_frontier import NOW, add, claim, visited
 from tests.faults import Stage, needs_killer
 from tests.faults.matrix import record
-from webmill.crawl.frontier.base import Settled, Step
+from webmill.crawl.frontier.base import FrontierUpdate, TurnOutcomes
 from webmill.crawl.frontier.local import LocalFrontier, restore
 from webmill.model import Link
 
@@ -34,8 +34,10 @@ def make(folder: Path) -> set[str]:
     with LocalFrontier(folder, limits=LIMITS) as frontier:
         add(frontier, *(Link(f"https://site{at % 4}.com/{at}") for at in range(40)))
         for turn in claim(frontier, urls=2):
-            frontier.commit(Step(settled=[Settled(turn.token, [visited(turn.items[0].url)], NOW)]), now=NOW)
-        frontier.commit(Step(visited=[visited(f"https://old.com/{at}") for at in range(5)]), now=NOW)
+            frontier.commit(
+                FrontierUpdate(settled=[TurnOutcomes(turn.token, [visited(turn.items[0].url)], NOW)]), now=NOW
+            )
+        frontier.commit(FrontierUpdate(visited=[visited(f"https://old.com/{at}") for at in range(5)]), now=NOW)
     return Found(folder).check()
 
 

@@ -22,7 +22,18 @@ from tests.contracts.test_frontier import (
     urls_of,
     visited,
 )
-from webmill.crawl.frontier.base import Committed, Done, Frontier, Later, Outcome, Robots, Settled, Step, Unused, Visit
+from webmill.crawl.frontier.base import (
+    CommitResult,
+    Frontier,
+    FrontierUpdate,
+    LastVisit,
+    NotTried,
+    Outcome,
+    RetryLater,
+    RobotsEntry,
+    TurnOutcomes,
+    VisitDone,
+)
 from webmill.errors import BadInput, Conflict, Misconfigured
 from webmill.model import Link
 
@@ -49,14 +60,14 @@ def test_hops_stay_with_a_url_whatever_becomes_of_it(bench: Bench, how: str) -> 
     turn = take(bench.frontier)
     (item,) = turn.items
     assert (item.depth, item.hops) == (3, 7)
-    visit = Visit(url=url, time=NOW, depth=item.depth, hops=item.hops)
+    visit = LastVisit(url=url, time=NOW, depth=item.depth, hops=item.hops)
     outcomes: dict[str, list[Outcome]] = {
-        "unused": [Unused(url)],
-        "later": [Later(url, NOW, "x")],
-        "again": [Done(visit, again=NOW)],
+        "unused": [NotTried(url)],
+        "later": [RetryLater(url, NOW, "x")],
+        "again": [VisitDone(visit, revisit_due=NOW)],
     }
     if how in outcomes:
-        settle(bench.frontier, Settled(turn.token, outcomes[how], NOW))
+        settle(bench.frontier, TurnOutcomes(turn.token, outcomes[how], NOW))
     frontier = bench.reopen() if bench.durable else bench.frontier
     (item,) = take(frontier, now=NOW + HOLD, revisits=True).items
     assert (item.url, item.depth, item.priority, item.hops) == (url, 3, 4, 7)
@@ -70,7 +81,7 @@ def test_a_chain_of_redirects_is_counted_over_restarts(bench: Bench) -> None:
         turn = take(frontier, now=now)
         hops.append(turn.items[0].hops)
         found = Link(f"https://{'ab'[number % 2]}.com/{number}", hops=turn.items[0].hops + 1)
-        step = Step(links=[found], settled=[Settled(turn.token, [visited(turn.items[0].url)], now)])
+        step = FrontierUpdate(links=[found], settled=[TurnOutcomes(turn.token, [visited(turn.items[0].url)], now)])
         frontier.commit(step, now=now)
         frontier, now = bench.reopen() if bench.durable else frontier, now + HOLD
     assert hops == [0, 1, 2, 3, 4, 5, 6]
@@ -81,14 +92,14 @@ def test_a_chain_of_redirects_is_counted_over_restarts(bench: Bench) -> None:
 
 def test_a_visit_from_elsewhere_is_there_as_if_it_had_been_made_here(bench: Bench) -> None:
     frontier = bench.frontier
-    old = Visit(url="https://a.com/old", time=NOW - 1e6, status=200, depth=2, etag="x")
-    gone = Visit(url="https://b.com/gone", time=NOW - 1e5, status=410)
-    step = Step(visited=[Done(old, again=NOW + 10), Done(gone, is_page=False)])
-    assert frontier.commit(step, now=NOW) == Committed(imported=2)
-    assert frontier.commit(step, now=NOW) == Committed(known=2)
+    old = LastVisit(url="https://a.com/old", time=NOW - 1e6, status=200, depth=2, etag="x")
+    gone = LastVisit(url="https://b.com/gone", time=NOW - 1e5, status=410)
+    step = FrontierUpdate(visited=[VisitDone(old, revisit_due=NOW + 10), VisitDone(gone, is_page=False)])
+    assert frontier.commit(step, now=NOW) == CommitResult(imported=2)
+    assert frontier.commit(step, now=NOW) == CommitResult(known=2)
     if bench.durable:
         frontier = bench.reopen()
-    assert add(frontier, old.url, gone.url) == Committed(known=2)
+    assert add(frontier, old.url, gone.url) == CommitResult(known=2)
     assert list(frontier.visits()) == [old, gone]
     assert (frontier.visit(old.url), frontier.visit(gone.url)) == (old, gone)
     stats = frontier.stats()
@@ -105,22 +116,22 @@ def test_a_visit_from_elsewhere_changes_nothing_of_a_url_that_is_known(frontier:
     finish(frontier, b)
     before = frontier.stats(), list(frontier.visits()), Counter(frontier.waiting())
     visits = [visited(url, time=5.0, again=6.0) for url in (*urls_of(a), "https://a.com/in-hand", *urls_of(b))]
-    assert frontier.commit(Step(visited=visits), now=NOW) == Committed(known=3)
+    assert frontier.commit(FrontierUpdate(visited=visits), now=NOW) == CommitResult(known=3)
     assert (frontier.stats(), list(frontier.visits()), Counter(frontier.waiting())) == before
 
 
 def test_within_a_step_a_visit_comes_before_a_link_and_the_first_of_two_counts(frontier: Frontier) -> None:
     visits = [visited("https://a.com/1", status=200), visited("https://a.com/1", status=500)]
-    step = Step(links=[Link("https://a.com/1"), Link("https://a.com/2")], visited=visits)
-    assert frontier.commit(step, now=NOW) == Committed(added=1, known=2, imported=1)
+    step = FrontierUpdate(links=[Link("https://a.com/1"), Link("https://a.com/2")], visited=visits)
+    assert frontier.commit(step, now=NOW) == CommitResult(added=1, known=2, imported=1)
     assert [visit.status for visit in frontier.visits()] == [200]
     assert everything(frontier, now=NOW) == ["https://a.com/2"]
 
 
 def test_a_visit_from_elsewhere_of_an_excluded_domain_is_kept_and_not_repeated(frontier: Frontier) -> None:
     frontier.exclude(["a.com"])
-    step = Step(links=[Link("https://a.com/2")], visited=[visited("https://a.com/1", again=NOW)])
-    assert frontier.commit(step, now=NOW) == Committed(excluded=1, imported=1)
+    step = FrontierUpdate(links=[Link("https://a.com/2")], visited=[visited("https://a.com/1", again=NOW)])
+    assert frontier.commit(step, now=NOW) == CommitResult(excluded=1, imported=1)
     assert claim(frontier, now=NOW + 5, revisits=True) == []
     frontier.include(["a.com"])
     assert urls_of(take(frontier, now=NOW + 5, revisits=True)) == ["https://a.com/1"]
@@ -129,7 +140,7 @@ def test_a_visit_from_elsewhere_of_an_excluded_domain_is_kept_and_not_repeated(f
 @pytest.mark.parametrize("url", ["ftp://a.com/", "https://a.com/\ud800"])
 def test_a_visit_from_elsewhere_that_cannot_be_kept_refuses_the_whole_step(frontier: Frontier, url: str) -> None:
     with pytest.raises(BadInput):
-        frontier.commit(Step(visited=[visited("https://a.com/"), visited(url)]), now=NOW)
+        frontier.commit(FrontierUpdate(visited=[visited("https://a.com/"), visited(url)]), now=NOW)
     assert frontier.stats().visited == 0
 
 
@@ -150,7 +161,7 @@ def test_all_that_waits_or_is_in_hand_is_listed_once(bench: Bench) -> None:
 
 
 def test_a_revisit_in_hand_is_among_the_visits(frontier: Frontier) -> None:
-    frontier.commit(Step(visited=[visited("https://a.com/", again=NOW)]), now=NOW)
+    frontier.commit(FrontierUpdate(visited=[visited("https://a.com/", again=NOW)]), now=NOW)
     take(frontier, revisits=True)
     assert list(frontier.waiting()) == []
     assert [visit.url for visit in frontier.visits()] == ["https://a.com/"]
@@ -172,9 +183,9 @@ def fill(frontier: Frontier, *, now: float) -> set[str]:
     done = set[str]()
     for turn in claim(frontier, urls=4, now=now):
         first, second, third, _ = turn.items
-        again = Done(Visit(url=first.url, time=now, depth=first.depth, hops=first.hops), again=now + 500)
-        outcomes: list[Outcome] = [again, Later(second.url, now + 300, "x"), Unused(third.url)]
-        settle(frontier, Settled(turn.token, outcomes), now=now)
+        again = VisitDone(LastVisit(url=first.url, time=now, depth=first.depth, hops=first.hops), revisit_due=now + 500)
+        outcomes: list[Outcome] = [again, RetryLater(second.url, now + 300, "x"), NotTried(third.url)]
+        settle(frontier, TurnOutcomes(turn.token, outcomes), now=now)
         done.add(first.url)
     return done
 
@@ -192,9 +203,9 @@ def answers(frontier: Frontier) -> tuple[Any, ...]:
 def filled(frontier: Frontier) -> None:
     add(frontier, *(Link(f"https://site{at % 5}.com/{'x' * at}{at}", at % 3, at % 10, at % 2) for at in range(80)))
     fill(frontier, now=NOW)
-    robots = [Robots(origin="https://a.com", fetched=1, expires=2, body=b"x")]
+    robots = [RobotsEntry(origin="https://a.com", fetched=1, expires=2, body=b"x")]
     visits = [visited(f"https://site{at}.com/old", time=NOW - at, again=NOW + 700) for at in range(7)]
-    frontier.commit(Step(notes={"n": "v"}, robots=robots, visited=visits), now=NOW)
+    frontier.commit(FrontierUpdate(notes={"n": "v"}, robots=robots, visited=visits), now=NOW)
     frontier.exclude(["site1.com"])
 
 
@@ -244,7 +255,7 @@ def test_one_backup_after_the_other_can_be_taken_and_a_folder_that_is_there_is_r
         bench.frontier.back_up(tmp_path / "backups" / "1")
     assert sorted(path.name for path in (tmp_path / "backups").iterdir()) == ["0", "1", "2"]
     other = bench.restored(tmp_path / "backups" / "1")
-    assert add(other.frontier, "https://b1.com/3", "https://b2.com/3") == Committed(added=1, known=1)
+    assert add(other.frontier, "https://b1.com/3", "https://b2.com/3") == CommitResult(added=1, known=1)
     other.close()
 
 

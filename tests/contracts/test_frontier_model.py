@@ -23,7 +23,18 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.contracts.frontier_benches import TINY
 from tests.thoroughness import examples
 from webmill.crawl.frontier import lanes
-from webmill.crawl.frontier.base import REQUISITE, Done, Later, Outcome, Robots, Settled, Step, Turn, Unused, Visit
+from webmill.crawl.frontier.base import (
+    PAGE_RESOURCE,
+    DomainTurn,
+    FrontierUpdate,
+    LastVisit,
+    NotTried,
+    Outcome,
+    RetryLater,
+    RobotsEntry,
+    TurnOutcomes,
+    VisitDone,
+)
 from webmill.crawl.frontier.local import LocalFrontier, restore
 from webmill.crawl.frontier.memory import MemoryFrontier
 from webmill.errors import Unavailable
@@ -38,7 +49,7 @@ LINKS = st.builds(
     st.sampled_from(DOMAINS),
     st.integers(0, 60),
     st.integers(0, 3),
-    st.sampled_from([REQUISITE, REQUISITE, 0, 5, 5, 5, 9]),
+    st.sampled_from([PAGE_RESOURCE, PAGE_RESOURCE, 0, 5, 5, 5, 9]),
     st.sampled_from([0, 0, 1, 255]),
 )
 SECONDS = st.sampled_from([0.0, 1.0, 3.0, 10.0, 31.0])
@@ -69,7 +80,7 @@ class FrontierMachine(RuleBasedStateMachine):
         self.generation = 0
         self.model, self.local = MemoryFrontier(), self.open()
         self.now = 1000.0
-        self.turns: list[Turn] = []
+        self.turns: list[DomainTurn] = []
         self.urls: set[str] = set()
 
     def open(self) -> LocalFrontier:
@@ -96,14 +107,14 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @rule(links=st.lists(LINKS, max_size=12))
     def add(self, links: list[Link]) -> None:
-        self.both("commit", Step(links=links), now=self.now)
+        self.both("commit", FrontierUpdate(links=links), now=self.now)
         self.urls |= {link.url for link in links}
 
     @rule(visited=st.lists(LINKS, max_size=6), links=st.lists(LINKS, max_size=3), again=st.none() | SECONDS)
     def import_visits(self, visited: list[Link], links: list[Link], again: float | None) -> None:
         when = None if again is None else self.now + again
-        visits = [Visit(url=link.url, time=self.now, depth=link.depth, hops=link.hops) for link in visited]
-        step = Step(links=links, visited=[Done(visit, again=when) for visit in visits])
+        visits = [LastVisit(url=link.url, time=self.now, depth=link.depth, hops=link.hops) for link in visited]
+        step = FrontierUpdate(links=links, visited=[VisitDone(visit, revisit_due=when) for visit in visits])
         self.both("commit", step, now=self.now)
         self.urls |= {link.url for link in visited + links}
 
@@ -114,7 +125,7 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(count=st.integers(1, 4), urls=st.integers(1, 5), lease=SECONDS, hold=SECONDS)
     def claim_requisites(self, count: int, urls: int, lease: float, hold: float) -> None:
         turns = self.both("claim", count, urls=urls, now=self.now, lease=lease + 1, hold=hold, requisites=True)
-        assert all(item.priority == REQUISITE and item.last is None for turn in turns for item in turn.items)
+        assert all(item.priority == PAGE_RESOURCE and item.last is None for turn in turns for item in turn.items)
         assert all(turn.items for turn in turns)
         self.turns += turns
 
@@ -123,10 +134,10 @@ class FrontierMachine(RuleBasedStateMachine):
         """All of it, or nothing."""
         with disk_that_takes(writes):
             try:
-                added = self.local.commit(Step(links=links), now=self.now)
+                added = self.local.commit(FrontierUpdate(links=links), now=self.now)
             except Unavailable:
                 return
-        assert added == self.model.commit(Step(links=links), now=self.now)
+        assert added == self.model.commit(FrontierUpdate(links=links), now=self.now)
         self.urls |= {link.url for link in links}
 
     @rule(count=st.integers(1, 4), urls=st.integers(1, 5), writes=st.integers(0, 3))
@@ -143,26 +154,28 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(data=st.data(), links=st.lists(LINKS, max_size=3))
     def settle(self, data: st.DataObject, links: list[Link]) -> None:
         settled = [self.draw_settled(data) for _ in range(data.draw(st.integers(1, 2)))]
-        self.both("commit", Step(links=links, settled=settled), now=self.now)
+        self.both("commit", FrontierUpdate(links=links, settled=settled), now=self.now)
         self.urls |= {link.url for link in links}
 
-    def draw_settled(self, data: st.DataObject) -> Settled:
+    def draw_settled(self, data: st.DataObject) -> TurnOutcomes:
         turn = data.draw(st.sampled_from(self.turns[-6:]))
         outcomes: list[Outcome] = []
         for item in turn.items:
             later = self.now + data.draw(SECONDS)
             match data.draw(st.sampled_from(["done", "again", "later", "unused", "soon", "nothing"])):
                 case "done" | "again" as how:
-                    visit = Visit(url=item.url, time=self.now, status=200, depth=item.depth, hops=item.hops)
-                    outcomes.append(Done(visit, again=later if how == "again" else None, is_page=item.depth != 1))
+                    visit = LastVisit(url=item.url, time=self.now, status=200, depth=item.depth, hops=item.hops)
+                    outcomes.append(
+                        VisitDone(visit, revisit_due=later if how == "again" else None, is_page=item.depth != 1)
+                    )
                 case "later":
-                    outcomes.append(Later(item.url, later, "x"))
+                    outcomes.append(RetryLater(item.url, later, "x"))
                 case "unused":
-                    outcomes.append(Unused(item.url))
+                    outcomes.append(NotTried(item.url))
                 case "soon":
-                    outcomes.append(Unused(item.url, later))
+                    outcomes.append(NotTried(item.url, later))
         next_ = data.draw(st.none() | SECONDS)
-        return Settled(turn.token, outcomes, None if next_ is None else self.now + next_)
+        return TurnOutcomes(turn.token, outcomes, None if next_ is None else self.now + next_)
 
     @precondition(lambda self: self.turns)
     @rule(lease=SECONDS)
@@ -179,8 +192,8 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @rule(key=st.sampled_from("abc"), value=st.integers(0, 9))
     def note(self, key: str, value: int) -> None:
-        robots = [Robots(origin=key, fetched=value, expires=self.now, body=bytes([value]))]
-        self.both("commit", Step(notes={key: str(value)}, robots=robots), now=self.now)
+        robots = [RobotsEntry(origin=key, fetched=value, expires=self.now, body=bytes([value]))]
+        self.both("commit", FrontierUpdate(notes={key: str(value)}, robots=robots), now=self.now)
         self.both("robots", key)
         self.both("notes")
 
@@ -220,7 +233,7 @@ class FrontierMachine(RuleBasedStateMachine):
         before = self.place()
         backup = before.with_name(f"{self.generation}-backup")
         self.local.back_up(backup)
-        self.local.commit(Step(links=[Link(f"https://d0.com/after/{self.generation}")]), now=self.now)
+        self.local.commit(FrontierUpdate(links=[Link(f"https://d0.com/after/{self.generation}")]), now=self.now)
         self.local.close()
         self.generation += 1
         self.restore(backup)

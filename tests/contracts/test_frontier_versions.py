@@ -11,7 +11,7 @@ import redis
 
 from tests.contracts.frontier_redis_bench import forget, new_prefix
 from tests.contracts.test_frontier import NOW, add, claim, everything, settle
-from webmill.crawl.frontier.base import Later, Settled, Unused
+from webmill.crawl.frontier.base import NotTried, RetryLater, TurnOutcomes
 from webmill.crawl.frontier.local import LocalFrontier
 from webmill.crawl.frontier.redis.frontier import RedisFrontier
 from webmill.errors import Misconfigured
@@ -25,7 +25,7 @@ def fill(frontier: LocalFrontier) -> None:
     add(frontier, *LINKS)
     for turn in claim(frontier, urls=3):
         first, second, _ = turn.items
-        settle(frontier, Settled(turn.token, [Later(first.url, NOW, "x"), Unused(second.url)]))
+        settle(frontier, TurnOutcomes(turn.token, [RetryLater(first.url, NOW, "x"), NotTried(second.url)]))
 
 
 def check(frontier: LocalFrontier) -> None:

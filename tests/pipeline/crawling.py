@@ -27,7 +27,7 @@ from warcio.archiveiterator import ArchiveIterator
 from webmill.archive.segment import open_stored
 from webmill.collection import Collection
 from webmill.crawl.backends import crawl_backends
-from webmill.crawl.frontier.base import Visit, domain_of
+from webmill.crawl.frontier.base import LastVisit, domain_of
 from webmill.crawl.frontier.local import LocalFrontier
 from webmill.crawl.options import Limits, Manners, Options, Reach, Refresh, Rules
 from webmill.crawl.progress import Snapshot, added
@@ -241,7 +241,7 @@ def frontiers(root: Path) -> Iterator[list[LocalFrontier]]:
             one.close()
 
 
-def visits(root: Path) -> dict[str, Visit]:
+def visits(root: Path) -> dict[str, LastVisit]:
     with frontiers(root) as opened:
         return {visit.url: visit for one in opened for visit in one.visits()}
 

@@ -26,7 +26,7 @@ from tests.pipeline.crawling import (
     seen_by,
     visits,
 )
-from webmill.crawl.frontier.base import Step, Turn, domain_of
+from webmill.crawl.frontier.base import DomainTurn, FrontierUpdate, domain_of
 from webmill.crawl.frontier.local import LocalFrontier
 from webmill.crawl.options import Limits, Options, Rules
 from webmill.crawl.page.links import MAX_LINKS
@@ -110,13 +110,13 @@ async def visit_all_but_take_back(options: Options, urls: list[str]) -> Snapshot
         shard.revoke()
 
     class Frontier(LocalFrontier):
-        def claim(self, *arguments: Any, **named: Any) -> list[Turn]:
+        def claim(self, *arguments: Any, **named: Any) -> list[DomainTurn]:
             asyncio.run_coroutine_threadsafe(take_back(), loop).result(60)
             return super().claim(*arguments, **named)
 
     with ExitStack() as parts:
         desk = open_desk(options, 0, 1, parts)
-        desk.frontier.commit(Step(links=[Link(url) for url in urls]), now=desk.clock())
+        desk.frontier.commit(FrontierUpdate(links=[Link(url) for url in urls]), now=desk.clock())
         desk.frontier.__class__ = Frontier
         options.seeds.write_text("\n".join(urls))
         shard = Shard(desk, options, tell=lambda _: None)

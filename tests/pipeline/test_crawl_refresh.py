@@ -23,7 +23,7 @@ from tests.pipeline.crawling import (
 )
 from tests.unit.cli.command import webmill
 from tests.unit.index.test_pywb_reads_our_zipnum import get, wayback
-from webmill.crawl.frontier.base import Step
+from webmill.crawl.frontier.base import FrontierUpdate
 from webmill.crawl.options import Limits, Refresh, Rules
 from webmill.testing import Answer, Reply, Request, TestWeb
 
@@ -167,7 +167,7 @@ def test_pages_whose_robots_txt_cannot_be_had_are_visited_again_when_it_can(root
         with frontiers(root) as (frontier,):
             robots = frontier.robots("http://www.ill.test")
             assert robots
-            frontier.commit(Step(robots=[msgspec.structs.replace(robots, expires=0.0)]), now=robots.fetched)
+            frontier.commit(FrontierUpdate(robots=[msgspec.structs.replace(robots, expires=0.0)]), now=robots.fetched)
         crawl_until(root, setup, lambda seen: seen.refused.get("robots_unreachable"))
         ill = visits(root)["http://www.ill.test/page"]
         assert ill.error.startswith("robots_unreachable")

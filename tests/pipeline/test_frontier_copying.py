@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from webmill.crawl.backends import crawl_backends
-from webmill.crawl.frontier.base import Done, Settled, Step, Visit
+from webmill.crawl.frontier.base import FrontierUpdate, LastVisit, TurnOutcomes, VisitDone
 from webmill.crawl.frontier.frames import read_frames
 from webmill.crawl.frontier.local import LocalFrontier, restore
 from webmill.crawl.frontier_admin import exporting
@@ -52,14 +52,14 @@ class Player:
     def visit(self, url: str) -> None:
         turns = self.frontier.claim(1, urls=1, now=NOW, lease=60.0, hold=0.0)
         assert [item.url for turn in turns for item in turn.items] == [url]
-        done = Done(Visit(url=url, time=NOW, status=200))
-        self.frontier.commit(Step(settled=[Settled(turns[0].token, [done], next=NOW)]), now=NOW)
+        done = VisitDone(LastVisit(url=url, time=NOW, status=200))
+        self.frontier.commit(FrontierUpdate(settled=[TurnOutcomes(turns[0].token, [done], next=NOW)]), now=NOW)
 
     def take_mail(self) -> tuple[list[Link], list[Order]]:
         """In the order in which a desk does it."""
         links, orders = self.mail.receive(), self.mail.orders()
         if links:
-            self.frontier.commit(Step(links=links), now=NOW)
+            self.frontier.commit(FrontierUpdate(links=links), now=NOW)
         for order in orders:
             obey(order, self.frontier)
         self.mail.settle()
@@ -128,7 +128,7 @@ def test_a_link_sent_before_one_copy_and_received_after_the_other_is_in_the_back
 ) -> None:
     sender, receiver = players
     page, link = url_in(0, "page"), url_in(1, "link")
-    sender.frontier.commit(Step(links=[Link(page)]), now=NOW)
+    sender.frontier.commit(FrontierUpdate(links=[Link(page)]), now=NOW)
     copying = Copying(place)
     obeying(receiver)
     with place.box(1) as box:  # it is this crawl's alone
@@ -216,13 +216,13 @@ def test_one_who_was_held_up_himself_knows_that_his_copy_is_worth_nothing(tmp_pa
 def test_what_waits_is_exported_while_the_crawl_runs(place: Place, players: list[Player]) -> None:
     urls = [url_in(0, "a"), url_in(1, "b")]
     for player, url in zip(players, urls, strict=True):
-        player.frontier.commit(Step(links=[Link(url)]), now=NOW)
+        player.frontier.commit(FrontierUpdate(links=[Link(url)]), now=NOW)
     found: list[str] = []
     reader = threading.Thread(target=lambda: found.extend(link.url for link in exporting.waiting(place)), daemon=True)
     reader.start()
     for player in players:
         obeying(player)
-    players[0].frontier.commit(Step(links=[Link(url_in(0, "later"))]), now=NOW)
+    players[0].frontier.commit(FrontierUpdate(links=[Link(url_in(0, "later"))]), now=NOW)
     reader.join(PATIENCE)
     assert found == urls
     assert not (place.folder / "backup").exists()

@@ -21,7 +21,7 @@ from tests.services.nginx import Nginx
 from webmill.crawl.backends import crawl_backends
 from webmill.crawl.cluster.cluster_state import Meeting, Picture
 from webmill.crawl.cluster.join import Terms, crawl_as_node
-from webmill.crawl.frontier.base import Visit
+from webmill.crawl.frontier.base import LastVisit
 from webmill.crawl.frontier.redis.frontier import RedisFrontier
 from webmill.crawl.options import Options, Rules
 from webmill.crawl.scheduler.process_group import Crew
@@ -150,9 +150,9 @@ def wait_for(condition: Callable[[], object], *, what: str, programs: list[NodeP
         time.sleep(0.05)
 
 
-def visits(url: str, *roots: Path) -> dict[str, Visit]:
+def visits(url: str, *roots: Path) -> dict[str, LastVisit]:
     """What the shards know, each opened where its files are."""
-    found: dict[str, Visit] = {}
+    found: dict[str, LastVisit] = {}
     for root in roots:
         for folder in sorted(root.glob("frontier/shard-*")):
             try:

@@ -15,7 +15,16 @@ from pathlib import Path
 from typing import TypeVar
 
 from tests.contracts.frontier_hand import HOLD, LIMITS, links, number_of, page
-from webmill.crawl.frontier.base import Done, Later, Outcome, Settled, Step, Turn, Unused, Visit
+from webmill.crawl.frontier.base import (
+    DomainTurn,
+    FrontierUpdate,
+    LastVisit,
+    NotTried,
+    Outcome,
+    RetryLater,
+    TurnOutcomes,
+    VisitDone,
+)
 from webmill.crawl.frontier.redis.frontier import RedisFrontier
 from webmill.errors import Unavailable
 from webmill.model import Link
@@ -38,15 +47,15 @@ def patiently(ask: Callable[[], Answer]) -> Answer:
 
 def outcome_of(at: int, url: str, attempts: int, now: float) -> Outcome:
     if at == 2:
-        return Unused(url)
+        return NotTried(url)
     if number_of(url) % 7 == 3 and attempts == 1:
-        return Later(url, now + 5, "timeout")
-    return Done(Visit(url=url, time=now, status=200))
+        return RetryLater(url, now + 5, "timeout")
+    return VisitDone(LastVisit(url=url, time=now, status=200))
 
 
-def settled(turn: Turn, now: float) -> Settled:
+def settled(turn: DomainTurn, now: float) -> TurnOutcomes:
     outcomes = [outcome_of(at, item.url, item.attempts, now) for at, item in enumerate(turn.items)]
-    return Settled(turn.token, outcomes, now + HOLD)
+    return TurnOutcomes(turn.token, outcomes, now + HOLD)
 
 
 def main() -> None:
@@ -60,7 +69,7 @@ def main() -> None:
         now += 1
 
     frontier = patiently(lambda: RedisFrontier(url, folder, prefix=prefix, strict=True, limits=LIMITS))
-    patiently(lambda: frontier.commit(Step(links=[Link(page(0))], notes={"seeded": "1"}), now=now))
+    patiently(lambda: frontier.commit(FrontierUpdate(links=[Link(page(0))], notes={"seeded": "1"}), now=now))
     say("opened")
     for step in range(steps):
         turns = patiently(lambda: frontier.claim(3, urls=3, now=now, lease=LEASE, hold=HOLD))
@@ -69,9 +78,9 @@ def main() -> None:
         if not turns and patiently(frontier.next_turn) is None:
             break
         said = [settled(turn, now) for turn in turns]
-        done = [number_of(each.url) for part in said for each in part.outcomes if isinstance(each, Done)]
+        done = [number_of(each.url) for part in said for each in part.outcomes if isinstance(each, VisitDone)]
         found = [link for number in done for link in links(number)]
-        committed = patiently(lambda: frontier.commit(Step(links=found, settled=said), now=now))  # noqa: B023
+        committed = patiently(lambda: frontier.commit(FrontierUpdate(links=found, settled=said), now=now))  # noqa: B023
         assert not committed.lost
         for number in done:
             say("done", number)

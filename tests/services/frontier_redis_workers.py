@@ -14,7 +14,7 @@ import time
 import zlib
 from pathlib import Path
 
-from webmill.crawl.frontier.base import Done, Settled, Step, Turn, Unused, Visit
+from webmill.crawl.frontier.base import DomainTurn, FrontierUpdate, LastVisit, NotTried, TurnOutcomes, VisitDone
 from webmill.crawl.frontier.redis.frontier import RedisFrontier
 from webmill.model import Link
 
@@ -35,14 +35,14 @@ def main() -> None:
     url, prefix, folder, log, shard, count = sys.argv[1:]
     out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     dice = random.Random(int(shard))
-    idle, busy = list(range(int(count))), dict[int, tuple[float, Turn]]()
+    idle, busy = list(range(int(count))), dict[int, tuple[float, DomainTurn]]()
 
     def say(lines: list[str]) -> None:
         os.write(out, "".join(line + "\n" for line in lines).encode())
 
     with RedisFrontier(url, Path(folder), prefix=prefix, strict=True) as frontier:
         say([f"opened {shard} {time.monotonic()}"])
-        frontier.commit(Step(links=[Link(page) for page in pages(int(shard))]), now=time.monotonic())
+        frontier.commit(FrontierUpdate(links=[Link(page) for page in pages(int(shard))]), now=time.monotonic())
         while True:
             now = time.monotonic()
             turns = frontier.claim(len(idle), urls=2, now=now, lease=LEASE, hold=HOLD) if idle else []
@@ -61,14 +61,14 @@ def main() -> None:
     os.close(out)
 
 
-def settle(frontier: RedisFrontier, turns: list[Turn], *, now: float) -> None:
+def settle(frontier: RedisFrontier, turns: list[DomainTurn], *, now: float) -> None:
     """The second URL of a turn comes back, as one that is not asked any more."""
     done = []
     for turn in turns:
         first, *others = turn.items
-        visit = Visit(url=first.url, time=now, status=200)
-        done.append(Settled(turn.token, [Done(visit), *(Unused(item.url) for item in others)], now + DELAY))
-    assert not frontier.commit(Step(settled=done), now=now).lost
+        visit = LastVisit(url=first.url, time=now, status=200)
+        done.append(TurnOutcomes(turn.token, [VisitDone(visit), *(NotTried(item.url) for item in others)], now + DELAY))
+    assert not frontier.commit(FrontierUpdate(settled=done), now=now).lost
 
 
 if __name__ == "__main__":

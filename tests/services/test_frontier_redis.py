@@ -17,8 +17,17 @@ from tests.faults.matrix import record
 from tests.services.base import free_port
 from tests.services.redis_kinds import bloom, private_redis
 from tests.services.redis_proxy import proxied
-from webmill.crawl.frontier.base import REQUISITE, Committed, Done, Later, Robots, Settled, Step, Visit
-from webmill.crawl.frontier.local import Limits
+from webmill.crawl.frontier.base import (
+    PAGE_RESOURCE,
+    CommitResult,
+    FrontierUpdate,
+    LastVisit,
+    RetryLater,
+    RobotsEntry,
+    TurnOutcomes,
+    VisitDone,
+)
+from webmill.crawl.frontier.local import FrontierLimits
 from webmill.crawl.frontier.redis.filter import Bitmaps, Bloom, segment_of
 from webmill.crawl.frontier.redis.frontier import RedisFrontier
 from webmill.crawl.frontier.redis.server import Promise, Server, pack, source
@@ -46,8 +55,11 @@ def visit_all(frontier: RedisFrontier, *, now: float) -> list[str]:
     found: list[str] = []
     while turns := frontier.claim(100, urls=10, now=now, lease=60, hold=0):
         urls = {turn.token: [item.url for item in turn.items] for turn in turns}
-        done = [Settled(token, [Done(Visit(url=url, time=now)) for url in some], now) for token, some in urls.items()]
-        assert not frontier.commit(Step(settled=done), now=now).lost
+        done = [
+            TurnOutcomes(token, [VisitDone(LastVisit(url=url, time=now)) for url in some], now)
+            for token, some in urls.items()
+        ]
+        assert not frontier.commit(FrontierUpdate(settled=done), now=now).lost
         found += [url for some in urls.values() for url in some]
     return found
 
@@ -113,14 +125,16 @@ def test_a_second_process_on_the_folder_is_refused(redis_url: str, prefix: str, 
 def test_who_was_taken_for_dead_changes_nothing_any_more(redis_url: str, prefix: str, tmp_path: Path) -> None:
     """The folder's lock is of one machine; on shared storage the number of the owner decides."""
     old = RedisFrontier(redis_url, tmp_path / "old", prefix=prefix)
-    old.commit(Step(links=links(10)), now=NOW)
+    old.commit(FrontierUpdate(links=links(10)), now=NOW)
     (turn, *_) = old.claim(1, urls=1, now=NOW, lease=60, hold=70)
     shutil.copytree(tmp_path / "old", tmp_path / "new")
     with RedisFrontier(redis_url, tmp_path / "new", prefix=prefix) as new:
-        late = Step(settled=[Settled(turn.token, [Done(Visit(url=turn.items[0].url, time=NOW))], NOW)])
+        late = FrontierUpdate(
+            settled=[TurnOutcomes(turn.token, [VisitDone(LastVisit(url=turn.items[0].url, time=NOW))], NOW)]
+        )
         assert old.commit(late, now=NOW).lost == {turn.token}
         for act in (
-            lambda: old.commit(Step(links=links(20)), now=NOW),
+            lambda: old.commit(FrontierUpdate(links=links(20)), now=NOW),
             lambda: old.claim(5, urls=1, now=NOW, lease=60, hold=70),
             lambda: old.exclude(["site3.com"]),
         ):
@@ -136,7 +150,7 @@ def test_who_was_taken_for_dead_changes_nothing_any_more(redis_url: str, prefix:
 
 def test_another_folder_is_refused_and_an_emptied_redis_too(redis_url: str, prefix: str, tmp_path: Path) -> None:
     with RedisFrontier(redis_url, tmp_path / "a", prefix=prefix) as frontier:
-        frontier.commit(Step(links=links(5)), now=NOW)
+        frontier.commit(FrontierUpdate(links=links(5)), now=NOW)
     with pytest.raises(Misconfigured, match="name their folder"):
         RedisFrontier(redis_url, tmp_path / "b", prefix=prefix)
     forget(redis_url, prefix)
@@ -148,7 +162,7 @@ def test_frontiers_with_other_prefixes_do_not_meet(redis_url: str, tmp_path: Pat
     prefixes = [new_prefix(), new_prefix() + "*", new_prefix() + "[a]?"]
     frontiers = [RedisFrontier(redis_url, tmp_path / str(at), prefix=prefix) for at, prefix in enumerate(prefixes)]
     for at, frontier in enumerate(frontiers):
-        frontier.commit(Step(links=links(at + 1), notes={"n": str(at)}), now=NOW)
+        frontier.commit(FrontierUpdate(links=links(at + 1), notes={"n": str(at)}), now=NOW)
     for at, frontier in enumerate(frontiers):
         frontier.compact()
         assert (frontier.stats().waiting, frontier.notes()) == (at + 1, {"n": str(at)})
@@ -174,10 +188,12 @@ def test_no_server_is_unavailable_and_no_password_is_told(tmp_path: Path) -> Non
 def test_a_step_whose_answer_was_lost_counts_once(redis_url: str, prefix: str, tmp_path: Path, lost: int) -> None:
     """Q11: the server did the work, and the client saw a timeout."""
     with proxied(redis_url) as proxy, RedisFrontier(proxy.url, tmp_path, prefix=prefix) as frontier:
-        frontier.commit(Step(links=links(20)), now=NOW)
+        frontier.commit(FrontierUpdate(links=links(20)), now=NOW)
         turns = frontier.claim(10, urls=1, now=NOW, lease=60, hold=70)
-        done = [Settled(turn.token, [Done(Visit(url=turn.items[0].url, time=NOW))], NOW + 1) for turn in turns]
-        step = Step(links=links(30, start=10), settled=done, notes={"a": "b"})
+        done = [
+            TurnOutcomes(turn.token, [VisitDone(LastVisit(url=turn.items[0].url, time=NOW))], NOW + 1) for turn in turns
+        ]
+        step = FrontierUpdate(links=links(30, start=10), settled=done, notes={"a": "b"})
         proxy.mark, proxy.lose = APPLY, lost
         failures = 0
         while True:
@@ -187,27 +203,29 @@ def test_a_step_whose_answer_was_lost_counts_once(redis_url: str, prefix: str, t
             except Unavailable:
                 failures += 1
         assert failures == lost // 4
-        assert answer == Committed(added=20, known=10)
+        assert answer == CommitResult(added=20, known=10)
         stats = frontier.stats()
         assert (stats.waiting, stats.in_hand, stats.visited, stats.pages) == (30, 0, 10, 10)
         assert frontier.commit(step, now=NOW + 1000).lost == {turn.token for turn in turns}  # a new step now
-        assert frontier.commit(Step(links=links(40)), now=NOW).known == 40
+        assert frontier.commit(FrontierUpdate(links=links(40)), now=NOW).known == 40
 
 
 def test_another_call_settles_what_is_in_doubt(redis_url: str, prefix: str, tmp_path: Path) -> None:
     with proxied(redis_url) as proxy, RedisFrontier(proxy.url, tmp_path, prefix=prefix) as frontier:
         proxy.mark, proxy.lose = APPLY, 4
         with pytest.raises(Unavailable):
-            frontier.commit(Step(links=links(20)), now=NOW)
+            frontier.commit(FrontierUpdate(links=links(20)), now=NOW)
         assert len(frontier.claim(50, urls=1, now=NOW, lease=60, hold=70)) == 20
-        assert frontier.commit(Step(links=links(20)), now=NOW) == Committed(added=20)  # the answer it has missed
-        assert frontier.commit(Step(links=links(20)), now=NOW) == Committed(known=20)
+        assert frontier.commit(FrontierUpdate(links=links(20)), now=NOW) == CommitResult(
+            added=20
+        )  # the answer it has missed
+        assert frontier.commit(FrontierUpdate(links=links(20)), now=NOW) == CommitResult(known=20)
 
 
 def test_turns_of_a_claim_whose_answer_was_lost_come_back(redis_url: str, prefix: str, tmp_path: Path) -> None:
     """Q11, and Q12: what nobody has in hand any more is had again when its lease is over."""
     with proxied(redis_url) as proxy, RedisFrontier(proxy.url, tmp_path, prefix=prefix) as frontier:
-        frontier.commit(Step(links=links(20, domains=20)), now=NOW)
+        frontier.commit(FrontierUpdate(links=links(20, domains=20)), now=NOW)
         proxy.mark, proxy.lose = APPLY, 4
         with pytest.raises(Unavailable):
             frontier.claim(15, urls=1, now=NOW, lease=60, hold=70)
@@ -236,15 +254,15 @@ def test_of_two_changes_with_one_number_one_counts(redis_url: str, prefix: str) 
 @pytest.mark.crash
 def test_a_crawl_goes_on_when_redis_is_back(tmp_path: Path) -> None:
     with private_redis() as server, RedisFrontier(server.url, tmp_path, prefix="a", strict=True) as frontier:
-        frontier.commit(Step(links=links(100)), now=NOW)
+        frontier.commit(FrontierUpdate(links=links(100)), now=NOW)
         server.kill()
-        step = Step(links=links(100, start=50))
+        step = FrontierUpdate(links=links(100, start=50))
         with pytest.raises(Unavailable):
             frontier.commit(step, now=NOW)
         with pytest.raises(Unavailable):
             frontier.claim(5, urls=1, now=NOW, lease=60, hold=70)
         server.restart()
-        assert frontier.commit(step, now=NOW) == Committed(added=50, known=50)
+        assert frontier.commit(step, now=NOW) == CommitResult(added=50, known=50)
         wanted, found = {link.url for link in links(150)}, visit_all(frontier, now=NOW)
         numbers = {"lost": len(wanted - set(found)), "duplicated": len(found) - len(set(found))}
         record("frontier (Redis)", "Redis killed", injected=1, acknowledged=len(wanted), **numbers)
@@ -253,14 +271,14 @@ def test_a_crawl_goes_on_when_redis_is_back(tmp_path: Path) -> None:
 
 def test_a_full_memory_changes_nothing_and_passes(tmp_path: Path) -> None:
     with private_redis() as server, RedisFrontier(server.url, tmp_path, prefix="a") as frontier:
-        frontier.commit(Step(links=links(10)), now=NOW)
+        frontier.commit(FrontierUpdate(links=links(10)), now=NOW)
         with redis.Redis.from_url(server.url) as client:
             client.config_set("maxmemory", "1mb")
             with pytest.raises(Unavailable, match="memory"):
-                frontier.commit(Step(links=links(100, start=10), notes={"a": "b"}), now=NOW)
+                frontier.commit(FrontierUpdate(links=links(100, start=10), notes={"a": "b"}), now=NOW)
             assert (frontier.stats().waiting, frontier.notes()) == (10, {})
             client.config_set("maxmemory", "0")
-        assert frontier.commit(Step(links=links(100, start=10)), now=NOW).added == 100
+        assert frontier.commit(FrontierUpdate(links=links(100, start=10)), now=NOW).added == 100
 
 
 @pytest.mark.parametrize(
@@ -275,30 +293,32 @@ def test_a_redis_that_went_back_is_noticed_and_nothing_is_known_but_nowhere(
 
     The filter has four words: what the exact set knows wrongly would be lost.
     """
-    tiny = Limits(table=16, journal=2000, file=256, open_files=3, waiting=300, fan=2, hashes_per_word=1 << 15)
+    tiny = FrontierLimits(table=16, journal=2000, file=256, open_files=3, waiting=300, fan=2, hashes_per_word=1 << 15)
     with private_redis(*flags) as server:
         frontier = RedisFrontier(server.url, tmp_path / "a", prefix="a", limits=tiny)
-        frontier.commit(Step(links=links(200)), now=NOW)
+        frontier.commit(FrontierUpdate(links=links(200)), now=NOW)
         turns = frontier.claim(10, urls=2, now=NOW, lease=60, hold=0)
-        done = [Settled(turn.token, [Done(Visit(url=turn.items[0].url, time=NOW))], NOW) for turn in turns[:5]]
-        frontier.commit(Step(settled=done), now=NOW)
+        done = [
+            TurnOutcomes(turn.token, [VisitDone(LastVisit(url=turn.items[0].url, time=NOW))], NOW) for turn in turns[:5]
+        ]
+        frontier.commit(FrontierUpdate(settled=done), now=NOW)
         before = frontier.stats()
         server.stop()
         copy(server.folder / kept, tmp_path / "then")
         server.restart()
         for start in range(200, 400, 10):
-            frontier.commit(Step(links=links(10, start=start)), now=NOW)
+            frontier.commit(FrontierUpdate(links=links(10, start=start)), now=NOW)
         visit_all(frontier, now=NOW)
         server.kill()
         copy(tmp_path / "then", server.folder / kept)
         server.restart()
         with pytest.raises(Conflict, match="open the frontier anew"):
-            frontier.commit(Step(links=links(1, start=500)), now=NOW)
+            frontier.commit(FrontierUpdate(links=links(1, start=500)), now=NOW)
         frontier.close()
         with RedisFrontier(server.url, tmp_path / "a", prefix="a", limits=tiny) as frontier:
             stats = frontier.stats()
             assert (stats.waiting + stats.in_hand, stats.visited) == (before.waiting + before.in_hand, before.visited)
-            assert frontier.commit(Step(links=links(400)), now=NOW) == Committed(added=200, known=200)
+            assert frontier.commit(FrontierUpdate(links=links(400)), now=NOW) == CommitResult(added=200, known=200)
             found = visit_all(frontier, now=NOW + 100)
             assert sorted(found) == sorted({link.url for link in links(400)} - {s.outcomes[0].url for s in done})
 
@@ -333,7 +353,7 @@ def test_a_step_costs_a_few_round_trips_whatever_it_holds(redis_url: str, prefix
         pool.connection_class = Counting
         pool.disconnect()
         pool.reset()
-        frontier.commit(Step(links=links(10)), now=NOW)  # the scripts are there
+        frontier.commit(FrontierUpdate(links=links(10)), now=NOW)  # the scripts are there
         frontier.claim(1, urls=1, now=NOW, lease=60, hold=70)
         assert Counting.sent
 
@@ -342,29 +362,34 @@ def test_a_step_costs_a_few_round_trips_whatever_it_holds(redis_url: str, prefix
             act()
             return Counting.sent - before
 
-        assert trips(lambda: frontier.commit(Step(links=links(3000, domains=900)), now=NOW)) < FEW
+        assert trips(lambda: frontier.commit(FrontierUpdate(links=links(3000, domains=900)), now=NOW)) < FEW
         turns = frontier.claim(400, urls=2, now=NOW, lease=60, hold=70)
         assert len(turns) == 400
         done = [
-            Settled(turn.token, [Done(Visit(url=item.url, time=NOW), again=NOW) for item in turn.items], NOW)
+            TurnOutcomes(
+                turn.token, [VisitDone(LastVisit(url=item.url, time=NOW), revisit_due=NOW) for item in turn.items], NOW
+            )
             for turn in turns
         ]
-        assert trips(lambda: frontier.commit(Step(settled=done), now=NOW)) < FEW
+        assert trips(lambda: frontier.commit(FrontierUpdate(settled=done), now=NOW)) < FEW
         assert trips(lambda: frontier.claim(400, urls=2, now=NOW, lease=60, hold=70, revisits=True)) < FEW
 
 
 def test_a_requisite_is_found_behind_ten_thousand_pages_that_came_back(
     redis_url: str, prefix: str, tmp_path: Path
 ) -> None:
-    pages, picture = 10_001, Link("https://site0.com/picture", priority=REQUISITE)
+    pages, picture = 10_001, Link("https://site0.com/picture", priority=PAGE_RESOURCE)
     with RedisFrontier(redis_url, tmp_path, prefix=prefix) as frontier:
-        frontier.commit(Step(links=[*links(pages, domains=1), picture]), now=NOW)
+        frontier.commit(FrontierUpdate(links=[*links(pages, domains=1), picture]), now=NOW)
         (turn,) = frontier.claim(1, urls=pages + 1, now=NOW, lease=600, hold=0)
-        later = Settled(turn.token, [Later(picture.url, NOW + 1, "x")], NOW)  # and all pages at once
-        frontier.commit(Step(settled=[later]), now=NOW)
+        later = TurnOutcomes(turn.token, [RetryLater(picture.url, NOW + 1, "x")], NOW)  # and all pages at once
+        frontier.commit(FrontierUpdate(settled=[later]), now=NOW)
         (turn,) = frontier.claim(1, urls=2, now=NOW + 1, lease=600, hold=0, requisites=True)
         assert [item.url for item in turn.items] == [picture.url]
-        frontier.commit(Step(settled=[Settled(turn.token, [Done(Visit(url=picture.url, time=NOW))], NOW)]), now=NOW + 1)
+        frontier.commit(
+            FrontierUpdate(settled=[TurnOutcomes(turn.token, [VisitDone(LastVisit(url=picture.url, time=NOW))], NOW)]),
+            now=NOW + 1,
+        )
         assert frontier.next_turn(requisites=True) is None
         assert frontier.stats().waiting == pages
 
@@ -372,7 +397,9 @@ def test_a_requisite_is_found_behind_ten_thousand_pages_that_came_back(
 def test_robots_are_kept_small(redis_url: str, prefix: str, tmp_path: Path) -> None:
     with RedisFrontier(redis_url, tmp_path, prefix=prefix) as frontier:
         body = b"User-agent: *\nDisallow: /private/\n" * 1000
-        frontier.commit(Step(robots=[Robots(origin="https://a.com", fetched=1, expires=2, body=body)]), now=NOW)
+        frontier.commit(
+            FrontierUpdate(robots=[RobotsEntry(origin="https://a.com", fetched=1, expires=2, body=body)]), now=NOW
+        )
         assert frontier.robots("https://a.com").body == body  # type: ignore[union-attr]
         with redis.Redis.from_url(redis_url) as client:
             assert client.hstrlen(f"{{{prefix}}}:robots", "https://a.com") < 1000

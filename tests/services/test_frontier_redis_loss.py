@@ -15,8 +15,8 @@ import redis
 from tests.faults.matrix import record, seed
 from tests.services.base import Running
 from tests.services.redis_kinds import private_redis
-from webmill.crawl.frontier.base import Committed, Step
-from webmill.crawl.frontier.local import Limits
+from webmill.crawl.frontier.base import CommitResult, FrontierUpdate
+from webmill.crawl.frontier.local import FrontierLimits
 from webmill.crawl.frontier.redis.backup import restore
 from webmill.crawl.frontier.redis.frontier import RedisFrontier
 from webmill.crawl.frontier.redis.server import Promise
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.server("redis")
 NOW = 1_700_000_000.0
 STEPS, LINKS = 24, 10
 # Checkpoints are frequent, and the filter says "maybe" to everything: what the exact set knows wrongly would be lost.
-TINY = Limits(table=16, journal=2000, file=256, open_files=3, waiting=300, fan=2, hashes_per_word=1 << 15)
+TINY = FrontierLimits(table=16, journal=2000, file=256, open_files=3, waiting=300, fan=2, hashes_per_word=1 << 15)
 
 
 def links(step: int) -> list[Link]:
@@ -41,7 +41,7 @@ def opened(server: Running, folder: Path) -> RedisFrontier:
 
 def work(frontier: RedisFrontier, steps: range) -> None:
     for step in steps:
-        assert frontier.commit(Step(links=links(step), notes={"step": str(step)}), now=NOW).added == LINKS
+        assert frontier.commit(FrontierUpdate(links=links(step), notes={"step": str(step)}), now=NOW).added == LINKS
 
 
 def steps_left(frontier: RedisFrontier) -> int:
@@ -50,7 +50,7 @@ def steps_left(frontier: RedisFrontier) -> int:
     every = [link for step in range(STEPS) for link in links(step)]
     assert {link.url for link in frontier.waiting()} == {link.url for step in range(steps) for link in links(step)}
     gone = (STEPS - steps) * LINKS
-    assert frontier.commit(Step(links=every), now=NOW) == Committed(added=gone, known=len(every) - gone)
+    assert frontier.commit(FrontierUpdate(links=every), now=NOW) == CommitResult(added=gone, known=len(every) - gone)
     assert {link.url for link in frontier.waiting()} == {link.url for link in every}
     return steps
 

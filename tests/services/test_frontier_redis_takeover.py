@@ -19,8 +19,16 @@ from tests.contracts.frontier_redis_bench import forget, new_prefix
 from tests.faults.matrix import record
 from tests.services.frontier_redis_checker import RedisFound
 from tests.services.redis_proxy import proxied
-from webmill.crawl.frontier.base import REQUISITE, Committed, Done, Later, Settled, Step, Visit
-from webmill.crawl.frontier.local import Limits
+from webmill.crawl.frontier.base import (
+    PAGE_RESOURCE,
+    CommitResult,
+    FrontierUpdate,
+    LastVisit,
+    RetryLater,
+    TurnOutcomes,
+    VisitDone,
+)
+from webmill.crawl.frontier.local import FrontierLimits
 from webmill.crawl.frontier.redis.backup import restore
 from webmill.crawl.frontier.redis.frontier import RedisFrontier
 from webmill.crawl.frontier.redis.server import source as script
@@ -50,17 +58,20 @@ def links(count: int, *, start: int = 0) -> list[Link]:
 class Crawl:
     """On a frontier whose node will be gone."""
 
-    def __init__(self, url: str, folder: Path, prefix: str, *, limits: Limits | None = TINY) -> None:
+    def __init__(self, url: str, folder: Path, prefix: str, *, limits: FrontierLimits | None = TINY) -> None:
         self.url, self.folder, self.prefix, self.limits = url, folder, prefix, limits
         self.frontier = RedisFrontier(url, folder / "old", prefix=prefix, limits=limits)
 
     def step(self, *, start: int, now: float = NOW) -> None:
         """New links; of each domain one URL visited, one to be asked later, two in hand."""
-        self.frontier.commit(Step(links=links(60, start=start)), now=now)
+        self.frontier.commit(FrontierUpdate(links=links(60, start=start)), now=now)
         for turn in self.frontier.claim(10, urls=4, now=now, lease=600, hold=HOLD):
             first, second, *_ = turn.items
-            outcomes = [Done(Visit(url=first.url, time=now), again=now + 9e5), Later(second.url, now + 5, "x")]
-            self.frontier.commit(Step(settled=[Settled(turn.token, outcomes)]), now=now)
+            outcomes = [
+                VisitDone(LastVisit(url=first.url, time=now), revisit_due=now + 9e5),
+                RetryLater(second.url, now + 5, "x"),
+            ]
+            self.frontier.commit(FrontierUpdate(settled=[TurnOutcomes(turn.token, outcomes)]), now=now)
 
     def die(self) -> None:
         self.frontier._stack.close()  # as a kill leaves it: without a checkpoint
@@ -77,8 +88,11 @@ def visit_all(frontier: RedisFrontier, *, now: float) -> list[str]:
     found: list[str] = []
     while turns := frontier.claim(100, urls=10, now=now, lease=60, hold=0):
         urls = {turn.token: [item.url for item in turn.items] for turn in turns}
-        done = [Settled(token, [Done(Visit(url=url, time=now)) for url in some], now) for token, some in urls.items()]
-        assert not frontier.commit(Step(settled=done), now=now).lost
+        done = [
+            TurnOutcomes(token, [VisitDone(LastVisit(url=url, time=now)) for url in some], now)
+            for token, some in urls.items()
+        ]
+        assert not frontier.commit(FrontierUpdate(settled=done), now=now).lost
         found += [url for some in urls.values() for url in some]
     return found
 
@@ -86,7 +100,7 @@ def visit_all(frontier: RedisFrontier, *, now: float) -> list[str]:
 @pytest.mark.parametrize("limits", [TINY, None], ids=["tiny", "usual"])
 @pytest.mark.parametrize("has_backup", [True, False], ids=["backup", "no backup"])
 def test_only_what_came_since_the_backup_is_lost_and_it_can_be_found_again(
-    redis_url: str, prefix: str, tmp_path: Path, has_backup: bool, limits: Limits | None
+    redis_url: str, prefix: str, tmp_path: Path, has_backup: bool, limits: FrontierLimits | None
 ) -> None:
     crawl = Crawl(redis_url, tmp_path, prefix, limits=limits)
     crawl.step(start=0)
@@ -111,7 +125,7 @@ def test_only_what_came_since_the_backup_is_lost_and_it_can_be_found_again(
         if limits is TINY:
             assert lost
         assert list(frontier.visits()) == visits
-        assert frontier.commit(Step(links=links(300)), now=NOW + 9000).known + len(lost) == 300
+        assert frontier.commit(FrontierUpdate(links=links(300)), now=NOW + 9000).known + len(lost) == 300
         assert set(frontier.waiting()) == waits | {link for link in lost if "site3.com" not in link.url}
         frontier.include(["site3.com"])
         rest = visit_all(frontier, now=NOW + 99_000)
@@ -123,32 +137,39 @@ def test_a_domain_whose_urls_are_all_lost_is_not_offered_but_for_its_revisits(
     redis_url: str, prefix: str, tmp_path: Path
 ) -> None:
     crawl = Crawl(redis_url, tmp_path, prefix)
-    visited = [Done(Visit(url=f"https://a.com/{at}", time=NOW), again=NOW + 500) for at in range(20)]
-    crawl.frontier.commit(Step(visited=visited, links=[Link("https://a.com/x"), Link("https://b.com/x")]), now=NOW)
+    visited = [VisitDone(LastVisit(url=f"https://a.com/{at}", time=NOW), revisit_due=NOW + 500) for at in range(20)]
+    crawl.frontier.commit(
+        FrontierUpdate(visited=visited, links=[Link("https://a.com/x"), Link("https://b.com/x")]), now=NOW
+    )
     crawl.frontier.close()  # with a checkpoint: nothing is in the journal
     shutil.rmtree(tmp_path / "old")
     assert crawl.take_over() == Taken(kept=0, lost=2)
     with crawl.go_on() as frontier:
         assert (frontier.next_turn(), frontier.next_turn(revisits=True)) == (None, NOW + 500)
         assert (frontier.stats().domains_waiting, frontier.stats().visited) == (0, 20)
-        assert frontier.commit(Step(links=[Link("https://a.com/x"), Link("https://a.com/3")]), now=NOW).added == 1
+        assert (
+            frontier.commit(FrontierUpdate(links=[Link("https://a.com/x"), Link("https://a.com/3")]), now=NOW).added
+            == 1
+        )
         (turn,) = frontier.claim(5, urls=50, now=NOW + 500, lease=60, hold=0, revisits=True)
         assert len(turn.items) == 21
 
 
-@pytest.mark.parametrize("priority", [REQUISITE, 5], ids=["requisites", "pages"])
+@pytest.mark.parametrize("priority", [PAGE_RESOURCE, 5], ids=["requisites", "pages"])
 def test_a_domain_of_which_only_what_came_back_is_left_is_not_offered_before_that(
     redis_url: str, prefix: str, tmp_path: Path, priority: int
 ) -> None:
     crawl = Crawl(redis_url, tmp_path, prefix)
-    crawl.frontier.commit(Step(links=[Link(f"https://a.com/{at}", priority=priority) for at in range(2)]), now=NOW)
+    crawl.frontier.commit(
+        FrontierUpdate(links=[Link(f"https://a.com/{at}", priority=priority) for at in range(2)]), now=NOW
+    )
     (turn,) = crawl.frontier.claim(1, urls=1, now=NOW, lease=60, hold=0)
-    later = Settled(turn.token, [Later(turn.items[0].url, NOW + 300, "x")], NOW + 5)
-    crawl.frontier.commit(Step(settled=[later]), now=NOW)
+    later = TurnOutcomes(turn.token, [RetryLater(turn.items[0].url, NOW + 300, "x")], NOW + 5)
+    crawl.frontier.commit(FrontierUpdate(settled=[later]), now=NOW)
     crawl.frontier.close()
     shutil.rmtree(tmp_path / "old")
     assert crawl.take_over() == Taken(kept=1, lost=1)
-    requisites = priority == REQUISITE
+    requisites = priority == PAGE_RESOURCE
     with crawl.go_on() as frontier:
         assert {frontier.next_turn(), frontier.next_turn(requisites=requisites)} == {NOW + 300}
         assert frontier.stats().domains_waiting == 1
@@ -184,7 +205,9 @@ def test_a_node_that_was_killed_is_taken_over_and_every_page_is_visited_once(
         known = found.check()
         assert len(known) == frontier.stats().visited + frontier.stats().waiting
         every = [Link(page(number)) for number in range(PAGES)]
-        assert frontier.commit(Step(links=every), now=1e6) == Committed(added=PAGES - len(known), known=len(known))
+        assert frontier.commit(FrontierUpdate(links=every), now=1e6) == CommitResult(
+            added=PAGES - len(known), known=len(known)
+        )
         visit_all(frontier, now=1e6)
         assert Counter(visit.url for visit in frontier.visits()) == Counter(link.url for link in every)
 
@@ -204,7 +227,7 @@ def test_who_was_taken_for_dead_is_shut_out_with_its_folder(redis_url: str, pref
     crawl.step(start=0)
     crawl.take_over()
     with pytest.raises(Conflict):
-        crawl.frontier.commit(Step(links=links(5, start=500)), now=NOW)
+        crawl.frontier.commit(FrontierUpdate(links=links(5, start=500)), now=NOW)
     crawl.frontier.close()
     with pytest.raises(Misconfigured, match="name their folder"):
         RedisFrontier(redis_url, tmp_path / "old", prefix=prefix, limits=TINY)
@@ -220,7 +243,7 @@ def test_what_cannot_be_taken_over_is_refused(redis_url: str, prefix: str, tmp_p
     with pytest.raises(Misconfigured, match="no backup of this frontier"):
         crawl.take_over(source=tmp_path / "of another")
     assert not (tmp_path / "new").exists()
-    crawl.frontier.commit(Step(notes={"a": "b"}), now=NOW)  # who lives is not disturbed by what is refused
+    crawl.frontier.commit(FrontierUpdate(notes={"a": "b"}), now=NOW)  # who lives is not disturbed by what is refused
     crawl.die()
     with pytest.raises(NotFound):
         take_over(redis_url, tmp_path / "new", prefix=prefix + "none")

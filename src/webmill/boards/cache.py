@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from webmill.boards.listing import NoticeBody, NoticeListing
-from webmill.crawl.frontier.base import Robots
+from webmill.crawl.frontier.base import RobotsEntry
 from webmill.infra.sqlite import Database, Schema
 
 KEEP = 30 * 86400.0  # seconds after its last use
@@ -67,10 +67,10 @@ class PageCache:
         with self._database.write_relaxed() as run:
             run("DELETE FROM page WHERE used < ?", (now - KEEP,))
 
-    def robots(self, origin: str) -> Robots | None:
+    def robots(self, origin: str) -> RobotsEntry | None:
         rows = self._database.read("SELECT value FROM robots WHERE origin = ?", (origin,))
         try:
-            return msgspec.msgpack.decode(rows[0][0], type=Robots) if rows else None
+            return msgspec.msgpack.decode(rows[0][0], type=RobotsEntry) if rows else None
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return None
 
@@ -78,7 +78,7 @@ class PageCache:
         """No domain: who writes a board into the list wants it to be read."""
         return iter(())
 
-    def keep_robots(self, entry: Robots) -> None:
+    def keep_robots(self, entry: RobotsEntry) -> None:
         with self._database.write_relaxed() as run:
             run("INSERT OR REPLACE INTO robots VALUES (?, ?)", (entry.origin, msgspec.msgpack.encode(entry)))
 

@@ -24,7 +24,7 @@ from webmill.boards.listing import NoticeBody, NoticeListing, NoticeRow
 from webmill.boards.notices import content_of, date_of, further_down, id_of, merged, notice_of, row_digest
 from webmill.boards.parsing import Parsers, RawPage
 from webmill.boards.types import BoardResult, KnownNotice, Notice, ReaderOptions
-from webmill.crawl.fetch import Fetched
+from webmill.crawl.fetch import FetchedResponse
 from webmill.crawl.visit.page_fetcher import DirectFetcher, PageRefusal
 from webmill.crawl.visit.page_reader import if_changed, media_type_of, validators_of
 from webmill.errors import BadInput, Unavailable
@@ -285,7 +285,7 @@ class BoardReading:
         return (*self._problems[:MAX_PROBLEMS], rest)
 
 
-def _got(answer: Fetched) -> Got | PageRefusal:
+def _got(answer: FetchedResponse) -> Got | PageRefusal:
     headers = answer.head.headers
     if answer.head.status == 304:
         return Got(None)

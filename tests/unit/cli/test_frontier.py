@@ -13,7 +13,7 @@ import pytest
 from tests.pipeline.crawling import frontiers
 from tests.unit.cli.command import Ended, commands_of, webmill
 from webmill.crawl.backends import crawl_backends
-from webmill.crawl.frontier.base import Done, Settled, Step, Visit
+from webmill.crawl.frontier.base import FrontierUpdate, LastVisit, TurnOutcomes, VisitDone
 from webmill.crawl.frontier_admin.place import Place, place_of
 from webmill.crawl.frontier_admin.tools import frontier_tools
 from webmill.crawl.scheduler.commands import Compact, Exclude, Include
@@ -35,10 +35,10 @@ def place(tmp_path: Path) -> Place:
     settle_layout(found.options, 2)
     assert shard_of("http://a.test/", 2) == 1
     with found.frontiers() as shards:
-        shards[1].commit(Step(links=[Link("http://a.test/"), Link("http://a.test/2", depth=1)]), now=NOW)
+        shards[1].commit(FrontierUpdate(links=[Link("http://a.test/"), Link("http://a.test/2", depth=1)]), now=NOW)
         turn = shards[1].claim(1, urls=1, now=NOW, lease=9.0, hold=0.0)[0]
-        done = Done(Visit(url="http://a.test/", time=NOW, status=200), again=NOW + 9)
-        shards[1].commit(Step(settled=[Settled(turn.token, [done], next=NOW)]), now=NOW)
+        done = VisitDone(LastVisit(url="http://a.test/", time=NOW, status=200), revisit_due=NOW + 9)
+        shards[1].commit(FrontierUpdate(settled=[TurnOutcomes(turn.token, [done], next=NOW)]), now=NOW)
     return found
 
 

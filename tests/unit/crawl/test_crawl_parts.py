@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from webmill.crawl.backends import open_letter_box
-from webmill.crawl.fetch import Fetched
-from webmill.crawl.frontier.base import Visit
+from webmill.crawl.fetch import FetchedResponse
+from webmill.crawl.frontier.base import LastVisit
 from webmill.crawl.politeness.host_schedule import Booking, Gates, Kept
 from webmill.crawl.progress import SLOWEST, Hosts, Snapshot, added
 from webmill.crawl.scheduler.archived_payloads import Payloads
@@ -153,7 +153,7 @@ def test_the_slowest_hosts_are_few_and_the_memory_for_them_is_bounded() -> None:
 
 
 def test_a_revisit_names_the_record_that_has_the_payload() -> None:
-    last = Visit(
+    last = LastVisit(
         url="http://a.test/", time=5.0, status=304, record_id="<x>", record_time=3.0, record_url="http://b.test/"
     )
     assert original_of(last) == Original(record_id="<x>", uri="http://b.test/", date=datetime.fromtimestamp(3.0, UTC))
@@ -161,9 +161,11 @@ def test_a_revisit_names_the_record_that_has_the_payload() -> None:
 
 def test_conditions_are_only_sent_where_there_is_something_to_compare_with() -> None:
     assert conditions(None) == ()
-    assert conditions(Visit(url="u", time=0.0, status=200, etag='"1"')) == ()  # no record
-    assert conditions(Visit(url="u", time=0.0, status=200, record_id="<x>")) == ()  # of half a page, or of a redirect
-    both = Visit(url="u", time=0.0, status=503, record_id="<x>", etag='"1"', modified=SOME_DAY)
+    assert conditions(LastVisit(url="u", time=0.0, status=200, etag='"1"')) == ()  # no record
+    assert (
+        conditions(LastVisit(url="u", time=0.0, status=200, record_id="<x>")) == ()
+    )  # of half a page, or of a redirect
+    both = LastVisit(url="u", time=0.0, status=503, record_id="<x>", etag='"1"', modified=SOME_DAY)
     assert conditions(both) == (("If-None-Match", '"1"'),)
     assert conditions(msgspec.structs.replace(both, etag="")) == (("If-Modified-Since", SOME_DAY),)
 
@@ -178,19 +180,19 @@ def test_conditions_are_only_sent_where_there_is_something_to_compare_with() -> 
 )
 def test_what_is_too_long_to_be_named_is_no_validator(headers: Pairs, etag: str, modified: str) -> None:
     answer = fetched(headers)
-    assert validators(answer, Visit(url="u", time=0.0)) == {"etag": etag, "modified": modified}
+    assert validators(answer, LastVisit(url="u", time=0.0)) == {"etag": etag, "modified": modified}
     assert is_whole(answer)
     assert not is_whole(fetched(headers, truncated="disconnect"))
     assert not is_whole(fetched(headers, status=302))
 
 
-def fetched(headers: Pairs, *, status: int = 200, truncated: str | None = None) -> Fetched:
+def fetched(headers: Pairs, *, status: int = 200, truncated: str | None = None) -> FetchedResponse:
     head = ResponseHead(version="HTTP/1.1", status=status, reason="", headers=Headers(headers), raw=b"", flaws=())
     date = datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC)
     exchange = Exchange(
         url="http://a.test/", date=date, seconds=0.1, ip="", request=b"", response=b"", truncated=truncated
     )
-    return Fetched(exchange, head, b"", ())
+    return FetchedResponse(exchange, head, b"", ())
 
 
 def test_html_is_what_says_so_or_looks_so() -> None:

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from webmill.crawl.fetch.nouns import Failed, Fetched
-from webmill.crawl.frontier.base import Robots
+from webmill.crawl.fetch.types import FetchedResponse, FetchFailure
+from webmill.crawl.frontier.base import RobotsEntry
 from webmill.crawl.politeness.robots import (
     DAY,
     Directives,
@@ -31,7 +31,7 @@ NOW = 1_000_000.0
 
 def fetched(
     status: int, body: bytes = FORBID, *, fields: str = "", truncated: str | None = None, flaws: tuple[str, ...] = ()
-) -> Fetched:
+) -> FetchedResponse:
     raw = f"HTTP/1.1 {status} x\r\n{fields}\r\n".encode()
     head = parse_response_head(raw)
     exchange = Exchange(
@@ -43,13 +43,13 @@ def fetched(
         response=raw + body,
         truncated=truncated,
     )
-    return Fetched(exchange, head, body, flaws)
+    return FetchedResponse(exchange, head, body, flaws)
 
 
-FAILED = Failed(f"{ORIGIN}/robots.txt", "connect_timeout", "", sent=False)
+FAILED = FetchFailure(f"{ORIGIN}/robots.txt", "connect_timeout", "", sent=False)
 
 
-def judged(answer: Fetched | Failed, *, policy: Policy = Policy()) -> Verdict:  # noqa: B008 - frozen
+def judged(answer: FetchedResponse | FetchFailure, *, policy: Policy = Policy()) -> Verdict:  # noqa: B008 - frozen
     return decide(make_entry(ORIGIN, answer, now=NOW, policy=policy), now=NOW, policy=policy)
 
 
@@ -71,7 +71,7 @@ def test_without_a_file_all_is_allowed_whatever_the_answer_holds(status: int) ->
 
 @pytest.mark.parametrize("status", [429, 500, 503, 599, 600, 999, 100])
 def test_a_server_that_fails_is_left_alone(status: int) -> None:
-    entry = Robots(origin=ORIGIN, fetched=NOW, expires=NOW + 60, status=status, body=b"User-agent: *\nAllow: /\n")
+    entry = RobotsEntry(origin=ORIGIN, fetched=NOW, expires=NOW + 60, status=status, body=b"User-agent: *\nAllow: /\n")
     verdict = decide(entry, now=NOW)
     assert (verdict.state, verdict.allows("/")) == ("unreachable", False)
 
@@ -135,7 +135,7 @@ def test_an_answer_ends_the_count_of_failures() -> None:
 
 
 def test_an_entry_that_does_not_say_since_when_it_fails_counts_from_its_time() -> None:
-    entry = Robots(origin=ORIGIN, fetched=NOW, expires=NOW)
+    entry = RobotsEntry(origin=ORIGIN, fetched=NOW, expires=NOW)
     assert decide(entry, now=NOW + 30 * DAY - 1).state == "unreachable"
     assert decide(entry, now=NOW + 30 * DAY).state == "unavailable"
     assert make_entry(ORIGIN, FAILED, now=NOW + 99, before=entry).failing_since == NOW
@@ -195,8 +195,8 @@ def test_limit_and_agent_are_settings() -> None:
 # --- parsed files -----------------------------------------------------------------------------------------------------
 
 
-def entry_of(origin: str, body: bytes = FORBID) -> Robots:
-    return Robots(origin=origin, fetched=NOW, expires=NOW + DAY, status=200, body=body)
+def entry_of(origin: str, body: bytes = FORBID) -> RobotsEntry:
+    return RobotsEntry(origin=origin, fetched=NOW, expires=NOW + DAY, status=200, body=body)
 
 
 def test_a_body_is_parsed_once_and_a_new_one_replaces_it() -> None:

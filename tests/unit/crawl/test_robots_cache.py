@@ -6,14 +6,14 @@ import asyncio
 
 import msgspec
 
-from webmill.crawl.frontier.base import Robots, Step
+from webmill.crawl.frontier.base import FrontierUpdate, RobotsEntry
 from webmill.crawl.frontier.memory import MemoryFrontier
 from webmill.crawl.politeness.robots import Policy
 from webmill.crawl.politeness.robots_cache import RobotsKeeper
 from webmill.infra.clock import SteadyClock
 
 ORIGIN, DAY = "http://a.test", 86400.0
-ENTRY = Robots(origin=ORIGIN, fetched=1000.0, expires=1600.0, status=200, body=b"User-agent: *\nDisallow: /x\n")
+ENTRY = RobotsEntry(origin=ORIGIN, fetched=1000.0, expires=1600.0, status=200, body=b"User-agent: *\nDisallow: /x\n")
 
 
 class Times:
@@ -56,7 +56,7 @@ def test_a_file_that_could_not_be_had_is_asked_for_when_its_time_has_come() -> N
 def test_what_the_frontier_has_is_good_as_long_as_it_says() -> None:
     times = Times()
     frontier = MemoryFrontier()
-    frontier.commit(Step(robots=[ENTRY]), now=1000.0)
+    frontier.commit(FrontierUpdate(robots=[ENTRY]), now=1000.0)
     clock = SteadyClock(wall=lambda: times.now, since_boot=lambda: times.now, boot="one")
     robots = RobotsKeeper(frontier, Policy(), clock=clock)
     assert is_known(robots)

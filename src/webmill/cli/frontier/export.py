@@ -13,7 +13,7 @@ import msgspec
 from webmill.cli.context import Context, note, pass_context
 from webmill.cli.frontier.crawls import crawl_argument, crawl_in, frontier_option
 from webmill.cli.words import counted
-from webmill.crawl.frontier.base import Visit
+from webmill.crawl.frontier.base import LastVisit
 from webmill.crawl.frontier_admin import exporting
 from webmill.infra import atomic
 from webmill.model import Link
@@ -70,7 +70,7 @@ def export(
         note(f"{counted(count, 'URL')} in {output}")
 
 
-def written(rows: Iterator[Link] | Iterator[Visit], file: BinaryIO, form: str, context: Context) -> int:
+def written(rows: Iterator[Link] | Iterator[LastVisit], file: BinaryIO, form: str, context: Context) -> int:
     encode = msgspec.json.Encoder().encode
     with context.progress("export", unit="URLs") as progress:
         for row in rows:

@@ -20,7 +20,15 @@ from typing import Any, Protocol
 import msgspec
 
 from webmill.compat.frontier.postgres import DatabaseSnapshot, Row
-from webmill.crawl.frontier.base import MOST_DEPTH, Committed, Done, Frontier, Robots, Step, Visit
+from webmill.crawl.frontier.base import (
+    MOST_DEPTH,
+    CommitResult,
+    Frontier,
+    FrontierUpdate,
+    LastVisit,
+    RobotsEntry,
+    VisitDone,
+)
 from webmill.crawl.politeness.host_schedule import GateBook, Kept
 from webmill.crawl.seeds import excluded_domain, seed_of
 from webmill.errors import BadInput, Misconfigured
@@ -103,7 +111,7 @@ class TableReading(Protocol):
         """It decides to which shard the row belongs."""
         ...
 
-    def take(self, frontier: Frontier, things: Sequence[Any], notes: Mapping[str, str]) -> Committed:
+    def take(self, frontier: Frontier, things: Sequence[Any], notes: Mapping[str, str]) -> CommitResult:
         """All or nothing of it, together with the notes; harmless when repeated."""
         ...
 
@@ -124,8 +132,8 @@ class WaitingRows:
     def url(self, thing: Link) -> str:
         return thing.url
 
-    def take(self, frontier: Frontier, things: Sequence[Link], notes: Mapping[str, str]) -> Committed:
-        return frontier.commit(Step(links=things, notes=notes), now=self._clock())
+    def take(self, frontier: Frontier, things: Sequence[Link], notes: Mapping[str, str]) -> CommitResult:
+        return frontier.commit(FrontierUpdate(links=things, notes=notes), now=self._clock())
 
 
 class VisitedRows:
@@ -136,24 +144,24 @@ class VisitedRows:
     def __init__(self, *, clock: Callable[[], float]) -> None:
         self._clock = clock
 
-    def read(self, row: Row) -> Done:
+    def read(self, row: Row) -> VisitDone:
         time, url, code = row
         status = int(number(code))
         error = NO_ANSWER.get(status, "")
-        return Done(
-            Visit(url=seed_of(url), time=number(time), status=0 if error else status, error=error), is_page=False
+        return VisitDone(
+            LastVisit(url=seed_of(url), time=number(time), status=0 if error else status, error=error), is_page=False
         )
 
-    def url(self, thing: Done) -> str:
+    def url(self, thing: VisitDone) -> str:
         return thing.url
 
-    def take(self, frontier: Frontier, things: Sequence[Done], notes: Mapping[str, str]) -> Committed:
-        return frontier.commit(Step(visited=things, notes=notes), now=self._clock())
+    def take(self, frontier: Frontier, things: Sequence[VisitDone], notes: Mapping[str, str]) -> CommitResult:
+        return frontier.commit(FrontierUpdate(visited=things, notes=notes), now=self._clock())
 
 
 class DomainRow(msgspec.Struct, frozen=True):
     name: str
-    robots: tuple[Robots, ...]
+    robots: tuple[RobotsEntry, ...]
     is_excluded: bool
     next: float  # not to be asked before
 
@@ -180,22 +188,22 @@ class DomainRows:
     def url(self, thing: DomainRow) -> str:
         return f"http://{thing.name}/"
 
-    def take(self, frontier: Frontier, things: Sequence[DomainRow], notes: Mapping[str, str]) -> Committed:
+    def take(self, frontier: Frontier, things: Sequence[DomainRow], notes: Mapping[str, str]) -> CommitResult:
         frontier.exclude(domain.name for domain in things if domain.is_excluded)
         now = self._clock()
         held = {f"domain:{one.name}": Kept(0.0, one.next) for one in things if one.next > now}
         if held:
             self._gates.correct([held], clock=self._clock)
         robots = [each for domain in things for each in domain.robots]
-        return frontier.commit(Step(robots=robots, notes=notes), now=now)
+        return frontier.commit(FrontierUpdate(robots=robots, notes=notes), now=now)
 
 
-def robots_of(domain: str, content: str | None, expires: float) -> tuple[Robots, ...]:
+def robots_of(domain: str, content: str | None, expires: float) -> tuple[RobotsEntry, ...]:
     body = (content or "").encode("utf-8", "surrogateescape")
     if not body.strip():
         return ()
     fetched = max(expires - ROBOTS_AGE, 0.0)
     return tuple(
-        Robots(origin=f"{scheme}://{domain}", fetched=fetched, expires=expires, status=200, body=body)
+        RobotsEntry(origin=f"{scheme}://{domain}", fetched=fetched, expires=expires, status=200, body=body)
         for scheme in ("https", "http")
     )

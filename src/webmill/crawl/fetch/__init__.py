@@ -1,11 +1,12 @@
 """Fetch one URL from a server that may do anything, and keep exactly what went over the wire.
 
-    fetcher = Fetcher(user_agent="mybot/1.0 (+https://example.org/bot)")
-    address = await fetcher.locate(url)                       # Address, or Failed: nothing was sent
-    outcome = await fetcher.fetch(Request(url=url), address)  # Fetched, or Failed with a reason of FAILURES
+    fetcher = HttpFetcher(user_agent="mybot/1.0 (+https://example.org/bot)")
+    address = await fetcher.locate(url)                            # SocketAddress, or FetchFailure: nothing was sent
+    outcome = await fetcher.fetch(FetchRequest(url=url), address)  # FetchedResponse, or FetchFailure (see FAILURES)
 
 Nothing is followed, retried with a delay, or remembered about a server but its open connections: no redirects, cookies,
-proxies, credentials, `.netrc`. User and password of a URL are never sent. What is done about each oddity:
+proxies, credentials, `.netrc`. User and password of a URL are never sent. What is done about each oddity
+("Fetched" is a `FetchedResponse`, "Failed" a `FetchFailure` with that reason):
 
 | oddity | answer |
 |---|---|
@@ -41,29 +42,38 @@ proxies, credentials, `.netrc`. User and password of a URL are never sent. What 
 | no file descriptor | idle connections are ended, and it is tried again until the deadline |
 | still none | Failed `too_many_files`, not `sent` |
 
-Every Failed keeps what came (`partial`, up to 64 KiB). A connection with any flaw is not used again.
+Every `FetchFailure` keeps what came (`partial`, up to 64 KiB). A connection with any flaw is not used again.
 
-Memory: an answer is held once, as sent, at most `Limits.body` and a read; all of them together at most `Limits.memory`
-and one answer. Beyond that the others wait in the kernel, and their deadlines run. What `fetch` returns is not counted.
+Memory: an answer is held once, as sent, at most `FetchLimits.body` and a read; all of them together at most
+`FetchLimits.memory` and one answer. Beyond that the others wait in the kernel, and their deadlines run. What `fetch`
+returns is not counted.
 """
 
-from webmill.crawl.fetch.fetcher import Fetcher
-from webmill.crawl.fetch.nouns import FAILURES, MAX_PARTIAL, Address, Failed, Fetched, Limits, Request
-from webmill.crawl.fetch.resolver import Resolver, no_lookup, system_lookup
-from webmill.crawl.fetch.vetting import WEB_PORTS, Vetting, is_public
+from webmill.crawl.fetch.address_rules import WEB_PORTS, AddressRules, is_public
+from webmill.crawl.fetch.fetcher import HttpFetcher
+from webmill.crawl.fetch.resolver import DnsResolver, no_lookup, system_lookup
+from webmill.crawl.fetch.types import (
+    FAILURES,
+    MAX_PARTIAL,
+    FetchedResponse,
+    FetchFailure,
+    FetchLimits,
+    FetchRequest,
+    SocketAddress,
+)
 
 __all__ = [
     "FAILURES",
     "MAX_PARTIAL",
     "WEB_PORTS",
-    "Address",
-    "Failed",
-    "Fetched",
-    "Fetcher",
-    "Limits",
-    "Request",
-    "Resolver",
-    "Vetting",
+    "AddressRules",
+    "DnsResolver",
+    "FetchFailure",
+    "FetchLimits",
+    "FetchRequest",
+    "FetchedResponse",
+    "HttpFetcher",
+    "SocketAddress",
     "is_public",
     "no_lookup",
     "system_lookup",

@@ -12,20 +12,20 @@ from collections.abc import Callable
 from typing import cast
 
 from webmill.crawl.fetch.budget import Budget
-from webmill.crawl.fetch.nouns import Limits, Trouble
-from webmill.crawl.fetch.reception import Reception
+from webmill.crawl.fetch.response_reader import Reception
+from webmill.crawl.fetch.types import FetchError, FetchLimits
 from webmill.errors import BadInput
 
 
 class Connection(asyncio.Protocol):
     def __init__(
-        self, sock: socket.socket, *, limits: Limits, budget: Budget, on_lost: Callable[[Connection], None]
+        self, sock: socket.socket, *, limits: FetchLimits, budget: Budget, on_lost: Callable[[Connection], None]
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._socket, self._limits, self._budget, self._on_lost = sock, limits, budget, on_lost
         self._transport: asyncio.Transport | None = None
         self._reception: Reception | None = None  # only while an answer is awaited
-        self._waiter: asyncio.Future[Trouble | None] | None = None
+        self._waiter: asyncio.Future[FetchError | None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._until = 0.0
         self._mark = 0  # bytes received when the present window began
@@ -38,7 +38,7 @@ class Connection(asyncio.Protocol):
     async def ask(self, request: bytes, reception: Reception, *, until: float) -> None:
         """Send, and fill `reception` until it is over. Raises Trouble when not even a head came."""
         if self._transport is None or self.lost:
-            raise Trouble("reset", "the connection was closed before the request was sent")
+            raise FetchError("reset", "the connection was closed before the request was sent")
         self._reception, self._until = reception, until
         waiter = self._waiter = self._loop.create_future()
         try:
@@ -87,7 +87,7 @@ class Connection(asyncio.Protocol):
         try:
             reception.feed(data)
         except BadInput as error:
-            self._finish(Trouble(error.reason, error.message))
+            self._finish(FetchError(error.reason, error.message))
             return
         if reception.over:
             self._finish(None)
@@ -103,14 +103,14 @@ class Connection(asyncio.Protocol):
         except BadInput as error:
             silent = not self._reception.received
             reason = "no_response" if silent else error.reason
-            self._finish(Trouble(reason, "closed without a byte" if silent else error.message))
+            self._finish(FetchError(reason, "closed without a byte" if silent else error.message))
             return
         self._finish(None)
 
     def connection_lost(self, error: Exception | None) -> None:
         self.lost = True
         if self._reception is not None:
-            self._break_off("disconnect", Trouble("reset", f"connection lost: {error or 'closed'}"))
+            self._break_off("disconnect", FetchError("reset", f"connection lost: {error or 'closed'}"))
         self._on_lost(self)
 
     # --- time and memory ---
@@ -139,15 +139,15 @@ class Connection(asyncio.Protocol):
         if reception is None:
             return
         if self._loop.time() >= self._until:
-            self._break_off("time", Trouble("timeout", f"not done within {limits.total:g} s"))
+            self._break_off("time", FetchError("timeout", f"not done within {limits.total:g} s"))
         elif reception.received - self._mark < limits.rate * limits.window and not self._paused:
-            self._break_off("time", Trouble("timeout", f"slower than {limits.rate} bytes/s for {limits.window:g} s"))
+            self._break_off("time", FetchError("timeout", f"slower than {limits.rate} bytes/s for {limits.window:g} s"))
         else:
             self._wind()
 
     # --- the end of an answer ---
 
-    def _break_off(self, why: str, trouble: Trouble) -> None:
+    def _break_off(self, why: str, trouble: FetchError) -> None:
         if self._waiter is None or self._waiter.done() or self._reception is None:
             return
         if self._reception.head is None:
@@ -156,7 +156,7 @@ class Connection(asyncio.Protocol):
             self._reception.cut(why)
             self._finish(None)
 
-    def _finish(self, trouble: Trouble | None) -> None:
+    def _finish(self, trouble: FetchError | None) -> None:
         """As a result, not an exception: if the caller was cancelled in this moment, nobody asks for it."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(trouble)

@@ -6,16 +6,24 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
+from webmill.crawl.fetch.address_rules import AddressRules
 from webmill.crawl.fetch.budget import Budget
+from webmill.crawl.fetch.connect import Call, Dialer
 from webmill.crawl.fetch.connection import Connection
-from webmill.crawl.fetch.dialing import Call, Dialer
-from webmill.crawl.fetch.nouns import MAX_PARTIAL, Address, Failed, Fetched, Limits, Request, Trouble
 from webmill.crawl.fetch.pool import Key, Pool
-from webmill.crawl.fetch.reception import Reception, decode_payload
-from webmill.crawl.fetch.resolver import Resolver
+from webmill.crawl.fetch.resolver import DnsResolver
+from webmill.crawl.fetch.response_reader import Reception, decode_payload
 from webmill.crawl.fetch.target import Target, parse_target
-from webmill.crawl.fetch.tls import Policy
-from webmill.crawl.fetch.vetting import Vetting
+from webmill.crawl.fetch.tls import TlsPolicy
+from webmill.crawl.fetch.types import (
+    MAX_PARTIAL,
+    FetchedResponse,
+    FetchError,
+    FetchFailure,
+    FetchLimits,
+    FetchRequest,
+    SocketAddress,
+)
 from webmill.errors import BadInput
 from webmill.formats.http import ResponseHead, encode_request_head
 from webmill.model import Exchange, Headers
@@ -30,7 +38,7 @@ _DECODED_ASIDE = 64 * 1024  # bytes: a larger body is decoded in a thread, so th
 _SHORTAGE_PAUSE = 0.1  # seconds
 
 
-class Fetcher:
+class HttpFetcher:
     """At most `connections` fetches are under way at once, and as many connections wait idle; others queue here.
 
     The resolver is the fetcher's from now on, and closed with it.
@@ -40,13 +48,13 @@ class Fetcher:
         self,
         *,
         user_agent: str,
-        limits: Limits = Limits(),  # noqa: B008  frozen
-        vetting: Vetting = Vetting(),  # noqa: B008  frozen
-        resolver: Resolver | None = None,
-        tls: Policy = "verify",
+        limits: FetchLimits = FetchLimits(),  # noqa: B008  frozen
+        address_rules: AddressRules = AddressRules(),  # noqa: B008  frozen
+        resolver: DnsResolver | None = None,
+        tls: TlsPolicy = "verify",
         connections: int = 1000,
     ) -> None:
-        self._limits, self._vetting, self._resolver = limits, vetting, resolver or Resolver()
+        self._limits, self._address_rules, self._resolver = limits, address_rules, resolver or DnsResolver()
         self._own_fields = (
             ("User-Agent", user_agent),
             ("Accept", ACCEPT),
@@ -58,7 +66,7 @@ class Fetcher:
         self._pool = Pool(size=connections, idle=limits.idle)
         self._open: set[Connection] = set()
         self._dialer = Dialer(
-            vetting=vetting,
+            address_rules=address_rules,
             limits=limits,
             policy=tls,
             budget=Budget(limits.memory),
@@ -67,23 +75,23 @@ class Fetcher:
         )
         self._decoders = ThreadPoolExecutor(2, thread_name_prefix="decode")
 
-    async def locate(self, url: str) -> Address | Failed:
+    async def locate(self, url: str) -> SocketAddress | FetchFailure:
         """Where this URL would be fetched, vetted. Sends nothing to it."""
         try:
             target = parse_target(url)
             ip, port = await self._resolve(target.host)
-            address = Address(ip, target.port or port or target.default_port)
+            address = SocketAddress(ip, target.port or port or target.default_port)
         except BadInput as error:
-            return Failed(url, error.reason, error.message, sent=False)
-        except Trouble as trouble:
-            return Failed(url, trouble.reason, trouble.message, sent=False)
+            return FetchFailure(url, error.reason, error.message, sent=False)
+        except FetchError as trouble:
+            return FetchFailure(url, trouble.reason, trouble.message, sent=False)
         try:
-            self._vetting.check(address)
-        except Trouble as trouble:
-            return Failed(url, trouble.reason, trouble.message, sent=False, ip=address.ip)
+            self._address_rules.check(address)
+        except FetchError as trouble:
+            return FetchFailure(url, trouble.reason, trouble.message, sent=False, ip=address.ip)
         return address
 
-    async def fetch(self, request: Request, address: Address) -> Fetched | Failed:
+    async def fetch(self, request: FetchRequest, address: SocketAddress) -> FetchedResponse | FetchFailure:
         """Ask once, at that address; redirects are answers like any other.
 
         When it cannot be connected, the next `locate` of the same host gives the host's next address.
@@ -92,10 +100,10 @@ class Fetcher:
             target = parse_target(request.url)
             wire = self._compose(target, request)
         except BadInput as error:
-            return Failed(request.url, error.reason, error.message, sent=False, ip=address.ip)
+            return FetchFailure(request.url, error.reason, error.message, sent=False, ip=address.ip)
         async with self._slots:
             outcome = await self._exchange(target, wire, address, limit=max(self._limits.body, request.at_least))
-        if isinstance(outcome, Failed) and outcome.reason in _UNREACHED:
+        if isinstance(outcome, FetchFailure) and outcome.reason in _UNREACHED:
             self._resolver.demote(target.host, address.ip)
         return outcome
 
@@ -118,17 +126,19 @@ class Fetcher:
         while True:
             try:
                 return await self._resolver.resolve(host)
-            except Trouble as trouble:
+            except FetchError as trouble:
                 if trouble.reason != "too_many_files" or asyncio.get_running_loop().time() >= until:
                     raise
             self._pool.drop_one()
             await asyncio.sleep(_SHORTAGE_PAUSE)
 
-    def _compose(self, target: Target, request: Request) -> bytes:
+    def _compose(self, target: Target, request: FetchRequest) -> bytes:
         fields = Headers((("Host", target.authority), *self._own_fields, *request.headers))
         return encode_request_head(fields, method="GET", target=target.path)
 
-    async def _exchange(self, target: Target, wire: bytes, address: Address, *, limit: int) -> Fetched | Failed:
+    async def _exchange(
+        self, target: Target, wire: bytes, address: SocketAddress, *, limit: int
+    ) -> FetchedResponse | FetchFailure:
         secure = target.scheme == "https"
         call = Call(address, target.host, secure, asyncio.get_running_loop().time() + self._limits.total)
         key = (target.scheme, target.host, address)
@@ -140,22 +150,22 @@ class Fetcher:
             sent = True
         try:
             connection = await self._dialer.dial(call)
-        except Trouble as trouble:
-            return Failed(target.url, trouble.reason, trouble.message, sent=sent, ip=address.ip)
+        except FetchError as trouble:
+            return FetchFailure(target.url, trouble.reason, trouble.message, sent=sent, ip=address.ip)
         self._open.add(connection)
         return await self._ask(connection, wire, target=target, key=key, until=call.until, limit=limit)
 
     async def _ask(
         self, connection: Connection, wire: bytes, *, target: Target, key: Key, until: float, limit: int
-    ) -> Fetched | Failed:
+    ) -> FetchedResponse | FetchFailure:
         reception = Reception(limit=limit)
         date, loop = datetime.now(UTC), asyncio.get_running_loop()
         began = loop.time()
         try:
             await connection.ask(wire, reception, until=until)
-        except Trouble as trouble:
+        except FetchError as trouble:
             partial = reception.begin(MAX_PARTIAL)
-            return Failed(target.url, trouble.reason, trouble.message, sent=True, ip=key[2].ip, partial=partial)
+            return FetchFailure(target.url, trouble.reason, trouble.message, sent=True, ip=key[2].ip, partial=partial)
         head = reception.head
         assert head is not None
         exchange = Exchange(
@@ -172,7 +182,7 @@ class Fetcher:
         self._park(key, connection, reception)
         payload, flaw = await self._decode(head, exchange.response)
         flaws = (*reception.flaws, *connection.flaws, *((flaw,) if flaw else ()))
-        return Fetched(exchange, head, payload, tuple(dict.fromkeys(flaws)))
+        return FetchedResponse(exchange, head, payload, tuple(dict.fromkeys(flaws)))
 
     def _park(self, key: Key, connection: Connection, reception: Reception) -> None:
         if reception.reusable and not connection.flaws and not connection.lost:
@@ -193,10 +203,10 @@ class Fetcher:
         self._pool.forget(connection)
 
 
-def _was_stale(outcome: Fetched | Failed) -> bool:
+def _was_stale(outcome: FetchedResponse | FetchFailure) -> bool:
     """On a connection that waited: the server had closed it, and our request crossed that on the way, or what came is
     no answer but the rest of an earlier one that was longer than it said, or word of the server's impatience."""
-    if isinstance(outcome, Fetched):
+    if isinstance(outcome, FetchedResponse):
         return outcome.head.status == 408
     return outcome.reason in _NO_ANSWER or (outcome.reason in ("reset", "no_response") and not outcome.partial)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from webmill.crawl.fetch.connection import Connection
-from webmill.crawl.fetch.nouns import Address
+from webmill.crawl.fetch.types import SocketAddress
 
-Key = tuple[str, str, Address]  # scheme, host, where it is connected
+Key = tuple[str, str, SocketAddress]  # scheme, host, where it is connected
 
 
 class Pool:

@@ -18,7 +18,7 @@ from ipaddress import ip_address
 
 from msgspec import Struct
 
-from webmill.crawl.fetch.nouns import Trouble
+from webmill.crawl.fetch.types import FetchError
 
 MAX_ADDRESSES = 16  # kept of one name
 _SHORTAGE = (errno.EMFILE, errno.ENFILE)
@@ -48,7 +48,7 @@ class _Answer(Struct):
     expires: float = 0.0
 
 
-class Resolver:
+class DnsResolver:
     """`fixed` names have the given address, and the given port where the URL has none (curl's --resolve)."""
 
     def __init__(
@@ -81,7 +81,7 @@ class Resolver:
         if answer is None or answer.expires <= self._clock():
             answer = await self._ask(host)
         if not answer.addresses:
-            raise Trouble(answer.reason, answer.message)
+            raise FetchError(answer.reason, answer.message)
         return answer.addresses[0], None
 
     def demote(self, host: str, ip: str) -> None:

@@ -6,7 +6,7 @@ import ssl
 import warnings
 from typing import Literal
 
-Policy = Literal["verify", "archive"]
+TlsPolicy = Literal["verify", "archive"]
 
 # Codes of OpenSSL's X509_V_ERR_*.
 _REASONS = {

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from webmill.crawl.frontier.base import Stats
+from webmill.crawl.frontier.base import FrontierStats
 from webmill.crawl.frontier.lanes import sync_tree
 from webmill.errors import BadInput, Conflict, Misconfigured
 from webmill.infra import atomic
@@ -37,7 +37,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     format: int
     backend: str
     version: int  # of what the backend keeps
-    stats: Stats
+    stats: FrontierStats
     files: dict[str, Stored]
     facts: dict[str, str] = {}  # of the backend
 
@@ -80,7 +80,7 @@ def link_or_copy(source: Path, target: Path) -> None:
 
 
 def write_manifest(
-    draft: Path, *, backend: str, version: int, stats: Stats, facts: dict[str, str] | None = None
+    draft: Path, *, backend: str, version: int, stats: FrontierStats, facts: dict[str, str] | None = None
 ) -> None:
     paths = sorted(path for path in draft.rglob("*") if path.is_file())
     files = {path.relative_to(draft).as_posix(): stored(path) for path in paths}

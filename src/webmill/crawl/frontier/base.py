@@ -1,25 +1,25 @@
 """The seam of every frontier: which URLs are known, whose turn it is, and what came of those that were asked.
 
-    commit(links) ─▶ waiting ─▶ claim ─▶ in hand ─▶ commit: Done   ─▶ visited (─▶ waiting again when `again` comes)
-                        ▲  ▲               ├──────▶         Later  ─▶ waiting, not before a time
-                        │  └───────────────┤                Unused ─▶ waiting, at its old place
+    commit(links) ─▶ waiting ─▶ claim ─▶ in hand ─▶ commit: VisitDone  ─▶ visited (─▶ waiting again at `revisit_due`)
+                        ▲  ▲               ├──────▶         RetryLater ─▶ waiting, not before a time
+                        │  └───────────────┤                NotTried   ─▶ waiting, at its old place
                         └── lease over ────┘
 
 Domains take turns. A claim hands out up to `count` turns, each of another domain (`domain_of`), each with a few URLs of
 it that are to be asked one after the other. While a turn lasts nobody else gets that domain.
 
 What every backend promises (`tests/contracts/test_frontier.py`)
-- One step, one transaction: all that a `Step` holds is durable when `commit` returns, or nothing of it is there. A
-  link is never known but nowhere: waiting, in hand or visited, exactly one of them, at every kill point.
+- One update, one transaction: all that a `FrontierUpdate` holds is durable when `commit` returns, or nothing of it is
+  there. A link is never known but nowhere: waiting, in hand or visited, exactly one of them, at every kill point.
 - Exact: a URL that was never added is never called known (a Bloom filter only answers a quick no).
 - Leased: a turn ends with its last URL, when `next` is given, or when its lease is over; then its URLs are offered
-  again, at no cost in attempts. An outcome under a lease that is over changes nothing and its token is told in
-  `Committed.lost`; one for a URL that is not in hand changes nothing. A backend that knows the holder of a lease to be
-  dead may end it.
+  again, at no cost in attempts. An outcome under a lease that is over changes nothing, and `CommitResult.lost` names
+  its token; one for a URL that is not in hand changes nothing. A backend that knows the holder of a lease to be dead
+  may end it.
 - Polite across restarts: from the moment a turn is claimed its domain is not offered before `now + hold`, whoever dies;
   once it is settled with `next`, not before that.
-- Order: within a domain the lower priority number first, requisites before all; among equals those that came back and
-  may be asked now (at their old places), then revisits whose time has come, then new ones, first in, first out.
+- Order: within a domain the lower priority number first, page resources before all; among equals those that came back
+  and may be asked now (at their old places), then revisits whose time has come, then new ones, first in, first out.
   Domains: the one that may be asked for longest first.
 - A revisit that came to nothing (later, unused, lease over) stays a revisit: it is visited, and due again.
 - Bounded: memory does not grow with URLs nor with domains, nor does what is read when it is opened.
@@ -41,11 +41,13 @@ from webmill.formats.url.normalise import host_of
 from webmill.model import Link
 
 PRIORITIES = 10  # 0 is asked first, 9 last
-REQUISITE = -1  # before all of them: what belongs to a page, as its pictures and styles do. Nobody else may say it
+PAGE_RESOURCE = (
+    -1
+)  # before all of them: images, styles and scripts that a page needs. No caller may give it to another link
 MOST_DEPTH, MOST_HOPS = (1 << 24) - 1, (1 << 8) - 1  # they share 32 bits of a line
 
 
-class Visit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LastVisit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What came of a URL the last time. `filename`, `offset` and `length` are those of its `CaptureRef`, kept flat: a
     frontier has millions of visits, and each has its URL and digest already.
     """
@@ -68,37 +70,37 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     hops: int = 0  # redirects, or indexes of sitemaps, in a row that led to it
 
 
-class Item(msgspec.Struct, frozen=True):
+class ClaimedUrl(msgspec.Struct, frozen=True):
     """A URL in hand. `attempts` counts this one; `last` is there when it is visited again."""
 
     url: str
     depth: int
     priority: int
     attempts: int
-    last: Visit | None = None
+    last: LastVisit | None = None
     hops: int = 0  # redirects, or indexes of sitemaps, in a row that led to it
 
 
-class Turn(msgspec.Struct, frozen=True):
+class DomainTurn(msgspec.Struct, frozen=True):
     domain: str
     token: int
     until: float  # when the lease ends
-    items: tuple[Item, ...]
+    items: tuple[ClaimedUrl, ...]
 
 
-class Done(msgspec.Struct, frozen=True):
-    """It was asked, or will never be: `visit` says which. `again`: when to visit it again; None: never."""
+class VisitDone(msgspec.Struct, frozen=True):
+    """It was asked, or will never be: `visit` says which. `revisit_due`: when to visit it again; None: never."""
 
-    visit: Visit
-    again: float | None = None
-    is_page: bool = True  # counts in `Stats.pages`
+    visit: LastVisit
+    revisit_due: float | None = None
+    is_page: bool = True  # counts in `FrontierStats.pages`
 
     @property
     def url(self) -> str:
         return self.visit.url
 
 
-class Later(msgspec.Struct, frozen=True):
+class RetryLater(msgspec.Struct, frozen=True):
     """It failed in a way that may pass: offer it again, with one attempt more on its account."""
 
     url: str
@@ -106,17 +108,17 @@ class Later(msgspec.Struct, frozen=True):
     error: str
 
 
-class Unused(msgspec.Struct, frozen=True):
+class NotTried(msgspec.Struct, frozen=True):
     """It was not asked: offer it again at its old place, not before a time. Costs no attempt."""
 
     url: str
     not_before: float = 0.0
 
 
-Outcome: TypeAlias = Done | Later | Unused
+Outcome: TypeAlias = VisitDone | RetryLater | NotTried
 
 
-class Settled(msgspec.Struct, frozen=True):
+class TurnOutcomes(msgspec.Struct, frozen=True):
     """What came of URLs of one turn. `next` ends the turn (items without an outcome are unused): the domain may be
     asked again from then on. Without it the turn goes on, under the same lease."""
 
@@ -125,7 +127,7 @@ class Settled(msgspec.Struct, frozen=True):
     next: float | None = None
 
 
-class Robots(msgspec.Struct, frozen=True, kw_only=True):
+class RobotsEntry(msgspec.Struct, frozen=True, kw_only=True):
     """The robots.txt of one origin (`https://example.com`) as it was last asked for."""
 
     origin: str
@@ -136,7 +138,7 @@ class Robots(msgspec.Struct, frozen=True, kw_only=True):
     failing_since: float = 0.0
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class FrontierUpdate(msgspec.Struct, frozen=True, kw_only=True):
     """All that one commit changes.
 
     `visited`: URLs that were visited elsewhere, as an import knows them; never claimed here. They become visited before
@@ -145,13 +147,13 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     links: Sequence[Link] = ()
-    settled: Sequence[Settled] = ()
-    visited: Sequence[Done] = ()
-    robots: Sequence[Robots] = ()
+    settled: Sequence[TurnOutcomes] = ()
+    visited: Sequence[VisitDone] = ()
+    robots: Sequence[RobotsEntry] = ()
     notes: Mapping[str, str] = {}
 
 
-class Committed(msgspec.Struct, frozen=True):
+class CommitResult(msgspec.Struct, frozen=True):
     added: int = 0  # links that were new
     known: int = 0  # links, and visits from elsewhere, of URLs that were known
     excluded: int = 0  # links of excluded domains: not taken
@@ -159,7 +161,7 @@ class Committed(msgspec.Struct, frozen=True):
     imported: int = 0  # visits from elsewhere that were new
 
 
-class Stats(msgspec.Struct, frozen=True, kw_only=True):
+class FrontierStats(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int  # URLs, those for a retry included
     in_hand: int
     visited: int
@@ -182,12 +184,12 @@ class Frontier(Protocol):
         hold: float,
         revisits: bool = False,
         requisites: bool = False,
-    ) -> list[Turn]:
+    ) -> list[DomainTurn]:
         """Up to `count` turns of up to `urls` URLs each. `revisits`: offer visited URLs whose time has come, too.
         `requisites`: offer nothing but those that were never visited."""
         ...
 
-    def commit(self, step: Step, *, now: float) -> Committed: ...
+    def commit(self, step: FrontierUpdate, *, now: float) -> CommitResult: ...
 
     def extend(self, tokens: Iterable[int], *, now: float, lease: float) -> frozenset[int]:
         """The leases start anew; the tokens that are lost."""
@@ -198,9 +200,9 @@ class Frontier(Protocol):
         what is in hand may come back. None when nothing waits and nothing is in hand. `requisites`: as for `claim`."""
         ...
 
-    def visit(self, url: str) -> Visit | None: ...
+    def visit(self, url: str) -> LastVisit | None: ...
 
-    def visits(self, *, since: float = 0.0, until: float | None = None) -> Iterator[Visit]:
+    def visits(self, *, since: float = 0.0, until: float | None = None) -> Iterator[LastVisit]:
         """In the order of their time, `until` not included; bounded memory."""
         ...
 
@@ -209,7 +211,7 @@ class Frontier(Protocol):
         Bounded memory. What a step changes while this is read may be missed or come twice."""
         ...
 
-    def robots(self, origin: str) -> Robots | None: ...
+    def robots(self, origin: str) -> RobotsEntry | None: ...
 
     def exclude(self, domains: Iterable[str]) -> int:
         """Their URLs are neither taken nor offered from now on, over restarts; how many are new."""
@@ -221,7 +223,7 @@ class Frontier(Protocol):
 
     def notes(self) -> dict[str, str]: ...
 
-    def stats(self) -> Stats: ...
+    def stats(self) -> FrontierStats: ...
 
     def compact(self) -> None:
         """Drop what was consumed."""

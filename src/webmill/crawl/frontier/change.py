@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from webmill.crawl.frontier.base import REQUISITE, Done, Later, Outcome, Settled, Visit
+from webmill.crawl.frontier.base import PAGE_RESOURCE, LastVisit, Outcome, RetryLater, TurnOutcomes, VisitDone
 from webmill.crawl.frontier.state import Domain, Held, State
 from webmill.model import Link
 
@@ -27,7 +27,7 @@ class Change:
         self._turns: dict[int, tuple[int, float, list[Held]]] = {}
         self._ended: list[int] = []
         self._retries: list[Retry] = []
-        self._visits: list[tuple[Held, int, Visit, float | None]] = []
+        self._visits: list[tuple[Held, int, LastVisit, float | None]] = []
         self._postponed: list[tuple[float, int, int]] = []
 
     def domains(self, names: Iterable[str]) -> dict[str, Domain]:
@@ -46,22 +46,22 @@ class Change:
         self.counts["waiting"] += count
         return end
 
-    def import_visit(self, domain: Domain, done: Done) -> None:
+    def import_visit(self, domain: Domain, done: VisitDone) -> None:
         """A URL that was never here comes as visited."""
         if not domain.lanes:
             self.counts["domains"] += 1
             domain.lanes[PRIORITY] = (0, 0)  # from now on it has a URL
         visit = done.visit
         held = Held(visit.url, visit.depth, PRIORITY, 1, 0, 0, visit.hops)
-        self._visits.append((held, domain.id, visit, done.again))
-        if done.again is not None:
+        self._visits.append((held, domain.id, visit, done.revisit_due))
+        if done.revisit_due is not None:
             domain.revisits += 1
             self._whole.add(domain.id)
         self.counts["visited"] += 1
-        self.counts["revisits"] += done.again is not None
+        self.counts["revisits"] += done.revisit_due is not None
         self.counts["pages"] += done.is_page
 
-    def settle(self, settled: Sequence[Settled]) -> set[int]:
+    def settle(self, settled: Sequence[TurnOutcomes]) -> set[int]:
         """The tokens that are lost."""
         self._turns = self._state.turns({entry.token for entry in settled})
         alive = {token: turn for token, turn in self._turns.items() if turn[1] > self._now}
@@ -74,7 +74,7 @@ class Change:
                 self._settle_one(entry)
         return lost
 
-    def _settle_one(self, entry: Settled) -> None:
+    def _settle_one(self, entry: TurnOutcomes) -> None:
         id_, until, items = self._turns[entry.token]
         domain, held = self._domains[id_], {item.url: item for item in items}
         for outcome in entry.outcomes:
@@ -87,17 +87,17 @@ class Change:
             self._end(entry.token)
 
     def _apply(self, domain: Domain, item: Held, outcome: Outcome) -> None:
-        if not isinstance(outcome, Done):
-            attempts = item.attempts + isinstance(outcome, Later)
+        if not isinstance(outcome, VisitDone):
+            attempts = item.attempts + isinstance(outcome, RetryLater)
             self._give_back(domain, item, not_before=outcome.not_before, attempts=attempts)
             return
-        self._visits.append((item, domain.id, outcome.visit, outcome.again))
-        if change := (outcome.again is not None) - bool(item.visit):
+        self._visits.append((item, domain.id, outcome.visit, outcome.revisit_due))
+        if change := (outcome.revisit_due is not None) - bool(item.visit):
             domain.revisits += change
             self._whole.add(domain.id)
         self.counts["in_hand"] -= 1
         self.counts["visited"] += 1
-        self.counts["revisits"] += outcome.again is not None
+        self.counts["revisits"] += outcome.revisit_due is not None
         self.counts["pages"] += outcome.is_page
 
     def _give_back(self, domain: Domain, item: Held, *, not_before: float, attempts: int) -> None:
@@ -199,14 +199,14 @@ class Change:
                 domain.again = earlier(domain.again, max(start, self._state.earliest_again(domain.id)))
             if domain.due is not None and domain.again is not None and domain.due <= domain.again:
                 domain.again = None
-            domain.errand = self._errand(domain, start) if REQUISITE in domain.lanes else None
+            domain.errand = self._errand(domain, start) if PAGE_RESOURCE in domain.lanes else None
         if before != (domain.due, domain.again, domain.errand):
             self._whole.add(domain.id)
             self.counts["domains_waiting"] += (domain.due is not None) - (before[0] is not None)
 
     def _errand(self, domain: Domain, start: float) -> float | None:
         """When it would come up if it had nothing but requisites."""
-        read, end = domain.lanes[REQUISITE]
+        read, end = domain.lanes[PAGE_RESOURCE]
         first = start if read < end else self._state.earliest_errand(domain.id) if domain.retries else None
         return None if first is None else earlier(domain.errand, max(start, first))
 

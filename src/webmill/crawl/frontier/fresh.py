@@ -8,7 +8,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from webmill.crawl.frontier.base import MOST_DEPTH, MOST_HOPS, PRIORITIES, REQUISITE, Done, Step, domain_of
+from webmill.crawl.frontier.base import (
+    MOST_DEPTH,
+    MOST_HOPS,
+    PAGE_RESOURCE,
+    PRIORITIES,
+    FrontierUpdate,
+    VisitDone,
+    domain_of,
+)
 from webmill.crawl.frontier.lanes import line_of
 from webmill.crawl.frontier.seen import Seen, hash_of
 from webmill.errors import BadInput
@@ -23,7 +31,7 @@ class Line(NamedTuple):
 
 class Imported(NamedTuple):
     domain: str
-    done: Done
+    done: VisitDone
     data: bytes  # its line, for the journal alone
     hash: bytes
 
@@ -35,7 +43,7 @@ class Fresh(msgspec.Struct):
     known: int
 
 
-def sort_out(step: Step, seen: Seen) -> Fresh:
+def sort_out(step: FrontierUpdate, seen: Seen) -> Fresh:
     """`BadInput` for what cannot be kept. A URL that comes as visited is known to the links of its step."""
     visits = [as_bytes(done.url) for done in step.visited]
     links = [link_bytes(link) for link in step.links]
@@ -60,7 +68,7 @@ def sort_out(step: Step, seen: Seen) -> Fresh:
 
 
 def _sort_visits(
-    fresh: Fresh, visits: Sequence[Done], urls: Sequence[bytes], hashes: Sequence[bytes], unknown: Sequence[bool]
+    fresh: Fresh, visits: Sequence[VisitDone], urls: Sequence[bytes], hashes: Sequence[bytes], unknown: Sequence[bool]
 ) -> set[bytes]:
     here = set[bytes]()
     for done, url, hash_, is_new in zip(visits, urls, hashes, unknown, strict=False):
@@ -73,7 +81,9 @@ def _sort_visits(
 
 
 def link_bytes(link: Link) -> bytes:
-    if not (REQUISITE <= link.priority < PRIORITIES and 0 <= link.depth <= MOST_DEPTH and 0 <= link.hops <= MOST_HOPS):
+    if not (
+        PAGE_RESOURCE <= link.priority < PRIORITIES and 0 <= link.depth <= MOST_DEPTH and 0 <= link.hops <= MOST_HOPS
+    ):
         said = f"priority {link.priority}, depth {link.depth}, hops {link.hops} of {link.url[:200]!r}: out of range"
         raise BadInput(said, reason="bad_link")
     return as_bytes(link.url)

@@ -27,7 +27,15 @@ from typing import Self
 import msgspec
 
 from webmill.crawl.frontier import backup
-from webmill.crawl.frontier.base import Committed, Item, Robots, Stats, Step, Turn, Visit
+from webmill.crawl.frontier.base import (
+    ClaimedUrl,
+    CommitResult,
+    DomainTurn,
+    FrontierStats,
+    FrontierUpdate,
+    LastVisit,
+    RobotsEntry,
+)
 from webmill.crawl.frontier.change import PRIORITY, Change
 from webmill.crawl.frontier.fresh import Fresh, sort_out
 from webmill.crawl.frontier.journal import NOWHERE, Entry, Journal
@@ -52,7 +60,7 @@ STATE, LANES, RUNS = "state.sqlite", "domains", "seen"
 BACKEND, VERSION = "local", len(SCHEMA.steps)
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class FrontierLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How much of what is kept where. The defaults are for crawls; tests make them tiny."""
 
     table: int = TABLE
@@ -72,8 +80,8 @@ class Added(msgspec.Struct):
     imported: int
     excluded: int
 
-    def committed(self, fresh: Fresh, lost: Iterable[int]) -> Committed:
-        return Committed(
+    def committed(self, fresh: Fresh, lost: Iterable[int]) -> CommitResult:
+        return CommitResult(
             added=len(self.hashes) - self.imported,
             known=fresh.known + fresh.repeats.total(),
             excluded=self.excluded,
@@ -83,8 +91,8 @@ class Added(msgspec.Struct):
 
 
 class LocalFrontier:
-    def __init__(self, folder: Path, *, limits: Limits | None = None) -> None:
-        limits = limits or Limits()
+    def __init__(self, folder: Path, *, limits: FrontierLimits | None = None) -> None:
+        limits = limits or FrontierLimits()
         self._limits, self._lock = limits, threading.RLock()
         self._journal_bytes = 0
         self._unpaid = 0  # new URLs since merges went on
@@ -135,9 +143,9 @@ class LocalFrontier:
         hold: float,
         revisits: bool = False,
         requisites: bool = False,
-    ) -> list[Turn]:
+    ) -> list[DomainTurn]:
         state = self._state
-        turns: list[Turn] = []
+        turns: list[DomainTurn] = []
         consumed: list[Consumed] = []
         with self._lock:
             with state.database.write():
@@ -153,7 +161,7 @@ class LocalFrontier:
                     consumed += read
                     held = [candidate.held for candidate in chosen]
                     change.take(domain, held, token=token, until=now + lease, next_=now + hold)
-                    turns.append(Turn(domain.name, token, now + lease, tuple(map(item_of, chosen))))
+                    turns.append(DomainTurn(domain.name, token, now + lease, tuple(map(item_of, chosen))))
                 change.counts["tokens"] = len(turns)
                 change.save()
             for part in consumed:
@@ -177,7 +185,7 @@ class LocalFrontier:
 
     # Steps
 
-    def commit(self, step: Step, *, now: float) -> Committed:
+    def commit(self, step: FrontierUpdate, *, now: float) -> CommitResult:
         with self._lock:
             self._care()
             fresh = sort_out(step, self._seen)
@@ -222,17 +230,17 @@ class LocalFrontier:
         self._journal.append(added.entries)
         return added
 
-    def _note(self, step: Step) -> None:
+    def _note(self, step: FrontierUpdate) -> None:
         many = self._state.database.many
         many("INSERT OR REPLACE INTO robots VALUES (?, ?, ?, ?, ?, ?)", map(msgspec.structs.astuple, step.robots))
         many("INSERT OR REPLACE INTO note VALUES (?, ?)", step.notes.items())
 
     # Questions
 
-    def visit(self, url: str) -> Visit | None:
+    def visit(self, url: str) -> LastVisit | None:
         return self._state.visit(url)
 
-    def visits(self, *, since: float = 0.0, until: float | None = None) -> Iterator[Visit]:
+    def visits(self, *, since: float = 0.0, until: float | None = None) -> Iterator[LastVisit]:
         """`until` itself is not among them."""
         after = (since, -1)
         while page := self._state.visits_after(*after, count=PAGE):
@@ -245,15 +253,15 @@ class LocalFrontier:
     def waiting(self) -> Iterator[Link]:
         return waiting_links(self._state, self._lanes, self._lock)
 
-    def robots(self, origin: str) -> Robots | None:
+    def robots(self, origin: str) -> RobotsEntry | None:
         sql = "SELECT origin, fetched, expires, status, body, failing_since FROM robots WHERE origin = ?"
         rows = self._state.database.read(sql, (origin,))
-        return Robots(**dict(zip(Robots.__struct_fields__, rows[0], strict=True))) if rows else None
+        return RobotsEntry(**dict(zip(RobotsEntry.__struct_fields__, rows[0], strict=True))) if rows else None
 
     def notes(self) -> dict[str, str]:
         return dict(self._state.database.read("SELECT name, value FROM note"))
 
-    def stats(self) -> Stats:
+    def stats(self) -> FrontierStats:
         return self._state.stats()
 
     # Exclusions
@@ -331,10 +339,10 @@ class LocalFrontier:
                     self._lanes.compact(Lane(domain.hash, priority), read=read, end=end)
 
 
-def restore(source: Path, folder: Path, *, limits: Limits | None = None) -> None:
+def restore(source: Path, folder: Path, *, limits: FrontierLimits | None = None) -> None:
     """Make what was backed up to `source` a frontier in `folder`, which must be absent or empty."""
     manifest = backup.read_manifest(source, backend=BACKEND, version=VERSION)
-    limits = limits or Limits()
+    limits = limits or FrontierLimits()
     with backup.appearing(folder) as draft:
         shutil.copyfile(source / STATE, draft / STATE)
         (draft / RUNS).mkdir()
@@ -344,6 +352,6 @@ def restore(source: Path, folder: Path, *, limits: Limits | None = None) -> None
         unpack(source / PACK, draft / LANES, size=limits.file)
 
 
-def item_of(candidate: Candidate) -> Item:
+def item_of(candidate: Candidate) -> ClaimedUrl:
     held = candidate.held
-    return Item(held.url, held.depth, held.priority, held.attempts, candidate.last, held.hops)
+    return ClaimedUrl(held.url, held.depth, held.priority, held.attempts, candidate.last, held.hops)

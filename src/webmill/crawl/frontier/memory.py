@@ -12,19 +12,19 @@ import msgspec
 
 from webmill.crawl.frontier import backup
 from webmill.crawl.frontier.base import (
+    PAGE_RESOURCE,
     PRIORITIES,
-    REQUISITE,
-    Committed,
-    Done,
-    Item,
-    Later,
+    ClaimedUrl,
+    CommitResult,
+    DomainTurn,
+    FrontierStats,
+    FrontierUpdate,
+    LastVisit,
     Outcome,
-    Robots,
-    Settled,
-    Stats,
-    Step,
-    Turn,
-    Visit,
+    RetryLater,
+    RobotsEntry,
+    TurnOutcomes,
+    VisitDone,
     domain_of,
 )
 from webmill.crawl.frontier.fresh import as_bytes, link_bytes
@@ -39,12 +39,12 @@ class Known(msgspec.Struct, kw_only=True):
     state: str = "waiting"  # in hand, visited
     not_before: float | None = None  # None: it never was in hand
     attempts: int = 1  # of the next time
-    last: Visit | None = None
+    last: LastVisit | None = None
     again: float | None = None
 
     def rank(self, *, now: float, revisits: bool, requisites: bool) -> tuple[int, int, float, int] | None:
         """Its place in the queue; None when it is not to be asked now."""
-        if requisites and (self.link.priority != REQUISITE or self.state != "waiting"):
+        if requisites and (self.link.priority != PAGE_RESOURCE or self.state != "waiting"):
             return None
         if self.state == "waiting" and (self.not_before or 0.0) <= now:
             return (self.link.priority, 2 if self.not_before is None else 0, 0.0, self.place)
@@ -70,11 +70,11 @@ class Domain(msgspec.Struct, kw_only=True):
 
     def schedule(self, since: float) -> None:
         """When it comes up: not before its time, nor before it has something. What was earlier already, stays."""
-        waiting = self._waiting(range(REQUISITE, PRIORITIES))
+        waiting = self._waiting(range(PAGE_RESOURCE, PRIORITIES))
         revisits = [known.again for known in self.urls.values() if known.state == "visited" and known.again is not None]
         self.due = self._earlier(self.due, waiting, since)
         self.again = self._earlier(self.again, waiting + revisits, since)
-        self.errand = self._earlier(self.errand, self._waiting([REQUISITE]), since)
+        self.errand = self._earlier(self.errand, self._waiting([PAGE_RESOURCE]), since)
 
     def _waiting(self, priorities: Container[int]) -> list[float]:
         return [
@@ -98,8 +98,8 @@ class Everything(msgspec.Struct, kw_only=True):
     """As it is backed up."""
 
     domains: dict[str, Domain]
-    visited: dict[str, Visit]
-    robots: dict[str, Robots]
+    visited: dict[str, LastVisit]
+    robots: dict[str, RobotsEntry]
     notes: dict[str, str]
     counts: dict[str, int]
 
@@ -113,8 +113,8 @@ class MemoryFrontier:
         self._lock = threading.RLock()
         self._domains: dict[str, Domain] = {}
         self._turns: dict[int, Domain] = {}
-        self._visited: dict[str, Visit] = {}
-        self._robots: dict[str, Robots] = {}
+        self._visited: dict[str, LastVisit] = {}
+        self._robots: dict[str, RobotsEntry] = {}
         self._notes: dict[str, str] = {}
         self._counts: Counter[str] = Counter()
 
@@ -128,7 +128,7 @@ class MemoryFrontier:
         hold: float,
         revisits: bool = False,
         requisites: bool = False,
-    ) -> list[Turn]:
+    ) -> list[DomainTurn]:
         which = {"revisits": revisits, "requisites": requisites}
         with self._lock:
             self._end_leases(now)
@@ -141,7 +141,7 @@ class MemoryFrontier:
                 domain.schedule(now)
             return [msgspec.structs.replace(turn, until=now + lease) for turn in turns]
 
-    def _take(self, domain: Domain, count: int, *, now: float, revisits: bool, requisites: bool) -> Turn:
+    def _take(self, domain: Domain, count: int, *, now: float, revisits: bool, requisites: bool) -> DomainTurn:
         which = {"revisits": revisits, "requisites": requisites}
         ranked = [(known.rank(now=now, **which), known) for known in domain.urls.values()]
         chosen = sorted((rank, known.link.url) for rank, known in ranked if rank is not None)[:count]
@@ -153,8 +153,8 @@ class MemoryFrontier:
             known = domain.urls[url]
             known.state = "in hand"
             link = known.link
-            items.append(Item(url, link.depth, link.priority, known.attempts, known.last, link.hops))
-        return Turn(domain.name, domain.token, 0.0, tuple(items))
+            items.append(ClaimedUrl(url, link.depth, link.priority, known.attempts, known.last, link.hops))
+        return DomainTurn(domain.name, domain.token, 0.0, tuple(items))
 
     def _end_leases(self, now: float, *, since: float | None = None) -> None:
         for domain in [domain for domain in self._turns.values() if domain.until <= now]:
@@ -168,7 +168,7 @@ class MemoryFrontier:
         del self._turns[domain.token]
         domain.token = 0
 
-    def commit(self, step: Step, *, now: float) -> Committed:
+    def commit(self, step: FrontierUpdate, *, now: float) -> CommitResult:
         for link in step.links:
             link_bytes(link)
         urls = [*(done.url for done in step.visited), *(link.url for link in step.links)]
@@ -185,9 +185,9 @@ class MemoryFrontier:
             self._robots |= {robots.origin: robots for robots in step.robots}
             self._notes |= step.notes
         lost = frozenset(settled.token for settled in step.settled) - alive
-        return Committed(counts["added"], counts["known"], counts["excluded"], lost, counts["imported"])
+        return CommitResult(counts["added"], counts["known"], counts["excluded"], lost, counts["imported"])
 
-    def _import(self, done: Done) -> str:
+    def _import(self, done: VisitDone) -> str:
         domain, visit = self._domain(domain_of(done.url)), done.visit
         if done.url in domain.urls:
             return "known"
@@ -209,7 +209,7 @@ class MemoryFrontier:
     def _domain(self, name: str) -> Domain:
         return self._domains.setdefault(name, Domain(name=name, number=len(self._domains)))
 
-    def _settle(self, settled: Settled, *, now: float) -> None:
+    def _settle(self, settled: TurnOutcomes, *, now: float) -> None:
         domain = self._turns[settled.token]
         for outcome in settled.outcomes:
             known = domain.urls.get(outcome.url)
@@ -222,14 +222,14 @@ class MemoryFrontier:
         domain.schedule(now)
 
     def _apply(self, known: Known, outcome: Outcome) -> None:
-        if isinstance(outcome, Done):
+        if isinstance(outcome, VisitDone):
             if known.last is None:
                 known.place = len(self._visited)
-            known.state, known.last, known.again, known.attempts = "visited", outcome.visit, outcome.again, 1
+            known.state, known.last, known.again, known.attempts = "visited", outcome.visit, outcome.revisit_due, 1
             self._visited[outcome.url] = outcome.visit
             self._counts["pages"] += outcome.is_page
         else:
-            attempts = known.attempts + isinstance(outcome, Later)
+            attempts = known.attempts + isinstance(outcome, RetryLater)
             give_back(known, not_before=outcome.not_before, attempts=attempts)
 
     def extend(self, tokens: Iterable[int], *, now: float, lease: float) -> frozenset[int]:
@@ -245,10 +245,10 @@ class MemoryFrontier:
         times += [max(domain.until, domain.next) for domain in self._turns.values() if not domain.is_excluded]
         return min((time for time in times if time is not None), default=None)
 
-    def visit(self, url: str) -> Visit | None:
+    def visit(self, url: str) -> LastVisit | None:
         return self._visited.get(url)
 
-    def visits(self, *, since: float = 0.0, until: float | None = None) -> Iterator[Visit]:
+    def visits(self, *, since: float = 0.0, until: float | None = None) -> Iterator[LastVisit]:
         for visit in sorted(self._visited.values(), key=lambda visit: visit.time):
             if visit.time >= since and (until is None or visit.time < until):
                 yield visit
@@ -257,7 +257,7 @@ class MemoryFrontier:
         for domain in self._domains.values():
             yield from (known.link for known in domain.urls.values() if known.last is None)
 
-    def robots(self, origin: str) -> Robots | None:
+    def robots(self, origin: str) -> RobotsEntry | None:
         return self._robots.get(origin)
 
     def exclude(self, domains: Iterable[str]) -> int:
@@ -282,10 +282,10 @@ class MemoryFrontier:
     def notes(self) -> dict[str, str]:
         return dict(self._notes)
 
-    def stats(self) -> Stats:
+    def stats(self) -> FrontierStats:
         urls = [known for domain in self._domains.values() for known in domain.urls.values()]
         states = Counter(known.state for known in urls)
-        return Stats(
+        return FrontierStats(
             waiting=states["waiting"],
             in_hand=states["in hand"],
             visited=states["visited"],

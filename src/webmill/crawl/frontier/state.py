@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from webmill.crawl.frontier.base import PRIORITIES, REQUISITE, Stats, Visit
+from webmill.crawl.frontier.base import PAGE_RESOURCE, PRIORITIES, FrontierStats, LastVisit
 from webmill.crawl.frontier.lanes import hash_of_domain
 from webmill.crawl.frontier.seen import hash_of
 from webmill.infra import sqlite
@@ -143,7 +143,7 @@ class Domain:
 
 _lanes = msgspec.json.Decoder(dict[int, tuple[int, int]])
 _held = msgspec.json.Decoder(list[Held])
-_visit = msgspec.json.Decoder(Visit)
+_visit = msgspec.json.Decoder(LastVisit)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -151,7 +151,7 @@ def as_json(value: Any) -> str:
     return _encode(value).decode()
 
 
-def read_visit(body: str) -> Visit:
+def read_visit(body: str) -> LastVisit:
     """Return a visit from its row. Older frontiers say `file` for `filename`; within a value the quotes are escaped."""
     return _visit.decode(body.replace(',"file":"', ',"filename":"', 1))
 
@@ -259,7 +259,7 @@ class State:
     def earliest_errand(self, domain: int) -> float | None:
         """Among retries."""
         sql = "SELECT min(not_before) FROM retry WHERE domain = ? AND priority = ?"
-        time: float | None = self.database.read(sql, (domain, REQUISITE))[0][0]
+        time: float | None = self.database.read(sql, (domain, PAGE_RESOURCE))[0][0]
         return time
 
     def earliest_again(self, domain: int) -> float:
@@ -272,13 +272,13 @@ class State:
         )
         return [Held(*row) for row in self.database.read(sql, (domain, now, count))]
 
-    def revisits(self, domain: int, *, now: float, count: int) -> list[tuple[Held, Visit]]:
-        found: list[tuple[Held, Visit]] = []
+    def revisits(self, domain: int, *, now: float, count: int) -> list[tuple[Held, LastVisit]]:
+        found: list[tuple[Held, LastVisit]] = []
         sql = (
             "SELECT id, attempts, body FROM visit WHERE domain = ? AND priority = ? AND again <= ?"
             " ORDER BY again, id LIMIT ?"
         )
-        for priority in range(REQUISITE, PRIORITIES):
+        for priority in range(PAGE_RESOURCE, PRIORITIES):
             for id_, attempts, body in self.database.read(sql, (domain, priority, now, count - len(found))):
                 last = read_visit(body)
                 found.append((Held(last.url, last.depth, priority, attempts, 0, id_, last.hops), last))
@@ -291,7 +291,7 @@ class State:
 
     def retries_of(self, domain: Domain) -> Iterator[Held]:
         """All of them."""
-        after = (REQUISITE, -1)
+        after = (PAGE_RESOURCE, -1)
         sql = (
             "SELECT url, depth, priority, attempts, place, 0, hops FROM retry"
             " WHERE domain = ? AND (priority, place) > (?, ?) ORDER BY priority, place LIMIT ?"
@@ -328,7 +328,7 @@ class State:
 
     # Visits
 
-    def put_visits(self, rows: Iterable[tuple[Held, int, Visit, float | None]]) -> None:
+    def put_visits(self, rows: Iterable[tuple[Held, int, LastVisit, float | None]]) -> None:
         """Held item, domain, visit, when again."""
         first, later = [], []
         for held, domain, visit, again in rows:
@@ -345,12 +345,12 @@ class State:
         """Not before, attempts, row."""
         self.database.many("UPDATE visit SET again = max(again, ?), attempts = ? WHERE id = ?", rows)
 
-    def visit(self, url: str) -> Visit | None:
+    def visit(self, url: str) -> LastVisit | None:
         rows = self.database.read("SELECT body FROM visit WHERE key = ?", (key_of(hash_of(url.encode())),))
         visits = (read_visit(body) for (body,) in rows)
         return next((visit for visit in visits if visit.url == url), None)
 
-    def visits_after(self, time: float, id_: int, *, count: int) -> list[tuple[int, Visit]]:
+    def visits_after(self, time: float, id_: int, *, count: int) -> list[tuple[int, LastVisit]]:
         sql = "SELECT id, body FROM visit WHERE (time, id) > (?, ?) ORDER BY time, id LIMIT ?"
         return [(row, read_visit(body)) for row, body in self.database.read(sql, (time, id_, count))]
 
@@ -363,9 +363,9 @@ class State:
     def tallied(self) -> dict[str, int]:
         return dict(self.database.read("SELECT name, value FROM tally"))
 
-    def stats(self) -> Stats:
+    def stats(self) -> FrontierStats:
         counts = self.tallied()
-        return Stats(**{name: counts.get(name, 0) for name in Stats.__struct_fields__})
+        return FrontierStats(**{name: counts.get(name, 0) for name in FrontierStats.__struct_fields__})
 
 
 def first_of(*times: float | None) -> float:

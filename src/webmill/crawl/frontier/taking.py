@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from webmill.crawl.frontier.base import REQUISITE, Visit
+from webmill.crawl.frontier.base import PAGE_RESOURCE, LastVisit
 from webmill.crawl.frontier.lanes import Lane, Lanes
 from webmill.crawl.frontier.state import Domain, Held, State
 
@@ -17,7 +17,7 @@ class Candidate(NamedTuple):
     kind: int
     place: int  # among its kind
     held: Held
-    last: Visit | None = None
+    last: LastVisit | None = None
     end: int = 0  # of its line
 
 
@@ -36,7 +36,7 @@ def take(
     """The first `count` URLs of a domain. The domain's positions and counts are moved on; the caller saves them."""
     found = list(candidates(domain, count, state=state, lanes=lanes, now=now, revisits=revisits and not requisites))
     if requisites:  # they are the first ones, if there are any
-        found = [candidate for candidate in found if candidate.priority == REQUISITE]
+        found = [candidate for candidate in found if candidate.priority == PAGE_RESOURCE]
     chosen = sorted(found, key=lambda candidate: candidate[:3])[:count]
     retries = [(domain.id, each.priority, each.held.place) for each in chosen if each.kind == RETRY]
     state.drop_retries(retries)

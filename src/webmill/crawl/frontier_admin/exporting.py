@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from webmill.crawl.frontier.base import Frontier, Visit
+from webmill.crawl.frontier.base import Frontier, LastVisit
 from webmill.crawl.frontier_admin.copying import copied, part
 from webmill.crawl.frontier_admin.place import Place
 from webmill.errors import Conflict
@@ -19,7 +19,7 @@ def waiting(place: Place) -> Iterator[Link]:
     return _each(place, lambda frontier: frontier.waiting())
 
 
-def visited(place: Place) -> Iterator[Visit]:
+def visited(place: Place) -> Iterator[LastVisit]:
     """In the order of time within each shard."""
     return _each(place, lambda frontier: frontier.visits())
 

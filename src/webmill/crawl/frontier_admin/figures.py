@@ -8,18 +8,18 @@ from pathlib import Path
 
 import msgspec
 
-from webmill.crawl.frontier.base import Stats
+from webmill.crawl.frontier.base import FrontierStats
 from webmill.crawl.frontier_admin.place import Place
 from webmill.crawl.frontier_admin.tools import Look
 from webmill.errors import NotFound
 from webmill.infra.tree import files_below
 
-NOTHING = Stats(**dict.fromkeys(Stats.__struct_fields__, 0))
+NOTHING = FrontierStats(**dict.fromkeys(FrontierStats.__struct_fields__, 0))
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
     shard: int | None  # None: all of them
-    stats: Stats
+    stats: FrontierStats
     known: int  # URLs: waiting, in hand and visited
     excluded: int  # domains
     bytes: int  # on the disk
@@ -44,10 +44,10 @@ def figures(place: Place, *, now: float) -> Iterator[Figures]:
 
 
 def total(each: Sequence[Figures]) -> Figures:
-    names = Stats.__struct_fields__
+    names = FrontierStats.__struct_fields__
     return Figures(
         shard=None,
-        stats=Stats(**{name: sum(getattr(one.stats, name) for one in each) for name in names}),
+        stats=FrontierStats(**{name: sum(getattr(one.stats, name) for one in each) for name in names}),
         known=sum(one.known for one in each),
         excluded=sum(one.excluded for one in each),
         bytes=sum(one.bytes for one in each),

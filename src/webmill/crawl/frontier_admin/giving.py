@@ -12,7 +12,7 @@ from itertools import islice
 
 import msgspec
 
-from webmill.crawl.frontier.base import Committed, Frontier, Step
+from webmill.crawl.frontier.base import CommitResult, Frontier, FrontierUpdate
 from webmill.crawl.frontier_admin.place import Place, clock_of
 from webmill.crawl.scheduler.commands import Compact, Exclude, Include, Order
 from webmill.crawl.scheduler.inbox import post, post_order
@@ -51,7 +51,7 @@ def _committed(links: Iterable[Link], frontiers: list[Frontier], clock: Callable
     given = Given()
     for batch in _batches(links):
         for shard, own in _by_shard(batch, len(frontiers)).items():
-            done: Committed = frontiers[shard].commit(Step(links=own), now=clock())
+            done: CommitResult = frontiers[shard].commit(FrontierUpdate(links=own), now=clock())
             given.added += done.added
             given.known += done.known
             given.excluded += done.excluded

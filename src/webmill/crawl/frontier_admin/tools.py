@@ -10,14 +10,14 @@ from typing import Protocol
 import msgspec
 
 from webmill.crawl.backends import open_meeting
-from webmill.crawl.frontier.base import Stats
+from webmill.crawl.frontier.base import FrontierStats
 from webmill.crawl.options import Options
 
 
 class Look(msgspec.Struct, frozen=True):
     """What can be read of a shard while somebody else has it."""
 
-    stats: Stats
+    stats: FrontierStats
     excluded: int  # domains
     due: float | None  # when the domain that waits longest came up, or the first one will
 

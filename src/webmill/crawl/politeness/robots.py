@@ -23,8 +23,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from webmill.crawl.fetch.nouns import Failed, Fetched
-from webmill.crawl.frontier.base import Robots
+from webmill.crawl.fetch.types import FetchedResponse, FetchFailure
+from webmill.crawl.frontier.base import RobotsEntry
 from webmill.crawl.politeness.retries import retry_after
 from webmill.formats.site.robots import MAX_BODY, RobotsTxt, Rules, parse_robots
 from webmill.model import Headers
@@ -89,7 +89,7 @@ class ParsedFiles:
         self._bytes = 0
         self._files: OrderedDict[tuple[str, str], tuple[bytes, int, Parsed]] = OrderedDict()
 
-    def get(self, entry: Robots, agent: str) -> Parsed:
+    def get(self, entry: RobotsEntry, agent: str) -> Parsed:
         key, digest = (entry.origin, agent), blake2b(entry.body, digest_size=16).digest()
         kept = self._files.pop(key, None)
         if kept and kept[0] == digest:
@@ -109,22 +109,24 @@ class ParsedFiles:
 
 def make_entry(
     origin: str,
-    answer: Fetched | Failed,
+    answer: FetchedResponse | FetchFailure,
     *,
     now: float,
-    before: Robots | None = None,
+    before: RobotsEntry | None = None,
     policy: Policy = DEFAULT_POLICY,
-) -> Robots:
+) -> RobotsEntry:
     """`answer` is the last one, after redirects; `before` what was known until now."""
     status = _status(answer)
     failing_since = (_failing_since(before) or now) if _is_failure(status) else 0.0
-    headers = answer.head.headers if isinstance(answer, Fetched) else Headers()
+    headers = answer.head.headers if isinstance(answer, FetchedResponse) else Headers()
     wait = expires_after(status, headers, failing_for=now - failing_since, policy=policy)
     if status in (429, 503):
         wait = max(wait, retry_after(headers.get("Retry-After"), now) or 0.0)
     # One byte more than is read: it tells that there was more.
-    body = answer.payload[: MAX_BODY + 1] if isinstance(answer, Fetched) and 200 <= status < 300 else b""
-    return Robots(origin=origin, fetched=now, expires=now + wait, status=status, body=body, failing_since=failing_since)
+    body = answer.payload[: MAX_BODY + 1] if isinstance(answer, FetchedResponse) and 200 <= status < 300 else b""
+    return RobotsEntry(
+        origin=origin, fetched=now, expires=now + wait, status=status, body=body, failing_since=failing_since
+    )
 
 
 def expires_after(status: int, headers: Headers, *, failing_for: float = 0.0, policy: Policy = DEFAULT_POLICY) -> float:
@@ -138,13 +140,15 @@ def expires_after(status: int, headers: Headers, *, failing_for: float = 0.0, po
     return min(max(float(found[1]), policy.min_age), policy.max_age) if found else policy.max_age
 
 
-def left_alone_until(entry: Robots, *, policy: Policy = DEFAULT_POLICY) -> float:
+def left_alone_until(entry: RobotsEntry, *, policy: Policy = DEFAULT_POLICY) -> float:
     """By a Retry-After of its server; 0 when it did not ask for more than we would wait by ourselves."""
     ours = expires_after(entry.status, Headers(), failing_for=entry.fetched - entry.failing_since, policy=policy)
     return entry.expires if entry.expires > entry.fetched + ours else 0.0
 
 
-def decide(entry: Robots, *, now: float, policy: Policy = DEFAULT_POLICY, files: ParsedFiles | None = None) -> Verdict:
+def decide(
+    entry: RobotsEntry, *, now: float, policy: Policy = DEFAULT_POLICY, files: ParsedFiles | None = None
+) -> Verdict:
     """Good until `entry.expires`. `files` saves parsing the same body again."""
     if _is_failure(entry.status):
         is_given_up = now - _failing_since(entry) >= policy.patience
@@ -212,9 +216,9 @@ def _parse(body: bytes, agent: str) -> Parsed:
     return Parsed(robots.for_agent(agent), robots.sitemaps, robots.cut)
 
 
-def _status(answer: Fetched | Failed) -> int:
+def _status(answer: FetchedResponse | FetchFailure) -> int:
     """0 for no answer. Half a file forbids half of what it should, so it is none, unless we read no more anyway."""
-    if isinstance(answer, Failed):
+    if isinstance(answer, FetchFailure):
         return 0
     is_half = answer.exchange.truncated is not None or not HALF.isdisjoint(answer.flaws)
     is_success = 200 <= answer.head.status < 300
@@ -225,7 +229,7 @@ def _is_failure(status: int) -> bool:
     return status == 429 or not 200 <= status < 500
 
 
-def _failing_since(entry: Robots | None) -> float:
+def _failing_since(entry: RobotsEntry | None) -> float:
     """0 when it is not failing."""
     if entry is None or not _is_failure(entry.status):
         return 0.0

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Protocol
 
-from webmill.crawl.frontier.base import Robots, domain_of
+from webmill.crawl.frontier.base import RobotsEntry, domain_of
 from webmill.crawl.politeness.robots import ParsedFiles, Policy, Verdict, decide
 from webmill.infra.clock import SteadyClock
 
@@ -18,7 +18,7 @@ PARSED = 16 << 20  # bytes of files whose rules are kept in memory; parsed they 
 class RobotsStore(Protocol):
     """What is asked of a frontier here."""
 
-    def robots(self, origin: str) -> Robots | None: ...
+    def robots(self, origin: str) -> RobotsEntry | None: ...
 
     def excluded(self) -> Iterator[str]:
         """Domains of which nothing is ever asked."""
@@ -29,7 +29,7 @@ class RobotsKeeper:
     def __init__(self, store: RobotsStore, policy: Policy, *, clock: SteadyClock) -> None:
         self._store, self._policy, self._clock = store, policy, clock
         self._files = ParsedFiles(most_bytes=PARSED)
-        self._entries: OrderedDict[str, Robots] = OrderedDict()
+        self._entries: OrderedDict[str, RobotsEntry] = OrderedDict()
         self._unused: set[str] = set()  # origins of which nothing was asked since their file was
 
     async def find(self, origin: str) -> Verdict | None:
@@ -43,7 +43,7 @@ class RobotsKeeper:
         self._entries.move_to_end(origin)
         return self._verdict(entry) if self._clock() < self._good_until(entry) else None
 
-    def _good_until(self, entry: Robots) -> float:
+    def _good_until(self, entry: RobotsEntry) -> float:
         """A file is good for the page that it was asked for, however long that must wait: not for more than a day."""
         return entry.fetched + self._policy.max_age if entry.origin in self._unused else entry.expires
 
@@ -56,20 +56,20 @@ class RobotsKeeper:
         domain = domain_of(url)
         return await asyncio.to_thread(lambda: domain in self._store.excluded())
 
-    def last(self, origin: str) -> Robots | None:
+    def last(self, origin: str) -> RobotsEntry | None:
         return self._entries.get(origin)
 
-    def keep(self, entry: Robots) -> Verdict:
+    def keep(self, entry: RobotsEntry) -> Verdict:
         self._remember(entry)
         verdict = self._verdict(entry)
         if verdict.state != "unreachable":
             self._unused.add(entry.origin)
         return verdict
 
-    def _remember(self, entry: Robots) -> None:
+    def _remember(self, entry: RobotsEntry) -> None:
         self._entries[entry.origin] = entry
         if len(self._entries) > KEPT:
             self._unused.discard(self._entries.popitem(last=False)[0])
 
-    def _verdict(self, entry: Robots) -> Verdict:
+    def _verdict(self, entry: RobotsEntry) -> Verdict:
         return decide(entry, now=self._clock(), policy=self._policy, files=self._files)

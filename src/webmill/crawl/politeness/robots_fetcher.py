@@ -6,8 +6,8 @@ import asyncio
 
 import msgspec
 
-from webmill.crawl.fetch import Failed, Fetched
-from webmill.crawl.frontier.base import Robots
+from webmill.crawl.fetch import FetchedResponse, FetchFailure
+from webmill.crawl.frontier.base import RobotsEntry
 from webmill.crawl.politeness.robots import MAX_REDIRECTS, Policy, Verdict, left_alone_until, make_entry
 from webmill.crawl.politeness.robots_cache import RobotsKeeper
 from webmill.crawl.scheduler.shard_store import Answered
@@ -26,10 +26,10 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
 
     verdict: Verdict | None = None
     left_alone_until: float = 0.0  # by a robots.txt that is unreachable: as its server has said
-    entry: Robots | None = None
+    entry: RobotsEntry | None = None
     answers: tuple[Answered, ...] = ()
     until: float | None = None  # when the host may be asked again
-    failed: Failed | None = None  # why there was no answer just now
+    failed: FetchFailure | None = None  # why there was no answer just now
 
 
 class RobotsAsking:
@@ -50,7 +50,7 @@ class RobotsAsking:
             return Learned(until=first.until)
         self.asked += 1
         hops, busy = await self._followed(f"{origin}/robots.txt", first, pace=pace)
-        answers = tuple(_answered(hop) for hop in hops if isinstance(hop.answer, Fetched))
+        answers = tuple(_answered(hop) for hop in hops if isinstance(hop.answer, FetchedResponse))
         if busy:  # what it says is not known: nothing may be asked
             return Learned(answers=answers, until=busy.until)
         entry = make_entry(origin, hops[-1].answer, now=self._clock(), before=before, policy=self._policy)
@@ -65,7 +65,7 @@ class RobotsAsking:
             entry=entry,
             answers=answers,
             until=max(until, alone) if delay or alone else None,
-            failed=hops[-1].answer if isinstance(hops[-1].answer, Failed) else None,
+            failed=hops[-1].answer if isinstance(hops[-1].answer, FetchFailure) else None,
         )
 
     async def _followed(self, url: str, asked: Asked, *, pace: Pace) -> tuple[list[Asked], Busy | None]:
@@ -93,13 +93,13 @@ class RobotsAsking:
 
 def _target(url: str, hop: Asked) -> str:
     """Where a redirect leads; empty when it is none, or leads nowhere."""
-    if not isinstance(hop.answer, Fetched) or hop.answer.head.status not in REDIRECTS:
+    if not isinstance(hop.answer, FetchedResponse) or hop.answer.head.status not in REDIRECTS:
         return ""
     location = hop.answer.head.headers.get("Location")
     return next(iter(redirected(url, location)), "") if location else ""
 
 
 def _answered(hop: Asked) -> Answered:
-    assert isinstance(hop.answer, Fetched)
+    assert isinstance(hop.answer, FetchedResponse)
     capture = Capture(exchange=hop.answer.exchange, payload=hop.answer.payload, subset="robotstxt")
     return Answered(capture=capture, sent=hop.sent)

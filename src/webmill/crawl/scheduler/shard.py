@@ -11,7 +11,7 @@ from itertools import count
 
 import msgspec
 
-from webmill.crawl.frontier.base import Done, Item, Turn, Unused
+from webmill.crawl.frontier.base import ClaimedUrl, DomainTurn, NotTried, VisitDone
 from webmill.crawl.options import Options
 from webmill.crawl.politeness.host_schedule import Booking, Kept
 from webmill.crawl.progress import Postponed, Snapshot
@@ -103,7 +103,7 @@ class Shard:
         self._answer(batch, reply)
         self._count(batch, reply)
         self._batch.results += reply.over
-        if refused := sum(isinstance(one.outcome, Done) for one in reply.over):
+        if refused := sum(isinstance(one.outcome, VisitDone) for one in reply.over):
             self.visitor.refused["max_pages_per_domain"] += refused
         for turn in reply.turns:
             self._begin(turn, may_have_pages=not batch.requisites)
@@ -186,14 +186,14 @@ class Shard:
 
     # --- turns ---
 
-    def _begin(self, turn: Turn, *, may_have_pages: bool) -> None:
+    def _begin(self, turn: DomainTurn, *, may_have_pages: bool) -> None:
         if may_have_pages:
             self._items[turn.token] = len(turn.items)
         task = asyncio.create_task(self._take(turn))
         self._turns[turn.token] = task
         task.add_done_callback(lambda _: self._turns.pop(turn.token))
 
-    async def _take(self, turn: Turn) -> None:
+    async def _take(self, turn: DomainTurn) -> None:
         last = turn.items[-1]
         for item in turn.items:
             result = await self._visited(turn, item)
@@ -205,12 +205,12 @@ class Shard:
             if result.next is not None or self._stopping:
                 return
 
-    async def _visited(self, turn: Turn, item: Item) -> Result:
+    async def _visited(self, turn: DomainTurn, item: ClaimedUrl) -> Result:
         try:
             return await self.visitor.visit(turn, item)
         except Unavailable as error:  # the frontier could not be asked: the desk says so
             log.warning("a visit waits", extra={"url": item.url, "why": str(error)})
-            return Result(token=turn.token, outcome=Unused(item.url), next=self._clock())
+            return Result(token=turn.token, outcome=NotTried(item.url), next=self._clock())
         except Exception as error:
             log.exception("a visit failed", extra={"url": item.url})
             return self.visitor.broken(turn, item, error)
@@ -284,5 +284,5 @@ def _times_of(result: Result) -> Iterator[float]:
     """When its domain, and when its URL, may be asked again."""
     if result.next is not None:
         yield result.next
-    if result.outcome is not None and not isinstance(result.outcome, Done):
+    if result.outcome is not None and not isinstance(result.outcome, VisitDone):
         yield result.outcome.not_before

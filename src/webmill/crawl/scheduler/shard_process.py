@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from webmill.crawl.fetch import Fetcher
+from webmill.crawl.fetch import HttpFetcher
 from webmill.crawl.frontier.base import Frontier
 from webmill.crawl.options import AGENT, Options
 from webmill.crawl.politeness.robots import Policy
@@ -89,7 +89,7 @@ async def crawl(options: Options, shard: int, shards: int, parent: Connection) -
             await fetcher.close()
 
 
-def visitor_for(fetcher: Fetcher, desk: Desk, options: Options, crawler: Shard) -> Visitor:
+def visitor_for(fetcher: HttpFetcher, desk: Desk, options: Options, crawler: Shard) -> Visitor:
     requisites = options.rules.requisites
     asker = Asker(fetcher, options.manners, crawler, clock=desk.clock, requisites=requisites)
     policy = Policy(agent=AGENT, max_delay=options.manners.max_crawl_delay, first_retry=options.limits.retry_wait)

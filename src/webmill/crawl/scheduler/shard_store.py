@@ -17,19 +17,19 @@ import msgspec
 
 from webmill.crawl.archive import CaptureWriter
 from webmill.crawl.frontier.base import (
-    REQUISITE,
-    Committed,
-    Done,
+    PAGE_RESOURCE,
+    ClaimedUrl,
+    CommitResult,
+    DomainTurn,
     Frontier,
-    Item,
+    FrontierStats,
+    FrontierUpdate,
+    LastVisit,
+    NotTried,
     Outcome,
-    Robots,
-    Settled,
-    Stats,
-    Step,
-    Turn,
-    Unused,
-    Visit,
+    RobotsEntry,
+    TurnOutcomes,
+    VisitDone,
     domain_of,
 )
 from webmill.crawl.options import Manners
@@ -67,7 +67,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome | None
     answers: Sequence[Answered] = ()  # of robots.txt files, and its own
     links: Sequence[Link] = ()
-    robots: Robots | None = None
+    robots: RobotsEntry | None = None
     next: float | None = None
     was_in_hand: bool = True  # it was handed out to be asked
     is_revisit: bool = False  # of a page that was there
@@ -90,13 +90,13 @@ class Batch(msgspec.Struct, kw_only=True):
     revisits: int = 0
     is_durable: bool = False
     is_counted: bool = False
-    committed: Committed | None = None
+    committed: CommitResult | None = None
     obeyed: int = 0  # orders
-    claimed: list[Turn] | None = None
+    claimed: list[DomainTurn] | None = None
 
 
 class Reply(msgspec.Struct, kw_only=True):
-    turns: list[Turn] = []
+    turns: list[DomainTurn] = []
     waits: dict[int, float] = {}  # bookings that were refused: when to try again
     lost: frozenset[int] = frozenset()
     pages: int = 0  # newly settled
@@ -104,7 +104,7 @@ class Reply(msgspec.Struct, kw_only=True):
     excluded: int = 0  # links of domains that are
     revisits: int = 0
     over: list[Result] = []  # URLs beyond what their domain may give
-    stats: Stats | None = None  # now and then
+    stats: FrontierStats | None = None  # now and then
     wake: float | None = None  # when the next domain may be asked; None: nothing waits
     errand: float | None = None  # likewise, for requisites
     mail_is_empty: bool = True
@@ -198,7 +198,7 @@ class Desk:
         pages = Counter(
             domain_of(result.outcome.url)
             for result in results
-            if isinstance(result.outcome, Done) and result.outcome.is_page and not result.is_revisit
+            if isinstance(result.outcome, VisitDone) and result.outcome.is_page and not result.is_revisit
         )
         if pages:
             self.quota.count(pages)
@@ -220,17 +220,17 @@ class Desk:
         if batch.committed is None:  # once, also when what comes after it must be tried again
             links = self._sorted_out(link for result in batch.results for link in result.links)
             links += self.mail.receive()
-            step = Step(
+            step = FrontierUpdate(
                 links=links,
                 settled=[_settled(result) for result in results],
                 robots=[result.robots for result in results if result.robots],
                 notes={"clock": msgspec.json.encode(self.clock.anchor()).decode()},
             )
-            batch.committed = self.frontier.commit(step, now=self.clock()) if links or results else Committed()
+            batch.committed = self.frontier.commit(step, now=self.clock()) if links or results else CommitResult()
         committed = batch.committed
         reply.lost, reply.added, reply.excluded = committed.lost, committed.added, committed.excluded
         reply.pages = sum(
-            isinstance(result.outcome, Done) and result.outcome.is_page
+            isinstance(result.outcome, VisitDone) and result.outcome.is_page
             for result in results
             if result.token not in committed.lost
         )
@@ -270,7 +270,7 @@ class Desk:
             reply.lost |= self.frontier.extend(tokens, now=now, lease=LEASE)
             self._extended = now
 
-    def _claim(self, batch: Batch) -> list[Turn]:
+    def _claim(self, batch: Batch) -> list[DomainTurn]:
         hold = self.manners.delay + self.manners.window if self.manners.delay else 0.0
         return self.frontier.claim(
             batch.turns,
@@ -282,7 +282,7 @@ class Desk:
             requisites=batch.requisites,
         )
 
-    def _within_quota(self, turns: list[Turn], reply: Reply) -> list[Turn]:
+    def _within_quota(self, turns: list[DomainTurn], reply: Reply) -> list[DomainTurn]:
         """The turns without what their domains may not give; that is settled when they have given all they may."""
         allowed = self.quota.left(turn.domain for turn in turns)
         if allowed is None:
@@ -290,11 +290,11 @@ class Desk:
         kept = []
         for turn in turns:
             left = allowed[turn.domain]
-            beyond = [item for item in turn.items if item.priority != REQUISITE and not was_there(item)][left:]
+            beyond = [item for item in turn.items if item.priority != PAGE_RESOURCE and not was_there(item)][left:]
             if not beyond:
                 kept.append(turn)
                 continue
-            over = (Unused(item.url) if left else self._over(item) for item in beyond)
+            over = (NotTried(item.url) if left else self._over(item) for item in beyond)
             results = [Result(token=turn.token, outcome=outcome, was_in_hand=False) for outcome in over]
             if rest := tuple(item for item in turn.items if item not in beyond):
                 kept.append(msgspec.structs.replace(turn, items=rest))
@@ -303,12 +303,12 @@ class Desk:
             reply.over += results
         return kept
 
-    def _over(self, item: Item) -> Done:
-        visit = Visit(url=item.url, time=self.clock(), error="max_pages_per_domain", depth=item.depth)
-        return Done(visit, is_page=False)
+    def _over(self, item: ClaimedUrl) -> VisitDone:
+        visit = LastVisit(url=item.url, time=self.clock(), error="max_pages_per_domain", depth=item.depth)
+        return VisitDone(visit, is_page=False)
 
 
-def was_there(item: Item) -> bool:
+def was_there(item: ClaimedUrl) -> bool:
     """It is a page that its domain has given already."""
     return item.last is not None and item.last.status > 0
 
@@ -355,7 +355,7 @@ def _can_be_referred_to(capture: Capture) -> bool:
 
 def _placed(outcome: Outcome | None, written: WrittenCapture | None, original: Original | None) -> Outcome | None:
     """`original` is what a later revisit of this URL will refer to, unless the visit says that it is an older one."""
-    if not isinstance(outcome, Done) or written is None or original is None:
+    if not isinstance(outcome, VisitDone) or written is None or original is None:
         return outcome
     lies = written.capture
     visit = msgspec.structs.replace(outcome.visit, filename=lies.filename, offset=lies.offset, length=lies.length)
@@ -371,5 +371,5 @@ def _placed(outcome: Outcome | None, written: WrittenCapture | None, original: O
     return msgspec.structs.replace(outcome, visit=visit)
 
 
-def _settled(result: Result) -> Settled:
-    return Settled(result.token, [result.outcome] if result.outcome else [], next=result.next)
+def _settled(result: Result) -> TurnOutcomes:
+    return TurnOutcomes(result.token, [result.outcome] if result.outcome else [], next=result.next)

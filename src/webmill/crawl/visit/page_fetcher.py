@@ -20,8 +20,8 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from webmill.crawl.fetch import Failed, Fetched
-from webmill.crawl.frontier.base import Robots
+from webmill.crawl.fetch import FetchedResponse, FetchFailure
+from webmill.crawl.frontier.base import RobotsEntry
 from webmill.crawl.options import AGENT, Limits, Manners, Reach
 from webmill.crawl.politeness.host_schedule import Booking, GateBook, Kept
 from webmill.crawl.politeness.retries import DAY, Patience, Retry, decide_answer, decide_failure, retry_after
@@ -47,7 +47,7 @@ Fields = tuple[tuple[str, str], ...]
 class RobotsFile(RobotsStore, Protocol):
     """Where robots.txt files are kept for the next time, and for other processes."""
 
-    def keep_robots(self, entry: Robots) -> None: ...
+    def keep_robots(self, entry: RobotsEntry) -> None: ...
 
 
 class PageRefusal(Struct, frozen=True):
@@ -115,7 +115,7 @@ class DirectFetcher:
         self._patience = Patience(attempts=limits.attempts, first_wait=limits.retry_wait)
         self._random = Random().random  # noqa: S311 - it spreads waits
 
-    async def get(self, url: str, *, headers: Fields = (), until: float) -> Fetched | PageRefusal:
+    async def get(self, url: str, *, headers: Fields = (), until: float) -> FetchedResponse | PageRefusal:
         """A whole answer of status 200 or 304. `until` is when it is too late to send a request.
 
         Raises what the gates raise.
@@ -123,7 +123,7 @@ class DirectFetcher:
         attempt = 1
         while True:
             found = await self._followed(url, headers, until)
-            if isinstance(found, Fetched) or not found.is_retryable or attempt >= self._limits.attempts:
+            if isinstance(found, FetchedResponse) or not found.is_retryable or attempt >= self._limits.attempts:
                 return found
             wait = max(found.wait, self._patience.wait(attempt, random=self._random()))
             if wait > self._manners.max_retry_after or self._clock() + wait > until:
@@ -131,7 +131,7 @@ class DirectFetcher:
             await asyncio.sleep(wait)
             attempt += 1
 
-    async def _followed(self, url: str, headers: Fields, until: float) -> Fetched | PageRefusal:
+    async def _followed(self, url: str, headers: Fields, until: float) -> FetchedResponse | PageRefusal:
         for _ in range(self._limits.redirects + 1):
             found = await self._once(url, headers, until)
             if isinstance(found, PageRefusal) or found.head.status not in REDIRECTS:
@@ -143,7 +143,7 @@ class DirectFetcher:
             url = targets[0]
         return PageRefusal(f"more than {self._limits.redirects} redirects")
 
-    async def _once(self, url: str, headers: Fields, until: float) -> Fetched | PageRefusal:
+    async def _once(self, url: str, headers: Fields, until: float) -> FetchedResponse | PageRefusal:
         verdict = await self._verdict(url, until)
         if isinstance(verdict, PageRefusal):
             return verdict
@@ -154,7 +154,7 @@ class DirectFetcher:
                 return late
             asked = await self._asker.ask(url, headers=headers, pace=pace)
         self._robots.use(origin_of(url))
-        return self._failed(asked.answer) if isinstance(asked.answer, Failed) else asked.answer
+        return self._failed(asked.answer) if isinstance(asked.answer, FetchFailure) else asked.answer
 
     async def _verdict(self, url: str, until: float) -> Verdict | PageRefusal:
         if not self._manners.obey_robots:
@@ -178,11 +178,11 @@ class DirectFetcher:
             await asyncio.sleep(left)
         return None
 
-    def _failed(self, failed: Failed) -> PageRefusal:
+    def _failed(self, failed: FetchFailure) -> PageRefusal:
         choice = decide_failure(failed.reason, 1, random=0.5)
         return PageRefusal(f"{failed.reason}: {failed.message}"[:500], is_retryable=isinstance(choice, Retry))
 
-    def _judged(self, answer: Fetched) -> Fetched | PageRefusal:
+    def _judged(self, answer: FetchedResponse) -> FetchedResponse | PageRefusal:
         """Half a page would be taken for one from which the rest was removed."""
         status, cut = answer.head.status, answer.exchange.truncated
         choice = decide_answer(status, 1, random=0.5, truncated=cut)
@@ -196,7 +196,7 @@ class DirectFetcher:
             return PageRefusal(f"the answer is damaged ({', '.join(flaws)})")
         return answer
 
-    def _held(self, answer: Fetched) -> float:
+    def _held(self, answer: FetchedResponse) -> float:
         """How long the server wants to be left alone; so it is, by everybody, as long as we are willing to wait."""
         wait = retry_after(answer.head.headers.get("Retry-After"), now=self._clock()) or 0.0
         if held := min(wait, self._manners.max_retry_after):

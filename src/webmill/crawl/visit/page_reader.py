@@ -10,8 +10,8 @@ from typing import Literal, TypedDict
 
 import msgspec
 
-from webmill.crawl.fetch import Fetched
-from webmill.crawl.frontier.base import REQUISITE, Item, Visit
+from webmill.crawl.fetch import FetchedResponse
+from webmill.crawl.frontier.base import PAGE_RESOURCE, ClaimedUrl, LastVisit
 from webmill.crawl.options import AGENT, Manners, Rules
 from webmill.crawl.page.links import PageLinks, read_links
 from webmill.crawl.page.resources import (
@@ -69,11 +69,11 @@ class Reader:
         self._bare = BarePages()
         self.endings: Counter[str] = Counter()  # of links that were not followed for that
 
-    def read(self, fetched: Fetched, item: Item) -> Page:
+    def read(self, fetched: FetchedResponse, item: ClaimedUrl) -> Page:
         status = fetched.head.status
         if status == 304 and conditions(item.last):
             return Page("not_modified", [], Counter())
-        if item.priority == REQUISITE:
+        if item.priority == PAGE_RESOURCE:
             return self._read_requisite(fetched, item)
         if status in REDIRECTS and (location := fetched.head.headers.get("Location")):
             return self._read_redirect(location, item)
@@ -83,7 +83,7 @@ class Reader:
             return self._read_sitemap(fetched.payload, item, fetched.head.headers)
         return self._read_page(fetched, item)
 
-    def _read_redirect(self, location: str, item: Item) -> Page:
+    def _read_redirect(self, location: str, item: ClaimedUrl) -> Page:
         targets = redirected(item.url, location)
         if not targets:
             return Page("redirect", [], ASTRAY.refused)
@@ -91,7 +91,7 @@ class Reader:
             return self._maps_below(self.sitemaps(targets, item.url), item, kind="sitemap")
         return self._followed("redirect", targets, item.depth, REDIRECTED, hops=item.hops + 1)
 
-    def _read_sitemap(self, payload: bytes, item: Item, headers: Headers) -> Page:
+    def _read_sitemap(self, payload: bytes, item: ClaimedUrl, headers: Headers) -> Page:
         try:
             sitemap = read_sitemap(payload)
         except BadInput as error:
@@ -104,7 +104,7 @@ class Reader:
         maps = self._maps_below(self.sitemaps(sitemap.sitemaps, item.url), item, kind=kind)
         return Page(kind, [*maps.links, *pages.links], pages.refused + maps.refused)
 
-    def _maps_below(self, urls: list[str], item: Item, *, kind: Kind) -> Page:
+    def _maps_below(self, urls: list[str], item: ClaimedUrl, *, kind: Kind) -> Page:
         if item.hops >= SITEMAPS_DEEP:
             return Page(kind, [], Counter(sitemap_too_deep=len(urls)) if urls else Counter())
         return Page(kind, [Link(url, item.depth, SITEMAP, item.hops + 1) for url in urls], Counter())
@@ -117,7 +117,7 @@ class Reader:
         for link in links:
             self._recent.add(link.url)
             if self._rules.requisites:
-                if link.priority != REQUISITE:
+                if link.priority != PAGE_RESOURCE:
                     self._bare.link(link.url)
                 elif not Belonging.of(link.hops).share:
                     self._bare.name(link.url)
@@ -126,7 +126,7 @@ class Reader:
         """Those that may be read."""
         return [url for url in joined(base, urls) if self._scope.decide_sitemap(url) is None]
 
-    def _read_page(self, fetched: Fetched, item: Item) -> Page:
+    def _read_page(self, fetched: FetchedResponse, item: ClaimedUrl) -> Page:
         if not is_html(content_type_of(fetched), fetched.payload):
             return Page("page", [], Counter())
         self._bare.count()
@@ -137,12 +137,12 @@ class Reader:
         needed = self._needed(requisites, item.depth, self._page)
         return Page("page", [*needed.links, *found.links], found.refused + needed.refused)
 
-    def _taken_apart(self, fetched: Fetched, item: Item) -> tuple[PageLinks, list[Requisite]]:
+    def _taken_apart(self, fetched: FetchedResponse, item: ClaimedUrl) -> tuple[PageLinks, list[Requisite]]:
         if self._rules.requisites:
             return read_page(fetched.payload, url=item.url, **fields_of(fetched))
         return read_links(fetched.payload, url=item.url, **fields_of(fetched)), []
 
-    def _linked(self, fetched: Fetched, item: Item, page: PageLinks) -> Page:
+    def _linked(self, fetched: FetchedResponse, item: ClaimedUrl, page: PageLinks) -> Page:
         if self._manners.obey_nofollow and self._forbids(fetched, page):
             return Page("page", [], Counter(nofollow=len(page.links)))
         links = page.links
@@ -153,7 +153,7 @@ class Reader:
         found = self._followed("page", links, item.depth + 1, LINKED)
         return Page("page", found.links, found.refused + refused)
 
-    def _forbids(self, fetched: Fetched, page: PageLinks) -> bool:
+    def _forbids(self, fetched: FetchedResponse, page: PageLinks) -> bool:
         return robots_directives(fetched.head.headers, page.meta_robots, agent=AGENT).nofollow
 
     def _followed(self, kind: Kind, urls: list[str], depth: int, priority: int, *, hops: int = 0) -> Page:
@@ -177,7 +177,7 @@ class Reader:
 
     # --- what pages need ---
 
-    def _read_requisite(self, fetched: Fetched, item: Item) -> Page:
+    def _read_requisite(self, fetched: FetchedResponse, item: ClaimedUrl) -> Page:
         """A document in the scope of the crawl is a page as well: its links are followed. No others are."""
         own, status = Belonging.of(item.hops), fetched.head.status
         if status in REDIRECTS and (location := fetched.head.headers.get("Location")):
@@ -195,7 +195,7 @@ class Reader:
         found, needed = self._linked(fetched, item, page), self._of_frame(requisites, item, own)
         return Page("requisite", [*needed.links, *found.links], found.refused + needed.refused)
 
-    def _embedded(self, fetched: Fetched, item: Item) -> list[Requisite]:
+    def _embedded(self, fetched: FetchedResponse, item: ClaimedUrl) -> list[Requisite]:
         """Of what is no document."""
         media_type = media_type_of(content_type_of(fetched))
         if self._rules.requisites and media_type == SHEET:
@@ -204,7 +204,7 @@ class Reader:
             return read_module_requisites(fetched.payload, url=item.url)
         return []
 
-    def _of_frame(self, requisites: list[Requisite], item: Item, own: Belonging) -> Page:
+    def _of_frame(self, requisites: list[Requisite], item: ClaimedUrl, own: Belonging) -> Page:
         """Without a share it is hardly a frame: servers answer with a page, too, when they have no such picture."""
         if own.share:
             return self._needed(requisites, item.depth, own)
@@ -238,7 +238,7 @@ class Reader:
             if reason := self._scope.decide_requisite(url):
                 refused[reason] += 1
             else:
-                links.append(Link(url, depth, REQUISITE, own.next(share).hops))
+                links.append(Link(url, depth, PAGE_RESOURCE, own.next(share).hops))
         return Page("requisite", links, refused)
 
 
@@ -258,7 +258,7 @@ def joined(base: str, urls: Iterable[str]) -> list[str]:
     return found
 
 
-def content_type_of(fetched: Fetched) -> str | None:
+def content_type_of(fetched: FetchedResponse) -> str | None:
     return fetched.head.headers.get("Content-Type")
 
 
@@ -269,7 +269,7 @@ class Fields(TypedDict):
     link_field: str | None
 
 
-def fields_of(fetched: Fetched) -> Fields:
+def fields_of(fetched: FetchedResponse) -> Fields:
     link_field = ", ".join(fetched.head.headers.get_all("Link")) or None
     return Fields(content_type=content_type_of(fetched), link_field=link_field)
 
@@ -287,7 +287,7 @@ def is_html(content_type: str | None, payload: bytes) -> bool:
     return named in ("", "application/octet-stream") and b"<html" in payload[:1024].lower()
 
 
-def capture_of(fetched: Fetched, item: Item, kind: Kind) -> Capture:
+def capture_of(fetched: FetchedResponse, item: ClaimedUrl, kind: Kind) -> Capture:
     subset: Subset = "warc" if fetched.head.status == 200 else "crawldiagnostics"
     if kind == "not_modified" and item.last:
         return Capture(exchange=fetched.exchange, kind="not_modified", original=original_of(item.last), subset=subset)
@@ -296,7 +296,7 @@ def capture_of(fetched: Fetched, item: Item, kind: Kind) -> Capture:
     return Capture(exchange=fetched.exchange, payload=fetched.payload, headers=headers, subset=subset, extra=extra)
 
 
-def original_of(last: Visit) -> Original:
+def original_of(last: LastVisit) -> Original:
     time = last.record_time or last.time
     return Original(
         record_id=last.record_id,
@@ -306,7 +306,7 @@ def original_of(last: Visit) -> Original:
     )
 
 
-def conditions(last: Visit | None) -> tuple[tuple[str, str], ...]:
+def conditions(last: LastVisit | None) -> tuple[tuple[str, str], ...]:
     """Only "if it has changed", where we have what it would be compared with: a whole page, maybe of a visit before the
     last one."""
     if last is None or not last.record_id:

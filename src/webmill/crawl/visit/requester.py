@@ -8,8 +8,15 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from webmill.crawl.fetch import Failed, Fetched, Fetcher, Request, Resolver, Vetting
-from webmill.crawl.fetch import Limits as FetchLimits
+from webmill.crawl.fetch import (
+    AddressRules,
+    DnsResolver,
+    FetchedResponse,
+    FetchFailure,
+    FetchLimits,
+    FetchRequest,
+    HttpFetcher,
+)
 from webmill.crawl.frontier.base import domain_of
 from webmill.crawl.options import Limits, Manners, Reach
 from webmill.crawl.politeness.host_schedule import Booking, Kept
@@ -49,17 +56,17 @@ class Busy(msgspec.Struct, frozen=True):
 class Asked(msgspec.Struct, frozen=True):
     """`free` is when host, domain and address may all be asked again."""
 
-    answer: Fetched | Failed
+    answer: FetchedResponse | FetchFailure
     sent: float
     free: float
 
 
-def open_fetcher(manners: Manners, limits: Limits, reach: Reach, *, connections: int) -> Fetcher:
-    return Fetcher(
+def open_fetcher(manners: Manners, limits: Limits, reach: Reach, *, connections: int) -> HttpFetcher:
+    return HttpFetcher(
         user_agent=manners.user_agent,
         limits=FetchLimits(body=limits.body, total=limits.deadline, connect=manners.connect_time / 2),
-        vetting=Vetting(allow_private=reach.allow_private),
-        resolver=Resolver(fixed=reach.resolve),
+        address_rules=AddressRules(allow_private=reach.allow_private),
+        resolver=DnsResolver(fixed=reach.resolve),
         tls=reach.tls,
         connections=connections,
     )
@@ -67,7 +74,7 @@ def open_fetcher(manners: Manners, limits: Limits, reach: Reach, *, connections:
 
 class Asker:
     def __init__(
-        self, fetcher: Fetcher, manners: Manners, booker: Booker, *, clock: SteadyClock, requisites: bool = False
+        self, fetcher: HttpFetcher, manners: Manners, booker: Booker, *, clock: SteadyClock, requisites: bool = False
     ) -> None:
         self._fetcher, self.manners, self._booker, self._clock = fetcher, manners, booker, clock
         self._requisites = requisites  # are asked for as well
@@ -81,16 +88,16 @@ class Asker:
     ) -> Asked | Busy:
         async with self._alone_on(host_of(url)):
             address = await self._fetcher.locate(url)
-            if isinstance(address, Failed):
+            if isinstance(address, FetchFailure):
                 return Asked(address, self._clock(), self._clock())
             waits = self._waits(url, address.ip, pace)
             booked = await self._booked(waits)
             if isinstance(booked, Busy):
                 return booked
             sent = self._clock()
-            answer = await self._fetcher.fetch(Request(url=url, headers=headers, at_least=at_least), address)
+            answer = await self._fetcher.fetch(FetchRequest(url=url, headers=headers, at_least=at_least), address)
         self._count(url, answer)
-        if isinstance(answer, Fetched):  # connecting may have taken long
+        if isinstance(answer, FetchedResponse):  # connecting may have taken long
             sent = max(sent, self._clock() - answer.exchange.seconds)
         elif answer.sent:
             sent = self._clock()
@@ -130,8 +137,8 @@ class Asker:
             until = self._clock()
         return {key: booking.until(key) for key in waits} if until is None else Busy(until)
 
-    def _count(self, url: str, answer: Fetched | Failed) -> None:
-        if isinstance(answer, Fetched):
+    def _count(self, url: str, answer: FetchedResponse | FetchFailure) -> None:
+        if isinstance(answer, FetchedResponse):
             self.fetched += 1
             self.bytes += len(answer.exchange.response)
             self.seconds += answer.exchange.seconds

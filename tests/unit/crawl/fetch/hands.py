@@ -10,18 +10,27 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Self
 
-from webmill.crawl.fetch import Failed, Fetched, Fetcher, Limits, Request, Resolver, Vetting, no_lookup
+from webmill.crawl.fetch import (
+    AddressRules,
+    DnsResolver,
+    FetchedResponse,
+    FetchFailure,
+    FetchLimits,
+    FetchRequest,
+    HttpFetcher,
+    no_lookup,
+)
 
 AGENT = "webmill-test/1 (+http://www.mill.example/)"
 PATIENCE = 60.0  # seconds that nothing needs unless it hangs
 
 
 @asynccontextmanager
-async def fetching(fixed: Mapping[str, tuple[str, int]] | None = None, **options: Any) -> AsyncIterator[Fetcher]:
+async def fetching(fixed: Mapping[str, tuple[str, int]] | None = None, **options: Any) -> AsyncIterator[HttpFetcher]:
     """A fetcher that may go to loopback, and knows no names but these."""
-    options.setdefault("resolver", Resolver(fixed=fixed, lookup=no_lookup))
-    options.setdefault("vetting", Vetting(allow_private=True))
-    fetcher = Fetcher(user_agent=AGENT, **options)
+    options.setdefault("resolver", DnsResolver(fixed=fixed, lookup=no_lookup))
+    options.setdefault("address_rules", AddressRules(allow_private=True))
+    fetcher = HttpFetcher(user_agent=AGENT, **options)
     try:
         async with asyncio.timeout(PATIENCE):
             yield fetcher
@@ -29,25 +38,27 @@ async def fetching(fixed: Mapping[str, tuple[str, int]] | None = None, **options
         await fetcher.close()
 
 
-async def get(fetcher: Fetcher, url: str, *headers: tuple[str, str]) -> Fetched | Failed:
+async def get(fetcher: HttpFetcher, url: str, *headers: tuple[str, str]) -> FetchedResponse | FetchFailure:
     address = await fetcher.locate(url)
-    if isinstance(address, Failed):
+    if isinstance(address, FetchFailure):
         return address
-    return await fetcher.fetch(Request(url=url, headers=headers), address)
+    return await fetcher.fetch(FetchRequest(url=url, headers=headers), address)
 
 
-async def get_one(url: str, fixed: Mapping[str, tuple[str, int]] | None = None, **options: Any) -> Fetched | Failed:
+async def get_one(
+    url: str, fixed: Mapping[str, tuple[str, int]] | None = None, **options: Any
+) -> FetchedResponse | FetchFailure:
     async with fetching(fixed, **options) as fetcher:
         return await get(fetcher, url)
 
 
-def fetched(outcome: Fetched | Failed) -> Fetched:
-    assert isinstance(outcome, Fetched), outcome
+def fetched(outcome: FetchedResponse | FetchFailure) -> FetchedResponse:
+    assert isinstance(outcome, FetchedResponse), outcome
     return outcome
 
 
-def failed(outcome: Fetched | Failed) -> Failed:
-    assert isinstance(outcome, Failed), outcome.exchange.response[:200]
+def failed(outcome: FetchedResponse | FetchFailure) -> FetchFailure:
+    assert isinstance(outcome, FetchFailure), outcome.exchange.response[:200]
     return outcome
 
 
@@ -125,4 +136,4 @@ def answer(body: bytes = b"hello", fields: bytes = b"") -> bytes:
     return b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n%sContent-Length: %d\r\n\r\n%s" % (fields, len(body), body)
 
 
-PATIENT = Limits(total=PATIENCE, connect=PATIENCE, window=PATIENCE)
+PATIENT = FetchLimits(total=PATIENCE, connect=PATIENCE, window=PATIENCE)

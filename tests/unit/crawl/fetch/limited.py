@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from tests.unit.crawl.fetch.hands import PATIENCE, fetched, fetching, get
-from webmill.crawl.fetch import Failed, Fetched, Limits, Resolver, no_lookup, system_lookup
+from webmill.crawl.fetch import DnsResolver, FetchedResponse, FetchFailure, FetchLimits, no_lookup, system_lookup
 
 MIB = 1 << 20
 SPARE = 160 * MIB
 FREE = 6  # file descriptors
 
 
-async def in_little_memory(urls: list[str], resolver: Resolver) -> dict[str, Any]:
-    limits = Limits(total=PATIENCE, window=PATIENCE, body=8 * MIB, memory=16 * MIB)
+async def in_little_memory(urls: list[str], resolver: DnsResolver) -> dict[str, Any]:
+    limits = FetchLimits(total=PATIENCE, window=PATIENCE, body=8 * MIB, memory=16 * MIB)
     async with fetching(resolver=resolver, limits=limits) as fetcher:
         await fetcher.locate(urls[0])
         used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
@@ -32,20 +32,20 @@ async def in_little_memory(urls: list[str], resolver: Resolver) -> dict[str, Any
     return {"outcomes": outcomes, "limit_binds": False}
 
 
-def _word(outcome: Fetched | Failed) -> str | None:
-    if isinstance(outcome, Failed):
+def _word(outcome: FetchedResponse | FetchFailure) -> str | None:
+    if isinstance(outcome, FetchFailure):
         return outcome.reason
     return outcome.exchange.truncated or "".join(outcome.flaws)
 
 
-async def with_few_files(urls: list[str], resolver: Resolver) -> dict[str, Any]:
+async def with_few_files(urls: list[str], resolver: DnsResolver) -> dict[str, Any]:
     asked = 0
 
     def hear(event: str, _: object) -> None:
         nonlocal asked
         asked += event == "socket.__new__"
 
-    async with fetching(resolver=resolver, limits=Limits(total=PATIENCE, window=PATIENCE)) as fetcher:
+    async with fetching(resolver=resolver, limits=FetchLimits(total=PATIENCE, window=PATIENCE)) as fetcher:
         held = _hold_all()
         for each in held[:FREE]:
             os.close(each)
@@ -58,16 +58,16 @@ async def with_few_files(urls: list[str], resolver: Resolver) -> dict[str, Any]:
     return {"statuses": statuses, "free": FREE, "sockets_asked_for": wanted}
 
 
-async def with_no_files(urls: list[str], _: Resolver) -> dict[str, Any]:
-    async with fetching(resolver=Resolver(lookup=system_lookup), limits=Limits(total=1.0)) as fetcher:
+async def with_no_files(urls: list[str], _: DnsResolver) -> dict[str, Any]:
+    async with fetching(resolver=DnsResolver(lookup=system_lookup), limits=FetchLimits(total=1.0)) as fetcher:
         held = _hold_all()
         outcomes = [await get(fetcher, url) for url in urls]
         for each in held:
             os.close(each)
         after = await get(fetcher, urls[0])
-        assert isinstance(after, Failed)
+        assert isinstance(after, FetchFailure)
         return {
-            "outcomes": [(each.reason, each.sent) for each in outcomes if isinstance(each, Failed)],
+            "outcomes": [(each.reason, each.sent) for each in outcomes if isinstance(each, FetchFailure)],
             "afterwards": after.reason,
         }
 
@@ -88,4 +88,4 @@ TASKS = {"memory": in_little_memory, "files": with_few_files, "none": with_no_fi
 if __name__ == "__main__":
     question = json.load(sys.stdin)
     fixed = {name: (ip, port) for name, (ip, port) in question["fixed"].items()}
-    print(json.dumps(asyncio.run(TASKS[sys.argv[1]](question["urls"], Resolver(fixed=fixed, lookup=no_lookup)))))
+    print(json.dumps(asyncio.run(TASKS[sys.argv[1]](question["urls"], DnsResolver(fixed=fixed, lookup=no_lookup)))))

@@ -17,7 +17,16 @@ from typing import Any
 
 from tests.unit.crawl.fetch.hands import PATIENCE, answer, fetching, get, read_request
 from tests.unit.crawl.fetch.stub_dns import CNAME_LOOP, NXDOMAIN, SERVFAIL, StubDns
-from webmill.crawl.fetch import Address, Failed, Fetched, Fetcher, Limits, Request, Resolver, Vetting
+from webmill.crawl.fetch import (
+    AddressRules,
+    DnsResolver,
+    FetchedResponse,
+    FetchFailure,
+    FetchLimits,
+    FetchRequest,
+    HttpFetcher,
+    SocketAddress,
+)
 
 PUBLIC, PUBLIC_V6, FAR = "93.184.216.34", "2606:2800:220:1::1", "93.184.217.1"
 PRIVATE = ("127.0.0.1", "10.0.0.8", "169.254.169.254", "100.64.0.1", "192.168.1.1", "fd00::1", "::1")
@@ -92,23 +101,23 @@ def make_network() -> None:
     Path(conf.name).unlink()
 
 
-def told(outcome: Fetched | Failed | Address) -> list[str]:
-    if isinstance(outcome, Failed):
+def told(outcome: FetchedResponse | FetchFailure | SocketAddress) -> list[str]:
+    if isinstance(outcome, FetchFailure):
         return [outcome.reason, outcome.ip]
-    if isinstance(outcome, Address):
+    if isinstance(outcome, SocketAddress):
         return ["located", outcome.ip]
     return [outcome.exchange.truncated or "whole", outcome.exchange.ip]
 
 
 async def ask_all(servers: Servers, dns: StubDns) -> dict[str, Any]:
     """Names that resolve to all kinds of addresses, and the addresses themselves as literals."""
-    async with fetching(resolver=Resolver(deadline=20), vetting=Vetting()) as fetcher:
+    async with fetching(resolver=DnsResolver(deadline=20), address_rules=AddressRules()) as fetcher:
         outcomes = {name: told(await get(fetcher, f"http://{name}/")) for name in NAMES if name != "many.test"}
         outcomes["many.test"] = told(await fetcher.locate("http://many.test/"))
         for ip in PRIVATE:
             host = f"[{ip}]" if ":" in ip else ip
             outcomes[ip] = told(await get(fetcher, f"http://{host}/"))
-    async with fetching(resolver=Resolver(deadline=0.2), vetting=Vetting()) as fetcher:
+    async with fetching(resolver=DnsResolver(deadline=0.2), address_rules=AddressRules()) as fetcher:
         outcomes["silent.test, impatient"] = told(await get(fetcher, "http://silent.test/"))
     return {"outcomes": outcomes, "connected": servers.connected, "asked": dns.asked}
 
@@ -116,34 +125,34 @@ async def ask_all(servers: Servers, dns: StubDns) -> dict[str, Any]:
 async def rebind(servers: Servers, dns: StubDns) -> dict[str, Any]:
     """The name is public when asked first, private the second time, and so on; nothing is cached."""
     url, outcomes = "http://rebind.test/", []
-    async with fetching(resolver=Resolver(keep=0.0), vetting=Vetting()) as fetcher:
+    async with fetching(resolver=DnsResolver(keep=0.0), address_rules=AddressRules()) as fetcher:
         vetted = await fetcher.locate(url)
-        assert isinstance(vetted, Address)
+        assert isinstance(vetted, SocketAddress)
         outcomes.append(told(await fetcher.locate(url)))  # by now the name is private
-        outcomes.append(told(await fetcher.fetch(Request(url=url), vetted)))
-        outcomes.append(told(await fetcher.fetch(Request(url=url), Address(PRIVATE[1], 80))))
+        outcomes.append(told(await fetcher.fetch(FetchRequest(url=url), vetted)))
+        outcomes.append(told(await fetcher.fetch(FetchRequest(url=url), SocketAddress(PRIVATE[1], 80))))
         outcomes += [told(await get(fetcher, url)) for _ in range(10)]
     return {"outcomes": outcomes, "connected": servers.connected, "asked": dns.asked}
 
 
 async def partition(servers: Servers, _: StubDns) -> dict[str, Any]:
     """Packets that vanish; a network that goes away in the middle of an answer; one that comes back."""
-    limits = Limits(connect=2.0, total=5.0, window=PATIENCE)
-    async with fetching(vetting=Vetting(), limits=limits) as fetcher:
-        nowhere = told(await fetcher.fetch(Request(url=f"http://{FAR}/"), Address(FAR, 80)))
+    limits = FetchLimits(connect=2.0, total=5.0, window=PATIENCE)
+    async with fetching(address_rules=AddressRules(), limits=limits) as fetcher:
+        nowhere = told(await fetcher.fetch(FetchRequest(url=f"http://{FAR}/"), SocketAddress(FAR, 80)))
         half = asyncio.create_task(_fetch_half(fetcher))
         await asyncio.to_thread(servers.half_sent.wait, PATIENCE)
         ip_command("link", "set", "lo", "down")
         cut = told(await half)
-        during = told(await fetcher.fetch(Request(url=f"http://{PUBLIC}/"), Address(PUBLIC, 80)))
+        during = told(await fetcher.fetch(FetchRequest(url=f"http://{PUBLIC}/"), SocketAddress(PUBLIC, 80)))
         ip_command("link", "set", "lo", "up")
-    async with fetching(vetting=Vetting()) as fetcher:
-        after = told(await fetcher.fetch(Request(url=f"http://{PUBLIC}/"), Address(PUBLIC, 80)))
+    async with fetching(address_rules=AddressRules()) as fetcher:
+        after = told(await fetcher.fetch(FetchRequest(url=f"http://{PUBLIC}/"), SocketAddress(PUBLIC, 80)))
     return {"nowhere": nowhere, "cut": cut, "during": during, "after": after}
 
 
-async def _fetch_half(fetcher: Fetcher) -> Fetched | Failed:
-    return await fetcher.fetch(Request(url=f"http://{PUBLIC}/half"), Address(PUBLIC, 80))
+async def _fetch_half(fetcher: HttpFetcher) -> FetchedResponse | FetchFailure:
+    return await fetcher.fetch(FetchRequest(url=f"http://{PUBLIC}/half"), SocketAddress(PUBLIC, 80))
 
 
 async def narrow(servers: Servers, _: StubDns) -> dict[str, Any]:
@@ -152,12 +161,12 @@ async def narrow(servers: Servers, _: StubDns) -> dict[str, Any]:
     shape = "tc qdisc add dev lo root tbf rate 100kbit burst 3000 limit 6000"
     if subprocess.run(shape.split(), check=False).returncode:
         return {"skipped": "tc cannot shape this link"}
-    url, address = f"http://{PUBLIC}/", Address(PUBLIC, 80)
-    async with fetching(vetting=Vetting(), limits=Limits(total=PATIENCE)) as fetcher:
-        outcomes = await asyncio.gather(*(fetcher.fetch(Request(url=url), address) for _ in range(4)))
+    url, address = f"http://{PUBLIC}/", SocketAddress(PUBLIC, 80)
+    async with fetching(address_rules=AddressRules(), limits=FetchLimits(total=PATIENCE)) as fetcher:
+        outcomes = await asyncio.gather(*(fetcher.fetch(FetchRequest(url=url), address) for _ in range(4)))
     shown = subprocess.run(["tc", "-s", "-j", "qdisc", "show", "dev", "lo"], check=True, capture_output=True, text=True)
     dropped = sum(each.get("drops", 0) for each in json.loads(shown.stdout))
-    whole = [isinstance(each, Fetched) and each.payload == servers.body for each in outcomes]
+    whole = [isinstance(each, FetchedResponse) and each.payload == servers.body for each in outcomes]
     return {"whole": whole, "dropped": dropped}
 
 

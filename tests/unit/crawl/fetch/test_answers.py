@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.crawl.fetch.conftest import Run
 from tests.unit.crawl.fetch.hands import PATIENT, failed, fetched, fetching, get
-from webmill.crawl.fetch import FAILURES, MAX_PARTIAL, Failed, Fetched, Limits
+from webmill.crawl.fetch import FAILURES, MAX_PARTIAL, FetchedResponse, FetchFailure, FetchLimits
 from webmill.formats.warc.digest import compute
 from webmill.testing import TestWeb
 from webmill.testing.features.framing import BODY, WHOLE
@@ -110,7 +110,7 @@ def test_an_answer_cut_short_is_kept_as_truncated(web: TestWeb, run: Run) -> Non
 
 
 def test_endless_bodies_end_at_the_limit(web: TestWeb, run: Run) -> None:
-    limits = Limits(body=100_000)
+    limits = FetchLimits(body=100_000)
     for path in ("/endless", "/endless-chunks"):
         (outcome,) = run(_get_all(web, [f"http://slow.harvest.test{path}"], limits=limits))
         answer = fetched(outcome)
@@ -120,7 +120,7 @@ def test_endless_bodies_end_at_the_limit(web: TestWeb, run: Run) -> None:
 
 def test_a_body_exactly_as_long_as_the_limit_is_whole(web: TestWeb, run: Run) -> None:
     whole, cut = (
-        fetched(run(_get_all(web, ["http://files.mill.example/file.bin"], limits=Limits(body=size)))[0])
+        fetched(run(_get_all(web, ["http://files.mill.example/file.bin"], limits=FetchLimits(body=size)))[0])
         for size in (102_400, 102_399)
     )
     assert (whole.exchange.truncated, len(whole.payload)) == (None, 102_400)
@@ -138,7 +138,7 @@ def test_endless_heads_end_at_the_limit(web: TestWeb, run: Run) -> None:
 def test_slow_answers_are_given_up_and_kept_as_far_as_they_came(web: TestWeb, run: Run) -> None:
     heads = ["/silent", "/header", "/drip-head"]
     bodies = ["/stall", "/body", "/drip"]
-    limits = Limits(total=60, connect=60, window=3, rate=1000)
+    limits = FetchLimits(total=60, connect=60, window=3, rate=1000)
     outcomes = run(_get_all(web, [f"http://slow.harvest.test{path}" for path in heads + bodies], limits=limits))
     for outcome in outcomes[:3]:
         assert failed(outcome).reason == "timeout"
@@ -149,7 +149,7 @@ def test_slow_answers_are_given_up_and_kept_as_far_as_they_came(web: TestWeb, ru
 
 
 def test_one_deadline_ends_what_is_fast_enough_but_has_no_end(web: TestWeb, run: Run) -> None:
-    limits = Limits(total=3, window=60, rate=1)
+    limits = FetchLimits(total=3, window=60, rate=1)
     urls = ["http://slow.harvest.test/drip", "http://slow.harvest.test/drip-head"]
     body, head = run(_get_all(web, urls, limits=limits))
     assert fetched(body).exchange.truncated == "time"
@@ -216,6 +216,8 @@ def test_every_page_of_a_proper_host_comes_as_it_is(web: TestWeb, run: Run) -> N
         assert compute(answer.payload) == page.digest
 
 
-async def _get_all(web: TestWeb, urls: list[str], *, limits: Limits = PATIENT) -> list[Fetched | Failed]:
+async def _get_all(
+    web: TestWeb, urls: list[str], *, limits: FetchLimits = PATIENT
+) -> list[FetchedResponse | FetchFailure]:
     async with fetching(web.resolve, limits=limits) as fetcher:
         return await asyncio.gather(*(get(fetcher, url) for url in urls))

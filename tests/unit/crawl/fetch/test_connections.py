@@ -26,7 +26,7 @@ from tests.unit.crawl.fetch.hands import (
     reset,
     wait_for_end,
 )
-from webmill.crawl.fetch import Limits, Request, Resolver, no_lookup
+from webmill.crawl.fetch import DnsResolver, FetchLimits, FetchRequest, no_lookup
 from webmill.testing import TestWeb
 
 LINUX_ONLY = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts open files in /proc")
@@ -233,7 +233,7 @@ def test_an_idle_connection_is_ended_after_its_time(run: Run) -> None:
             ended.set()
 
     async def main(url: str) -> None:
-        async with fetching(limits=Limits(idle=0.01)) as fetcher:
+        async with fetching(limits=FetchLimits(idle=0.01)) as fetcher:
             fetched(await get(fetcher, url))
             assert await asyncio.to_thread(ended.wait, PATIENCE)
 
@@ -252,7 +252,7 @@ def test_idle_connections_are_bounded(run: Run) -> None:
 
     async def main(port: int) -> None:
         fixed = {f"{number}.example": ("127.0.0.1", port) for number in range(10)}
-        async with fetching(fixed, limits=Limits(idle=PATIENCE), connections=3) as fetcher:
+        async with fetching(fixed, limits=FetchLimits(idle=PATIENCE), connections=3) as fetcher:
             for name in fixed:
                 fetched(await get(fetcher, f"http://{name}/"))
             while len(ended) < 7:
@@ -377,12 +377,12 @@ def test_the_address_given_is_the_one_connected(run: Run) -> None:
 
     async def main(port: int) -> None:
         turns = iter([["127.0.0.1"], ["127.0.0.9"], ["127.0.0.9"]])
-        resolver = Resolver(lookup=lambda _: next(turns), keep=0.0)
+        resolver = DnsResolver(lookup=lambda _: next(turns), keep=0.0)
         async with fetching(resolver=resolver, limits=PATIENT) as fetcher:
             url = f"http://a.example:{port}/"
             address = await fetcher.locate(url)
             assert (await fetcher.locate(url)) != address
-            outcome = await fetcher.fetch(Request(url=url), address)  # type: ignore[arg-type]
+            outcome = await fetcher.fetch(FetchRequest(url=url), address)  # type: ignore[arg-type]
             assert fetched(outcome).exchange.ip == "127.0.0.1"
 
     with Listener(Echo()) as listener:
@@ -391,5 +391,7 @@ def test_the_address_given_is_the_one_connected(run: Run) -> None:
 
 
 def test_an_unknown_name_of_a_fixed_web_is_not_found(web: TestWeb, run: Run) -> None:
-    outcome = failed(run(get_one("http://nowhere.names.test/", resolver=Resolver(fixed=web.resolve, lookup=no_lookup))))
+    outcome = failed(
+        run(get_one("http://nowhere.names.test/", resolver=DnsResolver(fixed=web.resolve, lookup=no_lookup)))
+    )
     assert (outcome.reason, outcome.sent) == ("dns_notfound", False)

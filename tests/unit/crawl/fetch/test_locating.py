@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.unit.crawl.fetch.hands import PATIENCE, Listener, answer, failed, fetched, fetching, get, read_request
-from webmill.crawl.fetch import FAILURES, Address, Failed, Fetcher, Resolver, Vetting
+from webmill.crawl.fetch import FAILURES, AddressRules, DnsResolver, FetchFailure, HttpFetcher, SocketAddress
 
 ALL_OF_127 = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere 127.0.0.1 is the only one of 127/8")
 LOOPBACK = [
@@ -57,7 +57,7 @@ def test_only_http_and_https_are_fetched(url: str) -> None:
 )  # fmt: skip
 def test_a_name_that_dns_cannot_hold_is_never_looked_up(host: str) -> None:
     asked: list[str] = []
-    outcome = _locate(f"http://{host}/", Resolver(lookup=_record(asked, ["8.8.8.8"])))
+    outcome = _locate(f"http://{host}/", DnsResolver(lookup=_record(asked, ["8.8.8.8"])))
     assert outcome.reason in ("bad_name", "bad_url")
     assert not asked
 
@@ -70,29 +70,29 @@ def test_a_long_name_that_dns_can_hold_is_looked_up() -> None:
     asked: list[str] = []
     host = ".".join(["a" * 63, "b" * 63, "c" * 63, "d" * 61])
     assert len(host) == 253
-    assert asyncio.run(_locate_all([f"http://{host}/"], Resolver(lookup=_record(asked, ["8.8.8.8"])))) == [
-        Address("8.8.8.8", 80)
+    assert asyncio.run(_locate_all([f"http://{host}/"], DnsResolver(lookup=_record(asked, ["8.8.8.8"])))) == [
+        SocketAddress("8.8.8.8", 80)
     ]
     assert asked == [host]
 
 
 def test_an_international_name_is_looked_up_in_its_ascii_form() -> None:
     asked: list[str] = []
-    asyncio.run(_locate_all(["http://mühle.example/"], Resolver(lookup=_record(asked, ["8.8.8.8"]))))
+    asyncio.run(_locate_all(["http://mühle.example/"], DnsResolver(lookup=_record(asked, ["8.8.8.8"]))))
     assert asked == ["xn--mhle-0ra.example"]
 
 
 def test_a_fixed_name_wins_and_a_port_of_the_url_wins_over_its_port() -> None:
-    resolver = Resolver(fixed={"a.example": ("8.8.8.8", 8080)}, lookup=_forbidden)
-    vetting = Vetting(allow_private=True)
+    resolver = DnsResolver(fixed={"a.example": ("8.8.8.8", 8080)}, lookup=_forbidden)
+    rules = AddressRules(allow_private=True)
     urls = ["http://a.example/", "https://a.example/", "http://A.example./", "http://a.example:81/"]
-    found = asyncio.run(_locate_all(urls, resolver, vetting))
-    assert found == [Address("8.8.8.8", 8080)] * 3 + [Address("8.8.8.8", 81)]
+    found = asyncio.run(_locate_all(urls, resolver, rules))
+    assert found == [SocketAddress("8.8.8.8", 8080)] * 3 + [SocketAddress("8.8.8.8", 81)]
 
 
 def test_an_address_needs_no_lookup() -> None:
-    found = asyncio.run(_locate_all(["http://8.8.8.8/", "https://[2606:4700::1]/"], Resolver(lookup=_forbidden)))
-    assert found == [Address("8.8.8.8", 80), Address("2606:4700::1", 443)]
+    found = asyncio.run(_locate_all(["http://8.8.8.8/", "https://[2606:4700::1]/"], DnsResolver(lookup=_forbidden)))
+    assert found == [SocketAddress("8.8.8.8", 80), SocketAddress("2606:4700::1", 443)]
 
 
 def test_an_answer_is_kept_for_its_time_and_a_failure_for_a_shorter_one() -> None:
@@ -105,13 +105,13 @@ def test_an_answer_is_kept_for_its_time_and_a_failure_for_a_shorter_one() -> Non
             raise socket.gaierror(socket.EAI_NONAME, "no such name")
         return ["8.8.8.8"]
 
-    resolver = Resolver(lookup=lookup, clock=lambda: now[0], keep=300, keep_failure=30)
+    resolver = DnsResolver(lookup=lookup, clock=lambda: now[0], keep=300, keep_failure=30)
 
     async def run() -> None:
-        async with fetching(resolver=resolver, vetting=Vetting()) as fetcher:
+        async with fetching(resolver=resolver, address_rules=AddressRules()) as fetcher:
             for moment, expected in ((0, 2), (29, 2), (30, 3), (299, 4), (300, 5)):
                 now[0] = moment
-                assert await fetcher.locate("http://a.example/") == Address("8.8.8.8", 80)
+                assert await fetcher.locate("http://a.example/") == SocketAddress("8.8.8.8", 80)
                 assert failed(await get(fetcher, "http://gone.example/")).reason == "dns_notfound"
                 assert len(asked) == expected, moment
 
@@ -121,18 +121,18 @@ def test_an_answer_is_kept_for_its_time_and_a_failure_for_a_shorter_one() -> Non
 def test_the_cache_forgets_the_oldest_name() -> None:
     asked: list[str] = []
     urls = [f"http://{name}.example/" for name in "abcda"]
-    asyncio.run(_locate_all(urls, Resolver(lookup=_record(asked, ["8.8.8.8"]), entries=3)))
+    asyncio.run(_locate_all(urls, DnsResolver(lookup=_record(asked, ["8.8.8.8"]), entries=3)))
     assert asked == ["a.example", "b.example", "c.example", "d.example", "a.example"]
 
 
 def test_all_who_ask_at_once_wait_for_one_lookup() -> None:
     asked: list[str] = []
-    resolver = Resolver(lookup=_record(asked, ["8.8.8.8"]))
+    resolver = DnsResolver(lookup=_record(asked, ["8.8.8.8"]))
 
     async def run() -> None:
-        async with fetching(resolver=resolver, vetting=Vetting()) as fetcher:
+        async with fetching(resolver=resolver, address_rules=AddressRules()) as fetcher:
             found = await asyncio.gather(*(fetcher.locate("http://a.example/") for _ in range(100)))
-            assert set(found) == {Address("8.8.8.8", 80)}
+            assert set(found) == {SocketAddress("8.8.8.8", 80)}
 
     asyncio.run(run())
     assert asked == ["a.example"]
@@ -147,7 +147,9 @@ def test_a_silent_name_server_costs_its_deadline_and_no_thread_more_than_there_a
         return ["8.8.8.8"]
 
     async def run() -> None:
-        async with fetching(resolver=Resolver(lookup=lookup, deadline=0.05, threads=2), vetting=Vetting()) as fetcher:
+        async with fetching(
+            resolver=DnsResolver(lookup=lookup, deadline=0.05, threads=2), address_rules=AddressRules()
+        ) as fetcher:
             found = await asyncio.gather(*(get(fetcher, f"http://{n}.example/") for n in range(20)))
             assert {failed(each).reason for each in found} == {"dns_timeout"}
             assert failed(await get(fetcher, "http://0.example/")).reason == "dns_timeout"  # kept, not asked again
@@ -168,13 +170,15 @@ def test_one_who_gives_up_does_not_disturb_the_others() -> None:
         return ["8.8.8.8"]
 
     async def run() -> None:
-        async with fetching(resolver=Resolver(lookup=lookup, deadline=PATIENCE), vetting=Vetting()) as fetcher:
+        async with fetching(
+            resolver=DnsResolver(lookup=lookup, deadline=PATIENCE), address_rules=AddressRules()
+        ) as fetcher:
             first, second = (asyncio.create_task(fetcher.locate("http://a.example/")) for _ in range(2))
             await asyncio.to_thread(started.wait, PATIENCE)
             first.cancel()
             await asyncio.wait((first,))
             over.set()
-            assert await second == Address("8.8.8.8", 80)
+            assert await second == SocketAddress("8.8.8.8", 80)
 
     asyncio.run(run())
 
@@ -188,15 +192,15 @@ def test_an_error_of_the_resolver_has_a_name(code: int, reason: str) -> None:
     def lookup(host: str) -> list[str]:
         raise socket.gaierror(code, "as it is")
 
-    assert _locate("http://a.example/", Resolver(lookup=lookup)).reason == reason
+    assert _locate("http://a.example/", DnsResolver(lookup=lookup)).reason == reason
 
 
 def test_a_name_without_addresses_is_not_found() -> None:
-    assert _locate("http://a.example/", Resolver(lookup=_record([], []))).reason == "dns_notfound"
+    assert _locate("http://a.example/", DnsResolver(lookup=_record([], []))).reason == "dns_notfound"
 
 
 def test_a_name_with_a_private_address_is_refused_with_that_address() -> None:
-    outcome = _locate("http://a.example/", Resolver(lookup=_record([], ["10.0.0.8", "8.8.8.8"])))
+    outcome = _locate("http://a.example/", DnsResolver(lookup=_record([], ["10.0.0.8", "8.8.8.8"])))
     assert (outcome.reason, outcome.ip, outcome.sent) == ("blocked_address", "10.0.0.8", False)
 
 
@@ -207,7 +211,7 @@ def test_an_address_that_cannot_be_connected_makes_room_for_the_next() -> None:
         connection.sendall(answer())
 
     async def run(port: int) -> None:
-        resolver = Resolver(lookup=_record([], ["127.0.0.9", "127.0.0.1"]))
+        resolver = DnsResolver(lookup=_record([], ["127.0.0.9", "127.0.0.1"]))
         async with fetching(resolver=resolver) as fetcher:
             url = f"http://a.example:{port}/"
             first = failed(await get(fetcher, url))
@@ -223,7 +227,7 @@ def test_of_ten_thousand_addresses_a_few_are_kept() -> None:
     many = [f"127.1.{n // 250}.{n % 250}" for n in range(10_000)]
 
     async def run() -> None:
-        async with fetching(resolver=Resolver(lookup=_record([], many))) as fetcher:
+        async with fetching(resolver=DnsResolver(lookup=_record([], many))) as fetcher:
             tried = [failed(await get(fetcher, "http://a.example:1/")).ip for _ in range(20)]
         assert tried == [*many[:16], *many[:4]]
 
@@ -242,18 +246,18 @@ def _forbidden(host: str) -> list[str]:
     raise AssertionError(f"{host} was looked up")
 
 
-def _locate(url: str, resolver: Resolver | None = None) -> Failed:
-    (found,) = asyncio.run(_locate_all([url], resolver or Resolver(lookup=_forbidden)))
-    assert isinstance(found, Failed), found
+def _locate(url: str, resolver: DnsResolver | None = None) -> FetchFailure:
+    (found,) = asyncio.run(_locate_all([url], resolver or DnsResolver(lookup=_forbidden)))
+    assert isinstance(found, FetchFailure), found
     assert found.reason in FAILURES
     assert not found.sent
     return found
 
 
 async def _locate_all(
-    urls: Sequence[str], resolver: Resolver, vetting: Vetting | None = None
-) -> list[Address | Failed]:
-    fetcher = Fetcher(user_agent="x", resolver=resolver, vetting=vetting or Vetting())
+    urls: Sequence[str], resolver: DnsResolver, rules: AddressRules | None = None
+) -> list[SocketAddress | FetchFailure]:
+    fetcher = HttpFetcher(user_agent="x", resolver=resolver, address_rules=rules or AddressRules())
     try:
         return [await fetcher.locate(url) for url in urls]
     finally:

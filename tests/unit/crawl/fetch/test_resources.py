@@ -15,7 +15,7 @@ import pytest
 
 from tests.unit.crawl.fetch.conftest import Run
 from tests.unit.crawl.fetch.hands import PATIENCE, Listener, answer, fetched, fetching, get, read_request, wait_for_end
-from webmill.crawl.fetch import Limits
+from webmill.crawl.fetch import FetchLimits
 from webmill.crawl.fetch.budget import Budget
 from webmill.testing import TestWeb, most_at_once
 
@@ -87,7 +87,7 @@ def test_answers_beyond_the_budget_wait_and_then_come_whole(run: Run) -> None:
                 connection.sendall(whole)
 
     async def main(url: str) -> None:
-        limits = Limits(total=PATIENCE, window=PATIENCE, body=64 * MIB, memory=MIB)
+        limits = FetchLimits(total=PATIENCE, window=PATIENCE, body=64 * MIB, memory=MIB)
         async with fetching(limits=limits) as fetcher:
             first = asyncio.create_task(get(fetcher, f"{url}/first"))
             assert await asyncio.to_thread(stalled.wait, PATIENCE)

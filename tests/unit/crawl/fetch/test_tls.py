@@ -28,7 +28,7 @@ from tests.unit.crawl.fetch.hands import (
     reset,
     wait_for_end,
 )
-from webmill.crawl.fetch import FAILURES, Limits
+from webmill.crawl.fetch import FAILURES, FetchLimits
 
 HOST = "secure.example"
 
@@ -182,7 +182,7 @@ def test_a_handshake_that_stalls_is_given_up_and_its_socket_closed(run: Run) -> 
             ended.set()
 
     async def main(port: int) -> None:
-        limits = Limits(connect=2.0)
+        limits = FetchLimits(connect=2.0)
         async with fetching({HOST: ("127.0.0.1", port)}, limits=limits) as fetcher:
             outcome = failed(await get(fetcher, f"https://{HOST}/"))
             assert (outcome.reason, outcome.sent) == ("tls_timeout", False)

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from webmill.crawl.frontier.base import Committed, Done, Settled, Step, Visit
+from webmill.crawl.frontier.base import CommitResult, FrontierUpdate, LastVisit, TurnOutcomes, VisitDone
 from webmill.crawl.frontier.lanes import Lane, Lanes, line_of
-from webmill.crawl.frontier.local import STATE, Limits, LocalFrontier
+from webmill.crawl.frontier.local import STATE, FrontierLimits, LocalFrontier
 from webmill.crawl.frontier.memory import MemoryFrontier
 from webmill.errors import BadInput, Conflict, Misconfigured, Unavailable
 from webmill.model import Link
@@ -31,9 +31,10 @@ def take_all(frontier: LocalFrontier | MemoryFrontier) -> list[str]:
     found = []
     while turns := frontier.claim(100, urls=50, now=NOW, lease=60, hold=0):
         done = [
-            Settled(turn.token, [Done(Visit(url=item.url, time=NOW)) for item in turn.items], NOW) for turn in turns
+            TurnOutcomes(turn.token, [VisitDone(LastVisit(url=item.url, time=NOW)) for item in turn.items], NOW)
+            for turn in turns
         ]
-        frontier.commit(Step(settled=done), now=NOW)
+        frontier.commit(FrontierUpdate(settled=done), now=NOW)
         found += [item.url for turn in turns for item in turn.items]
     return found
 
@@ -55,7 +56,7 @@ def test_closing_twice_is_harmless_and_use_afterwards_is_refused(tmp_path: Path)
     frontier.close()
     frontier.close()
     with pytest.raises(Misconfigured):
-        frontier.commit(Step(links=links(1)), now=NOW)
+        frontier.commit(FrontierUpdate(links=links(1)), now=NOW)
 
 
 def open_files() -> int:
@@ -63,9 +64,9 @@ def open_files() -> int:
 
 
 def test_few_files_are_open_however_many_domains_there_are(tmp_path: Path) -> None:
-    with LocalFrontier(tmp_path / "f", limits=Limits(open_files=5, waiting=0, table=500)) as frontier:
+    with LocalFrontier(tmp_path / "f", limits=FrontierLimits(open_files=5, waiting=0, table=500)) as frontier:
         before = open_files()
-        frontier.commit(Step(links=links(1000, domains=400)), now=NOW)
+        frontier.commit(FrontierUpdate(links=links(1000, domains=400)), now=NOW)
         frontier.claim(300, urls=1, now=NOW, lease=60, hold=0)
         assert open_files() <= before + 5
     assert sum(1 for path in (tmp_path / "f" / "domains").rglob("*.*.*")) == 400
@@ -74,7 +75,8 @@ def test_few_files_are_open_however_many_domains_there_are(tmp_path: Path) -> No
 def test_names_of_files_come_from_hashes_only(tmp_path: Path) -> None:
     with LocalFrontier(tmp_path / "f") as frontier:
         frontier.commit(
-            Step(links=[Link("https://../x"), Link("https://con/x"), Link("https://" + "a" * 300 + "/")]), now=NOW
+            FrontierUpdate(links=[Link("https://../x"), Link("https://con/x"), Link("https://" + "a" * 300 + "/")]),
+            now=NOW,
         )
     names = sorted(path.relative_to(tmp_path / "f" / "domains") for path in (tmp_path / "f").rglob("*.5.0"))
     assert len(names) == 3
@@ -83,23 +85,25 @@ def test_names_of_files_come_from_hashes_only(tmp_path: Path) -> None:
 
 def test_what_was_read_gives_its_space_back(tmp_path: Path) -> None:
     domains = tmp_path / "f" / "domains"
-    with LocalFrontier(tmp_path / "f", limits=Limits(file=300_000)) as frontier:
-        frontier.commit(Step(links=[Link(f"https://a.com/{'x' * 1000}{number}") for number in range(1000)]), now=NOW)
+    with LocalFrontier(tmp_path / "f", limits=FrontierLimits(file=300_000)) as frontier:
+        frontier.commit(
+            FrontierUpdate(links=[Link(f"https://a.com/{'x' * 1000}{number}") for number in range(1000)]), now=NOW
+        )
     assert len(list(domains.rglob("*.*.*"))) == 4
-    with LocalFrontier(tmp_path / "f", limits=Limits(file=300_000)) as frontier:
+    with LocalFrontier(tmp_path / "f", limits=FrontierLimits(file=300_000)) as frontier:
         (turn,) = frontier.claim(1, urls=500, now=NOW, lease=60, hold=0)
         assert len(list(domains.rglob("*.*.*"))) == 3
         before = sum(path.stat().st_blocks for path in domains.rglob("*.*.*"))
         frontier.compact()
         assert sum(path.stat().st_blocks for path in domains.rglob("*.*.*")) < before - 300  # 206 KiB were consumed
-        frontier.commit(Step(settled=[Settled(turn.token, [], NOW)]), now=NOW)
+        frontier.commit(FrontierUpdate(settled=[TurnOutcomes(turn.token, [], NOW)]), now=NOW)
         assert len(take_all(frontier)) == 1000
         assert list(domains.rglob("*.*.*")) == []
 
 
 def test_compaction_removes_files_that_a_kill_has_left(tmp_path: Path) -> None:
     with LocalFrontier(tmp_path / "f") as frontier:
-        frontier.commit(Step(links=links(3, domains=1)), now=NOW)
+        frontier.commit(FrontierUpdate(links=links(3, domains=1)), now=NOW)
     (path,) = (tmp_path / "f" / "domains").rglob("*.5.0")
     data = path.read_bytes()
     with LocalFrontier(tmp_path / "f") as frontier:
@@ -115,12 +119,12 @@ def test_compaction_removes_files_that_a_kill_has_left(tmp_path: Path) -> None:
 @pytest.mark.parametrize("harm", ["flip", "cut", "gone"])
 def test_a_damaged_domain_file_is_told_and_excluding_its_domain_helps(tmp_path: Path, harm: str) -> None:
     with LocalFrontier(tmp_path / "f") as frontier:
-        frontier.commit(Step(links=links(5, domains=1)), now=NOW)
+        frontier.commit(FrontierUpdate(links=links(5, domains=1)), now=NOW)
     (path,) = (tmp_path / "f" / "domains").rglob("*.5.0")
     data = path.read_bytes()
     path.write_bytes({"flip": data[:20] + b"!" + data[21:], "cut": data[:-3], "gone": b""}[harm])
     with LocalFrontier(tmp_path / "f") as frontier:
-        frontier.commit(Step(links=[Link("https://well.com/")]), now=NOW)
+        frontier.commit(FrontierUpdate(links=[Link("https://well.com/")]), now=NOW)
         with pytest.raises(BadInput, match="exclude its domain"):
             frontier.claim(5, urls=9, now=NOW, lease=60, hold=0)
         assert frontier.stats().in_hand == 0
@@ -143,14 +147,14 @@ def no_file_above(size: int) -> Iterator[None]:
 def test_a_step_that_a_full_disk_refuses_changes_nothing_and_later_all_goes_on(tmp_path: Path, size: int) -> None:
     """The limit hits files of domains, runs, or SQLite, whichever grows there first."""
     model, failed = MemoryFrontier(), 0
-    limits = Limits(table=100, file=2000, fan=2)
+    limits = FrontierLimits(table=100, file=2000, fan=2)
     with LocalFrontier(tmp_path / "f", limits=limits) as frontier:
         for round_ in range(30):
-            step = Step(links=links(20, domains=3, start=round_ * 15))
+            step = FrontierUpdate(links=links(20, domains=3, start=round_ * 15))
             if round_ % 3:
                 try:
                     with no_file_above(size):
-                        answer: Committed | None = frontier.commit(step, now=NOW)
+                        answer: CommitResult | None = frontier.commit(step, now=NOW)
                 except Unavailable:
                     answer, failed = None, failed + 1
             else:
@@ -166,9 +170,9 @@ def test_a_step_that_a_full_disk_refuses_changes_nothing_and_later_all_goes_on(t
 
 def test_a_checkpoint_whose_sync_fails_writes_all_lines_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a failed sync the kernel may have dropped what was written: here, it has."""
-    limits = Limits(table=50, waiting=0)
+    limits = FrontierLimits(table=50, waiting=0)
     with LocalFrontier(tmp_path / "f", limits=limits) as frontier:
-        frontier.commit(Step(links=links(60)), now=NOW)
+        frontier.commit(FrontierUpdate(links=links(60)), now=NOW)
 
         def fail(self: Lanes) -> None:
             self.close()
@@ -184,37 +188,37 @@ def test_a_checkpoint_whose_sync_fails_writes_all_lines_again(tmp_path: Path, mo
         with monkeypatch.context() as patch:
             patch.setattr(Lanes, "sync", fail)
             with pytest.raises(Unavailable):
-                frontier.commit(Step(links=links(10, start=60)), now=NOW)
-        assert frontier.commit(Step(links=links(10, start=60)), now=NOW).added == 10
+                frontier.commit(FrontierUpdate(links=links(10, start=60)), now=NOW)
+        assert frontier.commit(FrontierUpdate(links=links(10, start=60)), now=NOW).added == 10
         assert sorted(take_all(frontier)) == sorted(link.url for link in links(70))
 
 
 @pytest.mark.parametrize("waiting", [0, 1 << 20], ids=["written", "not even written"])
 def test_lines_that_were_not_synced_come_from_the_journal(tmp_path: Path, waiting: int) -> None:
-    frontier = LocalFrontier(tmp_path / "f", limits=Limits(waiting=waiting))
-    frontier.commit(Step(links=links(100)), now=NOW)
+    frontier = LocalFrontier(tmp_path / "f", limits=FrontierLimits(waiting=waiting))
+    frontier.commit(FrontierUpdate(links=links(100)), now=NOW)
     frontier._stack.close()  # dies
     files = list((tmp_path / "f" / "domains").rglob("*.*.*"))
     assert len(files) == (10 if waiting == 0 else 0)
     for path in files:  # and the power fails
         path.unlink()
     with LocalFrontier(tmp_path / "f") as frontier:
-        assert frontier.commit(Step(links=links(101)), now=NOW) == Committed(1, 100)
+        assert frontier.commit(FrontierUpdate(links=links(101)), now=NOW) == CommitResult(1, 100)
         assert sorted(take_all(frontier)) == sorted(link.url for link in links(101))
 
 
 def test_each_file_is_synced_where_the_system_cannot_sync_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webmill.crawl.frontier.lanes._syncfs", None)
-    with LocalFrontier(tmp_path / "f", limits=Limits(table=30, open_files=3)) as frontier:
+    with LocalFrontier(tmp_path / "f", limits=FrontierLimits(table=30, open_files=3)) as frontier:
         for start in range(0, 200, 10):
-            frontier.commit(Step(links=links(10, start=start)), now=NOW)
+            frontier.commit(FrontierUpdate(links=links(10, start=start)), now=NOW)
         assert len(take_all(frontier)) == 200
 
 
 def test_no_url_is_lost_to_a_filter_that_says_maybe_to_all(tmp_path: Path) -> None:
-    with LocalFrontier(tmp_path / "f", limits=Limits(table=1000, fan=3, hashes_per_word=1_000_000)) as frontier:
+    with LocalFrontier(tmp_path / "f", limits=FrontierLimits(table=1000, fan=3, hashes_per_word=1_000_000)) as frontier:
         for start in range(0, 8000, 500):
-            assert frontier.commit(Step(links=links(1000, start=start)), now=NOW) == Committed(
+            assert frontier.commit(FrontierUpdate(links=links(1000, start=start)), now=NOW) == CommitResult(
                 *((1000, 0) if start == 0 else (500, 500))
             )
         assert sorted(take_all(frontier)) == sorted(link.url for link in links(8500))
@@ -224,13 +228,13 @@ CHILD = """
 import resource, sys
 from pathlib import Path
 from webmill.crawl.frontier.local import LocalFrontier
-from webmill.crawl.frontier.base import Step, domain_of
+from webmill.crawl.frontier.base import FrontierUpdate, domain_of
 from webmill.model import Link
 
 def add(frontier, start, stop):
     for at in range(start, stop, 5000):
         links = [Link(f"https://site{number % 300}.com/{number}/" + "x" * 50) for number in range(at, at + 5000)]
-        assert frontier.commit(Step(links=links), now=1.0).added == 5000
+        assert frontier.commit(FrontierUpdate(links=links), now=1.0).added == 5000
 
 frontier = LocalFrontier(Path(sys.argv[1]))
 add(frontier, 0, 140_000)  # the table was full once, the caches are warm
@@ -254,10 +258,10 @@ def test_memory_does_not_grow_with_urls(tmp_path: Path) -> None:
 def test_what_is_read_soon_never_becomes_a_file(tmp_path: Path) -> None:
     with LocalFrontier(tmp_path / "f") as frontier:
         for start in range(0, 1000, 100):
-            frontier.commit(Step(links=links(100, start=start)), now=NOW)
+            frontier.commit(FrontierUpdate(links=links(100, start=start)), now=NOW)
             (turn, *_) = frontier.claim(1, urls=3, now=NOW, lease=60, hold=0)
             assert len(take_all(frontier)) == 90  # of the other domains
-            frontier.commit(Step(settled=[Settled(turn.token, [], NOW)]), now=NOW)
+            frontier.commit(FrontierUpdate(settled=[TurnOutcomes(turn.token, [], NOW)]), now=NOW)
             assert len(take_all(frontier)) == 10
         assert frontier._lanes._waiting == 0
         assert frontier.stats().visited == 1000
@@ -306,9 +310,9 @@ def test_lines_written_again_leave_those_behind_them(tmp_path: Path) -> None:
 
 def test_visits_of_an_older_frontier_keep_their_places(tmp_path: Path) -> None:
     url = 'https://a.com/?a=,"file":"b'
-    last = Visit(url=url, time=NOW, error=',"file":"', filename="x.warc.gz", offset=5, length=7, digest="sha1:A")
+    last = LastVisit(url=url, time=NOW, error=',"file":"', filename="x.warc.gz", offset=5, length=7, digest="sha1:A")
     with LocalFrontier(tmp_path / "f") as frontier:
-        frontier.commit(Step(visited=[Done(last, again=NOW)]), now=NOW)
+        frontier.commit(FrontierUpdate(visited=[VisitDone(last, revisit_due=NOW)]), now=NOW)
     with closing(sqlite3.connect(tmp_path / "f" / STATE)) as database:
         assert database.execute("""UPDATE visit SET body = replace(body, '"filename":', '"file":')""").rowcount == 1
         assert '"file":"x.warc.gz"' in database.execute("SELECT body FROM visit").fetchone()[0]

@@ -11,9 +11,9 @@ from contextlib import closing
 from pathlib import Path
 
 from webmill.crawl.frontier import backup
-from webmill.crawl.frontier.base import Stats
+from webmill.crawl.frontier.base import FrontierStats
 from webmill.crawl.frontier.lanes import Lanes
-from webmill.crawl.frontier.local import LANES, Limits
+from webmill.crawl.frontier.local import LANES, FrontierLimits
 from webmill.crawl.frontier.pack import PACK, unpack, write_pack
 from webmill.crawl.frontier.redis.changes import Changes
 from webmill.crawl.frontier.redis.dump import JOURNAL, keys, load_dump, write_dump
@@ -25,7 +25,7 @@ from webmill.errors import Conflict
 BACKEND, KEYS = "redis", "keys.frames"
 
 
-def back_up(folder: Path, *, server: Server, state: RedisState, lanes: Lanes, id_: str, stats: Stats) -> None:
+def back_up(folder: Path, *, server: Server, state: RedisState, lanes: Lanes, id_: str, stats: FrontierStats) -> None:
     """By the owner, between two steps."""
     with backup.appearing(folder) as draft:
         state.changes.must_be_owner()
@@ -37,14 +37,14 @@ def back_up(folder: Path, *, server: Server, state: RedisState, lanes: Lanes, id
 
 
 def restore(
-    url: str, source: Path, folder: Path, *, prefix: str, limits: Limits | None = None, timeout: float = TIMEOUT
+    url: str, source: Path, folder: Path, *, prefix: str, limits: FrontierLimits | None = None, timeout: float = TIMEOUT
 ) -> None:
     """Make what was backed up to `source` a frontier under `prefix` and in `folder`, both of them unused.
 
     Whoever opens it first waits until all of it was read once.
     """
     manifest = backup.read_manifest(source, backend=BACKEND, version=VERSION)
-    limits, id_, at = limits or Limits(), secrets.token_hex(16), braced(prefix)
+    limits, id_, at = limits or FrontierLimits(), secrets.token_hex(16), braced(prefix)
     with closing(Server(url, timeout=timeout)) as server:
         server.promise()
         must_be_unused(server, at)

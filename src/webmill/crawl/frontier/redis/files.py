@@ -11,7 +11,7 @@ import msgspec
 
 from webmill.crawl.frontier.journal import Entry, Journal
 from webmill.crawl.frontier.lanes import Lane, Lanes
-from webmill.crawl.frontier.local import Limits
+from webmill.crawl.frontier.local import FrontierLimits
 from webmill.crawl.frontier.redis.server import Promise, Server
 from webmill.crawl.frontier.redis.state import RedisState
 from webmill.crawl.frontier.state import Domain
@@ -49,7 +49,7 @@ class RedisJournal(Journal):
 class CarefulLanes(Lanes):
     """Files that were read to their end are kept for as long as Redis may go back to before they were."""
 
-    def __init__(self, folder: Path, *, limits: Limits, promise: Promise) -> None:
+    def __init__(self, folder: Path, *, limits: FrontierLimits, promise: Promise) -> None:
         super().__init__(folder, size=limits.file, max_open=limits.open_files, waiting=limits.waiting)
         self._promise = promise
         self._read: deque[tuple[float, Lane, int, int]] = deque()

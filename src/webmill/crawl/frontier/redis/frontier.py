@@ -28,11 +28,11 @@ from typing import Any
 
 import msgspec
 
-from webmill.crawl.frontier.base import Committed, Robots, Step, Turn, Visit
+from webmill.crawl.frontier.base import CommitResult, DomainTurn, FrontierUpdate, LastVisit, RobotsEntry
 from webmill.crawl.frontier.change import Change
 from webmill.crawl.frontier.fresh import Fresh, sort_out
 from webmill.crawl.frontier.lanes import Lane, lines_in
-from webmill.crawl.frontier.local import LANES, RUNS, Added, Limits, LocalFrontier
+from webmill.crawl.frontier.local import LANES, RUNS, Added, FrontierLimits, LocalFrontier
 from webmill.crawl.frontier.redis.backup import back_up
 from webmill.crawl.frontier.redis.files import CarefulLanes, RedisJournal
 from webmill.crawl.frontier.redis.filter import Bitmaps, Bloom, Filter, RedisSeen
@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 
 PAGE = 1000
 
-_robots = msgspec.msgpack.Decoder(Robots)
+_robots = msgspec.msgpack.Decoder(RobotsEntry)
 
 
 class RedisFrontier(LocalFrontier):
@@ -59,16 +59,18 @@ class RedisFrontier(LocalFrontier):
         *,
         prefix: str,
         strict: bool = False,
-        limits: Limits | None = None,
+        limits: FrontierLimits | None = None,
         timeout: float = TIMEOUT,
     ) -> None:
         """`prefix`: of all keys, the collection and the shard. `strict`: refuse a Redis that may lose what it said."""
-        limits = limits or Limits()
+        limits = limits or FrontierLimits()
         self._limits, self._lock, self._folder = limits, threading.RLock(), folder
         self._journal_bytes = 0
         self._unpaid = 0
         self._must_rewrite = False
-        self._answered: tuple[Step, Committed] | None = None  # a step that counts, as its caller does not know yet
+        self._answered: tuple[FrontierUpdate, CommitResult] | None = (
+            None  # a step that counts, as its caller does not know yet
+        )
         atomic.make_folder(folder)
         with ExitStack() as stack:
             stack.enter_context(exclusive(folder, "frontier", doing="crawling"))
@@ -120,7 +122,7 @@ class RedisFrontier(LocalFrontier):
 
     # Turns
 
-    def claim(self, count: int, *, urls: int, **how: Any) -> list[Turn]:
+    def claim(self, count: int, *, urls: int, **how: Any) -> list[DomainTurn]:
         with self._lock:
             self._redis.urls = urls
             return super().claim(count, urls=urls, **how)
@@ -137,7 +139,7 @@ class RedisFrontier(LocalFrontier):
 
     # Steps
 
-    def commit(self, step: Step, *, now: float) -> Committed:
+    def commit(self, step: FrontierUpdate, *, now: float) -> CommitResult:
         with self._lock:
             self._redis.changes.settle_doubt()
             answered, self._answered = self._answered, None
@@ -150,7 +152,7 @@ class RedisFrontier(LocalFrontier):
                 if not self._redis.changes.is_in_doubt:
                     self._answered = None
 
-    def _commit(self, step: Step, *, now: float) -> Committed:
+    def _commit(self, step: FrontierUpdate, *, now: float) -> CommitResult:
         fresh = sort_out(step, self._seen)
         with self._redis.write():
             change = Change(self._redis, now=now)
@@ -174,7 +176,7 @@ class RedisFrontier(LocalFrontier):
         super()._took(added)
         self._filter.count += len(added.hashes)
 
-    def _note(self, step: Step) -> None:
+    def _note(self, step: FrontierUpdate) -> None:
         key, put = self._redis.key, self._redis.put
         for robots in step.robots:
             put("HSET", key("robots"), robots.origin, zlib.compress(msgspec.msgpack.encode(robots), 1))
@@ -183,11 +185,11 @@ class RedisFrontier(LocalFrontier):
 
     # Questions
 
-    def visits(self, *, since: float = 0.0, until: float | None = None) -> Iterator[Visit]:
+    def visits(self, *, since: float = 0.0, until: float | None = None) -> Iterator[LastVisit]:
         """`until` itself is not among them."""
         return self._redis.visits.between(since, float("inf") if until is None else until)
 
-    def robots(self, origin: str) -> Robots | None:
+    def robots(self, origin: str) -> RobotsEntry | None:
         blob = self._server.ask("HGET", self._redis.key("robots"), origin)
         return _robots.decode(zlib.decompress(blob)) if blob else None
 

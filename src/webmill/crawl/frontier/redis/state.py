@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from webmill.crawl.frontier.base import REQUISITE, Visit
+from webmill.crawl.frontier.base import PAGE_RESOURCE, LastVisit
 from webmill.crawl.frontier.redis.changes import Act, Changes
 from webmill.crawl.frontier.redis.server import Command, Server, text
 from webmill.crawl.frontier.redis.visits import RedisVisits, Revisit, soonest
@@ -246,7 +246,7 @@ class RedisState(State):
             member = msgspec.json.encode(Waiting(priority, place, attempts, depth, url, hops))
             self.put("ZADD", self.key("retries", self._known[id_].name), repr(not_before), member)
             soonest(self._first_retry, id_, not_before)
-            if priority == REQUISITE:
+            if priority == PAGE_RESOURCE:
                 self.put("ZADD", self.key("errands", self._known[id_].name), repr(not_before), member)
                 soonest(self._first_errand, id_, not_before)
 
@@ -254,7 +254,7 @@ class RedisState(State):
         for id_, priority, place in rows:
             member, _ = self._due_retries[id_][priority, place]
             self.put("ZREM", self.key("retries", self._known[id_].name), member)
-            if priority == REQUISITE:
+            if priority == PAGE_RESOURCE:
                 self.put("ZREM", self.key("errands", self._known[id_].name), member)
 
     # Turns
@@ -306,13 +306,13 @@ class RedisState(State):
 
     # Visits
 
-    def put_visits(self, rows: Iterable[tuple[Held, int, Visit, float | None]]) -> None:
+    def put_visits(self, rows: Iterable[tuple[Held, int, LastVisit, float | None]]) -> None:
         self.visits.put(rows, self._known)
 
     def postpone_visits(self, rows: Iterable[tuple[float, int, int]]) -> None:
         self.visits.postpone(rows)
 
-    def visit(self, url: str) -> Visit | None:
+    def visit(self, url: str) -> LastVisit | None:
         return self.visits.of(url)
 
     # All of them, for who must read them all

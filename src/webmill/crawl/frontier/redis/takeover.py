@@ -29,7 +29,7 @@ from webmill.crawl.frontier.change import Change
 from webmill.crawl.frontier.frames import read_frames, write_frames
 from webmill.crawl.frontier.journal import NOWHERE
 from webmill.crawl.frontier.lanes import Lane, Lanes
-from webmill.crawl.frontier.local import LANES, Limits
+from webmill.crawl.frontier.local import LANES, FrontierLimits
 from webmill.crawl.frontier.pack import PACK, unpack
 from webmill.crawl.frontier.redis.backup import BACKEND
 from webmill.crawl.frontier.redis.changes import number_of
@@ -72,7 +72,7 @@ def take_over(
     *,
     prefix: str,
     source: Path | None = None,
-    limits: Limits | None = None,
+    limits: FrontierLimits | None = None,
     timeout: float = TIMEOUT,
 ) -> Taken:
     """Give the frontier under `prefix` a new folder, with what its last backup (`source`) has of its files, or with
@@ -119,8 +119,10 @@ def must_fit(source: Path, meta: dict[str, str]) -> None:
 # The new folder
 
 
-def prepare(draft: Path, *, state: RedisState, server: Server, source: Path | None, limits: Limits | None) -> None:
-    size = (limits or Limits()).file
+def prepare(
+    draft: Path, *, state: RedisState, server: Server, source: Path | None, limits: FrontierLimits | None
+) -> None:
+    size = (limits or FrontierLimits()).file
     if source:
         unpack(source / PACK, draft / "old", size=size)
     with ExitStack() as stack:

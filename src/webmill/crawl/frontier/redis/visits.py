@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from webmill.crawl.frontier.base import PRIORITIES, REQUISITE, Visit
+from webmill.crawl.frontier.base import PAGE_RESOURCE, PRIORITIES, LastVisit
 from webmill.crawl.frontier.redis.server import Server
 from webmill.crawl.frontier.seen import hash_of
 from webmill.crawl.frontier.state import Domain, Held
@@ -20,7 +20,7 @@ AT_ONCE = 1000
 ENTRY = struct.Struct(">dQ16s")  # of a string of visits: time, number, hash of the URL
 MEMBER = struct.Struct(">Q16s")  # of a visit that is to be repeated: number (the order of equals), hash
 
-Revisit = tuple[Held, Visit]
+Revisit = tuple[Held, LastVisit]
 
 
 class Kept(msgspec.Struct, array_like=True):
@@ -33,8 +33,8 @@ class Kept(msgspec.Struct, array_like=True):
     fields: list[Any]
 
     @property
-    def visit(self) -> Visit:
-        return Visit(**dict(zip(Visit.__struct_fields__, self.fields, strict=False)))
+    def visit(self) -> LastVisit:
+        return LastVisit(**dict(zip(LastVisit.__struct_fields__, self.fields, strict=False)))
 
 
 _kept = msgspec.msgpack.Decoder(Kept)
@@ -68,7 +68,7 @@ class RedisVisits:
         for (domain, _), hash_, kept in zip(held, hashes, self._ask(hashes), strict=True):
             self._in_hand[kept.id] = (domain, hash_, kept)
 
-    def put(self, rows: Iterable[tuple[Held, int, Visit, float | None]], domains: Mapping[int, Domain]) -> None:
+    def put(self, rows: Iterable[tuple[Held, int, LastVisit, float | None]], domains: Mapping[int, Domain]) -> None:
         for held, domain, visit, again in rows:
             if not held.visit:
                 self._last += 1
@@ -101,7 +101,7 @@ class RedisVisits:
 
     def due(self, domains: Sequence[Domain], *, now: float, count: int) -> dict[int, list[Revisit]]:
         """The first ones of each domain."""
-        where = [(row, priority) for row in domains for priority in range(REQUISITE, PRIORITIES)]
+        where = [(row, priority) for row in domains for priority in range(PAGE_RESOURCE, PRIORITIES)]
         asked = (
             ("ZRANGEBYSCORE", self._key("revisits", priority, row.name), "-inf", repr(now), "LIMIT", 0, count)
             for row, priority in where
@@ -116,12 +116,12 @@ class RedisVisits:
                 found.setdefault(row.id, []).append((held, last))
         return found
 
-    def of(self, url: str) -> Visit | None:
+    def of(self, url: str) -> LastVisit | None:
         blob = self._server.ask("HGET", self._key("visited"), hash_of(url.encode()))
         visit = _kept.decode(blob).visit if blob else None
         return visit if visit and visit.url == url else None
 
-    def between(self, since: float, until: float) -> Iterator[Visit]:
+    def between(self, since: float, until: float) -> Iterator[LastVisit]:
         """In the order of their time; of each URL the last one."""
         span = math.floor(since / SPAN)
         while spans := self._server.ask("ZRANGEBYSCORE", self._key("visited:times"), span, "+inf", "LIMIT", 0, 1):
@@ -153,9 +153,9 @@ def soonest(times: dict[int, float], key: int, time: float) -> None:
     times[key] = min(times.get(key, time), time)
 
 
-def trimmed(visit: Visit) -> list[Any]:
+def trimmed(visit: LastVisit) -> list[Any]:
     fields = list(msgspec.structs.astuple(visit))
-    defaults = [visit.url, visit.time, *Visit.__struct_defaults__]
+    defaults = [visit.url, visit.time, *LastVisit.__struct_defaults__]
     while len(fields) > 2 and fields[-1] == defaults[len(fields) - 1]:
         fields.pop()
     return fields

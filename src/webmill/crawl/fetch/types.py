@@ -53,14 +53,14 @@ FAILURES = frozenset(
 MAX_PARTIAL = 64 * 1024
 
 
-class Address(Struct, frozen=True):
+class SocketAddress(Struct, frozen=True):
     """Where a request goes: an IP address, never a name."""
 
     ip: str
     port: int
 
 
-class Request(Struct, frozen=True, kw_only=True):
+class FetchRequest(Struct, frozen=True, kw_only=True):
     """A GET. `headers` are sent after our own, e.g. If-None-Match. So many bytes of a body are read in any case."""
 
     url: str
@@ -68,7 +68,7 @@ class Request(Struct, frozen=True, kw_only=True):
     at_least: int = 0
 
 
-class Fetched(Struct, frozen=True):
+class FetchedResponse(Struct, frozen=True):
     """An answer, whole or (`exchange.truncated`) its beginning. `payload` is the body without chunking and coding."""
 
     exchange: Exchange
@@ -77,7 +77,7 @@ class Fetched(Struct, frozen=True):
     flaws: tuple[str, ...]
 
 
-class Failed(Struct, frozen=True):
+class FetchFailure(Struct, frozen=True):
     """No answer that could be archived. `sent`: the request may have reached the server."""
 
     url: str
@@ -88,7 +88,7 @@ class Failed(Struct, frozen=True):
     partial: bytes = b""  # what came of an answer, up to MAX_PARTIAL
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class FetchLimits(Struct, frozen=True, kw_only=True):
     """Seconds and bytes. A head has the limits of `formats.http`: 64 KiB, 256 lines, 8 interim responses before it."""
 
     connect: float = 10.0  # for TCP, and once more for the TLS handshake
@@ -101,8 +101,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     decoding: DecodeLimits = msgspec.field(default_factory=DecodeLimits)
 
 
-class Trouble(Exception):
-    """Why a fetch fails, on its way to becoming a `Failed`; never leaves this package."""
+class FetchError(Exception):
+    """Why a fetch fails, on its way to becoming a `FetchFailure`; never leaves this package."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)

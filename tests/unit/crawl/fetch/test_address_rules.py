@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.crawl.fetch.hands import Listener, failed, fetching, wait_for_end
-from webmill.crawl.fetch import Address, Request, Vetting, is_public
+from webmill.crawl.fetch import AddressRules, FetchRequest, SocketAddress, is_public
 
 PRIVATE = [
     "0.0.0.0", "0.1.2.3", "10.0.0.1", "10.255.255.255", "100.64.0.1", "100.100.100.200", "100.127.255.255",
@@ -57,7 +57,7 @@ def test_an_address_of_the_public_internet_is_public(ip: str) -> None:
 @pytest.mark.parametrize("ip", NONSENSE)
 def test_what_is_no_plain_address_is_never_connected(ip: str) -> None:
     assert is_public(ip) is None
-    outcome = asyncio.run(_fetch_at(Address(ip, 80), Vetting(allow_private=True)))
+    outcome = asyncio.run(_fetch_at(SocketAddress(ip, 80), AddressRules(allow_private=True)))
     assert (outcome.reason, outcome.sent) == ("blocked_address", False)
 
 
@@ -75,31 +75,33 @@ def test_no_wrapping_makes_a_private_address_public(address: IPv4Address) -> Non
 @pytest.mark.parametrize("ip", ["127.0.0.1", "::1"])
 def test_a_private_address_is_refused_before_anything_is_connected(ip: str) -> None:
     with Listener(lambda connection, _: wait_for_end(connection) or None, ip=ip) as listener:
-        vetting = Vetting(ports=frozenset({listener.port}))
-        outcome = asyncio.run(_fetch_at(Address(ip, listener.port), vetting))
+        rules = AddressRules(ports=frozenset({listener.port}))
+        outcome = asyncio.run(_fetch_at(SocketAddress(ip, listener.port), rules))
         assert (outcome.reason, outcome.sent, outcome.ip) == ("blocked_address", False, ip)
         assert listener.accepted == 0
-        assert asyncio.run(_fetch_at(Address(ip, 1), Vetting(allow_private=True))).reason == "connect_refused"
+        assert (
+            asyncio.run(_fetch_at(SocketAddress(ip, 1), AddressRules(allow_private=True))).reason == "connect_refused"
+        )
 
 
 @pytest.mark.parametrize("port", [0, 1, 22, 25, 6379, 8080, 65535])
 def test_a_port_that_is_not_of_the_web_is_refused(port: int) -> None:
-    outcome = asyncio.run(_fetch_at(Address("8.8.8.8", port), Vetting()))
+    outcome = asyncio.run(_fetch_at(SocketAddress("8.8.8.8", port), AddressRules()))
     assert (outcome.reason, outcome.sent) == ("blocked_port", False)
 
 
 def test_a_port_of_the_url_is_refused_when_it_is_located() -> None:
     async def run() -> None:
-        async with fetching(vetting=Vetting()) as fetcher:
+        async with fetching(address_rules=AddressRules()) as fetcher:
             for port, reason in (("", None), (":443", None), (":22", "blocked_port"), (":6379", "blocked_port")):
                 found = await fetcher.locate(f"http://8.8.8.8{port}/")
                 assert getattr(found, "reason", None) == reason
-        async with fetching(vetting=Vetting(ports=frozenset({80, 8080}))) as fetcher:
-            assert await fetcher.locate("http://8.8.8.8:8080/") == Address("8.8.8.8", 8080)
+        async with fetching(address_rules=AddressRules(ports=frozenset({80, 8080}))) as fetcher:
+            assert await fetcher.locate("http://8.8.8.8:8080/") == SocketAddress("8.8.8.8", 8080)
 
     asyncio.run(run())
 
 
-async def _fetch_at(address: Address, vetting: Vetting):  # type: ignore[no-untyped-def]
-    async with fetching(vetting=vetting) as fetcher:
-        return failed(await fetcher.fetch(Request(url="http://www.mill.example/"), address))
+async def _fetch_at(address: SocketAddress, rules: AddressRules):  # type: ignore[no-untyped-def]
+    async with fetching(address_rules=rules) as fetcher:
+        return failed(await fetcher.fetch(FetchRequest(url="http://www.mill.example/"), address))

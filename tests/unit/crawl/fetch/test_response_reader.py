@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.crawl.fetch.hands import answer
-from webmill.crawl.fetch.nouns import FAILURES
-from webmill.crawl.fetch.reception import Reception, decode_payload
+from webmill.crawl.fetch.response_reader import Reception, decode_payload
+from webmill.crawl.fetch.types import FAILURES
 from webmill.errors import BadInput
 from webmill.formats.compression.content_coding import Limits
 

@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from webmill.crawl.fetch.address_rules import AddressRules
 from webmill.crawl.fetch.budget import Budget
 from webmill.crawl.fetch.connection import Connection
-from webmill.crawl.fetch.nouns import Address, Limits, Trouble
-from webmill.crawl.fetch.tls import Policy, lenient_context, reason_of, strict_context
-from webmill.crawl.fetch.vetting import Vetting
+from webmill.crawl.fetch.tls import TlsPolicy, lenient_context, reason_of, strict_context
+from webmill.crawl.fetch.types import FetchError, FetchLimits, SocketAddress
 
 _SHORTAGE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.2  # seconds between tries to get a file descriptor
@@ -23,7 +23,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.2  # seconds between tries to get a file 
 class Call(Struct, frozen=True):
     """Whom to connect. `until` is in the loop's time."""
 
-    address: Address
+    address: SocketAddress
     host: str
     secure: bool
     until: float
@@ -35,14 +35,14 @@ class Dialer:
     def __init__(
         self,
         *,
-        vetting: Vetting,
-        limits: Limits,
-        policy: Policy,
+        address_rules: AddressRules,
+        limits: FetchLimits,
+        policy: TlsPolicy,
         budget: Budget,
         make_room: Callable[[], bool],
         on_lost: Callable[[Connection], None],
     ) -> None:
-        self._vetting, self._limits, self._budget = vetting, limits, budget
+        self._address_rules, self._limits, self._budget = address_rules, limits, budget
         self._make_room, self._on_lost = make_room, on_lost
         self._strict = strict_context()
         self._lenient = lenient_context() if policy == "archive" else None
@@ -53,7 +53,7 @@ class Dialer:
             return await self._connect(call, None)
         try:
             return await self._connect(call, self._strict)
-        except Trouble as trouble:
+        except FetchError as trouble:
             if self._lenient is None or not trouble.reason.startswith("tls_") or trouble.reason == "tls_timeout":
                 raise
         connection = await self._connect(call, self._lenient)
@@ -61,7 +61,7 @@ class Dialer:
         return connection
 
     async def _connect(self, call: Call, context: ssl.SSLContext | None) -> Connection:
-        self._vetting.check(call.address)
+        self._address_rules.check(call.address)
         sock = await self._open_socket(call)
         try:
             await self._reach(sock, call)
@@ -79,9 +79,9 @@ class Dialer:
                 sock = socket.socket(family, socket.SOCK_STREAM)
             except OSError as error:
                 if error.errno not in _SHORTAGE:
-                    raise Trouble("connect_failed", f"no socket: {error.strerror}") from error
+                    raise FetchError("connect_failed", f"no socket: {error.strerror}") from error
                 if loop.time() >= call.until:
-                    raise Trouble("too_many_files", f"no socket: {error.strerror}") from error
+                    raise FetchError("too_many_files", f"no socket: {error.strerror}") from error
             else:
                 sock.setblocking(False)
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -96,11 +96,11 @@ class Dialer:
             async with asyncio.timeout(self._patience(call)):
                 await asyncio.get_running_loop().sock_connect(sock, (call.address.ip, call.address.port))
         except TimeoutError as error:  # ours, or the system's
-            raise Trouble("connect_timeout", f"{where}: no connection in time") from error
+            raise FetchError("connect_timeout", f"{where}: no connection in time") from error
         except ConnectionRefusedError as error:
-            raise Trouble("connect_refused", f"{where}: refused") from error
+            raise FetchError("connect_refused", f"{where}: refused") from error
         except OSError as error:
-            raise Trouble("connect_failed", f"{where}: {error.strerror or error}") from error
+            raise FetchError("connect_failed", f"{where}: {error.strerror or error}") from error
 
     async def _begin(self, sock: socket.socket, call: Call, context: ssl.SSLContext | None) -> Connection:
         connection = Connection(sock, limits=self._limits, budget=self._budget, on_lost=self._on_lost)
@@ -112,11 +112,11 @@ class Dialer:
                 )
         except TimeoutError as error:
             reason = "tls_timeout" if context else "connect_timeout"
-            raise Trouble(reason, "no TLS handshake in time" if context else "no time left") from error
+            raise FetchError(reason, "no TLS handshake in time" if context else "no time left") from error
         except ssl.SSLError as error:
-            raise Trouble(reason_of(error), f"TLS: {error.strerror or error}"[:300]) from error
+            raise FetchError(reason_of(error), f"TLS: {error.strerror or error}"[:300]) from error
         except OSError as error:
-            raise Trouble("reset", f"connection lost in the TLS handshake: {error.strerror or error}") from error
+            raise FetchError("reset", f"connection lost in the TLS handshake: {error.strerror or error}") from error
         return connection
 
     def _patience(self, call: Call) -> float:

@@ -14,7 +14,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 
 from msgspec import Struct
 
-from webmill.crawl.fetch.nouns import Address, Trouble
+from webmill.crawl.fetch.types import FetchError, SocketAddress
 
 WEB_PORTS = frozenset({80, 443})
 
@@ -53,19 +53,19 @@ _DENIED_V6 = tuple(
 _ISATAP = (0x00005EFE, 0x02005EFE)
 
 
-class Vetting(Struct, frozen=True, kw_only=True):
+class AddressRules(Struct, frozen=True, kw_only=True):
     """`allow_private` opens every address and every port: for tests, demonstrations and crawls of an intranet."""
 
     allow_private: bool = False
     ports: frozenset[int] = WEB_PORTS
 
-    def check(self, address: Address) -> None:
+    def check(self, address: SocketAddress) -> None:
         """Raises Trouble, `blocked_address` or `blocked_port`."""
         if not self.allow_private and address.port not in self.ports:
-            raise Trouble("blocked_port", f"port {address.port} is not one of {sorted(self.ports)}")
+            raise FetchError("blocked_port", f"port {address.port} is not one of {sorted(self.ports)}")
         public = is_public(address.ip)
         if public is None or not (public or self.allow_private):
-            raise Trouble("blocked_address", f"{address.ip[:60]} is not an address of the public Internet")
+            raise FetchError("blocked_address", f"{address.ip[:60]} is not an address of the public Internet")
 
 
 @lru_cache(maxsize=16_384)
