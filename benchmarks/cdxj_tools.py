@@ -25,14 +25,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from benchmarks.frame import race
-from webmill.index.cdxj.add_fields import Additions, add_fields
+from webmill.index.cdxj.add_fields import AddFieldCounts, add_fields
 from webmill.index.cdxj.blocklist import Blocklist, block, load_blocklist
 from webmill.index.cdxj.excessive import drop_excessive
-from webmill.index.cdxj.extract_field import Extraction, field_as_text
-from webmill.index.cdxj.merge import Range, merge, merge_range, plan_ranges
+from webmill.index.cdxj.extract_field import FieldCounts, field_as_text
+from webmill.index.cdxj.merge import MergeRange, merge, merge_range, plan_ranges
 from webmill.index.cdxj.sort import sort_lines
-from webmill.index.lines import Batch, read_batches, write_batches
-from webmill.index.tally import Tally
+from webmill.index.lines import Batch, FilterCounts, read_batches, write_batches
 
 LINES = int(os.environ.get("BENCH_LINES", "300000"))
 FILES = 16
@@ -104,7 +103,7 @@ def add_with_json(source: Path, target: Path) -> int:
 
 
 def race_addfield(source: Path, out: Path) -> None:
-    ours = lambda: write(add_fields(read_batches(source), {"collection": "EAWP"}, counts=Additions()), out)  # noqa: E731
+    ours = lambda: write(add_fields(read_batches(source), {"collection": "EAWP"}, counts=AddFieldCounts()), out)  # noqa: E731
     race("add-field", {"webmill": ours, "json.loads/dumps": lambda: add_with_json(source, out)}, unit="lines")
 
 
@@ -130,7 +129,7 @@ def race_merge(paths: list[Path], out: Path) -> None:
     race(f"merge of {len(paths)} files", contestants, unit="lines")
 
 
-def merge_one(task: tuple[Range, Path]) -> float:
+def merge_one(task: tuple[MergeRange, Path]) -> float:
     before = time.process_time()
     write(merge_range(task[0]), task[1])
     return time.process_time() - before
@@ -198,7 +197,7 @@ def race_block(source: Path, folder: Path) -> None:
 
 
 def block_with_webmill(source: Path, rules: Blocklist, out: Path) -> int:
-    return write(block(read_batches(source), rules, tally=Tally()), out)
+    return write(block(read_batches(source), rules, tally=FilterCounts()), out)
 
 
 def block_with_grep(source: Path, rules: Path, out: Path, total: int) -> int:
@@ -220,7 +219,7 @@ def drop_with_dict(source: Path, target: Path, limit: int) -> int:
 
 
 def race_excessive(source: Path, out: Path) -> None:
-    ours = lambda: write(drop_excessive(read_batches(source), limit=1000, tally=Tally()), out)  # noqa: E731
+    ours = lambda: write(drop_excessive(read_batches(source), limit=1000, tally=FilterCounts()), out)  # noqa: E731
     race(
         "excessive auto", {"webmill": ours, "dict of all keys": lambda: drop_with_dict(source, out, 1000)}, unit="lines"
     )
@@ -247,7 +246,7 @@ def race_field(source: Path, out: Path) -> None:
                 count += 1
         return count
 
-    ours = lambda: write(field_as_text(read_batches(source), "url", counts=Extraction()), out)  # noqa: E731
+    ours = lambda: write(field_as_text(read_batches(source), "url", counts=FieldCounts()), out)  # noqa: E731
     race("field", {"webmill": ours, "json.loads": with_json}, unit="lines")
 
 
@@ -260,15 +259,15 @@ def peak_of(tool: str, source: Path, rules: Path) -> int:
     batches = read_batches(source)
     match tool:
         case "add-field":
-            write(add_fields(batches, {"collection": "X"}, counts=Additions()), out)
+            write(add_fields(batches, {"collection": "X"}, counts=AddFieldCounts()), out)
         case "block":
-            write(block(batches, load_blocklist(rules), tally=Tally()), out)
+            write(block(batches, load_blocklist(rules), tally=FilterCounts()), out)
         case "excessive":
-            write(drop_excessive(batches, limit=1000, tally=Tally()), out)
+            write(drop_excessive(batches, limit=1000, tally=FilterCounts()), out)
         case "merge":
             write(merge([source] * FILES), out)
         case "field":
-            write(field_as_text(batches, "url", counts=Extraction()), out)
+            write(field_as_text(batches, "url", counts=FieldCounts()), out)
         case "sort":
             write(sort_lines(batches, memory=16 << 20, folder=source.parent), out)
     return peak_kib()

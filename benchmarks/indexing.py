@@ -22,8 +22,9 @@ from pathlib import Path
 
 from benchmarks.frame import cpu_seconds, race
 from webmill.formats.warc.record_headers import Visit, encode_fields, measure, measure_http, metadata, request, response
+from webmill.formats.warc.scan import Scan
 from webmill.formats.warc.writer import compress_dense, compress_record
-from webmill.index.build.warc import Scan, index_file
+from webmill.index.build.warc import index_file
 from webmill.model import Damage
 
 with warnings.catch_warnings():  # it warns of its own old classes while it is imported
@@ -35,7 +36,7 @@ JUDGES = ROOT / ".venv-judges" / "bin"
 SAMPLE = "triple/CC-MAIN-20240712094214-20240712124214-00000.warc.gz"
 CAPTURES = int(os.environ.get("WEBMILL_BENCH_CAPTURES", "5000"))
 BEGIN = datetime(2024, 7, 12, tzinfo=UTC)
-FIELDS = ("Server: nginx", "Cache-Control: max-age=600", "X-Frame-Options: SAMEORIGIN", "Vary: Accept-Encoding")
+FIELDS = ("Server: nginx", "Cache-Control: max-age=600", "X-Frame-CaptureOptions: SAMEORIGIN", "Vary: Accept-Encoding")
 
 
 # --- a Common Crawl-like file ---------------------------------------------------------------------------------------

@@ -26,8 +26,8 @@ from webmill.formats.warc.reader import read_records
 from webmill.formats.warc.scan import Scan, scan_records
 from webmill.formats.warc.typed_records import FileType
 from webmill.formats.warc.wat import read_description
-from webmill.index.build.captures import Captures, Options
-from webmill.index.build.request_body import QUERY_MOST, query_of
+from webmill.index.build.captures import CaptureIndexer, CaptureOptions
+from webmill.index.build.request_body import QUERY_MOST, body_to_query
 from webmill.index.cdxj.blocklist import parse_blocklist
 from webmill.index.columnar.columns import row_of
 from webmill.model import Record
@@ -63,7 +63,7 @@ LISTED = (
 def take_index(data: bytes) -> None:
     """Every line of an index is one, whatever is archived."""
     for verify in (False, True):
-        captures = Captures(filename="a.warc.gz", options=Options(post_append=True, all_records=True))
+        captures = CaptureIndexer(filename="a.warc.gz", options=CaptureOptions(post_append=True, all_records=True))
         found = scan_records(io.BytesIO(data), enough=captures.enough, scan=Scan(verify=verify, torn=True))
         for line in captures.lines(found):
             if isinstance(line, bytes):
@@ -151,7 +151,7 @@ def zipped(method: int) -> bytes:
 
 def take_body(data: bytes) -> None:
     kind, _, body = data.partition(b"\n")
-    assert len(query_of("POST", kind.decode("latin-1"), body)) <= QUERY_MOST
+    assert len(body_to_query("POST", kind.decode("latin-1"), body)) <= QUERY_MOST
 
 
 def take_blocklist(data: bytes) -> None:

@@ -39,7 +39,7 @@ from webmill.formats.warc.reader import read_records
 from webmill.formats.warc.single import read_record_at
 from webmill.formats.warc.typed_records import FileType, read_typed
 from webmill.formats.warc.wat import read_description, read_title
-from webmill.index.lookup.query import Query, answer, url_range
+from webmill.index.lookup.query import Query, run_query, url_range
 from webmill.model import Headers, Record
 from webmill.pipeline.extract.manifest import parse_manifest
 from webmill.search.query import parse as parse_query
@@ -153,7 +153,7 @@ def take_cdx_question(data: bytes) -> None:
     compile_filters(filters)
     pattern, match = read_pattern(url)
     key_range(pattern, match or "exact")
-    drain(answer(OneLine(), Query(range=url_range(url), filters=filters)))
+    drain(run_query(OneLine(), Query(range=url_range(url), filters=filters)))
 
 
 def take_settings(data: bytes) -> None:

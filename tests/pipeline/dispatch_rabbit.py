@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from webmill.commoncrawl.selection import Selection
-from webmill.index.zipnum.shard_locations import Shards
+from webmill.index.zipnum.shard_locations import ShardLocations
 from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Message
@@ -31,7 +31,7 @@ def main(url: str, name: str, cluster: str, root: str) -> None:
     storage = LocalStorage(Path(cluster).parent)
     queue = Telling(url, name=name)
     dispatch(
-        Source("test", storage, "cluster.idx", Shards(storage, "cluster.idx", elsewhere={})),
+        Source("test", storage, "cluster.idx", ShardLocations(storage, "cluster.idx", elsewhere={})),
         Selection(statuses=("200",)),
         queue,
         root=Path(root),

@@ -24,8 +24,8 @@ from tests.serve.town import NAME
 from tests.unit.cli.command import Ended, webmill
 from webmill.collection import Collection
 from webmill.formats.compression import zip_members
-from webmill.index.lookup.newest import indexes_of
-from webmill.index.lookup.query import Query, answer, url_range
+from webmill.index.lookup.newest import open_collection_index
+from webmill.index.lookup.query import Query, run_query, url_range
 from webmill.infra import lock
 from webmill.pipeline.add.run import add_archives
 
@@ -55,7 +55,10 @@ def archives(root: Path) -> dict[str, bytes]:
 
 
 def captures(root: Path, *left_out: str) -> list[tuple[str, dict[str, str]]]:
-    lines = [line.decode().split(" ", 2) for line in answer(indexes_of(root), Query(range=url_range("*.example")))]
+    lines = [
+        line.decode().split(" ", 2)
+        for line in run_query(open_collection_index(root), Query(range=url_range("*.example")))
+    ]
     return [
         (f"{key} {time}", {name: value for name, value in json.loads(fields).items() if name not in left_out})
         for key, time, fields in lines

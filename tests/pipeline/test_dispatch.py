@@ -21,7 +21,7 @@ from webmill.commoncrawl.selection import Selection, merged
 from webmill.errors import Conflict, Misconfigured, Unavailable
 from webmill.formats.cdx.query import key_range
 from webmill.index.lookup.sorted_file import Pages
-from webmill.index.zipnum.shard_locations import Shards
+from webmill.index.zipnum.shard_locations import ShardLocations
 from webmill.infra.executor.base import Executor
 from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.executor.pool import PoolExecutor
@@ -41,7 +41,7 @@ ENGLISH = Selection(statuses=("200",), languages=("eng",))
 
 def source_at(cluster: Path, *, shards: Any = None) -> Source:
     storage = LocalStorage(cluster.parent)
-    return Source("test", storage, cluster.name, shards or Shards(storage, cluster.name, elsewhere={}))
+    return Source("test", storage, cluster.name, shards or ShardLocations(storage, cluster.name, elsewhere={}))
 
 
 def run(
@@ -244,7 +244,7 @@ def put(server: RangeServer, folder: Path) -> None:
 
 def http_source(server: RangeServer) -> Source:
     storage: Readable = HttpStorage(server.url, user_agent="test")
-    return Source("test", storage, "cluster.idx", Shards(storage, "cluster.idx", elsewhere={}))
+    return Source("test", storage, "cluster.idx", ShardLocations(storage, "cluster.idx", elsewhere={}))
 
 
 # --- damage -----------------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ from webmill.collection import Collection
 from webmill.errors import Misconfigured
 from webmill.formats.warc.writer import encode_record
 from webmill.index import jobs
-from webmill.index.cdxj.excessive import Keep
+from webmill.index.cdxj.excessive import ExcessPolicy
 from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.executor.pool import PoolExecutor
 from webmill.pipeline.index import Options, index_collection
@@ -306,7 +306,7 @@ def test_options_changed_and_changed_back_give_what_they_gave(root: Path, tmp_pa
     kinds = {
         "plain": SMALL,
         "no tables": Options(shards=3, lines=5, parquet=False),
-        "few": Options(shards=1, lines=5, max_captures=1, keep=Keep(count=1)),
+        "few": Options(shards=1, lines=5, max_captures=1, keep=ExcessPolicy(count=1)),
         "no field": Options(shards=3, lines=5, collection_field=False),
     }
     for name in [*kinds, *reversed(kinds), *kinds]:

@@ -28,7 +28,7 @@ from tests.pipeline.index_samples import (
     warc,
 )
 from webmill.errors import NotFound
-from webmill.index.cdxj.excessive import Keep
+from webmill.index.cdxj.excessive import ExcessPolicy
 from webmill.pipeline.index import IndexReport, Options
 
 NUMBERS = st.integers(0, 400)
@@ -126,7 +126,7 @@ class Changes(RuleBasedStateMachine):
             parquet=parquet,
             blocklist=self.blocklist if blocks else None,
             max_captures=limit,
-            keep=Keep(count=1),
+            keep=ExcessPolicy(count=1),
             collection_field=field,
         )
 

@@ -19,7 +19,7 @@ import pytest
 
 from tests.pipeline.index_samples import at_rest, index, indexes, lines_of, put, tables, warc
 from webmill.index.lookup.indexes import open_index
-from webmill.index.lookup.query import Query, answer, url_range
+from webmill.index.lookup.query import Query, run_query, url_range
 from webmill.pipeline.index import Options
 
 GENERATIONS = 8
@@ -98,12 +98,12 @@ def root(tmp_path: Path) -> Path:
 
 def look_up_anew(folder: Path, stop: Any, looks: Any, seen: Any) -> None:
     everything = Query(range=url_range("*.example.org"))
-    repeat(lambda: digest(answer(open_index(folder), everything)), stop, looks, seen)
+    repeat(lambda: digest(run_query(open_index(folder), everything)), stop, looks, seen)
 
 
 def look_up_for_long(folder: Path, stop: Any, looks: Any, seen: Any) -> None:
     everything, opened = Query(range=url_range("*.example.org")), open_index(folder)
-    repeat(lambda: digest(answer(opened, everything)), stop, looks, seen)
+    repeat(lambda: digest(run_query(opened, everything)), stop, looks, seen)
 
 
 @pytest.mark.parametrize("reader", [look_up_anew, look_up_for_long])

@@ -16,7 +16,7 @@ from tests.serve.conftest import ADDRESS, site_of
 from tests.serve.town import NAME as TOWN
 from tests.unit.index.zipnum_samples import build
 from webmill.formats.cdx.cdxj import CdxjLine, format_line
-from webmill.index.lookup.block_cache import KeptBlocks
+from webmill.index.lookup.block_cache import BlockCache
 from webmill.index.zipnum.writer import write_index
 from webmill.infra.storage.local import LocalStorage
 from webmill.serve import served_index
@@ -266,7 +266,7 @@ def test_the_list_of_crawls_reads_an_index_once_for_each_state_of_it(
     folder = put_index(tmp_path, LINES[:100], name="A")
     site = site_of(tmp_path)
     storage = CountingStorage(folder)
-    site._indexes["A"] = ServedIndex(storage, name="A", kept=KeptBlocks())
+    site._indexes["A"] = ServedIndex(storage, name="A", kept=BlockCache())
     with TestClient(application(site), base_url=ADDRESS) as client:
         for lines in (LINES[:200], LINES[:300]):
             write_index([lines], folder, lines=20)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.serve.cdx_samples import NAME, make_captures, put_index
 from tests.serve.hand_made import served
-from webmill.index.lookup.block_cache import KeptBlocks
+from webmill.index.lookup.block_cache import BlockCache
 from webmill.infra.storage.local import LocalStorage
 from webmill.serve import served_index
 from webmill.serve.served_index import ServedIndex
@@ -131,7 +131,7 @@ def test_a_summary_is_checked_once_for_each_that_is_put_there(summary: Path) -> 
         def _check(self, *arguments: object) -> None:
             checked.append(arguments)
 
-    index = Watched(LocalStorage(summary.parent), name=NAME, kept=KeptBlocks())
+    index = Watched(LocalStorage(summary.parent), name=NAME, kept=BlockCache())
     for _ in range(3):
         index.current()
     assert len(checked) == 1

@@ -13,7 +13,7 @@ from tests.serve.board import harmless
 from tests.serve.cdx_samples import put_index
 from tests.serve.town import NAME, SCRIPT, Visit, archive, run
 from webmill.formats.cdx.query import KeyRange
-from webmill.index.lookup.indexes import Index, ZipNumIndex
+from webmill.index.lookup.indexes import CaptureIndex, ZipNumIndex
 from webmill.infra.storage.local import LocalStorage
 from webmill.serve.api import addresses, capture_history
 from webmill.serve.pages.history_calendar import calendar_of, heat_of, period_name
@@ -141,7 +141,7 @@ def test_addresses_without_a_host_are_passed_over_at_once(tmp_path: Path) -> Non
     class Looked:
         """How often an index was asked."""
 
-        def __init__(self, index: Index) -> None:
+        def __init__(self, index: CaptureIndex) -> None:
             self._index, self.times = index, 0
 
         def lines(self, wanted: KeyRange) -> Iterator[bytes]:

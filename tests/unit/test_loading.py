@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from webmill.errors import WebmillError
-from webmill.index.state import State
+from webmill.index.state import IndexState
 from webmill.infra.limiter import Limiter
 from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.pipeline.dataset.folder import open_folder
@@ -67,7 +67,7 @@ class Bomb:
 
 PLACES: dict[str, Callable[[Path], object]] = {
     "queue": SqliteQueue,
-    "state": State,
+    "state": IndexState,
     "limiter": lambda path: Limiter(path, rate=0.01).wait(patience=0),
     "dataset.json": lambda path: open_folder(path.parent),
 }

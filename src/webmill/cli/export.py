@@ -15,7 +15,7 @@ from webmill.collection import crawls_in
 from webmill.errors import Conflict
 from webmill.formats.cdx.query import MatchType
 from webmill.index.archives import find_archives
-from webmill.index.lookup.newest import indexes_of
+from webmill.index.lookup.newest import open_collection_index
 from webmill.index.lookup.query import Query, url_range
 from webmill.infra import atomic
 from webmill.infra.storage.local import LocalStorage
@@ -79,7 +79,7 @@ def wacz(
     if out.exists() and not force:
         raise Conflict(f"{out} is there already: choose another name, or --force")
     root = root.resolve()
-    index = indexes_of(root)
+    index = open_collection_index(root)
     with atomic.writing(out) as file:
         work = Export(
             file,

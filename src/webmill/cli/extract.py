@@ -11,7 +11,7 @@ from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.extracted import advise, tell, tell_unread
 from webmill.cli.options import settings_options
 from webmill.cli.words import shown
-from webmill.index.archives import archived
+from webmill.index.archives import crawls_with_archives
 from webmill.pipeline.extract.collection import extract_collection, shape_of
 from webmill.pipeline.extract.totals import ExtractReport
 from webmill.settings import Settings
@@ -59,7 +59,7 @@ def extract(
 
 def tell_all(report: ExtractReport, root: Path) -> None:
     if not (report.tasks or report.failed or report.left):
-        note("no new archives" if archived(root) else f"there are no WARC files in {root} yet")
+        note("no new archives" if crawls_with_archives(root) else f"there are no WARC files in {root} yet")
         return
     tell(report)
     tell_unread(report.outcomes, captures=report.captures)

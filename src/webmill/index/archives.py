@@ -11,7 +11,7 @@ from pathlib import Path
 from webmill.collection import Collection, crawls_in
 
 ENDINGS = (".warc", ".warc.gz", ".warc.zst", ".arc", ".arc.gz")
-UNFIT = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")  # a list of paths has one to a line, in UTF-8
+UNPRINTABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")  # a list of paths has one to a line, in UTF-8
 
 Refuse = Callable[[str, str, str], None]  # path, reason, message
 
@@ -23,7 +23,9 @@ def find_archives(collection: Collection, *, refuse: Refuse) -> Iterator[str]:
     """
 
     def unreadable(error: OSError) -> None:
-        refuse(spelled(os.path.relpath(error.filename, collection.root)), "unreadable", error.strerror or str(error))
+        refuse(
+            printable_path(os.path.relpath(error.filename, collection.root)), "unreadable", error.strerror or str(error)
+        )
 
     seen: set[Path] = set()
     for name, folders, files in os.walk(collection.root, followlinks=True, onerror=unreadable):
@@ -38,8 +40,8 @@ def find_archives(collection: Collection, *, refuse: Refuse) -> Iterator[str]:
             if file[0] == "." or not file.lower().endswith(ENDINGS):
                 continue
             key = collection.key(folder / file)
-            if UNFIT.search(key):
-                refuse(spelled(key), "bad_name", "its path is not UTF-8 or has a control character: rename it")
+            if UNPRINTABLE.search(key):
+                refuse(printable_path(key), "bad_name", "its path is not UTF-8 or has a control character: rename it")
             elif not (folder / file).is_file():
                 refuse(key, "unreadable", "neither a file nor a link to one")
             else:
@@ -52,11 +54,11 @@ def cdxj_name(key: str) -> str:
     return f"{hashlib.sha256(key.encode()).hexdigest()[:32]}-{readable}.cdxj"
 
 
-def spelled(key: str) -> str:
+def printable_path(key: str) -> str:
     """A path that can be printed, whatever bytes it has."""
     return key.encode(errors="backslashreplace").decode()
 
 
-def archived(root: Path) -> list[Collection]:
+def crawls_with_archives(root: Path) -> list[Collection]:
     """Return the crawls of a collection that have archives."""
     return [crawl for crawl in crawls_in(root) if any(find_archives(crawl, refuse=lambda *_: None))]

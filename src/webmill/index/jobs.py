@@ -15,13 +15,13 @@ from pathlib import Path
 import msgspec
 
 from webmill.errors import Unavailable
-from webmill.index.build.captures import Options as CaptureOptions
+from webmill.index.build.captures import CaptureOptions
 from webmill.index.build.warc import index_file
-from webmill.index.cdxj.add_fields import Additions, add_fields
+from webmill.index.cdxj.add_fields import AddFieldCounts, add_fields
 from webmill.index.cdxj.sort import sort_lines
-from webmill.index.columnar.parquet import Table, write_parquet
+from webmill.index.columnar.parquet import TableCounts, write_parquet
 from webmill.index.lines import Batch, in_batches, open_input, read_batches, write_batches
-from webmill.index.state import CdxjLooks
+from webmill.index.state import CdxjStat
 from webmill.infra import atomic
 from webmill.model import Damage
 
@@ -39,14 +39,14 @@ class WarcJob(msgspec.Struct, frozen=True, kw_only=True):
     options: CaptureOptions
 
 
-class WarcDone(msgspec.Struct, frozen=True):
-    cdxj: CdxjLooks
+class WarcResult(msgspec.Struct, frozen=True):
+    cdxj: CdxjStat
     digest: str  # of the CDXJ
     captures: int
     flaws: tuple[Damage, ...]
 
 
-def index_warc(job: WarcJob) -> WarcDone:
+def index_warc(job: WarcJob) -> WarcResult:
     """One WARC to one sorted CDXJ, which appears when it is complete."""
     try:
         return _index_warc(job, job.root / job.path)
@@ -56,21 +56,21 @@ def index_warc(job: WarcJob) -> WarcDone:
         raise
 
 
-def _index_warc(job: WarcJob, warc: Path) -> WarcDone:
+def _index_warc(job: WarcJob, warc: Path) -> WarcResult:
     flaws: list[Damage] = []
     before = _times(warc)
     with open_input(warc) as source:
-        lines = lines_only(index_file(source, filename=job.path, options=job.options), flaws)
+        lines = collect_damage(index_file(source, filename=job.path, options=job.options), flaws)
         batches: Iterable[Batch] = in_batches(lines)
         if job.fields:  # before sorting: a field more can change the order of lines that begin alike
-            batches = add_fields(batches, job.fields, counts=Additions())
+            batches = add_fields(batches, job.fields, counts=AddFieldCounts())
         digest = hashlib.sha256()
         ordered = sort_lines(batches, folder=job.cdxj.parent)
         with closing(ordered), atomic.writing(job.cdxj) as out:  # type: ignore[type-var]  # it is a generator
-            captures = write_batches(digested(ordered, digest), out)
+            captures = write_batches(hash_batches(ordered, digest), out)
     if _times(warc) != before:
         flaws.append(Damage(0, before[0], "changed", "it was changed while it was read: run again when it is at rest"))
-    return WarcDone(CdxjLooks.of(job.cdxj), digest.hexdigest(), captures, tuple(flaws))
+    return WarcResult(CdxjStat.of(job.cdxj), digest.hexdigest(), captures, tuple(flaws))
 
 
 def _times(path: Path) -> tuple[int, ...]:
@@ -81,13 +81,13 @@ def _times(path: Path) -> tuple[int, ...]:
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
-def digested(batches: Iterable[Batch], digest: hashlib._Hash) -> Iterator[Batch]:
+def hash_batches(batches: Iterable[Batch], digest: hashlib._Hash) -> Iterator[Batch]:
     for batch in batches:
         digest.update(b"".join(batch))
         yield batch
 
 
-def lines_only(items: Iterable[bytes | Damage], flaws: list[Damage]) -> Iterator[bytes]:
+def collect_damage(items: Iterable[bytes | Damage], flaws: list[Damage]) -> Iterator[bytes]:
     for item in items:
         if isinstance(item, Damage):
             flaws.append(item)
@@ -100,7 +100,7 @@ class TableJob(msgspec.Struct, frozen=True):
     table: Path
 
 
-def write_table(job: TableJob) -> Table:
+def write_table(job: TableJob) -> TableCounts:
     """One shard as one Parquet file."""
     return write_parquet(read_batches(job.shard), job.table, source=job.shard.name)
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from io import BytesIO
 from itertools import chain, islice
 from pathlib import Path
@@ -33,19 +34,35 @@ MAX_LINE = 1 << 20
 GZIP_MAGIC = b"\x1f\x8b"
 
 
-class Readable(Protocol):
+class ByteReader(Protocol):
     def read(self, size: int, /) -> bytes | None: ...
 
 
-def read_batches(source: Path | Readable, *, name: str | None = None, max_line: int = MAX_LINE) -> Iterator[Batch]:
+@dataclass(slots=True)
+class FilterCounts:
+    """How many lines a filter kept and removed; complete once its batches are exhausted."""
+
+    kept: int = 0
+    removed: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.kept + self.removed
+
+    @property
+    def removed_share(self) -> float:
+        return self.removed / self.total if self.total else 0.0
+
+
+def read_batches(source: Path | ByteReader, *, name: str | None = None, max_line: int = MAX_LINE) -> Iterator[Batch]:
     """Lines of a file, or of an open stream called `name` in errors; plain or gzip."""
     size = min(BLOCK, max_line)
     blocks = file_blocks(source, size=size) if isinstance(source, Path) else stream_blocks(source, size=size)
     label = name or (str(source) if isinstance(source, Path) else "input")
-    return split_lines(inflated(blocks, source=label), source=label, max_line=max_line)
+    return split_lines(inflate(blocks, source=label), source=label, max_line=max_line)
 
 
-def read_lines(source: Path | Readable, *, name: str | None = None) -> Iterator[bytes]:
+def read_lines(source: Path | ByteReader, *, name: str | None = None) -> Iterator[bytes]:
     """The same, one line at a time: for short inputs."""
     return chain.from_iterable(read_batches(source, name=name))
 
@@ -68,7 +85,7 @@ def write_batches(batches: Iterable[Batch], out: BinaryIO) -> int:
     return count
 
 
-def stream_blocks(stream: Readable, *, size: int = BLOCK) -> Iterator[bytes]:
+def stream_blocks(stream: ByteReader, *, size: int = BLOCK) -> Iterator[bytes]:
     while block := stream.read(size):
         yield block
 
@@ -104,7 +121,7 @@ def open_input(path: Path) -> BinaryIO:
         raise Misconfigured(f"cannot read {path}: {error.strerror}") from error
 
 
-def inflated(blocks: Iterator[bytes], *, source: str, size: int = BLOCK) -> Iterator[bytes]:
+def inflate(blocks: Iterator[bytes], *, source: str, size: int = BLOCK) -> Iterator[bytes]:
     """Gzip members as one stream, in pieces of at most `size`; anything else as it is."""
     head = next(blocks, b"")
     while len(head) < len(GZIP_MAGIC) and (more := next(blocks, b"")):
@@ -153,15 +170,15 @@ def split_lines(blocks: Iterable[bytes], *, source: str, max_line: int = MAX_LIN
         tail = b"" if batch[-1].endswith(b"\n") else batch.pop()
         # Blocks are no longer than a line may be, so only the first and the unfinished line can be too long.
         if batch and len(batch[0]) > max_line:
-            raise line_too_long(source=source, number=number + 1, limit=max_line)
+            raise line_too_long_error(source=source, number=number + 1, limit=max_line)
         number += len(batch)
         if len(tail) > max_line:
-            raise line_too_long(source=source, number=number + 1, limit=max_line)
+            raise line_too_long_error(source=source, number=number + 1, limit=max_line)
         if batch:
             yield batch
     if tail:
         yield [tail + b"\n"]
 
 
-def line_too_long(*, source: str, number: int, limit: int) -> BadInput:
+def line_too_long_error(*, source: str, number: int, limit: int) -> BadInput:
     return BadInput(f"a line of more than {limit} bytes", reason="line_too_long", source=f"{source}:{number}")

@@ -25,7 +25,7 @@ def is_sorted(batch: Batch) -> bool:
     return sorted(batch) == batch
 
 
-def in_byte_order(batches: Iterable[Batch], *, source: str, after: bytes = b"") -> Iterator[Batch]:
+def ensure_byte_order(batches: Iterable[Batch], *, source: str, after: bytes = b"") -> Iterator[Batch]:
     """The same batches; `BadInput` with file and line number at the first line below the one before it (or `after`)."""
     number = 0
     for batch in batches:
@@ -35,8 +35,8 @@ def in_byte_order(batches: Iterable[Batch], *, source: str, after: bytes = b"") 
         number, after = number + len(batch), batch[-1]
 
 
-def in_urlkey_order(batches: Iterable[Batch], *, source: str) -> Iterator[Batch]:
-    """As `in_byte_order`, but lines of the same urlkey may come in any order."""
+def ensure_urlkey_order(batches: Iterable[Batch], *, source: str) -> Iterator[Batch]:
+    """As `ensure_byte_order`, but lines of the same urlkey may come in any order."""
     number, after = 0, b""
     for batch in batches:
         if batch[0] < after or not is_sorted(batch):
@@ -50,9 +50,9 @@ def in_urlkey_order(batches: Iterable[Batch], *, source: str) -> Iterator[Batch]
 def _disorder(batch: Batch, after: bytes, *, number: int, source: str) -> BadInput:
     pairs = enumerate(pairwise(chain([after], batch)), start=1)
     at = next(place for place, (above, line) in pairs if line < above)
-    return unsorted(source=source, number=number + at)
+    return unsorted_error(source=source, number=number + at)
 
 
-def unsorted(*, source: str, number: int) -> BadInput:
+def unsorted_error(*, source: str, number: int) -> BadInput:
     message = "this line sorts before the one above it; sort the file first (`webmill cdxj sort`)"
     return BadInput(message, reason="unsorted", source=f"{source}:{number}")

@@ -41,7 +41,7 @@ SCHEMA = Schema(
 ALL = "SELECT path, known FROM warc"
 
 
-class Looks(msgspec.Struct, frozen=True):
+class FileStat(msgspec.Struct, frozen=True):
     """How a file looks from outside, and at both ends."""
 
     size: int
@@ -51,7 +51,7 @@ class Looks(msgspec.Struct, frozen=True):
     ends: str
 
 
-class CdxjLooks(msgspec.Struct, frozen=True):
+class CdxjStat(msgspec.Struct, frozen=True):
     """Enough to see that the file is still the one we wrote."""
 
     size: int
@@ -64,14 +64,14 @@ class CdxjLooks(msgspec.Struct, frozen=True):
         return cls(status.st_size, status.st_mtime_ns, status.st_ino)
 
 
-class Known(msgspec.Struct, frozen=True, kw_only=True):
+class IndexedWarc(msgspec.Struct, frozen=True, kw_only=True):
     """A WARC as it was looked at before it was indexed, and what came of it."""
 
-    looks: Looks
+    looks: FileStat
     settled: bool
     options: str  # digest of everything else that the CDXJ depends on
     cdxj: str
-    cdxj_looks: CdxjLooks
+    cdxj_looks: CdxjStat
     cdxj_digest: str
     captures: int
     flaws: tuple[Damage, ...] = ()
@@ -81,7 +81,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
         return self.cdxj_looks.size
 
 
-class Published(msgspec.Struct, frozen=True, kw_only=True):
+class PublishedIndex(msgspec.Struct, frozen=True, kw_only=True):
     """What an index was made from, how its files looked afterwards, and what there is to tell about it."""
 
     inputs: str
@@ -93,7 +93,7 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     refused: Mapping[str, dict[str, int]]  # by Parquet file: reasons of lines that are not in it, how many
 
 
-class State:
+class IndexState:
     def __init__(self, path: Path) -> None:
         """`BadInput` when the file is damaged: it is read to its end."""
         self._database = Database(path, schema=SCHEMA)
@@ -103,10 +103,10 @@ class State:
             self._database.close()
             raise
 
-    def known(self) -> dict[str, Known]:
+    def known(self) -> dict[str, IndexedWarc]:
         return _known(self._database.read(ALL))
 
-    def record(self, path: str, known: Known) -> None:
+    def record(self, path: str, known: IndexedWarc) -> None:
         """Durable on return: the CDXJ it speaks of must be so already."""
         with self._database.write() as run:
             run("INSERT OR REPLACE INTO warc VALUES (?, ?)", (path, msgspec.json.encode(known)))
@@ -116,11 +116,11 @@ class State:
             for path in paths:
                 run("DELETE FROM warc WHERE path = ?", (path,))
 
-    def published(self, name: str) -> Published | None:
+    def published(self, name: str) -> PublishedIndex | None:
         """The index of that name, unless somebody died while replacing it."""
         rows = self._database.read("SELECT made FROM published WHERE name = ?", (name,))
         try:
-            return msgspec.json.decode(rows[0][0], type=Published) if rows else None
+            return msgspec.json.decode(rows[0][0], type=PublishedIndex) if rows else None
         except msgspec.DecodeError:
             return None
 
@@ -129,7 +129,7 @@ class State:
         with self._database.write() as run:
             run("DELETE FROM published WHERE name = ?", (name,))
 
-    def set_published(self, name: str, made: Published) -> None:
+    def set_published(self, name: str, made: PublishedIndex) -> None:
         """After its last file is in place."""
         with self._database.write() as run:
             run("INSERT OR REPLACE INTO published VALUES (?, ?)", (name, msgspec.json.encode(made)))
@@ -138,39 +138,39 @@ class State:
         self._database.close()
 
 
-def _known(rows: Iterable[Row]) -> dict[str, Known]:
+def _known(rows: Iterable[Row]) -> dict[str, IndexedWarc]:
     found = {}
     for path, row in rows:
         try:
-            found[path] = msgspec.json.decode(row, type=Known)
+            found[path] = msgspec.json.decode(row, type=IndexedWarc)
         except msgspec.DecodeError:  # of a version that kept something else: as good as not known
             continue
     return found
 
 
-class Peeked(msgspec.Struct, frozen=True):
-    known: dict[str, Known]
-    published: dict[str, Published]  # indexes by name, but for one that somebody died while replacing
+class StoredState(msgspec.Struct, frozen=True):
+    known: dict[str, IndexedWarc]
+    published: dict[str, PublishedIndex]  # indexes by name, but for one that somebody died while replacing
 
 
-def peek(path: Path) -> Peeked:
+def read_state(path: Path) -> StoredState:
     """All that is kept, by reading alone."""
     with reading(path) as read:
         known = _known(read(ALL))
         published = {}
         for name, made in read("SELECT name, made FROM published"):
             try:
-                published[name] = msgspec.json.decode(made, type=Published)
+                published[name] = msgspec.json.decode(made, type=PublishedIndex)
             except msgspec.DecodeError:
                 continue
-    return Peeked(known, published)
+    return StoredState(known, published)
 
 
 @contextmanager
-def open_state(path: Path, *, anew: bool) -> Iterator[State]:
+def open_state(path: Path, *, anew: bool) -> Iterator[IndexState]:
     """`anew` puts a file that cannot be used out of the way; else the message says that this is possible."""
     try:
-        state = State(path)
+        state = IndexState(path)
     except (BadInput, Misconfigured) as error:
         if not path.exists():
             raise
@@ -179,27 +179,27 @@ def open_state(path: Path, *, anew: bool) -> Iterator[State]:
             raise Misconfigured(message) from error
         for journal in ("-wal", "-shm", "-journal", ""):
             path.with_name(path.name + journal).unlink(missing_ok=True)
-        state = State(path)
+        state = IndexState(path)
     with closing(state):
         yield state
 
 
-def look_at(path: Path) -> Looks:
+def inspect_file(path: Path) -> FileStat:
     with path.open("rb", buffering=0) as file:
         status = os.fstat(file.fileno())
         digest = hashlib.sha256(read_at(file.fileno(), ENDS, 0))
         digest.update(read_at(file.fileno(), ENDS, max(0, status.st_size - ENDS)))
-    return Looks(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, digest.hexdigest())
+    return FileStat(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, digest.hexdigest())
 
 
-def is_settled(looks: Looks, *, now_ns: int) -> bool:
+def is_settled(looks: FileStat, *, now_ns: int) -> bool:
     """Whether a change after `now_ns`, when it was looked at, is bound to show in the times."""
     return max(looks.mtime_ns, looks.ctime_ns) + SETTLED_NS < now_ns
 
 
-def is_current(known: Known, looks: Looks, *, options: str, folder: Path) -> bool:
+def is_current(known: IndexedWarc, looks: FileStat, *, options: str, folder: Path) -> bool:
     """Whether the CDXJ in `folder` can stand for the WARC that looks so now."""
     if known.looks != looks or known.options != options or not known.settled:
         return False
     cdxj = folder / known.cdxj
-    return cdxj.is_file() and CdxjLooks.of(cdxj) == known.cdxj_looks
+    return cdxj.is_file() and CdxjStat.of(cdxj) == known.cdxj_looks

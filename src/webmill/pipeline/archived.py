@@ -17,8 +17,8 @@ from webmill.formats.http.chunked import ChunkedReader
 from webmill.formats.http.head import MAX_HEAD_BYTES
 from webmill.formats.timestamps import from_warc_date
 from webmill.formats.warc.single import Block, open_block
-from webmill.index.lookup.indexes import Index
-from webmill.index.lookup.query import Query, answer, url_range
+from webmill.index.lookup.indexes import CaptureIndex
+from webmill.index.lookup.query import Query, run_query, url_range
 from webmill.infra.storage.base import Readable
 from webmill.model import CaptureRef, Headers, Record, spelled_digest
 from webmill.pipeline.captures import CANDIDATES, lines_of
@@ -155,7 +155,7 @@ def _even(pieces: Iterable[bytes]) -> Iterator[bytes]:
         yield bytes(held)
 
 
-def open_capture(index: Index, files: Readable, capture: CaptureRef) -> Archived:
+def open_capture(index: CaptureIndex, files: Readable, capture: CaptureRef) -> Archived:
     """`NotFound` when the record cannot be read, or is a revisit of something that is not here."""
     opened = open_record(files, capture)
     head = opened.head
@@ -216,7 +216,7 @@ def _opened(capture: CaptureRef, block: Block) -> Archived:
 # --- revisits -----------------------------------------------------------------------------------------------------
 
 
-def _originals(index: Index, revisit: Archived, searched: set[tuple[str, str]]) -> list[CaptureRef]:
+def _originals(index: CaptureIndex, revisit: Archived, searched: set[tuple[str, str]]) -> list[CaptureRef]:
     """Where the body may lie, best first: what the record refers to, what has its digest, and other revisits.
 
     `searched` are addresses and digests that need not be looked through again.
@@ -234,20 +234,20 @@ def _originals(index: Index, revisit: Archived, searched: set[tuple[str, str]]) 
     return found + [line.capture for line in referred if line.is_revisit]
 
 
-def _referred(index: Index, uri: str, date: str | None, digest: str) -> list[IndexLine]:
+def _referred(index: CaptureIndex, uri: str, date: str | None, digest: str) -> list[IndexLine]:
     try:
         moment = from_warc_date(date or "")
         wanted = url_range(uri, "exact")
     except BadInput:
         return []
-    lines = lines_of(answer(index, Query(range=wanted, start=moment, end=moment, limit=CANDIDATES)))
+    lines = lines_of(run_query(index, Query(range=wanted, start=moment, end=moment, limit=CANDIDATES)))
     return [line for line in lines if not digest or line.capture.digest == digest]
 
 
-def _with_digest(index: Index, url: str, digest: str) -> Iterator[CaptureRef]:
+def _with_digest(index: CaptureIndex, url: str, digest: str) -> Iterator[CaptureRef]:
     """Raw lines first: of a page with very many captures few are taken apart. A line may leave out the algorithm."""
     wanted = digest.rpartition(":")[2].encode("utf-8", "surrogateescape")
-    lines = islice(answer(index, Query(range=url_range(url, "exact"))), MOST_LINES)
+    lines = islice(run_query(index, Query(range=url_range(url, "exact"))), MOST_LINES)
     for line in lines_of(line for line in lines if wanted in line and _REVISIT not in line):
         if line.capture.digest == digest:
             yield line.capture

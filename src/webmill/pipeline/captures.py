@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from webmill.errors import BadInput
 from webmill.formats.cdx.cdxj import IndexLine, read_index_line
 from webmill.formats.timestamps import from_datetime, seconds_between, to_datetime
-from webmill.index.lookup.indexes import Index
-from webmill.index.lookup.query import Query, answer, url_range
+from webmill.index.lookup.indexes import CaptureIndex
+from webmill.index.lookup.query import Query, run_query, url_range
 from webmill.model import CaptureRef
 
 log = logging.getLogger(__name__)
@@ -20,7 +20,7 @@ WINDOWS = (0, 1, 32)
 CANDIDATES = 16  # of each window
 
 
-def nearest(index: Index, url: str, *, moment: str) -> Iterator[IndexLine]:
+def nearest(index: CaptureIndex, url: str, *, moment: str) -> Iterator[IndexLine]:
     """Yield the captures nearest in time, the nearest first; of those of one second, first what can be read and is of
     just this URL. An index does not tell http from https, or /a from /a/.
     """
@@ -35,7 +35,7 @@ def nearest(index: Index, url: str, *, moment: str) -> Iterator[IndexLine]:
             closest=moment,
             limit=CANDIDATES,
         )
-        found = lines_of(answer(index, query))
+        found = lines_of(run_query(index, query))
         for line in sorted(found, key=lambda line: _rank(line.capture, there, url)):
             if line.capture.place not in seen:
                 seen.add(line.capture.place)
@@ -46,23 +46,23 @@ def _rank(capture: CaptureRef, there: datetime, url: str) -> tuple[float, bool, 
     return seconds_between(capture.timestamp, there), not capture.length, capture.url != url
 
 
-def before(index: Index, url: str, timestamp: str) -> CaptureRef | None:
+def before(index: CaptureIndex, url: str, timestamp: str) -> CaptureRef | None:
     """Return the last capture of an address in an earlier second."""
     there = to_datetime(timestamp)
     end = _shifted(there, seconds=-1)
     for start, _ in (*_periods(there), (None, None)):
         if end and (not start or start <= end):
             query = Query(range=url_range(url, "exact"), start=start, end=end, sort="reverse", limit=1)
-            if found := next(lines_of(answer(index, query)), None):
+            if found := next(lines_of(run_query(index, query)), None):
                 return found.capture
     return None
 
 
-def after(index: Index, url: str, timestamp: str) -> CaptureRef | None:
+def after(index: CaptureIndex, url: str, timestamp: str) -> CaptureRef | None:
     """Return the first capture of an address in a later second."""
     start = _shifted(to_datetime(timestamp), seconds=1)
     query = Query(range=url_range(url, "exact"), start=start, limit=1)
-    found = next(lines_of(answer(index, query)), None) if start else None
+    found = next(lines_of(run_query(index, query)), None) if start else None
     return found.capture if found else None
 
 

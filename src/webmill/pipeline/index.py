@@ -22,11 +22,21 @@ from webmill import __version__
 from webmill.collection import Collection
 from webmill.errors import Misconfigured, NotFound, Unavailable, WrongUse
 from webmill.index.archives import cdxj_name, find_archives
-from webmill.index.build.captures import Options as CaptureOptions
-from webmill.index.cdxj.excessive import Keep
+from webmill.index.build.captures import CaptureOptions
+from webmill.index.cdxj.excessive import ExcessPolicy
 from webmill.index.columnar import parquet as columnar
-from webmill.index.jobs import WarcDone, WarcJob, index_warc
-from webmill.index.state import FILE_NAME, Known, Looks, Published, State, is_current, is_settled, look_at, open_state
+from webmill.index.jobs import WarcJob, WarcResult, index_warc
+from webmill.index.state import (
+    FILE_NAME,
+    FileStat,
+    IndexedWarc,
+    IndexState,
+    PublishedIndex,
+    inspect_file,
+    is_current,
+    is_settled,
+    open_state,
+)
 from webmill.infra import atomic, lock, swap
 from webmill.infra.executor.backends import open_executor
 from webmill.infra.executor.base import Done, Executor, Failed
@@ -63,7 +73,7 @@ class IndexReport(msgspec.Struct, kw_only=True):
 class WarcDue(msgspec.Struct, frozen=True):
     """A WARC to be indexed. It was looked at before: a change meanwhile is seen by the next run."""
 
-    looks: Looks
+    looks: FileStat
     settled: bool
 
 
@@ -117,7 +127,7 @@ def index_crawl(
         blocklist=collection.root / chosen.blocklist if chosen.blocklist else None,
         max_removed_share=chosen.max_removed_share,
         max_captures=chosen.max_captures,
-        keep=Keep(count=chosen.keep, drop_revisits_first=chosen.drop_revisits_first),
+        keep=ExcessPolicy(count=chosen.keep, drop_revisits_first=chosen.drop_revisits_first),
         lines=chosen.lines,
         shards=chosen.shards,
         # One that is there is kept up: if that needs pyarrow, the message says so.
@@ -171,7 +181,7 @@ def remove_leftovers(collection: Collection) -> None:
         shutil.rmtree(sorting, ignore_errors=True)
 
 
-def tell_published(report: IndexReport, made: Published) -> None:
+def tell_published(report: IndexReport, made: PublishedIndex) -> None:
     refused: Counter[str] = Counter()
     for reasons in made.refused.values():
         refused.update(reasons)
@@ -182,13 +192,13 @@ def tell_published(report: IndexReport, made: Published) -> None:
 def bring_up_to_date(
     collection: Collection,
     options: Options,
-    state: State,
+    state: IndexState,
     *,
     executor: Executor,
     progress: ProgressReporter,
     report: IndexReport,
     clock: Clock = time.time_ns,
-) -> dict[str, Known]:
+) -> dict[str, IndexedWarc]:
     """A current CDXJ for every WARC that can be read; what is known of each, in order of their paths."""
     known = {} if options.from_scratch else state.known()
     fields = {"collection": collection.name} if options.collection_field else {}
@@ -230,19 +240,19 @@ def other_crawls(collection: Collection) -> str:
 
 
 def sort_out(
-    collection: Collection, known: Mapping[str, Known], *, digest: str, report: IndexReport, clock: Clock
-) -> tuple[dict[str, Known], dict[str, WarcDue]]:
+    collection: Collection, known: Mapping[str, IndexedWarc], *, digest: str, report: IndexReport, clock: Clock
+) -> tuple[dict[str, IndexedWarc], dict[str, WarcDue]]:
     """What is known and still true, and what is to be done."""
 
     def refuse(path: str, reason: str, message: str) -> None:
         report.rejects.append(ArchiveReject(path, reason, message))
 
-    current: dict[str, Known] = {}
+    current: dict[str, IndexedWarc] = {}
     due: dict[str, WarcDue] = {}
     for path in sorted(find_archives(collection, refuse=refuse)):
         now = clock()
         try:
-            looks = look_at(collection.root / path)
+            looks = inspect_file(collection.root / path)
         except OSError as error:
             refuse(path, "unreadable", error.strerror or str(error))
             continue
@@ -260,8 +270,8 @@ def warc_job(collection: Collection, path: str, *, fields: dict[str, str], optio
     return WarcJob(root=collection.root, path=path, cdxj=cdxj, fields=fields, options=options.captures)
 
 
-def known_of(job: WarcJob, done: WarcDone, due: WarcDue, *, digest: str) -> Known:
-    return Known(
+def known_of(job: WarcJob, done: WarcResult, due: WarcDue, *, digest: str) -> IndexedWarc:
+    return IndexedWarc(
         looks=due.looks,
         settled=due.settled,
         options=digest,
@@ -273,7 +283,7 @@ def known_of(job: WarcJob, done: WarcDone, due: WarcDue, *, digest: str) -> Know
     )
 
 
-def forget_the_rest(collection: Collection, state: State, current: Mapping[str, Known]) -> int:
+def forget_the_rest(collection: Collection, state: IndexState, current: Mapping[str, IndexedWarc]) -> int:
     """WARC files that are gone leave the index, and their CDXJ goes. Those of a crawl beside this one stay."""
     known = state.known()
     gone = [

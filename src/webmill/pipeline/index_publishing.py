@@ -21,12 +21,12 @@ from webmill import __version__
 from webmill.collection import Collection
 from webmill.errors import Misconfigured
 from webmill.formats.cdx.zipnum import LINES_PER_BLOCK, encode_block
-from webmill.index.build.captures import Options as CaptureOptions
-from webmill.index.cdxj.excessive import Keep
+from webmill.index.build.captures import CaptureOptions
+from webmill.index.cdxj.excessive import ExcessPolicy
 from webmill.index.jobs import TableJob, table_name, write_table
-from webmill.index.state import Known, Published, State
+from webmill.index.state import IndexedWarc, IndexState, PublishedIndex
 from webmill.index.zipnum import writer as zipnum
-from webmill.index.zipnum.ranges import Filters, clean_failure, write_ranges
+from webmill.index.zipnum.ranges import IndexFilters, remove_shards_on_failure, write_ranges
 from webmill.infra import atomic, swap
 from webmill.infra.executor.base import Executor
 from webmill.infra.executor.gather import run_all
@@ -44,7 +44,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     blocklist: Path | None = None
     max_removed_share: float = 1.0
     max_captures: int | None = None
-    keep: Keep = Keep()
+    keep: ExcessPolicy = ExcessPolicy()
     lines: int = LINES_PER_BLOCK
     shards: int | None = None
     parquet: bool = True
@@ -71,14 +71,16 @@ class Plan(msgspec.Struct, frozen=True):
 
     inputs: str
     tools: str
-    last: Published | None
+    last: PublishedIndex | None
 
     @property
     def is_done(self) -> bool:
         return self.last is not None and self.last.inputs == self.inputs
 
 
-def plan_publishing(collection: Collection, options: Options, state: State, known: Mapping[str, Known]) -> Plan:
+def plan_publishing(
+    collection: Collection, options: Options, state: IndexState, known: Mapping[str, IndexedWarc]
+) -> Plan:
     rules = digest_of_file(options.blocklist) if options.blocklist else ""
     rest = msgspec.structs.replace(options, blocklist=None, from_scratch=False)
     inputs = digest_of([[(path, entry.cdxj_digest) for path, entry in known.items()], rules, rest])
@@ -92,13 +94,13 @@ def plan_publishing(collection: Collection, options: Options, state: State, know
 def publish(
     collection: Collection,
     options: Options,
-    state: State,
-    known: Mapping[str, Known],
+    state: IndexState,
+    known: Mapping[str, IndexedWarc],
     plan: Plan,
     *,
     executor: Executor,
     progress: ProgressReporter,
-) -> Published:
+) -> PublishedIndex:
     tally = _Tally()
     files = [collection.cdxj / entry.cdxj for entry in known.values() if entry.cdxj_size]
     kept = plan.last.refused if plan.last else {}
@@ -108,14 +110,14 @@ def publish(
         no_temps_in(collection.zipnum),
         replacing_tables(collection, options) as tables,
     ):
-        with clean_failure(target):
+        with remove_shards_on_failure(target):
             shards = write_shards(files, target, options, executor=executor, progress=progress, report=tally)
             if tables:
                 refused = write_tables(collection, shards, tables, kept=kept, executor=executor, progress=progress)
         state.withdraw(collection.name)
         zipnum.publish(target, shards)
     write_paths(collection, list(known), shards)
-    made = Published(
+    made = PublishedIndex(
         inputs=plan.inputs,
         tools=plan.tools,
         outputs=digest_of_outputs(collection),
@@ -151,17 +153,17 @@ def _remove_temps(folders: Iterable[Path]) -> None:
 
 def write_shards(
     files: Sequence[Path],
-    target: zipnum.Target,
+    target: zipnum.ShardTarget,
     options: Options,
     *,
     executor: Executor,
     progress: ProgressReporter,
     report: Removed,
-) -> list[zipnum.Shard]:
+) -> list[zipnum.ZipNumShard]:
     """One shard per range of keys, each an independent task; in the order of the keys."""
     total = sum(file.stat().st_size for file in files)
     parts = options.shards or max(1, -(-total // BYTES_PER_SHARD))
-    filters = Filters(
+    filters = IndexFilters(
         blocklist=options.blocklist,
         blocklist_digest=digest_of_file(options.blocklist) if options.blocklist else "",
         max_captures=options.max_captures,
@@ -208,7 +210,7 @@ def replacing_tables(collection: Collection, options: Options) -> Iterator[Path 
 
 def write_tables(
     collection: Collection,
-    shards: Sequence[zipnum.Shard],
+    shards: Sequence[zipnum.ZipNumShard],
     folder: Path,
     *,
     kept: Refused,
@@ -242,7 +244,7 @@ def is_main(key: str) -> bool:
     return not {"crawldiagnostics", "robotstxt"} & set(key.split("/")[:-1])
 
 
-def write_paths(collection: Collection, warcs: list[str], shards: list[zipnum.Shard]) -> None:
+def write_paths(collection: Collection, warcs: list[str], shards: list[zipnum.ZipNumShard]) -> None:
     """Lists of files, gzipped, as every crawl of Common Crawl has them."""
     index = [collection.key(collection.zipnum / name) for name in (*(s.name for s in shards), zipnum.SUMMARY)]
     tables = [collection.key(path) for path in tables_of(collection)]
@@ -260,7 +262,7 @@ def tables_of(collection: Collection) -> list[Path]:
 
 def digest_of_outputs(collection: Collection) -> str:
     """How the published files look: a quick way to see that one is missing or is not ours any more."""
-    names = (zipnum.SUMMARY, zipnum.LOCATIONS, *zipnum.named_in_summary(collection.zipnum))
+    names = (zipnum.SUMMARY, zipnum.LOCATIONS, *zipnum.shards_in_summary(collection.zipnum))
     files = [collection.zipnum / name for name in names] + tables_of(collection)
     files += [collection.paths_file(kind) for kind in PATH_LISTS]
     return digest_of([(collection.key(file), *_looks(file)) for file in files])

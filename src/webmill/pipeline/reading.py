@@ -22,8 +22,8 @@ from webmill.formats.compression.content_coding import Decoded, Limits, decode_b
 from webmill.formats.html.charset import decode_page
 from webmill.formats.timestamps import earliest
 from webmill.formats.url.normalise import normalise
-from webmill.index.lookup.indexes import Index, ZipNumIndex
-from webmill.index.lookup.query import Query, answer, url_range
+from webmill.index.lookup.indexes import CaptureIndex, ZipNumIndex
+from webmill.index.lookup.query import Query, run_query, url_range
 from webmill.infra.storage.base import Readable
 from webmill.model import CaptureRef, Headers
 from webmill.pipeline.archived import Archived, open_capture
@@ -79,8 +79,8 @@ def open_collection(
 class OpenCollection:
     """One crawl of a collection: its index, and the storage that holds its archives. Threads may share it."""
 
-    def __init__(self, index: Index, files: Readable) -> None:
-        self._parts: tuple[Index, Readable] | None = (index, files)
+    def __init__(self, index: CaptureIndex, files: Readable) -> None:
+        self._parts: tuple[CaptureIndex, Readable] | None = (index, files)
 
     def captures(
         self, url: str, *, since: str | None = None, until: str | None = None, limit: int | None = None
@@ -98,7 +98,7 @@ class OpenCollection:
         """
         _address(read_pattern(url)[0])
         query = Query(range=url_range(url), start=since, end=until, limit=limit)
-        return lines_of(answer(self._opened()[0], query))
+        return lines_of(run_query(self._opened()[0], query))
 
     def capture(self, url: str, *, at: str | None = None) -> CaptureRef:
         """Return the one nearest to the beginning of `at`; without it, the newest. `NotFound`: there is none."""
@@ -136,7 +136,7 @@ class OpenCollection:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _opened(self) -> tuple[Index, Readable]:
+    def _opened(self) -> tuple[CaptureIndex, Readable]:
         if self._parts is None:
             raise Misconfigured("this collection is closed: open it again")
         return self._parts

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from webmill.crawl import kept_settings as kept
-from webmill.index.archives import archived
+from webmill.index.archives import crawls_with_archives
 from webmill.infra.address import hide_secrets
 from webmill.infra.lock import exclusive
 from webmill.pipeline.crawl_archive import CrawlReport, Seeds, Watching, crawl_archive
@@ -123,7 +123,7 @@ def steps_of(stage: str, root: Path, sources: Sources, watching: RunWatching) ->
         case "index":
             return index_steps(root, settings, watching.progress) or "nothing is archived yet"
         case "extract":
-            return extract_steps(root, settings, watching) if archived(root) else "nothing is archived yet"
+            return extract_steps(root, settings, watching) if crawls_with_archives(root) else "nothing is archived yet"
         case "publish":
             return reason_not_to_publish(root) or publish_steps(root, settings, watching.progress)
         case _:
@@ -157,7 +157,7 @@ def index_steps(root: Path, settings: Settings, progress: ProgressReporter) -> l
 
         return StageStep("index", f"indexing {name}", index)
 
-    crawls = archived(root)
+    crawls = crawls_with_archives(root)
     return [step(crawl.name, lambda crawl=crawl: index_crawl(crawl, settings, progress=progress)) for crawl in crawls]  # type: ignore[misc]
 
 

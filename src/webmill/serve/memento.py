@@ -19,8 +19,7 @@ from starlette.responses import Response
 from webmill.errors import BadInput, WebmillError
 from webmill.formats.cdx.query import key_range
 from webmill.formats.timestamps import from_datetime
-from webmill.index.lookup.parsed import parsed
-from webmill.index.lookup.query import Query
+from webmill.index.lookup.query import Query, parse_lines
 from webmill.model import CaptureRef
 from webmill.pipeline.captures import nearest
 from webmill.serve.archived_address import Asked as Wanted
@@ -103,7 +102,7 @@ class Memento:
         yield (link(last[0], f"{first}last memento", datetime=last[1]) + "\n").encode()
 
     def _mementos(self, lines: Iterable[bytes]) -> Iterator[tuple[str, str]]:
-        for line, capture in parsed(lines, self._cdx.rejects):
+        for line, capture in parse_lines(lines, self._cdx.rejects):
             try:
                 date = date_of(capture.timestamp)
             except BadInput:  # it was captured, but at no time that a memento could have

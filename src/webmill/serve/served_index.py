@@ -18,9 +18,9 @@ from webmill.errors import BadInput, Conflict, NotFound, Unavailable
 from webmill.formats.cdx.query import KeyRange
 from webmill.formats.cdx.zipnum import Block
 from webmill.index.lines import Batch
-from webmill.index.lookup.block_cache import KeptBlocks
+from webmill.index.lookup.block_cache import BlockCache
 from webmill.index.lookup.indexes import Generation, ZipNumIndex
-from webmill.index.zipnum.shard_locations import Shards
+from webmill.index.zipnum.shard_locations import ShardLocations
 from webmill.index.zipnum.writer import SUMMARY
 from webmill.infra.storage.base import Readable, Stat
 
@@ -35,7 +35,7 @@ T = TypeVar("T")
 class ServedIndex(ZipNumIndex):
     """What cannot be read of it is `Unavailable`, and none of the client's fault. Threads may share it."""
 
-    def __init__(self, files: Readable, *, name: str, kept: KeptBlocks) -> None:
+    def __init__(self, files: Readable, *, name: str, kept: BlockCache) -> None:
         """`files`: the folder of the index, of the crawl of this name."""
         super().__init__(files, SUMMARY, kept=kept)
         self._files, self._name = files, name
@@ -86,7 +86,7 @@ class ServedIndex(ZipNumIndex):
         """Of the summary alone. A shard that is cut or missing is told where it is asked for: of a large index a part
         may be here.
         """
-        shards = Shards(self._files, SUMMARY, elsewhere={})
+        shards = ShardLocations(self._files, SUMMARY, elsewhere={})
         ends = deque(generation.all_blocks(), maxlen=1)
         if not ends and shards.locations:
             raise BadInput("it is empty, and has shards", reason="bad_summary", source=SUMMARY)

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 from webmill.collection import Collection, Publishing
 from webmill.errors import NotFound
-from webmill.index.lookup.block_cache import KeptBlocks
-from webmill.index.lookup.indexes import Index, MergedIndex
+from webmill.index.lookup.block_cache import BlockCache
+from webmill.index.lookup.indexes import CaptureIndex, MergedIndex
 from webmill.index.zipnum.writer import SUMMARY
 from webmill.infra.queue.base import Queue, ReadableQueue
 from webmill.infra.storage.base import Storage
@@ -115,7 +115,7 @@ class Site:
                 return crawl
         raise NotFound(f"no crawl {name}")
 
-    def index(self, name: str | None = None) -> Index:
+    def index(self, name: str | None = None) -> CaptureIndex:
         """Of one crawl, or of all. `NotFound` when none is indexed. Indexes at hand are kept, with their blocks."""
         chosen = [self.crawl(name)] if name is not None else self.crawls()
         indexes = [self.index_of(crawl) for crawl in chosen if is_indexed(crawl)]
@@ -135,8 +135,8 @@ class Site:
         return {}
 
     @cached_property
-    def _blocks(self) -> KeptBlocks:
-        return KeptBlocks(KEPT_BYTES)
+    def _blocks(self) -> BlockCache:
+        return BlockCache(KEPT_BYTES)
 
     def stamp(self, action: str) -> str:
         """What a form of ours carries, so that no other site can send it (there are no cookies to ride on)."""

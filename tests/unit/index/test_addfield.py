@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.unit.index.samples import capture, cut_into, flat
 from webmill.errors import Misconfigured
-from webmill.index.cdxj.add_fields import Additions, add_by_function, add_fields, load_function
+from webmill.index.cdxj.add_fields import AddFieldCounts, add_by_function, add_fields, load_function
 from webmill.index.lines import read_batches
 
 names = st.sampled_from(["url", "mime", "collection", "a", 'q"', "é"])
@@ -23,8 +23,8 @@ def spell(data: object, separators: tuple[str, str]) -> bytes:
     return json.dumps(data, separators=separators).encode()
 
 
-def add(line: bytes, **fields: str) -> tuple[bytes, Additions]:
-    counts = Additions()
+def add(line: bytes, **fields: str) -> tuple[bytes, AddFieldCounts]:
+    counts = AddFieldCounts()
     (result,) = flat(add_fields([[line]], fields, counts=counts))
     return result, counts
 
@@ -38,7 +38,7 @@ def add(line: bytes, **fields: str) -> tuple[bytes, Additions]:
 def test_the_json_gets_the_fields_and_keeps_all_else(
     rows: list[tuple[dict[str, object], tuple[str, str], str]], fields: dict[str, str], size: int
 ) -> None:
-    counts = Additions()
+    counts = AddFieldCounts()
     lines = [b"com,a)/ 20240101000000 %b%b\n" % (spell(data, by), end.encode()) for data, by, end in rows]
     results = flat(add_fields(cut_into(lines, size), fields, counts=counts))
     assert counts.changed + counts.skipped == len(results) == len(rows)
@@ -65,7 +65,7 @@ def test_a_spliced_line_is_the_old_line_with_an_end() -> None:
 
 def test_every_line_of_a_batch_keeps_its_own_spelling() -> None:
     lines = [b'a 20240101000000 {"url": "x"}\n', b'b 20240101000000 {"url":"x"}\n', b'c 20240101000000 {"n": 1}\n']
-    assert flat(add_fields([lines], {"c": "X"}, counts=Additions())) == [
+    assert flat(add_fields([lines], {"c": "X"}, counts=AddFieldCounts())) == [
         b'a 20240101000000 {"url": "x", "c": "X"}\n',
         b'b 20240101000000 {"url":"x","c":"X"}\n',
         b'c 20240101000000 {"n": 1, "c": "X"}\n',
@@ -115,7 +115,7 @@ def test_empty_objects_and_lines_without_json_get_the_fields_alone() -> None:
 )
 def test_a_malformed_line_passes_unchanged_and_is_counted(line: bytes) -> None:
     good = capture("b")
-    counts = Additions()
+    counts = AddFieldCounts()
     results = flat(add_fields([[good, line, good]], {"collection": "X"}, counts=counts))
     assert results[1] == line
     assert results[0] == results[2] != good
@@ -128,7 +128,7 @@ def test_bytes_outside_utf8_in_other_values_survive() -> None:
 
 
 def test_hostile_lines_all_come_out(shared_data: Path) -> None:
-    counts = Additions()
+    counts = AddFieldCounts()
     source = shared_data / "hostile" / "cdxj_bad.cdxj"
     lines = flat(read_batches(source, max_line=4 << 20))
     results = flat(add_fields(read_batches(source, max_line=4 << 20), {"collection": "X"}, counts=counts))
@@ -140,13 +140,13 @@ def test_no_field_and_an_impossible_field_are_told_to_the_operator() -> None:
     with pytest.raises(Misconfigured):
         add(capture("a"))
     with pytest.raises(Misconfigured):
-        flat(add_fields([[capture("a")]], {"a": "\udc80"}, counts=Additions()))
+        flat(add_fields([[capture("a")]], {"a": "\udc80"}, counts=AddFieldCounts()))
 
 
 def test_a_function_of_the_operator_changes_the_json(tmp_path: Path) -> None:
     file = tmp_path / "year.py"
     file.write_text("def addfield(surt_key, timestamp, json_data):\n    return json_data | {'year': timestamp[:4]}\n")
-    counts = Additions()
+    counts = AddFieldCounts()
     line = b'com,a)/ 20240101000000 {"url":"x"}\n'
     (result,) = flat(add_by_function([[line]], load_function(file), counts=counts))
     assert result == b'com,a)/ 20240101000000 {"url":"x","year":"2024"}\n'
@@ -156,7 +156,7 @@ def test_errors_of_a_function_are_counted_and_named_and_lose_no_line() -> None:
     def picky(key: str, stamp: str, data: dict[str, object]) -> dict[str, object]:
         return {"b": 1 // 0} if key == "b" else None if key == "c" else data  # type: ignore[return-value]
 
-    counts = Additions()
+    counts = AddFieldCounts()
     lines = [capture("a"), capture("b"), b"junk\n", capture("c")]
     assert flat(add_by_function(cut_into(lines, 2), picky, counts=counts)) == lines
     assert (counts.changed, counts.skipped, counts.failed) == (1, 3, 2)

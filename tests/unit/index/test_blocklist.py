@@ -15,11 +15,11 @@ from tests.unit.index.samples import any_lines, capture, cut_into, flat, line_bo
 from webmill.errors import BadInput, Misconfigured
 from webmill.index.cdxj.blocklist import Blocklist, block, literal_prefix, load_blocklist, parse_blocklist
 from webmill.index.cdxj.prefixes import Prefixes
-from webmill.index.tally import Tally
+from webmill.index.lines import FilterCounts
 
 
 def kept(lines: list[bytes], *rules: bytes, size: int = 1000) -> list[bytes]:
-    tally = Tally()
+    tally = FilterCounts()
     result = flat(block(cut_into(lines, size), parse_blocklist(rules), tally=tally))
     assert (tally.kept, tally.kept + tally.removed) == (len(result), len(lines))
     return result
@@ -162,21 +162,21 @@ def test_many_rules_hitting_the_same_lines_count_each_line_once() -> None:
 
 def test_a_rule_that_eats_the_index_is_stopped_at_the_end() -> None:
     lines = [capture(f"k{number}") for number in range(10)]
-    tally = Tally()
+    tally = FilterCounts()
     with pytest.raises(Misconfigured, match=r"removes 9 of 10 lines \(90\.0%\)"):
         flat(block([lines], parse_blocklist([b"k[0-8]"]), tally=tally, max_removed_share=0.5))
     assert tally.removed_share == 0.9
-    assert len(flat(block([lines], parse_blocklist([b"k[0-4]"]), tally=Tally(), max_removed_share=0.5))) == 5
+    assert len(flat(block([lines], parse_blocklist([b"k[0-4]"]), tally=FilterCounts(), max_removed_share=0.5))) == 5
 
 
 def test_lines_are_counted_by_the_rule_that_blocked_them() -> None:
     by_rule: Counter[int] = Counter()
     rules = parse_blocklist([b"# list", b"^a", b"^ab", b"c+", b"^zz"])
     lines = [capture(key) for key in ("a", "ab", "c", "d")]
-    assert flat(block([lines], rules, tally=Tally(), by_rule=by_rule)) == lines[3:]
+    assert flat(block([lines], rules, tally=FilterCounts(), by_rule=by_rule)) == lines[3:]
     assert by_rule == {2: 2, 4: 1}
 
 
 def test_an_empty_blocklist_keeps_all() -> None:
     lines = [capture("a")]
-    assert flat(block([lines], Blocklist([]), tally=Tally())) == lines
+    assert flat(block([lines], Blocklist([]), tally=FilterCounts())) == lines

@@ -16,7 +16,9 @@ import zstandard
 from tests.contracts.range_server import serving
 from webmill.errors import Misconfigured, NotFound
 from webmill.formats.cdx import cdxj
-from webmill.index.build.warc import FIELDS, PROFILES, Archive, Options, Scan, build, index_file, local_archive
+from webmill.formats.warc.scan import Scan
+from webmill.index.build.captures import FIELDS, PROFILES, CaptureOptions
+from webmill.index.build.warc import ArchiveInput, index_archives, index_file, local_archive
 from webmill.infra.storage.http import HttpStorage
 from webmill.infra.storage.memory import MemoryStorage
 from webmill.model import Damage
@@ -42,7 +44,7 @@ def damages_of(data: bytes, **options: object) -> list[str]:
 
 
 def all_of(data: bytes, *, scan: Scan | None = None, **options: object) -> list[bytes | Damage]:
-    chosen = Options(**options)  # type: ignore[arg-type]
+    chosen = CaptureOptions(**options)  # type: ignore[arg-type]
     return list(index_file(io.BytesIO(data), filename="a.warc.gz", options=chosen, scan=scan or Scan()))
 
 
@@ -101,7 +103,7 @@ def test_the_chosen_fields_are_written_in_the_chosen_order() -> None:
         b'"digest": "GVVY5VBGKBP2UTLFBTSZJNNFN75WPR3K", "length": "%d", "offset": "0", "filename": "a.warc.gz"}\n'
     ) % (len(data) - 4)  # the empty lines behind a plain record are not counted
     with pytest.raises(Misconfigured, match="no such field: colour"):
-        Options(fields=("url", "colour"))
+        CaptureOptions(fields=("url", "colour"))
 
 
 def test_a_missing_digest_is_computed_over_the_payload() -> None:
@@ -264,7 +266,7 @@ def write_files(folder: Path, *, files: int = 3, captures: int = 40) -> list[Pat
 @pytest.mark.parametrize("memory", [1 << 20, 4096])
 def test_lines_of_many_files_come_in_byte_order(tmp_path: Path, memory: int) -> None:
     paths = write_files(tmp_path)
-    batches = build(map(local_archive, paths), report=_fail, memory=memory, folder=tmp_path)
+    batches = index_archives(map(local_archive, paths), report=_fail, memory=memory, folder=tmp_path)
     found = [line for batch in batches for line in batch]
     wanted = []
     for path in paths:
@@ -279,7 +281,7 @@ def test_damage_is_reported_with_the_name_of_its_file(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes() + b"junk")
     told: list[tuple[str, str]] = []
     archive = local_archive(path, filename="segments/1/0.warc.gz")
-    lines = [*build([archive], report=lambda name, damage: told.append((name, damage.reason)))]
+    lines = [*index_archives([archive], report=lambda name, damage: told.append((name, damage.reason)))]
     assert told == [("segments/1/0.warc.gz", "trailing_garbage")]
     assert b'"filename": "segments/1/0.warc.gz"' in lines[0][0]
 
@@ -288,17 +290,17 @@ def test_archives_are_read_from_memory_and_over_http(tmp_path: Path) -> None:
     data = write_files(tmp_path, files=1, captures=400)[0].read_bytes()
     memory = MemoryStorage()
     memory.write("a.warc.gz", data)
-    wanted = list(build([local_archive(tmp_path / "0.warc.gz", filename="a.warc.gz")], report=_fail))
-    assert [*build([Archive("a.warc.gz", partial(memory.open, "a.warc.gz"))], report=_fail)] == wanted
+    wanted = list(index_archives([local_archive(tmp_path / "0.warc.gz", filename="a.warc.gz")], report=_fail))
+    assert [*index_archives([ArchiveInput("a.warc.gz", partial(memory.open, "a.warc.gz"))], report=_fail)] == wanted
     with serving() as server:
         server.values["a.warc.gz"] = data
         http = HttpStorage(server.url, user_agent="webmill-test")
-        assert [*build([Archive("a.warc.gz", partial(http.open, "a.warc.gz"))], report=_fail)] == wanted
+        assert [*index_archives([ArchiveInput("a.warc.gz", partial(http.open, "a.warc.gz"))], report=_fail)] == wanted
 
 
 def test_a_file_that_is_not_there_is_not_found(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
-        [*build([local_archive(tmp_path / "none.warc.gz")], report=_fail)]
+        [*index_archives([local_archive(tmp_path / "none.warc.gz")], report=_fail)]
 
 
 def _fail(name: str, damage: Damage) -> None:

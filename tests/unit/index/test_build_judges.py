@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from webmill.index.build.warc import PROFILES, Options, index_file
+from webmill.index.build.captures import PROFILES, CaptureOptions
+from webmill.index.build.warc import index_file
 from webmill.model import Damage
 
 Cleaner = Callable[[bytes], bytes]
@@ -86,7 +87,7 @@ def samples(shared_data: Path) -> dict[str, Path]:
     return {str(path.relative_to(shared_data)): path for path in sorted(found) if "paths" not in path.name}
 
 
-def ours(path: Path, options: Options) -> list[bytes]:
+def ours(path: Path, options: CaptureOptions) -> list[bytes]:
     with path.open("rb") as file:
         return [item for item in index_file(file, filename=path.name, options=options) if not isinstance(item, Damage)]
 
@@ -99,7 +100,9 @@ def theirs(judges: Path, program: str, folder: Path, flags: list[str], paths: It
     ]
 
 
-def differences(samples: dict[str, Path], options: Options, judged: list[list[bytes]], clean: Cleaner) -> Differences:
+def differences(
+    samples: dict[str, Path], options: CaptureOptions, judged: list[list[bytes]], clean: Cleaner
+) -> Differences:
     found = {}
     for (name, path), lines in zip(samples.items(), judged, strict=True):
         one, other = [clean(line) for line in ours(path, options)], [clean(line) for line in lines]
@@ -114,13 +117,18 @@ def differences(samples: dict[str, Path], options: Options, judged: list[list[by
 @pytest.mark.parametrize(
     ("flags", "options", "listed"),
     [
-        ([], Options(fields=PYWB), DIFFERENT),
-        (["-a"], Options(fields=PYWB, all_records=True), DIFFERENT_WITH_ALL),
-        (["-p"], Options(fields=PYWB, post_append=True), DIFFERENT_WITH_POST),
+        ([], CaptureOptions(fields=PYWB), DIFFERENT),
+        (["-a"], CaptureOptions(fields=PYWB, all_records=True), DIFFERENT_WITH_ALL),
+        (["-p"], CaptureOptions(fields=PYWB, post_append=True), DIFFERENT_WITH_POST),
     ],
 )
 def test_lines_are_pywbs_byte_by_byte_but_for_the_listed_ones(
-    samples: dict[str, Path], judges: Path, tmp_path: Path, flags: list[str], options: Options, listed: Differences
+    samples: dict[str, Path],
+    judges: Path,
+    tmp_path: Path,
+    flags: list[str],
+    options: CaptureOptions,
+    listed: Differences,
 ) -> None:
     judged = theirs(judges, "pywb", tmp_path, [*flags, "-j"], samples.values())
     assert sum(map(len, judged)) > 5000
@@ -142,7 +150,7 @@ def test_lines_are_those_of_cdxj_indexer_but_for_the_listed_ones(
 ) -> None:
     chosen = {name: path for name, path in samples.items() if ".wet" not in name}
     judged = theirs(judges, "cdxj-indexer", tmp_path, [], chosen.values())
-    found = differences(chosen, Options(revisit_status=True, fields=PYWB), judged, without_spelling)
+    found = differences(chosen, CaptureOptions(revisit_status=True, fields=PYWB), judged, without_spelling)
     assert found == DIFFERENT_FROM_CDXJ_INDEXER
 
 
@@ -150,14 +158,14 @@ def test_posts_are_keyed_as_by_cdxj_indexer(samples: dict[str, Path], judges: Pa
     chosen = {name: path for name, path in samples.items() if "post-test" in name}
     judged = theirs(judges, "cdxj-indexer", tmp_path, ["-p"], chosen.values())
     assert len(judged[0]) == 3
-    assert not differences(chosen, Options(post_append=True, fields=PYWB), judged, without_spelling)
+    assert not differences(chosen, CaptureOptions(post_append=True, fields=PYWB), judged, without_spelling)
 
 
 def test_the_fields_are_those_of_common_crawls_index(samples: dict[str, Path], shared_data: Path) -> None:
     """Field by field and in order; the sample's keys are no judge."""
     with gzip.open(shared_data / f"{TRIPLE}.cdx.gz") as file:
         wanted = [fields_of(line) for line in file]
-    found = [fields_of(line) for line in ours(samples[f"{TRIPLE}.warc.gz"], Options())]
+    found = [fields_of(line) for line in ours(samples[f"{TRIPLE}.warc.gz"], CaptureOptions())]
     assert len(found) == 1143
     missing: Counter[tuple[str, ...]] = Counter()
     for one, other in zip(found, wanted, strict=True):

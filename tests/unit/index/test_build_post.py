@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from webmill.index.build.request_body import query_of
-from webmill.index.build.warc import PROFILES, Options, index_file
+from webmill.index.build.captures import PROFILES, CaptureOptions
+from webmill.index.build.request_body import body_to_query
+from webmill.index.build.warc import index_file
 from webmill.model import Damage
 
 MULTIPART = (
@@ -74,7 +75,7 @@ def make_archive(*, request_first: bool) -> bytes:
 def test_keys_and_fields_are_pywbs(judges: Path, tmp_path: Path, *, request_first: bool) -> None:
     path = tmp_path / "posts.warc.gz"
     path.write_bytes(make_archive(request_first=request_first))
-    options = Options(fields=PROFILES["pywb"], post_append=True)
+    options = CaptureOptions(fields=PROFILES["pywb"], post_append=True)
     with path.open("rb") as file:
         items = list(index_file(file, filename=path.name, options=options))
     ours = [item for item in items if not isinstance(item, Damage)]
@@ -96,11 +97,11 @@ def test_a_request_for_something_else_is_not_joined() -> None:
         def read(self, size: int, /) -> bytes:
             return next(source, b"")
 
-    (line,) = index_file(Source(), filename="a", options=Options(post_append=True))
+    (line,) = index_file(Source(), filename="a", options=CaptureOptions(post_append=True))
     assert isinstance(line, bytes)
     assert line.startswith(b"example,site)/ ")
 
 
 def test_leaves_of_a_deep_body_come_in_their_order() -> None:
     body = b'{"a":' * 300 + b'[1, {"b": 2}, [3]]' + b"}" * 300
-    assert query_of("POST", "application/json", body) == "a=1&b=2&a.2_=3"
+    assert body_to_query("POST", "application/json", body) == "a=1&b=2&a.2_=3"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from webmill.index.zipnum.ranges import clean_failure
+from webmill.index.zipnum.ranges import remove_shards_on_failure
 from webmill.index.zipnum.writer import rebuilding
 
 
@@ -25,13 +25,13 @@ def test_shards_and_drafts_of_a_block_that_raises_go_and_older_ones_stay(tmp_pat
 
 
 def test_shards_of_a_block_that_ends_well_stay(tmp_path: Path) -> None:
-    with rebuilding(tmp_path) as target, clean_failure(target):
+    with rebuilding(tmp_path) as target, remove_shards_on_failure(target):
         (tmp_path / "cdx-00001.gz").touch()
     assert names(tmp_path) == ["cdx-00001.gz"]
 
 
 def write_a_shard_and_fail(folder: Path, *, draft: str) -> None:
-    with rebuilding(folder) as target, clean_failure(target):
+    with rebuilding(folder) as target, remove_shards_on_failure(target):
         (folder / "cdx-00001.gz").touch()
         (folder / draft).touch()  # as a task that was killed leaves it
         raise KeyboardInterrupt

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from tests.unit.index.samples import any_lines, capture, captures, cut_into, flat, run_sort, write
 from webmill.errors import BadInput, NotFound
-from webmill.index.cdxj.merge import Piece, Range, drop_repeats, merge, merge_batches, merge_range, plan_ranges
+from webmill.index.cdxj.merge import FileRange, MergeRange, drop_repeats, merge, merge_batches, merge_range, plan_ranges
 from webmill.index.lines import BLOCK
-from webmill.index.order import in_byte_order, in_urlkey_order, urlkey
+from webmill.index.order import ensure_byte_order, ensure_urlkey_order, urlkey
 
 
 @contextmanager
@@ -96,7 +96,7 @@ def test_an_unsorted_input_is_named_with_file_and_line_number(tmp_path: Path) ->
 def test_the_first_line_out_of_order_is_the_one_named(lines: list[bytes], size: int) -> None:
     first = next(number for number in range(1, len(lines)) if lines[number] < lines[number - 1])
     with pytest.raises(BadInput, match=f"f:{first + 1}: "):
-        flat(in_byte_order(cut_into(lines, size), source="f"))
+        flat(ensure_byte_order(cut_into(lines, size), source="f"))
 
 
 @settings(deadline=None)
@@ -104,11 +104,11 @@ def test_the_first_line_out_of_order_is_the_one_named(lines: list[bytes], size: 
 def test_urlkey_order_is_judged_by_urlkeys_alone(lines: list[bytes], size: int) -> None:
     keys = [urlkey(line) for line in lines]
     if keys == sorted(keys):
-        assert flat(in_urlkey_order(cut_into(lines, size), source="f")) == lines
+        assert flat(ensure_urlkey_order(cut_into(lines, size), source="f")) == lines
     else:
         first = next(number for number in range(1, len(keys)) if keys[number] < keys[number - 1])
         with pytest.raises(BadInput, match=f"f:{first + 1}: "):
-            flat(in_urlkey_order(cut_into(lines, size), source="f"))
+            flat(ensure_urlkey_order(cut_into(lines, size), source="f"))
 
 
 def test_a_missing_input_is_not_ignored(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_gzip_inputs_make_a_single_range(tmp_path: Path) -> None:
 
 def test_a_line_outside_its_range_is_an_error_with_its_line_number(tmp_path: Path) -> None:
     path = write(tmp_path / "f", [b"a 1\n", b"z 1\n", b"m 1\n", b"n 1\n"])
-    low, high = Range((Piece(path, 0, 8),), high=b"m "), Range((Piece(path, 8, 16),), low=b"n ")
+    low, high = MergeRange((FileRange(path, 0, 8),), high=b"m "), MergeRange((FileRange(path, 8, 16),), low=b"n ")
     for part, number in ((low, 2), (high, 3)):
         with pytest.raises(BadInput, match=f"f:{number}: .*unsorted"):
             flat(merge_range(part))

@@ -14,8 +14,8 @@ from tests.unit.index.zipnum_samples import build
 from webmill.collection import Collection
 from webmill.errors import NotFound
 from webmill.formats.cdx.query import KeyRange
-from webmill.index.lookup.indexes import Index, open_index
-from webmill.index.lookup.newest import indexes_of, last_lines, newest
+from webmill.index.lookup.indexes import CaptureIndex, open_index
+from webmill.index.lookup.newest import last_lines, newest_captures, open_collection_index
 from webmill.model import CaptureRef
 
 KEY = "com,a)/page"
@@ -26,7 +26,7 @@ def line(day: int, key: str = KEY, **fields: str) -> bytes:
     return capture(key, f"202401{day:02}000000", **place | fields)
 
 
-def index_of(folder: Path, lines: Sequence[bytes]) -> Index:
+def index_of(folder: Path, lines: Sequence[bytes]) -> CaptureIndex:
     return open_index(write(folder / "x.cdxj", sorted(lines)))
 
 
@@ -51,11 +51,11 @@ STORIES = {
 
 @pytest.mark.parametrize(("lines", "day"), STORIES.values(), ids=STORIES)
 def test_the_newest_good_capture_is(tmp_path: Path, lines: list[bytes], day: int | None) -> None:
-    assert day_of(newest(index_of(tmp_path, lines), [KEY]).get(KEY)) == day
+    assert day_of(newest_captures(index_of(tmp_path, lines), [KEY]).get(KEY)) == day
 
 
 def test_all_that_is_needed_to_read_it_is_told(tmp_path: Path) -> None:
-    found = newest(index_of(tmp_path, [line(5, url="https://a.com/page")]), [KEY, "com,b)/", KEY])
+    found = newest_captures(index_of(tmp_path, [line(5, url="https://a.com/page")]), [KEY, "com,b)/", KEY])
     assert found == {
         KEY: CaptureRef(
             url="https://a.com/page",
@@ -71,7 +71,7 @@ def test_all_that_is_needed_to_read_it_is_told(tmp_path: Path) -> None:
 class Counted:
     """An index that counts what is read of it."""
 
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: CaptureIndex) -> None:
         self._index, self.read = index, 0
 
     def lines(self, wanted: KeyRange) -> object:
@@ -98,14 +98,14 @@ def test_of_very_many_captures_the_last_ones_are_found(
 
 def test_a_zipnum_index_comes_before_the_files_it_is_made_of(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="webmill index"):
-        indexes_of(tmp_path)
+        open_collection_index(tmp_path)
     collection = Collection(tmp_path, "one")
     collection.cdxj.mkdir()
     write(collection.cdxj / "a.cdxj", [line(1)])
     write(collection.cdxj / "b.cdxj", [line(2)])
-    assert day_of(newest(indexes_of(tmp_path), [KEY])[KEY]) == 2
+    assert day_of(newest_captures(open_collection_index(tmp_path), [KEY])[KEY]) == 2
     for name, day in (("one", 3), ("two", 4)):
         folder = Collection(tmp_path, name).zipnum
         folder.mkdir(parents=True)
         build(folder, [line(day)], block=20, shard_size=5000)
-    assert day_of(newest(indexes_of(tmp_path), [KEY])[KEY]) == 4
+    assert day_of(newest_captures(open_collection_index(tmp_path), [KEY])[KEY]) == 4

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webmill.errors import BadInput
-from webmill.index.cdxj.path_index import Located, format_located, from_arclist, parse_path_index
+from webmill.index.cdxj.path_index import WarcLocation, format_location, from_arclist, parse_path_index
 
 
 @pytest.mark.parametrize(
@@ -22,11 +22,11 @@ from webmill.index.cdxj.path_index import Located, format_located, from_arclist,
     ],
 )
 def test_the_name_is_the_last_part_of_the_path(path: bytes, name: bytes) -> None:
-    assert list(from_arclist([path])) == [Located(name, (path.strip(),))]
+    assert list(from_arclist([path])) == [WarcLocation(name, (path.strip(),))]
 
 
 def test_blank_lines_and_comments_are_passed_over() -> None:
-    assert list(from_arclist([b"\n", b"# x\n", b"  \n", b"/a\n"])) == [Located(b"a", (b"/a",))]
+    assert list(from_arclist([b"\n", b"# x\n", b"  \n", b"/a\n"])) == [WarcLocation(b"a", (b"/a",))]
 
 
 @pytest.mark.parametrize("path", [b"/", b"/data/", b"https://h/?x", b"/a\tb"])
@@ -38,7 +38,10 @@ def test_a_line_that_names_no_file_is_refused_with_its_number(path: bytes) -> No
 
 def test_a_path_index_has_one_or_several_paths() -> None:
     lines = [b"# x\n", b"a\t/1/a\t/2/a\r\n", b"\n", b"b\thttp://h/b\n"]
-    assert list(parse_path_index(lines)) == [Located(b"a", (b"/1/a", b"/2/a")), Located(b"b", (b"http://h/b",))]
+    assert list(parse_path_index(lines)) == [
+        WarcLocation(b"a", (b"/1/a", b"/2/a")),
+        WarcLocation(b"b", (b"http://h/b",)),
+    ]
 
 
 @pytest.mark.parametrize("line", [b"a", b"a\t", b"\t/a", b"\t"])
@@ -52,6 +55,6 @@ words = st.binary(min_size=1, max_size=8).filter(lambda word: not set(word) & se
 
 
 @settings(deadline=None)
-@given(st.lists(st.builds(Located, words, st.lists(words, min_size=1, max_size=3).map(tuple)), max_size=5))
-def test_what_is_written_is_read_back(entries: list[Located]) -> None:
-    assert list(parse_path_index(map(format_located, entries))) == entries
+@given(st.lists(st.builds(WarcLocation, words, st.lists(words, min_size=1, max_size=3).map(tuple)), max_size=5))
+def test_what_is_written_is_read_back(entries: list[WarcLocation]) -> None:
+    assert list(parse_path_index(map(format_location, entries))) == entries

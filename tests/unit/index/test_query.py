@@ -17,22 +17,22 @@ from webmill.formats.cdx.query import KeyRange, key_range
 from webmill.formats.timestamps import to_datetime
 from webmill.formats.url.surt import surt
 from webmill.index.lookup import query as module
-from webmill.index.lookup.indexes import Index, open_index
-from webmill.index.lookup.query import Query, answer, surt_range, url_range
+from webmill.index.lookup.indexes import CaptureIndex, open_index
+from webmill.index.lookup.query import Query, run_query, surt_range, url_range
 
 LINES = make_lines(2000)
 
 
 @pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
+def index(tmp_path_factory: pytest.TempPathFactory) -> CaptureIndex:
     folder = tmp_path_factory.mktemp("index")
     build(folder, LINES, block=20, shard_size=5000)
     return open_index(folder)
 
 
-def ask(index: Index, wanted: KeyRange | str, **options: object) -> list[bytes]:
+def ask(index: CaptureIndex, wanted: KeyRange | str, **options: object) -> list[bytes]:
     wanted = url_range(wanted) if isinstance(wanted, str) else wanted
-    return list(answer(index, Query(range=wanted, **options)))  # type: ignore[arg-type]
+    return list(run_query(index, Query(range=wanted, **options)))  # type: ignore[arg-type]
 
 
 def stamp(line: bytes) -> str:
@@ -63,7 +63,9 @@ def test_a_key_is_taken_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("start", "end"), [("2024-03", None), (None, "2024-03"), ("202403", "20240415120000"), ("2025", None)]
 )
-def test_a_period_includes_its_ends_whole(index: Index, pattern: str, start: str | None, end: str | None) -> None:
+def test_a_period_includes_its_ends_whole(
+    index: CaptureIndex, pattern: str, start: str | None, end: str | None
+) -> None:
     low = (start or "").replace("-", "").ljust(14, "0")
     high = (end or "").replace("-", "").ljust(14, "9")
     expected = [line for line in scan(LINES, url_range(pattern)) if low <= stamp(line) <= high]
@@ -95,7 +97,7 @@ def test_one_day_of_a_page_with_many_captures_reads_few_blocks(tmp_path: Path) -
     assert found == [line for line in lines if stamp(line).startswith("20241105")]
 
 
-def test_filters_and_limit_count_together(index: Index) -> None:
+def test_filters_and_limit_count_together(index: CaptureIndex) -> None:
     expected = [line for line in scan(LINES, url_range("*.a.com")) if parse(line).fields["status"] == "404"]
     assert len(expected) > 20
     assert ask(index, "*.a.com", filters=("=status:404", "mime:html")) == expected
@@ -103,7 +105,7 @@ def test_filters_and_limit_count_together(index: Index) -> None:
     assert ask(index, "*.a.com", limit=0) == []
 
 
-def test_reverse_gives_the_last_lines_first(index: Index) -> None:
+def test_reverse_gives_the_last_lines_first(index: CaptureIndex) -> None:
     expected = scan(LINES, url_range("*.a.com"))[::-1]
     assert ask(index, "*.a.com", sort="reverse") == expected
     assert ask(index, "*.a.com", sort="reverse", limit=5) == expected[:5]
@@ -111,7 +113,7 @@ def test_reverse_gives_the_last_lines_first(index: Index) -> None:
 
 @settings(deadline=None, max_examples=30)
 @given(st.datetimes().map(lambda moment: f"{moment:%Y%m%d%H%M%S}".rjust(14, "0")), st.none() | st.integers(0, 30))
-def test_closest_is_a_stable_sort_by_distance(index: Index, moment: str, limit: int | None) -> None:
+def test_closest_is_a_stable_sort_by_distance(index: CaptureIndex, moment: str, limit: int | None) -> None:
     there = to_datetime(moment)
     every = scan(LINES, url_range("*.b.a.com"))
     expected = sorted(every, key=lambda line: abs(to_datetime(stamp(line)) - there))
@@ -128,7 +130,7 @@ def test_digits_that_are_no_date_are_farthest(tmp_path: Path) -> None:
     assert ask(index, "a.com", sort="closest", closest="2024-02-29") == [lines[0], lines[2], lines[1]]
 
 
-def test_what_would_not_fit_into_memory_asks_for_a_limit(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_would_not_fit_into_memory_asks_for_a_limit(index: CaptureIndex, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_SORTED", 10)
     for sort in ("reverse", "closest"):
         with pytest.raises(BadInput, match="too_many"):
@@ -146,7 +148,7 @@ def test_what_would_not_fit_into_memory_asks_for_a_limit(index: Index, monkeypat
         ({"limit": -1}, "bad_limit"),
     ],
 )
-def test_what_is_asked_wrongly_is_told(index: Index, options: dict[str, object], reason: str) -> None:
+def test_what_is_asked_wrongly_is_told(index: CaptureIndex, options: dict[str, object], reason: str) -> None:
     with pytest.raises(BadInput, match=reason):
         ask(index, "a.com", **options)
 
@@ -173,13 +175,13 @@ def test_a_stray_line_passes_no_filter_and_is_told(tmp_path: Path) -> None:
     )
     wanted = Query(range=url_range("http://a.com/"), filters=("=status:200",))
     told: list[str] = []
-    found = list(answer(open_index(file), wanted, on_reject=lambda _, error: told.append(error.reason)))
+    found = list(run_query(open_index(file), wanted, on_reject=lambda _, error: told.append(error.reason)))
     assert (len(found), told) == (1, ["no_json"])
     with pytest.raises(BadInput, match="no_json"):
-        list(answer(open_index(file), wanted))
+        list(run_query(open_index(file), wanted))
 
 
-def test_neighbours_that_agree_collapse_into_the_first(index: Index) -> None:
+def test_neighbours_that_agree_collapse_into_the_first(index: CaptureIndex) -> None:
     every = scan(LINES, url_range("*.a.com"))
     by_day = [line for line, above in zip(every, [b" " * 40, *every], strict=False) if stamp(line)[:8] != _day(above)]
     assert ask(index, "*.a.com", collapse=("timestamp:8",)) == by_day
@@ -218,7 +220,7 @@ def test_a_revisit_is_resolved_from_an_original_before_the_period(tmp_path: Path
     assert [parse(line).fields["orig.offset"] for line in found] == ["2"]
 
 
-def test_a_collapse_that_is_none_is_told(index: Index) -> None:
+def test_a_collapse_that_is_none_is_told(index: CaptureIndex) -> None:
     for text in ("", ":8", "timestamp:", "timestamp:0", "timestamp:x", "timestamp:-1", "a:b:c"):
         with pytest.raises(BadInput, match="bad_collapse"):
             ask(index, "a.com", collapse=(text,))

@@ -13,25 +13,25 @@ from msgspec.structs import replace
 from webmill.errors import Misconfigured
 from webmill.index.state import (
     SETTLED_NS,
-    CdxjLooks,
-    Known,
-    Published,
-    State,
+    CdxjStat,
+    IndexedWarc,
+    IndexState,
+    PublishedIndex,
+    inspect_file,
     is_current,
     is_settled,
-    look_at,
     open_state,
 )
 from webmill.model import Damage
 
 
-def known_of(warc: Path, cdxj: Path) -> Known:
-    return Known(
-        looks=look_at(warc),
+def known_of(warc: Path, cdxj: Path) -> IndexedWarc:
+    return IndexedWarc(
+        looks=inspect_file(warc),
         settled=True,
         options="o",
         cdxj=cdxj.name,
-        cdxj_looks=CdxjLooks.of(cdxj),
+        cdxj_looks=CdxjStat.of(cdxj),
         cdxj_digest="d",
         captures=3,
         flaws=(Damage(1, 2, "reason", "message"),),
@@ -54,17 +54,17 @@ def cdxj(tmp_path: Path) -> Path:
 
 def test_what_is_recorded_is_known_after_a_restart(tmp_path: Path, warc: Path, cdxj: Path) -> None:
     known = known_of(warc, cdxj)
-    made = Published(
+    made = PublishedIndex(
         inputs="i", tools="t", outputs="o", shards=2, blocked=1, excessive=0, refused={"part": {"bad_url": 1}}
     )
-    with closing(State(tmp_path / "s")) as state:
+    with closing(IndexState(tmp_path / "s")) as state:
         state.record("ä.warc.gz", known)
         state.record("b.warc.gz", known)
         state.forget(["b.warc.gz", "never.warc.gz"])
         state.set_published("NAME", made)
         state.set_published("OTHER", made)
         state.withdraw("OTHER")
-    with closing(State(tmp_path / "s")) as state:
+    with closing(IndexState(tmp_path / "s")) as state:
         assert state.known() == {"ä.warc.gz": known}
         assert (state.published("NAME"), state.published("OTHER")) == (made, None)
 
@@ -102,9 +102,9 @@ def test_any_change_of_an_archive_ends_the_trust(
     tmp_path: Path, warc: Path, cdxj: Path, change: Callable[[Path], None]
 ) -> None:
     known = known_of(warc, cdxj)
-    assert is_current(known, look_at(warc), options="o", folder=tmp_path)
+    assert is_current(known, inspect_file(warc), options="o", folder=tmp_path)
     change(warc)
-    assert not is_current(known, look_at(warc), options="o", folder=tmp_path)
+    assert not is_current(known, inspect_file(warc), options="o", folder=tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -121,40 +121,40 @@ def test_any_change_of_its_cdxj_ends_the_trust(
 ) -> None:
     known = known_of(warc, cdxj)
     os.utime(cdxj, ns=(0, 0))  # an old one: what is written now has another time
-    known = replace(known, cdxj_looks=CdxjLooks.of(cdxj))
-    assert is_current(known, look_at(warc), options="o", folder=tmp_path)
+    known = replace(known, cdxj_looks=CdxjStat.of(cdxj))
+    assert is_current(known, inspect_file(warc), options="o", folder=tmp_path)
     change(cdxj)
-    assert not is_current(known, look_at(warc), options="o", folder=tmp_path)
+    assert not is_current(known, inspect_file(warc), options="o", folder=tmp_path)
 
 
 def test_other_options_and_files_that_had_not_rested_are_not_trusted(tmp_path: Path, warc: Path, cdxj: Path) -> None:
     known = known_of(warc, cdxj)
-    assert not is_current(known, look_at(warc), options="p", folder=tmp_path)
-    assert not is_current(replace(known, settled=False), look_at(warc), options="o", folder=tmp_path)
+    assert not is_current(known, inspect_file(warc), options="p", folder=tmp_path)
+    assert not is_current(replace(known, settled=False), inspect_file(warc), options="o", folder=tmp_path)
 
 
 def test_a_file_has_rested_when_both_its_times_are_past(warc: Path) -> None:
-    looks = look_at(warc)
+    looks = inspect_file(warc)
     changed = max(looks.mtime_ns, looks.ctime_ns)
     assert not is_settled(looks, now_ns=changed)
     assert not is_settled(looks, now_ns=changed + SETTLED_NS)
     assert is_settled(looks, now_ns=changed + SETTLED_NS + 1)
     os.utime(warc, ns=(0, 0))  # the time of change cannot be set
-    assert not is_settled(look_at(warc), now_ns=changed)
+    assert not is_settled(inspect_file(warc), now_ns=changed)
 
 
 def test_both_ends_of_a_file_are_looked_at(warc: Path) -> None:
-    before = look_at(warc)
+    before = inspect_file(warc)
     for place in (0, 299_999):
         with warc.open("r+b") as file:
             file.seek(place)
             file.write(b"!")
-        assert look_at(warc).ends != before.ends
-        before = look_at(warc)
+        assert inspect_file(warc).ends != before.ends
+        before = inspect_file(warc)
 
 
 def test_rows_of_another_shape_are_as_good_as_none(tmp_path: Path) -> None:
-    with closing(State(tmp_path / "s")) as state:
+    with closing(IndexState(tmp_path / "s")) as state:
         with state._database.write() as run:
             run("INSERT INTO warc VALUES ('a', ?)", (b'{"looks": 1}',))
             run("INSERT INTO published VALUES ('n', ?)", (b"[]",))

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.index.samples import capture
 from tests.unit.index.zipnum_samples import build, make_lines
 from webmill.formats.cdx.zipnum import encode_block
-from webmill.index.zipnum.verify import Checked, Finding, verify
+from webmill.index.zipnum.verify import IndexFinding, VerifyCounts, verify
 from webmill.index.zipnum.writer import write_index
 
 LINES = make_lines(1000)
@@ -24,10 +24,10 @@ def errors(folder: Path) -> set[str]:
 
 def test_a_sound_index_has_no_findings_and_is_counted(tmp_path: Path) -> None:
     shards = build(tmp_path, LINES, block=20, shard_size=2000)
-    checked = Checked()
+    checked = VerifyCounts()
     assert list(verify(tmp_path, checked=checked)) == []
     assert list(verify(tmp_path / "cluster.idx")) == []
-    assert checked == Checked(
+    assert checked == VerifyCounts(
         shards=len(shards), blocks=50, lines=1000, bytes=sum(path.stat().st_size for path in tmp_path.glob("*.gz"))
     )
 
@@ -41,7 +41,7 @@ def test_shards_of_the_index_before_are_noted(tmp_path: Path) -> None:
     build(tmp_path, LINES, block=20)
     build(tmp_path, LINES[:900], block=20)
     assert list(verify(tmp_path)) == [
-        Finding("unused_shard", "cdx-00000.gz", "no line of the summary names it", "note")
+        IndexFinding("unused_shard", "cdx-00000.gz", "no line of the summary names it", "note")
     ]
 
 
@@ -189,7 +189,7 @@ def test_the_check_goes_on_behind_a_finding(tmp_path: Path) -> None:
     build(tmp_path, LINES, block=20, shard_size=2000)
     flip(tmp_path)
     set_cell(-1, 4, b"7")(tmp_path)
-    checked = Checked()
+    checked = VerifyCounts()
     assert {finding.kind for finding in verify(tmp_path, checked=checked)} == {"bad_gzip", "bad_number"}
     assert checked.blocks == 49
 

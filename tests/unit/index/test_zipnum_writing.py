@@ -21,13 +21,21 @@ from tests.unit.index.samples import any_lines, capture, cut_into, flat, write
 from tests.unit.index.zipnum_samples import build, make_lines, opened
 from webmill.errors import BadInput, Conflict, NotFound
 from webmill.formats.cdx.zipnum import MAX_BLOCK, Block, decode_block, parse_summary_line
-from webmill.index.cdxj.merge import Range, merge_range, plan_ranges
+from webmill.index.cdxj.merge import MergeRange, merge_range, plan_ranges
 from webmill.index.lines import MAX_LINE
 from webmill.index.lookup.indexes import flatten
 from webmill.index.order import urlkey
 from webmill.index.zipnum.blocks import BLOCK_BYTES
 from webmill.index.zipnum.verify import verify
-from webmill.index.zipnum.writer import Shard, Target, publish, rebuilding, write_index, write_shard, write_shards
+from webmill.index.zipnum.writer import (
+    ShardTarget,
+    ZipNumShard,
+    publish,
+    rebuilding,
+    write_index,
+    write_shard,
+    write_shards,
+)
 from webmill.infra.executor.base import Done
 from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.executor.pool import PoolExecutor
@@ -99,7 +107,7 @@ def test_the_bytes_do_not_depend_on_threads_or_batches(tmp_path: Path, threads: 
     assert files(tmp_path / "a") == files(tmp_path / "b")
 
 
-def write_range(task: tuple[Target, int, Range]) -> Shard:
+def write_range(task: tuple[ShardTarget, int, MergeRange]) -> ZipNumShard:
     target, number, part = task
     return write_shard(merge_range(part), target, number=number, lines=7)
 
@@ -264,7 +272,7 @@ def test_who_shares_the_folder_can_replace_the_index_of_another_user() -> None:
 def test_an_unchanged_shard_keeps_its_name_and_is_not_written_again(tmp_path: Path) -> None:
     half = len(LINES) // 2
 
-    def rebuild(second: list[bytes]) -> list[Shard]:
+    def rebuild(second: list[bytes]) -> list[ZipNumShard]:
         with rebuilding(tmp_path, naming="stamped") as target:
             shards = [write_shard([LINES[:half]], target, number=0), write_shard([second], target, number=1)]
             publish(target, shards)

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 from tests.unit.index.samples import cut_into
 from webmill.formats.cdx.query import KeyRange, MatchType
 from webmill.formats.url.surt import surt
-from webmill.index.lookup.indexes import Index, ZipNumIndex
-from webmill.index.zipnum.writer import Shard, write_index
+from webmill.index.lookup.indexes import CaptureIndex, ZipNumIndex
+from webmill.index.zipnum.writer import ZipNumShard, write_index
 from webmill.infra.storage.local import LocalStorage
 
 HOSTS = [
@@ -74,7 +74,7 @@ def scan(lines: list[bytes], wanted: KeyRange) -> list[bytes]:
     return [line for line in lines if line in wanted]
 
 
-def build(folder: Path, lines: list[bytes], *, block: int = 7, shard_size: int = 1 << 30) -> list[Shard]:
+def build(folder: Path, lines: list[bytes], *, block: int = 7, shard_size: int = 1 << 30) -> list[ZipNumShard]:
     return write_index(cut_into(lines, 100), folder, lines=block, shard_size=shard_size)
 
 
@@ -82,5 +82,5 @@ def opened(folder: Path) -> ZipNumIndex:
     return ZipNumIndex(LocalStorage(folder))
 
 
-def read(index: Index, wanted: KeyRange = EVERYTHING) -> list[bytes]:
+def read(index: CaptureIndex, wanted: KeyRange = EVERYTHING) -> list[bytes]:
     return list(index.lines(wanted))

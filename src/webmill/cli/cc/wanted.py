@@ -18,7 +18,7 @@ from webmill.commoncrawl.catalog import cluster_key
 from webmill.commoncrawl.selection import Selection
 from webmill.commoncrawl.servers import locate_crawl_file
 from webmill.errors import NotFound
-from webmill.index.zipnum.shard_locations import Shards
+from webmill.index.zipnum.shard_locations import ShardLocations
 from webmill.infra.address import scheme_of
 from webmill.infra.executor.backends import open_executor
 from webmill.infra.executor.base import Executor
@@ -96,7 +96,7 @@ def source_at(cluster_idx: str, settings: Settings) -> Source:
     storage, key = locate_crawl_file(cluster_idx, http=settings.http, commoncrawl=settings.commoncrawl)
     # A list of other places is for archives on disks; Common Crawl has none, and may answer 403 when asked for it.
     is_web = scheme_of(cluster_idx)[0] in ("http", "https")
-    shards = Beside(storage, key) if is_web else Shards(storage, key, elsewhere={})
+    shards = Beside(storage, key) if is_web else ShardLocations(storage, key, elsewhere={})
     return Source(absolute(cluster_idx), storage, key, shards)
 
 

@@ -11,9 +11,8 @@ from webmill.cli.cdxj.streams import INPUT, OUTPUT, STDOUT, batches_of, name_of,
 from webmill.cli.context import note
 from webmill.cli.counts import ANY_COUNT
 from webmill.cli.words import counted
-from webmill.index.cdxj.excessive import Keep, drop_excessive, find_excessive, load_excessive, remove_urlkeys
-from webmill.index.lines import write_batches
-from webmill.index.tally import Tally
+from webmill.index.cdxj.excessive import ExcessPolicy, drop_excessive, find_excessive, load_excessive, remove_urlkeys
+from webmill.index.lines import FilterCounts, write_batches
 
 MOST = click.option(
     "-n", "--max-captures", default=1000, show_default=True, type=ANY_COUNT, help="Captures a URL may have."
@@ -55,7 +54,7 @@ def find(*, source: Path, max_captures: int) -> None:
 )
 def remove(*, source: Path, output: Path, listed: Path) -> None:
     """Drop all captures of the URLs in a list that `find` made."""
-    tally = Tally()
+    tally = FilterCounts()
     with output_to(output) as out:
         write_batches(remove_urlkeys(batches_of(source), load_excessive(listed), tally=tally), out)
     report(tally)
@@ -85,13 +84,13 @@ def auto(
     drop_revisits_first: bool,
 ) -> None:
     """Find and drop in one pass."""
-    tally = Tally()
-    policy = Keep(count=keep, side=side, drop_revisits_first=drop_revisits_first)
+    tally = FilterCounts()
+    policy = ExcessPolicy(count=keep, side=side, drop_revisits_first=drop_revisits_first)
     with output_to(output) as out:
         kept = drop_excessive(batches_of(source), limit=max_captures, tally=tally, keep=policy, source=name_of(source))
         write_batches(kept, out)
     report(tally)
 
 
-def report(tally: Tally) -> None:
+def report(tally: FilterCounts) -> None:
     note(f"# Kept {counted(tally.kept, 'line')}, filtered {counted(tally.removed, 'line')} ({tally.removed_share:.1%})")

@@ -13,7 +13,9 @@ from webmill.cli.cdxj.streams import OUTPUT, output_to
 from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.progress import Progress
 from webmill.cli.words import counted, shown
-from webmill.index.build.warc import FIELDS, PROFILES, Archive, Options, Scan, build
+from webmill.formats.warc.scan import Scan
+from webmill.index.build.captures import FIELDS, PROFILES, CaptureOptions
+from webmill.index.build.warc import ArchiveInput, index_archives
 from webmill.index.lines import write_batches
 from webmill.infra.storage.backends import locate
 from webmill.model import Damage
@@ -63,7 +65,7 @@ def index(
     for folder in filter(os.path.isdir, warcs):
         raise click.UsageError(f"{folder} is a folder: name files, or index all that is in it: webmill index {folder}")
     names = tuple(fields.split(",")) if fields else PROFILES[profile]
-    options = Options(fields=names, all_records=all_records, post_append=post_append)
+    options = CaptureOptions(fields=names, all_records=all_records, post_append=post_append)
     http = context.settings().http
     damaged = 0
 
@@ -74,14 +76,14 @@ def index(
 
     with context.progress("Indexing", total=len(warcs), unit="files") as bar, output_to(output) as out:
         archives = archives_at(warcs, http, bar, full_paths=full_paths)
-        lines = build(archives, report=report, options=options, scan=Scan(verify=verify, torn=torn))
+        lines = index_archives(archives, report=report, options=options, scan=Scan(verify=verify, torn=torn))
         count = write_batches(lines, out)
     note(f"# Indexed {counted(len(warcs), 'file')}: {counted(count, 'line')}")
     finish(rejected=damaged, where="the lines above name file, byte range and reason")
 
 
-def archives_at(urls: Iterable[str], http: HttpSettings, bar: Progress, *, full_paths: bool) -> Iterator[Archive]:
+def archives_at(urls: Iterable[str], http: HttpSettings, bar: Progress, *, full_paths: bool) -> Iterator[ArchiveInput]:
     for url in urls:
         storage, key = locate(url, contact=http.contact, timeout=http.timeout)
-        yield Archive(url if full_paths else key, partial(storage.open, key))
+        yield ArchiveInput(url if full_paths else key, partial(storage.open, key))
         bar.advance()

@@ -8,15 +8,15 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from webmill.errors import BadInput, Misconfigured, NotFound
-from webmill.index.lookup.gzip_scan import ScannedIndex, is_gzip
+from webmill.index.lookup.gzip_scan import GzipIndex, is_gzip
 from webmill.index.lookup.indexes import (
     SUMMARY_ENDINGS,
+    CaptureIndex,
     FlatIndex,
-    Index,
     MergedIndex,
     ZipNumIndex,
+    find_summary,
     open_index,
-    summary_in,
 )
 from webmill.index.zipnum.writer import SUMMARY
 from webmill.infra.address import scheme_of
@@ -29,13 +29,13 @@ BEGINNING = 64 << 10  # bytes of a file that are looked at
 LINE = re.compile(rb"^[^\s\x00-\x1f]+ [0-9]{1,14} ", re.MULTILINE)  # behind headers, maybe
 
 
-def open_indexes(names: Sequence[str], *, http: HttpSettings) -> Index:
+def open_indexes(names: Sequence[str], *, http: HttpSettings) -> CaptureIndex:
     """One or several as one."""
     indexes = [open_any(name, http=http) for name in names]
     return indexes[0] if len(indexes) == 1 else MergedIndex(indexes)
 
 
-def open_any(name: str, *, http: HttpSettings) -> Index:
+def open_any(name: str, *, http: HttpSettings) -> CaptureIndex:
     """A ZipNum folder or summary, a sorted CDXJ file (gzip is read through), a folder of those, or a collection."""
     if scheme_of(name)[0] != "file":
         if urlsplit(name).path.endswith(FLAT):
@@ -50,7 +50,7 @@ def open_any(name: str, *, http: HttpSettings) -> Index:
             raise NotFound(f"neither a summary (cluster.idx) nor a .cdxj file in {path}, and no collection's index")
         return open_index(*files)
     if is_gzip(path):
-        return ScannedIndex(path)
+        return GzipIndex(path)
     if path.is_file() and not path.name.endswith(SUMMARY_ENDINGS):
         check_lines(path)
     return open_index(path)
@@ -66,7 +66,7 @@ def open_zipnum(name: str, *, http: HttpSettings) -> ZipNumIndex:
     path = Path(scheme_of(name)[1])
     if not path.exists():
         raise NotFound(f"no index {path}")
-    summary = (summary_in(path) if path.is_dir() else path).resolve()
+    summary = (find_summary(path) if path.is_dir() else path).resolve()
     if not summary.name.endswith(SUMMARY_ENDINGS):
         raise Misconfigured(f"{path} is not the summary of a ZipNum index: that is a .idx file")
     return ZipNumIndex(LocalStorage(summary.parent), summary.name)

@@ -12,16 +12,15 @@ from webmill.cli.cdxj.streams import INPUT, OUTPUT, STDOUT, batches_of, output_t
 from webmill.cli.context import finish, note
 from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.words import counted
-from webmill.index.cdxj.add_fields import Additions, add_by_function, add_fields, load_function
+from webmill.index.cdxj.add_fields import AddFieldCounts, add_by_function, add_fields, load_function
 from webmill.index.cdxj.blocklist import block as block_lines
 from webmill.index.cdxj.blocklist import load_blocklist
-from webmill.index.cdxj.extract_field import Extraction, field_as_json, field_as_text
+from webmill.index.cdxj.extract_field import FieldCounts, field_as_json, field_as_text
 from webmill.index.cdxj.inputs import find_inputs
 from webmill.index.cdxj.merge import drop_repeats
 from webmill.index.cdxj.merge import merge as merge_files
 from webmill.index.cdxj.sort import MEMORY, sort_lines
-from webmill.index.lines import Batch, write_batches
-from webmill.index.tally import Tally
+from webmill.index.lines import Batch, FilterCounts, write_batches
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -88,7 +87,7 @@ Exit code 3: done, but some lines are no CDXJ; they are left as they were.""",
 @click.option("--function", type=FILE, help="Python file with addfield(surt_key, timestamp, json_data) -> dict.")
 def add_field(*, source: Path, output: Path, fields: tuple[str, ...], function: Path | None) -> None:
     """Add fields to the JSON of every line; a field that is there gets the new value."""
-    counts = Additions()
+    counts = AddFieldCounts()
     added = with_fields(batches_of(source), fields, function, read_pair=key_and_value, counts=counts)
     with output_to(output) as out:
         write_batches(added, out)
@@ -106,7 +105,7 @@ def with_fields(
     function: Path | None,
     *,
     read_pair: Callable[[str], tuple[str, str]],
-    counts: Additions,
+    counts: AddFieldCounts,
 ) -> Iterator[Batch]:
     """Lines with fields, as `-f` or `--function` say; exactly one of them must."""
     if bool(fields) == bool(function):
@@ -134,7 +133,7 @@ def block(*, source: Path, output: Path, blocklist: Path, max_removed_share: flo
 
     Rules are RE2 expressions, matched anywhere in the whole line (`^com,spam,`); a bad rule stops with its number.
     """
-    tally = Tally()
+    tally = FilterCounts()
     counts: Counter[int] | None = Counter() if by_rule else None
     rules = load_blocklist(blocklist)
     kept = block_lines(batches_of(source), rules, tally=tally, max_removed_share=max_removed_share, by_rule=counts)
@@ -158,7 +157,7 @@ Exit code 3: done, but some lines are no CDXJ."""
 @click.option("-d", "--default", help="What to print where the field is missing  [default: nothing]")
 def field(*, source: Path, name: str, raw: bool, default: str | None) -> None:
     """Print one field of every line, as JSON or raw."""
-    counts = Extraction()
+    counts = FieldCounts()
     values = (field_as_text if raw else field_as_json)(
         batches_of(source), name, counts=counts, default=None if default is None else default.encode()
     )

@@ -15,7 +15,7 @@ from webmill.cli.words import counted
 from webmill.errors import NotFound
 from webmill.index.cdxj.inputs import find_inputs
 from webmill.index.cdxj.merge import drop_repeats
-from webmill.index.cdxj.path_index import Located, format_located, from_arclist, parse_path_index
+from webmill.index.cdxj.path_index import WarcLocation, format_location, from_arclist, parse_path_index
 from webmill.index.cdxj.sort import sort_lines
 from webmill.index.lines import in_batches, write_batches
 
@@ -39,7 +39,7 @@ def make(*, sources: tuple[Path, ...], output: Path, separator: str) -> None:
 
     SOURCES are files, folders or - for stdin.
     """
-    rows = (format_located(located, separator=separator.encode()) for located in listed_in(sources))
+    rows = (format_location(located, separator=separator.encode()) for located in listed_in(sources))
     with output_to(output) as out:
         count = write_batches(drop_repeats(sort_lines(in_batches(rows))), out)
         if not count:
@@ -88,12 +88,12 @@ def redis(*, sources: tuple[Path, ...], key: str, url: str, batch_size: int, cle
     )
 
 
-def listed_in(sources: tuple[Path, ...]) -> Iterator[Located]:
+def listed_in(sources: tuple[Path, ...]) -> Iterator[WarcLocation]:
     for file in files_of(sources):
         yield from from_arclist(chain.from_iterable(batches_of(file)), source=name_of(file))
 
 
-def located_in(sources: tuple[Path, ...]) -> Iterator[Located]:
+def located_in(sources: tuple[Path, ...]) -> Iterator[WarcLocation]:
     for file in files_of(sources):
         yield from parse_path_index(chain.from_iterable(batches_of(file)), source=name_of(file))
 

@@ -16,7 +16,7 @@ from webmill.errors import BadInput
 from webmill.formats.cdx.cdxj import parse
 from webmill.formats.cdx.query import MatchType
 from webmill.formats.url.surt import without_surrogates
-from webmill.index.lookup.query import Query, Sort, answer, surt_range, url_range
+from webmill.index.lookup.query import Query, Sort, run_query, surt_range, url_range
 
 
 @click.command(
@@ -100,7 +100,7 @@ def query(
     rejected: list[str] = []
     count = 0
     with output_to(STDOUT) as out:
-        lines = answer(index, asked, on_reject=lambda _, error: rejected.append(str(error)))
+        lines = run_query(index, asked, on_reject=lambda _, error: rejected.append(str(error)))
         for line in as_objects(lines, rejected) if as_json else lines:
             out.write(line)
             count += 1

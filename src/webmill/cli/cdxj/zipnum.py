@@ -19,8 +19,8 @@ from webmill.cli.words import counted
 from webmill.errors import BadInput
 from webmill.formats.cdx.zipnum import LINES_PER_BLOCK
 from webmill.index.lines import GZIP_MAGIC, open_input, write_batches
-from webmill.index.zipnum.ranges import clean_failure, write_ranges
-from webmill.index.zipnum.writer import SHARD_SIZE, Shard, Target, publish, rebuilding, write_shards
+from webmill.index.zipnum.ranges import remove_shards_on_failure, write_ranges
+from webmill.index.zipnum.writer import SHARD_SIZE, ShardTarget, ZipNumShard, publish, rebuilding, write_shards
 from webmill.infra.atomic import drafting, open_folder
 from webmill.infra.executor.backends import open_executor
 from webmill.pipeline.status.files import added
@@ -82,7 +82,7 @@ def zipnum(
         note(f"would be replaced: the index in {folder} ({quantity(old)})" if old.files else f"would be made: {folder}")
         return
     with rebuilding(folder) as target:
-        with clean_failure(target):
+        with remove_shards_on_failure(target):
             if shards:
                 settings = context.settings().executor
                 settings = msgspec.structs.replace(settings, jobs=jobs or settings.jobs)
@@ -98,8 +98,8 @@ def zipnum(
 
 
 def in_ranges(
-    source: Path, target: Target, *, shards: int, lines: int, threads: int, settings: ExecutorSettings
-) -> list[Shard]:
+    source: Path, target: ShardTarget, *, shards: int, lines: int, threads: int, settings: ExecutorSettings
+) -> list[ZipNumShard]:
     with (
         closing(open_executor(settings.url, workers=settings.jobs)) as executor,
         cuttable(source, target.folder) as file,
@@ -125,7 +125,7 @@ def is_plain(path: Path) -> bool:
         return path.is_file() and file.read(len(GZIP_MAGIC)) != GZIP_MAGIC
 
 
-def tell(folder: Path, shards: list[Shard]) -> None:
+def tell(folder: Path, shards: list[ZipNumShard]) -> None:
     written = [shard for shard in shards if shard.blocks]
     lines, blocks = sum(shard.lines for shard in written), sum(len(shard.blocks) for shard in written)
     size = sum(shard.size for shard in written)
@@ -175,10 +175,10 @@ def verify(*, index: Path, lines: int | None, as_json: bool) -> None:
 
     Each finding is a line on stdout, and the check goes on behind it.
     """
-    from webmill.index.zipnum.verify import Checked
+    from webmill.index.zipnum.verify import VerifyCounts
     from webmill.index.zipnum.verify import verify as findings
 
-    checked = Checked()
+    checked = VerifyCounts()
     errors = 0
     for finding in findings(index, checked=checked, lines_per_block=lines):
         errors += finding.severity == "error"

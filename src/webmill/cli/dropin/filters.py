@@ -12,8 +12,7 @@ from webmill.cli.counts import ANY_COUNT
 from webmill.cli.dropin.lines import FILE, INPUT, OUTPUT, VERBOSE
 from webmill.index.cdxj.blocklist import block, load_blocklist
 from webmill.index.cdxj.excessive import drop_excessive, find_excessive, load_excessive, remove_urlkeys
-from webmill.index.lines import write_batches
-from webmill.index.tally import Tally
+from webmill.index.lines import FilterCounts, write_batches
 
 THRESHOLD = click.option(
     "-n", "--threshold", default=1000, show_default=True, type=ANY_COUNT, help="Captures a URL may have."
@@ -34,7 +33,7 @@ def blocklist(*, source: Path, listed: Path, output: Path, verbose: bool) -> Non
         note(f"Loaded {len(rules)} blocklist patterns")
     if not rules:
         warn("Warning: No patterns loaded from blocklist")
-    tally = Tally()
+    tally = FilterCounts()
     with output_to(output) as out:
         write_batches(block(batches_of(source), rules, tally=tally), out)
     note(f"# Kept {tally.kept} lines, blocked {tally.removed} lines ({tally.removed_share:.1%})")
@@ -72,7 +71,7 @@ def remove(*, source: Path, listed: Path, output: Path) -> None:
     """Drop all captures of the URLs of a list."""
     urlkeys = load_excessive(listed)
     note(f"# Loaded {len(set(urlkeys))} URLs to filter")
-    tally = Tally()
+    tally = FilterCounts()
     with output_to(output) as out:
         write_batches(remove_urlkeys(batches_of(source), urlkeys, tally=tally), out)
     tell(tally)
@@ -85,7 +84,7 @@ def remove(*, source: Path, listed: Path, output: Path) -> None:
 @VERBOSE
 def auto(*, source: Path, output: Path, threshold: int, verbose: bool) -> None:
     """Find and drop in one pass, of stdin too."""
-    tally = Tally()
+    tally = FilterCounts()
     if verbose:
         note(f"# Dropping URLs with > {threshold} occurrences")
     with output_to(output) as out:
@@ -93,5 +92,5 @@ def auto(*, source: Path, output: Path, threshold: int, verbose: bool) -> None:
     tell(tally)
 
 
-def tell(tally: Tally) -> None:
+def tell(tally: FilterCounts) -> None:
     note(f"# Kept {tally.kept} lines, filtered {tally.removed} lines ({tally.removed_share:.1%})")

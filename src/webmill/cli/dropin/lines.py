@@ -12,8 +12,8 @@ from webmill.cli.cdxj.lines import with_fields
 from webmill.cli.cdxj.streams import STDIN, STDOUT, batches_of, output_to
 from webmill.cli.context import note, warn
 from webmill.errors import NotFound
-from webmill.index.cdxj.add_fields import Additions
-from webmill.index.cdxj.extract_field import Extraction, field_as_json, field_as_text
+from webmill.index.cdxj.add_fields import AddFieldCounts
+from webmill.index.cdxj.extract_field import FieldCounts, field_as_json, field_as_text
 from webmill.index.cdxj.inputs import find_inputs
 from webmill.index.cdxj.merge import merge as merge_files
 from webmill.index.lines import Batch, write_batches
@@ -83,7 +83,7 @@ def silence(message: str) -> None:
 @VERBOSE
 def add_field(*, source: Path, output: Path, fields: tuple[str, ...], function: Path | None, verbose: bool) -> None:
     """Add fields to the JSON of every line."""
-    counts = Additions()
+    counts = AddFieldCounts()
     added = with_fields(batches_of(source), fields, function, read_pair=key_and_value, counts=counts)
     if verbose:
         note(f"Adding {len(fields)} fields to CDXJ records" if fields else "Adding fields to CDXJ records...")
@@ -114,7 +114,7 @@ def extract_field(
     *, source: Path, name: str, raw: bool, default: str | None, skip_missing: bool, verbose: bool
 ) -> None:
     """Print one field of every line."""
-    counts = Extraction()
+    counts = FieldCounts()
     filling = None if skip_missing or default is None else default.encode()
     extract = field_as_text if raw else field_as_json
     with output_to(STDOUT) as out:

@@ -16,7 +16,7 @@ from webmill.cli.counts import ANY_COUNT, AT_LEAST_ONE
 from webmill.cli.dropin.lines import FILE_OR_DASH, VERBOSE
 from webmill.cli.options import together
 from webmill.errors import NotFound
-from webmill.index.cdxj.path_index import Located, format_located
+from webmill.index.cdxj.path_index import WarcLocation, format_location
 from webmill.infra.redis_hash import fill_hash, replace_hash
 
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -64,7 +64,7 @@ def make(*, sources: tuple[Path, ...], folder: Path | None, separator: str, verb
     count = 0
     with output_to(STDOUT) as out:
         for located in listed_in(lists_in(folder) if folder else sources):
-            out.write(format_located(located, separator=separator.encode()))
+            out.write(format_location(located, separator=separator.encode()))
             count += 1
     if not count:
         warn("Warning: No entries processed")
@@ -100,7 +100,7 @@ def make_and_load(*, folder: Path, verbose: bool, **place: Any) -> None:
     note(f"[SUCCESS] {count} entries" if verbose else f"# Entries submitted: {count}")
 
 
-def first_paths(entries: Iterable[Located]) -> Iterator[tuple[bytes, bytes]]:
+def first_paths(entries: Iterable[WarcLocation]) -> Iterator[tuple[bytes, bytes]]:
     return ((located.name, located.paths[0]) for located in entries)
 
 

@@ -14,7 +14,7 @@ from webmill.compat.replay.search import OneFile, compiled, discover, first_of_e
 from webmill.errors import NotFound
 from webmill.formats.url.surt import surt as key_of_url
 from webmill.index.lookup.indexes import MergedIndex
-from webmill.index.lookup.query import Query, answer
+from webmill.index.lookup.query import Query, run_query
 
 
 @click.command(
@@ -76,7 +76,7 @@ def search(
     if progress or verbose:
         for number, path in enumerate(paths, start=1):
             note(f"Searching file {number}/{len(paths)}: {path}")
-    lines: Iterable[bytes] = answer(MergedIndex(indexes), wanted)
+    lines: Iterable[bytes] = run_query(MergedIndex(indexes), wanted)
     lines = kept(lines, holds, warn=warn) if filters else lines
     lines = first_of_each(lines) if dedupe else lines
     count = 0

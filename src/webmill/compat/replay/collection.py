@@ -11,10 +11,9 @@ from webmill.errors import NotFound
 from webmill.index.cdxj.blocklist import block, load_blocklist
 from webmill.index.cdxj.excessive import drop_excessive
 from webmill.index.cdxj.merge import merge
-from webmill.index.lines import Batch, write_batches
+from webmill.index.lines import Batch, FilterCounts, write_batches
 from webmill.index.state import FILE_NAME, open_state
-from webmill.index.tally import Tally
-from webmill.index.zipnum.ranges import clean_failure
+from webmill.index.zipnum.ranges import remove_shards_on_failure
 from webmill.index.zipnum.writer import publish, rebuilding
 from webmill.infra import atomic, lock
 from webmill.infra.executor.base import Executor
@@ -44,7 +43,7 @@ def index_zipnum(where: Apart, options: Options, *, executor: Executor, progress
         up_to_date(where, options, executor=executor, progress=progress) as (files, report),
         rebuilding(where.output) as target,
     ):
-        with clean_failure(target):
+        with remove_shards_on_failure(target):
             shards = write_shards(files, target, options, executor=executor, progress=progress, report=report)
         publish(target, shards)
     return report
@@ -80,8 +79,8 @@ def up_to_date(
 def write_flat(files: list[Path], output: Path, options: Options) -> None:
     batches: Iterable[Batch] = merge(files)
     if options.blocklist:
-        batches = block(batches, load_blocklist(options.blocklist), tally=Tally())
+        batches = block(batches, load_blocklist(options.blocklist), tally=FilterCounts())
     if options.max_captures is not None:
-        batches = drop_excessive(batches, limit=options.max_captures, tally=Tally())
+        batches = drop_excessive(batches, limit=options.max_captures, tally=FilterCounts())
     with atomic.writing(output) as out:
         write_batches(batches, out)

@@ -12,8 +12,8 @@ from webmill.errors import BadInput, WebmillError
 from webmill.formats.cdx.cdxj import CdxjLine, parse, prefix_of
 from webmill.formats.cdx.query import KeyRange, compile_filter
 from webmill.index.lines import Batch
-from webmill.index.lookup.gzip_scan import ScannedIndex, is_gzip
-from webmill.index.lookup.indexes import Index, open_index
+from webmill.index.lookup.gzip_scan import GzipIndex, is_gzip
+from webmill.index.lookup.indexes import CaptureIndex, open_index
 from webmill.index.lookup.query import surt_range
 
 FILTER = re.compile(r"([^!=~]+)(!~|!=|~|=)(.*)", re.DOTALL)
@@ -70,11 +70,11 @@ class OneFile:
                 raise
             self._skipped(f"Error processing {self._path}: {error}")
 
-    def _open(self) -> Index:
+    def _open(self) -> CaptureIndex:
         if not is_gzip(self._path):
             return open_index(self._path)
         summary = self._path.with_name(self._path.name.removesuffix(".gz").rpartition(".")[0] + ".idx")
-        return open_index(summary) if summary.is_file() else ScannedIndex(self._path)
+        return open_index(summary) if summary.is_file() else GzipIndex(self._path)
 
 
 def compiled(filters: Iterable[str]) -> Callable[[CdxjLine], bool]:

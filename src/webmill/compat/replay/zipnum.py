@@ -22,10 +22,10 @@ from webmill.formats.cdx.zipnum import (
     parse_summary_line,
 )
 from webmill.index.lines import Batch, read_lines
-from webmill.index.lookup.indexes import grouped, text_of
-from webmill.index.order import in_byte_order
-from webmill.index.zipnum.shard_locations import Shards
-from webmill.index.zipnum.writer import Shard, write_index
+from webmill.index.lookup.indexes import decode_checked_block, group_contiguous
+from webmill.index.order import ensure_byte_order
+from webmill.index.zipnum.shard_locations import ShardLocations
+from webmill.index.zipnum.writer import ZipNumShard, write_index
 from webmill.infra import atomic
 from webmill.infra.storage.local import LocalStorage
 
@@ -63,7 +63,7 @@ def write_named_index(
     return len(written)
 
 
-def put_in_place(shards: list[Shard], aside: Path, folder: Path, *, base: str) -> list[str]:
+def put_in_place(shards: list[ZipNumShard], aside: Path, folder: Path, *, base: str) -> list[str]:
     only = len(shards) == 1
     names = [f"{base}.cdx.gz" if only else f"{base}-{number:02d}.cdx.gz" for number in range(1, len(shards) + 1)]
     for shard, name in zip(shards, names, strict=True):
@@ -71,7 +71,7 @@ def put_in_place(shards: list[Shard], aside: Path, folder: Path, *, base: str) -
     return names
 
 
-def renumbered(shards: list[Shard], names: list[str]) -> Iterator[Block]:
+def renumbered(shards: list[ZipNumShard], names: list[str]) -> Iterator[Block]:
     """The fifth column is the running number of the block; the original has that of the shard there."""
     pairs = zip(shards, names, strict=True)
     blocks = (msgspec.structs.replace(block, shard=name) for shard, name in pairs for block in shard.blocks)
@@ -93,9 +93,9 @@ def flat_lines(summary: Iterable[bytes], folder: Path, *, loc: Path | None, sour
     if first is None:
         raise NotFound("Error: No entries found in idx file")
     storage = LocalStorage(folder)
-    shards = Shards(storage, "none.idx", elsewhere={f"{folder}/": storage})
+    shards = ShardLocations(storage, "none.idx", elsewhere={f"{folder}/": storage})
     shards.locations = dict(locations_in(loc)) if loc else {}
-    return in_byte_order(texts(as_on_disk(chain([first], blocks), shards), shards), source=source)
+    return ensure_byte_order(texts(as_on_disk(chain([first], blocks), shards), shards), source=source)
 
 
 def blocks_in(lines: Iterable[bytes], *, source: str) -> Iterator[Block]:
@@ -115,7 +115,7 @@ def locations_in(path: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
             yield place.shard, place.paths
 
 
-def as_on_disk(blocks: Iterable[Block], shards: Shards) -> Iterator[Block]:
+def as_on_disk(blocks: Iterable[Block], shards: ShardLocations) -> Iterator[Block]:
     """The original calls its only shard BASE-01.cdx.gz in the .idx, and BASE.cdx.gz on disk and in the .loc."""
     for block in blocks:
         single = block.shard.removesuffix("-01.cdx.gz") + ".cdx.gz"
@@ -123,11 +123,11 @@ def as_on_disk(blocks: Iterable[Block], shards: Shards) -> Iterator[Block]:
         yield block if known else msgspec.structs.replace(block, shard=single)
 
 
-def texts(blocks: Iterable[Block], shards: Shards) -> Iterator[Batch]:
-    for group in grouped(blocks):
+def texts(blocks: Iterable[Block], shards: ShardLocations) -> Iterator[Batch]:
+    for group in group_contiguous(blocks):
         first = group[0]
         data = shards.read(first.shard, start=first.offset, length=sum(block.length for block in group))
         for block in group:
             start = block.offset - first.offset
-            text = text_of(block, data[start : start + block.length])
+            text = decode_checked_block(block, data[start : start + block.length])
             yield BytesIO(text if text.endswith(b"\n") else text + b"\n").readlines()

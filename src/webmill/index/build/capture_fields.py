@@ -19,7 +19,7 @@ _DATE = re.compile(
 )
 
 
-def text(value: bytes) -> str:
+def decode_header(value: bytes) -> str:
     """A header is UTF-8, or else it was never said what it is: read as Latin-1, as warcio does."""
     try:
         return value.decode()
@@ -28,7 +28,7 @@ def text(value: bytes) -> str:
 
 
 def url_of(target: bytes, *, is_arc: bool) -> str:
-    url = text(target)
+    url = decode_header(target)
     if url.startswith("<") and url.endswith(">"):  # wget before 1.20
         url = url[1:-1]
     return url if is_arc else url.replace(" ", "%20")
@@ -42,7 +42,7 @@ def timestamp_of(date: bytes, *, is_arc: bool) -> str:
     if is_arc and len(date) >= 14 and date[:14].isdigit():
         return date[:14].decode()
     found = _DATE.fullmatch(date)
-    return b"".join(found.groups()).decode() if found else from_warc_date(text(date))
+    return b"".join(found.groups()).decode() if found else from_warc_date(decode_header(date))
 
 
 def http_fields(block: bytes) -> dict[bytes, bytes]:
@@ -58,7 +58,7 @@ def status_of(block: bytes) -> str:
     return found[1].decode() if found else ""
 
 
-def resolved(url: str, location: str) -> str:
+def resolve_redirect(url: str, location: str) -> str:
     try:
         return urljoin(url, location)
     except ValueError:
@@ -84,12 +84,12 @@ class _Languages(msgspec.Struct):
 _languages = msgspec.json.Decoder(_Languages)
 
 
-def description(block: bytes) -> dict[str, str]:
+def parse_description(block: bytes) -> dict[str, str]:
     found: dict[str, str] = {}
     for line in block.split(b"\n"):
         name, _, value = line.partition(b":")
         if name == b"charset-detected":
-            found["charset"] = text(value.strip())
+            found["charset"] = decode_header(value.strip())
         elif name == b"languages-cld2":
             try:
                 decoded = _languages.decode(value)

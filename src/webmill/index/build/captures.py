@@ -15,17 +15,17 @@ from webmill.formats.url.surt import surt, without_surrogates
 from webmill.formats.warc.quick_head import Fields
 from webmill.formats.warc.scan import Sighting
 from webmill.index.build.capture_fields import (
-    description,
+    decode_header,
     http_fields,
     is_http,
+    parse_description,
     payload_digest,
-    resolved,
+    resolve_redirect,
     status_of,
-    text,
     timestamp_of,
     url_of,
 )
-from webmill.index.build.request_body import query_of, url_with_body
+from webmill.index.build.request_body import body_to_query, url_with_body
 from webmill.model import Damage
 
 FIELDS = (
@@ -41,7 +41,7 @@ PROFILES = {
 }
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class CaptureOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What is indexed, and how much of it is told. `fields` are written in their order, where they have a value."""
 
     fields: tuple[str, ...] = FIELDS
@@ -97,14 +97,14 @@ _NOTHING = ("", "-")
 _MIME_END = re.compile(r"[; ]")
 
 
-class Captures:
+class CaptureIndexer:
     """Turns the sightings of one file into lines.
 
     What belongs to a capture may stand before it (its request) or behind it (its request, its metadata), so one
     capture is held back until the next one comes.
     """
 
-    def __init__(self, *, filename: str, options: Options) -> None:
+    def __init__(self, *, filename: str, options: CaptureOptions) -> None:
         self._filename = without_surrogates(filename)
         self._options = options
         self._described = not {"charset", "languages"}.isdisjoint(options.fields)
@@ -172,7 +172,7 @@ class Captures:
         if target is None:
             if kind in (b"metadata", b"continuation"):
                 return None  # about no page, or the rest of one
-            return _damage(item, f"not indexed: a {text(kind)} record without WARC-Target-URI")
+            return _damage(item, f"not indexed: a {decode_header(kind)} record without WARC-Target-URI")
         url = url_of(target, is_arc=item.is_arc)
         try:
             timestamp = timestamp_of(fields.get(b"WARC-Date", b""), is_arc=item.is_arc)
@@ -190,13 +190,13 @@ class Captures:
                 key = surt(url_with_body(url, self._request.method, self._request.query))
         stated = fields.get(b"WARC-Payload-Digest", b"")
         if stated:
-            values["digest"] = text(stated).removeprefix("sha1:")
+            values["digest"] = decode_header(stated).removeprefix("sha1:")
         elif kind not in WITHOUT_DIGEST and item.whole:
             values["digest"] = payload_digest(item, is_http=kind in HTTP_RECORDS and is_http(url))
         if truncated := fields.get(b"WARC-Truncated"):
-            values["truncated"] = text(truncated)
+            values["truncated"] = decode_header(truncated)
         if metadata := fields.get(b"WARC-JSON-Metadata"):
-            values["metadata"] = text(metadata)
+            values["metadata"] = decode_header(metadata)
         return _Capture(key, timestamp, values, fields.get(b"WARC-Record-ID"), fields.get(b"WARC-Concurrent-To"))
 
     def _describe(self, kind: bytes, item: Sighting, url: str, values: dict[str, str]) -> None:
@@ -209,11 +209,11 @@ class Captures:
             if kind == b"response":
                 values["status"] = status = status_of(item.block)
                 if status.startswith("3") and status != "304" and b"location" in head:
-                    values["redirect"] = resolved(url, text(head[b"location"]))
-        mime = _MIME_END.split(text(content_type), maxsplit=1)[0]
+                    values["redirect"] = resolve_redirect(url, decode_header(head[b"location"]))
+        mime = _MIME_END.split(decode_header(content_type), maxsplit=1)[0]
         values["mime"] = mime or ("" if kind == b"request" else "unk")
         if detected := fields.get(b"WARC-Identified-Payload-Type"):
-            values["mime-detected"] = text(detected)
+            values["mime-detected"] = decode_header(detected)
 
     # --- what belongs together ----------------------------------------------------------------------------------
 
@@ -227,13 +227,13 @@ class Captures:
         fields, block = item.fields, item.block
         end = end_of_head(block) or len(block)
         head = http_fields(block)
-        method = text(block.partition(b" ")[0]).upper()
+        method = decode_header(block.partition(b" ")[0]).upper()
         length = head.get(b"content-length", b"")
         body = block[end : end + int(length)] if length.isdigit() and len(length) < 18 else b""
         request = _Request(
             url_of(fields.get(b"WARC-Target-URI", b""), is_arc=False),
             method,
-            query_of(method, text(head.get(b"content-type", b"")), body),
+            body_to_query(method, decode_header(head.get(b"content-type", b"")), body),
             fields.get(b"WARC-Record-ID"),
             fields.get(b"WARC-Concurrent-To"),
         )
@@ -244,7 +244,7 @@ class Captures:
     def _note_description(self, item: Sighting) -> None:
         held = self._held
         if held and held.record_id and item.fields.get(b"WARC-Concurrent-To") == held.record_id:
-            held.values.update(description(item.block))
+            held.values.update(parse_description(item.block))
 
 
 def _join(capture: _Capture, request: _Request) -> None:

@@ -28,7 +28,7 @@ def url_with_body(url: str, method: str, query: str) -> str:
     return f"{url}{'&' if '?' in url else '?'}{addition}".replace("WB_wombat_", "")
 
 
-def query_of(method: str, content_type: str, body: bytes) -> str:
+def body_to_query(method: str, content_type: str, body: bytes) -> str:
     """What was sent, as a query. Only POST and PUT send something that names a resource."""
     if method not in ("POST", "PUT") or not body:
         return ""

@@ -15,48 +15,46 @@ import msgspec
 from webmill.formats.warc.head import Limits
 from webmill.formats.warc.scan import Scan, scan_records
 from webmill.formats.window import Source
-from webmill.index.build.captures import FIELDS, PROFILES, Captures, Options
+from webmill.index.build.captures import CaptureIndexer, CaptureOptions
 from webmill.index.cdxj.sort import MEMORY, sort_lines
 from webmill.index.lines import Batch, in_batches, open_input
 from webmill.model import Damage
 
-__all__ = ["FIELDS", "PROFILES", "Archive", "Options", "Scan", "build", "index_file", "local_archive"]
-
 LIMITS = Limits(head=256 << 10)  # a reader of pages may refuse such headers; an index should say that they are there
 
 
-class Archive(msgspec.Struct, frozen=True):
+class ArchiveInput(msgspec.Struct, frozen=True):
     """One file to index: what the index calls it, and how to open it (`functools.partial(storage.open, key)`)."""
 
     filename: str
     open: Callable[[], BinaryIO]
 
 
-def local_archive(path: Path, *, filename: str | None = None) -> Archive:
+def local_archive(path: Path, *, filename: str | None = None) -> ArchiveInput:
     """A file of this machine, called by its name unless told otherwise.
 
     It is read, not mapped: a mapped file that somebody shortens kills the process.
     """
-    return Archive(path.name if filename is None else filename, lambda: open_input(path))
+    return ArchiveInput(path.name if filename is None else filename, lambda: open_input(path))
 
 
 def index_file(
     source: Source,
     *,
     filename: str,
-    options: Options = Options(),  # noqa: B008  # frozen
+    options: CaptureOptions = CaptureOptions(),  # noqa: B008  # frozen
     scan: Scan = Scan(),  # noqa: B008
 ) -> Iterator[bytes | Damage]:
     """A line per capture, in the order of the file; and the damage that was met on the way."""
-    captures = Captures(filename=filename, options=options)
+    captures = CaptureIndexer(filename=filename, options=options)
     return captures.lines(scan_records(source, enough=captures.enough, scan=scan, limits=LIMITS))
 
 
-def build(
-    archives: Iterable[Archive],
+def index_archives(
+    archives: Iterable[ArchiveInput],
     *,
     report: Callable[[str, Damage], None],
-    options: Options = Options(),  # noqa: B008
+    options: CaptureOptions = CaptureOptions(),  # noqa: B008
     scan: Scan = Scan(),  # noqa: B008
     memory: int = MEMORY,
     folder: Path | None = None,

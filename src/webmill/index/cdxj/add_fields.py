@@ -30,7 +30,7 @@ _NOT_PROVED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 @dataclass(slots=True)
-class Additions:
+class AddFieldCounts:
     """`changed` + `skipped` is the number of lines. `failures` names the first errors of a user's function."""
 
     changed: int = 0
@@ -54,7 +54,7 @@ def _refuse_constant(name: str) -> NoReturn:
 _parse = json.JSONDecoder(parse_constant=_refuse_constant).decode
 
 
-def add_fields(batches: Iterable[Batch], fields: Mapping[str, str], *, counts: Additions) -> Iterator[Batch]:
+def add_fields(batches: Iterable[Batch], fields: Mapping[str, str], *, counts: AddFieldCounts) -> Iterator[Batch]:
     """Each line with the fields added, values as strings."""
     if not fields:
         raise Misconfigured("no field to add: give at least one KEY=VALUE")
@@ -68,7 +68,7 @@ def add_fields(batches: Iterable[Batch], fields: Mapping[str, str], *, counts: A
         yield done
 
 
-def add_by_function(batches: Iterable[Batch], function: AddField, *, counts: Additions) -> Iterator[Batch]:
+def add_by_function(batches: Iterable[Batch], function: AddField, *, counts: AddFieldCounts) -> Iterator[Batch]:
     """Each line with its JSON replaced by what `function(urlkey, timestamp, data)` returns.
 
     Where the function fails or returns no dict the line stays as it is; that is counted, and named with its line
@@ -124,7 +124,7 @@ class _Splice:
         end = (b", " + self._spaced if True in spellings else b"," + self._compact) + b"}\n"
         return [line[:-2] + end for line in batch]
 
-    def one(self, line: bytes, counts: Additions) -> bytes:
+    def one(self, line: bytes, counts: AddFieldCounts) -> bytes:
         """Any line, slower."""
         key, stamp, text = _parts(line)
         try:
@@ -140,7 +140,7 @@ class _Splice:
         joint = b"" if body == b"{" else b", " if spaced else b","
         return b"%b %b %b%b%b}\n" % (key, stamp, body, joint, self._spaced if spaced else self._compact)
 
-    def _rewritten(self, line: bytes, counts: Additions) -> bytes:
+    def _rewritten(self, line: bytes, counts: AddFieldCounts) -> bytes:
         key, stamp, text = _parts(line)
         data = _object(text)
         if data is None:
@@ -186,7 +186,7 @@ def _quoted(text: str) -> bytes:
     return json.dumps(text, ensure_ascii=False).encode()
 
 
-def _by_function(line: bytes, function: AddField, counts: Additions, number: int) -> bytes:
+def _by_function(line: bytes, function: AddField, counts: AddFieldCounts, number: int) -> bytes:
     key, stamp, text = _parts(line)
     data = _object(text)
     if data is None:

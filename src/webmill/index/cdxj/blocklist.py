@@ -24,8 +24,7 @@ import re2
 
 from webmill.errors import BadInput, Misconfigured
 from webmill.index.cdxj.prefixes import Prefixes
-from webmill.index.lines import Batch, read_lines
-from webmill.index.tally import Tally
+from webmill.index.lines import Batch, FilterCounts, read_lines
 
 _LITERAL_PREFIX = re.compile(rb"\^((?:[^\\.\[(){*+?|^$]|\\[!-/:;=?@\[-`{-~]|\))+)(?:\.\*\$?)?", re.DOTALL)
 _BEYOND_ASCII = re.compile(rb"[\x80-\xff]|\\[xpP0-7]")
@@ -118,7 +117,7 @@ def block(
     batches: Iterable[Batch],
     blocklist: Blocklist,
     *,
-    tally: Tally,
+    tally: FilterCounts,
     max_removed_share: float = 1.0,
     by_rule: Counter[int] | None = None,
 ) -> Iterator[Batch]:

@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Literal
 
 from webmill.index.cdxj.prefixes import Prefixes
-from webmill.index.lines import Batch, read_lines
-from webmill.index.order import in_urlkey_order, successor, urlkey
-from webmill.index.tally import Tally
+from webmill.index.lines import Batch, FilterCounts, read_lines
+from webmill.index.order import ensure_urlkey_order, successor, urlkey
 
 _REVISIT = re.compile(rb'"mime"\s*:\s*"warc/revisit"')
 
@@ -30,7 +29,7 @@ _Segment = tuple[bytes | None, Batch]
 
 
 @dataclass(frozen=True, slots=True)
-class Excess:
+class ExcessiveUrlkey:
     urlkey: bytes
     count: int
 
@@ -39,7 +38,7 @@ class Excess:
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class ExcessPolicy:
     """What stays of an excessive urlkey.
 
     With `drop_revisits_first` its revisits go, and if no more than the limit are left these stay. Otherwise `count`
@@ -51,10 +50,12 @@ class Keep:
     drop_revisits_first: bool = False
 
 
-def find_excessive(batches: Iterable[Batch], *, limit: int, source: str = "input") -> list[Excess]:
+def find_excessive(batches: Iterable[Batch], *, limit: int, source: str = "input") -> list[ExcessiveUrlkey]:
     """Urlkeys with more than `limit` captures, most first, then by key."""
-    runs = groupby(_segments(in_urlkey_order(batches, source=source), limit), key=itemgetter(0))
-    found = [Excess(key.rstrip(b" \n"), sum(len(lines) for _, lines in run)) for key, run in runs if key is not None]
+    runs = groupby(_segments(ensure_urlkey_order(batches, source=source), limit), key=itemgetter(0))
+    found = [
+        ExcessiveUrlkey(key.rstrip(b" \n"), sum(len(lines) for _, lines in run)) for key, run in runs if key is not None
+    ]
     return sorted(found, key=lambda excess: (-excess.count, excess.urlkey))
 
 
@@ -64,7 +65,7 @@ def load_excessive(path: Path) -> list[bytes]:
     return [text.split()[0] for text in texts if text and not text.startswith(b"#")]
 
 
-def remove_urlkeys(batches: Iterable[Batch], urlkeys: Iterable[bytes], *, tally: Tally) -> Iterator[Batch]:
+def remove_urlkeys(batches: Iterable[Batch], urlkeys: Iterable[bytes], *, tally: FilterCounts) -> Iterator[Batch]:
     """All lines but those of the given urlkeys; input need not be sorted, sorted input is faster."""
     prefixes = Prefixes(key + b" " for key in urlkeys)
     for batch in batches:
@@ -76,11 +77,16 @@ def remove_urlkeys(batches: Iterable[Batch], urlkeys: Iterable[bytes], *, tally:
 
 
 def drop_excessive(
-    batches: Iterable[Batch], *, limit: int, tally: Tally, keep: Keep | None = None, source: str = "input"
+    batches: Iterable[Batch],
+    *,
+    limit: int,
+    tally: FilterCounts,
+    keep: ExcessPolicy | None = None,
+    source: str = "input",
 ) -> Iterator[Batch]:
     """All lines of urlkeys with at most `limit` captures, and of the others what `keep` says (by default nothing)."""
-    keep = keep or Keep()
-    runs = groupby(_segments(in_urlkey_order(batches, source=source), limit), key=itemgetter(0))
+    keep = keep or ExcessPolicy()
+    runs = groupby(_segments(ensure_urlkey_order(batches, source=source), limit), key=itemgetter(0))
     for key, run in runs:
         segments = (lines for _, lines in run)
         if key is None:
@@ -95,7 +101,7 @@ def drop_excessive(
             yield survivors
 
 
-def _survivors(segments: Iterable[Batch], *, limit: int, keep: Keep) -> tuple[Batch, int]:
+def _survivors(segments: Iterable[Batch], *, limit: int, keep: ExcessPolicy) -> tuple[Batch, int]:
     """What stays of one excessive run, and how long it was. Holds about `limit` + `keep.count` lines."""
     total = candidates = 0
     first: Batch = []

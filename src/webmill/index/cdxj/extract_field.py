@@ -16,7 +16,7 @@ from webmill.index.lines import Batch
 
 
 @dataclass(slots=True)
-class Extraction:
+class FieldCounts:
     """`extracted` + `missing` + `malformed` is the number of lines."""
 
     extracted: int = 0
@@ -25,7 +25,7 @@ class Extraction:
 
 
 def field_as_json(
-    batches: Iterable[Batch], name: str, *, counts: Extraction, default: bytes | None = None
+    batches: Iterable[Batch], name: str, *, counts: FieldCounts, default: bytes | None = None
 ) -> Iterator[Batch]:
     """The value as the index spells it in JSON; where it is missing `default`, or no line when there is none."""
     for batch in _values(batches, name, counts):
@@ -34,7 +34,7 @@ def field_as_json(
 
 
 def field_as_text(
-    batches: Iterable[Batch], name: str, *, counts: Extraction, default: bytes | None = None
+    batches: Iterable[Batch], name: str, *, counts: FieldCounts, default: bytes | None = None
 ) -> Iterator[Batch]:
     """The same with strings as they read, without quotes and escapes. Line ends inside a value stay escaped."""
     for batch in _values(batches, name, counts):
@@ -42,7 +42,7 @@ def field_as_text(
         yield [value + b"\n" for value in values if value is not None]
 
 
-def _values(batches: Iterable[Batch], name: str, counts: Extraction) -> Iterator[list[bytes | None]]:
+def _values(batches: Iterable[Batch], name: str, counts: FieldCounts) -> Iterator[list[bytes | None]]:
     """The raw JSON of the value, None where it is missing. Malformed lines are counted, and give nothing."""
     try:
         wanted = msgspec.defstruct("Wanted", [("value", msgspec.Raw, msgspec.Raw())], rename={"value": name}, gc=False)

@@ -17,9 +17,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from webmill.errors import BadInput
-from webmill.index.lines import BLOCK, GZIP_MAGIC, MAX_LINE, Batch, file_blocks, inflated, open_input, split_lines
+from webmill.index.lines import BLOCK, GZIP_MAGIC, MAX_LINE, Batch, file_blocks, inflate, open_input, split_lines
 from webmill.index.lookup.sorted_file import line_at, line_start, lower_bound
-from webmill.index.order import in_byte_order, unsorted, urlkey
+from webmill.index.order import ensure_byte_order, unsorted_error, urlkey
 
 # Blocks of all inputs together stay within this, so that ten thousand inputs need no more memory than a hundred.
 HELD = 64 << 20
@@ -28,7 +28,7 @@ SAMPLES_PER_PART = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class FileRange:
     """A byte range of one file; `end` None is the end of the file."""
 
     path: Path
@@ -37,20 +37,20 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class MergeRange:
     """All lines from `low` up to, not including, `high`. Ranges are merged independently, and follow each other."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[FileRange, ...]
     low: bytes = b""
     high: bytes | None = None
 
 
 def merge(paths: Iterable[Path]) -> Iterator[Batch]:
     """All lines of sorted files, in order, repeats kept."""
-    return merge_range(Range(pieces=tuple(Piece(Path(path)) for path in paths)))
+    return merge_range(MergeRange(pieces=tuple(FileRange(Path(path)) for path in paths)))
 
 
-def merge_range(part: Range) -> Iterator[Batch]:
+def merge_range(part: MergeRange) -> Iterator[Batch]:
     block = max(SMALLEST_BLOCK, min(BLOCK, HELD // max(1, len(part.pieces))))
     return merge_batches([_lines_of(piece, part, block=block) for piece in part.pieces])
 
@@ -101,23 +101,23 @@ def _next_round(inputs: Sequence[Iterator[Batch]], held: list[Batch], heap: list
     return merged
 
 
-def _lines_of(piece: Piece, part: Range, *, block: int) -> Iterator[Batch]:
+def _lines_of(piece: FileRange, part: MergeRange, *, block: int) -> Iterator[Batch]:
     """Lines of one piece, checked to be in order and inside the range: together that proves the whole file sorted."""
     source = str(piece.path)
     blocks = file_blocks(piece.path, start=piece.start, end=piece.end, size=block)
-    whole = inflated(blocks, source=source, size=block) if piece.start == 0 else blocks
+    whole = inflate(blocks, source=source, size=block) if piece.start == 0 else blocks
     number = 0
     try:
-        for batch in in_byte_order(split_lines(whole, source=source), source=source, after=part.low):
+        for batch in ensure_byte_order(split_lines(whole, source=source), source=source, after=part.low):
             if part.high is not None and batch[-1] >= part.high:
-                raise unsorted(source=source, number=number + 1 + bisect_left(batch, part.high))
+                raise unsorted_error(source=source, number=number + 1 + bisect_left(batch, part.high))
             yield batch
             number += len(batch)
     except BadInput as error:
         raise _counted_from_the_top(error, piece) from None
 
 
-def _counted_from_the_top(error: BadInput, piece: Piece) -> BadInput:
+def _counted_from_the_top(error: BadInput, piece: FileRange) -> BadInput:
     """Line numbers inside a piece are corrected by the lines before it; only an error pays for counting them."""
     name, _, number = (error.source or "").rpartition(":")
     if not piece.start or name != str(piece.path):
@@ -126,13 +126,13 @@ def _counted_from_the_top(error: BadInput, piece: Piece) -> BadInput:
     return BadInput(error.message, reason=error.reason, source=f"{name}:{int(number) + before}", offset=error.offset)
 
 
-def plan_ranges(paths: Iterable[Path], *, parts: int) -> list[Range]:
+def plan_ranges(paths: Iterable[Path], *, parts: int) -> list[MergeRange]:
     """At most `parts` ranges of about equal size, cut only between two urlkeys, so that counts per urlkey stay right.
 
     Gzip files, pipes and the like cannot be cut: with one among the inputs the plan is a single range.
     """
     files = [Path(path) for path in paths]
-    whole = Range(pieces=tuple(Piece(path) for path in files))
+    whole = MergeRange(pieces=tuple(FileRange(path) for path in files))
     if parts < 2 or not all(_can_be_cut(path) for path in files):
         return [whole]
     total = sum(path.stat().st_size for path in files)
@@ -144,9 +144,9 @@ def plan_ranges(paths: Iterable[Path], *, parts: int) -> list[Range]:
     offsets = [[0, *_find_all(path, cuts), path.stat().st_size] for path in files]
     bounds = pairwise([b"", *cuts, None])
     return [
-        Range(
+        MergeRange(
             pieces=tuple(
-                Piece(path, at[number], at[number + 1])
+                FileRange(path, at[number], at[number + 1])
                 for path, at in zip(files, offsets, strict=True)
                 if at[number] < at[number + 1]
             ),

@@ -9,14 +9,14 @@ import msgspec
 from webmill.errors import BadInput
 
 
-class Located(msgspec.Struct, frozen=True):
+class WarcLocation(msgspec.Struct, frozen=True):
     """A file by its name, and the places to look for it, in order."""
 
     name: bytes
     paths: tuple[bytes, ...]
 
 
-def from_arclist(lines: Iterable[bytes], *, source: str = "input") -> Iterator[Located]:
+def from_arclist(lines: Iterable[bytes], *, source: str = "input") -> Iterator[WarcLocation]:
     """One path or URL per line; blank lines and `#` comments are passed over. A URL's query is no part of the name."""
     for number, line in enumerate(lines, start=1):
         path = line.strip()
@@ -25,10 +25,10 @@ def from_arclist(lines: Iterable[bytes], *, source: str = "input") -> Iterator[L
             if not name or b"\t" in path:
                 message = f"not the path of a file: {path[:80]!r}"
                 raise BadInput(message, reason="bad_path_line", source=f"{source}:{number}")
-            yield Located(name, (path,))
+            yield WarcLocation(name, (path,))
 
 
-def parse_path_index(lines: Iterable[bytes], *, source: str = "input") -> Iterator[Located]:
+def parse_path_index(lines: Iterable[bytes], *, source: str = "input") -> Iterator[WarcLocation]:
     for number, line in enumerate(lines, start=1):
         text = line.rstrip(b"\r\n")
         if not text or text.startswith(b"#"):
@@ -36,8 +36,8 @@ def parse_path_index(lines: Iterable[bytes], *, source: str = "input") -> Iterat
         name, *paths = text.split(b"\t")
         if not name or not any(paths):
             raise BadInput("not a file name, a TAB and a path", reason="bad_path_line", source=f"{source}:{number}")
-        yield Located(name, tuple(path for path in paths if path))
+        yield WarcLocation(name, tuple(path for path in paths if path))
 
 
-def format_located(located: Located, *, separator: bytes = b"\t") -> bytes:
+def format_location(located: WarcLocation, *, separator: bytes = b"\t") -> bytes:
     return separator.join((located.name, *located.paths)) + b"\n"

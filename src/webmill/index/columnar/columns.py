@@ -27,43 +27,43 @@ Row = tuple[object, ...]
 LARGEST = (1 << 31) - 1  # the table has 32 bits for offset and length
 
 
-class Column(msgspec.Struct, frozen=True):
+class ColumnSpec(msgspec.Struct, frozen=True):
     name: str
     type: Literal["string", "int", "short", "timestamp"] = "string"
     nullable: bool = True
 
 
-def _required(name: str, type_: Literal["string", "int", "short", "timestamp"] = "string") -> Column:
-    return Column(name, type_, nullable=False)
+def _required(name: str, type_: Literal["string", "int", "short", "timestamp"] = "string") -> ColumnSpec:
+    return ColumnSpec(name, type_, nullable=False)
 
 
 COLUMNS = (
     _required("url_surtkey"),
     _required("url"),
     _required("url_host_name"),
-    Column("url_host_tld"),
-    Column("url_host_2nd_last_part"),
-    Column("url_host_3rd_last_part"),
-    Column("url_host_4th_last_part"),
-    Column("url_host_5th_last_part"),
-    Column("url_host_registry_suffix"),
-    Column("url_host_registered_domain"),
-    Column("url_host_private_suffix"),
-    Column("url_host_private_domain"),
-    Column("url_host_name_reversed"),
+    ColumnSpec("url_host_tld"),
+    ColumnSpec("url_host_2nd_last_part"),
+    ColumnSpec("url_host_3rd_last_part"),
+    ColumnSpec("url_host_4th_last_part"),
+    ColumnSpec("url_host_5th_last_part"),
+    ColumnSpec("url_host_registry_suffix"),
+    ColumnSpec("url_host_registered_domain"),
+    ColumnSpec("url_host_private_suffix"),
+    ColumnSpec("url_host_private_domain"),
+    ColumnSpec("url_host_name_reversed"),
     _required("url_protocol"),
-    Column("url_port", "int"),
+    ColumnSpec("url_port", "int"),
     _required("url_path"),
-    Column("url_query"),
+    ColumnSpec("url_query"),
     _required("fetch_time", "timestamp"),
     _required("fetch_status", "short"),
-    Column("fetch_redirect"),
-    Column("content_digest"),
-    Column("content_mime_type"),
-    Column("content_mime_detected"),
-    Column("content_charset"),
-    Column("content_languages"),
-    Column("content_truncated"),
+    ColumnSpec("fetch_redirect"),
+    ColumnSpec("content_digest"),
+    ColumnSpec("content_mime_type"),
+    ColumnSpec("content_mime_detected"),
+    ColumnSpec("content_charset"),
+    ColumnSpec("content_languages"),
+    ColumnSpec("content_truncated"),
     _required("warc_filename"),
     _required("warc_record_offset", "int"),
     _required("warc_record_length", "int"),
@@ -71,7 +71,7 @@ COLUMNS = (
 )
 
 
-class _Fields(msgspec.Struct, gc=False):
+class _TableFields(msgspec.Struct, gc=False):
     """What the table takes of a line's JSON. Numbers may be spelled as numbers or as strings."""
 
     url: str
@@ -88,7 +88,7 @@ class _Fields(msgspec.Struct, gc=False):
     truncated: str | None = None
 
 
-_decode = msgspec.json.Decoder(_Fields).decode
+_decode = msgspec.json.Decoder(_TableFields).decode
 _URL = re.compile(
     r"([A-Za-z][A-Za-z0-9+.-]*):/*(?:[^/?#@]*@)?(\[[^]/?#]*\]|[^:/?#]*)(?::([0-9]*))?([/][^?#]*)?(?:\?([^#]*))?(?:#.*)?",
     re.DOTALL,
@@ -130,7 +130,7 @@ def row_of(line: bytes) -> Row:
     )
 
 
-def _fields(data: bytes) -> _Fields:
+def _fields(data: bytes) -> _TableFields:
     try:
         return _decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -20,7 +20,7 @@ import msgspec
 from webmill.errors import BadInput, Misconfigured
 from webmill.index.columnar.columns import COLUMNS, Row, row_of
 from webmill.index.lines import Batch
-from webmill.index.order import in_byte_order
+from webmill.index.order import ensure_byte_order
 from webmill.infra.atomic import writing
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ ROWS_AT_ONCE = 8 << 10  # as Python objects
 COMPRESSION = "zstd"
 
 
-class Table(msgspec.Struct, frozen=True):
+class TableCounts(msgspec.Struct, frozen=True):
     """What became of the lines: `rows` are in the file, the others were refused for a reason."""
 
     rows: int
@@ -45,12 +45,12 @@ def write_parquet(
     rows_per_group: int = ROWS_PER_GROUP,
     on_reject: Callable[[bytes, BadInput], None] | None = None,
     source: str = "input",
-) -> Table:
+) -> TableCounts:
     """One file, there as a whole or not at all. Input out of order is `BadInput`; a bad line is refused and counted."""
     arrow, parquet = _pyarrow()
     schema = _schema(arrow)
     rejected: Counter[str] = Counter()
-    rows = _rows(chain.from_iterable(in_byte_order(batches, source=source)), rejected, on_reject)
+    rows = _rows(chain.from_iterable(ensure_byte_order(batches, source=source)), rejected, on_reject)
     options = {
         "compression": COMPRESSION,
         "sorting_columns": [parquet.SortingColumn(0)],
@@ -62,7 +62,7 @@ def write_parquet(
         while (group := _group(arrow, rows, schema, size=rows_per_group)).num_rows:
             writer.write_table(group, row_group_size=rows_per_group)
             count += group.num_rows
-    return Table(count, rejected)
+    return TableCounts(count, rejected)
 
 
 def _rows(

@@ -6,13 +6,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from threading import Lock
 
-KEPT_BYTES = 8 << 20
+CACHE_BYTES = 8 << 20
 
 
-class KeptBlocks:
+class BlockCache:
     """Up to so many bytes of any number of indexes. Threads may share it; two of them may read the same block twice."""
 
-    def __init__(self, most_bytes: int = KEPT_BYTES) -> None:
+    def __init__(self, most_bytes: int = CACHE_BYTES) -> None:
         self._most = most_bytes
         self._texts: OrderedDict[Hashable, bytes] = OrderedDict()
         self._lock = Lock()

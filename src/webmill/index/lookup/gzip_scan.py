@@ -9,7 +9,7 @@ from pathlib import Path
 
 from webmill.formats.cdx.query import KeyRange
 from webmill.index.lines import GZIP_MAGIC, Batch, open_input, read_batches
-from webmill.index.order import in_byte_order
+from webmill.index.order import ensure_byte_order
 
 
 def is_gzip(path: Path) -> bool:
@@ -19,7 +19,7 @@ def is_gzip(path: Path) -> bool:
         return file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
 
 
-class ScannedIndex:
+class GzipIndex:
     """A sorted file that is gzipped as a whole: read from its beginning to behind the range, every time."""
 
     def __init__(self, path: Path) -> None:
@@ -29,7 +29,7 @@ class ScannedIndex:
         return chain.from_iterable(self.batches(wanted))
 
     def batches(self, wanted: KeyRange) -> Iterator[Batch]:
-        for batch in in_byte_order(read_batches(self._path), source=str(self._path)):
+        for batch in ensure_byte_order(read_batches(self._path), source=str(self._path)):
             found = batch[bisect_left(batch, wanted.start) : bisect_left(batch, wanted.end)]
             if found:
                 yield found

@@ -25,10 +25,10 @@ from webmill.formats.cdx.query import KeyRange
 from webmill.formats.cdx.zipnum import MAX_BLOCK, MAX_SUMMARY_LINE, Block, decode_block, parse_summary_line
 from webmill.index.cdxj.merge import merge_batches
 from webmill.index.lines import BLOCK, GZIP_MAGIC, MAX_LINE, Batch, split_lines, stream_blocks
-from webmill.index.lookup.block_cache import KeptBlocks
-from webmill.index.lookup.sorted_file import Pages, around, around_turn, lower_bound
-from webmill.index.order import in_byte_order
-from webmill.index.zipnum.shard_locations import Shards
+from webmill.index.lookup.block_cache import BlockCache
+from webmill.index.lookup.sorted_file import Pages, bracket_key, lower_bound, partition_point
+from webmill.index.order import ensure_byte_order
+from webmill.index.zipnum.shard_locations import ShardLocations
 from webmill.infra.storage.base import Readable, Stat
 from webmill.infra.storage.local import LocalStorage
 
@@ -40,7 +40,7 @@ ATTEMPTS = 5
 T = TypeVar("T")
 
 
-class Index(Protocol):
+class CaptureIndex(Protocol):
     def batches(self, wanted: KeyRange) -> Iterator[Batch]:
         """All lines of the range, in byte order, repeats included."""
         ...
@@ -50,7 +50,7 @@ class Index(Protocol):
         ...
 
 
-def open_index(*paths: Path) -> Index:
+def open_index(*paths: Path) -> CaptureIndex:
     """A ZipNum folder, its summary, or a sorted CDXJ file; of several the lines are merged."""
     if not paths:
         raise Misconfigured("name at least one index")
@@ -58,9 +58,9 @@ def open_index(*paths: Path) -> Index:
     return indexes[0] if len(indexes) == 1 else MergedIndex(indexes)
 
 
-def _open(path: Path) -> Index:
+def _open(path: Path) -> CaptureIndex:
     if path.is_dir():
-        path = summary_in(path)
+        path = find_summary(path)
     elif not path.exists():
         raise NotFound(f"no index {path}")
     storage = LocalStorage(path.resolve().parent)
@@ -68,7 +68,7 @@ def _open(path: Path) -> Index:
     return ZipNumIndex(storage, name) if path.name.endswith(SUMMARY_ENDINGS) else FlatIndex(storage, name)
 
 
-def summary_in(folder: Path) -> Path:
+def find_summary(folder: Path) -> Path:
     """The one summary of a folder."""
     found = sorted(path for path in folder.iterdir() if path.name.endswith(SUMMARY_ENDINGS))
     if not found:
@@ -92,12 +92,12 @@ class ZipNumIndex:
         summary: str = "cluster.idx",
         *,
         elsewhere: Mapping[str, Readable] | None = None,
-        kept: KeptBlocks | None = None,
+        kept: BlockCache | None = None,
     ) -> None:
         self._storage = storage
         self._summary = summary
         self._elsewhere = dict(elsewhere or {})
-        self._kept = kept or KeptBlocks()
+        self._kept = kept or BlockCache()
         self._generation: Generation | None = None
 
     def lines(self, wanted: KeyRange) -> Iterator[bytes]:
@@ -139,7 +139,7 @@ class ZipNumIndex:
         stat = self._storage.stat(self._summary)
         generation = self._generation
         if generation is None or generation.stat != stat:
-            shards = Shards(self._storage, self._summary, elsewhere=self._elsewhere)
+            shards = ShardLocations(self._storage, self._summary, elsewhere=self._elsewhere)
             generation = Generation(self._storage, stat, shards, kept=self._kept)
             self._generation = generation
         return generation
@@ -159,7 +159,7 @@ class ZipNumIndex:
 class Generation:
     """One summary and its blocks."""
 
-    def __init__(self, storage: Readable, stat: Stat, shards: Shards, *, kept: KeptBlocks) -> None:
+    def __init__(self, storage: Readable, stat: Stat, shards: ShardLocations, *, kept: BlockCache) -> None:
         self.stat = stat
         self._storage = storage
         self._pages = Pages(storage, stat)
@@ -180,7 +180,7 @@ class Generation:
             if batch:
                 if not batch[-1].endswith(b"\n"):
                     batch[-1] += b"\n"
-                (batch,) = in_byte_order([batch], source=self.stat.key, after=last)
+                (batch,) = ensure_byte_order([batch], source=self.stat.key, after=last)
                 last = batch[-1]
                 yield batch
 
@@ -199,7 +199,7 @@ class Generation:
         if begin is None or begin.number is None:
             return islice(self._rows(low, high), first, first + count)
         number = begin.number + first
-        _, low = around_turn(
+        _, low = partition_point(
             self._pages, lambda line: _number(line) < number, low=low, high=high, max_line=MAX_SUMMARY_LINE
         )
         return islice(self._rows(low, high), count)
@@ -213,8 +213,8 @@ class Generation:
 
     def _span(self, wanted: KeyRange) -> tuple[int, int, int]:
         """In the summary: where the first row begins, where the last does, and where that ends."""
-        low, _ = around(self._pages, prefix_of(wanted.start), max_line=MAX_SUMMARY_LINE)
-        last, high = around(self._pages, wanted.end, low=low, max_line=MAX_SUMMARY_LINE)
+        low, _ = bracket_key(self._pages, prefix_of(wanted.start), max_line=MAX_SUMMARY_LINE)
+        last, high = bracket_key(self._pages, wanted.end, low=low, max_line=MAX_SUMMARY_LINE)
         return low, last, high
 
     def all_blocks(self) -> Iterator[Block]:
@@ -243,7 +243,7 @@ class Generation:
             yield from split_lines(stream_blocks(stream), source=self.stat.key)
 
     def _texts(self, blocks: Iterable[Block]) -> Iterator[bytes]:
-        for group in grouped(blocks):
+        for group in group_contiguous(blocks):
             if len(group) == 1:
                 yield self._text(group[0])
             else:
@@ -258,7 +258,7 @@ class Generation:
         data = self._shards.read(first.shard, start=first.offset, length=sum(block.length for block in group))
         for block in group:
             start = block.offset - first.offset
-            yield text_of(block, data[start : start + block.length])
+            yield decode_checked_block(block, data[start : start + block.length])
 
 
 def _number(line: bytes) -> int:
@@ -269,7 +269,7 @@ def _number(line: bytes) -> int:
         return 0
 
 
-def text_of(block: Block, data: bytes) -> bytes:
+def decode_checked_block(block: Block, data: bytes) -> bytes:
     """BadInput with shard and offset, also when this is not the block that the summary speaks of."""
     try:
         text = decode_block(data)
@@ -281,7 +281,7 @@ def text_of(block: Block, data: bytes) -> bytes:
     return text
 
 
-def grouped(blocks: Iterable[Block]) -> Iterator[list[Block]]:
+def group_contiguous(blocks: Iterable[Block]) -> Iterator[list[Block]]:
     """Runs of blocks that lie one behind the other. They grow as the query goes on: the first answer comes early."""
     group: list[Block] = []
     most = 1
@@ -323,7 +323,7 @@ class FlatIndex:
                     raise
         with stream:
             batches = split_lines(stream_blocks(stream), source=self._key)
-            yield from in_byte_order(batches, source=f"{self._key}, from byte {start}")
+            yield from ensure_byte_order(batches, source=f"{self._key}, from byte {start}")
 
     def _found(self, wanted: KeyRange) -> tuple[int, BinaryIO]:
         """Where the lines begin, and a stream of them, which stays with the file it was opened on."""
@@ -343,7 +343,7 @@ class FlatIndex:
 class MergedIndex:
     """Several indexes as one; what two of them have comes twice."""
 
-    def __init__(self, indexes: Sequence[Index]) -> None:
+    def __init__(self, indexes: Sequence[CaptureIndex]) -> None:
         self.indexes = list(indexes)
 
     def lines(self, wanted: KeyRange) -> Iterator[bytes]:
@@ -356,6 +356,6 @@ class MergedIndex:
 def flatten(index: ZipNumIndex) -> Iterator[Batch]:
     """All lines of a ZipNum index, every member checked, in the order of the summary, which is checked too."""
     generation = index.current()
-    texts = chain.from_iterable(map(generation.read_group, grouped(generation.all_blocks())))
+    texts = chain.from_iterable(map(generation.read_group, group_contiguous(generation.all_blocks())))
     batches = (BytesIO(text if text.endswith(b"\n") else text + b"\n").readlines() for text in texts)
-    return in_byte_order(batches, source=generation.stat.key)
+    return ensure_byte_order(batches, source=generation.stat.key)

@@ -10,7 +10,7 @@ from webmill.collection import Collection
 from webmill.errors import BadInput, NotFound
 from webmill.formats.cdx.cdxj import read_index_line
 from webmill.formats.cdx.query import KeyRange
-from webmill.index.lookup.indexes import Index, open_index
+from webmill.index.lookup.indexes import CaptureIndex, open_index
 from webmill.index.zipnum.writer import SUMMARY
 from webmill.model import CaptureRef
 
@@ -18,7 +18,7 @@ MOST = 1000  # captures of one page that are looked at, the newest ones
 _BEHIND = 10**14  # no timestamp is as late
 
 
-def indexes_of(root: Path) -> Index:
+def open_collection_index(root: Path) -> CaptureIndex:
     """All indexes of a collection as one: ZipNum, or the sorted files that it is made of. `NotFound`: there is none."""
     crawls = [Collection(root, path.name) for path in (root / "cc-index" / "collections").glob("[!.]*")]
     found = [crawl.zipnum / SUMMARY for crawl in crawls if (crawl.zipnum / SUMMARY).is_file()]
@@ -28,7 +28,7 @@ def indexes_of(root: Path) -> Index:
     return open_index(*sorted(found))
 
 
-def newest(index: Index, urlkeys: Iterable[str]) -> dict[str, CaptureRef]:
+def newest_captures(index: CaptureIndex, urlkeys: Iterable[str]) -> dict[str, CaptureRef]:
     """By urlkey: the newest capture with a status of 2xx (200 before the others) that holds the page itself.
 
     Not a revisit, which holds no page: what is published and searched was read from the capture it repeats. Keys
@@ -42,7 +42,7 @@ def newest(index: Index, urlkeys: Iterable[str]) -> dict[str, CaptureRef]:
     return found
 
 
-def last_lines(index: Index, urlkey: str, *, most: int = MOST) -> list[bytes]:
+def last_lines(index: CaptureIndex, urlkey: str, *, most: int = MOST) -> list[bytes]:
     """The last lines of a key; all, if they are not more than `most`. Else some of the last, found by bisecting time:
     sorted lines can be read only forward.
     """
@@ -55,7 +55,7 @@ def last_lines(index: Index, urlkey: str, *, most: int = MOST) -> list[bytes]:
     return lines[:most]
 
 
-def _since(index: Index, urlkey: str, moment: int, *, most: int) -> list[bytes]:
+def _since(index: CaptureIndex, urlkey: str, moment: int, *, most: int) -> list[bytes]:
     key = urlkey.encode("utf-8", "surrogateescape")
     wanted = KeyRange(b"%s %014d" % (key, moment), key + b"!")
     return list(islice(index.lines(wanted), most + 1))

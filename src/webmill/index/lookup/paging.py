@@ -15,7 +15,7 @@ from webmill.errors import BadInput
 from webmill.formats.cdx.query import KeyRange
 from webmill.formats.cdx.zipnum import Block
 from webmill.index.lines import Batch
-from webmill.index.lookup.indexes import Index, MergedIndex, ZipNumIndex
+from webmill.index.lookup.indexes import CaptureIndex, MergedIndex, ZipNumIndex
 
 PAGE_SIZE = 5  # blocks, as Common Crawl's
 
@@ -26,26 +26,26 @@ class PageCount(msgspec.Struct, frozen=True):
     blocks: int
 
 
-def count_pages(index: Index, wanted: KeyRange, *, size: int = PAGE_SIZE) -> PageCount:
+def count_pages(index: CaptureIndex, wanted: KeyRange, *, size: int = PAGE_SIZE) -> PageCount:
     """What is worth asking for: none where the only block that may hold a line of the range does not."""
     blocks = [_count_filled(part, wanted) for part in _parts(index)]
     return PageCount(sum(_pages(count, size) for count in blocks), size, sum(blocks))
 
 
-def page_of(index: Index, wanted: KeyRange, *, number: int, size: int = PAGE_SIZE) -> Page:
+def page_of(index: CaptureIndex, wanted: KeyRange, *, number: int, size: int = PAGE_SIZE) -> ZipNumPage:
     """An index of that page alone; the first is 0, and is always there. BadInput (bad_page) past the last."""
     before = 0
     for part in _parts(index):
         pages = _pages(part.count_blocks(wanted), size)
         if before <= number < before + pages:
-            return Page(part, wanted, first=(number - before) * size, count=size)
+            return ZipNumPage(part, wanted, first=(number - before) * size, count=size)
         before += pages
     if number == 0:
-        return Page(_parts(index)[0], wanted, first=0, count=0)
+        return ZipNumPage(_parts(index)[0], wanted, first=0, count=0)
     raise BadInput(f"Page {number} invalid: First Page is 0, Last Page is {max(before, 1) - 1}", reason="bad_page")
 
 
-class Page:
+class ZipNumPage:
     """`count` blocks of those that may hold lines of `whole`."""
 
     def __init__(self, index: ZipNumIndex, whole: KeyRange, *, first: int, count: int) -> None:
@@ -64,7 +64,7 @@ class Page:
         return self._index.some_blocks(self._whole, first=self._first, count=self._count)
 
 
-def _parts(index: Index) -> Sequence[ZipNumIndex]:
+def _parts(index: CaptureIndex) -> Sequence[ZipNumIndex]:
     parts = index.indexes if isinstance(index, MergedIndex) else [index]
     zipnums = [part for part in parts if isinstance(part, ZipNumIndex)]
     if len(zipnums) != len(parts):

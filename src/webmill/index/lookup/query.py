@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats.cdx.cdxj import CdxjLine, Value, format_line
+from webmill.formats.cdx.cdxj import CdxjLine, Value, format_line, parse
 from webmill.formats.cdx.query import (
     KeyRange,
     MatchType,
@@ -22,8 +22,7 @@ from webmill.formats.cdx.query import (
     read_pattern,
 )
 from webmill.formats.timestamps import earliest, is_timestamp, latest, seconds_between, to_datetime
-from webmill.index.lookup.indexes import Index
-from webmill.index.lookup.parsed import Reject, parsed
+from webmill.index.lookup.indexes import CaptureIndex
 from webmill.index.order import successor
 
 MOST_ORIGINALS = 100_000  # that are held at once
@@ -31,6 +30,7 @@ PLACE = ("length", "offset", "filename")  # as a line spells them
 MOST_SORTED = 100_000  # lines that `reverse` and `closest` hold when no limit says how many
 
 Sort = Literal["forward", "reverse", "closest"]
+Reject = Callable[[bytes, BadInput], None]
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +78,7 @@ def surt_range(key: str, match_type: MatchType | None = None) -> KeyRange:
             return KeyRange(host + (b")/" if b"," in host else b","), host + b"-")
 
 
-def answer(index: Index, query: Query, *, on_reject: Reject | None = None) -> Iterator[bytes]:
+def run_query(index: CaptureIndex, query: Query, *, on_reject: Reject | None = None) -> Iterator[bytes]:
     """BadInput: bad_timestamp, bad_filter, bad_collapse, bad_limit, too_many; and what a damaged index raises.
 
     Where lines are looked into, a stray one that is no CDXJ is left out: `on_reject` is told, or, without one, it is
@@ -132,10 +132,10 @@ def resolve_revisits(lines: Iterable[bytes], *, on_reject: Reject | None = None)
     """Every line gets `orig.length`, `orig.offset` and `orig.filename`, those of the first capture before it with the
     same digest if it is a revisit of one, else `-`; a resolved revisit gets the type and status of its original too.
 
-    BadInput (too_many) when more originals would have to be held than is sensible. `on_reject` as in `parsed`.
+    BadInput (too_many) when more originals would have to be held than is sensible. `on_reject` as in `parse_lines`.
     """
     originals: dict[str, dict[str, Value]] = {}
-    for _, line in parsed(lines, on_reject):
+    for _, line in parse_lines(lines, on_reject):
         fields, digest = dict(line.fields), line.text("digest")
         original = originals.get(digest) if digest else None
         is_revisit = line.is_revisit or line.text("filename") == "-"
@@ -150,15 +150,28 @@ def resolve_revisits(lines: Iterable[bytes], *, on_reject: Reject | None = None)
         yield format_line(msgspec.structs.replace(line, fields=fields))
 
 
+def parse_lines(lines: Iterable[bytes], on_reject: Reject | None) -> Iterator[tuple[bytes, CdxjLine]]:
+    """Yield each line with what it holds. A line that is not CDXJ goes to `on_reject`; without one it is raised."""
+    for line in lines:
+        try:
+            capture = parse(line)
+        except BadInput as error:
+            if on_reject is None:
+                raise
+            on_reject(line, error)
+            continue
+        yield line, capture
+
+
 def _filtered(lines: Iterable[bytes], holds: Predicate, on_reject: Reject | None) -> Iterator[bytes]:
-    return (line for line, capture in parsed(lines, on_reject) if holds(capture))
+    return (line for line, capture in parse_lines(lines, on_reject) if holds(capture))
 
 
 def _collapsed(
     lines: Iterable[bytes], token_of: Callable[[CdxjLine], object], on_reject: Reject | None
 ) -> Iterator[bytes]:
     last: object = None
-    for line, capture in parsed(lines, on_reject):
+    for line, capture in parse_lines(lines, on_reject):
         token = token_of(capture)
         if token != last:
             yield line

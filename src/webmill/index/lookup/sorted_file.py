@@ -12,7 +12,7 @@ PAGE = 16 << 10
 KEPT = 256  # pages: the upper levels of the bisect stay at hand between queries
 
 
-class View(Protocol):
+class SortedBytes(Protocol):
     """What `bytes` and `mmap` have too."""
 
     def __len__(self) -> int: ...
@@ -61,21 +61,21 @@ class Pages:
         return self._storage.read(self.stat.key, start=start, length=length, etag=self.stat.etag or None)
 
 
-def lower_bound(view: View, key: bytes, *, low: int = 0, max_line: int) -> int:
+def lower_bound(view: SortedBytes, key: bytes, *, low: int = 0, max_line: int) -> int:
     """Where the first line not below `key` begins. `low` is the start of a line; all before it are below `key`."""
-    return around(view, key, low=low, max_line=max_line)[1]
+    return bracket_key(view, key, low=low, max_line=max_line)[1]
 
 
-def around(view: View, key: bytes, *, low: int = 0, max_line: int) -> tuple[int, int]:
+def bracket_key(view: SortedBytes, key: bytes, *, low: int = 0, max_line: int) -> tuple[int, int]:
     """Where the last line below `key` begins (`low` when there is none), and the first that is not below it.
 
     Of a line of more than `max_line` bytes only the beginning is compared.
     """
-    return around_turn(view, lambda line: line < key, low=low, max_line=max_line)
+    return partition_point(view, lambda line: line < key, low=low, max_line=max_line)
 
 
-def around_turn(
-    view: View, is_below: Callable[[bytes], bool], *, low: int = 0, high: int | None = None, max_line: int
+def partition_point(
+    view: SortedBytes, is_below: Callable[[bytes], bool], *, low: int = 0, high: int | None = None, max_line: int
 ) -> tuple[int, int]:
     """The same for lines of which the first ones are below something, and the others are not."""
     below, high = low, len(view) if high is None else high
@@ -93,13 +93,13 @@ def around_turn(
     return below, low
 
 
-def line_start(view: View, position: int) -> int:
+def line_start(view: SortedBytes, position: int) -> int:
     """The start of the first line that begins at `position` or later; the end when none does."""
     if position == 0:
         return 0
     return view.find(b"\n", position - 1, len(view)) + 1 or len(view)
 
 
-def line_at(view: View, start: int, *, max_line: int) -> bytes:
+def line_at(view: SortedBytes, start: int, *, max_line: int) -> bytes:
     end = view.find(b"\n", start, start + max_line) + 1
     return view[start : end or start + max_line]

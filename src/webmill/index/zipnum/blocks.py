@@ -16,7 +16,7 @@ from webmill.index.lines import Batch
 BLOCK_BYTES = 16 << 20  # readers refuse blocks of more than 64 MiB; 3000 ordinary lines are 1 MiB
 
 
-class Packed(msgspec.Struct, frozen=True):
+class PackedBlock(msgspec.Struct, frozen=True):
     """A block, compressed, and its first and last line."""
 
     data: bytes
@@ -25,14 +25,14 @@ class Packed(msgspec.Struct, frozen=True):
     last: bytes
 
 
-def packed(batches: Iterable[Batch], *, lines: int, threads: int) -> Iterator[Packed]:
+def compress_blocks(batches: Iterable[Batch], *, lines: int, threads: int) -> Iterator[PackedBlock]:
     """Blocks in their order, compressed ahead by a few threads (the compressor lets go of the interpreter)."""
     if lines < 1:
         raise BadInput(f"{lines} lines in a block", reason="bad_option")
     if threads < 2:
         yield from map(_pack, _cut(batches, lines=lines))
         return
-    ahead: deque[Future[Packed]] = deque()
+    ahead: deque[Future[PackedBlock]] = deque()
     with ThreadPoolExecutor(threads, thread_name_prefix="zipnum") as pool:
         try:
             for block in _cut(batches, lines=lines):
@@ -46,8 +46,8 @@ def packed(batches: Iterable[Batch], *, lines: int, threads: int) -> Iterator[Pa
                 future.cancel()
 
 
-def _pack(block: Batch) -> Packed:
-    return Packed(encode_block(block), len(block), block[0], block[-1])
+def _pack(block: Batch) -> PackedBlock:
+    return PackedBlock(encode_block(block), len(block), block[0], block[-1])
 
 
 def _cut(batches: Iterable[Batch], *, lines: int) -> Iterator[Batch]:

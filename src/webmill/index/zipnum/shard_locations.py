@@ -19,7 +19,7 @@ from webmill.infra.storage.base import Readable, check_key
 T = TypeVar("T")
 
 
-class Shards:
+class ShardLocations:
     def __init__(self, storage: Readable, summary: str, *, elsewhere: Mapping[str, Readable]) -> None:
         self._storage = storage
         self._folder = posixpath.dirname(summary)

@@ -18,16 +18,16 @@ from webmill.errors import BadInput, NotFound
 from webmill.formats.cdx.cdxj import parse, prefix_of
 from webmill.formats.cdx.zipnum import MAX_BLOCK, Block, decode_block, parse_summary_line
 from webmill.index.lines import Batch, read_lines
-from webmill.index.lookup.indexes import SUMMARY_ENDINGS, summary_in
+from webmill.index.lookup.indexes import SUMMARY_ENDINGS, find_summary
 from webmill.index.order import is_sorted
-from webmill.index.zipnum.shard_locations import Shards
+from webmill.index.zipnum.shard_locations import ShardLocations
 from webmill.index.zipnum.writer import SHARD_NAME
 from webmill.infra.storage.local import LocalStorage
 
 Severity = Literal["error", "note"]
 
 
-class Finding(msgspec.Struct, frozen=True):
+class IndexFinding(msgspec.Struct, frozen=True):
     """`kind` is a code of a fixed set (docs/reference/zipnum.md). An index with notes only is sound."""
 
     kind: str
@@ -36,7 +36,7 @@ class Finding(msgspec.Struct, frozen=True):
     severity: Severity = "error"
 
 
-class Checked(msgspec.Struct):
+class VerifyCounts(msgspec.Struct):
     """What was seen; right once the findings are exhausted."""
 
     shards: int = 0
@@ -46,20 +46,20 @@ class Checked(msgspec.Struct):
 
 
 def verify(
-    path: Path, *, checked: Checked | None = None, lines_per_block: int | None = None, parse_lines: bool = True
-) -> Iterator[Finding]:
+    path: Path, *, checked: VerifyCounts | None = None, lines_per_block: int | None = None, parse_lines: bool = True
+) -> Iterator[IndexFinding]:
     """All findings over the index in a folder, or of a summary.
 
     `lines_per_block`, when given, is what every block but a shard's last must have. Old indexes whose lines are no
     CDXJ are checked with `parse_lines=False`.
     """
-    summary = (path if path.name.endswith(SUMMARY_ENDINGS) else summary_in(path)).resolve()
-    shards = Shards(LocalStorage(summary.parent), summary.name, elsewhere={})
+    summary = (path if path.name.endswith(SUMMARY_ENDINGS) else find_summary(path)).resolve()
+    shards = ShardLocations(LocalStorage(summary.parent), summary.name, elsewhere={})
     yield from _unreadable_locations(shards)
     rows = _Rows(summary.name)
-    contents = _Contents(shards, checked or Checked(), lines_per_block=lines_per_block, parse_lines=parse_lines)
+    contents = _Contents(shards, checked or VerifyCounts(), lines_per_block=lines_per_block, parse_lines=parse_lines)
     for number, block in enumerate(_blocks(summary), start=1):
-        if isinstance(block, Finding):
+        if isinstance(block, IndexFinding):
             yield block
             continue
         yield from rows.check(block, number)
@@ -68,7 +68,7 @@ def verify(
     yield from _unused(summary.parent, shards, contents.names)
 
 
-def _blocks(summary: Path) -> Iterator[Block | Finding]:
+def _blocks(summary: Path) -> Iterator[Block | IndexFinding]:
     lines = enumerate(read_lines(summary), start=1)
     while True:
         try:
@@ -76,33 +76,33 @@ def _blocks(summary: Path) -> Iterator[Block | Finding]:
         except StopIteration:
             return
         except BadInput as error:  # a line without end: what is behind it cannot be told
-            yield Finding(error.reason, summary.name, error.message)
+            yield IndexFinding(error.reason, summary.name, error.message)
             return
         try:
             yield parse_summary_line(line, line_number=number)
         except BadInput as error:
-            yield Finding(error.reason, summary.name, error.message)
+            yield IndexFinding(error.reason, summary.name, error.message)
 
 
-def _unreadable_locations(shards: Shards) -> Iterator[Finding]:
+def _unreadable_locations(shards: ShardLocations) -> Iterator[IndexFinding]:
     try:
         _ = shards.locations
     except BadInput as error:
-        yield Finding("bad_location", error.source or "", error.message)
+        yield IndexFinding("bad_location", error.source or "", error.message)
         shards.locations = {}  # goes on as if there were none: shards are looked for beside the summary
 
 
-def _unused(folder: Path, shards: Shards, names: set[str]) -> Iterator[Finding]:
+def _unused(folder: Path, shards: ShardLocations, names: set[str]) -> Iterator[IndexFinding]:
     """A location without blocks is a summary that lost its end, or a rebuild that was killed: not sound.
 
     A file that nothing names is harmless, and ordinary after a rebuild: the shards of the index before this one.
     """
     for name in sorted(shards.locations.keys() - names):
-        yield Finding("unused_location", name, "has a location, but no block in the summary")
+        yield IndexFinding("unused_location", name, "has a location, but no block in the summary")
     known = names | {path for name in names for path in shards.paths(name)}
     for name in sorted(path.name for path in folder.iterdir() if SHARD_NAME.fullmatch(path.name)):
         if name not in known:
-            yield Finding("unused_shard", name, "no line of the summary names it", "note")
+            yield IndexFinding("unused_shard", name, "no line of the summary names it", "note")
 
 
 class _Rows:
@@ -113,7 +113,7 @@ class _Rows:
         self._last = b""
         self._expected: int | None = 1
 
-    def check(self, block: Block, line: int) -> Iterator[Finding]:
+    def check(self, block: Block, line: int) -> Iterator[IndexFinding]:
         if block.key < self._last:
             yield self._finding("unsorted", f"line {line}: {block.key[:80]!r} sorts before the line above it")
         self._last = block.key
@@ -127,11 +127,11 @@ class _Rows:
                 yield self._finding("bad_number", message)
             self._expected = block.number + 1
 
-    def _finding(self, kind: str, message: str, severity: Severity = "error") -> Finding:
-        return Finding(kind, self._name, message, severity)
+    def _finding(self, kind: str, message: str, severity: Severity = "error") -> IndexFinding:
+        return IndexFinding(kind, self._name, message, severity)
 
 
-class _Shard:
+class _ShardProgress:
     """How far a shard is read. `digest` is of no use (None) once a gap was seen."""
 
     def __init__(self) -> None:
@@ -143,12 +143,14 @@ class _Shard:
 class _Contents:
     """Shards and what is in them."""
 
-    def __init__(self, shards: Shards, checked: Checked, *, lines_per_block: int | None, parse_lines: bool) -> None:
+    def __init__(
+        self, shards: ShardLocations, checked: VerifyCounts, *, lines_per_block: int | None, parse_lines: bool
+    ) -> None:
         self._shards = shards
         self._checked = checked
         self._lines_per_block = lines_per_block
         self._parse_lines = parse_lines
-        self._read: dict[str, _Shard] = {}
+        self._read: dict[str, _ShardProgress] = {}
         self._missing: set[str] = set()
         self._last = b""
 
@@ -156,10 +158,10 @@ class _Contents:
     def names(self) -> set[str]:
         return self._read.keys() | self._missing
 
-    def check(self, block: Block) -> Iterator[Finding]:
+    def check(self, block: Block) -> Iterator[IndexFinding]:
         if block.shard in self._missing:
             return
-        shard = self._read.setdefault(block.shard, _Shard())
+        shard = self._read.setdefault(block.shard, _ShardProgress())
         yield from self._check_place(block, shard)
         try:
             if block.length > MAX_BLOCK:
@@ -171,14 +173,14 @@ class _Contents:
         except NotFound as error:
             self._missing.add(block.shard)
             del self._read[block.shard]
-            yield Finding("missing_shard", block.shard, str(error))
+            yield IndexFinding("missing_shard", block.shard, str(error))
         except BadInput as error:
             yield _at(block, error.reason, error.message)
         else:
             self._checked.blocks += 1
             yield from self._check_text(block, text)
 
-    def _check_place(self, block: Block, shard: _Shard) -> Iterator[Finding]:
+    def _check_place(self, block: Block, shard: _ShardProgress) -> Iterator[IndexFinding]:
         if block.offset != shard.end:
             yield _at(block, "gap", f"the block before it ends at {shard.end}")
             shard.digest = None
@@ -187,7 +189,7 @@ class _Contents:
             yield _at(shard.short, "short_block", f"not {self._lines_per_block} lines, and not the shard's last block")
             shard.short = None
 
-    def _check_text(self, block: Block, text: bytes) -> Iterator[Finding]:
+    def _check_text(self, block: Block, text: bytes) -> Iterator[IndexFinding]:
         lines = BytesIO(text).readlines()
         self._checked.lines += len(lines)
         if not lines:
@@ -203,7 +205,7 @@ class _Contents:
         if self._parse_lines:
             yield from _check_lines(block, lines)
 
-    def _check_order(self, block: Block, lines: Batch) -> Iterator[Finding]:
+    def _check_order(self, block: Block, lines: Batch) -> Iterator[IndexFinding]:
         if lines[0] < self._last:
             yield _at(block, "unsorted", "begins before the block above it ends")
         if not is_sorted(lines):
@@ -211,20 +213,20 @@ class _Contents:
             yield _at(block, "unsorted", f"line {at} of the block sorts before the one above it")
         self._last = lines[-1]
 
-    def check_ends(self) -> Iterator[Finding]:
+    def check_ends(self) -> Iterator[IndexFinding]:
         for name, shard in self._read.items():
             size = self._shards.size(name)
             self._checked.shards += 1
             self._checked.bytes += size
             if size != shard.end:
-                yield Finding("wrong_size", name, f"{size} bytes, the summary knows {shard.end}")
+                yield IndexFinding("wrong_size", name, f"{size} bytes, the summary knows {shard.end}")
                 continue
             stamped = SHARD_NAME.fullmatch(name)
             if stamped and stamped[1] and shard.digest and not shard.digest.hexdigest().startswith(stamped[1]):
-                yield Finding("wrong_stamp", name, "its bytes are not those that its name was made of")
+                yield IndexFinding("wrong_stamp", name, "its bytes are not those that its name was made of")
 
 
-def _check_lines(block: Block, lines: Batch) -> Iterator[Finding]:
+def _check_lines(block: Block, lines: Batch) -> Iterator[IndexFinding]:
     """One finding for a block, however many of its lines are bad."""
     bad = 0
     first = ""
@@ -238,5 +240,5 @@ def _check_lines(block: Block, lines: Batch) -> Iterator[Finding]:
         yield _at(block, "bad_line", f"{bad} of {len(lines)} lines are no CDXJ; {first}")
 
 
-def _at(block: Block, kind: str, message: str) -> Finding:
-    return Finding(kind, f"{block.shard} at byte {block.offset}", message)
+def _at(block: Block, kind: str, message: str) -> IndexFinding:
+    return IndexFinding(kind, f"{block.shard} at byte {block.offset}", message)

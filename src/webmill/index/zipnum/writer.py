@@ -36,8 +36,8 @@ from webmill.formats.cdx.zipnum import (
     parse_summary_line,
 )
 from webmill.index.lines import Batch, read_lines
-from webmill.index.order import in_byte_order, urlkey
-from webmill.index.zipnum.blocks import Packed, packed
+from webmill.index.order import ensure_byte_order, urlkey
+from webmill.index.zipnum.blocks import PackedBlock, compress_blocks
 from webmill.infra.atomic import (
     Draft,
     drafting,
@@ -59,14 +59,14 @@ SHARD_NAME = re.compile(r"cdx-[0-9]{5,}(?:-([0-9a-f]{8}))?\.gz", re.ASCII)
 Naming = Literal["plain", "stamped"]
 
 
-class Target(msgspec.Struct, frozen=True):
+class ShardTarget(msgspec.Struct, frozen=True):
     """Where shards of one rebuild go, and how they are named. May travel to other processes."""
 
     folder: Path
     naming: Naming
 
 
-class Shard(msgspec.Struct, frozen=True):
+class ZipNumShard(msgspec.Struct, frozen=True):
     """A shard that is durable under its name. One without lines has no blocks and no file."""
 
     name: str
@@ -81,7 +81,7 @@ class Shard(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def rebuilding(folder: Path, *, naming: Naming = "plain") -> Iterator[Target]:
+def rebuilding(folder: Path, *, naming: Naming = "plain") -> Iterator[ShardTarget]:
     """The right to write shards into this folder and publish them; `Conflict` while another process has it.
 
     Where shards are, names are stamped, whatever was asked for: the readers of an index need them, and shards without a
@@ -92,7 +92,7 @@ def rebuilding(folder: Path, *, naming: Naming = "plain") -> Iterator[Target]:
     with exclusive(folder, "zipnum", doing="writing the index"):
         remove_stale_temps(folder)
         taken = any(SHARD_NAME.fullmatch(path.name) for path in folder.iterdir())
-        yield Target(folder, "stamped" if taken else naming)
+        yield ShardTarget(folder, "stamped" if taken else naming)
 
 
 def write_index(
@@ -104,7 +104,7 @@ def write_index(
     threads: int = 2,
     naming: Naming = "plain",
     source: str = "input",
-) -> list[Shard]:
+) -> list[ZipNumShard]:
     """All of it: a stream of sorted batches to a published index. `BadInput` (unsorted) names the line."""
     with rebuilding(folder, naming=naming) as target:
         shards = list(write_shards(batches, target, lines=lines, shard_size=shard_size, threads=threads, source=source))
@@ -114,18 +114,18 @@ def write_index(
 
 def write_shards(
     batches: Iterable[Batch],
-    target: Target,
+    target: ShardTarget,
     *,
     lines: int = LINES_PER_BLOCK,
     shard_size: int = SHARD_SIZE,
     threads: int = 2,
     source: str = "input",
-) -> Iterator[Shard]:
+) -> Iterator[ZipNumShard]:
     """Shards of at least `shard_size` compressed bytes but for the last, each as it is done.
 
     A shard ends where a block and a urlkey end together; where no urlkey ends it grows up to twice its size.
     """
-    blocks = packed(in_byte_order(batches, source=source), lines=lines, threads=threads)
+    blocks = compress_blocks(ensure_byte_order(batches, source=source), lines=lines, threads=threads)
     number, pending = 0, next(blocks, None)
     while pending is not None:
         with _shard_writer(target, number) as writer:
@@ -140,26 +140,26 @@ def write_shards(
 
 def write_shard(
     batches: Iterable[Batch],
-    target: Target,
+    target: ShardTarget,
     *,
     number: int,
     lines: int = LINES_PER_BLOCK,
     threads: int = 1,
     source: str = "input",
-) -> Shard:
+) -> ZipNumShard:
     """Everything in one shard, which must follow that of the number before: `publish` checks it."""
     with _shard_writer(target, number) as writer:
-        for block in packed(in_byte_order(batches, source=source), lines=lines, threads=threads):
+        for block in compress_blocks(ensure_byte_order(batches, source=source), lines=lines, threads=threads):
             writer.add(block)
         return writer.finish()
 
 
-def publish(target: Target, shards: Iterable[Shard], *, clock: Callable[[], float] = time.time) -> None:
+def publish(target: ShardTarget, shards: Iterable[ZipNumShard], *, clock: Callable[[], float] = time.time) -> None:
     """Make these shards the index. Readers see the old one or the new one."""
     folder = target.folder
     shards = [shard for shard in shards if shard.blocks]
     _check(folder, shards)
-    names, old_names, is_ours = [shard.name for shard in shards], named_in_summary(folder), (folder / SUMMARY).exists()
+    names, old_names, is_ours = [shard.name for shard in shards], shards_in_summary(folder), (folder / SUMMARY).exists()
     _note_replaced(folder, set(old_names) - set(names), now=clock())
     # pywb reads the locations before the summary, so these are first, and name what either summary names.
     _write_locations(folder, list(dict.fromkeys([*names, *old_names])))
@@ -173,7 +173,7 @@ def publish(target: Target, shards: Iterable[Shard], *, clock: Callable[[], floa
         _remove_shards(folder, kept={*names, *old_names}, room=room, now=clock())
 
 
-def named_in_summary(folder: Path) -> list[str]:
+def shards_in_summary(folder: Path) -> list[str]:
     """Shards of the index in place, as far as its summary can be read."""
     if not (folder / SUMMARY).exists():
         return []
@@ -189,14 +189,14 @@ def named_in_summary(folder: Path) -> list[str]:
 # --- shards ---------------------------------------------------------------------------------------------------------
 
 
-def _is_full(size: int, limit: int, before: Packed, after: Packed) -> bool:
+def _is_full(size: int, limit: int, before: PackedBlock, after: PackedBlock) -> bool:
     return size >= limit and (size >= 2 * limit or urlkey(before.last) != urlkey(after.first))
 
 
 class _ShardWriter:
     """A shard under a temporary name until `finish` knows what it is called."""
 
-    def __init__(self, draft: Draft, target: Target, number: int) -> None:
+    def __init__(self, draft: Draft, target: ShardTarget, number: int) -> None:
         self.size = 0
         self._draft = draft
         self._target = target
@@ -206,7 +206,7 @@ class _ShardWriter:
         self._first = self._last = b""
         self._digest = hashlib.sha256()
 
-    def add(self, block: Packed) -> None:
+    def add(self, block: PackedBlock) -> None:
         if not self._blocks:
             self._first = block.first
         self._blocks.append(Block(_summary_key(block.first), "", self.size, len(block.data)))
@@ -216,21 +216,21 @@ class _ShardWriter:
         self._lines += block.lines
         self._last = block.last
 
-    def finish(self) -> Shard:
+    def finish(self) -> ZipNumShard:
         digest = self._digest.hexdigest()
         stamp = f"-{digest[:8]}" if self._target.naming == "stamped" else ""
         name = f"cdx-{self._number:05d}{stamp}.gz"
         if not self._blocks:
-            return Shard(name)
+            return ZipNumShard(name)
         if not _holds(self._target.folder / name, size=self.size, digest=digest):
             self._draft.sync()
             self._draft.replace(name)
         blocks = tuple(msgspec.structs.replace(block, shard=name) for block in self._blocks)
-        return Shard(name, blocks, self._lines, self._first, self._last)
+        return ZipNumShard(name, blocks, self._lines, self._first, self._last)
 
 
 @contextmanager
-def _shard_writer(target: Target, number: int) -> Iterator[_ShardWriter]:
+def _shard_writer(target: ShardTarget, number: int) -> Iterator[_ShardWriter]:
     with open_folder(target.folder) as fd, drafting(fd, what=f"shard {number} in {target.folder}") as draft:
         yield _ShardWriter(draft, target, number)
 
@@ -253,7 +253,7 @@ def _holds(path: Path, *, size: int, digest: str) -> bool:
 # --- publishing -----------------------------------------------------------------------------------------------------
 
 
-def _check(folder: Path, shards: Sequence[Shard]) -> None:
+def _check(folder: Path, shards: Sequence[ZipNumShard]) -> None:
     last, before = b"", ""
     for shard in shards:
         if shard.first < last:

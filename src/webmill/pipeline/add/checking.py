@@ -11,7 +11,7 @@ import msgspec
 
 from webmill.errors import BadInput
 from webmill.formats.warc.scan import Scan, Sighting, scan_records
-from webmill.index.build.captures import Captures, Options
+from webmill.index.build.captures import CaptureIndexer, CaptureOptions
 from webmill.index.build.warc import LIMITS
 from webmill.model import Damage
 from webmill.pipeline.add.incoming import Incoming, changed, refuse_unfit
@@ -52,7 +52,7 @@ def look_through(incoming: Incoming, out: BinaryIO | None, bar: ProgressBar) -> 
     """`BadInput` when it is no archive, or not the one that it should be; then what is in `out` is void."""
     refuse_unfit(incoming.name)
     source, found = Copying(incoming, out, bar), Findings()
-    captures = Captures(filename=incoming.name, options=Options())
+    captures = CaptureIndexer(filename=incoming.name, options=CaptureOptions())
     seen = scan_records(source, enough=captures.enough, scan=Scan(verify=True), limits=LIMITS, size=incoming.size)
     for item in captures.lines(counted(seen, found)):
         if isinstance(item, Damage):

@@ -15,7 +15,7 @@ from webmill.formats import wacz
 from webmill.formats.compression import zip_members
 from webmill.formats.compression.zip_members import Member, Seekable, Slice
 from webmill.formats.window import Source
-from webmill.index.archives import spelled
+from webmill.index.archives import printable_path
 
 OPEN = (".warc.open", ".warc.gz.open", ".arc.gz.open")  # as webmill and Heritrix name them
 _DERIVED = (".wat", ".wet", ".wat.gz", ".wet.gz")
@@ -50,7 +50,7 @@ def changed() -> BadInput:
 @contextmanager
 def archives_in(path: Path) -> Iterator[Iterator[Incoming | BadInput]]:
     """The archives of a file, unread, and what is wrong with others."""
-    label = spelled(str(path))
+    label = printable_path(str(path))
     if not path.is_file():  # a pipe has no end to look at
         raise BadInput("no ordinary file: save it as one first", reason="bad_path", source=label)
     with path.open("rb") as file:
@@ -114,7 +114,7 @@ def _packed(file: Seekable, *, size: int, label: str, nested: bool = False) -> I
     for path in listed:
         if wacz.is_archive(path) and path not in members:
             message = f"{wacz.PACKAGE} lists it, but it is not there: get a whole copy"
-            yield BadInput(message, reason="missing", source=f"{label}: {spelled(path)}")
+            yield BadInput(message, reason="missing", source=f"{label}: {printable_path(path)}")
     for member in packages:
         yield from _nested(file, member, label=f"{label}: {member.name}", nested=nested)
     if not archives and not packages:

@@ -21,7 +21,7 @@ from webmill.collection import Collection
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable
 from webmill.formats.compression import gzip_members, zstd_frames
 from webmill.formats.window import Source
-from webmill.index.archives import ENDINGS, find_archives, spelled
+from webmill.index.archives import ENDINGS, find_archives, printable_path
 from webmill.infra import atomic, lock
 from webmill.model import ArchiveReject
 from webmill.pipeline.add.checking import CHUNK, Findings, look_through
@@ -121,12 +121,12 @@ def _each(files: Iterable[Path], shelf: Shelf, put: Put) -> Report:
         except BadInput as error:
             report.rejects.append(reject(file, error))
         except OSError as error:  # of the file that is read: what is written has errors of ours
-            report.rejects.append(ArchiveReject(spelled(str(file)), "unreadable", error.strerror or str(error)))
+            report.rejects.append(ArchiveReject(printable_path(str(file)), "unreadable", error.strerror or str(error)))
     return report
 
 
 def reject(file: Path, error: BadInput) -> ArchiveReject:
-    return ArchiveReject(error.source or spelled(str(file)), error.reason, error.message)
+    return ArchiveReject(error.source or printable_path(str(file)), error.reason, error.message)
 
 
 def _take(incoming: Incoming, shelf: Shelf, put: Put, report: Report) -> None:

@@ -20,8 +20,8 @@ from webmill.errors import BadInput, NotFound
 from webmill.formats.cdx.cdxj import prefix_of
 from webmill.formats.cdx.query import KeyRange
 from webmill.formats.cdx.zipnum import MAX_BLOCK, MAX_SUMMARY_LINE, Block, parse_summary_line
-from webmill.index.lookup.indexes import text_of
-from webmill.index.lookup.sorted_file import Pages, around, line_at, line_start, lower_bound
+from webmill.index.lookup.indexes import decode_checked_block
+from webmill.index.lookup.sorted_file import Pages, bracket_key, line_at, line_start, lower_bound
 from webmill.infra.storage.base import Readable, Stat
 
 PIECE = 1 << 20
@@ -108,7 +108,7 @@ def extents_of(pages: Pages, ranges: Sequence[KeyRange]) -> list[Extent]:
         return [Extent(0, len(pages))] if len(pages) else []
     found: list[Extent] = []
     for part in ranges:
-        low, _ = around(pages, prefix_of(part.start), max_line=MAX_SUMMARY_LINE)
+        low, _ = bracket_key(pages, prefix_of(part.start), max_line=MAX_SUMMARY_LINE)
         high = lower_bound(pages, part.end, low=low, max_line=MAX_SUMMARY_LINE)
         if found and low <= found[-1].high:
             found[-1] = Extent(found[-1].low, max(high, found[-1].high))
@@ -270,7 +270,7 @@ def look_through(wanted: Selection, fetched: Fetched) -> Answer:
         if data is None:
             continue
         try:
-            sifted = sift(text_of(block, data), wanted)
+            sifted = sift(decode_checked_block(block, data), wanted)
         except BadInput as error:
             answer.rejects.append(_rejected("block", block, error))
             continue

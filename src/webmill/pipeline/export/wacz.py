@@ -25,8 +25,8 @@ from webmill.formats.warc import record_headers as records
 from webmill.formats.warc.writer import compress_record
 from webmill.index.cdxj.sort import sort_lines
 from webmill.index.lines import Batch
-from webmill.index.lookup.indexes import Index
-from webmill.index.lookup.query import Query, answer, url_range
+from webmill.index.lookup.indexes import CaptureIndex
+from webmill.index.lookup.query import Query, run_query, url_range
 from webmill.infra.storage.base import Readable, chunks_of
 from webmill.model import CaptureRef
 from webmill.pipeline.archived import open_capture
@@ -64,7 +64,7 @@ class Export:
         self._fetched: set[tuple[str, int]] = set()  # places
         self.done = Exported()
 
-    def everything(self, index: Index, archives: Iterable[str]) -> Exported:
+    def everything(self, index: CaptureIndex, archives: Iterable[str]) -> Exported:
         """Every archive whole: requests and metadata, too."""
         names = unique_names(archives)
         with self._package:
@@ -77,7 +77,7 @@ class Export:
             self._package.finish()
         return self.done
 
-    def found(self, index: Index, query: Query) -> Exported:
+    def found(self, index: CaptureIndex, query: Query) -> Exported:
         """The records of these captures, what belongs to them, and the originals of revisits among them."""
         with self._package:
             with (
@@ -98,9 +98,9 @@ class Export:
                 yield chunk
                 bar.advance(len(chunk))
 
-    def _packed(self, index: Index, query: Query, out: IO[bytes], bar: ProgressBar) -> Iterator[bytes]:
+    def _packed(self, index: CaptureIndex, query: Query, out: IO[bytes], bar: ProgressBar) -> Iterator[bytes]:
         """Each record goes into the archive; its line says where."""
-        for key, lines in groupby(answer(index, query), key_of):
+        for key, lines in groupby(run_query(index, query), key_of):
             there: set[str] = set()
             revisits: dict[str, CdxjLine] = {}  # by digest: one is enough
             for line in map(parse, lines):
@@ -136,7 +136,7 @@ class Export:
             log.warning("what belongs to a capture is left out: %s", error)
         yield format_line(msgspec.structs.replace(line, fields=line.fields | new))
 
-    def _originals(self, index: Index, key: bytes, wanted: dict[str, CdxjLine]) -> Iterator[CdxjLine]:
+    def _originals(self, index: CaptureIndex, key: bytes, wanted: dict[str, CdxjLine]) -> Iterator[CdxjLine]:
         """Of one URL: what its revisits stand for, when that was not chosen itself. Those found are wanted no more."""
         if not wanted:
             return
@@ -147,7 +147,9 @@ class Export:
                 if not wanted:
                     return
 
-    def _originals_elsewhere(self, index: Index, query: Query, wanted: Mapping[str, CdxjLine]) -> Iterator[CdxjLine]:
+    def _originals_elsewhere(
+        self, index: CaptureIndex, query: Query, wanted: Mapping[str, CdxjLine]
+    ) -> Iterator[CdxjLine]:
         """A revisit may stand for the same bytes at another URL."""
         self.done.missing += len(wanted)
         for revisit in wanted.values():
@@ -159,10 +161,10 @@ class Export:
             self.done.missing -= 1
             yield from self._lines_at(opened.original, index, query)
 
-    def _lines_at(self, original: CaptureRef, index: Index, query: Query) -> Iterator[CdxjLine]:
+    def _lines_at(self, original: CaptureRef, index: CaptureIndex, query: Query) -> Iterator[CdxjLine]:
         """The line of an original that is neither packed yet nor found by the query."""
         exactly = Query(range=url_range(original.url, "exact"), start=original.timestamp, end=original.timestamp)
-        for raw in answer(index, exactly):
+        for raw in run_query(index, exactly):
             place = capture_of(line := parse(raw)).place
             if place == original.place and place not in self._fetched and not chosen(raw, index, query):
                 self._fetched.add(place)
@@ -227,10 +229,10 @@ def renamed(lines: Iterable[bytes], names: Mapping[str, str]) -> Iterator[bytes]
         yield format_line(msgspec.structs.replace(line, fields=line.fields | {"filename": names[file]}))
 
 
-def chosen(line: bytes, index: Index, query: Query) -> bool:
+def chosen(line: bytes, index: CaptureIndex, query: Query) -> bool:
     """Does the query find this line, so that it is packed anyway?"""
     only = KeyRange(line, line + b"\0")
-    return line in query.range and any(answer(index, msgspec.structs.replace(query, range=only)))
+    return line in query.range and any(run_query(index, msgspec.structs.replace(query, range=only)))
 
 
 def in_batches(lines: Iterable[bytes]) -> Iterator[Batch]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from webmill.errors import NotFound, WebmillError
-from webmill.index.lookup.newest import indexes_of
+from webmill.index.lookup.newest import open_collection_index
 from webmill.infra.address import scheme_of
 from webmill.infra.lock import exclusive
 from webmill.infra.storage.backends import open_storage
@@ -91,7 +91,7 @@ def find(root: Path, request: SearchRequest, settings: SearchSettings) -> Search
     problem = ""
     try:
         if not all(hit.capture for hit in answer.hits):
-            answer = with_captures(answer, indexes_of(root.resolve()))
+            answer = with_captures(answer, open_collection_index(root.resolve()))
     except NotFound:  # what is published need not be archived here
         pass
     except WebmillError as error:

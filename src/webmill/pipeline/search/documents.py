@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from webmill.errors import BadInput
 from webmill.formats.timestamps import to_datetime
-from webmill.index.lookup.indexes import Index
-from webmill.index.lookup.newest import newest
+from webmill.index.lookup.indexes import CaptureIndex
+from webmill.index.lookup.newest import newest_captures
 from webmill.infra.storage.base import Readable
 from webmill.model import Column, columns, place_in
 from webmill.publish.blobs import read_blob
@@ -90,9 +90,9 @@ def label_of(item: Item) -> str:
 # --- and back ---
 
 
-def with_captures(answer: SearchAnswer, index: Index) -> SearchAnswer:
+def with_captures(answer: SearchAnswer, index: CaptureIndex) -> SearchAnswer:
     """Return an answer whose hits lead to the archived page: to the place that was published with them, or else to
     their newest capture in the index. The id of a page is its urlkey; a notice is no page, and has no capture.
     """
-    found = newest(index, [hit.id for hit in answer.hits if not hit.capture])
+    found = newest_captures(index, [hit.id for hit in answer.hits if not hit.capture])
     return replace(answer, hits=[replace(hit, capture=hit.capture or found.get(hit.id)) for hit in answer.hits])

@@ -10,7 +10,7 @@ from webmill.archive.segment import find_open
 from webmill.collection import Collection, archived_crawls
 from webmill.errors import NotFound
 from webmill.index.archives import find_archives
-from webmill.index.state import FILE_NAME, Known, Peeked, peek
+from webmill.index.state import FILE_NAME, IndexedWarc, StoredState, read_state
 from webmill.pipeline.status.files import MOST_FILES, added
 from webmill.pipeline.status.nouns import Archive, Index
 
@@ -57,7 +57,7 @@ def index_of(crawl: Collection, found: Found) -> Index | None:
     if made is None and not found:
         return None
     try:
-        state = peek(crawl.cdxj / FILE_NAME)
+        state = read_state(crawl.cdxj / FILE_NAME)
     except NotFound:
         return without_state(crawl, found, made=made, summary=summary)
     known = {path: entry for path, entry in state.known.items() if crawl.owns(path)}
@@ -88,7 +88,7 @@ def without_state(crawl: Collection, found: Found, *, made: float | None, summar
     )
 
 
-def is_other(entry: Known, status: os.stat_result) -> bool:
+def is_other(entry: IndexedWarc, status: os.stat_result) -> bool:
     was, now = entry.looks, status
     return (was.size, was.mtime_ns, was.ctime_ns, was.inode) != (
         now.st_size,
@@ -98,7 +98,7 @@ def is_other(entry: Known, status: os.stat_result) -> bool:
     )
 
 
-def captures_in(crawl: Collection, known: dict[str, Known], state: Peeked) -> int:
+def captures_in(crawl: Collection, known: dict[str, IndexedWarc], state: StoredState) -> int:
     """Without those that rules have left out."""
     made = state.published.get(crawl.name)
     left_out = made.blocked + made.excessive if made else 0

@@ -9,7 +9,7 @@ import msgspec
 from webmill.errors import BadInput
 from webmill.formats.cdx.cdxj import key_of, parse, prefix_of
 from webmill.formats.cdx.query import KeyRange, MatchType
-from webmill.index.lookup.indexes import Index
+from webmill.index.lookup.indexes import CaptureIndex
 from webmill.index.lookup.query import url_range
 from webmill.index.order import urlkey
 
@@ -37,7 +37,7 @@ class Addresses(msgspec.Struct, frozen=True):
 
 
 def list_addresses(
-    index: Index, url: str, *, match: MatchType | None = None, after: str = "", count: int = PAGE
+    index: CaptureIndex, url: str, *, match: MatchType | None = None, after: str = "", count: int = PAGE
 ) -> Addresses:
     """As `url_range`: `example.org/a*`, `*.example.org`, or by `match`."""
     wanted = url_range(url, match)
@@ -77,7 +77,7 @@ class Hosts(msgspec.Struct, frozen=True):
     after: str = ""
 
 
-def list_hosts(index: Index, *, after: str = "", count: int = HOSTS) -> Hosts:
+def list_hosts(index: CaptureIndex, *, after: str = "", count: int = HOSTS) -> Hosts:
     start = after.encode(errors="replace") + b"*" if after else b""
     found: list[str] = []
     last = ""

@@ -9,7 +9,7 @@ import msgspec
 from webmill.errors import BadInput
 from webmill.formats.cdx.cdxj import parse, prefix_of
 from webmill.formats.timestamps import earliest, is_timestamp, latest
-from webmill.index.lookup.indexes import Index
+from webmill.index.lookup.indexes import CaptureIndex
 from webmill.index.lookup.query import url_range
 from webmill.model import checked_position
 
@@ -44,7 +44,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
         return dict(sorted(years.items()))
 
 
-def read_history(index: Index, url: str, *, period: str = "", start: int = 0, count: int = PAGE) -> History:
+def read_history(index: CaptureIndex, url: str, *, period: str = "", start: int = 0, count: int = PAGE) -> History:
     """`period`: 2024, 202401, 20240131; empty is all time. `captures` begin with number `start` of it."""
     first, last = (earliest(period).encode(), latest(period).encode()) if period else (b"", b"\xff")
     days: Counter[str] = Counter()

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from webmill.errors import NotFound, WebmillError
 from webmill.formats.url.surt import surt
-from webmill.index.lookup.newest import newest as newest_of_keys
+from webmill.index.lookup.newest import newest_captures as newest_of_keys
 from webmill.model import CaptureRef
 from webmill.serve.site import Site
 

@@ -12,9 +12,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from webmill.errors import BadInput, Conflict, NotFound, Unavailable, WebmillError
-from webmill.index.lookup.indexes import Index
+from webmill.index.lookup.indexes import CaptureIndex
 from webmill.index.lookup.paging import count_pages, page_of
-from webmill.index.lookup.query import answer
+from webmill.index.lookup.query import run_query
 from webmill.serve.address import client_of
 from webmill.serve.cdx.limits import QueryLimits, Seats, Stopwatch, TimedIndex
 from webmill.serve.cdx.output import MEDIA_TYPES, formatted, formatted_blocks
@@ -102,7 +102,7 @@ class CdxApi:
         media_type = "application/json" if asked.show == "page count" else MEDIA_TYPES[asked.output]
         return Form(media_type, partial(formatted, output=asked.output, fields=asked.fields, on_reject=self.rejects))
 
-    def _lines(self, index: Index, asked: Asked, form: Form, watch: Stopwatch) -> Iterator[bytes]:
+    def _lines(self, index: CaptureIndex, asked: Asked, form: Form, watch: Stopwatch) -> Iterator[bytes]:
         """A generator: nothing is read before a thread asks for the first line."""
         wanted = asked.query.range
         if asked.show == "page count":
@@ -115,7 +115,7 @@ class CdxApi:
             return
         if asked.page is not None:
             index = page_of(index, wanted, number=asked.page, size=asked.page_size)
-        yield from form.write(answer(TimedIndex(index, watch), asked.query, on_reject=self.rejects))
+        yield from form.write(run_query(TimedIndex(index, watch), asked.query, on_reject=self.rejects))
 
 
 @dataclass(frozen=True)

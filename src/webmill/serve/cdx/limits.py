@@ -14,7 +14,7 @@ import anyio
 from webmill.errors import BadInput, Unavailable
 from webmill.formats.cdx.query import KeyRange
 from webmill.index.lines import Batch
-from webmill.index.lookup.indexes import Index
+from webmill.index.lookup.indexes import CaptureIndex
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class Stopwatch:
 class TimedIndex:
     """The same index, but it looks at the watch before each block: also a filter that keeps nothing ends."""
 
-    def __init__(self, index: Index, watch: Stopwatch) -> None:
+    def __init__(self, index: CaptureIndex, watch: Stopwatch) -> None:
         self._index = index
         self._watch = watch
 

@@ -12,7 +12,7 @@ from webmill.errors import BadInput
 from webmill.formats.cdx.cdxj import CdxjLine, Value, parse
 from webmill.formats.cdx.zipnum import Block, format_summary_line
 from webmill.formats.url.surt import without_surrogates
-from webmill.index.lookup.parsed import Reject
+from webmill.index.lookup.query import Reject
 from webmill.serve.cdx.params import Output
 
 MEDIA_TYPES: dict[Output, str] = {

@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 
 from webmill.errors import BadInput, NotFound
 from webmill.formats.cdx.query import MatchType, read_pattern
-from webmill.index.lookup.indexes import Index
+from webmill.index.lookup.indexes import CaptureIndex
 from webmill.serve.api import links
 from webmill.serve.api.addresses import Address, list_addresses, list_hosts
 from webmill.serve.api.capture_history import MOST_LINES, PAGE, HistoryLine, read_history
@@ -70,7 +70,7 @@ def address_of(url: str, *, match: str = "", period: str = "", page: int = 1, af
 # --- one address ---
 
 
-def _captures(reading: Reading, request: Request, index: Index, url: str) -> Response:
+def _captures(reading: Reading, request: Request, index: CaptureIndex, url: str) -> Response:
     period = period_of(text(request, "period"))
     page = number(request, "page", default=1, low=1, high=MOST_LINES // PAGE)
     found = read_history(index, url, period=period, start=(page - 1) * PAGE, count=PAGE)
@@ -128,7 +128,7 @@ def _row(taken: HistoryLine) -> Row:
 # --- many addresses ---
 
 
-def _addresses(reading: Reading, request: Request, index: Index, url: str, match: str) -> Response:
+def _addresses(reading: Reading, request: Request, index: CaptureIndex, url: str, match: str) -> Response:
     kind: MatchType | None = next((each for each in get_args(MatchType) if each == match), None)
     if read_pattern(url)[1] is not None:
         kind = None  # what is typed says it itself
@@ -151,7 +151,7 @@ def _addresses(reading: Reading, request: Request, index: Index, url: str, match
     )
 
 
-def _hosts(reading: Reading, request: Request, index: Index) -> Response:
+def _hosts(reading: Reading, request: Request, index: CaptureIndex) -> Response:
     after = text(request, "after")
     found = list_hosts(index, after=after)
     return render(
