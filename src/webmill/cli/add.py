@@ -27,8 +27,8 @@ Examples:
 Then: webmill run news/
 
 \b
-Killed at any moment, run it again: nothing is taken twice.
-Exit code 3: done, but a file was refused or is damaged; it is told why."""
+If it is interrupted, run it again: no file is added twice.
+Exit code 3: done, but a file was refused or is damaged; a message says why."""
 )
 @click.argument("root", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 @click.argument(
@@ -38,10 +38,10 @@ Exit code 3: done, but a file was refused or is damaged; it is told why."""
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE...",
 )
-@click.option("--name", help="Name of the crawl  [default: that below crawl-data/, or of DIR]")
-@click.option("--link", "linked", is_flag=True, help="Hard links instead of copies, of files on the same disk.")
-@click.option("--dry-run", is_flag=True, help="Read and check everything; change nothing.")
-@click.option("--json", "as_json", is_flag=True, help="The report as JSON on stdout.")
+@click.option("--name", help="Name of the crawl  [default: the crawl in DIR/crawl-data, else the name of DIR]")
+@click.option("--link", "linked", is_flag=True, help="Make hard links instead of copies; needs the same disk.")
+@click.option("--dry-run", is_flag=True, help="Read and check every file, but change nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON on stdout.")
 @pass_context
 def add(
     context: Context,
@@ -54,10 +54,10 @@ def add(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Take WARC, ARC and WACZ files that were made elsewhere into the collection in DIR.
+    """Add existing WARC, ARC and WACZ files to the collection in DIR.
 
-    DIR is made when it is not there. Each archive is read to its end, compared with the digest that its WACZ states,
-    and put below DIR/crawl-data byte for byte; from then on it is as if webmill had crawled it.
+    DIR is created if needed. Each archive is read completely, checked against the digest in its WACZ, and copied
+    unchanged below DIR/crawl-data. From then on it is treated as if webmill had crawled it.
     """
     root = root.resolve()
     collection = Collection(root, name or crawl_name(root))

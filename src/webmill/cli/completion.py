@@ -16,12 +16,12 @@ Examples:
 
 \b
 Or for this shell only: eval "$(webmill completion bash)"
-Commands, flags, their values, files and folders are completed; and versions,
-crawls and datasets of the folder that is named before."""
+It completes commands, flags, their values, files and folders, and the
+versions, crawls and datasets of the folder given before."""
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(*, shell: str) -> None:
-    """Print a script on stdout that makes SHELL complete webmill's commands."""
+    """Print a script with which the shell completes webmill commands."""
     from click.shell_completion import get_completion_class
 
     kind = get_completion_class(shell)

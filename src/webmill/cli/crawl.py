@@ -66,13 +66,13 @@ def read_excluded(path: Path) -> tuple[str, ...]:
 Examples:
   webmill crawl news/ https://example.com/ --contact me@example.org
   webmill crawl news/ --seeds sites.txt --scope domain --max-pages 10000
-  webmill crawl news/                # go on, with the same flags
-  webmill crawl news/ --refresh      # visit pages again, for ever
+  webmill crawl news/                # continue, with the same flags
+  webmill crawl news/ --refresh      # revisit pages until stopped
   webmill crawl news/ --frontier redis://10.0.0.1/0   # join a shared crawl
 
-Stop it with Ctrl-C, or kill it: run it again to go on. Then: webmill index news/
+Stop it with Ctrl-C, and run it again to continue. Then: webmill index news/
 
-Exit code 3: done, but some seeds are no URLs; they are named with their lines.""",
+Exit code 3: done, but some seeds are not URLs; a message names them.""",
 )
 @click.argument("collection", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
 @click.argument("urls", nargs=-1, metavar="[URL]...")
@@ -80,10 +80,10 @@ Exit code 3: done, but some seeds are no URLs; they are named with their lines."
     "--seeds",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     multiple=True,
-    help="File of URLs or domains, one per line.",
+    help="File of seeds: URLs or domains, one per line; repeatable.",
 )
 @sources_options(*SETTINGS, place="collection", types={"exclude_domains": DomainFile()})
-@click.option("--json", "as_json", is_flag=True, help="The report as JSON on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON on stdout.")
 @pass_context
 def crawl(
     context: Context,
@@ -95,10 +95,10 @@ def crawl(
     sources: Sources,
     as_json: bool,
 ) -> None:
-    """Crawl from seeds into WARC files, politely, with robots.txt obeyed.
+    """Crawl web sites, starting from seed URLs, into WARC files. Obeys robots.txt.
 
-    DIR is a collection; it is made when it is not there. A page counts when it is on the disk: killed at any moment and
-    run again, the crawl goes on.
+    DIR is the collection; it is created if needed. If the crawl is killed, run it again: it continues, and no page
+    that was counted is lost.
     """
     if str(collection).startswith(("http:/", "https:/")):
         raise click.UsageError("DIR comes first: webmill crawl DIR URL")

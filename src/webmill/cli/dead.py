@@ -33,33 +33,38 @@ from webmill.settings import QueueSettings
 
 where = together(
     click.argument("words", nargs=-1, metavar="[DIR] [ID]..."),
-    click.option("--queue", "url", metavar="URL", callback=checked_queue, help="A queue: sqlite:FILE, amqp://…"),
-    click.option("--name", help=f"Of the queue at a broker  [default: {BATCHES}; with DIR: {BOARDS}]"),
+    click.option(
+        "--queue", "url", metavar="URL", callback=checked_queue, help="Queue to look at: sqlite:FILE or amqp://…"
+    ),
+    click.option("--name", help=f"Name of the queue at a broker  [default: {BATCHES}; with DIR: {BOARDS}]"),
 )
-which = click.option("--all", "everything", is_flag=True, help="All of them.")
+which = click.option("--all", "everything", is_flag=True, help="All failed tasks.")
 
 
 @click.group(
     epilog="""\b
 Examples:
-  webmill dead list news/                 # of a collection: all its queues
+  webmill dead list news/                 # all queues of a collection
   webmill dead list datasets/pages/
   webmill dead requeue documents/ --all   # the output of `webmill cc run`
   webmill dead show ID --queue amqp://localhost/ > batch.json"""
 )
 def dead() -> None:
-    """Tasks that failed, with the reason. Retry or discard them here.
+    """List failed tasks (dead letters) with their reasons, and retry or discard them.
 
-    DIR is a collection, a dataset, or an output of `webmill cc run`; or give --queue.
+    Give DIR (a collection, a dataset or an output of `webmill cc run`), or --queue.
     """
 
 
 @dead.command("list", epilog="Example: webmill dead list news/ --json")
 @where
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per line, with the first error too.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, including the first error.")
 @pass_context
 def list_(context: Context, /, *, words: tuple[str, ...], url: str | None, name: str | None, as_json: bool) -> None:
-    """The failed tasks: id, attempts, size, when, why, what about."""
+    """List failed tasks, one per line.
+
+    The columns are id, attempts, size, time, reason, and the file or board that the task reads.
+    """
     count = 0
     places, _ = resolved(context, words, url, name)
     for place in places:
@@ -71,13 +76,11 @@ def list_(context: Context, /, *, words: tuple[str, ...], url: str | None, name:
         note("none have failed")
 
 
-@dead.command(
-    short_help="The message of a task, and what is known of it.", epilog="Example: webmill dead show news/ ID"
-)
+@dead.command(short_help="Print the message of a failed task.", epilog="Example: webmill dead show news/ ID")
 @where
 @pass_context
 def show(context: Context, /, *, words: tuple[str, ...], url: str | None, name: str | None) -> None:
-    """The message of task ID on stdout, and what is known of it on stderr."""
+    """Print the message of task ID on stdout, and its attempts and errors on stderr."""
     places, ids = resolved(context, words, url, name)
     for place in places:
         with place.viewed() as queue:
@@ -98,7 +101,10 @@ def show(context: Context, /, *, words: tuple[str, ...], url: str | None, name: 
 def requeue(
     context: Context, /, *, words: tuple[str, ...], url: str | None, name: str | None, everything: bool
 ) -> None:
-    """Give tasks fresh attempts: the next run, or a worker, does them. They go on from where they failed."""
+    """Put failed tasks back into the queue.
+
+    A worker or the next run retries them; they resume from where they failed.
+    """
     places, ids = resolved(context, words, url, name)
     check(ids, everything=everything)
     count, left = 0, set(ids)
@@ -120,7 +126,7 @@ def requeue(
 def drop(
     context: Context, /, *, words: tuple[str, ...], url: str | None, name: str | None, everything: bool, dry_run: bool
 ) -> None:
-    """Forget tasks for good."""
+    """Discard failed tasks for good."""
     places, ids = resolved(context, words, url, name)
     check(ids, everything=everything)
     count = size = 0

@@ -31,20 +31,25 @@ WORDS = "mill"
 @click.command(
     epilog="""\b
 Examples:
-  webmill demo                      # then look around until Ctrl-C
+  webmill demo                      # then browse it until Ctrl-C
   webmill demo --no-serve           # ends by itself
   webmill demo --no-serve --keep demo/"""
 )
 @click.option("--serve/--no-serve", default=True, help="Serve the collection until Ctrl-C.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), metavar="N", default=8080, show_default=True, help="0: a free one."
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="N",
+    default=8080,
+    show_default=True,
+    help="Port to serve on; 0 picks a free port.",
 )
-@click.option("--keep", type=click.Path(path_type=Path), help="Put the collection here and keep it.")
+@click.option("--keep", type=click.Path(path_type=Path), help="Create the collection in this folder and keep it.")
 @pass_context
 def demo(context: Context, /, *, serve: bool, port: int, keep: Path | None) -> None:
-    """See webmill work: a small web of 20 hosts is crawled, indexed, read, published twice, searched and served.
+    """Try webmill: crawl, index, extract, publish, search and serve a small built-in web of 20 hosts.
 
-    Nothing leaves this machine.
+    It runs on this machine only and does not use the network.
     """
     context.settings()  # a mistake in a settings file is told first
     if keep and keep.exists() and any(keep.iterdir()):

@@ -26,7 +26,7 @@ Examples:
   webmill derive wet some.warc.gz -o texts/
   webmill derive all crawl-data/*/segments/*/warc/*.warc.gz --in-place
 
-Exit code 3 when a WARC is damaged or a page had to be left out: the rest is derived, and each such place is told."""
+Exit code 3: done, but a WARC is damaged or a page was left out; a message names the file and the place."""
 )
 @click.argument("kind", type=click.Choice([*KINDS, "all"]))
 @click.argument(
@@ -37,11 +37,15 @@ Exit code 3 when a WARC is damaged or a page had to be left out: the rest is der
     metavar="WARC...",
 )
 @click.option("-o", "--output", type=click.Path(file_okay=False, path_type=Path), help="Folder to write to.")
-@click.option("--in-place", is_flag=True, help="Write beside the WARCs' own folder: …/warc/ to …/wat/ and …/wet/.")
-@click.option("--date", metavar="DATE", help="Date of the extraction  [default: that of each WARC]")
-@click.option("--detect-languages", is_flag=True, help="By CLD2, where a WARC does not say; needs webmill[languages].")
+@click.option("--in-place", is_flag=True, help="Write to wat/ and wet/ beside the warc/ folder of each WARC.")
+@click.option("--date", metavar="DATE", help="Date to write into the files  [default: the date of each WARC]")
+@click.option(
+    "--detect-languages",
+    is_flag=True,
+    help="Detect languages (CLD2) that the WARC does not state; needs webmill[languages].",
+)
 @settings_options("executor.jobs")
-@click.option("--json", "as_json", is_flag=True, help="The report as JSON on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON on stdout.")
 @pass_context
 def derive(
     context: Context,
@@ -56,9 +60,9 @@ def derive(
     as_json: bool,
     settings: Settings,
 ) -> None:
-    """Make Common Crawl's WAT (headers, digests, links), WET (plain text) or both of any WARC.
+    """Make WAT files (headers, digests, links), WET files (plain text) or both from WARC files, as Common Crawl does.
 
-    X.warc.gz becomes X.warc.wat.gz and X.warc.wet.gz. The same WARC and date give the same bytes.
+    NAME.warc.gz gives NAME.warc.wat.gz and NAME.warc.wet.gz. The same WARC and date always give the same bytes.
     """
     if (output is None) != in_place:
         raise click.UsageError("give either -o DIR or --in-place")

@@ -31,16 +31,16 @@ Examples:
   webmill doctor news/ --sweep --dry-run
   webmill doctor --frontier redis://localhost/0 --queue amqp://localhost/
 
-Exit code 1 when a promise cannot be kept."""
+Exit code 1: a guarantee cannot be kept."""
 )
 @click.argument("root", metavar="[DIR]", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--read-data", is_flag=True, help="Read every byte of archives, indexes and blobs.")
-@click.option("--frontier", metavar="URL", help="A Redis that crawls shall share.")
-@click.option("--queue", "queue_url", metavar="URL", help="amqp://…, sqs://… or sqlite:FILE")
-@click.option("--storage", metavar="URL", help="Where versions shall be: s3://BUCKET/PREFIX")
-@click.option("--sweep", is_flag=True, help="Remove what dead processes left in DIR, seal their WARC files.")
-@click.option("--dry-run", is_flag=True, help="With --sweep: say what would go; change nothing.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per finding.")
+@click.option("--read-data", is_flag=True, help="Also read every byte of archives, indexes and blobs.")
+@click.option("--frontier", metavar="URL", help="Check this Redis for use as a shared frontier.")
+@click.option("--queue", "queue_url", metavar="URL", help="Check this queue: amqp://…, sqs://… or sqlite:FILE")
+@click.option("--storage", metavar="URL", help="Check this store for published versions: s3://BUCKET/PREFIX")
+@click.option("--sweep", is_flag=True, help="Remove what killed processes left in DIR, and close their WARC files.")
+@click.option("--dry-run", is_flag=True, help="With --sweep: print what would change, but change nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per finding.")
 @pass_context
 def doctor(
     context: Context,
@@ -55,7 +55,7 @@ def doctor(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Check this machine, the collection in DIR, and servers: which promise each part can keep, and the repair."""
+    """Check this machine, the collection in DIR, and servers: which guarantees hold, and what to repair."""
     if sweep:
         if root is None:
             raise click.UsageError("--sweep needs DIR")

@@ -8,7 +8,7 @@ from webmill.cli.crawl_view import amount
 from webmill.cli.words import counted
 from webmill.pipeline.status.nouns import Amount
 
-dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would go; change nothing.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Print what would change, but change nothing.")
 
 
 def quantity(found: Amount, noun: str = "file") -> str:

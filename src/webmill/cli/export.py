@@ -24,7 +24,7 @@ from webmill.pipeline.export.wacz import Export
 
 @click.group()
 def export() -> None:
-    """A collection, or what a query finds in it, as one file."""
+    """Export a collection, or the captures of a query, as one file."""
 
 
 @export.command(
@@ -34,25 +34,35 @@ Examples:
   webmill export wacz news/ page.wacz --url https://example.org/
   webmill export wacz news/ site.wacz --url '*.example.org' --from 2024
 
-Open the file at replayweb.page, or in any other player of WACZ.
+Open the file at replayweb.page, or in any other WACZ player.
 
-Exit code 3: done, but captures that --url finds could not be cut out of their files; it is told how many."""
+Exit code 3: done, but some captures could not be copied out of their files; a message says how many."""
 )
 @click.argument("root", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("out", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--url", metavar="URL", help="Only captures of this; *.HOST and URL* say more  [default: everything]")
+@click.option(
+    "--url",
+    metavar="URL",
+    help="Export only captures of this URL, prefix (URL*) or domain (*.HOST)  [default: everything]",
+)
 @click.option(
     "--match",
     type=click.Choice(["exact", "prefix", "host", "domain"]),
     metavar="TYPE",
-    help="exact, prefix, host or domain  [default: exact; *.HOST is domain, URL* is prefix]",
+    help="How to match: exact, prefix, host or domain  [default: exact; prefix for URL*; domain for *.HOST]",
 )
-@click.option("--from", "start", metavar="DATE", help="2021, 2021-03, 20210304, …: from its first second on.")
-@click.option("--to", "end", metavar="DATE", help="Up to its last second.")
-@click.option("--filter", "filters", multiple=True, metavar="FILTER", help="As of `webmill cdxj query`. Repeatable.")
-@click.option("--title", help="What players call it  [default: the name of DIR]")
-@click.option("--force", is_flag=True, help="Replace FILE.")
-@click.option("--json", "as_json", is_flag=True, help="The report as JSON on stdout.")
+@click.option("--from", "start", metavar="DATE", help="Captured at or after this date: 2021, 2021-03, 20210304…")
+@click.option("--to", "end", metavar="DATE", help="Captured before the end of this date.")
+@click.option(
+    "--filter",
+    "filters",
+    multiple=True,
+    metavar="FILTER",
+    help="Condition on a field, as in `webmill cdxj query`; repeatable.",
+)
+@click.option("--title", help="Title that players show  [default: the name of DIR]")
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON on stdout.")
 @pass_context
 def wacz(
     context: Context,
@@ -69,10 +79,10 @@ def wacz(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Archives, index and list of pages as a WACZ file, for replayweb.page.
+    """Export archives, index and page list as a WACZ file.
 
-    Without --url all archives of DIR are packed as they are; with it a new one of the records that are found, and of
-    the originals that revisits among them stand for. FILE appears only when it is whole.
+    Without --url, all archives of DIR are included unchanged. With --url, the matching records go into a new archive,
+    with the originals of any revisits. FILE appears only when it is complete.
     """
     if not url and (start or end or filters or match):
         raise click.UsageError("--from, --to, --filter and --match choose among what --url finds")

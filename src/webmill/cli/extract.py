@@ -26,24 +26,23 @@ Examples:
 Then: webmill publish documents news/
 
 \b
-Killed at any moment, the next one goes on. Exit code 3: archives failed, are
-damaged, or most captures could not be read; what is wrong is told, and kept
-in DIR/.webmill/extract/errors."""
+If it is interrupted, run it again to continue.
+Exit code 3: archives failed or are damaged, or most captures could not be
+read; messages say why, and DIR/.webmill/extract/errors has the details."""
 )
 @click.argument("root", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @settings_options("extract", "executor")
-@click.option("--from-scratch", is_flag=True, help="Forget the documents made before, and make all of them anew.")
-@click.option("--retry", is_flag=True, help="Try archives that failed before again.")
-@click.option("--json", "as_json", is_flag=True, help="The report as JSON on stdout.")
+@click.option("--from-scratch", is_flag=True, help="Discard the existing documents and extract all of them again.")
+@click.option("--retry", is_flag=True, help="Retry archives that failed before.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON on stdout.")
 @pass_context
 def extract(
     context: Context, /, *, root: Path, settings: Settings, from_scratch: bool, retry: bool, as_json: bool
 ) -> None:
-    """Text, title, language of what DIR's WARC files hold, as documents in DIR/documents.
+    """Extract text, title and language from the new WARC files of DIR, as documents in DIR/documents.
 
-    Of pages, plain text, feeds, and PDF with webmill[pdf]. What has no text by its type (pictures, styles, scripts) is
-    counted and left out. Only archives that were not read before. For other people's archives, or functions of your
-    own: `webmill dataset`.
+    Reads web pages, plain text, feeds, and PDF (with webmill[pdf]). Types without text (images, styles, scripts) are
+    counted and skipped. For archives outside a collection use `webmill dataset`.
     """
     root = root.resolve()
     advise(shape_of(settings.extract).recipe.extractor)

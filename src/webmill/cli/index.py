@@ -22,29 +22,33 @@ from webmill.settings import Settings
 @click.command(
     epilog="""\b
 Examples:
-  webmill index my-crawl/                      # WARC files anywhere below it
+  webmill index my-crawl/                      # WARC files anywhere in it
   webmill index my-crawl/ --blocklist block.txt --max-captures 1000 --keep 10
   webmill index my-crawl/ --from-scratch --dry-run
   webmill index NEWS --collections-dir /data   # the collection /data/NEWS
 
-Run it again after adding, changing or removing WARC files: only what changed is read again.
+Run it again after adding, changing or removing WARC files: only those are read.
 
-Exit code 3: done, but some archives are damaged; DIR/rejected/index.jsonl says where. 1: there are none."""
+Exit code 3: done, but some archives are damaged; DIR/rejected/index.jsonl says where. 1: there are no archives."""
 )
 @click.argument("collection", type=click.Path(path_type=Path), metavar="DIR")
 @click.option(
-    "--collections-dir", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Where DIR lies."
+    "--collections-dir", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Folder that contains DIR."
 )
-@click.option("--name", help="Name of the crawl  [default: that below crawl-data/, or of DIR]")
+@click.option("--name", help="Name of the crawl  [default: the crawl in DIR/crawl-data, else the name of DIR]")
 @settings_options(
     "index",
     "executor.jobs",
     place=lambda given: placed(given["collections_dir"], given["collection"]),
     types={"blocklist": click.Path(exists=True, dir_okay=False, resolve_path=True)},
 )
-@click.option("--incremental/--from-scratch", default=True, help="Trust what an earlier run made, or not.")
+@click.option(
+    "--incremental/--from-scratch",
+    default=True,
+    help="Reuse the work of earlier runs, or start over.  [default: incremental]",
+)
 @dry_run_option
-@click.option("--json", "as_json", is_flag=True, help="The report as JSON on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON on stdout.")
 @pass_context
 def index(
     context: Context,
@@ -58,10 +62,10 @@ def index(
     as_json: bool,
     settings: Settings,
 ) -> None:
-    """Index the WARC and ARC files of a collection: CDXJ, ZipNum, Parquet, lists of paths.
+    """Index the WARC and ARC files of a collection: CDXJ, ZipNum, Parquet and path lists.
 
-    The result depends on the files and the options alone, not on what ran before. Killed at any moment and run again
-    it goes on; readers see the old index until the new one is complete.
+    The result depends only on the files and the options. If it is interrupted, run it again to continue. Readers see
+    the old index until the new one is complete.
     """
     root = existing(placed(collections_dir, collection)).resolve()
     where = Collection(root, name or crawl_name(root))

@@ -16,8 +16,8 @@ from webmill.settings import FILE_NAME, SECTIONS, CrawlSettings, Setting, every_
 
 WIDTH = 116
 HEAD = """\
-# Settings of this collection. Every one has a default; a line without # is set.
-# Each can also be given as a variable (http.contact: WEBMILL_HTTP_CONTACT) for one run.
+# Settings of this collection. Lines that start with # show the default; remove the # to change one.
+# An environment variable overrides a setting for one run: WEBMILL_HTTP_CONTACT for http.contact.
 """
 
 
@@ -30,11 +30,11 @@ Examples:
 )
 @click.argument("root", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 @click.argument("seeds", metavar="[URL]...", nargs=-1)
-@click.option("--contact", default="", help="Your e-mail or page: every server is told whom to ask.")
+@click.option("--contact", default="", help="Your e-mail address or web page; sent to every server in the User-Agent.")
 def init(*, root: Path, seeds: tuple[str, ...], contact: str) -> None:
-    """Make a collection in DIR: a webmill.toml with every setting explained, and a list of seeds.
+    """Create a collection in DIR: a webmill.toml that explains every setting, and a file of seeds.
 
-    Nothing that is there is changed.
+    Existing files are never changed.
     """
     root = root.resolve()
     atomic.make_folder(root)
@@ -46,9 +46,9 @@ def init(*, root: Path, seeds: tuple[str, ...], contact: str) -> None:
         atomic.create_exclusive(root / name, data)
         note(f"made {root / name}")
     if not seeds:
-        note(f"Put URLs or domains into {CrawlSettings().seeds}.")
+        note(f"Write URLs or domains into {CrawlSettings().seeds}.")
     if not contact:
-        note(f"Set contact in {FILE_NAME}: your e-mail or page, which every server is told.")
+        note(f"Set contact in {FILE_NAME} to your e-mail address or web page; every server is sent it.")
     note(f"{'Next' if seeds and contact else 'Then'}: webmill run {root}")
 
 

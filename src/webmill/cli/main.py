@@ -22,27 +22,27 @@ from webmill.errors import Conflict, Misconfigured, NotFound, Unavailable, Webmi
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "add": ("webmill.cli.add:add", "Take in WARC, ARC and WACZ files that were made elsewhere."),
-    "cc": ("webmill.cli.cc:cc", "Pages of Common Crawl, or of any webmill: choose, queue, fetch, extract."),
+    "add": ("webmill.cli.add:add", "Add existing WARC, ARC and WACZ files to a collection."),
+    "cc": ("webmill.cli.cc:cc", "Select, fetch and extract pages of Common Crawl or another webmill."),
     "cdxj": ("webmill.cli.cdxj:cdxj", "Make, filter, merge, compress and query CDXJ indexes."),
-    "completion": ("webmill.cli.completion:completion", "Let bash, zsh or fish complete these commands."),
-    "crawl": ("webmill.cli.crawl:crawl", "Crawl from seeds into WARC files, politely."),
-    "dataset": ("webmill.cli.dataset:dataset", "Documents from WARC, WAT and WET files, as tracked tasks."),
-    "dead": ("webmill.cli.dead:dead", "Tasks that failed, of every queue: list, show, requeue, drop."),
-    "demo": ("webmill.cli.demo:demo", "See webmill work on a small web of its own."),
-    "derive": ("webmill.cli.derive:derive", "Make WAT and WET files of WARC files."),
-    "doctor": ("webmill.cli.doctor:doctor", "What the machine and a collection can promise; repairs."),
-    "dropin": ("webmill.cli.dropin:dropin", "The commands of replay-cdxj-indexing-tools, by their old names."),
-    "export": ("webmill.cli.export:export", "A collection, or a query, as a WACZ file for replayweb.page."),
-    "extract": ("webmill.cli.extract:extract", "Documents of a collection's own archives, as far as they are new."),
-    "frontier": ("webmill.cli.frontier:frontier", "What a crawl will fetch: look, add, exclude, back up, import."),
-    "index": ("webmill.cli.index:index", "Index a collection of WARC files, as far as it changed."),
-    "init": ("webmill.cli.init:init", "Begin a collection: settings and seeds."),
-    "publish": ("webmill.cli.publish:publish", "Versions of a data set, from boards or documents."),
-    "run": ("webmill.cli.run:run", "Every stage of a collection that is due, once or on a schedule."),
-    "search": ("webmill.cli.search:search", "Search what is published, by its words."),
-    "serve": ("webmill.cli.serve:serve", "A collection over HTTP: for programs, archive clients and people."),
-    "status": ("webmill.cli.status:status", "A whole collection at a glance: what is there, what is due."),
+    "completion": ("webmill.cli.completion:completion", "Print a completion script for bash, zsh or fish."),
+    "crawl": ("webmill.cli.crawl:crawl", "Crawl web sites politely into WARC files."),
+    "dataset": ("webmill.cli.dataset:dataset", "Extract documents from WARC, WAT and WET files, as tracked tasks."),
+    "dead": ("webmill.cli.dead:dead", "List, show, retry or discard failed tasks (dead letters)."),
+    "demo": ("webmill.cli.demo:demo", "Try webmill on a small built-in web."),
+    "derive": ("webmill.cli.derive:derive", "Make WAT and WET files from WARC files."),
+    "doctor": ("webmill.cli.doctor:doctor", "Check this machine and a collection; suggest repairs."),
+    "dropin": ("webmill.cli.dropin:dropin", "Commands of replay-cdxj-indexing-tools under their old names."),
+    "export": ("webmill.cli.export:export", "Export a collection, or part of it, as a WACZ file."),
+    "extract": ("webmill.cli.extract:extract", "Extract documents from a collection's new archives."),
+    "frontier": ("webmill.cli.frontier:frontier", "Inspect, change, back up or import a crawl's frontier."),
+    "index": ("webmill.cli.index:index", "Index the WARC files of a collection that are new or changed."),
+    "init": ("webmill.cli.init:init", "Create a collection with a settings file and seeds."),
+    "publish": ("webmill.cli.publish:publish", "Publish versions of a data set from documents or boards."),
+    "run": ("webmill.cli.run:run", "Run every stage of a collection that is due, once or on a schedule."),
+    "search": ("webmill.cli.search:search", "Search the published documents."),
+    "serve": ("webmill.cli.serve:serve", "Serve a collection over HTTP: web pages, APIs and replay."),
+    "status": ("webmill.cli.status:status", "Show what a collection holds and what is due."),
     "surt": ("webmill.cli.surt:surt", "Print the index key (SURT) of URLs."),
     "warc": ("webmill.cli.warc:warc", "Check and list WARC and ARC files."),
 }
@@ -52,21 +52,21 @@ COMMANDS: dict[str, tuple[str, str]] = {
     cls=LazyGroup,
     commands_at=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Try `webmill demo` first. Exit codes: 0 done, 1 failed, 2 usage, 3 done but some input was rejected.",
+    epilog="Try `webmill demo` first. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but some input was rejected.",
 )
 @click.version_option(__version__, prog_name="webmill")
-@click.option("-v", "--verbose", count=True, help="Say more (-vv: everything).")
-@click.option("-q", "--quiet", is_flag=True, help="Only errors; no progress.")
-@click.option("--log-format", type=click.Choice(["text", "json"]), default=None, help="How log lines look on stderr.")
+@click.option("-v", "--verbose", count=True, help="Log more (-vv: everything).")
+@click.option("-q", "--quiet", is_flag=True, help="Print only errors, no progress.")
+@click.option("--log-format", type=click.Choice(["text", "json"]), default=None, help="Format of log lines on stderr.")
 @click.option(
     "--config",
     type=click.Path(path_type=Path, dir_okay=False),
     default=None,
-    help="Settings file  [default: webmill.toml of the collection or of this folder]",
+    help="Settings file  [default: webmill.toml of the collection, else of this folder]",
 )
 @click.pass_context
 def webmill(ctx: click.Context, *, verbose: int, quiet: bool, log_format: str | None, config: Path | None) -> None:
-    """Your own Common Crawl: crawl, archive, index, read, publish, search and serve the web.
+    """Your own Common Crawl: crawl, archive, index, extract, publish, search and serve the web.
 
     Data goes to stdout, everything else to stderr.
     """

@@ -43,17 +43,17 @@ Examples:
   webmill run news/ --stage publish --stage search
 
 \b
-The settings are in DIR/webmill.toml: [crawl] and [run].
-Killed at any moment, the next one goes on; nothing is done twice.
+Settings are read from DIR/webmill.toml.
+If a run is interrupted, the next one continues; no work is done twice.
 Exit code 3: done, but some input was rejected."""
 )
 @click.argument("root", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--every", type=DURATION, metavar="TIME", help="Again and again: 6h, 1d  [default: once]")
-@click.option("--stage", "stages", multiple=True, type=click.Choice(STAGES), help="Only this one; repeatable.")
-@click.option("--dry-run", is_flag=True, help="Say which stages are due, and why; change nothing.")
+@click.option("--every", type=DURATION, metavar="TIME", help="Repeat at this interval: 6h, 1d  [default: run once]")
+@click.option("--stage", "stages", multiple=True, type=click.Choice(STAGES), help="Run only this stage; repeatable.")
+@click.option("--dry-run", is_flag=True, help="Print which stages are due and why, but change nothing.")
 @pass_context
 def run(context: Context, /, *, root: Path, every: float | None, stages: tuple[str, ...], dry_run: bool) -> None:
-    """Crawl, index, extract, publish and search-index the collection in DIR, as far as each is due."""
+    """Run the stages of the collection in DIR that are due: crawl, index, extract, publish, search."""
     root = root.resolve()
     chosen = tuple(stage for stage in STAGES if stage in stages) or context.settings(root).run.in_order()
     if dry_run:

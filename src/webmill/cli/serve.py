@@ -37,21 +37,21 @@ Examples:
     --allow-host archive.example.org
   webmill serve news/ --certificate cert.pem --key key.pem
 
-Stop it with Ctrl-C: what is being sent is finished first. Behind nginx: docs/how-to/serve-behind-nginx.md"""
+Ctrl-C stops it after the responses in progress. Behind nginx: docs/how-to/serve-behind-nginx.md"""
 )
 @root_argument
 @storage_option
 @settings_options("serve")
-@click.option("--feed/--no-feed", "is_fed", default=True, help="Keep the search index up to date.  [default: feed]")
-@click.option("--open", "is_opened", is_flag=True, help="Show it in the browser.")
+@click.option("--feed/--no-feed", "is_fed", default=True, help="Keep the search index up to date.  [default: on]")
+@click.option("--open", "is_opened", is_flag=True, help="Open it in the browser.")
 @pass_context
 def serve(
     context: Context, *, root: Path, storage: str | None, is_fed: bool, is_opened: bool, settings: Settings
 ) -> None:
-    """Serve what is in DIR: versions, archives, index, captures, search, pages.
+    """Serve the collection in DIR over HTTP: web pages, search, replay, and APIs for captures, archives and versions.
 
-    The flags from --host to --access-log are settings of section [serve] in webmill.toml, too. Others see the flags of
-    a running command: set a token there, or as WEBMILL_SERVE_TOKEN.
+    The flags from --host to --access-log can also be set in section [serve] of webmill.toml. Set the token there or as
+    WEBMILL_SERVE_TOKEN: other users of this machine can see the flags of a running command.
     """
     place = publishing_in(existing(root))
     chosen = settings.serve

@@ -38,18 +38,17 @@ Examples:
   webmill status news/ --json | jq '.due[].stage'
 
 \b
-Only looks: no file is made or changed, so it may be asked while others write.
-Of very large folders it tells "at least"; see docs/reference/status.md.
-Exit code 0 also when a part is damaged: that is a line ("problems" in JSON)."""
+It only reads, so it is safe to use while other commands run. Counts of very
+large folders are lower bounds ("at least"); see docs/reference/status.md.
+Damage is printed as a problem ("problems" in JSON); the exit code stays 0."""
 )
 @click.argument("root", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 @pass_context
 def status(context: Context, /, *, root: Path, as_json: bool) -> None:
-    """The whole collection in DIR at a glance: what each stage has made, what is due, what went wrong.
+    """Show the state of the collection in DIR: what each stage has made, what is due, what went wrong.
 
-    Reads the small files that every stage keeps about itself. For a crawl on many machines also all nodes, as Redis
-    knows them.
+    For a crawl on many machines, the nodes and shards registered in Redis are listed as well.
     """
     folder = root.resolve()
     settings, problems = settings_of(context, folder)

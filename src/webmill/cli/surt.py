@@ -17,9 +17,9 @@ Examples:
 )
 @click.argument("urls", nargs=-1, metavar="[URL]…")
 def surt(*, urls: tuple[str, ...]) -> None:
-    """Print the index key (SURT) of each URL, as pywb and Common Crawl write it.
+    """Print the index key (SURT) of each URL, in the form that pywb and Common Crawl use.
 
-    Without arguments URLs are read from stdin, one per line.
+    Without arguments, URLs are read from stdin, one per line.
     """
     lines = urls or (line.rstrip(b"\r\n").decode("utf-8", "surrogateescape") for line in sys.stdin.buffer)
     for url in lines:

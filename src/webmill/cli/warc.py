@@ -17,12 +17,12 @@ from webmill.formats.warc.scan import bad_digests
 from webmill.model import Damage, Record
 
 FILES = click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object per line on stdout.")
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line on stdout.")
 
 
 @click.group()
 def warc() -> None:
-    """Check and list WARC and ARC files: plain, gzip per record or as a whole, zstd."""
+    """Check or list WARC and ARC files: plain, gzip (per record or as a whole) or zstd."""
 
 
 @warc.command(
@@ -31,15 +31,15 @@ Examples:
   webmill warc check crawl-data/*/segments/*/warc/*.warc.gz
   webmill warc check --json suspicious.warc.gz | jq .reason
 
-Exit code 3 when anything is damaged."""
+Exit code 3: something is damaged."""
 )
 @FILES
 @AS_JSON
 @pass_context
 def check(context: Context, /, *, files: tuple[Path, ...], as_json: bool) -> None:
-    """Read every byte: member checksums, lengths, terminators, digests.
+    """Check every byte: gzip checksums, lengths, record ends, digests.
 
-    Good records of a damaged file are counted as good; each damage is a line with its byte range and reason.
+    Each damage is printed as a line with its byte range and reason; the good records of the file are still counted.
     """
     damaged = 0
     for file in files:
@@ -60,13 +60,13 @@ def check(context: Context, /, *, files: tuple[Path, ...], as_json: bool) -> Non
 Example:
   webmill warc list file.warc.gz | awk '$3 == "response"'
 
-Exit code 3: done, but some of it is damaged: `webmill warc check`.""",
+Exit code 3: done, but a file is damaged; `webmill warc check` says where.""",
 )
 @FILES
 @AS_JSON
 @pass_context
 def list_records(context: Context, /, *, files: tuple[Path, ...], as_json: bool) -> None:
-    """One line per record: offset, stored length, type, date, URL."""
+    """List records, one per line: offset, stored length, type, date, URL."""
     damaged = 0
     for file in files:
         for item in items_of(file, context):

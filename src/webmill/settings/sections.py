@@ -17,63 +17,93 @@ ARCHIVE, MACHINES, NETWORK = "Archive", "Many machines", "Network"
 
 
 class LogSettings(msgspec.Struct, frozen=True):
-    """How log lines on stderr look."""
+    """Log lines on stderr."""
 
-    format: Annotated[Literal["text", "json"], setting("text, or json for a log collector", only="file")] = "text"
+    format: Annotated[
+        Literal["text", "json"], setting("Format of log lines: text, or json for a log collector.", only="file")
+    ] = "text"
 
 
 class HttpSettings(msgspec.Struct, frozen=True):
-    """Who we say we are when we ask other people's servers."""
+    """How webmill introduces itself to other servers, and how long it waits for them."""
 
-    contact: Annotated[str, setting("Your e-mail or page: every server is told whom to ask.")] = ""
-    timeout: Annotated[float, setting("Seconds for one answer.")] = 60.0
+    contact: Annotated[str, setting("Your e-mail address or web page; sent to every server in the User-Agent.")] = ""
+    timeout: Annotated[float, setting("Seconds to wait for one response.")] = 60.0
 
 
 class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What `webmill crawl` and `webmill run` crawl, and how. A crawl keeps what the command line said."""
+    """What `webmill crawl` and `webmill run` crawl, and how. A crawl remembers the flags it was given."""
 
     seeds: Annotated[
-        str, setting("The file in the collection that `webmill run` begins with: URLs or domains.", only="file")
+        str,
+        setting("File in the collection with the seeds of `webmill run`: URLs or domains, one per line.", only="file"),
     ] = "seeds.txt"
     scope: Annotated[
-        Literal["host", "domain", "path", "any"], setting("How far from the seeds links are followed.", group=URLS)
+        Literal["host", "domain", "path", "any"],
+        setting("Follow links within the seeds' host, domain or path, or anywhere.", group=URLS),
     ] = "host"
     include: Annotated[
-        Texts, setting("Only URLs that match this regular expression (RE2); repeatable.", group=URLS, metavar="REGEX")
+        Texts,
+        setting("Crawl only URLs that match this regular expression (RE2); repeatable.", group=URLS, metavar="REGEX"),
     ] = ()
     exclude: Annotated[
         Texts, setting("Skip URLs that match this regular expression (RE2); repeatable.", group=URLS, metavar="REGEX")
     ] = ()
     exclude_domains: Annotated[
-        Words, setting("Domains never to ask; on the command line, a file of them.", group=URLS, metavar="FILE")
+        Words,
+        setting(
+            "Never crawl these domains; on the command line, a file with one domain per line.",
+            group=URLS,
+            metavar="FILE",
+        ),
     ] = ()
-    depth: Annotated[int | None, setting("Links from a seed.", group=URLS, least=0, none="no limit")] = None
-    sitemaps: Annotated[bool, setting("Read the sitemaps that robots.txt names.", group=URLS)] = True
-    traps: Annotated[bool, setting("Guard against endless URLs (calendars, loops).", group=URLS)] = True
-    all_types: Annotated[
-        bool, setting("Follow links to PDF, office, picture, video and zip files, too.", group=URLS)
-    ] = False
+    depth: Annotated[
+        int | None,
+        setting("Follow links up to this many steps away from a seed.", group=URLS, least=0, none="no limit"),
+    ] = None
+    sitemaps: Annotated[bool, setting("Read the sitemaps listed in robots.txt.", group=URLS)] = True
+    traps: Annotated[bool, setting("Skip URLs that look like crawler traps (calendars, loops).", group=URLS)] = True
+    all_types: Annotated[bool, setting("Also follow links to PDF, office, image, video and zip files.", group=URLS)] = (
+        False
+    )
     page_resources: Annotated[
         bool,
-        setting("Fetch what pages need to be shown: images, styles, scripts, fonts.", group=URLS, old=("requisites",)),
+        setting(
+            "Also fetch what pages need to display: images, styles, scripts, fonts.", group=URLS, old=("requisites",)
+        ),
     ] = False
     max_page_resources: Annotated[
-        int, setting("Maximum page resources fetched per page.", group=URLS, least=1, old=("max_requisites",))
+        int,
+        setting(
+            "Maximum page resources (images, styles, scripts) fetched per page.",
+            group=URLS,
+            least=1,
+            old=("max_requisites",),
+        ),
     ] = 1000
-    refresh: Annotated[bool, setting("Visit pages again, more often those that change.", group=URLS)] = False
-    refresh_every: Annotated[Duration, setting("Until the first such visit.", group=URLS)] = 86400.0
+    refresh: Annotated[
+        bool, setting("Keep revisiting pages; pages that change are revisited more often.", group=URLS)
+    ] = False
+    refresh_every: Annotated[Duration, setting("Time until the first revisit of a page.", group=URLS)] = 86400.0
 
     max_pages: Annotated[
-        int | None, setting("Stop after so many pages, in the whole crawl.", group=LIMITS, least=1, none="no limit")
+        int | None,
+        setting(
+            "Stop after this many pages in the whole crawl, over all its runs.", group=LIMITS, least=1, none="no limit"
+        ),
     ] = None
     max_pages_per_domain: Annotated[
-        int | None, setting("No more pages of one domain.", group=LIMITS, least=1, none="no limit")
+        int | None, setting("Fetch at most this many pages per domain.", group=LIMITS, least=1, none="no limit")
     ] = None
     max_time: Annotated[
         Duration | None,
-        setting("Stop this run after 90s, 20m, 8h, 7d.", group=LIMITS, none="no limit; `run` with refresh: 1h"),
+        setting(
+            "Stop this run after this time: 90s, 20m, 8h, 7d.", group=LIMITS, none="no limit; `run` with refresh: 1h"
+        ),
     ] = None
-    max_bytes: Annotated[Size | None, setting("Stop this run after 500M, 20G.", group=LIMITS, none="no limit")] = None
+    max_bytes: Annotated[
+        Size | None, setting("Stop this run after fetching this much: 500M, 20G.", group=LIMITS, none="no limit")
+    ] = None
     max_wait: Annotated[
         Duration | None,
         setting(
@@ -82,90 +112,135 @@ class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
             none="1h; with refresh: no limit",
         ),
     ] = None
-    max_body: Annotated[Size, setting("Cut longer answers.", group=LIMITS)] = 64 << 20
+    max_body: Annotated[Size, setting("Truncate response bodies longer than this.", group=LIMITS)] = 64 << 20
 
-    delay: Annotated[Duration, setting("Between two requests to a domain.", group=POLITENESS)] = 70.0
-    address_delay: Annotated[Duration, setting("Between two requests to an address.", group=POLITENESS)] = 1.0
+    delay: Annotated[Duration, setting("Time between two requests to the same domain.", group=POLITENESS)] = 70.0
+    address_delay: Annotated[
+        Duration, setting("Time between two requests to the same IP address.", group=POLITENESS)
+    ] = 1.0
     page_resource_delay: Annotated[
         Duration,
-        setting("Before a page resource, if shorter than the delay.", group=POLITENESS, old=("requisite_delay",)),
+        setting(
+            "Delay before fetching a page resource, if shorter than the delay of its domain.",
+            group=POLITENESS,
+            old=("requisite_delay",),
+        ),
     ] = 1.0
     max_crawl_delay: Annotated[
-        Duration, setting("Longest Crawl-delay of a robots.txt that is kept.", group=POLITENESS)
+        Duration, setting("Honour the Crawl-delay of a robots.txt up to this time.", group=POLITENESS)
     ] = 60.0
-    retry_wait: Annotated[Duration, setting("Before a second attempt.", group=POLITENESS)] = 60.0
-    robots: Annotated[bool, setting("Obey robots.txt. Only switch it off on your own site.", group=POLITENESS)] = True
+    retry_wait: Annotated[
+        Duration,
+        setting("Time before the first retry of a failed request; later retries wait longer.", group=POLITENESS),
+    ] = 60.0
+    robots: Annotated[bool, setting("Obey robots.txt. Turn this off only for your own site.", group=POLITENESS)] = True
     nofollow: Annotated[bool, setting("Obey nofollow in pages and headers.", group=POLITENESS)] = True
-    concurrency: Annotated[int, setting("Domains asked at once, per process.", group=POLITENESS, least=1)] = 500
+    concurrency: Annotated[
+        int, setting("Domains to fetch from at the same time, per process.", group=POLITENESS, least=1)
+    ] = 500
 
     tls: Annotated[
         Literal["verify", "archive"],
-        setting("archive: fetch in spite of a bad certificate, and say so.", group=NETWORK),
+        setting("On a bad certificate, verify fails the request; archive fetches and records it.", group=NETWORK),
     ] = "verify"
-    allow_private: Annotated[
-        bool, setting("Connect to private and loopback addresses and any port.", group=NETWORK)
-    ] = False
-    resolve: Annotated[FixedAddresses, setting("Instead of DNS; repeatable.", group=NETWORK)] = {}
+    allow_private: Annotated[bool, setting("Allow private and loopback addresses, and any port.", group=NETWORK)] = (
+        False
+    )
+    resolve: Annotated[
+        FixedAddresses, setting("Connect to this address for HOST instead of asking DNS; repeatable.", group=NETWORK)
+    ] = {}
 
-    name: Annotated[str, setting("Name of the crawl.", group=ARCHIVE, none="that of DIR")] = ""
-    languages: Annotated[bool, setting("Detect languages for the metadata records.", group=ARCHIVE)] = True
-    file_size: Annotated[Size, setting("Begin a new WARC file then.", group=ARCHIVE)] = 1 << 30
+    name: Annotated[str, setting("Name of the crawl.", group=ARCHIVE, none="the name of DIR")] = ""
+    languages: Annotated[bool, setting("Detect the language of pages, for the metadata records.", group=ARCHIVE)] = True
+    file_size: Annotated[Size, setting("Start a new WARC file at this size.", group=ARCHIVE)] = 1 << 30
 
     processes: Annotated[
-        int | None, setting("Processes, for the crawl's life.", group=MACHINES, least=1, none="one per core")
+        int | None,
+        setting("Number of processes; fixed when the crawl is created.", group=MACHINES, least=1, none="one per core"),
     ] = None
     frontier: Annotated[
-        str, setting("Crawl on many machines that meet in this Redis.", group=MACHINES, metavar="redis://…")
+        str, setting("Share the crawl with other machines through this Redis.", group=MACHINES, metavar="redis://…")
     ] = ""
     shards: Annotated[
         int | None,
-        setting("With --frontier: parts, for life, each one process.", group=MACHINES, least=1, none="8"),
+        setting(
+            "With --frontier: number of shards, one process each; fixed when the crawl is created.",
+            group=MACHINES,
+            least=1,
+            none="8",
+        ),
     ] = None
-    nodes: Annotated[int, setting("With --frontier: begin when so many are here.", group=MACHINES, least=1)] = 1
-    strict: Annotated[bool, setting("Refuse a Redis that may lose what it has acknowledged.", group=MACHINES)] = False
+    nodes: Annotated[
+        int, setting("With --frontier: wait until this many machines have joined.", group=MACHINES, least=1)
+    ] = 1
+    strict: Annotated[bool, setting("Refuse a Redis that could lose writes it has acknowledged.", group=MACHINES)] = (
+        False
+    )
     lost_files: Annotated[
         Literal["refuse", "rebuild"],
-        setting("Take over shards of a dead machine without its files, from Redis and --backup.", group=MACHINES),
+        setting(
+            "If a dead machine's files are gone: refuse its shards, or rebuild them from Redis and --backup.",
+            group=MACHINES,
+        ),
     ] = "refuse"
     backup: Annotated[
-        str, setting("The last backup of the frontier, for --lost-files rebuild.", group=MACHINES, metavar="URL")
+        str, setting("Latest backup of the frontier, for --lost-files rebuild.", group=MACHINES, metavar="URL")
     ] = ""
 
 
 class IndexSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What `webmill index` and `webmill run` make of WARC files."""
+    """How `webmill index` and `webmill run` index WARC files."""
 
-    blocklist: Annotated[str, setting("Rules of lines to drop.", metavar="FILE")] = ""
-    max_removed_share: Annotated[float, setting("Fail if rules drop more.", least=0, most=1, metavar="0..1")] = 1.0
-    max_captures: Annotated[int | None, setting("Drop URLs with more captures.", least=0, none="no limit")] = None
-    keep: Annotated[int, setting("Captures left of such a URL.", least=0)] = 0
-    drop_revisits_first: Annotated[bool, setting("Its revisits go first; if that is enough, the rest stays.")] = False
+    blocklist: Annotated[
+        str, setting("Drop index lines that match a regular expression in this file.", metavar="FILE")
+    ] = ""
+    max_removed_share: Annotated[
+        float,
+        setting("Fail if the blocklist drops more than this share of the lines.", least=0, most=1, metavar="0..1"),
+    ] = 1.0
+    max_captures: Annotated[
+        int | None, setting("Drop URLs with more captures than this.", least=0, none="no limit")
+    ] = None
+    keep: Annotated[int, setting("Captures to keep of a URL that has too many.", least=0)] = 0
+    drop_revisits_first: Annotated[bool, setting("Of a URL that has too many captures, drop revisits first.")] = False
     post_append: Annotated[bool, setting("Tell POST requests apart by their bodies, as pywb does.")] = False
-    collection_field: Annotated[bool, setting('Add "collection" to every line.')] = True
-    lines: Annotated[int, setting("Lines to a block.", least=1)] = LINES_PER_BLOCK
-    shards: Annotated[int | None, setting("How many shards.", least=1, none="by size")] = None
-    parquet: Annotated[bool | None, setting("Write the columnar index too.", none="if pyarrow is there")] = None
+    collection_field: Annotated[bool, setting('Add a "collection" field to every line.')] = True
+    lines: Annotated[int, setting("Index lines per ZipNum block.", least=1)] = LINES_PER_BLOCK
+    shards: Annotated[int | None, setting("Number of ZipNum shards.", least=1, none="by size")] = None
+    parquet: Annotated[
+        bool | None, setting("Also write the columnar index (Parquet).", none="if pyarrow is installed")
+    ] = None
 
 
 class ExtractSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What `webmill extract` and `webmill run` make of a collection's own archives."""
+    """How `webmill extract` and `webmill run` turn a collection's archives into documents."""
 
     extractor: Annotated[
-        str, setting("trafilatura, resiliparse, plain or none; auto: the best that is installed.", metavar="NAME")
+        str,
+        setting(
+            "Text extractor: trafilatura, resiliparse, plain or none; auto is the best one installed.", metavar="NAME"
+        ),
     ] = "auto"
-    format: Annotated[Literal["jsonl", "parquet"], setting("Of the documents; parquet needs webmill[parquet].")] = (
-        "jsonl"
-    )
+    format: Annotated[
+        Literal["jsonl", "parquet"], setting("File format of the documents; parquet needs webmill[parquet].")
+    ] = "jsonl"
     function: Annotated[
         str,
-        setting("A function of yours in place of the extractor.", metavar="FILE.py:NAME", only="command"),
+        setting("Your own Python function, used instead of the extractor.", metavar="FILE.py:NAME", only="command"),
     ] = ""
-    all_captures: Annotated[bool, setting("A row for every capture: of pictures, too, without text.")] = False
-    links: Annotated[bool, setting("Keep the links of pages.")] = False
-    min_text: Annotated[int | None, setting("Leave out pages with fewer characters.", least=0, none="none")] = None
-    max_text: Annotated[int | None, setting("Leave out pages with more characters.", least=0, none="none")] = None
+    all_captures: Annotated[
+        bool, setting("Write a document for every capture, even without text (images, scripts).")
+    ] = False
+    links: Annotated[bool, setting("Also store the links of each page.")] = False
+    min_text: Annotated[
+        int | None, setting("Skip pages with fewer characters of text than this.", least=0, none="none")
+    ] = None
+    max_text: Annotated[
+        int | None, setting("Skip pages with more characters of text than this.", least=0, none="none")
+    ] = None
     languages: Annotated[
-        Words, setting("Keep pages in this language (eng); repeatable.", option="language", metavar="CODE")
+        Words,
+        setting("Keep only pages in this language (ISO 639-3: eng); repeatable.", option="language", metavar="CODE"),
     ] = ()
 
 
@@ -174,15 +249,20 @@ class PublishSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     facets: Annotated[
         Annotated[tuple[Literal["language", "domain"], ...], WORDS],
-        setting("Index versions by it, too; repeatable.", option="facet"),
+        setting("Also index each version by this field; repeatable.", option="facet"),
     ] = ("language",)
-    most_lost: Annotated[float, setting("Refuse to lose more pages than this.", least=0, most=1, metavar="SHARE")] = 0.2
+    most_lost: Annotated[
+        float,
+        setting(
+            "Refuse to publish if more than this share of documents would disappear.", least=0, most=1, metavar="SHARE"
+        ),
+    ] = 0.2
 
 
 class RunSettings(msgspec.Struct, frozen=True):
-    """What `webmill run` does, in this order."""
+    """Which stages `webmill run` runs, always in this order: crawl, index, extract, publish, search."""
 
-    stages: Annotated[Words, setting("Of crawl, index, extract, publish, search.", only="file")] = STAGES
+    stages: Annotated[Words, setting("The stages to run.", only="file")] = STAGES
 
     def in_order(self) -> tuple[str, ...]:
         """Return the stages in the order of the work, whatever the order they are written in."""
@@ -193,15 +273,15 @@ class RunSettings(msgspec.Struct, frozen=True):
 
 
 class QueueSettings(msgspec.Struct, frozen=True):
-    """Where work waits for workers."""
+    """The queue that holds tasks for workers."""
 
     url: Annotated[
         str,
-        setting("sqlite:FILE (in the collection when relative), amqp://…, sqs://NAME.fifo or memory:", option="queue"),
+        setting("sqlite:FILE (relative to the collection), amqp://…, sqs://NAME.fifo or memory:", option="queue"),
     ] = "sqlite:queue.sqlite"
-    attempts: Annotated[int, setting("Attempts at a job before it is a dead letter.", only="file")] = 5
+    attempts: Annotated[int, setting("Attempts at a task before it becomes a dead letter.", only="file")] = 5
     lease: Annotated[
-        float, setting("Seconds until a job of a worker that is silent is given to another.", only="file")
+        float, setting("Seconds without a heartbeat until a task is given to another worker.", only="file")
     ] = 60.0
 
 
@@ -209,28 +289,36 @@ class ExecutorSettings(msgspec.Struct, frozen=True):
     """What runs tasks in parallel."""
 
     url: Annotated[
-        str, setting("pool (processes on this machine), inline, ray:auto or ray://HOST:PORT", option="executor")
+        str,
+        setting(
+            "Where tasks run: pool (processes on this machine), inline, ray:auto or ray://HOST:PORT", option="executor"
+        ),
     ] = "pool"
-    jobs: Annotated[int, setting("Tasks at once.", option="processes", old=("jobs",), least=0, none="one per core")] = 0
+    jobs: Annotated[
+        int,
+        setting("Number of tasks to run in parallel.", option="processes", old=("jobs",), least=0, none="one per core"),
+    ] = 0
 
 
 class CommonCrawlSettings(msgspec.Struct, frozen=True):
-    """Whose crawls `webmill cc` reads, and how fast this machine asks for them, all its processes together."""
+    """Where `webmill cc` reads crawls from, and how fast. All processes of a machine share the rate."""
 
-    base_url: Annotated[str, setting("An address, s3://…, a folder, or another webmill.", metavar="URL")] = (
-        "https://data.commoncrawl.org"
-    )
-    rate: Annotated[float, setting("Requests a second; 0: no limit, for a server of your own.", least=0)] = 5.0
+    base_url: Annotated[
+        str, setting("https://…, s3://…, a folder, or the address of another webmill server.", metavar="URL")
+    ] = "https://data.commoncrawl.org"
+    rate: Annotated[
+        float, setting("Maximum requests per second; 0 means no limit (only for your own server).", least=0)
+    ] = 5.0
 
 
 class SearchSettings(msgspec.Struct, frozen=True):
-    """Where the index is that `webmill search`, `publish`, `run` and `serve` use."""
+    """Where `webmill search`, `publish`, `run` and `serve` keep the search index."""
 
     url: Annotated[
         str,
         setting(
-            "A folder, meilisearch://KEY@HOST:PORT/INDEX or opensearch://USER:PASSWORD@HOST:PORT/INDEX; with an s "
-            "after the scheme, over TLS.",
+            "Search index: a folder, meilisearch://KEY@HOST:PORT/INDEX or "
+            "opensearch://USER:PASSWORD@HOST:PORT/INDEX; add an s to the scheme for TLS.",
             option="index",
             metavar="URL",
             none="search/ in the collection",
@@ -239,45 +327,61 @@ class SearchSettings(msgspec.Struct, frozen=True):
 
 
 class ServeSettings(msgspec.Struct, frozen=True):
-    """Where `webmill serve` listens, for whom, and what one client may cost."""
+    """Where `webmill serve` listens, which clients it serves, and how many requests each may send."""
 
     host: Annotated[str, setting("Address to listen on.")] = "127.0.0.1"
-    port: Annotated[int, setting("Port to listen on; 0 takes a free one.", least=0, most=65535)] = 8080
+    port: Annotated[int, setting("Port to listen on; 0 picks a free port.", least=0, most=65535)] = 8080
     replay_port: Annotated[
         int,
-        setting("Archived pages get an origin of their own.", least=0, most=65535, none="the port after --port"),
+        setting(
+            "Port for archived pages, which are served from an origin of their own.",
+            least=0,
+            most=65535,
+            none="the port after --port",
+        ),
     ] = 0
-    address: Annotated[str, setting("The origin that clients see, when a proxy is in front.", metavar="URL")] = ""
-    replay_address: Annotated[
-        str, setting("The same for archived pages: another name, never the same.", metavar="URL")
+    address: Annotated[
+        str, setting("URL that clients use for this server, when it is behind a proxy.", metavar="URL")
     ] = ""
-    processes: Annotated[int, setting("Processes that answer.", least=1)] = 1
-    hosts: Annotated[Words, setting("A name that clients may call us by.", option="allow-host", metavar="NAME")] = ()
+    replay_address: Annotated[
+        str, setting("URL that clients use for archived pages; must be a different origin.", metavar="URL")
+    ] = ""
+    processes: Annotated[int, setting("Number of server processes.", least=1)] = 1
+    hosts: Annotated[
+        Words,
+        setting("Host name that clients may use for this server; repeatable.", option="allow-host", metavar="NAME"),
+    ] = ()
     origins: Annotated[
-        Words, setting("A site whose scripts may read (CORS), or *.", option="origin", metavar="URL")
+        Words,
+        setting(
+            "Origin whose scripts may read responses (CORS), or * for all; repeatable.", option="origin", metavar="URL"
+        ),
     ] = ()
     proxies: Annotated[
-        Words, setting("An address whose X-Forwarded-For is believed.", option="proxy", metavar="ADDRESS")
+        Words,
+        setting("Address of a proxy whose X-Forwarded-For is trusted; repeatable.", option="proxy", metavar="ADDRESS"),
     ] = ()
-    rate: Annotated[float, setting("Requests a second of one client; 0: any.", least=0)] = 50.0
-    certificate: Annotated[str, setting("PEM file, for https.", metavar="FILE")] = ""
+    rate: Annotated[float, setting("Maximum requests per second from one client; 0 means no limit.", least=0)] = 50.0
+    certificate: Annotated[str, setting("TLS certificate (PEM file); enables https.", metavar="FILE")] = ""
     key: Annotated[
-        str, setting("PEM file of its private key, when it is not in the certificate's.", metavar="FILE", secret=True)
+        str, setting("Private key (PEM file), if it is not in the certificate file.", metavar="FILE", secret=True)
     ] = ""
     token: Annotated[
-        str, setting("What a request that changes something must bear.", metavar="SECRET", secret=True)
+        str, setting("Bearer token that a request must send to change anything.", metavar="SECRET", secret=True)
     ] = ""
-    access_log: Annotated[str, setting("File for one JSON line a request; -: stderr.", metavar="FILE")] = ""
+    access_log: Annotated[
+        str, setting("Write one JSON line per request to this file; - is stderr.", metavar="FILE")
+    ] = ""
 
 
 class MetricsSettings(msgspec.Struct, frozen=True):
-    """Where commands with a metrics port answer Prometheus."""
+    """Where commands serve Prometheus metrics."""
 
-    host: Annotated[str, setting("Address to listen on; in a container 0.0.0.0.", only="file")] = "127.0.0.1"
+    host: Annotated[str, setting("Address to listen on; use 0.0.0.0 in a container.", only="file")] = "127.0.0.1"
     port: Annotated[
         int | None,
         setting(
-            "Serve Prometheus metrics there (usual: 8001).",
+            "Serve Prometheus metrics on this port (usually 8001).",
             option="metrics-port",
             only="command",
             least=0,

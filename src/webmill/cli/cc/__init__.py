@@ -7,12 +7,12 @@ import click
 from webmill.cli.lazy import LazyGroup
 
 COMMANDS = {
-    "crawls": ("webmill.cli.cc.crawls:crawls", "List the crawls there are."),
+    "crawls": ("webmill.cli.cc.crawls:crawls", "List the available crawls."),
     "paths": ("webmill.cli.cc.paths:paths", "List the files of a crawl."),
-    "batch": ("webmill.cli.cc.batch:batch", "Choose captures of a crawl's index, queue them in batches."),
-    "work": ("webmill.cli.cc.work:work", "Fetch queued captures, extract their text, keep it."),
-    "seal": ("webmill.cli.cc.work:seal", "Make files of what workers have done so far."),
-    "run": ("webmill.cli.cc.run:run", "Batcher and workers in one command."),
+    "batch": ("webmill.cli.cc.batch:batch", "Select captures from a crawl's index and queue them in batches."),
+    "work": ("webmill.cli.cc.work:work", "Fetch queued captures and extract documents."),
+    "seal": ("webmill.cli.cc.work:seal", "Write what workers have done so far to files."),
+    "run": ("webmill.cli.cc.run:run", "Select, fetch and extract in one command."),
     "dead": ("webmill.cli.dead:dead", ""),  # its old name
 }
 
@@ -27,8 +27,8 @@ Example: queue the English pages of a domain for workers
     --language eng --status 200 --queue sqlite:work.sqlite""",
 )
 def cc() -> None:
-    """Pages of Common Crawl, or of any webmill collection that is served.
+    """Fetch pages of Common Crawl, or of any served webmill collection, and extract documents.
 
-    `batch` reads a crawl's index and queues what is asked for; workers fetch it. Both may be killed at any moment
-    and run again.
+    `batch` selects captures from a crawl's index and queues them; `work` fetches them. Both can be interrupted at any
+    time: run them again to continue.
     """

@@ -36,24 +36,28 @@ Examples:
     --sample 0.01 --queue amqp://localhost/
   webmill cc batch --cluster-idx index/cluster.idx --url 'example.com/a*'
 
-A message is a JSON array of {"surt_url", "timestamp", "metadata"}, metadata being all of the index line's JSON.
+A message is a JSON array of {"surt_url", "timestamp", "metadata"}; metadata is the JSON of the index line.
 
-Killed at any moment and run again with the same flags it goes on: nothing is lost, and with an SQLite queue nothing
-is published twice; RabbitMQ may get the last 256 batches again, under the same ids.
+If it is interrupted, run it again with the same flags to continue. Nothing is lost. An SQLite queue gets every batch
+once; RabbitMQ may get the last 256 batches twice, with the same ids.
 
-Exit code 3: done, but lines or blocks of the index were damaged; the message says where they are listed."""
+Exit code 3: done, but lines or blocks of the index are damaged; the message names the file that lists them."""
 )
 @wanted_options
 @queue_option
 @click.option(
-    "--max-queued", type=AT_LEAST_ONE, default=MAX_QUEUED, show_default=True, help="Wait for workers above it."
+    "--max-queued",
+    type=AT_LEAST_ONE,
+    default=MAX_QUEUED,
+    show_default=True,
+    help="Pause while more batches than this wait in the queue.",
 )
-@click.option("--concurrency", type=AT_LEAST_ONE, default=4, show_default=True, help="Requests at once.")
-@processes_option("Processes that look through blocks  [default: this one]")
+@click.option("--concurrency", type=AT_LEAST_ONE, default=4, show_default=True, help="Number of parallel requests.")
+@processes_option("Number of processes that filter index blocks  [default: 1]")
 @click.option(
     "--state",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder of checkpoints and rejects  [default: .webmill beside an SQLite queue, else here]",
+    help="Folder for the checkpoint and rejected lines  [default: .webmill beside an SQLite queue, else here]",
 )
 @click.option(
     "--from-scratch",
@@ -61,13 +65,17 @@ Exit code 3: done, but lines or blocks of the index were damaged; the message sa
     cls=SettingOption,
     old=["--restart"],
     is_flag=True,
-    help="Forget the checkpoint and begin anew.",
+    help="Ignore the checkpoint and start over.",
 )
 @click.option(
-    "--metrics-port", type=click.IntRange(0, 65535), default=PORT, metavar="N", help="For Prometheus  [default: 9000]"
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    default=PORT,
+    metavar="N",
+    help="Serve Prometheus metrics on this port  [default: 9000]",
 )
-@click.option("--no-metrics", is_flag=True, help="Serve none.")
-@click.option("--json", "as_json", is_flag=True, help="The report as JSON on stdout.")
+@click.option("--no-metrics", is_flag=True, help="Do not serve metrics.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON on stdout.")
 @pass_context
 def batch(
     context: Context,
@@ -84,9 +92,10 @@ def batch(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Choose captures from the index of a crawl and put them into a queue, in batches.
+    """Select captures from the index of a crawl and queue them in batches.
 
-    Without filters that is every capture. Several values of one flag: one must hold. All flags: each must hold.
+    Without filters, every capture is selected. With several filters, all must match. Of the values of a repeated flag,
+    and of --url, --domain and --prefix together, one is enough.
     """
     asked, wanted = Asked.from_flags(flags), Wanted.from_flags(flags)
     settings = with_queue(asked.over(context.settings()), queue)

@@ -21,11 +21,11 @@ Examples:
   webmill cc crawls --json | jq -r .id"""
 )
 @server_options
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the newest.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="List only the N newest.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 @pass_context
 def crawls(context: Context, /, *, limit: int | None, as_json: bool, **flags: Any) -> None:
-    """List the crawls there are, the newest first."""
+    """List the available crawls, newest first."""
     settings = Asked.from_flags(flags).over(context.settings())
     base = base_of(settings)
     ask_for_contact(settings, base)

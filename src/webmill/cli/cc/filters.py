@@ -42,24 +42,51 @@ def language_option(*names: str, help_: str) -> Callable[[F], F]:
 
 
 filter_options = together(
-    click.option("--url", "urls", multiple=True, metavar="PATTERN", help="A URL, URL*, or *.HOST. Repeatable."),
-    click.option("--domain", "domains", multiple=True, metavar="HOST", help="A host and all below it. Repeatable."),
-    click.option("--prefix", "prefixes", multiple=True, metavar="URL", help="URLs that begin so. Repeatable."),
-    language_option("--language", "languages", help_="ISO 639-3: eng, fra. Repeatable."),
-    click.option("--primary-language", "primary", is_flag=True, help="Only a page's first language counts."),
-    click.option("--status", "statuses", multiple=True, metavar="CODE", help="HTTP status: 200. Repeatable."),
-    click.option("--mime", "mimes", multiple=True, metavar="TYPE", help="What the server said it is. Repeatable."),
-    click.option("--mime-detected", "mimes_detected", multiple=True, metavar="TYPE", help="What it is. Repeatable."),
-    click.option("--charset", "charsets", multiple=True, metavar="NAME", help="As detected: UTF-8. Repeatable."),
-    click.option("--from", "start", metavar="DATE", help="2024, 2024-07, 20240722…: from its first second on."),
-    click.option("--to", "end", metavar="DATE", help="Up to its last second."),
-    click.option("--url-regex", metavar="RE2", default="", help="Found anywhere in the URL."),
     click.option(
-        "--sample", type=Share(), default=1.0, show_default=True, help="This share of what the others leave: 0.01."
+        "--url",
+        "urls",
+        multiple=True,
+        metavar="PATTERN",
+        help="A URL, a prefix (URL*) or a domain (*.HOST); repeatable.",
+    ),
+    click.option("--domain", "domains", multiple=True, metavar="HOST", help="A domain and its subdomains; repeatable."),
+    click.option("--prefix", "prefixes", multiple=True, metavar="URL", help="URLs that start with this; repeatable."),
+    language_option("--language", "languages", help_="Language in the index, ISO 639-3: eng, fra; repeatable."),
+    click.option(
+        "--primary-language",
+        "primary",
+        is_flag=True,
+        help="Match --language against the first language of a page only.",
+    ),
+    click.option("--status", "statuses", multiple=True, metavar="CODE", help="HTTP status, such as 200; repeatable."),
+    click.option("--mime", "mimes", multiple=True, metavar="TYPE", help="Media type that the server sent; repeatable."),
+    click.option(
+        "--mime-detected",
+        "mimes_detected",
+        multiple=True,
+        metavar="TYPE",
+        help="Media type that was detected; repeatable.",
     ),
     click.option(
-        "--seed", type=int, default=0, show_default=True, metavar="N", help="Another sample of the same size."
+        "--charset",
+        "charsets",
+        multiple=True,
+        metavar="NAME",
+        help="Detected character set, such as UTF-8; repeatable.",
     ),
+    click.option("--from", "start", metavar="DATE", help="Captured at or after this date: 2024, 2024-07, 20240722…"),
+    click.option("--to", "end", metavar="DATE", help="Captured before the end of this date."),
+    click.option(
+        "--url-regex", metavar="RE2", default="", help="Regular expression (RE2) to find anywhere in the URL."
+    ),
+    click.option(
+        "--sample",
+        type=Share(),
+        default=1.0,
+        show_default=True,
+        help="Select only this share of the matching captures: 0.01.",
+    ),
+    click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Random seed of --sample."),
 )
 
 

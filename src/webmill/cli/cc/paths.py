@@ -30,13 +30,13 @@ Examples:
     type=click.Choice(get_args(Kind)),
     metavar="KIND",
     default="warc",
-    help=f"{', '.join(get_args(Kind))}  [default: warc]",
+    help=f"Which files: {', '.join(get_args(Kind))}  [default: warc]",
 )
 @server_options
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="List only the first N.")
 @pass_context
 def paths(context: Context, /, *, crawl: str, kind: Kind, limit: int | None, **flags: Any) -> None:
-    """List the files of CRAWL, below the base URL; `latest` is the newest crawl."""
+    """List the files of CRAWL, relative to the base URL. `latest` is the newest crawl."""
     checked_crawl(crawl)
     settings = Asked.from_flags(flags).over(context.settings())
     base = base_of(settings)

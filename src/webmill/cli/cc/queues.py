@@ -31,7 +31,7 @@ def checked_queue(_context: click.Context, _option: click.Parameter, url: str | 
 
 
 def queue_option(command: F) -> F:
-    help_ = "sqlite:FILE or amqp://…  [default: as the settings say; of `run`: one in the output]"
+    help_ = "Queue of batches: sqlite:FILE or amqp://…  [default: from the settings; for `run`, a file in the output]"
     return click.option("--queue", metavar="URL", callback=checked_queue, help=help_)(command)
 
 

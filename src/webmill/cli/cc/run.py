@@ -44,20 +44,22 @@ Example: English pages of a domain, as Parquet
     --status 200 -o documents --contact me@example.org
 
 \b
-Stopped or killed at any moment, the same command goes on. Other workers may
-join: `webmill cc work` with the same --queue and --output.
+If it is interrupted, run the same command again to continue. Other workers
+can join: `webmill cc work` with the same --queue and --output.
 Exit code 3: done, but batches failed, parts of the index are damaged, or
 more than half of the captures could not be read (their rows say why)."""
 )
 @wanted_options
 @worker_options
-@language_option("--detected-language", "detected", help_="Keep pages found to be in it. Repeatable.")
-@click.option("--json", "as_json", is_flag=True, help="The summary as JSON on stdout.")
+@language_option(
+    "--detected-language", "detected", help_="Keep only pages detected to be in this language; repeatable."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on stdout.")
 @pass_context
 def run(context: Context, /, *, detected: tuple[str, ...], as_json: bool, **flags: Any) -> None:
-    """Choose captures from the index of a crawl, fetch them, extract their text, and keep it: all in one.
+    """Select captures from the index of a crawl, fetch them, and extract documents.
 
-    It ends when every capture is in a file.
+    It ends when every selected capture is in a file.
     """
     mine = {name: flags.pop(name) for name in Choice.__struct_fields__ if name != "languages"}
     choice = Choice(**mine, languages=detected)

@@ -33,9 +33,14 @@ def _checked_base(_context: click.Context, _option: click.Parameter, base: str |
 # How fast a server is asked, and by whom.
 manners_options = together(
     click.option(
-        "--rate", type=click.FloatRange(min=0), metavar="N", help="Requests a second of this machine  [default: 5]"
+        "--rate",
+        type=click.FloatRange(min=0),
+        metavar="N",
+        help="Maximum requests per second from this machine  [default: 5]",
     ),
-    click.option("--contact", metavar="TEXT", help="Your e-mail or page: every server is told whom to ask."),
+    click.option(
+        "--contact", metavar="TEXT", help="Your e-mail address or web page; sent to every server in the User-Agent."
+    ),
 )
 # And who is asked: the same for all that ask.
 server_options = together(
@@ -43,7 +48,7 @@ server_options = together(
         "--base-url",
         metavar="URL|DIR",
         callback=_checked_base,
-        help=f"Where the crawls are: https://…, s3://commoncrawl/, a folder  [default: {COMMON_CRAWL}]",
+        help=f"Where the crawls are: https://…, s3://… or a folder  [default: {COMMON_CRAWL}]",
     ),
     manners_options,
 )

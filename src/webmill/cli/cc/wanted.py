@@ -27,15 +27,17 @@ from webmill.pipeline.dispatch.batcher import BATCH_SIZE, Options, Source
 from webmill.settings import ExecutorSettings, Settings
 
 wanted_options = together(
-    click.option("--crawl", metavar="NAME", help="Whose index to read: CC-MAIN-2024-30, latest."),
+    click.option("--crawl", metavar="NAME", help="Crawl whose index is read: CC-MAIN-2024-30 or latest."),
     click.option(
-        "--cluster-idx", metavar="FILE|URL", help="Or: the summary of any ZipNum index, its blocks beside it."
+        "--cluster-idx",
+        metavar="FILE|URL",
+        help="Read this ZipNum index instead: its cluster.idx, with the blocks beside it.",
     ),
     server_options,
     filter_options,
-    click.option("--dedup", type=click.Choice(["digest"]), help="Of captures with the same content only the first."),
-    click.option("--limit", type=AT_LEAST_ONE, help="Captures at most  [default: all]"),
-    click.option("--batch-size", type=AT_LEAST_ONE, default=BATCH_SIZE, show_default=True, help="Captures in a batch."),
+    click.option("--dedup", type=click.Choice(["digest"]), help="Select only the first capture of the same content."),
+    click.option("--limit", type=AT_LEAST_ONE, help="Select at most this many captures  [default: all]"),
+    click.option("--batch-size", type=AT_LEAST_ONE, default=BATCH_SIZE, show_default=True, help="Captures per batch."),
 )
 
 

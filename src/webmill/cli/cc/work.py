@@ -40,31 +40,36 @@ Examples:
   webmill cc work -o s3://bucket/documents --base-url s3://commoncrawl/
 
 \b
-Files are OUT/RUN/part-FIRST-LAST.parquet, with a row for each capture.
-Batches that are in no file yet lie in OUT/.webmill/spool. Several of these
-may share a queue and an output. Killed anywhere, nothing is lost, and nothing
-is there twice.
+Documents are written to OUTPUT/RUN/part-FIRST-LAST.parquet, one row per
+capture. Batches that are not in a file yet are in OUTPUT/.webmill/spool.
+Several workers can share a queue and an output. If a worker is killed, no
+document is lost or written twice.
 Exit code 3: done, but batches failed (`webmill dead list` says why),
 or more than half of the captures could not be read (their rows say why)."""
 )
 @worker_options
 @server_options
-@language_option("--language", "--detected-language", "languages", help_="Keep pages in it; repeatable.")
-@click.option("--until-empty", is_flag=True, help="End when the queue is empty, and seal what is there.")
+@language_option(
+    "--language",
+    "--detected-language",
+    "languages",
+    help_="Keep only pages detected to be in this language; repeatable.",
+)
+@click.option("--until-empty", is_flag=True, help="Stop when the queue is empty, and write all documents to files.")
 @click.option(
     "--metrics-port",
     type=click.IntRange(0, 65535),
     default=PORT,
     show_default=True,
     metavar="N",
-    help="Of 127.0.0.1, for Prometheus.",
+    help="Serve Prometheus metrics on this port.",
 )
-@click.option("--json", "as_json", is_flag=True, help="What this worker did, as JSON on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print what this worker did as JSON on stdout.")
 @pass_context
 def work(context: Context, /, *, until_empty: bool, metrics_port: int, as_json: bool, **flags: Any) -> None:
-    """Fetch the captures of queued batches, extract their text, and keep it as documents.
+    """Fetch the captures of queued batches and extract documents from them.
 
-    Without --until-empty it waits for more batches until it is told to stop.
+    Without --until-empty it waits for more batches until it is stopped.
     """
     asked = Asked.from_flags(flags)
     choice = Choice(**flags)
@@ -118,13 +123,17 @@ Examples:
 )
 @click.argument("out", metavar="DIR|URL")
 @queue_option
-@click.option("--over-holes", is_flag=True, help="Seal over every batch that is not there; it becomes a file later.")
-@click.option("--json", "as_json", is_flag=True, help="What was sealed, and what waits yet, as JSON on stdout.")
+@click.option(
+    "--over-holes", is_flag=True, help="Do not wait for missing batches; they go into files of their own later."
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print what was written, and what still waits, as JSON on stdout."
+)
 @pass_context
 def seal(context: Context, /, *, out: str, queue: str | None, over_holes: bool, as_json: bool) -> None:
-    """Make files of all batches that lie in the spool of OUT, also where a file does not become large.
+    """Write the finished batches in the spool of an output to files, even if the files stay small.
 
-    `work` does this for files that are full, `work --until-empty` and `run` at their end for all.
+    `work` does this whenever a file is full; `work --until-empty` and `run` do it for all batches at their end.
     """
     state = below(out, PRIVATE)
     try:

@@ -51,13 +51,13 @@ worker_options = together(
         old=["--out"],
         required=True,
         metavar="DIR|URL",
-        help="Where documents go: a folder or s3://BUCKET/PREFIX.",
+        help="Where to write documents: a folder or s3://BUCKET/PREFIX.",
     ),
     queue_option,
     click.option(
         "--extractor",
         default="auto",
-        help="trafilatura (best), resiliparse (fast), plain or none  [default: the best that is installed]",
+        help="Text extractor: trafilatura (best), resiliparse (fast), plain or none  [default: the best installed]",
     ),
     click.option(
         "--format",
@@ -65,7 +65,7 @@ worker_options = together(
         type=click.Choice(["parquet", "jsonl"]),
         default="parquet",
         show_default=True,
-        help="Of the files; parquet needs webmill[parquet].",
+        help="File format of the documents; parquet needs webmill[parquet].",
     ),
     click.option(
         "--file-size",
@@ -73,24 +73,30 @@ worker_options = together(
         default=FILE_SIZE // MIB,
         show_default=True,
         metavar="MIB",
-        help="A file is closed at this size, before compression.",
+        help="Start a new file at this size, before compression.",
     ),
-    click.option("--function", metavar="FILE.py:NAME", help="A function of yours in place of the extractor."),
-    click.option("--links", is_flag=True, help="Keep the links of pages."),
-    click.option("--min-text", type=ANY_COUNT, help="Leave out pages with less text, in characters."),
-    click.option("--max-text", type=ANY_COUNT, help="Leave out pages with more."),
-    click.option("--executor", help="pool, inline, ray:auto or ray://HOST:PORT  [default: as the settings say]"),
-    click.option("--processes", type=AT_LEAST_ONE, help="Batches and extractors at once  [default: one per core]"),
-    click.option("--concurrency", type=AT_LEAST_ONE, default=8, show_default=True, help="Downloads at once."),
+    click.option("--function", metavar="FILE.py:NAME", help="Your own Python function, used instead of the extractor."),
+    click.option("--links", is_flag=True, help="Also store the links of each page."),
+    click.option("--min-text", type=ANY_COUNT, help="Skip pages with fewer characters of text than this."),
+    click.option("--max-text", type=ANY_COUNT, help="Skip pages with more characters of text than this."),
+    click.option(
+        "--executor", help="Where tasks run: pool, inline, ray:auto or ray://HOST:PORT  [default: from the settings]"
+    ),
+    click.option(
+        "--processes", type=AT_LEAST_ONE, help="Number of batches to process in parallel  [default: one per core]"
+    ),
+    click.option(
+        "--concurrency", type=AT_LEAST_ONE, default=8, show_default=True, help="Number of parallel downloads."
+    ),
     click.option(
         "--cache-size",
         type=ANY_COUNT,
         default=4096,
         show_default=True,
         metavar="MIB",
-        help="Disk for files that are worth downloading whole; 0: none.",
+        help="Disk space for WARC files that are downloaded whole; 0 to never do that.",
     ),
-    click.option("--no-metrics", is_flag=True, help="Serve none."),
+    click.option("--no-metrics", is_flag=True, help="Do not serve metrics."),
 )
 
 

@@ -15,23 +15,23 @@ from webmill.index.cdxj.excessive import ExcessPolicy, drop_excessive, find_exce
 from webmill.index.lines import FilterCounts, write_batches
 
 MOST = click.option(
-    "-n", "--max-captures", default=1000, show_default=True, type=ANY_COUNT, help="Captures a URL may have."
+    "-n", "--max-captures", default=1000, show_default=True, type=ANY_COUNT, help="Maximum captures per URL."
 )
 
 
 @click.group()
 def excessive() -> None:
-    """Find and thin out URLs with too many captures. Input must be sorted; nothing is held in memory."""
+    """Find or drop URLs with too many captures. The input must be sorted; it is streamed."""
 
 
 @excessive.command(
-    short_help="List them.",
+    short_help="List URLs with too many captures.",
     epilog="Example: webmill cdxj excessive find all.cdxj -n 5000 > too-many.txt",
 )
 @INPUT
 @MOST
 def find(*, source: Path, max_captures: int) -> None:
-    """Print `SURT COUNT` of every URL with more captures, most first."""
+    """Print `SURT COUNT` for every URL with too many captures, highest count first."""
     found = find_excessive(batches_of(source), limit=max_captures, source=name_of(source))
     with output_to(STDOUT) as out:
         out.writelines(bytes(excess) + b"\n" for excess in found)
@@ -39,7 +39,7 @@ def find(*, source: Path, max_captures: int) -> None:
 
 
 @excessive.command(
-    short_help="Drop those of a list.",
+    short_help="Drop all captures of the URLs in a list.",
     epilog="Example: webmill cdxj excessive remove all.cdxj -b too-many.txt -o fewer.cdxj",
 )
 @INPUT
@@ -50,10 +50,10 @@ def find(*, source: Path, max_captures: int) -> None:
     "listed",
     required=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A SURT, or SURT and count, per line; # comments.",
+    help="File with a SURT, or SURT and count, per line; # starts a comment.",
 )
 def remove(*, source: Path, output: Path, listed: Path) -> None:
-    """Drop all captures of the URLs in a list that `find` made."""
+    """Drop all captures of the URLs in a list, such as `find` prints."""
     tally = FilterCounts()
     with output_to(output) as out:
         write_batches(remove_urlkeys(batches_of(source), load_excessive(listed), tally=tally), out)
@@ -61,7 +61,7 @@ def remove(*, source: Path, output: Path, listed: Path) -> None:
 
 
 @excessive.command(
-    short_help="Find and drop in one pass.",
+    short_help="Find URLs with too many captures and drop them, in one pass.",
     epilog="""\b
 Example:
   webmill cdxj merge cdxj/ | webmill cdxj excessive auto -n 1000 --keep 10""",
@@ -70,10 +70,18 @@ Example:
 @OUTPUT
 @MOST
 @click.option(
-    "--keep", default=0, show_default=True, type=ANY_COUNT, help="How many captures stay of an excessive URL."
+    "--keep", default=0, show_default=True, type=ANY_COUNT, help="Captures to keep of a URL that has too many."
 )
-@click.option("--side", type=click.Choice(["first", "last"]), default="first", show_default=True, help="Which of them.")
-@click.option("--drop-revisits-first", is_flag=True, help="Revisits go first; if that is enough, the rest stays.")
+@click.option(
+    "--side",
+    type=click.Choice(["first", "last"]),
+    default="first",
+    show_default=True,
+    help="Keep the first or the last captures.",
+)
+@click.option(
+    "--drop-revisits-first", is_flag=True, help="Drop revisits first, and other captures only if still needed."
+)
 def auto(
     *,
     source: Path,
@@ -83,7 +91,7 @@ def auto(
     side: Literal["first", "last"],
     drop_revisits_first: bool,
 ) -> None:
-    """Find and drop in one pass."""
+    """Find URLs with too many captures and drop them, in one pass."""
     tally = FilterCounts()
     policy = ExcessPolicy(count=keep, side=side, drop_revisits_first=drop_revisits_first)
     with output_to(output) as out:

@@ -29,19 +29,25 @@ Examples:
   webmill cdxj index https://data.example/a.warc.gz s3://bucket/b.warc.gz
   webmill cdxj index --verify a.warc.gz > /dev/null  # every checksum, digest
 
-Exit code 3 when a file is damaged: its good records are indexed, the damage is named."""
+Exit code 3: a file is damaged; its good records are indexed, and a message says where the damage is."""
 )
 @click.argument("warcs", nargs=-1, required=True, metavar="WARC…")
 @OUTPUT
-@click.option("--all", "all_records", is_flag=True, help="Index requests and metadata records too.")
+@click.option("--all", "all_records", is_flag=True, help="Also index request and metadata records.")
 @click.option("--post-append", is_flag=True, help="Tell POST requests apart by their bodies, as pywb does.")
 @click.option(
-    "--profile", type=click.Choice(sorted(PROFILES)), default="commoncrawl", show_default=True, help="Which fields."
+    "--profile",
+    type=click.Choice(sorted(PROFILES)),
+    default="commoncrawl",
+    show_default=True,
+    help="Set of fields to write.",
 )
-@click.option("--fields", help=f"Or these, separated by commas, of {', '.join(FIELDS)}.")
-@click.option("--full-paths", is_flag=True, help="Call files as they are called here, not by their last part.")
-@click.option("--verify", is_flag=True, help="Inflate everything; check CRC, lengths and digests.")
-@click.option("--torn", is_flag=True, help="Also index a last record of which only the beginning is there.")
+@click.option("--fields", help=f"Comma-separated fields to write instead: {', '.join(FIELDS)}.")
+@click.option(
+    "--full-paths", is_flag=True, help="Write file names as given on the command line, not only their last part."
+)
+@click.option("--verify", is_flag=True, help="Decompress everything; check CRCs, lengths and digests.")
+@click.option("--torn", is_flag=True, help="Also index a truncated last record.")
 @pass_context
 def index(
     context: Context,
@@ -59,8 +65,7 @@ def index(
 ) -> None:
     """Index WARC and ARC files, one line per capture, sorted in byte order.
 
-    WARC is a path, an http(s):// or an s3:// address; plain, gzip per record or as a whole, zstd. Bodies are not
-    inflated where the index does not need them; the output is the same either way.
+    WARC is a path or an http(s):// or s3:// address of a file: plain, gzip (per record or as a whole) or zstd.
     """
     for folder in filter(os.path.isdir, warcs):
         raise click.UsageError(f"{folder} is a folder: name files, or index all that is in it: webmill index {folder}")

@@ -34,11 +34,13 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     show_default=True,
     type=AT_LEAST_ONE,
     metavar="MB",
-    help="What may be held at once.",
+    help="Memory to use.",
 )
-@click.option("--temp-dir", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Where runs go.")
+@click.option(
+    "--temp-dir", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Folder for temporary files."
+)
 def sort(*, source: Path, output: Path, memory: int, temp_dir: Path | None) -> None:
-    """Sort lines in byte order (that of LC_ALL=C sort), in bounded memory."""
+    """Sort lines in byte order (as LC_ALL=C sort does), in bounded memory."""
     with output_to(output) as out:
         count = write_batches(sort_lines(batches_of(source), memory=memory << 20, folder=temp_dir), out)
     note(f"# Sorted {counted(count, 'line')}")
@@ -52,13 +54,12 @@ Examples:
 )
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @OUTPUT
-@click.option("--unique", is_flag=True, help="Of equal lines keep one.")
-@click.option("--exclude", multiple=True, metavar="GLOB", help="Leave out files with such a name; repeatable.")
+@click.option("--unique", is_flag=True, help="Drop repeated lines.")
+@click.option("--exclude", multiple=True, metavar="GLOB", help="Skip files whose names match; repeatable.")
 def merge(*, paths: tuple[Path, ...], output: Path, unique: bool, exclude: tuple[str, ...]) -> None:
-    """Merge sorted files, and all files of folders, into one sorted stream.
+    """Merge sorted files, plain or gzip, into one sorted stream. A folder stands for all files in it.
 
-    The order of each input is checked: a line out of order ends the merge with its file and number. Any number of
-    files may be merged, gzipped ones too.
+    The order of every input is checked: a line out of order is an error that names the file and the line.
     """
     files = find_inputs(paths, exclude=exclude)
     merged = merge_files(files)
@@ -75,18 +76,18 @@ Examples:
   webmill cdxj add-field --function year.py a.cdxj > b.cdxj
 
 \b
-year.py may say:
+year.py, for example:
   def addfield(surt_key, timestamp, json_data):
       return json_data | {"year": timestamp[:4]}
 
-Exit code 3: done, but some lines are no CDXJ; they are left as they were.""",
+Exit code 3: done, but some lines are not CDXJ; they are copied unchanged.""",
 )
 @INPUT
 @OUTPUT
 @click.option("-f", "--field", "fields", multiple=True, metavar="KEY=VALUE", help="Field to add; repeatable.")
 @click.option("--function", type=FILE, help="Python file with addfield(surt_key, timestamp, json_data) -> dict.")
 def add_field(*, source: Path, output: Path, fields: tuple[str, ...], function: Path | None) -> None:
-    """Add fields to the JSON of every line; a field that is there gets the new value."""
+    """Add fields to the JSON of every line. An existing field gets the new value."""
     counts = AddFieldCounts()
     added = with_fields(batches_of(source), fields, function, read_pair=key_and_value, counts=counts)
     with output_to(output) as out:
@@ -125,13 +126,26 @@ def key_and_value(text: str) -> tuple[str, str]:
 @click.command(epilog="Example: webmill cdxj block -b blocklist.txt all.cdxj -o clean.cdxj")
 @INPUT
 @OUTPUT
-@click.option("-b", "--blocklist", required=True, type=FILE, help="A regular expression per line; # comments.")
-@click.option("--max-removed-share", default=1.0, show_default=True, metavar="0..1", help="Fail above this share.")
-@click.option("--by-rule", is_flag=True, help="Say how many lines each rule removed.")
+@click.option(
+    "-b",
+    "--blocklist",
+    required=True,
+    type=FILE,
+    help="File with one regular expression (RE2) per line; # starts a comment.",
+)
+@click.option(
+    "--max-removed-share",
+    default=1.0,
+    show_default=True,
+    metavar="0..1",
+    help="Fail if more than this share of the lines is dropped.",
+)
+@click.option("--by-rule", is_flag=True, help="Print how many lines each rule dropped.")
 def block(*, source: Path, output: Path, blocklist: Path, max_removed_share: float, by_rule: bool) -> None:
-    """Drop the lines that a rule of the blocklist matches.
+    """Drop the lines that match a rule of the blocklist.
 
-    Rules are RE2 expressions, matched anywhere in the whole line (`^com,spam,`); a bad rule stops with its number.
+    A rule is a regular expression, searched for in the whole line (`^com,spam,`). An invalid rule is an error that
+    names its line.
     """
     tally = FilterCounts()
     counts: Counter[int] | None = Counter() if by_rule else None
@@ -149,12 +163,12 @@ def block(*, source: Path, output: Path, blocklist: Path, max_removed_share: flo
 Example:
   webmill cdxj field -f url --raw all.cdxj | sort -u
 
-Exit code 3: done, but some lines are no CDXJ."""
+Exit code 3: done, but some lines are not CDXJ."""
 )
 @INPUT
 @click.option("-f", "--field", "name", metavar="NAME", required=True, help="Name of the field.")
-@click.option("-r", "--raw", is_flag=True, help="Strings without quotes and escapes.")
-@click.option("-d", "--default", help="What to print where the field is missing  [default: nothing]")
+@click.option("-r", "--raw", is_flag=True, help="Print strings without quotes and escapes.")
+@click.option("-d", "--default", help="Print this where the field is missing  [default: nothing]")
 def field(*, source: Path, name: str, raw: bool, default: str | None) -> None:
     """Print one field of every line, as JSON or raw."""
     counts = FieldCounts()

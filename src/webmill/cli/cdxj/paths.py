@@ -33,11 +33,11 @@ def paths() -> None:
 )
 @SOURCES
 @OUTPUT
-@click.option("--separator", default="\t", help="Between name and path  [default: TAB]")
+@click.option("--separator", default="\t", help="Separator between name and path  [default: TAB]")
 def make(*, sources: tuple[Path, ...], output: Path, separator: str) -> None:
-    """Lists of paths or URLs, one per line, to `FILENAME TAB PATH`, sorted as pywb needs it.
+    """Turn lists of paths or URLs into lines of `FILENAME TAB PATH`, sorted as pywb needs them.
 
-    SOURCES are files, folders or - for stdin.
+    SOURCES are files with one path per line, folders of such files, or - for stdin.
     """
     rows = (format_location(located, separator=separator.encode()) for located in listed_in(sources))
     with output_to(output) as out:
@@ -54,21 +54,21 @@ Example:
   webmill cdxj paths redis path-index.txt -k warcs --url redis://db:6379/0""",
 )
 @SOURCES
-@click.option("-k", "--key", metavar="NAME", required=True, help="The hash to fill.")
+@click.option("-k", "--key", metavar="NAME", required=True, help="Name of the Redis hash.")
 @click.option(
     "--url",
     default="redis://localhost:6379/0",
     show_default=True,
     metavar="URL",
-    help="rediss:// for TLS, unix:// for a socket, redis+cluster:// for a cluster.",
+    help="Redis to load into: redis://, rediss:// (TLS), unix:// or redis+cluster://.",
 )
-@click.option("--batch-size", default=500, show_default=True, type=AT_LEAST_ONE, help="Fields to a round trip.")
-@click.option("--clear", is_flag=True, help="Replace the whole hash, at once, when all is loaded.")
-@click.option("--dry-run", is_flag=True, help="Only count.")
+@click.option("--batch-size", default=500, show_default=True, type=AT_LEAST_ONE, help="Entries to send per round trip.")
+@click.option("--clear", is_flag=True, help="Replace the hash, atomically, when everything is loaded.")
+@click.option("--dry-run", is_flag=True, help="Count the entries, but change nothing.")
 def redis(*, sources: tuple[Path, ...], key: str, url: str, batch_size: int, clear: bool, dry_run: bool) -> None:
-    """Load a path index into a Redis hash, as pywb's redis:// archive path reads it.
+    """Load a path index into a Redis hash, from which pywb reads it (archive path redis://).
 
-    pywb takes one path for a file: the first is loaded, further ones are counted.
+    pywb uses one path per file: the first is loaded, others are only counted.
     """
     from webmill.infra.redis_hash import fill_hash, replace_hash
 

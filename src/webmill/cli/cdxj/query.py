@@ -30,14 +30,14 @@ Examples:
 
 \b
 Filters:
-  FIELD:VALUE    the field contains the value   !FIELD:VALUE   it does not
-  =FIELD:VALUE   it is the value                !=FIELD:VALUE  it is not
-  ~FIELD:RE2     it matches from its start on   !~FIELD:RE2    it does not
+  FIELD:VALUE    the field contains VALUE         !FIELD:VALUE   it does not
+  =FIELD:VALUE   the field equals VALUE           !=FIELD:VALUE  it does not
+  ~FIELD:RE2     RE2 matches the field's start    !~FIELD:RE2    it does not
 
-Exit code 3: done, but some lines of the index are no CDXJ."""
+Exit code 3: done, but some lines of the index are not CDXJ."""
 )
 @click.argument("url", required=False)
-@click.option("--surt", metavar="KEY", help="Key to look for, as the index has it, instead of a URL.")
+@click.option("--surt", metavar="KEY", help="Look up this index key instead of a URL.")
 @click.option(
     "-i",
     "--index",
@@ -45,26 +45,32 @@ Exit code 3: done, but some lines of the index are no CDXJ."""
     required=True,
     multiple=True,
     metavar="DIR|FILE|URL",
-    help="Collection, ZipNum folder or .idx, sorted CDXJ file or folder of such; http(s):// and s3:// too. Repeatable.",
+    help="Index to search: a collection, a ZipNum folder or .idx, sorted CDXJ files; a path or URL; repeatable.",
 )
 @click.option(
     "--match",
     type=click.Choice(["exact", "prefix", "host", "domain"]),
     metavar="TYPE",
-    help="exact, prefix, host or domain  [default: exact; *.HOST is domain, URL* is prefix]",
+    help="How to match: exact, prefix, host or domain  [default: exact; prefix for URL*; domain for *.HOST]",
 )
-@click.option("--from", "start", metavar="DATE", help="2021, 2021-03, 20210304, …: from its first second on.")
-@click.option("--to", "end", metavar="DATE", help="Up to its last second: --to 2021 includes all of 2021.")
-@click.option("--filter", "filters", multiple=True, metavar="FILTER", help="See below. Repeatable: all must hold.")
-@click.option("--closest", metavar="DATE", help="Nearest to this date first.")
+@click.option("--from", "start", metavar="DATE", help="Captured at or after this date: 2021, 2021-03, 20210304…")
+@click.option("--to", "end", metavar="DATE", help="Captured before the end of this date: 2021 includes all of 2021.")
+@click.option(
+    "--filter",
+    "filters",
+    multiple=True,
+    metavar="FILTER",
+    help="Condition on a field, see below; repeatable, all must hold.",
+)
+@click.option("--closest", metavar="DATE", help="Sort by distance from this date, closest first.")
 @click.option(
     "--sort",
     type=click.Choice(["forward", "reverse", "closest"]),
     metavar="ORDER",
-    help="forward, reverse or closest  [default: forward]",
+    help="Order of captures: forward, reverse or closest  [default: forward]",
 )
-@click.option("--limit", type=AT_LEAST_ONE, help="How many at most  [default: all]")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per line, urlkey and timestamp in it.")
+@click.option("--limit", type=AT_LEAST_ONE, help="Maximum number of captures  [default: all]")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, including urlkey and timestamp.")
 @pass_context
 def query(
     context: Context,
@@ -82,7 +88,7 @@ def query(
     limit: int | None,
     as_json: bool,
 ) -> None:
-    """Print the captures of a URL as CDXJ lines, in order."""
+    """Print the captures of a URL as CDXJ lines, sorted by URL and date."""
     if bool(url) == bool(surt):
         raise click.UsageError("give either a URL or --surt KEY")
     if bool(closest) != (sort == "closest") and (sort or not closest):

@@ -30,7 +30,7 @@ OUTPUT = click.option(
     "--output",
     type=click.Path(dir_okay=False, path_type=Path, allow_dash=True),
     default=STDOUT,
-    help="File to write, which appears when it is complete  [default: stdout]",
+    help="File to write; it appears when it is complete  [default: stdout]",
 )
 
 

@@ -44,13 +44,18 @@ Examples:
     "folder",
     required=True,
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of the index. One that is there is replaced when the new one is complete.",
+    help="Folder of the index. An existing index is replaced when the new one is complete.",
 )
-@click.option("--lines", default=LINES_PER_BLOCK, show_default=True, type=AT_LEAST_ONE, help="Lines to a block.")
-@click.option("--shard-size", type=AT_LEAST_ONE, metavar="MB", help=f"End a shard here  [default: {SHARD_SIZE >> 20}]")
-@click.option("--shards", type=AT_LEAST_ONE, help="Write so many, in several processes, instead.")
-@processes_option("Processes for --shards  [default: one per core]")
-@click.option("--threads", default=2, show_default=True, type=AT_LEAST_ONE, help="Compressing threads per process.")
+@click.option("--lines", default=LINES_PER_BLOCK, show_default=True, type=AT_LEAST_ONE, help="Index lines per block.")
+@click.option(
+    "--shard-size",
+    type=AT_LEAST_ONE,
+    metavar="MB",
+    help=f"Start a new shard at this size  [default: {SHARD_SIZE >> 20}]",
+)
+@click.option("--shards", type=AT_LEAST_ONE, help="Write this many shards instead, in parallel processes.")
+@processes_option("Number of processes for --shards  [default: one per core]")
+@click.option("--threads", default=2, show_default=True, type=AT_LEAST_ONE, help="Compression threads per process.")
 @dry_run_option
 @pass_context
 def zipnum(
@@ -68,8 +73,8 @@ def zipnum(
 ) -> None:
     """Write sorted lines as a ZipNum index: cdx-*.gz, cluster.idx, cluster.loc.
 
-    That is what pywb reads and Common Crawl publishes. With --shards the key space is cut into ranges of equal size;
-    a stream or a gzip file is first written out in the folder for that.
+    This is the format that pywb reads and Common Crawl publishes. --shards cuts the lines into key ranges of equal
+    size; input from a pipe or a gzip file is first written to a temporary file for that.
     """
     if shards and shard_size:
         raise click.UsageError("give either --shards or --shard-size")
@@ -148,9 +153,9 @@ Examples:
 @OUTPUT
 @pass_context
 def flatten(context: Context, /, *, index: str, output: Path) -> None:
-    """All lines of a ZipNum index, in order.
+    """Print all lines of a ZipNum index, in order.
 
-    Every block is checked: what is damaged, missing or out of order ends it with its place, never with fewer lines.
+    Every block is checked. A block that is damaged, missing or out of order is an error; lines are never left out.
     """
     from webmill.index.lookup.indexes import flatten as all_lines
 
@@ -165,15 +170,15 @@ Examples:
   webmill cdxj verify index/
   webmill cdxj verify index/ --json | jq -r .kind | sort | uniq -c
 
-Exit code 3 when the index is unsound; notes alone do not make it so."""
+Exit code 3: the index has errors. Notes alone do not count as errors."""
 )
 @click.argument("index", metavar="DIR|IDX", type=click.Path(exists=True, path_type=Path))
-@click.option("--lines", type=AT_LEAST_ONE, help="What every block but a shard's last must have.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per line on stdout.")
+@click.option("--lines", type=AT_LEAST_ONE, help="Lines that every block must have, except the last of a shard.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line on stdout.")
 def verify(*, index: Path, lines: int | None, as_json: bool) -> None:
-    """Check a ZipNum index to the last byte: summary, locations, shards, blocks, lines.
+    """Check every byte of a ZipNum index: summary, locations, shards, blocks, lines.
 
-    Each finding is a line on stdout, and the check goes on behind it.
+    Each finding is printed as a line on stdout; the check continues after it.
     """
     from webmill.index.zipnum.verify import VerifyCounts
     from webmill.index.zipnum.verify import verify as findings
@@ -197,7 +202,7 @@ def verify(*, index: Path, lines: int | None, as_json: bool) -> None:
 Example:
   webmill cdxj flatten index/ | webmill cdxj parquet -o captures.parquet
 
-Exit code 3: done, but some lines are no captures, and not in the file."""
+Exit code 3: done, but some lines are not captures and were left out."""
 )
 @INPUT
 @click.option(
@@ -205,12 +210,12 @@ Exit code 3: done, but some lines are no captures, and not in the file."""
     "--output",
     required=True,
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File to write, which appears when it is complete.",
+    help="File to write; it appears when it is complete.",
 )
 def parquet(*, source: Path, output: Path) -> None:
     """Write sorted lines as a Parquet file with the columns of Common Crawl's cc-index-table.
 
-    Lines that are no captures are left out, named and counted. Needs webmill[parquet].
+    Lines that are not captures are reported and left out. Needs webmill[parquet].
     """
     from webmill.index.columnar.parquet import write_parquet
 

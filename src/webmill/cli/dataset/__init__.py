@@ -7,15 +7,15 @@ import click
 from webmill.cli.lazy import LazyGroup
 
 COMMANDS = {
-    "create": ("webmill.cli.dataset.create:create", "Make a dataset from its description."),
-    "manifest": ("webmill.cli.dataset.manifest:manifest", "Write the manifest of a crawl of Common Crawl."),
-    "run": ("webmill.cli.dataset.run:run", "Do its tasks; after a stop or a kill, go on."),
-    "stop": ("webmill.cli.dataset.run:stop", "Stop a run; nothing is lost."),
-    "view": ("webmill.cli.dataset.look:view", "What a dataset is, and how far it got."),
-    "list": ("webmill.cli.dataset.look:list_", "The datasets of a folder."),
-    "tasks": ("webmill.cli.dataset.tasks:tasks", "Its tasks: state, progress, reasons; redrive failed ones."),
-    "errors": ("webmill.cli.dataset.look:errors", "What could not be read or made, and why."),
-    "delete": ("webmill.cli.dataset.create:delete", "Remove a dataset."),
+    "create": ("webmill.cli.dataset.create:create", "Create a dataset from its description."),
+    "manifest": ("webmill.cli.dataset.manifest:manifest", "Write the manifest of a crawl."),
+    "run": ("webmill.cli.dataset.run:run", "Run the tasks of a dataset, or continue them."),
+    "stop": ("webmill.cli.dataset.run:stop", "Stop a run; the next run continues it."),
+    "view": ("webmill.cli.dataset.look:view", "Show a dataset and its progress."),
+    "list": ("webmill.cli.dataset.look:list_", "List the datasets of a folder."),
+    "tasks": ("webmill.cli.dataset.tasks:tasks", "List tasks with their state, or retry failed ones."),
+    "errors": ("webmill.cli.dataset.look:errors", "List what could not be read or extracted, and why."),
+    "delete": ("webmill.cli.dataset.create:delete", "Delete a dataset."),
 }
 
 
@@ -23,7 +23,7 @@ COMMANDS = {
     cls=LazyGroup,
     commands_at=COMMANDS,
     epilog="""\b
-Example: documents of ten files of Common Crawl
+Example: the documents of ten files of Common Crawl
   webmill dataset manifest --crawl CC-MAIN-2024-30 --limit 10 > manifest.txt
   cat > news.toml <<END
   name = "news"
@@ -35,8 +35,8 @@ Example: documents of ten files of Common Crawl
   webmill dataset run news""",
 )
 def dataset() -> None:
-    """Documents from WARC, WAT and WET files, as tracked tasks.
+    """Extract documents from WARC, WAT and WET files, as tracked tasks.
 
-    A dataset is a folder; every line of its manifest is a task. Killed at any moment and run again, it goes on where
-    it was, and every document is in the output once.
+    A dataset is a folder; every line of its manifest is a task. If a run is interrupted, the next run continues it;
+    every document is in the output exactly once.
     """

@@ -22,11 +22,11 @@ from webmill.settings import HttpSettings
 
 @click.command(
     epilog="""\b
-The shortest description (TOML; JSON works, too):
+The shortest description (TOML; JSON also works):
   name = "news"
   manifest = "manifest.txt"     # or a list of lines
   read.from = "archive/"        # or s3://…, https://…
-See docs/reference/dataset.md for all of them.
+docs/reference/dataset.md describes all keys.
 
 \b
 Examples:
@@ -35,12 +35,12 @@ Examples:
 )
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @in_option
-@click.option("--json", "as_json", is_flag=True, help="The result as JSON on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
 @pass_context
 def create(context: Context, /, *, file: Path, root: Path, as_json: bool) -> None:
-    """Make a dataset from its description FILE: a folder with its name.
+    """Create a dataset, a folder with its name, from the description in FILE.
 
-    The manifest and your function, if there is one, are copied into it: later changes of those files change nothing.
+    The manifest and your function, if there is one, are copied into it: later changes to those files have no effect.
     """
     http = context.settings().http
     folder, tasks = dataset_folder.create(
@@ -65,12 +65,12 @@ Examples:
 )
 @click.argument("name")
 @in_option
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @dry_run_option
 def delete(*, name: str, root: Path, yes: bool, dry_run: bool) -> None:
-    """Remove the folder of dataset NAME, with the output in it.
+    """Delete the folder of dataset NAME, with the output in it.
 
-    What it wrote elsewhere (S3, a queue, another folder) stays.
+    Output that was written elsewhere (S3, a queue, another folder) is kept.
     """
     path = dataset_folder.there(folder_of(name, root))
     if dry_run:

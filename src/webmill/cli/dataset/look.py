@@ -24,9 +24,9 @@ Example:
 )
 @click.argument("name")
 @in_option
-@click.option("--json", "as_json", is_flag=True, help="As JSON on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
 def view(*, name: str, root: Path, as_json: bool) -> None:
-    """What dataset NAME is, and how far it got."""
+    """Show dataset NAME and its progress."""
     folder = open_folder(folder_of(name, root))
     state = dataset_views.overview(folder)
     if as_json:
@@ -43,9 +43,9 @@ Example:
   webmill dataset list --in /data/datasets""",
 )
 @in_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def list_(*, root: Path, as_json: bool) -> None:
-    """The datasets of a folder, with the state of their tasks."""
+    """List the datasets of a folder, with the state of their tasks."""
     for path in find_folders(root):
         try:
             state = dataset_views.overview(open_folder(path))
@@ -63,11 +63,11 @@ Examples:
 )
 @click.argument("name")
 @in_option
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Print only the first N.")
 def errors(*, name: str, root: Path, limit: int | None) -> None:
-    """What could not be read or made: one JSON object per line, with reason, files and byte ranges.
+    """List what could not be read or extracted: one JSON object per line, with reason, files and byte ranges.
 
-    Tasks that failed as a whole are in `webmill dataset tasks`.
+    `webmill dataset tasks` lists tasks that failed as a whole.
     """
     folder = open_folder(folder_of(name, root))
     for line in islice(dataset_views.error_lines(folder), limit):

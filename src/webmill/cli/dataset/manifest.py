@@ -24,25 +24,26 @@ Examples:
   webmill dataset manifest --crawl CC-MAIN-2024-30 --kind warc --limit 5
   webmill dataset manifest --crawl latest --base-url my/ --kind warc
 
-WAT and WET files are named, not looked for: a collection of your own has them after `webmill derive`."""
+With --kind aligned, WAT and WET files are listed without checking that they exist. In your own collection,
+`webmill derive` makes them."""
 )
-@click.option("--crawl", required=True, help="Name of the crawl: CC-MAIN-2024-30, latest.")
+@click.option("--crawl", required=True, help="Name of the crawl: CC-MAIN-2024-30 or latest.")
 @click.option(
     "--kind",
     type=click.Choice(["warc", "aligned"]),
     default="aligned",
     show_default=True,
-    help="WARC files alone, or with their WAT and WET files.",
+    help="List WARC files only, or with their WAT and WET files.",
 )
 @click.option(
     "--base-url",
     cls=SettingOption,
     old=["--from"],
     metavar="URL|DIR",
-    help=f"Where the crawl is: https://…, s3://…, a folder  [default: {COMMON_CRAWL}]",
+    help=f"Where the crawl is: https://…, s3://… or a folder  [default: {COMMON_CRAWL}]",
 )
 @manners_options
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first lines.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Write only the first N lines.")
 @pass_context
 def manifest(context: Context, /, *, crawl: str, kind: Kind, limit: int | None, **flags: Any) -> None:
     """Write the manifest of a crawl, one line per WARC file, from its warc.paths.gz."""

@@ -16,9 +16,9 @@ ROOT = Path("datasets")
 
 def in_option(command: F) -> F:
     kind = click.Path(file_okay=False, path_type=Path)
-    return click.option("--in", "root", type=kind, default=ROOT, show_default=True, help="The folder of datasets.")(
-        command
-    )
+    return click.option(
+        "--in", "root", type=kind, default=ROOT, show_default=True, help="Folder that holds the datasets."
+    )(command)
 
 
 def folder_of(name: str, root: Path) -> Path:

@@ -30,19 +30,26 @@ Examples:
   webmill dataset run news --executor ray://HOST:10001
   webmill -q dataset run news | jq .url        # with write.to = "stdout"
 
-Exit code 3: done, but some tasks failed or pages gave errors; see `webmill dataset tasks` and `errors`."""
+Exit code 3: done, but some tasks or pages failed; see `webmill dataset tasks` and `webmill dataset errors`."""
 )
 @click.argument("name")
 @in_option
-@click.option("--executor", help="pool, inline, ray:auto or ray://HOST:PORT  [default: as the dataset says]")
-@processes_option("Tasks at once  [default: one per core]")
-@click.option("--json", "as_json", is_flag=True, help="The report as JSON on stdout (stderr if documents go there).")
+@click.option(
+    "--executor", help="Where tasks run: pool, inline, ray:auto or ray://HOST:PORT  [default: from the dataset]"
+)
+@processes_option("Number of tasks to run in parallel  [default: one per core]")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print the report as JSON on stdout (on stderr if stdout gets the documents).",
+)
 @pass_context
 def run(context: Context, /, *, name: str, root: Path, executor: str | None, jobs: int | None, as_json: bool) -> None:
-    """Do the tasks of dataset NAME that are not done.
+    """Run the tasks of dataset NAME that are not done.
 
-    Stopped or killed at any moment, the next run goes on: finished tasks are not repeated, others go on where they
-    were. Failed tasks stay failed until `webmill dataset tasks redrive`.
+    If a run is interrupted, the next one continues: finished tasks are not repeated, others resume where they were.
+    Failed tasks stay failed until `webmill dataset tasks redrive`.
     """
     folder = open_folder(folder_of(name, root))
     settings = context.settings()
@@ -85,11 +92,13 @@ Example:
 )
 @click.argument("name")
 @in_option
-@click.option("--wait", default=60.0, show_default=True, metavar="SECONDS", help="How long to wait for its end.")
+@click.option(
+    "--wait", default=60.0, show_default=True, metavar="SECONDS", help="How long to wait until it has stopped."
+)
 def stop(*, name: str, root: Path, wait: float) -> None:
-    """Stop the run of dataset NAME at once; the next run goes on.
+    """Stop the run of dataset NAME; the next run continues it.
 
-    The run must be on this machine, or its folder on a shared disk that has locks.
+    The run must be on this machine, or the dataset on a shared disk that supports file locks.
     """
     folder = open_folder(folder_of(name, root))
     if not folder.is_running():

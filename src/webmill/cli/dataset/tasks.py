@@ -36,12 +36,12 @@ Examples:
   webmill dataset tasks redrive news            # all failed ones""",
 )
 def tasks() -> None:
-    """The tasks of a dataset: state, progress, reasons."""
+    """List the tasks of a dataset, or retry failed ones."""
 
 
 @tasks.command(
     "list",
-    short_help="State, progress and counts of every task.",
+    short_help="List every task with its state, progress and counts.",
     epilog="""\b
 Examples:
   webmill dataset tasks news --state failed
@@ -49,10 +49,14 @@ Examples:
 )
 @click.argument("name")
 @in_option
-@click.option("--state", type=click.Choice(["planned", "running", "paused", "done", "failed"]), help="Only these.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per line, with all that is known.")
+@click.option(
+    "--state",
+    type=click.Choice(["planned", "running", "paused", "done", "failed"]),
+    help="List only tasks in this state.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, with all details.")
 def list_(*, name: str, root: Path, state: str | None, as_json: bool) -> None:
-    """State, progress and counts of every task of dataset NAME, also while it runs."""
+    """List every task of dataset NAME with its state, progress and counts, also during a run."""
     folder = open_folder(folder_of(name, root))
     for view in dataset_views.task_views(folder):
         if state in (None, view.state):
@@ -60,7 +64,7 @@ def list_(*, name: str, root: Path, state: str | None, as_json: bool) -> None:
 
 
 @tasks.command(
-    short_help="Plan failed tasks again.",
+    short_help="Retry failed tasks in the next run.",
     epilog="""\b
 Examples:
   webmill dataset tasks redrive news
@@ -70,16 +74,16 @@ Examples:
 @click.argument("ids", nargs=-1, metavar="[TASK]...")
 @in_option
 def redrive(*, name: str, ids: tuple[str, ...], root: Path) -> None:
-    """Plan failed tasks of dataset NAME again, all or those named; the next run does them.
+    """Retry failed tasks of dataset NAME, all or the given ones, in the next run.
 
-    They go on from where they failed.
+    They resume from where they failed.
     """
     count = dataset_views.redrive(open_folder(folder_of(name, root)), ids)
     note(f"{counted(count, 'task')} planned again")
 
 
 @tasks.command(
-    short_help="What a task has made so far.",
+    short_help="Show what a task has written so far.",
     epilog="""\b
 Example:
   webmill dataset tasks log news 000017-3f9a0c1d2e4b""",
@@ -87,9 +91,9 @@ Example:
 @click.argument("name")
 @click.argument("task")
 @in_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per line, with all that is known.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, with all details.")
 def log(*, name: str, task: str, root: Path, as_json: bool) -> None:
-    """The parts that TASK of dataset NAME has made so far: counts, time, files, where to read on."""
+    """Show the parts that TASK of dataset NAME has written so far: counts, time, files, and where it resumes."""
     folder = open_folder(folder_of(name, root))
     dataset_views.check_tasks(folder, [task])
     named = next(one for one in folder.tasks() if one.id == task)

@@ -21,12 +21,12 @@ OLD_NAMES = {
     "cdxj-extract-field": ("webmill.cli.dropin.lines:extract_field", "webmill cdxj field"),
     "arclist-to-path-index": ("webmill.cli.dropin.paths:make", "webmill cdxj paths make"),
     "path-index-to-redis": ("webmill.cli.dropin.paths:load", "webmill cdxj paths redis"),
-    "arclist-index-to-redis": ("webmill.cli.dropin.paths:make_and_load", "both of these"),
+    "arclist-index-to-redis": ("webmill.cli.dropin.paths:make_and_load", "the two above together"),
     "cdxj-index-collection": ("webmill.cli.dropin.collection:index", "webmill index"),
 }
 COMMANDS = {
-    "install": ("webmill.cli.dropin.install:install", "Put commands of these names into a folder."),
-    **{name: (where, f"As {new}.") for name, (where, new) in OLD_NAMES.items()},
+    "install": ("webmill.cli.dropin.install:install", "Install the old commands into a folder."),
+    **{name: (where, f"Same as {new}.") for name, (where, new) in OLD_NAMES.items()},
 }
 
 
@@ -39,8 +39,8 @@ Example: let existing scripts find them
   export PATH=~/bin/replay-tools:$PATH""",
 )
 def dropin() -> None:
-    """The commands of replay-cdxj-indexing-tools, for scripts that use them.
+    """The commands of replay-cdxj-indexing-tools, for existing scripts.
 
-    Old names, flags, defaults, output and exit codes; what they got wrong is right here. For anything new use the
-    commands named on the right.
+    Names, flags, defaults, output and exit codes are the old ones; bugs of the originals are fixed. In new scripts use
+    the commands on the right.
     """

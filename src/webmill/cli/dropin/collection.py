@@ -26,20 +26,36 @@ BLOCKLIST = Path("/data/blocklists/arquivo-blocklist.txt")
 Example:
   cdxj-index-collection AWP999 --collections-dir /data --incremental
 
-Exit code 3: done, but some archives are damaged; the message says where they are listed.""",
+Exit code 3: done, but some archives are damaged; the message names the file that lists them.""",
 )
 @click.argument("name", metavar="COLLECTION")
-@click.option("--blocklist", type=FILE, help=f"Rules of lines to drop  [default: {BLOCKLIST}, if there]")
-@click.option("--threshold", default=1000, show_default=True, type=ANY_COUNT, help="Captures a URL may have.")
-@click.option("--jobs", type=AT_LEAST_ONE, help="Processes  [default: one per core]")
-@click.option("--shard-size", "lines", default=3000, show_default=True, type=AT_LEAST_ONE, help="Lines to a block.")
 @click.option(
-    "--collections-dir", default=Path("/data/collections"), show_default=True, type=FOLDER, help="WARC files."
+    "--blocklist", type=FILE, help=f"Drop lines that match a rule in this file  [default: {BLOCKLIST}, if it exists]"
 )
-@click.option("--output-dir", default=Path("/data/zipnum"), show_default=True, type=FOLDER, help="Indexes.")
-@click.option("--temp-dir", default=Path("/data/cdxj-processing-tmp"), show_default=True, type=FOLDER, help="Work.")
-@click.option("--keep-temp", is_flag=True, help="Keep the CDXJ files of the WARC files. So does --incremental.")
-@click.option("--no-compress", is_flag=True, help="One flat sorted CDXJ instead of a ZipNum index.")
+@click.option("--threshold", default=1000, show_default=True, type=ANY_COUNT, help="Maximum captures per URL.")
+@click.option("--jobs", type=AT_LEAST_ONE, help="Number of processes  [default: one per core]")
+@click.option(
+    "--shard-size", "lines", default=3000, show_default=True, type=AT_LEAST_ONE, help="Index lines per block."
+)
+@click.option(
+    "--collections-dir",
+    default=Path("/data/collections"),
+    show_default=True,
+    type=FOLDER,
+    help="Folder of the collections.",
+)
+@click.option(
+    "--output-dir", default=Path("/data/zipnum"), show_default=True, type=FOLDER, help="Folder for the indexes."
+)
+@click.option(
+    "--temp-dir",
+    default=Path("/data/cdxj-processing-tmp"),
+    show_default=True,
+    type=FOLDER,
+    help="Folder for temporary files.",
+)
+@click.option("--keep-temp", is_flag=True, help="Keep the CDXJ file of each WARC file; implied by --incremental.")
+@click.option("--no-compress", is_flag=True, help="Write one sorted CDXJ file instead of a ZipNum index.")
 @click.option("--incremental", is_flag=True, help="Read only WARC files that are new or changed.")
 @pass_context
 def index(
@@ -60,7 +76,7 @@ def index(
 ) -> None:
     """Index the WARC files of COLLECTIONS-DIR/COLLECTION to OUTPUT-DIR/COLLECTION.
 
-    Each line has "collection"; lines of the blocklist and URLs with too many captures are left out.
+    Every line gets a "collection" field. Lines that match the blocklist and URLs with too many captures are dropped.
     """
     if not name or "/" in name or name.startswith("."):
         raise click.UsageError(f"{name!r} is not the plain name of a collection")

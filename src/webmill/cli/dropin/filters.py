@@ -15,19 +15,24 @@ from webmill.index.cdxj.excessive import drop_excessive, find_excessive, load_ex
 from webmill.index.lines import FilterCounts, write_batches
 
 THRESHOLD = click.option(
-    "-n", "--threshold", default=1000, show_default=True, type=ANY_COUNT, help="Captures a URL may have."
+    "-n", "--threshold", default=1000, show_default=True, type=ANY_COUNT, help="Maximum captures per URL."
 )
 
 
 @click.command("filter-blocklist", epilog="Example: filter-blocklist -i all.cdxj -b blocklist.txt -o clean.cdxj")
 @INPUT
 @click.option(
-    "-b", "--blocklist", "listed", required=True, type=FILE, help="A regular expression per line; # comments."
+    "-b",
+    "--blocklist",
+    "listed",
+    required=True,
+    type=FILE,
+    help="File with one regular expression (RE2) per line; # starts a comment.",
 )
 @OUTPUT
 @VERBOSE
 def blocklist(*, source: Path, listed: Path, output: Path, verbose: bool) -> None:
-    """Drop the lines that a rule of the blocklist matches."""
+    """Drop the lines that match a rule of the blocklist."""
     rules = load_blocklist(listed)
     if verbose:
         note(f"Loaded {len(rules)} blocklist patterns")
@@ -46,7 +51,7 @@ def blocklist(*, source: Path, listed: Path, output: Path, verbose: bool) -> Non
 )
 @click.pass_context
 def excessive(ctx: click.Context) -> None:
-    """Find and drop URLs with too many captures. Input must be sorted."""
+    """Find or drop URLs with too many captures. The input must be sorted."""
     if not ctx.invoked_subcommand:
         click.echo(ctx.get_help())
         ctx.exit(1)
@@ -56,7 +61,7 @@ def excessive(ctx: click.Context) -> None:
 @INPUT
 @THRESHOLD
 def find(*, source: Path, threshold: int) -> None:
-    """Print SURT and count of the URLs, most captures first."""
+    """List URLs with too many captures: SURT and count."""
     found = find_excessive(batches_of(source), limit=threshold, source=name_of(source))
     with output_to(STDOUT) as out:
         out.writelines(bytes(excess) + b"\n" for excess in found)
@@ -65,10 +70,10 @@ def find(*, source: Path, threshold: int) -> None:
 
 @excessive.command(epilog="Example: filter-excessive-urls remove -i all.cdxj -b urls.txt -o fewer.cdxj")
 @INPUT
-@click.option("-b", "--blacklist", "listed", required=True, type=FILE, help="What `find` printed.")
+@click.option("-b", "--blacklist", "listed", required=True, type=FILE, help="File that `find` printed.")
 @OUTPUT
 def remove(*, source: Path, listed: Path, output: Path) -> None:
-    """Drop all captures of the URLs of a list."""
+    """Drop all captures of the URLs in a list."""
     urlkeys = load_excessive(listed)
     note(f"# Loaded {len(set(urlkeys))} URLs to filter")
     tally = FilterCounts()
@@ -83,7 +88,7 @@ def remove(*, source: Path, listed: Path, output: Path) -> None:
 @THRESHOLD
 @VERBOSE
 def auto(*, source: Path, output: Path, threshold: int, verbose: bool) -> None:
-    """Find and drop in one pass, of stdin too."""
+    """Find URLs with too many captures and drop them."""
     tally = FilterCounts()
     if verbose:
         note(f"# Dropping URLs with > {threshold} occurrences")

@@ -19,9 +19,9 @@ MARK = "# written by `webmill dropin install`"
 @click.command(epilog="Example: webmill dropin install ~/bin/replay-tools")
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 def install(*, folder: Path) -> None:
-    """Write small executable files into DIR, one for each old name.
+    """Write an executable file for each old command into DIR.
 
-    Files of these names that this command did not write are never replaced.
+    Other files with these names are never replaced.
     """
     foreign = [name for name in OLD_NAMES if not is_ours(folder / name)]
     if foreign:

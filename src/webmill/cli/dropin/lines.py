@@ -24,17 +24,17 @@ INPUT = click.option("-i", "--input", "source", required=True, type=FILE_OR_DASH
 OUTPUT = click.option(
     "-o", "--output", type=FILE_OR_DASH, default=STDOUT, help="File to write, or - for stdout  [default: stdout]"
 )
-VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Say more on stderr.")
+VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Print more on stderr.")
 
 
 @click.command("merge-flat-cdxj", epilog="Example: merge-flat-cdxj all.cdxj cdxj/ --exclude '*.tmp'")
 @click.argument("output", type=FILE_OR_DASH)
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--exclude", multiple=True, metavar="GLOB", help="Leave out files with such a name; repeatable.")
+@click.option("--exclude", multiple=True, metavar="GLOB", help="Skip files whose names match; repeatable.")
 @VERBOSE
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing; stronger than --verbose.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing; overrides --verbose.")
 def merge(*, output: Path, paths: tuple[Path, ...], exclude: tuple[str, ...], verbose: bool, quiet: bool) -> None:
-    """Merge sorted files, and all files of folders, to OUTPUT (- is stdout)."""
+    """Merge sorted files into OUTPUT (- is stdout). A folder stands for all files in it."""
     tell = note if verbose and not quiet else silence
     files, left_out = [], 0
     for path in paths:
@@ -106,9 +106,11 @@ def key_and_value(text: str) -> tuple[str, str]:
 @click.command("cdxj-extract-field", epilog="Example: cdxj-extract-field -f status -i all.cdxj | sort | uniq -c")
 @click.option("-f", "--field", "name", required=True, metavar="NAME", help="Name of the field.")
 @click.option("-i", "--input", "source", default=STDIN, type=FILE_OR_DASH, help="CDXJ file  [default: stdin]")
-@click.option("-r", "--raw", is_flag=True, help="Strings without quotes.")
-@click.option("-d", "--default", help="What to print where the field is missing  [default: nothing]")
-@click.option("-s", "--skip-missing", is_flag=True, help="Print nothing there, whatever --default says.")
+@click.option("-r", "--raw", is_flag=True, help="Print strings without quotes.")
+@click.option("-d", "--default", help="Print this where the field is missing  [default: nothing]")
+@click.option(
+    "-s", "--skip-missing", is_flag=True, help="Print nothing where the field is missing; overrides --default."
+)
 @VERBOSE
 def extract_field(
     *, source: Path, name: str, raw: bool, default: str | None, skip_missing: bool, verbose: bool

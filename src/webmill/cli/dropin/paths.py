@@ -20,31 +20,35 @@ from webmill.index.cdxj.path_index import WarcLocation, format_location
 from webmill.infra.redis_hash import fill_hash, replace_hash
 
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
-INPUTS = click.option("-i", "--input", "sources", multiple=True, type=FILE_OR_DASH, help="File, or -; repeatable.")
+INPUTS = click.option(
+    "-i", "--input", "sources", multiple=True, type=FILE_OR_DASH, help="File to read, or - for stdin; repeatable."
+)
 HERE = ("localhost", "127.0.0.1", "::1")
 
 
 def redis_options(command: Callable[..., None]) -> Callable[..., None]:
     options = [
-        click.option("-k", "--redis-key", "key", required=True, metavar="NAME", help="The hash to fill."),
+        click.option("-k", "--redis-key", "key", required=True, metavar="NAME", help="Name of the Redis hash."),
         click.option("--host", default="localhost", show_default=True, help="Host of Redis."),
         click.option("--port", default=6379, show_default=True, type=AT_LEAST_ONE, help="Port of Redis."),
         click.option("--db", default=0, show_default=True, type=ANY_COUNT, help="Number of the database."),
         click.option("--password", help="Password of Redis."),
         click.option("--username", help="User of Redis."),
         click.option("--socket", metavar="PATH", help="Unix socket instead of host and port."),
-        click.option("--ssl", is_flag=True, help="Speak TLS."),
-        click.option("--cluster", is_flag=True, help="Redis Cluster."),
-        click.option("--batch-size", default=500, show_default=True, type=AT_LEAST_ONE, help="Fields to a round trip."),
+        click.option("--ssl", is_flag=True, help="Use TLS."),
+        click.option("--cluster", is_flag=True, help="Connect to a Redis Cluster."),
+        click.option(
+            "--batch-size", default=500, show_default=True, type=AT_LEAST_ONE, help="Entries to send per round trip."
+        ),
         click.option(
             "--pool-size",
             default=10,
             show_default=True,
             type=AT_LEAST_ONE,
-            help="Of no effect: one connection is enough.",
+            help="Ignored: one connection is enough.",
         ),
         click.option("--timeout", default=10, show_default=True, type=AT_LEAST_ONE, help="Seconds to wait for Redis."),
-        click.option("--clear", is_flag=True, help="Replace the whole hash, at once, when all is loaded."),
+        click.option("--clear", is_flag=True, help="Replace the hash, atomically, when everything is loaded."),
         VERBOSE,
     ]
     return together(*options)(command)
@@ -55,10 +59,10 @@ def redis_options(command: Callable[..., None]) -> Callable[..., None]:
 )
 @INPUTS
 @click.option("-d", "--folder", type=FOLDER, help="Folder of lists (*.txt), instead of -i.")
-@click.option("--output-separator", "separator", default="\t", help="Between name and path  [default: TAB]")
+@click.option("--output-separator", "separator", default="\t", help="Separator between name and path  [default: TAB]")
 @VERBOSE
 def make(*, sources: tuple[Path, ...], folder: Path | None, separator: str, verbose: bool) -> None:
-    """Lists of paths or URLs to lines of name and path, in the order of the lists."""
+    """Turn lists of paths or URLs into lines of file name and path, in the same order."""
     if bool(sources) == bool(folder):
         raise click.UsageError("give either -i FILE or -d DIR")
     count = 0
@@ -76,9 +80,9 @@ def make(*, sources: tuple[Path, ...], folder: Path | None, separator: str, verb
 @click.command("path-index-to-redis", epilog="Example: path-index-to-redis -i path-index.txt -k pathindex:AWP")
 @INPUTS
 @redis_options
-@click.option("--dry-run", is_flag=True, help="Only read and check.")
+@click.option("--dry-run", is_flag=True, help="Read and check the input, but change nothing.")
 def load(*, sources: tuple[Path, ...], dry_run: bool, verbose: bool, **place: Any) -> None:
-    """Load lines of name and path into a Redis hash. Of several paths the first is taken: pywb reads one."""
+    """Load lines of file name and path into a Redis hash. Of several paths, the first is used, as pywb reads one."""
     if not sources:
         raise click.UsageError("Missing option '-i'")
     pairs = first_paths(located_in(sources))
@@ -95,7 +99,7 @@ def load(*, sources: tuple[Path, ...], dry_run: bool, verbose: bool, **place: An
 @click.option("-d", "--folder", required=True, type=FOLDER, help="Folder of lists (*.txt).")
 @redis_options
 def make_and_load(*, folder: Path, verbose: bool, **place: Any) -> None:
-    """Lists of paths or URLs into a Redis hash, in one go."""
+    """Load lists of paths or URLs into a Redis hash."""
     count = fill(first_paths(listed_in(lists_in(folder))), **place)
     note(f"[SUCCESS] {count} entries" if verbose else f"# Entries submitted: {count}")
 

@@ -29,25 +29,31 @@ Filters:
   FIELD=VALUE  FIELD!=VALUE  FIELD~RE2  FIELD!~RE2 (anywhere in the field)""",
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--url", help="URL to look for.")
-@click.option("--surt", metavar="KEY", help="Key to look for.")
+@click.option("--url", help="URL to look up.")
+@click.option("--surt", metavar="KEY", help="Index key to look up.")
 @click.option(
     "--matchType",
     "match_type",
     type=click.Choice(["exact", "prefix", "domain", "subdomains"]),
     default="exact",
     metavar="TYPE",
-    help="exact, prefix, domain (this host only) or subdomains (those below it only)  [default: exact]",
+    help="How to match: exact, prefix, domain (this host only) or subdomains (without it)  [default: exact]",
 )
-@click.option("--from", "start", metavar="DATE", help="From the first second of 2020, 202001, 20200131, … on.")
-@click.option("--to", "end", metavar="DATE", help="Up to the last second of 2020, 202001, 20200131, …")
-@click.option("--filter", "filters", multiple=True, metavar="FILTER", help="See below. Repeatable: all must hold.")
-@click.option("--limit", type=ANY_COUNT, help="How many at most  [default: all]")
-@click.option("--sort", is_flag=True, help="Of no effect: the answer is always sorted.")
-@click.option("--dedupe", is_flag=True, help="Of one SURT and timestamp only the first.")
-@click.option("--skip-errors", is_flag=True, help="Go on without files that cannot be read.")
-@click.option("-v", "--verbose", is_flag=True, help="Say more on stderr.")
-@click.option("--progress", is_flag=True, help="Name each file on stderr.")
+@click.option("--from", "start", metavar="DATE", help="Captured at or after this date: 2020, 202001, 20200131…")
+@click.option("--to", "end", metavar="DATE", help="Captured before the end of this date.")
+@click.option(
+    "--filter",
+    "filters",
+    multiple=True,
+    metavar="FILTER",
+    help="Condition on a field, see below; repeatable, all must hold.",
+)
+@click.option("--limit", type=ANY_COUNT, help="Maximum number of captures  [default: all]")
+@click.option("--sort", is_flag=True, help="Ignored: the output is always sorted.")
+@click.option("--dedupe", is_flag=True, help="Print only the first line of the same SURT and timestamp.")
+@click.option("--skip-errors", is_flag=True, help="Skip files that cannot be read.")
+@click.option("-v", "--verbose", is_flag=True, help="Print more on stderr.")
+@click.option("--progress", is_flag=True, help="Print the name of each file on stderr.")
 def search(
     *,
     files: tuple[str, ...],
@@ -64,7 +70,7 @@ def search(
     verbose: bool,
     progress: bool,
 ) -> None:
-    """Look captures up in sorted CDXJ files and ZipNum indexes: files, patterns or folders."""
+    """Look up captures in sorted CDXJ files and ZipNum indexes. FILE can be a file, a pattern or a folder."""
     if (url is None) == (surt is None):
         raise click.UsageError("give either --url URL or --surt KEY")
     wanted = Query(range=range_of(key_of_url(url) if url is not None else surt or "", match_type), start=start, end=end)

@@ -22,17 +22,23 @@ LEVEL = 6
 @INPUT
 @click.option("-o", "--output", "folder", required=True, type=FOLDER, help="Folder for shards, .idx and .loc.")
 @click.option(
-    "-s", "--shard-size", default=100, show_default=True, type=AT_LEAST_ONE, metavar="MB", help="End a shard here."
+    "-s",
+    "--shard-size",
+    default=100,
+    show_default=True,
+    type=AT_LEAST_ONE,
+    metavar="MB",
+    help="Start a new shard at this size.",
 )
-@click.option("--single-shard", is_flag=True, help="One shard, however large.")
-@click.option("-c", "--chunk-size", default=3000, show_default=True, type=AT_LEAST_ONE, help="Lines to a block.")
+@click.option("--single-shard", is_flag=True, help="Write one shard of any size.")
+@click.option("-c", "--chunk-size", default=3000, show_default=True, type=AT_LEAST_ONE, help="Index lines per block.")
 @click.option(
-    "--compress-level", default=LEVEL, type=click.IntRange(1, 9), metavar="1..9", help="Of no effect  [default: 6]"
+    "--compress-level", default=LEVEL, type=click.IntRange(1, 9), metavar="1..9", help="Ignored  [default: 6]"
 )
-@click.option("--workers", default=4, show_default=True, type=AT_LEAST_ONE, help="Compressing threads.")
-@click.option("--base", metavar="NAME", help="How files are called  [default: name of the folder]")
-@click.option("--idx-file", metavar="NAME", help="Name of the summary  [default: BASE.idx]")
-@click.option("--loc-file", metavar="NAME", help="Name of the locations  [default: BASE.loc]")
+@click.option("--workers", default=4, show_default=True, type=AT_LEAST_ONE, help="Compression threads.")
+@click.option("--base", metavar="NAME", help="Base name of the files  [default: name of the folder]")
+@click.option("--idx-file", metavar="NAME", help="Name of the .idx file  [default: BASE.idx]")
+@click.option("--loc-file", metavar="NAME", help="Name of the .loc file  [default: BASE.loc]")
 def write(
     *,
     source: Path,
@@ -71,11 +77,11 @@ def plain_name(name: str) -> str:
 
 @click.command("zipnum-to-flat-cdxj", epilog="Example: zipnum-to-flat-cdxj -i index/AWP.idx > all.cdxj")
 @click.option("-i", "--input", "source", required=True, type=FILE_OR_DASH, help="The .idx file, or - for stdin.")
-@click.option("--base-dir", type=FOLDER, help="Where the shards are  [default: beside the .idx]")
-@click.option("--loc", type=FILE, help="The .loc file  [default: beside the .idx, if it is there]")
-@click.option("--workers", default=4, show_default=True, type=AT_LEAST_ONE, help="Of no effect: reading is quick.")
+@click.option("--base-dir", type=FOLDER, help="Folder of the shards  [default: that of the .idx file]")
+@click.option("--loc", type=FILE, help="The .loc file  [default: the one beside the .idx file, if any]")
+@click.option("--workers", default=4, show_default=True, type=AT_LEAST_ONE, help="Ignored.")
 def flatten(*, source: Path, base_dir: Path | None, loc: Path | None, workers: int) -> None:  # noqa: ARG001
-    """All lines of a ZipNum index to stdout, also of one that the original wrote wrongly."""
+    """Print all lines of a ZipNum index, also of one with the mistakes of the original tool."""
     folder = (base_dir or (Path() if source == STDIN else source.parent)).resolve()
     beside = source.with_suffix(".loc")
     places = loc or (beside if source != STDIN and beside.is_file() else None)

@@ -7,15 +7,15 @@ import click
 from webmill.cli.lazy import LazyGroup
 
 COMMANDS = {
-    "stats": ("webmill.cli.frontier.stats:stats", "What waits, what was visited, and how much room it takes."),
-    "add": ("webmill.cli.frontier.add:add", "Give a crawl more URLs, while it runs or not."),
-    "exclude": ("webmill.cli.frontier.domains:exclude", "Leave domains alone from now on."),
-    "include": ("webmill.cli.frontier.domains:include", "Let excluded domains be asked again."),
-    "compact": ("webmill.cli.frontier.compact:compact", "Free the room of what was consumed."),
-    "backup": ("webmill.cli.frontier.backup:backup", "Copy the frontier to a folder or S3, while it runs or not."),
-    "restore": ("webmill.cli.frontier.backup:restore", "Make a crawl of a backup, to go on with it."),
-    "export": ("webmill.cli.frontier.export:export", "Write the URLs that wait, or were visited, to a file."),
-    "import-postgres": ("webmill.cli.frontier.imports:import_postgres", "Take over a frontier kept in PostgreSQL."),
+    "stats": ("webmill.cli.frontier.stats:stats", "Show how many URLs wait and were visited, and the disk space."),
+    "add": ("webmill.cli.frontier.add:add", "Add URLs to a crawl."),
+    "exclude": ("webmill.cli.frontier.domains:exclude", "Stop crawling some domains."),
+    "include": ("webmill.cli.frontier.domains:include", "Crawl excluded domains again."),
+    "compact": ("webmill.cli.frontier.compact:compact", "Free disk space that the frontier no longer needs."),
+    "backup": ("webmill.cli.frontier.backup:backup", "Back up the frontier to a folder or S3."),
+    "restore": ("webmill.cli.frontier.backup:restore", "Restore a crawl from a backup."),
+    "export": ("webmill.cli.frontier.export:export", "Write the waiting or visited URLs to a file."),
+    "import-postgres": ("webmill.cli.frontier.imports:import_postgres", "Import a frontier from PostgreSQL."),
 }
 
 
@@ -30,7 +30,8 @@ Examples:
   webmill frontier backup news/ s3://bucket/news-backup""",
 )
 def frontier() -> None:
-    """What a crawl will fetch: look at it, change it, copy it.
+    """Inspect and change the frontier: the URLs that a crawl will fetch or has visited.
 
-    DIR is the collection that `webmill crawl` writes to. All but import-postgres and restore work while the crawl runs.
+    DIR is the collection that `webmill crawl` writes to. All commands except restore and import-postgres work while
+    the crawl runs.
     """

@@ -25,9 +25,9 @@ Examples:
   webmill frontier add news/ https://example.com/new --priority 0
   webmill frontier add news/ --file urls.txt
 
-Which of the links on these pages are followed is still decided by the crawl's scope.
+The scope of the crawl still decides which links on these pages are followed.
 
-Exit code 3: done, but some are no URLs that can be fetched; they are named."""
+Exit code 3: done, but some URLs are invalid; a message names them."""
 )
 @crawl_argument
 @click.argument("urls", nargs=-1, metavar="[URL]...")
@@ -37,7 +37,7 @@ Exit code 3: done, but some are no URLs that can be fetched; they are named."""
     "files",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     multiple=True,
-    help="File of URLs, one per line.",
+    help="File of URLs, one per line; repeatable.",
 )
 @click.option(
     "--priority",
@@ -45,9 +45,15 @@ Exit code 3: done, but some are no URLs that can be fetched; they are named."""
     metavar="N",
     default=3,
     show_default=True,
-    help="0 is asked first; seeds have 3, links 5.",
+    help="Priority; 0 is fetched first. Seeds have 3, links 5.",
 )
-@click.option("--depth", type=Count(least=0), default=0, show_default=True, help="Links from a seed.")
+@click.option(
+    "--depth",
+    type=Count(least=0),
+    default=0,
+    show_default=True,
+    help="Number of links from a seed, as counted for --depth of the crawl.",
+)
 def add(
     *,
     collection: Path,
@@ -57,7 +63,7 @@ def add(
     priority: int,
     depth: int,
 ) -> None:
-    """Give the crawl in DIR more URLs, while it runs or not. Those that it knows already do no harm."""
+    """Add URLs to the crawl in DIR. URLs that it already knows are ignored."""
     if not (urls or files):
         raise click.UsageError("name a URL, or --file FILE")
     if depth > MOST_DEPTH:

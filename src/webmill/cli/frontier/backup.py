@@ -21,17 +21,17 @@ Examples:
   webmill frontier backup news/ /backups/news-monday
   webmill frontier backup news/ s3://bucket/news-monday
 
-WARC files are not part of it: they do not change, copy them as they are."""
+The backup does not include WARC files: they never change, so simply copy them."""
 )
 @crawl_argument
 @click.argument("target", metavar="TARGET")
 @frontier_option
 @pass_context
 def backup(context: Context, /, *, collection: Path, target: str, frontier: str | None) -> None:
-    """Copy the frontier of DIR to a folder or to S3, while the crawl runs or not.
+    """Back up the frontier of the crawl in DIR to TARGET, a folder or s3://… address.
 
-    All shards as of one moment, with what was on its way between them, times of hosts, exclusions and flags. A
-    backup is there when its manifest is: one that was broken off counts for nothing.
+    A backup holds all shards at one moment, with URLs in transit between them, host schedules, exclusions and flags.
+    It is complete when its manifest exists; an interrupted backup is ignored.
     """
     with crawl_in(collection, frontier) as place:
         note("making the copy …")
@@ -47,13 +47,13 @@ Example:
 )
 @click.argument("source", metavar="TARGET")
 @click.argument("collection", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
-@click.option("--frontier", metavar="redis://…", help="The Redis to restore a crawl of many machines to.")
-@click.option("--name", help="Another name for the crawl.")
+@click.option("--frontier", metavar="redis://…", help="Redis to restore a crawl on many machines to.")
+@click.option("--name", help="New name for the crawl.")
 @pass_context
 def restore(context: Context, /, *, source: str, collection: Path, frontier: str | None, name: str | None) -> None:
-    """Make a crawl in DIR of a backup in TARGET; `webmill crawl DIR` goes on from there.
+    """Restore a crawl in DIR from the backup in TARGET; `webmill crawl DIR` continues it.
 
-    Every file is checked before any of it counts. DIR must have no frontier.
+    Every file is checked first. DIR must not have a frontier.
     """
     storage = open_storage(source)
     called = name or backups.read_manifest(storage).layout.name

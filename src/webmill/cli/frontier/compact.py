@@ -26,7 +26,7 @@ Examples:
 @frontier_option
 @dry_run_option
 def compact(*, collection: Path, frontier: str | None, dry_run: bool) -> None:
-    """Free the room of URLs that were taken out of their files, while the crawl runs or not.
+    """Free the disk space of URLs that are no longer waiting.
 
     Rewrites files in DIR/frontier. No URL is lost.
     """

@@ -20,9 +20,13 @@ crawl_argument: Decorator = click.argument(
     "collection", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR"
 )
 frontier_option: Decorator = click.option(
-    "--frontier", metavar="redis://…", help="Of a crawl on many machines  [default: as the crawl in DIR was told]"
+    "--frontier",
+    metavar="redis://…",
+    help="Redis of a crawl on many machines  [default: the one that the crawl in DIR uses]",
 )
-name_option: Decorator = click.option("--name", help="Name of the crawl  [default: as it is called, or that of DIR]")
+name_option: Decorator = click.option(
+    "--name", help="Name of the crawl  [default: its present name, else the name of DIR]"
+)
 
 
 @contextmanager

@@ -29,7 +29,7 @@ file_option: Callable[[Callable[..., None]], Callable[..., None]] = click.option
 @file_option
 @frontier_option
 def exclude(*, collection: Path, domains: tuple[str, ...], file: Path | None, frontier: str | None) -> None:
-    """Leave domains alone from now on, in later runs too. What waits of them is kept, and not asked."""
+    """Stop crawling these domains, also in later runs. Their waiting URLs are kept, but not fetched."""
     wanted = chosen(domains, file)
     with crawl_in(collection, frontier) as place:
         tell(wanted, "excluded", is_done=giving.exclude(place, wanted))
@@ -41,9 +41,9 @@ def exclude(*, collection: Path, domains: tuple[str, ...], file: Path | None, fr
 @file_option
 @frontier_option
 def include(*, collection: Path, domains: tuple[str, ...], file: Path | None, frontier: str | None) -> None:
-    """Let excluded domains be asked again: what waits of them, and new links.
+    """Crawl excluded domains again: their waiting URLs and new links.
 
-    Those in the crawl's own --exclude-domains file are excluded again when it starts: take them out there, too.
+    Domains in the --exclude-domains file of the crawl are excluded again when it starts: remove them there as well.
     """
     wanted = chosen(domains, file)
     with crawl_in(collection, frontier) as place:

@@ -25,25 +25,25 @@ Examples:
   webmill frontier export news/ --format txt | sort > waiting.txt
   webmill frontier export news/ --visited -o visited.jsonl
 
-While the crawl runs, a copy is made first and read: as much room again is needed."""
+While the crawl runs, its frontier is copied first, which needs the same disk space again."""
 )
 @crawl_argument
 @frontier_option
-@click.option("--waiting", is_flag=True, help="What waits or is in hand  [default]")
-@click.option("--visited", is_flag=True, help="What was visited, with status, time and record.")
+@click.option("--waiting", is_flag=True, help="Export URLs that wait or are being fetched  [default]")
+@click.option("--visited", is_flag=True, help="Export visited URLs, with status, time and record.")
 @click.option(
     "--format",
     "form",
     type=click.Choice(["jsonl", "txt"]),
     default="jsonl",
     show_default=True,
-    help="txt: only URLs, one per line.",
+    help="Output format; txt is just the URLs.",
 )
 @click.option(
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File to write, which appears when it is complete  [default: stdout]",
+    help="File to write; it appears when it is complete  [default: stdout]",
 )
 @pass_context
 def export(
@@ -57,7 +57,7 @@ def export(
     form: str,
     output: Path | None,
 ) -> None:
-    """Write the URLs of the crawl in DIR, one per line, in bounded memory."""
+    """Export the URLs of the crawl in DIR, one per line, in bounded memory."""
     if waiting and visited:
         raise click.UsageError("--waiting or --visited, not both")
     with crawl_in(collection, frontier) as place:

@@ -26,12 +26,14 @@ Examples:
   webmill frontier import-postgres news/ --url postgresql://me@host/crawler
   webmill crawl news/ --scope any --contact me@example.org
 
-Killed or cut off, run it again: it goes on where it was.
+If it is interrupted, run it again: it continues where it was.
 
-Exit code 3: done, but some rows were rejected; the message names the file that has them."""
+Exit code 3: done, but some rows were rejected; the message names the file that lists them."""
 )
 @click.argument("collection", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
-@click.option("--url", required=True, metavar="postgresql://…", help="The database. PGPASSWORD and ~/.pgpass work too.")
+@click.option(
+    "--url", required=True, metavar="postgresql://…", help="Database to import from. PGPASSWORD and ~/.pgpass are used."
+)
 @frontier_option
 @name_option
 @click.option(
@@ -42,7 +44,7 @@ Exit code 3: done, but some rows were rejected; the message names the file that 
     type=AT_LEAST_ONE,
     default=BATCH,
     show_default=True,
-    help="Rows in one step.",
+    help="Rows to import per transaction.",
 )
 @click.option(
     "--priority",
@@ -50,18 +52,18 @@ Exit code 3: done, but some rows were rejected; the message names the file that 
     metavar="N",
     default=5,
     show_default=True,
-    help="Of what waits: 0 is asked first.",
+    help="Priority of waiting URLs; 0 is fetched first.",
 )
-@click.option("--processes", type=AT_LEAST_ONE, help="Processes (shards) of the crawl, when it is new.")
+@click.option("--processes", type=AT_LEAST_ONE, help="Number of processes (shards) of a new crawl.")
 @click.option(
     "--from-scratch",
     "again",
     cls=SettingOption,
     old=["--again"],
     is_flag=True,
-    help="From the beginning: what is there already counts as known.",
+    help="Start over; rows that were imported before count as known.",
 )
-@click.option("--json", "as_json", is_flag=True, help="The counts as JSON on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON on stdout.")
 @pass_context
 def import_postgres(
     context: Context,
@@ -77,10 +79,10 @@ def import_postgres(
     again: bool,
     as_json: bool,
 ) -> None:
-    """Take over visited URLs, waiting URLs, exclusions and robots.txt files from PostgreSQL.
+    """Import visited URLs, waiting URLs, exclusions and robots.txt files from PostgreSQL.
 
-    DIR is a collection; it is made when it is not there. The tables are visited_urls, frontier and domain_metadata.
-    Every row is imported, known already, or rejected with a reason; the counts are checked against the database.
+    DIR is the collection; it is created if needed. The tables are visited_urls, frontier and domain_metadata. Every
+    row is either imported, already known, or rejected with a reason; the counts are checked against the database.
     """
     with DatabaseSnapshot(url) as database, crawl_in(collection, frontier, name=name) as place:
         with importing(place, database, processes=processes, priority=priority, again=again) as tables:

@@ -18,9 +18,9 @@ WIDEST = 4  # shards that fit beside each other in 80 columns
 @click.command(epilog="Example: webmill frontier stats news/ --json")
 @crawl_argument
 @frontier_option
-@click.option("--json", "as_json", is_flag=True, help="As JSON on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
 def stats(*, collection: Path, frontier: str | None, as_json: bool) -> None:
-    """What waits and what was visited, in each shard (process) and in all; while the crawl runs or not."""
+    """Show how many URLs wait and were visited, for each shard (process) and in total."""
     with crawl_in(collection, frontier) as place:
         each = list(figures(place, now=time.time()))
     if as_json:

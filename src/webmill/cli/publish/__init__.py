@@ -7,15 +7,15 @@ import click
 from webmill.cli.lazy import LazyGroup
 
 COMMANDS = {
-    "run": ("webmill.cli.publish.run:run", "Read the boards of a board list, publish a version."),
-    "work": ("webmill.cli.publish.work:work", "Read boards for runs of other machines."),
+    "run": ("webmill.cli.publish.run:run", "Read the boards of a board list and publish a version."),
+    "work": ("webmill.cli.publish.work:work", "Read boards for a run that another command started."),
     "documents": ("webmill.cli.publish.documents:documents", "Publish the documents of a collection."),
     "list": ("webmill.cli.publish.versions:list_", "List the versions."),
-    "show": ("webmill.cli.publish.versions:show", "A version: counts, sources, errors, items."),
-    "diff": ("webmill.cli.publish.versions:diff", "What changed between two versions."),
-    "rollback": ("webmill.cli.publish.versions:rollback", "Make an old version the live one."),
-    "gc": ("webmill.cli.publish.upkeep:gc", "Remove old versions and what only they need."),
-    "verify": ("webmill.cli.publish.upkeep:verify", "Check every hash; say what is damaged, repair it."),
+    "show": ("webmill.cli.publish.versions:show", "Show a version: counts, sources, errors, documents."),
+    "diff": ("webmill.cli.publish.versions:diff", "Show what changed between two versions."),
+    "rollback": ("webmill.cli.publish.versions:rollback", "Make an older version live again."),
+    "gc": ("webmill.cli.publish.upkeep:gc", "Delete old versions and the blobs only they use."),
+    "verify": ("webmill.cli.publish.upkeep:verify", "Check versions and blobs, and repair damage."),
     "dead": ("webmill.cli.dead:dead", ""),  # its old name
 }
 
@@ -31,8 +31,8 @@ Example: a set of boards, every ten minutes
   webmill publish diff notices/ previous live""",
 )
 def publish() -> None:
-    """Versions of a data set: content under its hash, one pointer to the live version.
+    """Publish a data set in versions: content is stored under its hash, and a pointer names the live version.
 
-    DIR holds blobs/, snapshots/ and latest.json; with --storage they are in an object store. A version is never
-    changed; what did not change is never written again.
+    DIR holds blobs/, snapshots/ and latest.json; with --storage they are in an object store. Versions never change,
+    and unchanged content is not written again.
     """

@@ -14,14 +14,30 @@ from webmill.crawl.options import Reach
 from webmill.errors import Misconfigured
 
 reading_options = together(
-    click.option("--contact", help="Your e-mail or page: every server is told whom to ask."),
-    click.option("--pages", type=AT_LEAST_ONE, default=1, show_default=True, help="Of each listing, at most."),
-    click.option("--delay", type=DURATION, default="1s", show_default=True, help="Between two requests to a host."),
-    click.option("--body-age", type=DURATION, default="1d", show_default=True, help="Ask for a body again after this."),
-    click.option("--zone", default="Asia/Seoul", show_default=True, help="Time zone of dates without one."),
-    click.option("--robots/--no-robots", default=True, help="Obey robots.txt. Only switch it off on your own site."),
-    click.option("--allow-private", is_flag=True, help="Connect to private and loopback addresses and any port."),
-    click.option("--resolve", multiple=True, type=FIXED_ADDRESS, metavar="HOST=ADDRESS:PORT", help="Instead of DNS."),
+    click.option("--contact", help="Your e-mail address or web page; sent to every server in the User-Agent."),
+    click.option(
+        "--pages", type=AT_LEAST_ONE, default=1, show_default=True, help="Maximum pages to read of each listing."
+    ),
+    click.option(
+        "--delay", type=DURATION, default="1s", show_default=True, help="Time between two requests to the same host."
+    ),
+    click.option(
+        "--body-age",
+        type=DURATION,
+        default="1d",
+        show_default=True,
+        help="Fetch the body of a post again after this time.",
+    ),
+    click.option("--zone", default="Asia/Seoul", show_default=True, help="Time zone of dates that do not state one."),
+    click.option("--robots/--no-robots", default=True, help="Obey robots.txt. Turn this off only for your own site."),
+    click.option("--allow-private", is_flag=True, help="Allow private and loopback addresses, and any port."),
+    click.option(
+        "--resolve",
+        multiple=True,
+        type=FIXED_ADDRESS,
+        metavar="HOST=ADDRESS:PORT",
+        help="Connect to this address for HOST instead of asking DNS; repeatable.",
+    ),
 )
 
 

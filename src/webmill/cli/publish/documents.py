@@ -38,16 +38,16 @@ Examples:
     --facet language
 
 \b
-Of each URL the newest capture with text is published; its id is the urlkey.
-Text, title and language are its content: a page in which they are the same
-costs no write. Where nothing has changed since the live version, no other is
-made. Exit code 3: done, but some input could not be read."""
+For each URL, the newest capture with text is published; its id is the urlkey.
+Its content is text, title and language: if they are unchanged, nothing is
+written. If no document has changed, no new version is made.
+Exit code 3: done, but some input could not be read."""
 )
 @root_argument
-@click.option("--from", "origin", metavar="DIR|URL", help="Where the documents are  [default: DIR/documents]")
+@click.option("--from", "origin", metavar="DIR|URL", help="Where to read documents from  [default: DIR/documents]")
 @settings_options("publish")
 @storage_option
-@click.option("--force", is_flag=True, help="Publish also what is the same, or lost too much to be believed.")
+@click.option("--force", is_flag=True, help="Publish even if nothing changed, or if too many documents disappeared.")
 @json_option
 @pass_context
 def documents(
@@ -61,7 +61,7 @@ def documents(
     as_json: bool,
     settings: Settings,
 ) -> None:
-    """Publish the documents that `webmill extract`, `cc` or `dataset` wrote, as blobs and a version."""
+    """Publish the documents that `webmill extract`, `cc` or `dataset` wrote, as a new version."""
     if not origin:
         existing(root)
     try:

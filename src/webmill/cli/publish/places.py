@@ -24,11 +24,16 @@ from webmill.publish.version import Counts
 from webmill.settings import QueueSettings
 
 root_argument = click.argument("root", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
-storage_option = click.option("--storage", metavar="URL", help="Where versions are: s3://BUCKET/PREFIX  [default: DIR]")
-queue_option = click.option(
-    "--queue", "queue_url", metavar="URL", help="sqlite:FILE, amqp://… or sqs://…  [default: in DIR]"
+storage_option = click.option(
+    "--storage", metavar="URL", help="Where versions are stored: s3://BUCKET/PREFIX  [default: DIR]"
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="As JSON on stdout.")
+queue_option = click.option(
+    "--queue",
+    "queue_url",
+    metavar="URL",
+    help="Queue of boards to read: sqlite:FILE, amqp://… or sqs://…  [default: a file in DIR]",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
 
 
 _UNSEEN = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")

@@ -64,9 +64,9 @@ Examples:
     --queue amqp://broker/ --storage s3://bucket/notices
 
 \b
-A board that fails keeps what it had, marked stale; aux/errors.json says why.
-Killed at any moment, the same command begins anew; nothing published is lost.
-Where nothing has changed since the live version, no other is made.
+A board that fails keeps its previous documents, marked stale; aux/errors.json
+says why. If the run is killed, start it again; nothing published is lost.
+If nothing has changed since the live version, no new version is made.
 Exit code 3: published, but boards failed. 1: refused, nothing was published."""
 )
 @root_argument
@@ -76,25 +76,45 @@ Exit code 3: published, but boards failed. 1: refused, nothing was published."""
     old=["--site-map"],
     required=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The boards: a JSON file. Read anew for each run.",
+    help="JSON file with the boards; read again for every run.",
 )
-@click.option("--every", type=DURATION, metavar="TIME", help="Again and again: 10m, 1h  [default: once]")
-@click.option("--deadline", type=DURATION, default="8m", show_default=True, help="Publish then, whatever is missing.")
-@click.option("--workers", type=ANY_COUNT, default=32, show_default=True, help="Boards at once; 0: others do it.")
+@click.option("--every", type=DURATION, metavar="TIME", help="Repeat at this interval: 10m, 1h  [default: run once]")
+@click.option(
+    "--deadline",
+    type=DURATION,
+    default="8m",
+    show_default=True,
+    help="Publish after this time, even if boards are missing.",
+)
+@click.option(
+    "--workers",
+    type=ANY_COUNT,
+    default=32,
+    show_default=True,
+    help="Boards to read in parallel; 0 leaves them to `webmill publish work`.",
+)
 @queue_option
 @storage_option
-@click.option("--facet", "facets", multiple=True, metavar="NAME", help="Index by it  [default: all of the board list]")
-@click.option("--force", is_flag=True, help="Publish also what is the same, or lost too much to be believed.")
+@click.option(
+    "--facet",
+    "facets",
+    multiple=True,
+    metavar="NAME",
+    help="Index versions by this facet; repeatable  [default: all facets of the board list]",
+)
+@click.option("--force", is_flag=True, help="Publish even if nothing changed, or if too many documents disappeared.")
 @click.option(
     "--most-lost",
     type=click.FloatRange(0, 1),
     default=MOST_LOST,
     show_default=True,
     metavar="SHARE",
-    help="Refuse to lose more items than this.",
+    help="Refuse to publish if more than this share of documents would disappear.",
 )
 @reading_options
-@click.option("--metrics-port", type=click.IntRange(0, 65535), metavar="N", help="Serve Prometheus metrics there.")
+@click.option(
+    "--metrics-port", type=click.IntRange(0, 65535), metavar="N", help="Serve Prometheus metrics on this port."
+)
 @json_option
 @pass_context
 def run(
@@ -115,10 +135,10 @@ def run(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Read all boards of a board list and publish what they hold as a version.
+    """Read all boards of a board list and publish their posts as a new version.
 
-    Orchestrator, workers and aggregator in one command. With --workers 0 the boards are read by `webmill publish work`
-    on any machine. One run at a time, also when several machines are told to do it.
+    With --workers 0, the boards are read by `webmill publish work`, on any machine. Only one run is active at a time,
+    even if several machines start one.
     """
     reading = ReadingFlags(**flags)
     first = read_boards(board_list)  # before anything is made: a typo in the path leaves nothing behind

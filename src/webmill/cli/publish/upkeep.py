@@ -38,18 +38,24 @@ Examples:
   webmill publish gc notices/ --keep 1 --grace 1h --dry-run
 
 \b
-What is removed lies in snapshots/_trash for the grace, and comes back by
-itself when it is needed. Readers of an old version have the grace to finish.
-It gives way to runs: if one is at work, it stops and says so."""
+Removed blobs stay in snapshots/_trash for the grace time, so readers of an
+old version can finish; they are restored when a new version needs them.
+If a run is active, gc stops and says so."""
 )
 @root_argument
-@click.option("--keep", type=AT_LEAST_ONE, default=10, show_default=True, help="Versions to keep, the last ones.")
-@click.option("--grace", type=DURATION, default="3d", show_default=True, help="Keep what was live within this time.")
+@click.option("--keep", type=AT_LEAST_ONE, default=10, show_default=True, help="Number of latest versions to keep.")
+@click.option(
+    "--grace",
+    type=DURATION,
+    default="3d",
+    show_default=True,
+    help="Also keep versions that were live within this time.",
+)
 @dry_run_option
 @storage_option
 @json_option
 def gc(*, root: Path, keep: int, grace: float, dry_run: bool, storage: str | None, as_json: bool) -> None:
-    """Remove versions that are not kept, and the blobs that no kept version and no run at work can reach."""
+    """Delete old versions, and the blobs that no kept version and no active run uses."""
     place = (storage_for_reading if dry_run else storage_with_versions)(publishing_in(root), storage)
     now, time = datetime.now(UTC), timedelta(seconds=grace)
     report = (preview if dry_run else collect)(place, keep=keep, grace=time, now=now)
@@ -82,12 +88,18 @@ Examples:
   webmill publish verify notices/ --repair --from s3://copy/notices
 
 \b
-Exit code 1: something is damaged that was not repaired."""
+Exit code 1: there is damage that was not repaired."""
 )
 @root_argument
-@click.option("--read-data", is_flag=True, help="Read and hash every blob, too.")
-@click.option("--repair", "repairing", is_flag=True, help="Put back what the trash or --from has.")
-@click.option("--from", "mirrors", multiple=True, metavar="URL", help="A copy: a folder, s3://… or http(s)://…")
+@click.option("--read-data", is_flag=True, help="Also read and hash every blob.")
+@click.option("--repair", "repairing", is_flag=True, help="Restore damaged files from the trash or from --from.")
+@click.option(
+    "--from",
+    "mirrors",
+    multiple=True,
+    metavar="URL",
+    help="Copy to repair from: a folder, s3://… or http(s)://…; repeatable.",
+)
 @storage_option
 @json_option
 @pass_context
@@ -102,9 +114,9 @@ def verify(
     storage: str | None,
     as_json: bool,
 ) -> None:
-    """Check the history, every file of every version, and that every blob is there.
+    """Check the history, every file of every version, and that every blob exists.
 
-    Names what is damaged and who refers to it. Others may publish meanwhile.
+    Lists what is damaged and what refers to it. It is safe to publish meanwhile.
     """
     if mirrors and not repairing:
         raise click.UsageError("--from is for --repair")

@@ -40,7 +40,7 @@ MARKS = dict(zip(CHANGES, "+~*-", strict=True))
 @storage_option
 @json_option
 def list_(*, root: Path, storage: str | None, as_json: bool) -> None:
-    """The versions that are there, the oldest first: name, when, items, live or until when."""
+    """List the versions, oldest first: name, date, number of documents, and whether it is live."""
     versions = history.every_version(storage_for_reading(publishing_in(root), storage))
     for version in versions:
         if as_json:
@@ -63,15 +63,17 @@ Examples:
 @root_argument
 @click.argument("name", metavar="[VERSION]", default="live")
 @storage_option
-@click.option("--errors", "what", flag_value="errors", help="What failed, and why.")
-@click.option("--sources", "what", flag_value="sources", help="Each source: fresh or stale, and how many items.")
-@click.option("--items", "what", flag_value="items", help="Every item: id, hash, title.")
-@click.option("--item", "id_", metavar="ID", help="The content of one item.")
+@click.option("--errors", "what", flag_value="errors", help="List what failed, and why.")
+@click.option(
+    "--sources", "what", flag_value="sources", help="List every source: fresh or stale, and number of documents."
+)
+@click.option("--items", "what", flag_value="items", help="List every document: id, hash, title.")
+@click.option("--item", "id_", metavar="ID", help="Print the content of one document.")
 @json_option
 def show(*, root: Path, name: str, storage: str | None, what: str | None, id_: str | None, as_json: bool) -> None:
-    """A version: how much it holds, what changed, which sources are stale, what failed.
+    """Show a version: number of documents, changes, stale sources, errors.
 
-    VERSION is a name, its number, `live` or `previous`.
+    VERSION is a name, a number, `live` or `previous`.
     """
     place = storage_for_reading(publishing_in(root), storage)
     version = find_version(place, name)
@@ -143,7 +145,7 @@ Examples:
   webmill publish diff notices/ 7 9 --json
 
 \b
-+ added, - removed, ~ other content, * the same content with other labels."""
++ added, - removed, ~ content changed, * only labels changed."""
 )
 @root_argument
 @click.argument("old", metavar="A")
@@ -151,9 +153,9 @@ Examples:
 @storage_option
 @json_option
 def diff(*, root: Path, old: str, new: str, storage: str | None, as_json: bool) -> None:
-    """What changed from version A to version B, by id, with old and new hashes.
+    """Show what changed from version A to version B: ids with old and new hashes.
 
-    Of large versions only the parts that differ are read.
+    Only the parts that differ are read.
     """
     place = storage_for_reading(publishing_in(root), storage)
     before, after = find_version(place, old), find_version(place, new)
@@ -183,7 +185,7 @@ Examples:
 @storage_option
 @json_option
 def rollback(*, root: Path, name: str, storage: str | None, as_json: bool) -> None:
-    """Make VERSION the live one again. Nothing is removed; the next publication is built upon it."""
+    """Make VERSION live again. Nothing is deleted; the next version is built upon it."""
     place = storage_with_versions(publishing_in(root), storage)
     version = find_version(place, name)
     if version.until is None:

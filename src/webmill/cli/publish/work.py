@@ -39,18 +39,19 @@ Examples:
     --storage s3://bucket/notices --contact me@example.org
 
 \b
-DIR holds what the workers of this machine share: when each host may be
-asked again, and pages that did not change. Killed at any moment, its jobs
-are handed out again. Each machine keeps --delay by itself: with many, make
-it longer."""
+DIR holds what the workers of this machine share: host schedules and unchanged
+pages. If a worker is killed, its boards are given to another one. --delay is
+per machine: with several machines, make it longer."""
 )
 @root_argument
-@click.option("--workers", type=AT_LEAST_ONE, default=32, show_default=True, help="Boards at once.")
+@click.option("--workers", type=AT_LEAST_ONE, default=32, show_default=True, help="Boards to read in parallel.")
 @queue_option
 @storage_option
 @reading_options
-@click.option("--until-empty", is_flag=True, help="End when the queue is empty.")
-@click.option("--metrics-port", type=click.IntRange(0, 65535), metavar="N", help="Serve Prometheus metrics there.")
+@click.option("--until-empty", is_flag=True, help="Stop when the queue is empty.")
+@click.option(
+    "--metrics-port", type=click.IntRange(0, 65535), metavar="N", help="Serve Prometheus metrics on this port."
+)
 @pass_context
 def work(
     context: Context,
@@ -64,9 +65,9 @@ def work(
     metrics_port: int | None,
     **flags: Any,
 ) -> None:
-    """Read the boards that runs have put on a queue, until it is told to stop.
+    """Read queued boards until stopped.
 
-    The run itself is begun and ended by `webmill publish run --workers 0`.
+    `webmill publish run --workers 0` queues the boards and publishes the result.
     """
     reading = ReadingFlags(**flags)
     place = publishing_in(root, create=True)

@@ -7,10 +7,10 @@ import click
 from webmill.cli.lazy import LazyGroup
 
 COMMANDS = {
-    "find": ("webmill.cli.search.find:find", "Search; `webmill search DIR WORDS` is the same."),
-    "update": ("webmill.cli.search.feed:update", "Bring the index up to the live version."),
-    "rebuild": ("webmill.cli.search.feed:rebuild", "Make the index anew."),
-    "check": ("webmill.cli.search.feed:check", "Compare the index with the live version; mend it."),
+    "find": ("webmill.cli.search.find:find", "Search; short form: `webmill search DIR WORDS`."),
+    "update": ("webmill.cli.search.feed:update", "Update the index to the live version."),
+    "rebuild": ("webmill.cli.search.feed:rebuild", "Rebuild the index from scratch."),
+    "check": ("webmill.cli.search.feed:check", "Compare the index with the live version and fix differences."),
 }
 
 
@@ -36,7 +36,7 @@ Examples:
   webmill search news/ 서울시 예산 --language kor --sort newest --json""",
 )
 def search() -> None:
-    """Search what is published in DIR.
+    """Search the documents published in DIR.
 
-    The index is in DIR/search. It holds what the live version holds, once it is updated.
+    The index is in DIR/search; `update` brings it up to the live version.
     """

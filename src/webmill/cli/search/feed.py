@@ -40,7 +40,7 @@ Exit code 3: done, but some blobs cannot be read."""
 @json_option
 @pass_context
 def update(context: Context, *, root: Path, storage: str | None, settings: Settings, as_json: bool) -> None:
-    """Bring the index up to the live version: only what changed is read."""
+    """Update the index to the live version. Only changes are read."""
     end(bring_up(root.resolve(), settings.search, progress=context.progress, storage=storage), as_json=as_json)
 
 
@@ -61,7 +61,7 @@ Exit code 3: done, but some blobs cannot be read."""
 def check(
     context: Context, *, root: Path, storage: str | None, settings: Settings, dry_run: bool, as_json: bool
 ) -> None:
-    """Compare the index with all of the live version, and mend what is missing, doubled or left over."""
+    """Compare the index with the whole live version, and fix missing, duplicate or leftover documents."""
     if dry_run:
         existing(root)
         with opened_to_read(root, settings.search) as engine:
@@ -89,7 +89,7 @@ Exit code 3: done, but some blobs cannot be read."""
 def rebuild(
     context: Context, *, root: Path, storage: str | None, settings: Settings, dry_run: bool, as_json: bool
 ) -> None:
-    """Make the index anew, beside the old one, whose place it takes when it is whole."""
+    """Rebuild the index from scratch. The old index is replaced when the new one is complete."""
     if dry_run:
         live = history.live(published(root, storage))
         folder = folder_of(search_of(settings.search.url, root.resolve()))

@@ -55,9 +55,9 @@ def _is_word(argument: str) -> bool:
 @click.command(
     cls=WordsCommand,
     epilog=f"""\b
-All words are looked for. "…" is a phrase, -word leaves out, a OR b takes
-either, word* begins with it;
-{": ".join(FIELDS)}: look there.
+All words must occur. "…" is a phrase, -word excludes, a OR b matches either,
+word* is a prefix. These search one field:
+{": ".join(FIELDS)}:
 \b
 Examples:
   webmill search news/ annual report
@@ -69,23 +69,42 @@ Examples:
 @root_argument
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
 @search_options
-@click.option("--language", "languages", multiple=True, metavar="CODE", help="Only this language; again for more.")
-@click.option("--site", "sites", multiple=True, metavar="HOST", help="Only this host or domain; again for more.")
-@click.option("--facet", "facets", multiple=True, metavar="NAME=VALUE", help="Only this value; again for more.")
-@click.option("--since", type=DAY, metavar="DAY", help="Not older than this day, like 2026-01-31.")
-@click.option("--until", type=DAY, metavar="DAY", help="Older than this day.")
+@click.option(
+    "--language", "languages", multiple=True, metavar="CODE", help="Only documents in this language; repeatable."
+)
+@click.option(
+    "--site", "sites", multiple=True, metavar="HOST", help="Only documents from this host or domain; repeatable."
+)
+@click.option(
+    "--facet", "facets", multiple=True, metavar="NAME=VALUE", help="Only documents with this facet value; repeatable."
+)
+@click.option("--since", type=DAY, metavar="DAY", help="Only documents of this day or later: 2026-01-31.")
+@click.option("--until", type=DAY, metavar="DAY", help="Only documents before this day.")
 @click.option(
     "--sort",
     type=click.Choice(["relevance", "newest", "oldest"]),
     default="relevance",
     show_default=True,
-    help="Which hits come first.",
+    help="Order of the hits.",
 )
-@click.option("--limit", type=click.IntRange(1, MOST_HITS), default=PAGE, show_default=True, metavar="N", help="Hits.")
 @click.option(
-    "--offset", type=click.IntRange(0, DEEPEST), default=0, show_default=True, metavar="N", help="Hits to pass over."
+    "--limit", type=click.IntRange(1, MOST_HITS), default=PAGE, show_default=True, metavar="N", help="Number of hits."
 )
-@click.option("--count", "counted", multiple=True, metavar="NAME", help="How many by language, site, or a facet.")
+@click.option(
+    "--offset",
+    type=click.IntRange(0, DEEPEST),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Number of hits to skip.",
+)
+@click.option(
+    "--count",
+    "counted",
+    multiple=True,
+    metavar="NAME",
+    help="Also count hits by language, site or a facet; repeatable.",
+)
 @json_option
 def find(
     *,
@@ -103,7 +122,7 @@ def find(
     as_json: bool,
     settings: Settings,
 ) -> None:
-    """Search for WORDS in what is published in DIR. No WORDS: everything."""
+    """Search the documents published in DIR for WORDS; without WORDS, list all documents."""
     request = SearchRequest(
         query=parse(" ".join(word.removeprefix(_WORD) for word in words)),
         filters=SearchFilters(
