@@ -28,7 +28,15 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.frame import Contestant, race
-from webmill.crawl.frontier.base import FrontierStats, FrontierUpdate, LastVisit, TurnOutcomes, VisitDone, domain_of
+from webmill.crawl.frontier.base import (
+    ClaimRequest,
+    FrontierStats,
+    FrontierUpdate,
+    LastVisit,
+    TurnOutcomes,
+    VisitDone,
+    domain_of,
+)
 from webmill.crawl.frontier.local import LocalFrontier
 from webmill.crawl.frontier.state import SCHEMA
 from webmill.crawl.scheduler.shard_process import collect_seldom
@@ -113,7 +121,7 @@ def fill(frontier: LocalFrontier, web: Web, *, until: int) -> None:
 def take_turns(frontier: LocalFrontier, *, count: int, start: float) -> int:
     done, now = 0, start
     while done < count:
-        turns = frontier.claim(TURNS, urls=1, now=now, lease=600, hold=70)
+        turns = frontier.claim(ClaimRequest(turns=TURNS, urls_per_turn=1, now=now, lease=600, hold=70))
         settled = [TurnOutcomes(turn.token, [VisitDone(visit(turn.items[0].url, now))], now + 70) for turn in turns]
         frontier.commit(FrontierUpdate(settled=settled), now=now)
         done += len(turns)
@@ -210,7 +218,7 @@ def ours(folder: Path, links: list[Link]) -> int:
         frontier.commit(FrontierUpdate(links=links[start : start + PAGES * LINKS]), now=1.0)
     waiting = frontier.stats().waiting
     done, now = 0, 2.0
-    while turns := frontier.claim(TURNS, urls=20, now=now, lease=600, hold=70):
+    while turns := frontier.claim(ClaimRequest(turns=TURNS, urls_per_turn=20, now=now, lease=600, hold=70)):
         settled = [
             TurnOutcomes(turn.token, [VisitDone(visit(item.url, now)) for item in turn.items], now) for turn in turns
         ]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from webmill.crawl.frontier.base import (
     ClaimedUrl,
+    ClaimRequest,
     DomainTurn,
     FrontierUpdate,
     LastVisit,
@@ -62,7 +63,7 @@ def main() -> None:
     say("opened")
     for step in range(int(sys.argv[3])):
         claimed = now
-        turns = frontier.claim(3, urls=3, now=claimed, lease=1000, hold=HOLD)
+        turns = frontier.claim(ClaimRequest(turns=3, urls_per_turn=3, now=claimed, lease=1000, hold=HOLD))
         for turn in turns:
             say("claimed", turn.domain, claimed, *(number_of(item.url) for item in turn.items))
         if not turns and frontier.stats().in_hand == 0 and frontier.next_turn() is None:

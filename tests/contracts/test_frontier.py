@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.contracts.frontier_benches import BENCHES, Bench
 from webmill.crawl.frontier.base import (
     PAGE_RESOURCE,
+    ClaimRequest,
     CommitResult,
     DomainTurn,
     Frontier,
@@ -68,7 +69,17 @@ def claim(
     revisits: bool = False,
     requisites: bool = False,
 ) -> list[DomainTurn]:
-    return frontier.claim(count, urls=urls, now=now, lease=LEASE, hold=HOLD, revisits=revisits, requisites=requisites)
+    return frontier.claim(
+        ClaimRequest(
+            turns=count,
+            urls_per_turn=urls,
+            now=now,
+            lease=LEASE,
+            hold=HOLD,
+            revisits=revisits,
+            resources_only=requisites,
+        )
+    )
 
 
 def take(frontier: Frontier, *, urls: int = 1, now: float = NOW, revisits: bool = False) -> DomainTurn:
@@ -348,7 +359,7 @@ def test_the_hold_outlasts_a_shorter_lease(frontier: Frontier) -> None:
 
 def test_a_lease_outlasts_a_shorter_hold(frontier: Frontier) -> None:
     add(frontier, "https://a.com/1")
-    frontier.claim(1, urls=1, now=NOW, lease=60, hold=1)
+    frontier.claim(ClaimRequest(turns=1, urls_per_turn=1, now=NOW, lease=60, hold=1))
     assert frontier.next_turn() == NOW + 60
     assert claim(frontier, now=NOW + 59) == []
     assert len(claim(frontier, now=NOW + 60)) == 1
@@ -620,7 +631,7 @@ def test_fifty_workers_get_every_url_once(frontier: Frontier) -> None:
         now += 1
         if turn := hands.pop(worker, None):
             finish(frontier, turn, now=now, next_=now + dice.randrange(20))
-        elif turns := frontier.claim(1, urls=1, now=now, lease=1e6, hold=1e6):
+        elif turns := frontier.claim(ClaimRequest(turns=1, urls_per_turn=1, now=now, lease=1e6, hold=1e6)):
             hands[worker] = turns[0]
             got += urls_of(turns[0])
     assert sorted(got) == sorted(links)
@@ -671,7 +682,7 @@ def test_compaction_changes_no_answer(bench: Bench) -> None:
 def test_what_belongs_to_a_page_comes_before_all_else_and_can_be_claimed_alone(frontier: Frontier) -> None:
     add(frontier, Link("https://a.com/first", priority=0), Link("https://b.com/page"))
     add(frontier, Link("https://a.com/picture", 3, PAGE_RESOURCE, 17))
-    assert frontier.next_turn(requisites=True) == NOW
+    assert frontier.next_turn(resources_only=True) == NOW
     (turn,) = claim(frontier, urls=5, requisites=True)
     assert [(item.url, item.depth, item.priority, item.hops) for item in turn.items] == [
         ("https://a.com/picture", 3, PAGE_RESOURCE, 17)
@@ -691,14 +702,14 @@ def test_a_requisite_that_came_back_is_waited_for(durable: Bench) -> None:
     settle(frontier, TurnOutcomes(turn.token, [RetryLater("https://a.com/picture", NOW + 30, "x")], NOW + 5))
     frontier = durable.reopen()
     assert frontier.next_turn() == NOW + 5
-    assert frontier.next_turn(requisites=True) == NOW + 30
+    assert frontier.next_turn(resources_only=True) == NOW + 30
     assert claim(frontier, now=NOW + 29, requisites=True) == []
     assert urls_of(take(frontier, now=NOW + 29)) == ["https://a.com/page"]
     frontier = durable.reopen()  # which ends the lease
     (turn,) = claim(frontier, now=NOW + 200, requisites=True)
     assert [(item.url, item.attempts) for item in turn.items] == [("https://a.com/picture", 2)]
     settle(frontier, TurnOutcomes(turn.token, [visited("https://a.com/picture")], NOW + 200), now=NOW + 200)
-    assert frontier.next_turn(requisites=True) is None
+    assert frontier.next_turn(resources_only=True) is None
 
 
 def test_requisites_of_excluded_domains_and_revisits_are_not_claimed(frontier: Frontier) -> None:
@@ -706,7 +717,7 @@ def test_requisites_of_excluded_domains_and_revisits_are_not_claimed(frontier: F
     frontier.exclude(["a.com"])
     (turn,) = claim(frontier, requisites=True)
     settle(frontier, TurnOutcomes(turn.token, [visited("https://b.com/picture", again=NOW)], NOW))
-    assert frontier.next_turn(requisites=True) is None
+    assert frontier.next_turn(resources_only=True) is None
     assert claim(frontier, requisites=True, revisits=True) == []
     (again,) = take(frontier, revisits=True).items
     assert (again.url, again.priority) == ("https://b.com/picture", PAGE_RESOURCE)

@@ -25,6 +25,7 @@ from tests.thoroughness import examples
 from webmill.crawl.frontier import lanes
 from webmill.crawl.frontier.base import (
     PAGE_RESOURCE,
+    ClaimRequest,
     DomainTurn,
     FrontierUpdate,
     LastVisit,
@@ -120,11 +121,17 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 4), urls=st.integers(1, 5), lease=SECONDS, hold=SECONDS, revisits=st.booleans())
     def claim(self, count: int, urls: int, lease: float, hold: float, revisits: bool) -> None:
-        self.turns += self.both("claim", count, urls=urls, now=self.now, lease=lease + 1, hold=hold, revisits=revisits)
+        request = ClaimRequest(
+            turns=count, urls_per_turn=urls, now=self.now, lease=lease + 1, hold=hold, revisits=revisits
+        )
+        self.turns += self.both("claim", request)
 
     @rule(count=st.integers(1, 4), urls=st.integers(1, 5), lease=SECONDS, hold=SECONDS)
-    def claim_requisites(self, count: int, urls: int, lease: float, hold: float) -> None:
-        turns = self.both("claim", count, urls=urls, now=self.now, lease=lease + 1, hold=hold, requisites=True)
+    def claim_page_resources(self, count: int, urls: int, lease: float, hold: float) -> None:
+        request = ClaimRequest(
+            turns=count, urls_per_turn=urls, now=self.now, lease=lease + 1, hold=hold, resources_only=True
+        )
+        turns = self.both("claim", request)
         assert all(item.priority == PAGE_RESOURCE and item.last is None for turn in turns for item in turn.items)
         assert all(turn.items for turn in turns)
         self.turns += turns
@@ -144,10 +151,10 @@ class FrontierMachine(RuleBasedStateMachine):
     def claim_from_a_full_disk(self, count: int, urls: int, writes: int) -> None:
         with disk_that_takes(writes):
             try:
-                turns = self.local.claim(count, urls=urls, now=self.now, lease=1, hold=1)
+                turns = self.local.claim(ClaimRequest(turns=count, urls_per_turn=urls, now=self.now, lease=1, hold=1))
             except Unavailable:
                 return
-        assert turns == self.model.claim(count, urls=urls, now=self.now, lease=1, hold=1)
+        assert turns == self.model.claim(ClaimRequest(turns=count, urls_per_turn=urls, now=self.now, lease=1, hold=1))
         self.turns += turns
 
     @precondition(lambda self: self.turns)
@@ -253,7 +260,7 @@ class FrontierMachine(RuleBasedStateMachine):
         self.both("stats")
         self.both("next_turn")
         self.both("next_turn", revisits=True)
-        self.both("next_turn", requisites=True)
+        self.both("next_turn", resources_only=True)
 
     @invariant()
     def every_known_url_is_somewhere(self) -> None:

@@ -7,7 +7,6 @@ from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 from time import time
-from typing import Any
 
 import msgspec
 import pytest
@@ -26,7 +25,7 @@ from tests.pipeline.crawling import (
     seen_by,
     visits,
 )
-from webmill.crawl.frontier.base import DomainTurn, FrontierUpdate, domain_of
+from webmill.crawl.frontier.base import ClaimRequest, DomainTurn, FrontierUpdate, domain_of
 from webmill.crawl.frontier.local import LocalFrontier
 from webmill.crawl.options import Limits, Options, Rules
 from webmill.crawl.page.links import MAX_LINKS
@@ -110,9 +109,9 @@ async def visit_all_but_take_back(options: Options, urls: list[str]) -> Snapshot
         shard.revoke()
 
     class Frontier(LocalFrontier):
-        def claim(self, *arguments: Any, **named: Any) -> list[DomainTurn]:
+        def claim(self, request: ClaimRequest) -> list[DomainTurn]:
             asyncio.run_coroutine_threadsafe(take_back(), loop).result(60)
-            return super().claim(*arguments, **named)
+            return super().claim(request)
 
     with ExitStack() as parts:
         desk = open_desk(options, 0, 1, parts)

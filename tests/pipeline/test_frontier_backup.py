@@ -26,7 +26,7 @@ from tests.faults.matrix import record
 from tests.pipeline.crawling import Setup, captures, counts, crawl_here, frontiers, seen_by, start, visits
 from tests.unit.cli.command import webmill
 from webmill.crawl.backends import crawl_backends
-from webmill.crawl.frontier.base import FrontierUpdate, LastVisit, TurnOutcomes, VisitDone
+from webmill.crawl.frontier.base import ClaimRequest, FrontierUpdate, LastVisit, TurnOutcomes, VisitDone
 from webmill.crawl.frontier_admin import giving
 from webmill.crawl.frontier_admin.copying import FOLDER
 from webmill.crawl.frontier_admin.place import place_of
@@ -241,7 +241,7 @@ def filled(root: Path) -> Path:
     giving.exclude(place, ["d7.test"])
     with place.frontiers() as shards:
         for frontier in shards:
-            for turn in frontier.claim(5, urls=2, now=4e9, lease=9.0, hold=0.0):
+            for turn in frontier.claim(ClaimRequest(turns=5, urls_per_turn=2, now=4e9, lease=9.0, hold=0.0)):
                 done = VisitDone(LastVisit(url=turn.items[0].url, time=4e9, status=200))
                 frontier.commit(FrontierUpdate(settled=[TurnOutcomes(turn.token, [done], next=4e9)]), now=4e9)
     with place.box(1) as box:

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from webmill.crawl.backends import crawl_backends
-from webmill.crawl.frontier.base import FrontierUpdate, LastVisit, TurnOutcomes, VisitDone
+from webmill.crawl.frontier.base import ClaimRequest, FrontierUpdate, LastVisit, TurnOutcomes, VisitDone
 from webmill.crawl.frontier.frames import read_frames
 from webmill.crawl.frontier.local import LocalFrontier, restore
 from webmill.crawl.frontier_admin import exporting
@@ -50,7 +50,7 @@ class Player:
         self.mail = Mail(boxes, shard, open_box=place.options.backends.box)
 
     def visit(self, url: str) -> None:
-        turns = self.frontier.claim(1, urls=1, now=NOW, lease=60.0, hold=0.0)
+        turns = self.frontier.claim(ClaimRequest(turns=1, urls_per_turn=1, now=NOW, lease=60.0, hold=0.0))
         assert [item.url for turn in turns for item in turn.items] == [url]
         done = VisitDone(LastVisit(url=url, time=NOW, status=200))
         self.frontier.commit(FrontierUpdate(settled=[TurnOutcomes(turns[0].token, [done], next=NOW)]), now=NOW)

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from tests.contracts.frontier_hand import HOLD, LIMITS, links, number_of, page
 from webmill.crawl.frontier.base import (
+    ClaimRequest,
     DomainTurn,
     FrontierUpdate,
     LastVisit,
@@ -72,7 +73,9 @@ def main() -> None:
     patiently(lambda: frontier.commit(FrontierUpdate(links=[Link(page(0))], notes={"seeded": "1"}), now=now))
     say("opened")
     for step in range(steps):
-        turns = patiently(lambda: frontier.claim(3, urls=3, now=now, lease=LEASE, hold=HOLD))
+        turns = patiently(
+            lambda: frontier.claim(ClaimRequest(turns=3, urls_per_turn=3, now=now, lease=LEASE, hold=HOLD))
+        )
         for turn in turns:
             say("claimed", turn.domain, now, *(number_of(item.url) for item in turn.items))
         if not turns and patiently(frontier.next_turn) is None:

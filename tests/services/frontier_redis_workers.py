@@ -14,7 +14,15 @@ import time
 import zlib
 from pathlib import Path
 
-from webmill.crawl.frontier.base import DomainTurn, FrontierUpdate, LastVisit, NotTried, TurnOutcomes, VisitDone
+from webmill.crawl.frontier.base import (
+    ClaimRequest,
+    DomainTurn,
+    FrontierUpdate,
+    LastVisit,
+    NotTried,
+    TurnOutcomes,
+    VisitDone,
+)
 from webmill.crawl.frontier.redis.frontier import RedisFrontier
 from webmill.model import Link
 
@@ -45,7 +53,11 @@ def main() -> None:
         frontier.commit(FrontierUpdate(links=[Link(page) for page in pages(int(shard))]), now=time.monotonic())
         while True:
             now = time.monotonic()
-            turns = frontier.claim(len(idle), urls=2, now=now, lease=LEASE, hold=HOLD) if idle else []
+            turns = (
+                frontier.claim(ClaimRequest(turns=len(idle), urls_per_turn=2, now=now, lease=LEASE, hold=HOLD))
+                if idle
+                else []
+            )
             say([f"claimed {shard} {now} {turn.token} {item.url}" for turn in turns for item in turn.items])
             for turn in turns:
                 busy[idle.pop()] = (now + dice.random() / 4, turn)

@@ -19,6 +19,7 @@ from tests.services.redis_kinds import bloom, private_redis
 from tests.services.redis_proxy import proxied
 from webmill.crawl.frontier.base import (
     PAGE_RESOURCE,
+    ClaimRequest,
     CommitResult,
     FrontierUpdate,
     LastVisit,
@@ -53,7 +54,7 @@ def links(count: int, *, domains: int = 50, start: int = 0) -> list[Link]:
 
 def visit_all(frontier: RedisFrontier, *, now: float) -> list[str]:
     found: list[str] = []
-    while turns := frontier.claim(100, urls=10, now=now, lease=60, hold=0):
+    while turns := frontier.claim(ClaimRequest(turns=100, urls_per_turn=10, now=now, lease=60, hold=0)):
         urls = {turn.token: [item.url for item in turn.items] for turn in turns}
         done = [
             TurnOutcomes(token, [VisitDone(LastVisit(url=url, time=now)) for url in some], now)
@@ -126,7 +127,7 @@ def test_who_was_taken_for_dead_changes_nothing_any_more(redis_url: str, prefix:
     """The folder's lock is of one machine; on shared storage the number of the owner decides."""
     old = RedisFrontier(redis_url, tmp_path / "old", prefix=prefix)
     old.commit(FrontierUpdate(links=links(10)), now=NOW)
-    (turn, *_) = old.claim(1, urls=1, now=NOW, lease=60, hold=70)
+    (turn, *_) = old.claim(ClaimRequest(turns=1, urls_per_turn=1, now=NOW, lease=60, hold=70))
     shutil.copytree(tmp_path / "old", tmp_path / "new")
     with RedisFrontier(redis_url, tmp_path / "new", prefix=prefix) as new:
         late = FrontierUpdate(
@@ -135,14 +136,14 @@ def test_who_was_taken_for_dead_changes_nothing_any_more(redis_url: str, prefix:
         assert old.commit(late, now=NOW).lost == {turn.token}
         for act in (
             lambda: old.commit(FrontierUpdate(links=links(20)), now=NOW),
-            lambda: old.claim(5, urls=1, now=NOW, lease=60, hold=70),
+            lambda: old.claim(ClaimRequest(turns=5, urls_per_turn=1, now=NOW, lease=60, hold=70)),
             lambda: old.exclude(["site3.com"]),
         ):
             with pytest.raises(Conflict, match="goes on there"):
                 act()
         assert new.stats().waiting == 10
         assert new.visit(turn.items[0].url) is None
-        again = new.claim(20, urls=1, now=NOW, lease=60, hold=70)
+        again = new.claim(ClaimRequest(turns=20, urls_per_turn=1, now=NOW, lease=60, hold=70))
         assert turn.domain not in {other.domain for other in again}  # its hold outlives its owner
         assert min(other.token for other in again) > turn.token
         old.close()
@@ -189,7 +190,7 @@ def test_a_step_whose_answer_was_lost_counts_once(redis_url: str, prefix: str, t
     """Q11: the server did the work, and the client saw a timeout."""
     with proxied(redis_url) as proxy, RedisFrontier(proxy.url, tmp_path, prefix=prefix) as frontier:
         frontier.commit(FrontierUpdate(links=links(20)), now=NOW)
-        turns = frontier.claim(10, urls=1, now=NOW, lease=60, hold=70)
+        turns = frontier.claim(ClaimRequest(turns=10, urls_per_turn=1, now=NOW, lease=60, hold=70))
         done = [
             TurnOutcomes(turn.token, [VisitDone(LastVisit(url=turn.items[0].url, time=NOW))], NOW + 1) for turn in turns
         ]
@@ -215,7 +216,7 @@ def test_another_call_settles_what_is_in_doubt(redis_url: str, prefix: str, tmp_
         proxy.mark, proxy.lose = APPLY, 4
         with pytest.raises(Unavailable):
             frontier.commit(FrontierUpdate(links=links(20)), now=NOW)
-        assert len(frontier.claim(50, urls=1, now=NOW, lease=60, hold=70)) == 20
+        assert len(frontier.claim(ClaimRequest(turns=50, urls_per_turn=1, now=NOW, lease=60, hold=70))) == 20
         assert frontier.commit(FrontierUpdate(links=links(20)), now=NOW) == CommitResult(
             added=20
         )  # the answer it has missed
@@ -228,9 +229,9 @@ def test_turns_of_a_claim_whose_answer_was_lost_come_back(redis_url: str, prefix
         frontier.commit(FrontierUpdate(links=links(20, domains=20)), now=NOW)
         proxy.mark, proxy.lose = APPLY, 4
         with pytest.raises(Unavailable):
-            frontier.claim(15, urls=1, now=NOW, lease=60, hold=70)
-        first = frontier.claim(50, urls=1, now=NOW, lease=60, hold=70)
-        rest = frontier.claim(50, urls=1, now=NOW + 70, lease=60, hold=70)
+            frontier.claim(ClaimRequest(turns=15, urls_per_turn=1, now=NOW, lease=60, hold=70))
+        first = frontier.claim(ClaimRequest(turns=50, urls_per_turn=1, now=NOW, lease=60, hold=70))
+        rest = frontier.claim(ClaimRequest(turns=50, urls_per_turn=1, now=NOW + 70, lease=60, hold=70))
         assert (len(first), len(rest)) == (5, 20)
         assert len({turn.token for turn in first + rest}) == 25
 
@@ -260,7 +261,7 @@ def test_a_crawl_goes_on_when_redis_is_back(tmp_path: Path) -> None:
         with pytest.raises(Unavailable):
             frontier.commit(step, now=NOW)
         with pytest.raises(Unavailable):
-            frontier.claim(5, urls=1, now=NOW, lease=60, hold=70)
+            frontier.claim(ClaimRequest(turns=5, urls_per_turn=1, now=NOW, lease=60, hold=70))
         server.restart()
         assert frontier.commit(step, now=NOW) == CommitResult(added=50, known=50)
         wanted, found = {link.url for link in links(150)}, visit_all(frontier, now=NOW)
@@ -297,7 +298,7 @@ def test_a_redis_that_went_back_is_noticed_and_nothing_is_known_but_nowhere(
     with private_redis(*flags) as server:
         frontier = RedisFrontier(server.url, tmp_path / "a", prefix="a", limits=tiny)
         frontier.commit(FrontierUpdate(links=links(200)), now=NOW)
-        turns = frontier.claim(10, urls=2, now=NOW, lease=60, hold=0)
+        turns = frontier.claim(ClaimRequest(turns=10, urls_per_turn=2, now=NOW, lease=60, hold=0))
         done = [
             TurnOutcomes(turn.token, [VisitDone(LastVisit(url=turn.items[0].url, time=NOW))], NOW) for turn in turns[:5]
         ]
@@ -354,7 +355,7 @@ def test_a_step_costs_a_few_round_trips_whatever_it_holds(redis_url: str, prefix
         pool.disconnect()
         pool.reset()
         frontier.commit(FrontierUpdate(links=links(10)), now=NOW)  # the scripts are there
-        frontier.claim(1, urls=1, now=NOW, lease=60, hold=70)
+        frontier.claim(ClaimRequest(turns=1, urls_per_turn=1, now=NOW, lease=60, hold=70))
         assert Counting.sent
 
         def trips(act: Callable[[], object]) -> int:
@@ -363,7 +364,7 @@ def test_a_step_costs_a_few_round_trips_whatever_it_holds(redis_url: str, prefix
             return Counting.sent - before
 
         assert trips(lambda: frontier.commit(FrontierUpdate(links=links(3000, domains=900)), now=NOW)) < FEW
-        turns = frontier.claim(400, urls=2, now=NOW, lease=60, hold=70)
+        turns = frontier.claim(ClaimRequest(turns=400, urls_per_turn=2, now=NOW, lease=60, hold=70))
         assert len(turns) == 400
         done = [
             TurnOutcomes(
@@ -372,7 +373,14 @@ def test_a_step_costs_a_few_round_trips_whatever_it_holds(redis_url: str, prefix
             for turn in turns
         ]
         assert trips(lambda: frontier.commit(FrontierUpdate(settled=done), now=NOW)) < FEW
-        assert trips(lambda: frontier.claim(400, urls=2, now=NOW, lease=60, hold=70, revisits=True)) < FEW
+        assert (
+            trips(
+                lambda: frontier.claim(
+                    ClaimRequest(turns=400, urls_per_turn=2, now=NOW, lease=60, hold=70, revisits=True)
+                )
+            )
+            < FEW
+        )
 
 
 def test_a_requisite_is_found_behind_ten_thousand_pages_that_came_back(
@@ -381,16 +389,18 @@ def test_a_requisite_is_found_behind_ten_thousand_pages_that_came_back(
     pages, picture = 10_001, Link("https://site0.com/picture", priority=PAGE_RESOURCE)
     with RedisFrontier(redis_url, tmp_path, prefix=prefix) as frontier:
         frontier.commit(FrontierUpdate(links=[*links(pages, domains=1), picture]), now=NOW)
-        (turn,) = frontier.claim(1, urls=pages + 1, now=NOW, lease=600, hold=0)
+        (turn,) = frontier.claim(ClaimRequest(turns=1, urls_per_turn=pages + 1, now=NOW, lease=600, hold=0))
         later = TurnOutcomes(turn.token, [RetryLater(picture.url, NOW + 1, "x")], NOW)  # and all pages at once
         frontier.commit(FrontierUpdate(settled=[later]), now=NOW)
-        (turn,) = frontier.claim(1, urls=2, now=NOW + 1, lease=600, hold=0, requisites=True)
+        (turn,) = frontier.claim(
+            ClaimRequest(turns=1, urls_per_turn=2, now=NOW + 1, lease=600, hold=0, resources_only=True)
+        )
         assert [item.url for item in turn.items] == [picture.url]
         frontier.commit(
             FrontierUpdate(settled=[TurnOutcomes(turn.token, [VisitDone(LastVisit(url=picture.url, time=NOW))], NOW)]),
             now=NOW + 1,
         )
-        assert frontier.next_turn(requisites=True) is None
+        assert frontier.next_turn(resources_only=True) is None
         assert frontier.stats().waiting == pages
 
 

@@ -21,6 +21,7 @@ from tests.services.frontier_redis_checker import RedisFound
 from tests.services.redis_proxy import proxied
 from webmill.crawl.frontier.base import (
     PAGE_RESOURCE,
+    ClaimRequest,
     CommitResult,
     FrontierUpdate,
     LastVisit,
@@ -65,7 +66,7 @@ class Crawl:
     def step(self, *, start: int, now: float = NOW) -> None:
         """New links; of each domain one URL visited, one to be asked later, two in hand."""
         self.frontier.commit(FrontierUpdate(links=links(60, start=start)), now=now)
-        for turn in self.frontier.claim(10, urls=4, now=now, lease=600, hold=HOLD):
+        for turn in self.frontier.claim(ClaimRequest(turns=10, urls_per_turn=4, now=now, lease=600, hold=HOLD)):
             first, second, *_ = turn.items
             outcomes = [
                 VisitDone(LastVisit(url=first.url, time=now), revisit_due=now + 9e5),
@@ -86,7 +87,7 @@ class Crawl:
 
 def visit_all(frontier: RedisFrontier, *, now: float) -> list[str]:
     found: list[str] = []
-    while turns := frontier.claim(100, urls=10, now=now, lease=60, hold=0):
+    while turns := frontier.claim(ClaimRequest(turns=100, urls_per_turn=10, now=now, lease=60, hold=0)):
         urls = {turn.token: [item.url for item in turn.items] for turn in turns}
         done = [
             TurnOutcomes(token, [VisitDone(LastVisit(url=url, time=now)) for url in some], now)
@@ -151,7 +152,9 @@ def test_a_domain_whose_urls_are_all_lost_is_not_offered_but_for_its_revisits(
             frontier.commit(FrontierUpdate(links=[Link("https://a.com/x"), Link("https://a.com/3")]), now=NOW).added
             == 1
         )
-        (turn,) = frontier.claim(5, urls=50, now=NOW + 500, lease=60, hold=0, revisits=True)
+        (turn,) = frontier.claim(
+            ClaimRequest(turns=5, urls_per_turn=50, now=NOW + 500, lease=60, hold=0, revisits=True)
+        )
         assert len(turn.items) == 21
 
 
@@ -163,7 +166,7 @@ def test_a_domain_of_which_only_what_came_back_is_left_is_not_offered_before_tha
     crawl.frontier.commit(
         FrontierUpdate(links=[Link(f"https://a.com/{at}", priority=priority) for at in range(2)]), now=NOW
     )
-    (turn,) = crawl.frontier.claim(1, urls=1, now=NOW, lease=60, hold=0)
+    (turn,) = crawl.frontier.claim(ClaimRequest(turns=1, urls_per_turn=1, now=NOW, lease=60, hold=0))
     later = TurnOutcomes(turn.token, [RetryLater(turn.items[0].url, NOW + 300, "x")], NOW + 5)
     crawl.frontier.commit(FrontierUpdate(settled=[later]), now=NOW)
     crawl.frontier.close()
@@ -171,10 +174,17 @@ def test_a_domain_of_which_only_what_came_back_is_left_is_not_offered_before_tha
     assert crawl.take_over() == Taken(kept=1, lost=1)
     requisites = priority == PAGE_RESOURCE
     with crawl.go_on() as frontier:
-        assert {frontier.next_turn(), frontier.next_turn(requisites=requisites)} == {NOW + 300}
+        assert {frontier.next_turn(), frontier.next_turn(resources_only=requisites)} == {NOW + 300}
         assert frontier.stats().domains_waiting == 1
-        assert frontier.claim(1, urls=5, now=NOW + 299, lease=60, hold=0, requisites=requisites) == []
-        (turn,) = frontier.claim(1, urls=5, now=NOW + 300, lease=60, hold=0, requisites=requisites)
+        assert (
+            frontier.claim(
+                ClaimRequest(turns=1, urls_per_turn=5, now=NOW + 299, lease=60, hold=0, resources_only=requisites)
+            )
+            == []
+        )
+        (turn,) = frontier.claim(
+            ClaimRequest(turns=1, urls_per_turn=5, now=NOW + 300, lease=60, hold=0, resources_only=requisites)
+        )
         assert [item.attempts for item in turn.items] == [2]
 
 
@@ -218,8 +228,8 @@ def test_the_hold_of_a_domain_outlives_its_node(redis_url: str, prefix: str, tmp
     crawl.die()
     crawl.take_over()
     with crawl.go_on() as frontier:
-        assert frontier.claim(50, urls=1, now=NOW + HOLD - 1, lease=60, hold=HOLD) == []
-        assert frontier.claim(50, urls=1, now=NOW + HOLD, lease=60, hold=HOLD)
+        assert frontier.claim(ClaimRequest(turns=50, urls_per_turn=1, now=NOW + HOLD - 1, lease=60, hold=HOLD)) == []
+        assert frontier.claim(ClaimRequest(turns=50, urls_per_turn=1, now=NOW + HOLD, lease=60, hold=HOLD))
 
 
 def test_who_was_taken_for_dead_is_shut_out_with_its_folder(redis_url: str, prefix: str, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from tests.pipeline.crawling import Linked, frontiers, seen_by
 from tests.services.crawler_database import EXPIRES, ODD_WAITING, crawler_database
 from tests.unit.cli.command import Ended, webmill
 from webmill.crawl.backends import open_gates
+from webmill.crawl.frontier.base import ClaimRequest
 from webmill.crawl.politeness.host_schedule import Booking
 from webmill.testing import TestWeb
 
@@ -103,11 +104,17 @@ def test_what_the_old_crawler_knew_of_domains_is_kept(tmp_path: Path, make: Make
             assert [(one.body, one.status) for one in found] == [(b"User-agent: *\nDisallow: /no/1", 200)]
             assert time.time() < found[0].expires <= time.time() + 86400  # no copy is used for longer
         assert not any(one.robots("https://d0.org") for one in shards)  # empty: maybe it was an error
-        assert {item.domain for one in shards for item in one.claim(1000, urls=1, now=4e9, lease=9, hold=0)}.isdisjoint(
-            excluded
-        )
+        assert {
+            item.domain
+            for one in shards
+            for item in one.claim(ClaimRequest(turns=1000, urls_per_turn=1, now=4e9, lease=9, hold=0))
+        }.isdisjoint(excluded)
         assert sum(one.include(["d2.org"]) for one in shards) == 1
-        back = [turn for one in shards for turn in one.claim(1000, urls=99, now=5e9, lease=9, hold=0)]
+        back = [
+            turn
+            for one in shards
+            for turn in one.claim(ClaimRequest(turns=1000, urls_per_turn=99, now=5e9, lease=9, hold=0))
+        ]
         assert {turn.domain for turn in back} >= {"d2.org"}  # what waited of it was kept
     gates = open_gates(root / "frontier" / "gates.sqlite")
     now = gates.clock(None)()

@@ -13,7 +13,7 @@ import pytest
 from tests.pipeline.crawling import frontiers
 from tests.unit.cli.command import Ended, commands_of, webmill
 from webmill.crawl.backends import crawl_backends
-from webmill.crawl.frontier.base import FrontierUpdate, LastVisit, TurnOutcomes, VisitDone
+from webmill.crawl.frontier.base import ClaimRequest, FrontierUpdate, LastVisit, TurnOutcomes, VisitDone
 from webmill.crawl.frontier_admin.place import Place, place_of
 from webmill.crawl.frontier_admin.tools import frontier_tools
 from webmill.crawl.scheduler.commands import Compact, Exclude, Include
@@ -36,7 +36,7 @@ def place(tmp_path: Path) -> Place:
     assert shard_of("http://a.test/", 2) == 1
     with found.frontiers() as shards:
         shards[1].commit(FrontierUpdate(links=[Link("http://a.test/"), Link("http://a.test/2", depth=1)]), now=NOW)
-        turn = shards[1].claim(1, urls=1, now=NOW, lease=9.0, hold=0.0)[0]
+        turn = shards[1].claim(ClaimRequest(turns=1, urls_per_turn=1, now=NOW, lease=9.0, hold=0.0))[0]
         done = VisitDone(LastVisit(url="http://a.test/", time=NOW, status=200), revisit_due=NOW + 9)
         shards[1].commit(FrontierUpdate(settled=[TurnOutcomes(turn.token, [done], next=NOW)]), now=NOW)
     return found

@@ -5,8 +5,8 @@
                         │  └───────────────┤                NotTried   ─▶ waiting, at its old place
                         └── lease over ────┘
 
-Domains take turns. A claim hands out up to `count` turns, each of another domain (`domain_of`), each with a few URLs of
-it that are to be asked one after the other. While a turn lasts nobody else gets that domain.
+A turn is the right to ask one domain (`domain_of`) for a few of its URLs, one after the other. Domains take turns: a
+claim hands out turns of different domains, and while a turn lasts nobody else gets that domain.
 
 What every backend promises (`tests/contracts/test_frontier.py`)
 - One update, one transaction: all that a `FrontierUpdate` holds is durable when `commit` returns, or nothing of it is
@@ -173,21 +173,20 @@ class FrontierStats(msgspec.Struct, frozen=True, kw_only=True):
     expired: int  # leases that ran out since the frontier was made
 
 
+class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a claim asks for: up to `turns` turns of up to `urls_per_turn` URLs each."""
+
+    turns: int
+    urls_per_turn: int
+    now: float
+    lease: float  # seconds until the turns are over, unless they are extended
+    hold: float  # seconds for which their domains are not offered again, whatever becomes of the turns
+    revisits: bool = False  # offer visited URLs whose revisit is due, too
+    resources_only: bool = False  # offer only page resources that were never visited
+
+
 class Frontier(Protocol):
-    def claim(
-        self,
-        count: int,
-        *,
-        urls: int,
-        now: float,
-        lease: float,
-        hold: float,
-        revisits: bool = False,
-        requisites: bool = False,
-    ) -> list[DomainTurn]:
-        """Up to `count` turns of up to `urls` URLs each. `revisits`: offer visited URLs whose time has come, too.
-        `requisites`: offer nothing but those that were never visited."""
-        ...
+    def claim(self, request: ClaimRequest) -> list[DomainTurn]: ...
 
     def commit(self, step: FrontierUpdate, *, now: float) -> CommitResult: ...
 
@@ -195,9 +194,9 @@ class Frontier(Protocol):
         """The leases start anew; the tokens that are lost."""
         ...
 
-    def next_turn(self, *, revisits: bool = False, requisites: bool = False) -> float | None:
-        """When the next domain that has something waiting may be asked, maybe long ago; the end of a lease counts, for
-        what is in hand may come back. None when nothing waits and nothing is in hand. `requisites`: as for `claim`."""
+    def next_turn(self, *, revisits: bool = False, resources_only: bool = False) -> float | None:
+        """Return when the next domain with something to claim is due, maybe long ago; the end of a lease counts, for
+        what is in hand may come back. None when nothing waits and nothing is in hand. Flags: as in `ClaimRequest`."""
         ...
 
     def visit(self, url: str) -> LastVisit | None: ...

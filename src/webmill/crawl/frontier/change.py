@@ -133,8 +133,7 @@ class Change:
             self._end(token)
             self.counts["expired"] += 1
 
-    def take(self, domain: Domain, items: Sequence[Held], *, token: int, until: float, next_: float) -> None:
-        """A turn begins."""
+    def start_turn(self, domain: Domain, items: Sequence[Held], *, token: int, until: float, next_: float) -> None:
         self._domains[domain.id] = domain
         self._whole.add(domain.id)
         self._turns[token] = (domain.id, until, list(items))

@@ -29,6 +29,7 @@ import msgspec
 from webmill.crawl.frontier import backup
 from webmill.crawl.frontier.base import (
     ClaimedUrl,
+    ClaimRequest,
     CommitResult,
     DomainTurn,
     FrontierStats,
@@ -37,6 +38,7 @@ from webmill.crawl.frontier.base import (
     RobotsEntry,
 )
 from webmill.crawl.frontier.change import PRIORITY, Change
+from webmill.crawl.frontier.claiming import Candidate, Consumed, claim_urls
 from webmill.crawl.frontier.fresh import Fresh, sort_out
 from webmill.crawl.frontier.journal import NOWHERE, Entry, Journal
 from webmill.crawl.frontier.lanes import OPEN, SIZE, WAITING, Lane, Lanes, lines_in
@@ -45,7 +47,6 @@ from webmill.crawl.frontier.pack import PACK, unpack, write_pack
 from webmill.crawl.frontier.run import HASHES_PER_WORD
 from webmill.crawl.frontier.seen import FAN, Seen, hash_of
 from webmill.crawl.frontier.state import SCHEMA, State
-from webmill.crawl.frontier.taking import Candidate, Consumed, take
 from webmill.errors import Unavailable
 from webmill.infra import atomic
 from webmill.infra.lock import exclusive
@@ -133,35 +134,22 @@ class LocalFrontier:
 
     # Turns
 
-    def claim(
-        self,
-        count: int,
-        *,
-        urls: int,
-        now: float,
-        lease: float,
-        hold: float,
-        revisits: bool = False,
-        requisites: bool = False,
-    ) -> list[DomainTurn]:
-        state = self._state
+    def claim(self, request: ClaimRequest) -> list[DomainTurn]:
+        state, now, until = self._state, request.now, request.now + request.lease
         turns: list[DomainTurn] = []
         consumed: list[Consumed] = []
         with self._lock:
             with state.database.write():
                 self._end_leases(now)
                 change = Change(state, now=now)
-                due = state.due_for_requisites(count, now=now) if requisites else None
-                domains = state.due(count, now=now, revisits=revisits) if due is None else due
+                domains = state.due_domains(request)
                 last = state.tallied().get("tokens", 0)
                 for token, domain in enumerate(domains, last + 1):
-                    chosen, read = take(
-                        domain, urls, state=state, lanes=self._lanes, now=now, revisits=revisits, requisites=requisites
-                    )
+                    chosen, read = claim_urls(domain, request, state=state, lanes=self._lanes)
                     consumed += read
                     held = [candidate.held for candidate in chosen]
-                    change.take(domain, held, token=token, until=now + lease, next_=now + hold)
-                    turns.append(DomainTurn(domain.name, token, now + lease, tuple(map(item_of, chosen))))
+                    change.start_turn(domain, held, token=token, until=until, next_=now + request.hold)
+                    turns.append(DomainTurn(domain.name, token, until, tuple(map(item_of, chosen))))
                 change.counts["tokens"] = len(turns)
                 change.save()
             for part in consumed:
@@ -180,8 +168,8 @@ class LocalFrontier:
             kept = {token for each in wanted for (token,) in run(sql, (now + lease, each, now))}
         return frozenset(wanted - kept)
 
-    def next_turn(self, *, revisits: bool = False, requisites: bool = False) -> float | None:
-        return self._state.next_errand() if requisites else self._state.next_turn(revisits=revisits)
+    def next_turn(self, *, revisits: bool = False, resources_only: bool = False) -> float | None:
+        return self._state.next_resource_turn() if resources_only else self._state.next_turn(revisits=revisits)
 
     # Steps
 

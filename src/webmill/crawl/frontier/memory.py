@@ -15,6 +15,7 @@ from webmill.crawl.frontier.base import (
     PAGE_RESOURCE,
     PRIORITIES,
     ClaimedUrl,
+    ClaimRequest,
     CommitResult,
     DomainTurn,
     FrontierStats,
@@ -42,13 +43,14 @@ class Known(msgspec.Struct, kw_only=True):
     last: LastVisit | None = None
     again: float | None = None
 
-    def rank(self, *, now: float, revisits: bool, requisites: bool) -> tuple[int, int, float, int] | None:
-        """Its place in the queue; None when it is not to be asked now."""
-        if requisites and (self.link.priority != PAGE_RESOURCE or self.state != "waiting"):
+    def rank(self, request: ClaimRequest) -> tuple[int, int, float, int] | None:
+        """Return its place in the queue; None when it is not to be asked now."""
+        now = request.now
+        if request.resources_only and (self.link.priority != PAGE_RESOURCE or self.state != "waiting"):
             return None
         if self.state == "waiting" and (self.not_before or 0.0) <= now:
             return (self.link.priority, 2 if self.not_before is None else 0, 0.0, self.place)
-        if self.state == "visited" and revisits and self.again is not None and self.again <= now:
+        if self.state == "visited" and request.revisits and self.again is not None and self.again <= now:
             return (self.link.priority, 1, self.again, self.place)
         return None
 
@@ -83,9 +85,8 @@ class Domain(msgspec.Struct, kw_only=True):
             if known.state == "waiting" and known.link.priority in priorities
         ]
 
-    def time(self, *, revisits: bool, requisites: bool) -> float | None:
-        """When it comes up."""
-        return self.errand if requisites else self.again if revisits else self.due
+    def due_time(self, *, revisits: bool, resources_only: bool) -> float | None:
+        return self.errand if resources_only else self.again if revisits else self.due
 
     def _earlier(self, before: float | None, times: list[float], since: float) -> float | None:
         if self.token or self.is_excluded or not times:
@@ -118,43 +119,32 @@ class MemoryFrontier:
         self._notes: dict[str, str] = {}
         self._counts: Counter[str] = Counter()
 
-    def claim(
-        self,
-        count: int,
-        *,
-        urls: int,
-        now: float,
-        lease: float,
-        hold: float,
-        revisits: bool = False,
-        requisites: bool = False,
-    ) -> list[DomainTurn]:
-        which = {"revisits": revisits, "requisites": requisites}
+    def claim(self, request: ClaimRequest) -> list[DomainTurn]:
+        now = request.now
         with self._lock:
             self._end_leases(now)
-            due = [(domain.time(**which), domain) for domain in self._domains.values()]
+            due = [
+                (domain.due_time(revisits=request.revisits, resources_only=request.resources_only), domain)
+                for domain in self._domains.values()
+            ]
             ready = sorted((time, domain.number, domain) for time, domain in due if time is not None and time <= now)
-            turns = [self._take(domain, urls, now=now, **which) for _, _, domain in ready[:count]]
-            for turn in turns:
-                domain = self._turns[turn.token]
-                domain.until, domain.next = now + lease, now + hold
-                domain.schedule(now)
-            return [msgspec.structs.replace(turn, until=now + lease) for turn in turns]
+            return [self._start_turn(domain, request) for _, _, domain in ready[: request.turns]]
 
-    def _take(self, domain: Domain, count: int, *, now: float, revisits: bool, requisites: bool) -> DomainTurn:
-        which = {"revisits": revisits, "requisites": requisites}
-        ranked = [(known.rank(now=now, **which), known) for known in domain.urls.values()]
-        chosen = sorted((rank, known.link.url) for rank, known in ranked if rank is not None)[:count]
+    def _start_turn(self, domain: Domain, request: ClaimRequest) -> DomainTurn:
+        ranked = [(known.rank(request), known) for known in domain.urls.values()]
+        ordered = sorted((rank, known.link.url) for rank, known in ranked if rank is not None)
         self._counts["tokens"] += 1
         domain.token = self._counts["tokens"]
         self._turns[domain.token] = domain
         items = []
-        for _, url in chosen:
+        for _, url in ordered[: request.urls_per_turn]:
             known = domain.urls[url]
             known.state = "in hand"
             link = known.link
             items.append(ClaimedUrl(url, link.depth, link.priority, known.attempts, known.last, link.hops))
-        return DomainTurn(domain.name, domain.token, 0.0, tuple(items))
+        domain.until, domain.next = request.now + request.lease, request.now + request.hold
+        domain.schedule(request.now)
+        return DomainTurn(domain.name, domain.token, domain.until, tuple(items))
 
     def _end_leases(self, now: float, *, since: float | None = None) -> None:
         for domain in [domain for domain in self._turns.values() if domain.until <= now]:
@@ -240,8 +230,8 @@ class MemoryFrontier:
                 self._turns[token].until = now + lease
         return frozenset(wanted - alive)
 
-    def next_turn(self, *, revisits: bool = False, requisites: bool = False) -> float | None:
-        times = [domain.time(revisits=revisits, requisites=requisites) for domain in self._domains.values()]
+    def next_turn(self, *, revisits: bool = False, resources_only: bool = False) -> float | None:
+        times = [domain.due_time(revisits=revisits, resources_only=resources_only) for domain in self._domains.values()]
         times += [max(domain.until, domain.next) for domain in self._turns.values() if not domain.is_excluded]
         return min((time for time in times if time is not None), default=None)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from webmill.crawl.frontier.base import PAGE_RESOURCE, PRIORITIES, FrontierStats, LastVisit
+from webmill.crawl.frontier.base import PAGE_RESOURCE, PRIORITIES, ClaimRequest, FrontierStats, LastVisit
 from webmill.crawl.frontier.lanes import hash_of_domain
 from webmill.crawl.frontier.seen import hash_of
 from webmill.infra import sqlite
@@ -226,8 +226,12 @@ class State:
         rows = ((as_json(row.lanes), row.id) for row in domains)
         self.database.many("UPDATE domain SET lanes = ? WHERE id = ?", rows)
 
-    def due(self, count: int, *, now: float, revisits: bool) -> list[Domain]:
-        """The first ones to be asked, in their order."""
+    def due_domains(self, request: ClaimRequest) -> list[Domain]:
+        """Return the domains whose turn is next, in their order."""
+        count, now, revisits = request.turns, request.now, request.revisits
+        if request.resources_only:
+            rows = self.database.read(SELECT_DOMAIN + "errand <= ? ORDER BY errand, id LIMIT ?", (now, count))
+            return [Domain(*row) for row in rows]
         rows = self.database.read(SELECT_DOMAIN + "due <= ? ORDER BY due, id LIMIT ?", (now, count))
         if revisits:
             rows += self.database.read(SELECT_DOMAIN + "again <= ? ORDER BY again, id LIMIT ?", (now, count))
@@ -235,16 +239,12 @@ class State:
         order = sorted(found.values(), key=lambda row: (first_of(row.due, row.again if revisits else None), row.id))
         return order[:count]
 
-    def due_for_requisites(self, count: int, *, now: float) -> list[Domain]:
-        rows = self.database.read(SELECT_DOMAIN + "errand <= ? ORDER BY errand, id LIMIT ?", (now, count))
-        return [Domain(*row) for row in rows]
-
     def next_turn(self, *, revisits: bool) -> float | None:
         """The earliest of all domains, and of the leases that will end."""
         again = ("SELECT min(again) FROM domain WHERE again IS NOT NULL",) if revisits else ()
         return self._earliest("SELECT min(due) FROM domain WHERE due IS NOT NULL", LEASES_END, *again)
 
-    def next_errand(self) -> float | None:
+    def next_resource_turn(self) -> float | None:
         return self._earliest("SELECT min(errand) FROM domain WHERE errand IS NOT NULL", LEASES_END)
 
     def _earliest(self, *questions: str) -> float | None:

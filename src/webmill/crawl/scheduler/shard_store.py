@@ -19,6 +19,7 @@ from webmill.crawl.archive import CaptureWriter
 from webmill.crawl.frontier.base import (
     PAGE_RESOURCE,
     ClaimedUrl,
+    ClaimRequest,
     CommitResult,
     DomainTurn,
     Frontier,
@@ -152,7 +153,7 @@ class Desk:
         if batch.is_last or self.clock() - self._counted > COUNT_EVERY:
             reply.stats, self._counted = self.frontier.stats(), self.clock()
         reply.wake = self.frontier.next_turn(revisits=self.claims_revisits)
-        reply.errand = self.frontier.next_turn(requisites=True) if self.has_requisites else None
+        reply.errand = self.frontier.next_turn(resources_only=True) if self.has_requisites else None
         reply.mail_is_empty = self.mail.is_empty()
         return reply
 
@@ -273,13 +274,15 @@ class Desk:
     def _claim(self, batch: Batch) -> list[DomainTurn]:
         hold = self.manners.delay + self.manners.window if self.manners.delay else 0.0
         return self.frontier.claim(
-            batch.turns,
-            urls=batch.urls,
-            now=self.clock(),
-            lease=LEASE,
-            hold=hold,
-            revisits=self.claims_revisits,
-            requisites=batch.requisites,
+            ClaimRequest(
+                turns=batch.turns,
+                urls_per_turn=batch.urls,
+                now=self.clock(),
+                lease=LEASE,
+                hold=hold,
+                revisits=self.claims_revisits,
+                resources_only=batch.requisites,
+            )
         )
 
     def _within_quota(self, turns: list[DomainTurn], reply: Reply) -> list[DomainTurn]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from webmill.crawl.frontier.base import CommitResult, FrontierUpdate, LastVisit, TurnOutcomes, VisitDone
+from webmill.crawl.frontier.base import ClaimRequest, CommitResult, FrontierUpdate, LastVisit, TurnOutcomes, VisitDone
 from webmill.crawl.frontier.lanes import Lane, Lanes, line_of
 from webmill.crawl.frontier.local import STATE, FrontierLimits, LocalFrontier
 from webmill.crawl.frontier.memory import MemoryFrontier
@@ -29,7 +29,7 @@ def links(count: int, *, domains: int = 10, start: int = 0) -> list[Link]:
 
 def take_all(frontier: LocalFrontier | MemoryFrontier) -> list[str]:
     found = []
-    while turns := frontier.claim(100, urls=50, now=NOW, lease=60, hold=0):
+    while turns := frontier.claim(ClaimRequest(turns=100, urls_per_turn=50, now=NOW, lease=60, hold=0)):
         done = [
             TurnOutcomes(turn.token, [VisitDone(LastVisit(url=item.url, time=NOW)) for item in turn.items], NOW)
             for turn in turns
@@ -67,7 +67,7 @@ def test_few_files_are_open_however_many_domains_there_are(tmp_path: Path) -> No
     with LocalFrontier(tmp_path / "f", limits=FrontierLimits(open_files=5, waiting=0, table=500)) as frontier:
         before = open_files()
         frontier.commit(FrontierUpdate(links=links(1000, domains=400)), now=NOW)
-        frontier.claim(300, urls=1, now=NOW, lease=60, hold=0)
+        frontier.claim(ClaimRequest(turns=300, urls_per_turn=1, now=NOW, lease=60, hold=0))
         assert open_files() <= before + 5
     assert sum(1 for path in (tmp_path / "f" / "domains").rglob("*.*.*")) == 400
 
@@ -91,7 +91,7 @@ def test_what_was_read_gives_its_space_back(tmp_path: Path) -> None:
         )
     assert len(list(domains.rglob("*.*.*"))) == 4
     with LocalFrontier(tmp_path / "f", limits=FrontierLimits(file=300_000)) as frontier:
-        (turn,) = frontier.claim(1, urls=500, now=NOW, lease=60, hold=0)
+        (turn,) = frontier.claim(ClaimRequest(turns=1, urls_per_turn=500, now=NOW, lease=60, hold=0))
         assert len(list(domains.rglob("*.*.*"))) == 3
         before = sum(path.stat().st_blocks for path in domains.rglob("*.*.*"))
         frontier.compact()
@@ -126,7 +126,7 @@ def test_a_damaged_domain_file_is_told_and_excluding_its_domain_helps(tmp_path: 
     with LocalFrontier(tmp_path / "f") as frontier:
         frontier.commit(FrontierUpdate(links=[Link("https://well.com/")]), now=NOW)
         with pytest.raises(BadInput, match="exclude its domain"):
-            frontier.claim(5, urls=9, now=NOW, lease=60, hold=0)
+            frontier.claim(ClaimRequest(turns=5, urls_per_turn=9, now=NOW, lease=60, hold=0))
         assert frontier.stats().in_hand == 0
         frontier.exclude(["site0.com"])
         assert take_all(frontier) == ["https://well.com/"]
@@ -259,7 +259,7 @@ def test_what_is_read_soon_never_becomes_a_file(tmp_path: Path) -> None:
     with LocalFrontier(tmp_path / "f") as frontier:
         for start in range(0, 1000, 100):
             frontier.commit(FrontierUpdate(links=links(100, start=start)), now=NOW)
-            (turn, *_) = frontier.claim(1, urls=3, now=NOW, lease=60, hold=0)
+            (turn, *_) = frontier.claim(ClaimRequest(turns=1, urls_per_turn=3, now=NOW, lease=60, hold=0))
             assert len(take_all(frontier)) == 90  # of the other domains
             frontier.commit(FrontierUpdate(settled=[TurnOutcomes(turn.token, [], NOW)]), now=NOW)
             assert len(take_all(frontier)) == 10
@@ -320,5 +320,5 @@ def test_visits_of_an_older_frontier_keep_their_places(tmp_path: Path) -> None:
     with LocalFrontier(tmp_path / "f") as frontier:
         assert frontier.visit(url) == last
         assert list(frontier.visits()) == [last]
-        [turn] = frontier.claim(1, urls=1, now=NOW, lease=60, hold=0, revisits=True)
+        [turn] = frontier.claim(ClaimRequest(turns=1, urls_per_turn=1, now=NOW, lease=60, hold=0, revisits=True))
         assert turn.items[0].last == last

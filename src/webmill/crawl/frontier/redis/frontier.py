@@ -24,11 +24,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from webmill.crawl.frontier.base import CommitResult, DomainTurn, FrontierUpdate, LastVisit, RobotsEntry
+from webmill.crawl.frontier.base import CommitResult, FrontierUpdate, LastVisit, RobotsEntry
 from webmill.crawl.frontier.change import Change
 from webmill.crawl.frontier.fresh import Fresh, sort_out
 from webmill.crawl.frontier.lanes import Lane, lines_in
@@ -121,11 +120,6 @@ class RedisFrontier(LocalFrontier):
             log.warning("frontier_checkpoint_failed", extra={"why": str(error)})
 
     # Turns
-
-    def claim(self, count: int, *, urls: int, **how: Any) -> list[DomainTurn]:
-        with self._lock:
-            self._redis.urls = urls
-            return super().claim(count, urls=urls, **how)
 
     def _end_leases(self, now: float, *, since: float | None = None) -> None:
         super()._end_leases(now, since=since)

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from webmill.crawl.frontier.base import PAGE_RESOURCE, LastVisit
+from webmill.crawl.frontier.base import PAGE_RESOURCE, ClaimRequest, LastVisit
 from webmill.crawl.frontier.redis.changes import Act, Changes
 from webmill.crawl.frontier.redis.server import Command, Server, text
 from webmill.crawl.frontier.redis.visits import RedisVisits, Revisit, soonest
@@ -50,7 +50,6 @@ class RedisState(State):
         self._server, self._prefix = server, prefix
         self.changes = Changes(server, self.key("meta"), epoch=epoch, number=number)
         self.database: Any = self  # what a frontier opens its transactions on
-        self.urls = 1  # of a turn
         counts = self.tallied()
         self._last_domain = counts.get("ids", 0)
         self.visits = RedisVisits(server, key=self.key, put=self.put, last=counts.get("visits", 0))
@@ -176,7 +175,12 @@ class RedisState(State):
         for row in domains:
             self.put("HSET", self.key("domain", row.name), "lanes", as_json(row.lanes))
 
-    def due(self, count: int, *, now: float, revisits: bool) -> list[Domain]:
+    def due_domains(self, request: ClaimRequest) -> list[Domain]:
+        count, now, revisits = request.turns, request.now, request.revisits
+        if request.resources_only:
+            order = sorted(self._queued(["ready:errands"], count, now=now), key=lambda row: (row.errand, row.id))
+            self._find_retries([row for row in order if row.retries], now=now, among="errands")
+            return order
         queues = ["ready", "ready:revisits"] if revisits else ["ready"]
         order = sorted(
             self._queued(queues, count, now=now),
@@ -185,12 +189,7 @@ class RedisState(State):
         self._find_retries([row for row in order if row.retries], now=now)
         if revisits:
             some = [row for row in order if row.revisits]
-            self._due_revisits = self.visits.due(some, now=now, count=self.urls)
-        return order
-
-    def due_for_requisites(self, count: int, *, now: float) -> list[Domain]:
-        order = sorted(self._queued(["ready:errands"], count, now=now), key=lambda row: (row.errand, row.id))
-        self._find_retries([row for row in order if row.retries], now=now, among="errands")
+            self._due_revisits = self.visits.due(some, now=now, count=request.urls_per_turn)
         return order
 
     def _queued(self, queues: Sequence[str], count: int, *, now: float) -> Iterable[Domain]:
@@ -214,7 +213,7 @@ class RedisState(State):
     def next_turn(self, *, revisits: bool) -> float | None:
         return self._first(["ready", "in_hand", "ready:revisits"] if revisits else ["ready", "in_hand"])
 
-    def next_errand(self) -> float | None:
+    def next_resource_turn(self) -> float | None:
         return self._first(["ready:errands", "in_hand"])
 
     def _first(self, queues: Sequence[str]) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from webmill.crawl.frontier.base import PAGE_RESOURCE, LastVisit
+from webmill.crawl.frontier.base import PAGE_RESOURCE, ClaimRequest, LastVisit
 from webmill.crawl.frontier.lanes import Lane, Lanes
 from webmill.crawl.frontier.state import Domain, Held, State
 
@@ -30,14 +30,15 @@ class Consumed(NamedTuple):
     end: int
 
 
-def take(
-    domain: Domain, count: int, *, state: State, lanes: Lanes, now: float, revisits: bool, requisites: bool
+def claim_urls(
+    domain: Domain, request: ClaimRequest, *, state: State, lanes: Lanes
 ) -> tuple[list[Candidate], list[Consumed]]:
-    """The first `count` URLs of a domain. The domain's positions and counts are moved on; the caller saves them."""
-    found = list(candidates(domain, count, state=state, lanes=lanes, now=now, revisits=revisits and not requisites))
-    if requisites:  # they are the first ones, if there are any
+    """Choose the first URLs of a domain and take them from where they wait. The positions and counts of `domain` are
+    moved on; the caller saves them."""
+    found = list(find_candidates(domain, request, state=state, lanes=lanes))
+    if request.resources_only:  # they are the first ones, if there are any
         found = [candidate for candidate in found if candidate.priority == PAGE_RESOURCE]
-    chosen = sorted(found, key=lambda candidate: candidate[:3])[:count]
+    chosen = sorted(found, key=lambda candidate: candidate[:3])[: request.urls_per_turn]
     retries = [(domain.id, each.priority, each.held.place) for each in chosen if each.kind == RETRY]
     state.drop_retries(retries)
     domain.retries -= len(retries)
@@ -45,14 +46,13 @@ def take(
     return chosen, [advance(domain, priority, end) for priority, end in ends.items()]
 
 
-def candidates(
-    domain: Domain, count: int, *, state: State, lanes: Lanes, now: float, revisits: bool
-) -> Iterator[Candidate]:
-    """The first ones of each kind: what is not among them cannot be among the first of all."""
+def find_candidates(domain: Domain, request: ClaimRequest, *, state: State, lanes: Lanes) -> Iterator[Candidate]:
+    """Yield the first ones of each kind: what is not among them cannot be among the first of all."""
+    now, count = request.now, request.urls_per_turn
     if domain.retries:
         for place, held in enumerate(state.retries(domain.id, now=now, count=count)):
             yield Candidate(held.priority, RETRY, place, held)
-    if revisits and domain.revisits:
+    if request.revisits and not request.resources_only and domain.revisits:
         for place, (held, last) in enumerate(state.revisits(domain.id, now=now, count=count)):
             yield Candidate(held.priority, REVISIT, place, held, last)
     for priority, (read, end) in sorted(domain.lanes.items()):
