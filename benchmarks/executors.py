@@ -13,8 +13,8 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
 from benchmarks.frame import race
-from webmill.infra.child import PICKLED, Child, Job, Limits
-from webmill.infra.executor.base import Done
+from webmill.infra.child import PICKLED, Child, ChildJob, ChildLimits
+from webmill.infra.executor.base import TaskDone
 from webmill.infra.executor.pool import PoolExecutor
 from webmill.infra.sandbox import Sandbox
 
@@ -32,7 +32,7 @@ def measure_page(page: bytes) -> int:
 
 
 def ours() -> int:
-    return sum(isinstance(outcome, Done) for outcome in PoolExecutor(workers=WORKERS).run(square, range(TASKS)))
+    return sum(isinstance(outcome, TaskDone) for outcome in PoolExecutor(workers=WORKERS).run(square, range(TASKS)))
 
 
 def standard() -> int:
@@ -65,7 +65,7 @@ def _timed(action: Callable[[], object]) -> float:
 
 
 def start_child() -> None:
-    child = Child(Job(pickle.dumps(abs), Limits()), PICKLED)
+    child = Child(ChildJob(pickle.dumps(abs), ChildLimits()), PICKLED)
     child.receive()
     child.kill()
 

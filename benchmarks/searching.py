@@ -27,7 +27,7 @@ from tests.services.meilisearch import start as start_meilisearch
 
 from benchmarks.frame import Contestant, race
 from webmill.infra.json_http import JsonServer
-from webmill.infra.retry import Policy
+from webmill.infra.retry import BackoffPolicy
 from webmill.search.address import SearchAddress
 from webmill.search.base import IndexedDocument, SearchRequest
 from webmill.search.embedded import EmbeddedEngine
@@ -164,7 +164,7 @@ def index_meilisearch(file: Path, folder: Path) -> int:
 
 def server(running: Running) -> JsonServer:
     address = SearchAddress.of(f"{running.url}/pages", port=7700)
-    return server_of(address).with_patience(Policy(attempts=1))
+    return server_of(address).with_patience(BackoffPolicy(attempts=1))
 
 
 # --- asking ---

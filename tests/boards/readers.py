@@ -18,7 +18,7 @@ from webmill.boards.listing import complaint_about
 from webmill.boards.reader import BoardReader
 from webmill.boards.types import BoardLimits, BoardResult, KnownNotice, ReaderOptions, board_manners
 from webmill.crawl.options import Limits, Reach
-from webmill.infra.child import Limits as ChildLimits
+from webmill.infra.child import ChildLimits
 from webmill.testing import Answer, Page, Reply, Request, TestWeb
 from webmill.testing.exchange import TEXT, etag_of
 from webmill.testing.features import boards as university

@@ -19,8 +19,8 @@ from tests.contracts import executor_tasks as tasks
 from tests.services.ray_cluster import CARELESS, RayCluster
 from tests.unit.infra.processes import exists, nothing_left_behind, wait_until_gone
 from webmill.errors import BadInput, Misconfigured, Unavailable
-from webmill.infra.child import Limits
-from webmill.infra.executor.base import PAUSE, Done, Executor, Failed, Pause
+from webmill.infra.child import ChildLimits
+from webmill.infra.executor.base import PAUSE, Executor, Pause, TaskDone, TaskFailed
 from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.executor.pool import PoolExecutor
 from webmill.infra.executor.ray import RayExecutor
@@ -61,7 +61,7 @@ def by_index(outcomes: Iterator[object]) -> list[object]:
 
 def test_every_item_has_one_outcome_with_its_place(executor: Executor) -> None:
     outcomes = by_index(executor.run(tasks.square, range(50)))
-    assert outcomes == [Done(number, number, number * number) for number in range(50)]
+    assert outcomes == [TaskDone(number, number, number * number) for number in range(50)]
 
 
 def test_no_items_give_no_outcomes(executor: Executor) -> None:
@@ -69,25 +69,25 @@ def test_no_items_give_no_outcomes(executor: Executor) -> None:
 
 
 def test_an_item_may_be_none(executor: Executor) -> None:
-    assert [type(outcome) for outcome in executor.run(tasks.where, [None, None])] == [Done, Done]
+    assert [type(outcome) for outcome in executor.run(tasks.where, [None, None])] == [TaskDone, TaskDone]
 
 
 def test_settings_are_bound_with_partial(executor: Executor) -> None:
     outcomes = executor.run(functools.partial(tasks.scale, by=3), [1, 2])
-    assert {outcome.value for outcome in outcomes if isinstance(outcome, Done)} == {3, 6}
+    assert {outcome.value for outcome in outcomes if isinstance(outcome, TaskDone)} == {3, 6}
 
 
 def test_large_values_pass(executor: Executor) -> None:
     (outcome,) = executor.run(tasks.fill, [5 << 20])
-    assert isinstance(outcome, Done)
+    assert isinstance(outcome, TaskDone)
     assert len(outcome.value) == 5 << 20
 
 
 def test_failures_stop_nobody_and_keep_their_type(executor: Executor) -> None:
     outcomes = by_index(executor.run(tasks.fail_on_odd, range(10)))
-    assert [type(outcome) for outcome in outcomes] == [Done, Failed] * 5
+    assert [type(outcome) for outcome in outcomes] == [TaskDone, TaskFailed] * 5
     failed = outcomes[3]
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, TaskFailed)
     assert isinstance(failed.error, BadInput)
     assert (failed.error.reason, failed.error.offset, failed.attempts) == ("odd", 3, 1)
     assert "in fail_on_odd" in failed.trace
@@ -96,14 +96,14 @@ def test_failures_stop_nobody_and_keep_their_type(executor: Executor) -> None:
 def test_every_kind_of_exception_is_an_outcome(executor: Executor) -> None:
     outcomes = by_index(executor.run(tasks.raise_by_name, ["unavailable", "bug", "exit", "fine"]))
     unavailable, bug, left, fine = outcomes
-    assert isinstance(unavailable, Failed)
+    assert isinstance(unavailable, TaskFailed)
     assert isinstance(unavailable.error, Unavailable)
     assert unavailable.error.retry_after == 3.0
-    assert isinstance(bug, Failed)
+    assert isinstance(bug, TaskFailed)
     assert (bug.reason, bug.error) == ("KeyError: 'bug'", None)
-    assert isinstance(left, Failed)
+    assert isinstance(left, TaskFailed)
     assert left.reason == "SystemExit: 3"
-    assert fine == Done(3, "fine", "fine")
+    assert fine == TaskDone(3, "fine", "fine")
 
 
 def test_misconfigured_stops_everything(executor: Executor) -> None:
@@ -133,7 +133,7 @@ def test_a_source_that_pauses_is_asked_again_until_it_ends(executor: Executor) -
     """Also at the beginning, at the end, and while nothing runs; a pause is no item."""
     source: list[int | Pause] = [PAUSE, 1, PAUSE, PAUSE, 2, 3, PAUSE]
     outcomes = by_index(executor.run(tasks.square, source))
-    assert outcomes == [Done(0, 1, 1), Done(1, 2, 4), Done(2, 3, 9)]
+    assert outcomes == [TaskDone(0, 1, 1), TaskDone(1, 2, 4), TaskDone(2, 3, 9)]
 
 
 def test_while_a_source_pauses_what_is_done_is_handed_out(executor: Executor) -> None:
@@ -161,7 +161,7 @@ def test_what_a_dead_worker_held_is_tried_again_though_the_source_pauses(process
 
     for outcome in processes.run(tasks.die_at_first, source()):
         seen.append(outcome)
-    assert seen == [Done(0, str(path), 3)]
+    assert seen == [TaskDone(0, str(path), 3)]
 
 
 def test_a_run_is_closed_while_its_source_pauses(executor: Executor) -> None:
@@ -171,7 +171,7 @@ def test_a_run_is_closed_while_its_source_pauses(executor: Executor) -> None:
             yield PAUSE
 
     with closing(executor.run(tasks.square, source())) as outcomes:
-        assert next(outcomes) == Done(0, 1, 1)
+        assert next(outcomes) == TaskDone(0, 1, 1)
 
 
 def test_an_error_of_the_source_reaches_the_caller(executor: Executor) -> None:
@@ -186,9 +186,9 @@ def test_an_error_of_the_source_reaches_the_caller(executor: Executor) -> None:
 @pytest.mark.parametrize("how", ["segfault", "kill", "exit"])
 def test_a_worker_that_dies_costs_only_its_item(processes: Executor, how: str) -> None:
     outcomes = by_index(processes.run(tasks.die, ["a", "b", how, "c", "d"], attempts=2))
-    assert [type(outcome) for outcome in outcomes] == [Done, Done, Failed, Done, Done]
+    assert [type(outcome) for outcome in outcomes] == [TaskDone, TaskDone, TaskFailed, TaskDone, TaskDone]
     failed = outcomes[2]
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, TaskFailed)
     assert failed.attempts == 2
     assert failed.item == how
     assert "the worker" in failed.reason
@@ -198,7 +198,7 @@ def test_a_worker_that_dies_costs_only_its_item(processes: Executor, how: str) -
 
 def test_a_lost_item_is_tried_again_in_another_worker(processes: Executor, tmp_path: Path) -> None:
     (outcome,) = processes.run(tasks.die_at_first, [str(tmp_path / "starts")], attempts=3)
-    assert isinstance(outcome, Done)
+    assert isinstance(outcome, TaskDone)
     assert outcome.value == 3
     assert len(set((tmp_path / "starts").read_text().split())) == 3
 
@@ -229,13 +229,13 @@ def wait_for(condition: Callable[[], bool], *, patience: float = 60.0) -> None:
 
 def test_a_result_that_cannot_travel_fails_alone(processes: Executor) -> None:
     outcomes = by_index(processes.run(tasks.give_lock_for_two, [1, 2, 3]))
-    assert [type(outcome) for outcome in outcomes] == [Done, Failed, Done]
+    assert [type(outcome) for outcome in outcomes] == [TaskDone, TaskFailed, TaskDone]
     assert "lock" in outcomes[1].reason  # type: ignore[attr-defined]
 
 
 def test_an_item_that_cannot_travel_fails_alone(processes: Executor) -> None:
     outcomes = by_index(processes.run(tasks.where, [1, threading.Lock(), 2]))
-    assert [type(outcome) for outcome in outcomes] == [Done, Failed, Done]
+    assert [type(outcome) for outcome in outcomes] == [TaskDone, TaskFailed, TaskDone]
     assert "cannot be sent" in outcomes[1].reason  # type: ignore[attr-defined]
 
 
@@ -258,18 +258,19 @@ def test_functions_that_workers_cannot_find_are_a_misconfiguration(
 def test_a_pool_uses_each_of_its_children_and_no_more() -> None:
     with nothing_left_behind():
         outcomes = list(PoolExecutor(workers=2).run(tasks.where, range(200)))
-    pids = {outcome.value for outcome in outcomes if isinstance(outcome, Done)}
+    pids = {outcome.value for outcome in outcomes if isinstance(outcome, TaskDone)}
     assert len(pids) == 2
     assert os.getpid() not in pids
 
 
 @pytest.mark.parametrize(
-    ("limits", "words"), [(Limits(wall=1), "took more than 1 s"), (Limits(cpu=1), "used more than 1 s of CPU")]
+    ("limits", "words"),
+    [(ChildLimits(wall=1), "took more than 1 s"), (ChildLimits(cpu=1), "used more than 1 s of CPU")],
 )
-def test_a_task_over_its_limit_is_killed_and_not_tried_again(limits: Limits, words: str) -> None:
+def test_a_task_over_its_limit_is_killed_and_not_tried_again(limits: ChildLimits, words: str) -> None:
     with nothing_left_behind():
         (outcome,) = PoolExecutor(workers=1, limits=limits).run(tasks.loop_in_c, [1], attempts=3)
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, TaskFailed)
     assert words in outcome.reason
     assert outcome.attempts == 1
 
@@ -329,7 +330,7 @@ def test_a_lost_node_costs_a_retry_elsewhere(cluster: RayCluster, ray_executor: 
     # The surviving node has one CPU, which the surviving task holds: it ends first, then the other is tried again.
     outcomes = list(ray_executor.run(tasks.wait_on_node, map(str, paths)))
     killer.join()
-    assert {type(outcome) for outcome in outcomes} == {Done}
+    assert {type(outcome) for outcome in outcomes} == {TaskDone}
     once, twice = sorted((path.read_text().splitlines() for path in paths), key=len)
     assert (len(once), len(twice)) == (1, 2)
     assert twice[0].startswith(f"{cluster.second_node} ")

@@ -15,7 +15,7 @@ from webmill.errors import BadInput, Conflict, NotFound, Unavailable
 from webmill.infra.limiter import Limiter
 from webmill.infra.origin import Refused, SlowDown
 from webmill.infra.pace import Manners, Turn
-from webmill.infra.retry import Policy
+from webmill.infra.retry import BackoffPolicy
 from webmill.infra.storage.base import Readable, Stat
 from webmill.infra.storage.http import HttpStorage
 from webmill.infra.storage.limited import LimitedPartReads, LimitedReads
@@ -116,7 +116,7 @@ def test_a_second_attempt_takes_a_turn_and_a_redirect_is_paid_for(limiter: Count
         server.lies["here"] = lambda handler: handler.answer(302, Location="/data/there")
         server.lies["ill"] = lambda handler: handler.answer(500)
         with HttpStorage(server.url, user_agent="webmill-test", on_redirect=limiter.spend) as http:
-            reads = RetryingReads(LimitedReads(http, limiter), policy=Policy(attempts=3), sleep=lambda _: None)
+            reads = RetryingReads(LimitedReads(http, limiter), policy=BackoffPolicy(attempts=3), sleep=lambda _: None)
             assert reads.read("here") == VALUE
             with pytest.raises(Unavailable):
                 reads.read("ill")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from tests.contracts.range_server import serving
 from webmill.errors import BadInput, Conflict, NotFound
-from webmill.infra.retry import Policy
+from webmill.infra.retry import BackoffPolicy
 from webmill.infra.storage.base import Absent, Matches, Readable, Storage
 from webmill.infra.storage.http import HttpStorage
 from webmill.infra.storage.local import LocalStorage
@@ -40,7 +40,7 @@ def make(kind: str, request: pytest.FixtureRequest) -> Storage:
         case "local":
             return LocalStorage(request.getfixturevalue("tmp_path") / "root")
         case "retrying":
-            return Retrying(MemoryStorage(), policy=Policy())
+            return Retrying(MemoryStorage(), policy=BackoffPolicy())
     url = request.getfixturevalue("s3_url")
     bucket, question, options = url.partition("?")
     return S3Storage(S3Options.from_url(f"{bucket}/{secrets.token_hex(6)}{question}{options}"))
@@ -66,7 +66,7 @@ def source(request: pytest.FixtureRequest) -> Iterator[Source]:
         yield Source(writable, writable.write)
         return
     with serving() as server, HttpStorage(server.url, user_agent="webmill-test") as http:
-        yield Source(RetryingReads(http, policy=Policy()), server.values.__setitem__)
+        yield Source(RetryingReads(http, policy=BackoffPolicy()), server.values.__setitem__)
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from webmill.infra.executor.base import Executor
 from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.infra.sinks import json_lines
-from webmill.infra.sinks.base import Delivered, Row
+from webmill.infra.sinks.base import Delivered, SinkRow
 from webmill.infra.sinks.files import FileSink
 from webmill.infra.storage.base import Readable, Stat
 from webmill.infra.storage.memory import MemoryStorage
@@ -613,12 +613,12 @@ def test_a_part_that_counts_is_not_replaced_and_one_that_does_not_is() -> None:
         storage, partial(json_lines.encode, compression="none"), ending="jsonl", counts=counting.__contains__
     )
     for text in (b"killed", b"whole"):
-        sink.deliver("part", [Row(None, text)])
+        sink.deliver("part", [SinkRow(None, text)])
         assert storage.read("part.jsonl") == text + b"\n"
     counting.add("part.jsonl")
-    sink.deliver("part", [Row(None, b"whole")])
+    sink.deliver("part", [SinkRow(None, b"whole")])
     with pytest.raises(Conflict, match="chance"):
-        sink.deliver("part", [Row(None, b"other")])
+        sink.deliver("part", [SinkRow(None, b"other")])
     assert storage.read("part.jsonl") == b"whole\n"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.pipeline.datasets import create, plan, pool, run, snapshot, views, write_files
-from webmill.infra.executor.base import Done
+from webmill.infra.executor.base import TaskDone
 from webmill.pipeline.extract.worker import run_task
 
 WRITE: dict[str, object] = {"pages_per_part": 3}
@@ -96,5 +96,5 @@ def test_two_workers_at_one_task_make_it_once(tmp_path: Path) -> None:
     run(calm)
     (task,) = folder.tasks()
     outcomes = list(pool().run(partial(run_task, plan(folder)), [task, task, task]))
-    assert all(isinstance(outcome, Done) for outcome in outcomes), outcomes
+    assert all(isinstance(outcome, TaskDone) for outcome in outcomes), outcomes
     assert snapshot(folder) == snapshot(calm)

@@ -15,7 +15,7 @@ import zstandard
 
 from webmill.errors import BadInput, Misconfigured, NotFound
 from webmill.infra.sinks import parquet
-from webmill.infra.sinks.base import Row
+from webmill.infra.sinks.base import SinkRow
 from webmill.model import Document, DocumentLink
 from webmill.pipeline.documents import documents
 
@@ -45,7 +45,7 @@ def lines(rows: list[Any]) -> bytes:
 
 
 def as_parquet(rows: list[Document]) -> bytes:
-    return parquet.encode([Row(row, b"") for row in rows], kind=Document, compression="zstd")
+    return parquet.encode([SinkRow(row, b"") for row in rows], kind=Document, compression="zstd")
 
 
 FORMS = {

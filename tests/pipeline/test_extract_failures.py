@@ -29,7 +29,7 @@ from webmill.infra.executor.pool import PoolExecutor
 from webmill.infra.metrics import Metrics
 from webmill.infra.origin import Refused
 from webmill.infra.queue.base import Message
-from webmill.infra.retry import Policy
+from webmill.infra.retry import BackoffPolicy
 from webmill.pipeline.extract import maker, places
 from webmill.pipeline.extract.metrics import ALL
 from webmill.pipeline.extract.output import Shape
@@ -216,7 +216,7 @@ def test_a_message_that_is_no_batch_is_buried_and_others_flow(tmp_path: Path, pa
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request is tried once: what follows is up to the queue."""
-    monkeypatch.setattr(places, "open_crawls", partial(open_crawls, policy=Policy(attempts=1)))
+    monkeypatch.setattr(places, "open_crawls", partial(open_crawls, policy=BackoffPolicy(attempts=1)))
 
 
 def test_an_archive_that_is_out_of_reach_sends_the_batch_back_until_it_is_buried(

@@ -13,7 +13,7 @@ from webmill.commoncrawl.batch import batch_id
 from webmill.errors import Conflict
 from webmill.extract.recipe import Recipe
 from webmill.infra import lock
-from webmill.infra.sinks.base import Delivered, Row
+from webmill.infra.sinks.base import Delivered, SinkRow
 from webmill.infra.sinks.json_lines import encode
 from webmill.infra.storage.local import LocalStorage
 from webmill.model import Document
@@ -45,7 +45,7 @@ def done(
     output: Output, number: int, made: list[Document], *, run: str = RUN, left_out: dict[str, int] | None = None
 ) -> None:
     state = output.notes
-    rows = [Row(one, msgspec.json.encode(one)) for one in made]
+    rows = [SinkRow(one, msgspec.json.encode(one)) for one in made]
     name, data = f"{batch_id(run, number)}-00000.jsonl.zst", encode(rows, compression="zstd")
     if rows:
         state.write(f"spool/{name}", data)

@@ -22,7 +22,7 @@ from tests.boards.publishing import blob, checked_items
 from webmill.cli.main import webmill
 from webmill.errors import BadInput, Misconfigured, NotFound
 from webmill.infra.sinks import parquet
-from webmill.infra.sinks.base import Row
+from webmill.infra.sinks.base import SinkRow
 from webmill.infra.storage.local import LocalStorage
 from webmill.infra.storage.memory import MemoryStorage
 from webmill.infra.storage.s3 import S3Options, S3Storage
@@ -59,7 +59,7 @@ def lines(rows: Iterable[dict[str, Any]]) -> bytes:
 
 
 def as_parquet(rows: Iterable[dict[str, Any]]) -> bytes:
-    written = [Row(msgspec.convert(one, Document), b"") for one in rows]
+    written = [SinkRow(msgspec.convert(one, Document), b"") for one in rows]
     return parquet.encode(written, kind=Document, compression="zstd")
 
 

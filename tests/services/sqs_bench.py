@@ -13,9 +13,9 @@ from botocore.config import Config
 
 from tests.services.aws_front import Forward, Front, Request
 from webmill.infra.queue.sqs import SqsQueue
-from webmill.infra.retry import Policy
+from webmill.infra.retry import BackoffPolicy
 
-HURRY = Policy(attempts=3, first_wait=0.01, longest_wait=0.01)
+HURRY = BackoffPolicy(attempts=3, first_wait=0.01, longest_wait=0.01)
 
 
 class Place:

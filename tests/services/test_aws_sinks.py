@@ -21,8 +21,8 @@ from tests.services.aws_front import Forward, Front, Request, fronting
 from tests.unit.cli.command import webmill
 from tests.unit.commoncrawl.triples import Spec, make_triple
 from webmill.errors import BadInput, Misconfigured, Unavailable
-from webmill.infra.retry import Policy
-from webmill.infra.sinks.base import Row, Sink
+from webmill.infra.retry import BackoffPolicy
+from webmill.infra.sinks.base import Sink, SinkRow
 from webmill.infra.sinks.kinesis import KinesisSink
 from webmill.infra.sinks.sqs import ATTRIBUTE, SqsSink
 from webmill.pipeline.dataset.folder import Folder
@@ -30,7 +30,7 @@ from webmill.pipeline.extract.places import id_of
 
 pytestmark = pytest.mark.server("aws")
 
-HURRY = Policy(attempts=3, first_wait=0.01, longest_wait=0.01)
+HURRY = BackoffPolicy(attempts=3, first_wait=0.01, longest_wait=0.01)
 WRITE: dict[str, object] = {"pages_per_part": 8}
 KINDS = ["sqs", "sqs.fifo", "kinesis"]
 
@@ -107,7 +107,7 @@ def open_sink(address: str, front: Front | None = None) -> Sink:
     return KinesisSink(address, id_of=id_of, patience=HURRY)
 
 
-def deliver(address: str, rows: list[Row], front: Front | None = None) -> None:
+def deliver(address: str, rows: list[SinkRow], front: Front | None = None) -> None:
     sink = open_sink(address, front)
     try:
         sink.deliver("batch", rows)
@@ -115,8 +115,8 @@ def deliver(address: str, rows: list[Row], front: Front | None = None) -> None:
         sink.close()
 
 
-def rows_of(*values: object) -> list[Row]:
-    return [Row(value, json.dumps(value).encode()) for value in values]
+def rows_of(*values: object) -> list[SinkRow]:
+    return [SinkRow(value, json.dumps(value).encode()) for value in values]
 
 
 def expected(tmp_path: Path, lines: list[str], source: Path) -> list[bytes]:
@@ -441,7 +441,7 @@ def test_a_queue_that_takes_less_is_told_at_once(amazon: Amazon) -> None:
 def test_characters_that_sqs_refuses_arrive_escaped(amazon: Amazon) -> None:
     text = "a\ufffeb\uffffc\x00\x0b\ufffd"
     address = amazon.make("sqs")
-    deliver(address, [Row(text, json.dumps(text, ensure_ascii=False).encode())])
+    deliver(address, [SinkRow(text, json.dumps(text, ensure_ascii=False).encode())])
     [(_, body)] = amazon.take(address)
     assert not set("\ufffe\uffff") & set(body.decode())
     assert json.loads(body) == text
@@ -452,6 +452,6 @@ def test_a_long_id_is_hashed_into_a_partition_key(amazon: Amazon) -> None:
 
     address = amazon.make("kinesis")
     long = Document(id="i" * 257, url="")
-    deliver(address, [Row(long, b"1"), Row(Document(id="i" * 256, url=""), b"2"), Row({"no": "id"}, b"3")])
+    deliver(address, [SinkRow(long, b"1"), SinkRow(Document(id="i" * 256, url=""), b"2"), SinkRow({"no": "id"}, b"3")])
     keys = {body: key for key, body in amazon.take(address)}
     assert (len(keys[b"1"]), keys[b"2"], keys[b"3"]) == (64, "i" * 256, "batch-00002")

@@ -15,7 +15,7 @@ import msgspec
 
 from webmill.boards.jobs import BoardJob, job_of
 from webmill.errors import BadInput, NotFound, Unavailable
-from webmill.infra.queue.base import Buried, Queue
+from webmill.infra.queue.base import DeadLetter, Queue
 from webmill.infra.storage.base import Readable, Storage
 from webmill.publish import history, leases, turn
 from webmill.publish.fragments import (
@@ -97,7 +97,7 @@ def check_open(storage: Readable, run: str) -> None:
         raise NotFound(f"run {run} is over: another aggregator has ended it")
 
 
-def give_up_buried(storage: Storage, letters: Iterable[Buried], *, plan: Plan | None = None) -> int:
+def give_up_buried(storage: Storage, letters: Iterable[DeadLetter], *, plan: Plan | None = None) -> int:
     """Of each job in the dead letters its error as the final word, so that nobody waits for it; how many there were."""
     count = 0
     for letter in letters:

@@ -13,7 +13,7 @@ from webmill.boards.board_list import Board, BoardList
 from webmill.boards.jobs import KIND, job_of, messages_of, plan_of
 from webmill.errors import BadInput, Conflict, NotFound, WebmillError
 from webmill.infra.queue.base import Queue
-from webmill.infra.retry import Policy, retrying
+from webmill.infra.retry import BackoffPolicy, retrying
 from webmill.infra.storage.base import Storage
 from webmill.publish import leases, turn
 from webmill.publish.fragments import Plan, open_runs, write_plan
@@ -35,7 +35,7 @@ class Planning(msgspec.Struct, frozen=True, kw_only=True):
     turn_lasts: timedelta | None = None
     holder: Holder | None = None  # the process that sees the run through; None: no one process does
     publish: Options = Options()  # how a run that somebody left behind is published
-    policy: Policy = Policy()
+    policy: BackoffPolicy = BackoffPolicy()
 
 
 def orchestrate(

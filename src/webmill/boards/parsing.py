@@ -12,7 +12,7 @@ from msgspec import Struct
 from webmill.boards.board_list import Board
 from webmill.boards.listing import NoticeBody, NoticeListing, read_body, read_listing
 from webmill.errors import BadInput
-from webmill.infra.child import Limits
+from webmill.infra.child import ChildLimits
 from webmill.infra.sandbox import Sandbox
 
 FUNCTION = "webmill.boards.parsing:read_page"
@@ -39,7 +39,7 @@ def read_page(payload: bytes, *, url: str, content_type: str, board: Board, now:
 
 
 class Parsers:
-    def __init__(self, count: int, *, limits: Limits) -> None:
+    def __init__(self, count: int, *, limits: ChildLimits) -> None:
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="webmill-parse")
         self._idle: SimpleQueue[Sandbox[ParsedPage]] = SimpleQueue()
         self._all = [Sandbox(FUNCTION, returns=ParsedPage, limits=limits) for _ in range(count)]

@@ -17,9 +17,7 @@ from webmill.boards.reader import BoardReader
 from webmill.boards.types import ReaderOptions
 from webmill.boards.workers import BoardWorkers, Labour
 from webmill.errors import Misconfigured
-from webmill.infra.child import PICKLED, Child, Death, Raised, packed
-from webmill.infra.child import Job as ChildJob
-from webmill.infra.child import Limits as ChildLimits
+from webmill.infra.child import PICKLED, Child, ChildJob, ChildLimits, Death, Raised, pack_call
 from webmill.infra.storage.backends import open_versions
 from webmill.settings import QueueSettings
 
@@ -72,7 +70,7 @@ class WorkerProcess:
 
     def _start(self) -> None:
         self._child = Child(self._job, PICKLED)
-        self._child.send(packed())
+        self._child.send(pack_call())
         self._started = time.monotonic()
 
     def _has_spoken(self) -> bool:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from webmill.crawl.options import Limits, Manners, Reach
-from webmill.infra.child import Limits as ChildLimits
+from webmill.infra.child import ChildLimits
 from webmill.publish.nouns import Problem, Scalar
 
 MIB = 1 << 20

@@ -23,7 +23,7 @@ from webmill.commoncrawl.batch import QUEUE as BATCHES
 from webmill.errors import BadInput, NotFound
 from webmill.infra.address import scheme_of
 from webmill.infra.queue.backends import open_queue, require_queue, viewed_queue
-from webmill.infra.queue.base import Buried, Queue, QueueOptions
+from webmill.infra.queue.base import DeadLetter, Queue, QueueOptions
 from webmill.infra.queue.leases import BROKER
 from webmill.infra.retry import retrying
 from webmill.pipeline.extract.jobs import TASKS
@@ -207,7 +207,7 @@ def queue_files(folder: Path) -> Iterator[Path]:
 # --- which tasks ---
 
 
-def chosen_of(letters: Iterator[Buried], ids: Sequence[str], *, everything: bool) -> dict[str, int]:
+def chosen_of(letters: Iterator[DeadLetter], ids: Sequence[str], *, everything: bool) -> dict[str, int]:
     """The ids that are meant and failed, with their sizes."""
     return {letter.id: len(letter.body) for letter in letters if everything or letter.id in ids}
 
@@ -221,7 +221,7 @@ def unknown(ids: Sequence[str] | set[str]) -> NotFound:
     return NotFound(f"no failed task {shown(', '.join(sorted(ids)))}: `webmill dead list` names them")
 
 
-def about(letter: Buried) -> str:
+def about(letter: DeadLetter) -> str:
     """The board of a job, or the file of a task; nothing for a batch, which is of many."""
     try:
         return job_of(letter.body).board.source
@@ -233,7 +233,7 @@ def about(letter: Buried) -> str:
         return ""
 
 
-def as_line(letter: Buried) -> str:
+def as_line(letter: DeadLetter) -> str:
     when = datetime.fromtimestamp(letter.when, UTC).strftime("%Y-%m-%d %H:%M:%S")
     reason = printable(letter.reason)[:300]
     return (
@@ -241,6 +241,6 @@ def as_line(letter: Buried) -> str:
     )
 
 
-def as_object(letter: Buried) -> bytes:
+def as_object(letter: DeadLetter) -> bytes:
     known = {name: getattr(letter, name) for name in ("id", "reason", "attempts", "first_error", "last_error", "when")}
     return msgspec.json.encode(known | {"bytes": len(letter.body)})

@@ -13,15 +13,16 @@ from webmill.commoncrawl import catalog
 from webmill.commoncrawl.catalog import Crawl
 from webmill.errors import Misconfigured, NotFound
 from webmill.infra.address import hide_secrets, scheme_of
-from webmill.infra.retry import Policy, sleeping_until
+from webmill.infra.retry import BackoffPolicy, sleeping_until
 from webmill.infra.storage.backends import open_readable, open_storage, split_address
 from webmill.infra.storage.base import Readable
 from webmill.infra.storage.retrying import RetryingReads
 from webmill.infra.user_agent import user_agent
 from webmill.settings import CommonCrawlSettings, HttpSettings
 
-HURRIED = Policy(attempts=3, longest_wait=5.0, longest_retry_after=20.0, deadline=30.0)  # a person waits for a list
-PATIENT = Policy(attempts=7, first_wait=1.0, deadline=900.0)  # for work of hours; servers ask for minutes
+# A person waits for a list.
+HURRIED = BackoffPolicy(attempts=3, longest_wait=5.0, longest_retry_after=20.0, deadline=30.0)
+PATIENT = BackoffPolicy(attempts=7, first_wait=1.0, deadline=900.0)  # for work of hours; servers ask for minutes
 
 
 def open_crawls(
@@ -29,7 +30,7 @@ def open_crawls(
     *,
     http: HttpSettings,
     commoncrawl: CommonCrawlSettings,
-    policy: Policy = PATIENT,
+    policy: BackoffPolicy = PATIENT,
     stop: threading.Event | None = None,
 ) -> Readable:
     """Open where crawls are. A server is asked no faster than the settings say, by all processes of this user.

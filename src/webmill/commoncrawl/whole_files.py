@@ -17,10 +17,10 @@ from typing import BinaryIO
 
 from webmill.errors import Conflict, Unavailable
 from webmill.infra.atomic import make_folder, sync
-from webmill.infra.retry import Policy
+from webmill.infra.retry import BackoffPolicy
 from webmill.infra.storage.base import Readable, Stat
 
-PATIENCE = Policy(attempts=5, first_wait=1.0)  # between two tries without a byte gained
+PATIENCE = BackoffPolicy(attempts=5, first_wait=1.0)  # between two tries without a byte gained
 PIECE = 64 << 10  # what a broken download has to fetch again at most
 _PART = ".part"
 

@@ -33,7 +33,7 @@ from webmill.formats.warc import digest
 from webmill.formats.warc.head import Limits
 from webmill.formats.warc.http_records import HttpResponse, read_response
 from webmill.formats.warc.single import read_record_at
-from webmill.infra.child import Limits as ChildLimits
+from webmill.infra.child import ChildLimits
 from webmill.infra.child_loop import grant_cpu
 from webmill.model import Document, DocumentLink, Record, spelled_digest
 

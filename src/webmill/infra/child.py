@@ -1,9 +1,9 @@
 """One killable process that runs calls one after the other, and always has a reason when it dies.
 
-    child = Child(Job(pickle.dumps(function), Limits(wall=60)), PICKLED)
+    child = Child(ChildJob(pickle.dumps(function), ChildLimits(wall=60)), PICKLED)
     child.receive()                    # Ready, or Misconfigured when the function cannot be loaded there
-    child.send(packed(item))
-    match child.receive():             # Value, Raised, or Death: then start another one
+    child.send(pack_call(item))
+    match child.receive():             # Returned, Raised, or Death: then start another one
 
 Guarantees
 - A child ends when its parent ends, however that happened, and takes the processes it started with it (Linux; elsewhere
@@ -34,9 +34,9 @@ from typing import NamedTuple, NoReturn
 
 from webmill.errors import Misconfigured, Unavailable
 from webmill.infra import child_loop
-from webmill.infra.child_loop import Job, Limits, Raised
+from webmill.infra.child_loop import ChildJob, ChildLimits, Raised
 
-__all__ = ["PICKLED", "Child", "Codec", "Death", "Job", "Limits", "Raised", "Ready", "Value", "packed"]
+__all__ = ["PICKLED", "Child", "ChildJob", "ChildLimits", "Codec", "Death", "Raised", "Ready", "Returned", "pack_call"]
 
 START_DEADLINE = 120.0  # interpreter and imports, on a machine that is busy
 GRACE = 5.0  # from hanging up to being gone
@@ -60,7 +60,7 @@ class Ready(NamedTuple):
     """The function is loaded; send a call."""
 
 
-class Value(NamedTuple):
+class Returned(NamedTuple):
     value: object
 
 
@@ -71,16 +71,16 @@ class Death(NamedTuple):
     over_limit: bool
 
 
-Answer = Ready | Value | Raised | Death
+Answer = Ready | Returned | Raised | Death
 
 
-def packed(*arguments: object, **options: object) -> bytes:
+def pack_call(*arguments: object, **options: object) -> bytes:
     """A call, ready to send. Raises what pickle, or the arguments' own code, raises when they cannot travel."""
     return pickle.dumps((arguments, options), protocol=pickle.HIGHEST_PROTOCOL)
 
 
 class Child:
-    def __init__(self, job: Job, codec: Codec) -> None:
+    def __init__(self, job: ChildJob, codec: Codec) -> None:
         self._job = job
         self._codec = codec
         self._is_ready = False
@@ -223,7 +223,7 @@ class Child:
         """Only what is due: code that was taken over must not say "cannot be loaded", which would stop the run."""
         try:
             if kind == child_loop.VALUE and self._is_ready:
-                return Value(self._codec.value(payload))
+                return Returned(self._codec.value(payload))
             if kind == child_loop.RAISED and self._is_ready:
                 return self._codec.raised(payload)
             if kind == child_loop.UNLOADABLE and not self._is_ready:

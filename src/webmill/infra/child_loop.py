@@ -31,7 +31,7 @@ CALL, READY, UNLOADABLE, VALUE, RAISED = b"C", b"R", b"U", b"V", b"E"
 PIECE = 1 << 20
 
 
-class Limits(NamedTuple):
+class ChildLimits(NamedTuple):
     """What one child may use; None is no limit. macOS keeps all but `memory`: its kernel ignores RLIMIT_AS."""
 
     cpu: float | None = None  # seconds per call; the kernel counts whole seconds, so up to one more
@@ -42,11 +42,11 @@ class Limits(NamedTuple):
     may_fork: bool = True  # False: no new processes or threads (the kernel exempts root from it)
 
 
-class Job(NamedTuple):
+class ChildJob(NamedTuple):
     """`function` is a pickled callable, which answers in pickle, or "module:qualname", which answers in msgpack."""
 
     function: bytes | str
-    limits: Limits
+    limits: ChildLimits
 
 
 class Raised(NamedTuple):
@@ -63,7 +63,7 @@ class Hangup(Exception):
     """The other end of the pipe is closed."""
 
 
-class Readable(Protocol):
+class ByteReceiver(Protocol):
     def recv(self, size: int, /) -> bytes: ...
 
 
@@ -77,12 +77,12 @@ def send_frame(pipe: socket.socket, kind: bytes, payload: bytes) -> None:
         pipe.sendall(payload)
 
 
-def receive_frame(pipe: Readable) -> tuple[bytes, bytes]:
+def receive_frame(pipe: ByteReceiver) -> tuple[bytes, bytes]:
     kind, length = HEADER.unpack(receive_exactly(pipe, HEADER.size))
     return kind, receive_exactly(pipe, length)
 
 
-def receive_exactly(pipe: Readable, length: int) -> bytes:
+def receive_exactly(pipe: ByteReceiver, length: int) -> bytes:
     """Grows with what really came, never by what was announced."""
     got = bytearray()
     while len(got) < length:
@@ -122,7 +122,7 @@ def die_with_parent(life: int) -> None:
         threading.Thread(target=lambda: os.read(life, 1) or os._exit(1), daemon=True).start()
 
 
-def serve(pipe: socket.socket, job: Job) -> None:
+def serve(pipe: socket.socket, job: ChildJob) -> None:
     encode = encoder(job)
     try:
         function = load(job.function)
@@ -145,7 +145,7 @@ def serve(pipe: socket.socket, job: Job) -> None:
         send_frame(pipe, kind, answer)
 
 
-def encoder(job: Job) -> Callable[[object], bytes]:
+def encoder(job: ChildJob) -> Callable[[object], bytes]:
     if isinstance(job.function, bytes):
         return pickle.dumps
     import msgspec  # as slow to import as all the rest
@@ -195,7 +195,7 @@ def speakable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def impose(limits: Limits) -> None:
+def impose(limits: ChildLimits) -> None:
     """After the function is loaded: its imports may write caches and map libraries."""
     lower(resource.RLIMIT_CORE, 0)  # a core file of a large parser costs more than the crash
     if limits.memory is not None and sys.platform == "linux":

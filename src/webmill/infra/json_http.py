@@ -17,7 +17,7 @@ import urllib3
 from urllib3.exceptions import HTTPError
 
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable, WebmillError
-from webmill.infra.retry import Policy, retrying
+from webmill.infra.retry import BackoffPolicy, retrying
 
 CONNECT, SILENCE = 10.0, 120.0  # seconds
 LARGEST = 256 << 20  # bytes of an answer
@@ -34,14 +34,14 @@ class JsonServer:
         address: str,
         *,
         headers: dict[str, str],
-        policy: Policy,
+        policy: BackoffPolicy,
         pool: urllib3.PoolManager | None = None,
     ) -> None:
         self.address = address.rstrip("/")
         self._headers, self._policy = {"Accept-Encoding": "identity", **headers}, policy
         self._pool = pool or urllib3.PoolManager(maxsize=4)
 
-    def with_patience(self, policy: Policy) -> Self:
+    def with_patience(self, policy: BackoffPolicy) -> Self:
         """The same server and connections."""
         return type(self)(self.address, headers=self._headers, policy=policy, pool=self._pool)
 

@@ -15,7 +15,7 @@ from webmill.errors import Unavailable
 T = TypeVar("T")
 
 
-class Policy(Struct, frozen=True, kw_only=True):
+class BackoffPolicy(Struct, frozen=True, kw_only=True):
     """How patient to be. Times are in seconds."""
 
     attempts: int = 5
@@ -37,7 +37,7 @@ class Policy(Struct, frozen=True, kw_only=True):
 def retrying(
     call: Callable[[], T],
     *,
-    policy: Policy,
+    policy: BackoffPolicy,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
     random: Callable[[], float] = randomness.random,

@@ -30,13 +30,13 @@ from typing import Generic, NoReturn, Self, TypeVar
 import msgspec
 
 from webmill.errors import BadInput, Misconfigured
-from webmill.infra.child import Child, Codec, Death, Job, Limits, Raised, Ready, Value, packed
+from webmill.infra.child import Child, ChildJob, ChildLimits, Codec, Death, Raised, Ready, Returned, pack_call
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MIB = 1 << 20
-PARSER = Limits(cpu=10, wall=60, memory=1024 * MIB, output=64 * MIB, written=MIB, may_fork=False)
+PARSER = ChildLimits(cpu=10, wall=60, memory=1024 * MIB, output=64 * MIB, written=MIB, may_fork=False)
 BY_LIMIT = frozenset({"MemoryError", "RecursionError", "TooLarge"})
 
 
@@ -48,7 +48,7 @@ class Sandbox(Generic[T]):
         function: str,
         *,
         returns: type[T],
-        limits: Limits = PARSER,
+        limits: ChildLimits = PARSER,
         recycle_calls: int = 10_000,
         recycle_memory: int = 512 * MIB,
     ) -> None:
@@ -56,7 +56,7 @@ class Sandbox(Generic[T]):
 
         A child is replaced after `recycle_calls` calls, or when it holds `recycle_memory` bytes: parsers leak.
         """
-        self._job = Job(function, limits)
+        self._job = ChildJob(function, limits)
         self._codec = Codec(msgspec.msgpack.Decoder(returns).decode, msgspec.msgpack.Decoder(Raised).decode)
         self._recycle_calls = recycle_calls
         self._recycle_memory = recycle_memory
@@ -80,12 +80,12 @@ class Sandbox(Generic[T]):
             child = self._ready_child()
             self._calls += 1
             try:
-                child.send(packed(data, **options))
+                child.send(pack_call(data, **options))
                 answer = child.receive()
             except BaseException:  # Ctrl-C in the middle: its answer must not meet the next question
                 self._replace()
                 raise
-            if isinstance(answer, Value):
+            if isinstance(answer, Returned):
                 self._recycle(child)
                 return answer.value  # type: ignore[return-value]  # the decoder made it a T
             if isinstance(answer, Raised):

@@ -19,7 +19,7 @@ from webmill.collection import Collection
 from webmill.errors import Misconfigured, Unavailable
 from webmill.formats.cdx.zipnum import encode_block
 from webmill.infra import atomic
-from webmill.infra.executor.base import Done, Executor, Failed
+from webmill.infra.executor.base import Executor, TaskDone, TaskFailed
 from webmill.model import ArchiveReject
 from webmill.pipeline.progress import ProgressReporter
 
@@ -56,11 +56,11 @@ def derive_all(warcs: Sequence[Path], options: Options, *, executor: Executor, p
         for outcome in outcomes:
             counter.advance()
             match outcome:
-                case Done(item=job, value=derived):
+                case TaskDone(item=job, value=derived):
                     count(report, derived)
-                case Failed(error=Unavailable() as error):  # the machine's fault, not the file's: a full disk
+                case TaskFailed(error=Unavailable() as error):  # the machine's fault, not the file's: a full disk
                     raise error
-                case Failed(item=job, reason=reason, error=error):
+                case TaskFailed(item=job, reason=reason, error=error):
                     report.rejects.append(ArchiveReject(job.warc.name, getattr(error, "reason", "failed"), reason))
     if options.into is None:
         write_paths(warcs, options.kinds)

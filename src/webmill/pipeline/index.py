@@ -39,7 +39,7 @@ from webmill.index.state import (
 )
 from webmill.infra import atomic, lock, swap
 from webmill.infra.executor.backends import open_executor
-from webmill.infra.executor.base import Done, Executor, Failed
+from webmill.infra.executor.base import Executor, TaskDone, TaskFailed
 from webmill.model import ArchiveReject
 from webmill.pipeline.index_publishing import Options, digest_of, no_temps_in, plan_publishing, publish, write_shards
 from webmill.pipeline.progress import ProgressReporter
@@ -214,13 +214,15 @@ def bring_up_to_date(
         for outcome in outcomes:
             counter.advance()
             match outcome:
-                case Done(item=job, value=done):
+                case TaskDone(item=job, value=done):
                     current[job.path] = entry = known_of(job, done, due[job.path], digest=digest)
                     state.record(job.path, entry)
                     report.indexed += 1
-                case Failed(error=Unavailable() as error):  # the machine's fault: the index must not lose files by it
+                case TaskFailed(
+                    error=Unavailable() as error
+                ):  # the machine's fault: the index must not lose files by it
                     raise error
-                case Failed(item=job, reason=reason):
+                case TaskFailed(item=job, reason=reason):
                     log.info("indexing failed", extra={"file": job.path, "reason": reason, "trace": outcome.trace})
                     report.rejects.append(ArchiveReject(job.path, "failed", reason))
     report.removed = forget_the_rest(collection, state, current)

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import msgspec
 
 from webmill.errors import BadInput, Conflict, NotFound
-from webmill.infra.retry import Policy, retrying
+from webmill.infra.retry import BackoffPolicy, retrying
 from webmill.infra.storage.base import Absent, Readable, Storage
 from webmill.publish.places import blob_key, sha256, trash_key
 
@@ -67,7 +67,7 @@ class Blobs:
         *,
         sample: float = SAMPLE,
         dice: random.Random | None = None,
-        policy: Policy = Policy(),  # noqa: B008  frozen
+        policy: BackoffPolicy = BackoffPolicy(),  # noqa: B008  frozen
     ) -> None:
         self.tally = Tally()
         self._storage = storage

@@ -7,7 +7,7 @@ import secrets
 from datetime import datetime
 
 from webmill.errors import Conflict, Misconfigured
-from webmill.infra.retry import Policy, retrying
+from webmill.infra.retry import BackoffPolicy, retrying
 from webmill.infra.storage.base import Storage
 from webmill.publish import history
 from webmill.publish.snapshot import ContentGone, Publication, Published
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 KINDS = frozenset({"boards", "documents"})  # runs are called after what they publish
 REBASES = 20  # each is somebody else's success
-PATIENT = Policy(attempts=8, deadline=600.0)
+PATIENT = BackoffPolicy(attempts=8, deadline=600.0)
 
 
 def run_name(kind: str, at: datetime) -> str:

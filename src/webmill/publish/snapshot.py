@@ -26,7 +26,7 @@ from typing import Self
 import msgspec
 
 from webmill.errors import BadInput, Conflict, NotFound, WebmillError
-from webmill.infra.retry import Policy
+from webmill.infra.retry import BackoffPolicy
 from webmill.infra.storage.base import Storage
 from webmill.publish import guard, history, leases
 from webmill.publish.blobs import SAMPLE, Blobs, Json, Tally
@@ -56,7 +56,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     writers: int = 1  # shards on their way at once
     readers: int = 1  # questions on their way at once: more than one where the storage is far away
     sample: float = SAMPLE  # part of the known blobs that is read and checked
-    policy: Policy = Policy()  # of blobs that the store does not take at once
+    policy: BackoffPolicy = BackoffPolicy()  # of blobs that the store does not take at once
     ttl: timedelta = leases.TTL
     patience: float = leases.PATIENCE  # seconds to wait for gc
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from webmill.errors import Misconfigured, NotFound
 from webmill.infra.batches import batches
-from webmill.infra.retry import Policy
+from webmill.infra.retry import BackoffPolicy
 from webmill.search.address import SearchAddress
 from webmill.search.base import (
     DEEPEST,
@@ -77,7 +77,7 @@ class _Fetched(msgspec.Struct):
 class MeilisearchEngine:
     """`create`: make the index where there is none; else `NotFound`. And wait for what was sent to it before."""
 
-    def __init__(self, url: str, *, create: bool = True, policy: Policy = CHANGING) -> None:
+    def __init__(self, url: str, *, create: bool = True, policy: BackoffPolicy = CHANGING) -> None:
         self._address = SearchAddress.of(url, port=PORT)
         self._server = server_of(self._address)
         self._patient = self._server.with_patience(policy)

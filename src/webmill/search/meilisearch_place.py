@@ -11,14 +11,14 @@ import msgspec
 
 from webmill.errors import Conflict, Misconfigured, NotFound, Unavailable
 from webmill.infra.json_http import JsonServer
-from webmill.infra.retry import Policy
+from webmill.infra.retry import BackoffPolicy
 from webmill.search.address import SearchAddress
 from webmill.search.meilisearch_index import CURSOR
 
 PORT = 7700
 TASK_PATIENCE = 3600.0  # seconds
-ASKING = Policy(attempts=3)
-CHANGING = Policy(attempts=8)  # a server that restarts is waited for
+ASKING = BackoffPolicy(attempts=3)
+CHANGING = BackoffPolicy(attempts=8)  # a server that restarts is waited for
 
 
 class MeilisearchTask(msgspec.Struct, rename="camel"):
@@ -117,7 +117,7 @@ def put_in_place(url: str, aside: str) -> None:
     place, fresh = SearchAddress.of(url, port=PORT), SearchAddress.of(aside, port=PORT)
     with closing(server_of(place)) as server:
         make(server, place)
-        once = server.with_patience(Policy(attempts=1))  # done twice it is undone
+        once = server.with_patience(BackoffPolicy(attempts=1))  # done twice it is undone
         task = once.ask("POST", "/swap-indexes", [{"indexes": [place.index, fresh.index]}], answer=MeilisearchTask)
         wait_for(server, task, name=place.name)
     discard(aside)

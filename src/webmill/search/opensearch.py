@@ -15,7 +15,7 @@ import msgspec
 
 from webmill.errors import BadInput, Misconfigured, NotFound, Unavailable
 from webmill.infra.batches import batches
-from webmill.infra.retry import Policy, retrying
+from webmill.infra.retry import BackoffPolicy, retrying
 from webmill.search.address import SearchAddress
 from webmill.search.base import (
     DEEPEST,
@@ -70,7 +70,7 @@ class _OpenSearchFound(msgspec.Struct):
 class OpenSearchEngine:
     """`create`: make the index where there is none; else `NotFound`."""
 
-    def __init__(self, url: str, *, create: bool = True, policy: Policy = CHANGING) -> None:
+    def __init__(self, url: str, *, create: bool = True, policy: BackoffPolicy = CHANGING) -> None:
         self._address = SearchAddress.of(url, port=PORT)
         self._server = server_of(self._address)
         self._patient = self._server.with_patience(policy)

@@ -9,12 +9,12 @@ from typing import Any
 
 from webmill.errors import NotFound
 from webmill.infra.json_http import JsonServer
-from webmill.infra.retry import Policy
+from webmill.infra.retry import BackoffPolicy
 from webmill.search.address import SearchAddress
 
 PORT = 9200
-ASKING = Policy(attempts=3)
-CHANGING = Policy(attempts=8)  # a server that restarts is waited for
+ASKING = BackoffPolicy(attempts=3)
+CHANGING = BackoffPolicy(attempts=8)  # a server that restarts is waited for
 
 
 def server_of(address: SearchAddress) -> JsonServer:

@@ -36,7 +36,7 @@ from webmill.index.zipnum.writer import (
     write_shard,
     write_shards,
 )
-from webmill.infra.executor.base import Done
+from webmill.infra.executor.base import TaskDone
 from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.executor.pool import PoolExecutor
 
@@ -120,7 +120,7 @@ def test_ranges_written_by_processes_make_the_same_index_as_by_one(tmp_path: Pat
         with rebuilding(tmp_path / name) as target:
             tasks = [(target, number, part) for number, part in enumerate(ranges)]
             outcomes = list(executor.run(write_range, tasks))
-            shards = {outcome.index: outcome.value for outcome in outcomes if isinstance(outcome, Done)}
+            shards = {outcome.index: outcome.value for outcome in outcomes if isinstance(outcome, TaskDone)}
             publish(target, [shards[number] for number in range(len(ranges))])
     assert files(tmp_path / "one") == files(tmp_path / "pool")
     assert flat(flatten(opened(tmp_path / "one"))) == LINES

@@ -15,12 +15,12 @@ import msgspec
 from webmill.errors import WebmillError
 from webmill.infra.limiter import Limiter
 from webmill.infra.pace import Manners
-from webmill.infra.retry import Policy
+from webmill.infra.retry import BackoffPolicy
 from webmill.infra.storage.http import HttpStorage, Limits
 from webmill.infra.storage.limited import LimitedReads
 from webmill.infra.storage.retrying import RetryingReads
 
-IMPATIENT = Policy(attempts=4, first_wait=0.001, longest_wait=0.01, longest_retry_after=0.01)
+IMPATIENT = BackoffPolicy(attempts=4, first_wait=0.001, longest_wait=0.01, longest_retry_after=0.01)
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,13 +18,13 @@ import pytest
 from tests.unit.infra.processes import nothing_left_behind, wait_until_gone
 
 from webmill.errors import BadInput, Misconfigured, Unavailable
-from webmill.infra.child import PICKLED, Child, Death, Job, Limits, Raised, Ready, Value, packed
+from webmill.infra.child import PICKLED, Child, ChildJob, ChildLimits, Death, Raised, Ready, Returned, pack_call
 from webmill.infra.sandbox import Sandbox
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 
-FREE = Limits()
+FREE = ChildLimits()
 
 
 @pytest.fixture(autouse=True)
@@ -33,8 +33,8 @@ def tidy() -> Iterator[None]:
         yield
 
 
-def started(function: Callable[..., object], limits: Limits = FREE) -> Child:
-    child = Child(Job(pickle.dumps(function), limits), PICKLED)
+def started(function: Callable[..., object], limits: ChildLimits = FREE) -> Child:
+    child = Child(ChildJob(pickle.dumps(function), limits), PICKLED)
     assert isinstance(child.receive(), Ready)
     return child
 
@@ -104,14 +104,14 @@ def start_sandbox() -> int | None:
 def test_values_pass_both_ways_at_any_size() -> None:
     child = started(echo)
     for size in (0, 1, 65536, 65537, 5 << 20):
-        child.send(packed(b"x" * size, named=size))
-        assert child.receive() == Value(((b"x" * size,), {"named": size}))
+        child.send(pack_call(b"x" * size, named=size))
+        assert child.receive() == Returned(((b"x" * size,), {"named": size}))
     child.close()
 
 
 def test_errors_of_our_tree_come_back_as_they_were() -> None:
     child = started(refuse)
-    child.send(packed("a.warc.gz"))
+    child.send(pack_call("a.warc.gz"))
     answer = child.receive()
     assert isinstance(answer, Raised)
     assert isinstance(answer.error, BadInput)
@@ -126,7 +126,7 @@ def test_errors_of_our_tree_come_back_as_they_were() -> None:
 def test_what_cannot_travel_comes_back_as_words(function: Callable[[], object], kind: str) -> None:
     child = started(function)
     for _ in range(2):  # and the child is still there
-        child.send(packed())
+        child.send(pack_call())
         answer = child.receive()
         assert isinstance(answer, Raised)
         assert (answer.kind, answer.error) == (kind, None)
@@ -134,7 +134,7 @@ def test_what_cannot_travel_comes_back_as_words(function: Callable[[], object], 
 
 
 def test_a_function_of_the_main_module_is_refused_with_the_repair() -> None:
-    child = Child(Job(b"c__main__\nno_such_function\n.", Limits()), PICKLED)
+    child = Child(ChildJob(b"c__main__\nno_such_function\n.", ChildLimits()), PICKLED)
     with pytest.raises(Misconfigured, match="must be importable"):
         child.receive()
 
@@ -142,8 +142,8 @@ def test_a_function_of_the_main_module_is_refused_with_the_repair() -> None:
 def test_a_child_has_its_own_group_and_ignores_an_interrupt() -> None:
     child = started(signals)
     os.kill(child.pid, signal.SIGINT)
-    child.send(packed())
-    assert child.receive() == Value((child.pid, True, child.pid))
+    child.send(pack_call())
+    assert child.receive() == Returned((child.pid, True, child.pid))
     child.close()
 
 
@@ -151,9 +151,9 @@ def test_a_child_inherits_no_file_but_its_own(tmp_path: Path) -> None:
     secret = (tmp_path / "secret").open("w")
     os.set_inheritable(secret.fileno(), True)
     child = started(open_files)
-    child.send(packed())
+    child.send(pack_call())
     answer = child.receive()
-    assert isinstance(answer, Value)
+    assert isinstance(answer, Returned)
     assert str(tmp_path / "secret") not in answer.value  # type: ignore[operator]
     child.close()
     secret.close()
@@ -162,8 +162,8 @@ def test_a_child_inherits_no_file_but_its_own(tmp_path: Path) -> None:
 def test_the_recent_output_is_that_of_the_last_call_and_holds_no_control_characters() -> None:
     child = started(say)
     for words in ("first", "\x1b[31mred\nline"):
-        child.send(packed(words))
-        assert child.receive() == Value(None)
+        child.send(pack_call(words))
+        assert child.receive() == Returned(None)
     assert child.recent_output() == "?[31mred | line | ?[31mred | line"
     child.close()
 
@@ -171,7 +171,7 @@ def test_the_recent_output_is_that_of_the_last_call_and_holds_no_control_charact
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
 def test_the_signal_that_killed_a_child_is_named(number: signal.Signals) -> None:
     child = started(time.sleep)
-    child.send(packed(3600))
+    child.send(pack_call(3600))
     os.kill(child.pid, number)
     answer = child.receive()
     assert isinstance(answer, Death)
@@ -181,24 +181,24 @@ def test_the_signal_that_killed_a_child_is_named(number: signal.Signals) -> None
 def test_a_copy_of_the_child_that_a_task_forked_does_not_answer() -> None:
     child = started(fork_and_return)
     for _ in range(3):
-        child.send(packed())
-        assert child.receive() == Value(child.pid)
+        child.send(pack_call())
+        assert child.receive() == Returned(child.pid)
     child.kill()
 
 
 def test_items_that_cannot_be_pickled_are_refused_before_anything_is_sent() -> None:
     child = started(echo)
     with pytest.raises((TypeError, pickle.PicklingError, AttributeError)):
-        child.send(packed(lambda: None))
-    child.send(packed(1))
-    assert child.receive() == Value(((1,), {}))
+        child.send(pack_call(lambda: None))
+    child.send(pack_call(1))
+    assert child.receive() == Returned(((1,), {}))
     child.close()
 
 
 def test_a_child_stopped_in_the_middle_is_killed_at_its_deadline() -> None:
-    child = started(echo, Limits(wall=1))
+    child = started(echo, ChildLimits(wall=1))
     os.kill(child.pid, signal.SIGSTOP)
-    child.send(packed(b"x" * (4 << 20)))  # more than the pipe holds: the writing, too, has to end
+    child.send(pack_call(b"x" * (4 << 20)))  # more than the pipe holds: the writing, too, has to end
     answer = child.receive()
     assert isinstance(answer, Death)
     assert "more than 1 s" in answer.reason
@@ -209,11 +209,11 @@ PARENT = """
 import os, pickle, sys, time
 from tests.unit.infra import hostile, test_child
 from webmill.infra.child import *
-busy = Child(Job(pickle.dumps(hostile.loop_in_c), Limits()), PICKLED)
-idle = Child(Job(pickle.dumps(test_child.start_sandbox), Limits()), PICKLED)
+busy = Child(ChildJob(pickle.dumps(hostile.loop_in_c), ChildLimits()), PICKLED)
+idle = Child(ChildJob(pickle.dumps(test_child.start_sandbox), ChildLimits()), PICKLED)
 for child in (busy, idle):
     child.receive()
-    child.send(packed())
+    child.send(pack_call())
 print(busy.pid, idle.pid, idle.receive().value, flush=True)
 time.sleep(3600)
 """
@@ -242,8 +242,8 @@ def test_a_child_lives_through_interrupted_system_calls() -> None:
     signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
     try:
         for _ in range(20):
-            child.send(packed(b"x" * (2 << 20)))
-            assert child.receive() == Value(((b"x" * (2 << 20),), {}))
+            child.send(pack_call(b"x" * (2 << 20)))
+            assert child.receive() == Returned(((b"x" * (2 << 20),), {}))
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -259,6 +259,6 @@ def test_starting_without_a_file_descriptor_left_leaks_nothing() -> None:
         for spare in range(1, 8):
             resource.setrlimit(resource.RLIMIT_NOFILE, (free + spare, hard))
             with pytest.raises(Unavailable, match=os.strerror(errno.EMFILE)):
-                Child(Job(pickle.dumps(echo), Limits()), PICKLED)
+                Child(ChildJob(pickle.dumps(echo), ChildLimits()), PICKLED)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

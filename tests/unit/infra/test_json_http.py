@@ -12,7 +12,7 @@ import pytest
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable
 from webmill.infra import json_http
 from webmill.infra.json_http import JsonServer
-from webmill.infra.retry import Policy
+from webmill.infra.retry import BackoffPolicy
 
 Script = Callable[[int], tuple[int, bytes]]  # how many requests came before -> status and body
 HEADERS = {"Authorization": "Bearer a-secret"}
@@ -50,7 +50,7 @@ def serving(script: Script) -> Iterator[tuple[str, list[bytes]]]:
 
 
 def ask(script: Script, *, attempts: int = 3) -> tuple[object, list[bytes]]:
-    policy = Policy(attempts=attempts, first_wait=0.001)
+    policy = BackoffPolicy(attempts=attempts, first_wait=0.001)
     with serving(script) as (url, asked), closing(JsonServer(url, headers=HEADERS, policy=policy)) as server:
         return server.ask("POST", "/x", {"a": 1}, answer=dict), asked
 
@@ -85,6 +85,6 @@ def test_what_is_no_json_and_what_is_too_much_are_sentences(monkeypatch: pytest.
 def test_a_server_that_is_not_there_may_be_there_later() -> None:
     with serving(lambda _: (200, b"{}")) as (url, _):
         pass
-    server = JsonServer(url, headers={}, policy=Policy(attempts=2, first_wait=0.001))
+    server = JsonServer(url, headers={}, policy=BackoffPolicy(attempts=2, first_wait=0.001))
     with closing(server), pytest.raises(Unavailable):
         server.ask("GET", "/x", answer=dict)

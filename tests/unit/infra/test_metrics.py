@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from webmill.errors import Misconfigured
-from webmill.infra.executor.base import Done
+from webmill.infra.executor.base import TaskDone
 from webmill.infra.executor.pool import PoolExecutor
 from webmill.infra.metrics import Counter, Gauge, Histogram, Metrics, Tally
 
@@ -85,7 +85,7 @@ def test_two_registries_do_not_know_each_other() -> None:
 def test_what_tasks_counted_in_other_processes_adds_up() -> None:
     metrics = Metrics(DECLARED)
     for outcome in PoolExecutor(workers=2).run(work, range(10)):
-        assert isinstance(outcome, Done)
+        assert isinstance(outcome, TaskDone)
         metrics.add(outcome.value)
     seen = samples(metrics.render())
     assert seen["webmill_fetches_total", ("ok", "http")] == 10

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable
-from webmill.infra.retry import Policy, retrying
+from webmill.infra.retry import BackoffPolicy, retrying
 
 
 @dataclass
@@ -38,7 +38,7 @@ class World:
     def run(self, **policy: float) -> str:
         return retrying(
             self.call,
-            policy=Policy(**policy),  # type: ignore[arg-type]
+            policy=BackoffPolicy(**policy),  # type: ignore[arg-type]
             clock=lambda: self.now,
             sleep=self.sleep,
             random=lambda: self.random,

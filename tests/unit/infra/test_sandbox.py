@@ -16,7 +16,7 @@ from tests.unit.infra.hostile import Page
 from tests.unit.infra.processes import nothing_left_behind, wait_until_gone
 
 from webmill.errors import BadInput, Misconfigured
-from webmill.infra.child import Limits
+from webmill.infra.child import ChildLimits
 from webmill.infra.sandbox import PARSER, Sandbox
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -31,7 +31,7 @@ def tidy() -> Iterator[None]:
         yield
 
 
-def sandbox(limits: Limits = TIGHT) -> Sandbox[Page]:
+def sandbox(limits: ChildLimits = TIGHT) -> Sandbox[Page]:
     return Sandbox(f"{HOSTILE}:parse", returns=Page, limits=limits)
 
 
@@ -64,7 +64,7 @@ def test_large_pages_pass_whole() -> None:
         ("eat_memory", TIGHT, "parse_limit", "MemoryError"),
     ],
 )
-def test_a_child_that_fails_hard_is_replaced(how: str, limits: Limits, reason: str, words: str) -> None:
+def test_a_child_that_fails_hard_is_replaced(how: str, limits: ChildLimits, reason: str, words: str) -> None:
     with sandbox(limits) as box:
         before = box.call(b"before").pid
         with pytest.raises(BadInput) as caught:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from webmill.infra.sinks import parquet
-from webmill.infra.sinks.base import Row
+from webmill.infra.sinks.base import SinkRow
 from webmill.model import Document, DocumentLink, columns
 
 FULL = Document(
@@ -45,7 +45,7 @@ def test_every_column_of_a_document_has_the_type_of_its_field() -> None:
 
 
 def test_documents_come_back_from_parquet_as_they_were() -> None:
-    rows = [Row(one, b"") for one in (FULL, BARE)]
+    rows = [SinkRow(one, b"") for one in (FULL, BARE)]
     for row in rows:
         parquet.check(row, kind=Document)
     data = parquet.encode(rows, kind=Document, compression="zstd")

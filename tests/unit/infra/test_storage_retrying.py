@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 import pytest
 
 from webmill.errors import Unavailable
-from webmill.infra.retry import Policy
+from webmill.infra.retry import BackoffPolicy
 from webmill.infra.storage.base import Absent, Stat
 from webmill.infra.storage.memory import MemoryStorage
 from webmill.infra.storage.retrying import Retrying
@@ -64,7 +64,7 @@ def flaky() -> Flaky:
 
 @pytest.fixture
 def storage(flaky: Flaky) -> Retrying:
-    return Retrying(flaky, policy=Policy(attempts=3), sleep=lambda _: None)
+    return Retrying(flaky, policy=BackoffPolicy(attempts=3), sleep=lambda _: None)
 
 
 def test_what_may_be_repeated_is_repeated(flaky: Flaky, storage: Retrying) -> None:

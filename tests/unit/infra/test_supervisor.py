@@ -12,7 +12,7 @@ import pytest
 from tests.unit.infra.processes import exists, nothing_left_behind
 
 from webmill.infra import interrupts
-from webmill.infra.child import PICKLED, Child, Death, Job, Limits, packed
+from webmill.infra.child import PICKLED, Child, ChildJob, ChildLimits, Death, pack_call
 from webmill.infra.supervisor import ProcessGroup, RestartPolicy, Restarts, SpawnedProcess
 
 PATIENCE = 100.0
@@ -177,9 +177,9 @@ def test_a_process_that_cannot_be_started_leaves_no_pipe_behind() -> None:
 def test_a_group_watches_children_and_reports_their_deadlines() -> None:
     """The other kind of process: `infra.child`."""
     with nothing_left_behind(), closing(ProcessGroup[Child]()) as group:
-        job = Job(pickle.dumps(time.sleep), Limits(wall=0.1))
+        job = ChildJob(pickle.dumps(time.sleep), ChildLimits(wall=0.1))
         child = group.add(Child(job, PICKLED))
-        child.send(packed(PATIENCE))
+        child.send(pack_call(PATIENCE))
         answer = None
         while not isinstance(answer, Death):
             for ready in group.wait(PATIENCE):

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.publish.shelf import closure
 from webmill.errors import Unavailable
-from webmill.infra.retry import Policy
+from webmill.infra.retry import BackoffPolicy
 from webmill.infra.storage.base import Condition, Data, Stat
 from webmill.infra.storage.memory import MemoryStorage
 from webmill.publish import leases
@@ -16,7 +16,7 @@ from webmill.publish.nouns import Item
 from webmill.publish.snapshot import Options, Publication
 from webmill.publish.verify import verify
 
-OPTIONS = Options(inline=1, policy=Policy(first_wait=0))
+OPTIONS = Options(inline=1, policy=BackoffPolicy(first_wait=0))
 TEXTS = {"a": "1", "b": "2"}
 
 

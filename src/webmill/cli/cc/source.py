@@ -18,7 +18,7 @@ from webmill.commoncrawl.catalog import COMMON_CRAWL, LATEST, Crawl, checked_nam
 from webmill.commoncrawl.servers import PATIENT, open_crawls
 from webmill.errors import Misconfigured, NotFound
 from webmill.infra.address import hide_secrets, scheme_of
-from webmill.infra.retry import Policy
+from webmill.infra.retry import BackoffPolicy
 from webmill.infra.storage.backends import is_readable, readable_forms
 from webmill.infra.storage.base import Readable
 from webmill.settings import Settings
@@ -96,7 +96,7 @@ def is_strange(place: str) -> bool:
 
 
 def open_base(
-    base: str, settings: Settings, *, policy: Policy = PATIENT, stop: threading.Event | None = None
+    base: str, settings: Settings, *, policy: BackoffPolicy = PATIENT, stop: threading.Event | None = None
 ) -> Readable:
     return open_crawls(base, http=settings.http, commoncrawl=settings.commoncrawl, policy=policy, stop=stop)
 

@@ -3,14 +3,14 @@
     with closing(executor.run(task, items)) as outcomes:
         for outcome in outcomes:
             match outcome:
-                case Done(value=value): …
-                case Failed(item=item, reason=reason): …
+                case TaskDone(value=value): …
+                case TaskFailed(item=item, reason=reason): …
 
 Guarantees, kept by every backend (tests/contracts/test_executor.py)
 - Every item taken from `items` gives exactly one outcome, in the order of completion; `index` is its place in `items`.
 - An item that fails never stops the others. Errors of our tree come back as they were raised.
 - A worker that dies hard (segfault, OOM kill, SIGKILL, lost node) costs only the item it held. That item is tried
-  again, `attempts` times in all, then it is Failed with how the worker died. A task may therefore run more than once,
+  again, `attempts` times in all, then it is a TaskFailed with how the worker died. So a task may run more than once,
   even to its end. An exception is an answer: it is not tried again (waiting is `retry`'s craft, and the queue's).
 - Misconfigured is the exception to all this: nothing but the operator helps, so it is raised and everything stops.
 - `items` is read in the caller's thread and only as far as there are workers: memory does not grow with its length.
@@ -45,13 +45,13 @@ PAUSE: Final = Pause.PAUSE
 SOON = 0.05  # seconds until a source that paused is asked again
 
 
-class Done(msgspec.Struct, Generic[I, O], frozen=True):
+class TaskDone(msgspec.Struct, Generic[I, O], frozen=True):
     index: int
     item: I
     value: O
 
 
-class Failed(msgspec.Struct, Generic[I], frozen=True):
+class TaskFailed(msgspec.Struct, Generic[I], frozen=True):
     index: int
     item: I
     reason: str
@@ -60,7 +60,7 @@ class Failed(msgspec.Struct, Generic[I], frozen=True):
     trace: str = ""  # where it was raised, when it was raised
 
 
-Outcome = Done[I, O] | Failed[I]
+Outcome = TaskDone[I, O] | TaskFailed[I]
 Outcomes = Generator[Outcome[I, O], None, None]
 
 
@@ -82,18 +82,18 @@ class Attempt(msgspec.Struct, Generic[I], frozen=True):
     def again(self) -> Attempt[I]:
         return Attempt(self.index, self.item, self.number + 1)
 
-    def failed(self, reason: str) -> Failed[I]:
-        return Failed(self.index, self.item, reason, self.number)
+    def failed(self, reason: str) -> TaskFailed[I]:
+        return TaskFailed(self.index, self.item, reason, self.number)
 
-    def raised(self, raised: Raised) -> Failed[I]:
+    def raised(self, raised: Raised) -> TaskFailed[I]:
         """The one place where an exception becomes an outcome, or stops everything."""
         if isinstance(raised.error, Misconfigured):
             raise raised.error
         reason = str(raised.error) if raised.error else f"{raised.kind}: {raised.message}"
-        return Failed(self.index, self.item, reason, self.number, raised.error, raised.trace)
+        return TaskFailed(self.index, self.item, reason, self.number, raised.error, raised.trace)
 
 
-class Source(Generic[I]):
+class TaskSource(Generic[I]):
     """The items of a run, one attempt after the other: what was lost comes first."""
 
     def __init__(self, items: Iterable[I | Pause]) -> None:

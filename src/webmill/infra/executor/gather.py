@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 
 from webmill.errors import Unavailable
-from webmill.infra.executor.base import Executor, Failed, I, O
+from webmill.infra.executor.base import Executor, I, O, TaskFailed
 
 
 def run_all(
@@ -16,7 +16,7 @@ def run_all(
     results: dict[int, O] = {}
     with closing(executor.run(function, items)) as outcomes:
         for outcome in outcomes:
-            if isinstance(outcome, Failed):
+            if isinstance(outcome, TaskFailed):
                 raise outcome.error or Unavailable(f"part {outcome.index + 1} of {len(items)}: {outcome.reason}")
             results[outcome.index] = outcome.value
             advance()

@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Iterable
 
 from webmill.infra.child_loop import flatten
-from webmill.infra.executor.base import SOON, Attempt, Done, I, O, Outcome, Outcomes, Pause, Source
+from webmill.infra.executor.base import SOON, Attempt, I, O, Outcome, Outcomes, Pause, TaskDone, TaskSource
 
 
 class InlineExecutor:
     def run(self, function: Callable[[I], O], items: Iterable[I | Pause], *, attempts: int = 3) -> Outcomes[I, O]:
         del attempts  # only a worker that dies is tried again, and the only worker is us
-        source = Source(items)
+        source = TaskSource(items)
         while (attempt := source.take()) or source.paused:
             if attempt:
                 yield settle(function, attempt)
@@ -25,7 +25,7 @@ class InlineExecutor:
 
 def settle(function: Callable[[I], O], attempt: Attempt[I]) -> Outcome[I, O]:
     try:
-        return Done(attempt.index, attempt.item, function(attempt.item))
+        return TaskDone(attempt.index, attempt.item, function(attempt.item))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - any failure is an outcome; Ctrl-C is not a failure
         return attempt.raised(flatten(error))
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from typing import Generic
 
-from webmill.infra.child import GRACE, PICKLED, Child, Death, Job, Limits, Raised, Ready, packed
-from webmill.infra.executor.base import SOON, Attempt, Done, I, O, Outcome, Outcomes, Pause, Source
+from webmill.infra.child import GRACE, PICKLED, Child, ChildJob, ChildLimits, Death, Raised, Ready, pack_call
+from webmill.infra.executor.base import SOON, Attempt, I, O, Outcome, Outcomes, Pause, TaskDone, TaskSource
 from webmill.infra.supervisor import ProcessGroup
 
 log = logging.getLogger(__name__)
@@ -26,13 +26,13 @@ def open_pool(_url: str, *, workers: int | None) -> PoolExecutor:
 
 
 class PoolExecutor:
-    def __init__(self, *, workers: int | None = None, limits: Limits = Limits()) -> None:  # noqa: B008 - it is frozen
+    def __init__(self, *, workers: int | None = None, limits: ChildLimits = ChildLimits()) -> None:  # noqa: B008 - it is frozen
         """`limits` hold for each task, which is not tried again when it passed one: it would again."""
         self._workers = workers or available_cores()
         self._limits = limits
 
     def run(self, function: Callable[[I], O], items: Iterable[I | Pause], *, attempts: int = 3) -> Outcomes[I, O]:
-        job = Job(pickle.dumps(function), self._limits)
+        job = ChildJob(pickle.dumps(function), self._limits)
         with closing(PoolRun[I, O](job, items, workers=self._workers, attempts=attempts)) as run:
             yield from run.outcomes()
 
@@ -48,9 +48,9 @@ def available_cores() -> int:
 class PoolRun(Generic[I, O]):
     """One run: its children, and the item that each of them works on."""
 
-    def __init__(self, job: Job, items: Iterable[I | Pause], *, workers: int, attempts: int) -> None:
+    def __init__(self, job: ChildJob, items: Iterable[I | Pause], *, workers: int, attempts: int) -> None:
         self._job = job
-        self._source = Source(items)
+        self._source = TaskSource(items)
         self._workers = workers
         self._attempts = attempts
         self._children: ProcessGroup[Child] = ProcessGroup()
@@ -74,7 +74,7 @@ class PoolRun(Generic[I, O]):
     def _assign(self) -> Iterator[Outcome[I, O]]:
         while len(self._busy) < self._workers and (attempt := self._source.take()):
             try:
-                call = packed(attempt.item)
+                call = pack_call(attempt.item)
             except Exception as error:  # noqa: BLE001 - pickle raises whatever the item's own code raises
                 yield attempt.failed(f"the item cannot be sent to a process: {type(error).__name__}: {error}")
                 continue
@@ -101,7 +101,7 @@ class PoolRun(Generic[I, O]):
         if isinstance(answer, Raised):
             yield attempt.raised(answer)
         else:
-            yield Done(attempt.index, attempt.item, answer.value)  # type: ignore[arg-type]  # what an O was pickled from
+            yield TaskDone(attempt.index, attempt.item, answer.value)  # type: ignore[arg-type]  # what an O was pickled from
 
     def _on_death(self, attempt: Attempt[I], death: Death) -> Iterator[Outcome[I, O]]:
         log.warning("a worker died", extra={"index": attempt.index, "attempt": attempt.number, "reason": death.reason})

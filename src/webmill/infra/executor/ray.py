@@ -16,7 +16,7 @@ from typing import Any
 
 from webmill.errors import Misconfigured, Unavailable
 from webmill.infra.child_loop import Raised, flatten
-from webmill.infra.executor.base import SOON, Attempt, Done, I, O, Outcome, Outcomes, Pause, Source
+from webmill.infra.executor.base import SOON, Attempt, I, O, Outcome, Outcomes, Pause, TaskDone, TaskSource
 
 log = logging.getLogger(__name__)
 CONNECT_DEADLINE = 10.0
@@ -35,7 +35,7 @@ class RayExecutor:
         ray, code = self._ray, pickle.dumps(function)
         remote = ray.remote(max_retries=0)(perform)
         workers = self._workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
-        source = Source(items)
+        source = TaskSource(items)
         running: dict[Any, Attempt[I]] = {}
         try:
             while True:
@@ -76,7 +76,9 @@ class RayExecutor:
             reason = f"the worker died: {type(error).__name__}: {str(error).strip()[:1000]}"
             log.warning("a worker died", extra={"index": attempt.index, "attempt": attempt.number, "reason": reason})
             return attempt.failed(reason) if last else None
-        return attempt.raised(answer) if isinstance(answer, Raised) else Done(attempt.index, attempt.item, answer[0])
+        if isinstance(answer, Raised):
+            return attempt.raised(answer)
+        return TaskDone(attempt.index, attempt.item, answer[0])
 
 
 def import_ray() -> ModuleType:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from webmill.infra.address import scheme_of
 from webmill.infra.queue.base import Queue, QueueOptions, ReadableQueue
 from webmill.infra.registry import Registry
-from webmill.infra.retry import Policy, retrying
+from webmill.infra.retry import BackoffPolicy, retrying
 
 OpenQueue: TypeAlias = Callable[[str, QueueOptions], Queue]
 ViewQueue: TypeAlias = Callable[[str, QueueOptions], AbstractContextManager[ReadableQueue]]
@@ -32,7 +32,7 @@ QUEUES = Registry[OpenQueue](
 )
 # Queues that opening would make, or change; others are opened to be looked at.
 VIEWS = Registry[ViewQueue]("queue", {"sqlite": "webmill.infra.queue.sqlite:view_sqlite"})
-ONCE = Policy(attempts=1)
+ONCE = BackoffPolicy(attempts=1)
 
 
 def open_queue(url: str, options: QueueOptions) -> Queue:
@@ -40,13 +40,15 @@ def open_queue(url: str, options: QueueOptions) -> Queue:
 
 
 @contextmanager
-def opened_queue(url: str, options: QueueOptions, *, policy: Policy = ONCE) -> Iterator[Queue]:
+def opened_queue(url: str, options: QueueOptions, *, policy: BackoffPolicy = ONCE) -> Iterator[Queue]:
     """Open a queue, as patiently as `policy` says, and close it."""
     with closing(retrying(lambda: open_queue(url, options), policy=policy)) as queue:
         yield queue
 
 
-def viewed_queue(url: str, options: QueueOptions, *, policy: Policy = ONCE) -> AbstractContextManager[ReadableQueue]:
+def viewed_queue(
+    url: str, options: QueueOptions, *, policy: BackoffPolicy = ONCE
+) -> AbstractContextManager[ReadableQueue]:
     """Look at a queue without making one. `NotFound`: there is none, as far as can be known without making it."""
     view = VIEWS.get(scheme_of(url)[0])
     return view(url, options) if view else opened_queue(url, options, policy=policy)

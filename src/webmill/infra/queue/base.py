@@ -65,7 +65,7 @@ class Mark(msgspec.Struct, frozen=True):
     value: bytes
 
 
-class Buried(msgspec.Struct, frozen=True):
+class DeadLetter(msgspec.Struct, frozen=True):
     """A message nobody could work, with what is known of why. `when` is in seconds since 1970."""
 
     id: str
@@ -130,7 +130,7 @@ class Consumer(Protocol):
 class ReadableQueue(Protocol):
     """What one who only looks sees of a queue."""
 
-    def buried(self) -> Iterator[Buried]: ...
+    def buried(self) -> Iterator[DeadLetter]: ...
 
     def stats(self) -> QueueStats: ...
 

@@ -10,11 +10,11 @@ from typing import Self
 
 from webmill.errors import Conflict, Unavailable
 from webmill.infra.queue.base import Delivery
-from webmill.infra.retry import Policy, retrying
+from webmill.infra.retry import BackoffPolicy, retrying
 
 log = logging.getLogger(__name__)
 
-BROKER = Policy(attempts=6, first_wait=0.5, longest_wait=15.0)
+BROKER = BackoffPolicy(attempts=6, first_wait=0.5, longest_wait=15.0)
 
 
 class LeasedMessage:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from webmill.errors import Misconfigured
-from webmill.infra.queue.base import Buried, lease_expired, worded
+from webmill.infra.queue.base import DeadLetter, lease_expired, worded
 from webmill.infra.queue.link import ANSWER, BROKEN, Channel, Connection, DeliveredMessage, aiormq, unavailable
 
 PERSISTENT = 2
@@ -89,7 +89,7 @@ async def close(channel: Channel) -> None:
         pass  # it is gone either way
 
 
-def epitaph(message: DeliveredMessage, *, max_attempts: int) -> Buried:
+def epitaph(message: DeliveredMessage, *, max_attempts: int) -> DeadLetter:
     properties = message.header.properties
     headers: dict[str, Any] = dict(properties.headers or {})
     attempts, last = number(headers.get("webmill-attempts")), str(headers.get("webmill-last-error", ""))
@@ -100,7 +100,7 @@ def epitaph(message: DeliveredMessage, *, max_attempts: int) -> Buried:
         cause = str(deaths[0].get("reason", ""))
         attempts += max_attempts
         last = lease_expired(max_attempts) if cause == "delivery_limit" else f"dead-lettered by the broker: {cause}"
-    return Buried(
+    return DeadLetter(
         id=properties.message_id or "",
         body=message.body,
         reason=worded(last),

@@ -28,7 +28,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import urlsplit
 
 from webmill.errors import Misconfigured
-from webmill.infra.queue.base import MAX_ATTEMPTS, MAX_BYTES, Buried, Message, QueueOptions, QueueStats, checked
+from webmill.infra.queue.base import MAX_ATTEMPTS, MAX_BYTES, DeadLetter, Message, QueueOptions, QueueStats, checked
 from webmill.infra.queue.letters import Letter, close, count, epitaph, get
 from webmill.infra.queue.link import ANSWER
 from webmill.infra.queue.rabbitmq_consumer import RabbitConsumer
@@ -79,7 +79,7 @@ class RabbitQueue:
         self._consumers.add(consumer)
         return consumer
 
-    def buried(self) -> Iterator[Buried]:
+    def buried(self) -> Iterator[DeadLetter]:
         """Looked-at messages are held until the end, so one looker at a time sees all of them."""
         channel = self._link.call(self._link.channel(confirms=False))
         try:

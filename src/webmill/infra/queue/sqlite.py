@@ -30,7 +30,7 @@ from webmill.infra.queue.base import (
     LEASE,
     MAX_ATTEMPTS,
     MAX_BYTES,
-    Buried,
+    DeadLetter,
     Mark,
     Message,
     QueueOptions,
@@ -131,7 +131,7 @@ class SqliteQueueReader:
     def __init__(self, read: Read) -> None:
         self._read = read
 
-    def buried(self) -> Iterator[Buried]:
+    def buried(self) -> Iterator[DeadLetter]:
         return _buried(self._read)
 
     def stats(self) -> QueueStats:
@@ -150,11 +150,11 @@ def _entries(read: Callable[..., list[Row]]) -> Iterator[TaskEntry]:
         seq = rows[-1][0]
 
 
-def _buried(read: Callable[..., list[Row]]) -> Iterator[Buried]:
+def _buried(read: Callable[..., list[Row]]) -> Iterator[DeadLetter]:
     seq = -1
     while rows := read(FIRST_BURIED, (seq,)):
         seq, *fields = rows[0]
-        yield Buried(*fields)
+        yield DeadLetter(*fields)
 
 
 def _stats(rows: list[Row]) -> QueueStats:
@@ -220,7 +220,7 @@ class SqliteQueue:
     def consume(self, *, prefetch: int = 1) -> SqliteConsumer:
         return SqliteConsumer(self, prefetch=prefetch)
 
-    def buried(self) -> Iterator[Buried]:
+    def buried(self) -> Iterator[DeadLetter]:
         """One message in memory at a time; what is buried meanwhile may or may not be told."""
         self._sweep_if_due()
         yield from _buried(self._database.read)

@@ -35,12 +35,12 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from webmill.infra.queue.base import LEASE, MAX_ATTEMPTS, Buried, Message, QueueOptions, QueueStats, checked
+from webmill.infra.queue.base import LEASE, MAX_ATTEMPTS, DeadLetter, Message, QueueOptions, QueueStats, checked
 from webmill.infra.queue.sqs_consumer import Office, SqsConsumer
 from webmill.infra.queue.sqs_desk import Desk
 from webmill.infra.queue.sqs_letters import Copy, Letter, check, copy_of_record, epitaph, mark_of
 from webmill.infra.queue.sqs_pair import find_or_make
-from webmill.infra.retry import Policy, retrying
+from webmill.infra.retry import BackoffPolicy, retrying
 from webmill.infra.sinks.aws import PATIENCE, Address, connect
 from webmill.infra.sinks.sqs import ENTRIES
 
@@ -62,7 +62,7 @@ class SqsQueue:
         max_attempts: int = MAX_ATTEMPTS,
         max_bytes: int | None = None,
         lease: float = LEASE,
-        patience: Policy = PATIENCE,
+        patience: BackoffPolicy = PATIENCE,
         look: int = 1,  # seconds to wait for more buried messages: SQS may have some that it did not find at once
         group_of: Callable[[Message], str] = lambda message: message.id,
         clock: Callable[[], float] = time.monotonic,
@@ -110,7 +110,7 @@ class SqsQueue:
         consumer.take((copy for copy in copies if copy.receipt in held), since=asked)
         return consumer
 
-    def buried(self) -> Iterator[Buried]:
+    def buried(self) -> Iterator[DeadLetter]:
         looked: list[Copy] = []
         try:
             for copy in self._in_grave():

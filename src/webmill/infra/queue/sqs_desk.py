@@ -12,7 +12,7 @@ import msgspec
 from webmill.errors import Conflict, Misconfigured, Unavailable
 from webmill.infra.batches import batches
 from webmill.infra.queue.sqs_letters import SYSTEM, WANTED, Copy, Letter, copy_of, size_of
-from webmill.infra.retry import Policy, retrying
+from webmill.infra.retry import BackoffPolicy, retrying
 from webmill.infra.sinks.aws import Address, errors, refused, send_all
 from webmill.infra.sinks.sqs import ENTRIES, MAX_BYTES
 
@@ -36,7 +36,7 @@ class Counts(msgspec.Struct, frozen=True):
 class Desk:
     """Safe to share between threads."""
 
-    def __init__(self, client: Any, address: Address, url: str, *, patience: Policy) -> None:
+    def __init__(self, client: Any, address: Address, url: str, *, patience: BackoffPolicy) -> None:
         self._client = client
         self._address = address
         self._url = url

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.infra.queue.base import MAX_ID, MAX_REASON, Buried, lease_expired, worded
+from webmill.infra.queue.base import MAX_ID, MAX_REASON, DeadLetter, lease_expired, worded
 
 ID, ATTEMPTS, FIRST, LAST = "webmill-id", "webmill-attempts", "webmill-first-error", "webmill-last-error"
 CODING, DELAY, BURIED = "webmill-coding", "webmill-delay", "webmill-buried"
@@ -134,11 +134,11 @@ def copy_of_record(record: Mapping[str, Any]) -> Copy:
     )
 
 
-def epitaph(copy: Copy, *, max_attempts: int) -> Buried:
+def epitaph(copy: Copy, *, max_attempts: int) -> DeadLetter:
     attempts, last = copy.carried, copy.last_error
     if not copy.buried:  # SQS did it: no worker lived to say why
         attempts, last = max(max_attempts, copy.carried), lease_expired(max(1, max_attempts - copy.carried))
-    return Buried(
+    return DeadLetter(
         id=copy.id,
         body=copy.body,
         reason=worded(last),

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import msgspec
 
 from webmill.errors import Misconfigured, Unavailable
-from webmill.infra.retry import Policy, retrying
+from webmill.infra.retry import BackoffPolicy, retrying
 
 try:
     import boto3.session  # type: ignore[import-untyped]
@@ -26,7 +26,7 @@ except ImportError as missing:
 
 T = TypeVar("T")
 
-PATIENCE = Policy(attempts=8, longest_wait=10.0)
+PATIENCE = BackoffPolicy(attempts=8, longest_wait=10.0)
 LATER = ("throttl", "throughputexceeded", "limitexceeded", "toomanyrequests", "overlimit", "slowdown", "resourceinuse")
 ABSENT = ("queuedoesnotexist", "nonexistentqueue", "resourcenotfound")
 
@@ -95,7 +95,7 @@ def connect(address: Address) -> Any:
 
 
 def send_all(
-    batch: list[T], send: Callable[[list[T]], tuple[list[T], str]], *, what: Address, patience: Policy
+    batch: list[T], send: Callable[[list[T]], tuple[list[T], str]], *, what: Address, patience: BackoffPolicy
 ) -> None:
     """Until each is taken. `send` gives the ones that were not, and why. Patience begins anew when some were."""
     left, reason = batch, ""

@@ -19,7 +19,7 @@ import msgspec
 from webmill.errors import BadInput
 
 
-class Row(NamedTuple):
+class SinkRow(NamedTuple):
     """A value, and the same as JSON without a line end."""
 
     value: object
@@ -36,10 +36,10 @@ class Delivered(msgspec.Struct, frozen=True):
 
 
 class Sink(Protocol):
-    def check(self, row: Row) -> None:
+    def check(self, row: SinkRow) -> None:
         """BadInput (too_large, wrong_type): it cannot take this row."""
 
-    def deliver(self, name: str, rows: Sequence[Row]) -> Delivered: ...
+    def deliver(self, name: str, rows: Sequence[SinkRow]) -> Delivered: ...
 
     def close(self) -> None: ...
 

@@ -6,11 +6,11 @@ import hashlib
 from collections.abc import Callable, Sequence
 
 from webmill.errors import Conflict
-from webmill.infra.sinks.base import Delivered, Row
+from webmill.infra.sinks.base import Delivered, SinkRow
 from webmill.infra.storage.base import Absent, Matches, Storage
 
-Encoder = Callable[[Sequence[Row]], bytes]
-Check = Callable[[Row], None]
+Encoder = Callable[[Sequence[SinkRow]], bytes]
+Check = Callable[[SinkRow], None]
 
 
 class FileSink:
@@ -31,12 +31,12 @@ class FileSink:
         self._counts = counts
         self._check = check
 
-    def check(self, row: Row) -> None:
+    def check(self, row: SinkRow) -> None:
         """BadInput (wrong_type): the format has no place for it."""
         if self._check:
             self._check(row)
 
-    def deliver(self, name: str, rows: Sequence[Row]) -> Delivered:
+    def deliver(self, name: str, rows: Sequence[SinkRow]) -> Delivered:
         key, data = f"{name}.{self._ending}", self._encode(rows)
         self._store(key, data)
         return Delivered(key, len(rows), len(data), f"sha256:{hashlib.sha256(data).hexdigest()}")

@@ -16,9 +16,9 @@ from msgspec import Struct
 
 from webmill.errors import Misconfigured
 from webmill.infra.batches import batches
-from webmill.infra.retry import Policy
+from webmill.infra.retry import BackoffPolicy
 from webmill.infra.sinks.aws import PATIENCE, Address, connect, send_all
-from webmill.infra.sinks.base import Delivered, Row, check_size
+from webmill.infra.sinks.base import Delivered, SinkRow, check_size
 
 RECORDS = 500  # of a request
 REQUEST_BYTES = 5 << 20
@@ -43,7 +43,7 @@ def open_kinesis(url: str, id_of: Callable[[object], str]) -> KinesisSink:
 class KinesisSink:
     """`id_of` gives the id of a row's value, or an empty one."""
 
-    def __init__(self, url: str, *, id_of: Callable[[object], str], patience: Policy = PATIENCE) -> None:
+    def __init__(self, url: str, *, id_of: Callable[[object], str], patience: BackoffPolicy = PATIENCE) -> None:
         self._address = Address.from_url(url)
         if self._address.max_bytes:
             raise Misconfigured(f"{self._address}: max_bytes is for SQS; a record has at most {MAX_BYTES:,}")
@@ -51,10 +51,10 @@ class KinesisSink:
         self._id_of = id_of
         self._client = connect(self._address)
 
-    def check(self, row: Row) -> None:
+    def check(self, row: SinkRow) -> None:
         self._record(row, LONGEST_NAME)
 
-    def deliver(self, name: str, rows: Sequence[Row]) -> Delivered:
+    def deliver(self, name: str, rows: Sequence[SinkRow]) -> Delivered:
         records = [self._record(row, f"{name}-{number:05d}") for number, row in enumerate(rows)]
         for batch in batches(records, lambda record: record.size, count=RECORDS, size=REQUEST_BYTES):
             send_all(batch, self._send, what=self._address, patience=self._patience)
@@ -63,7 +63,7 @@ class KinesisSink:
     def close(self) -> None:
         self._client.close()
 
-    def _record(self, row: Row, name: str) -> Record:
+    def _record(self, row: SinkRow, name: str) -> Record:
         key = self._id_of(row.value) or name
         record = Record(key if len(key) <= LONGEST_KEY else hashlib.sha256(key.encode()).hexdigest(), row.line)
         check_size(record.size, MAX_BYTES, source=str(self._address))

@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from webmill.infra.queue.base import MAX_BYTES, Message, Queue
-from webmill.infra.sinks.base import Delivered, Row, check_size
+from webmill.infra.sinks.base import Delivered, SinkRow, check_size
 
 
 class QueueSink:
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
 
-    def check(self, row: Row) -> None:
+    def check(self, row: SinkRow) -> None:
         check_size(len(row.line), MAX_BYTES, source="the queue")
 
-    def deliver(self, name: str, rows: Sequence[Row]) -> Delivered:
+    def deliver(self, name: str, rows: Sequence[SinkRow]) -> Delivered:
         messages = [Message(f"{name}-{number:05d}", row.line) for number, row in enumerate(rows)]
         self._queue.publish(messages)
         return Delivered(name, len(rows), sum(len(row.line) for row in rows))

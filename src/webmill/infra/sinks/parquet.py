@@ -16,13 +16,13 @@ import msgspec
 from msgspec import inspect
 
 from webmill.errors import BadInput, Misconfigured
-from webmill.infra.sinks.base import Row
+from webmill.infra.sinks.base import SinkRow
 
 ENDING = "parquet"
 _KEPT = (datetime, bytes)
 
 
-def encode(rows: Sequence[Row], *, kind: type[msgspec.Struct], compression: str) -> bytes:
+def encode(rows: Sequence[SinkRow], *, kind: type[msgspec.Struct], compression: str) -> bytes:
     arrow, parquet = pyarrow()
     schema = schema_of(kind)
     out = io.BytesIO()
@@ -34,7 +34,7 @@ def encode(rows: Sequence[Row], *, kind: type[msgspec.Struct], compression: str)
     return out.getvalue()
 
 
-def check(row: Row, *, kind: type[msgspec.Struct]) -> None:
+def check(row: SinkRow, *, kind: type[msgspec.Struct]) -> None:
     """BadInput: a value that its column cannot hold. A struct takes anything, whatever the types of its fields say."""
     try:
         plain = msgspec.to_builtins(row.value, builtin_types=_KEPT)

@@ -19,9 +19,9 @@ from msgspec import Struct
 
 from webmill.errors import Misconfigured
 from webmill.infra.batches import batches
-from webmill.infra.retry import Policy, retrying
+from webmill.infra.retry import BackoffPolicy, retrying
 from webmill.infra.sinks.aws import PATIENCE, Address, connect, errors, refused, send_all
-from webmill.infra.sinks.base import Delivered, Row, check_size
+from webmill.infra.sinks.base import Delivered, SinkRow, check_size
 
 ENTRIES = 10  # of a batch
 MAX_BYTES = 256 << 10  # of a message, and of a batch: what every queue took until 2025, and compatibles still do
@@ -41,7 +41,7 @@ def open_sqs(url: str, _id_of: Callable[[object], str]) -> SqsSink:
 
 
 class SqsSink:
-    def __init__(self, url: str, *, patience: Policy = PATIENCE) -> None:
+    def __init__(self, url: str, *, patience: BackoffPolicy = PATIENCE) -> None:
         self._address = Address.from_url(url)
         self._max_bytes = self._address.max_bytes or MAX_BYTES
         if self._max_bytes not in ALLOWED:
@@ -55,10 +55,10 @@ class SqsSink:
             self._client.close()
             raise
 
-    def check(self, row: Row) -> None:
+    def check(self, row: SinkRow) -> None:
         self._entry("", row)
 
-    def deliver(self, name: str, rows: Sequence[Row]) -> Delivered:
+    def deliver(self, name: str, rows: Sequence[SinkRow]) -> Delivered:
         entries = [self._entry(f"{name}-{number:05d}", row) for number, row in enumerate(rows)]
         whole = max(MAX_BYTES, self._max_bytes)
         for batch in batches(entries, lambda entry: entry.size, count=ENTRIES, size=whole):
@@ -81,7 +81,7 @@ class SqsSink:
             )
         return url
 
-    def _entry(self, id_: str, row: Row) -> Entry:
+    def _entry(self, id_: str, row: SinkRow) -> Entry:
         body = body_of(row)
         check_size(len(body) + OVERHEAD, self._max_bytes, source=str(self._address))
         return Entry(id_, body.decode(), len(body) + OVERHEAD)
@@ -110,6 +110,6 @@ class SqsSink:
         return sent | {"MessageGroupId": entry.id, "MessageDeduplicationId": entry.id} if self._is_fifo else sent
 
 
-def body_of(row: Row) -> bytes:
+def body_of(row: SinkRow) -> bytes:
     """SQS refuses U+FFFE and U+FFFF, which pages may hold. In JSON they can only be within a string: escaped there."""
     return row.line.replace(b"\xef\xbf\xbe", rb"\ufffe").replace(b"\xef\xbf\xbf", rb"\uffff")

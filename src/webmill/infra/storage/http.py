@@ -18,7 +18,7 @@ from urllib3.exceptions import HTTPError
 
 from webmill.errors import Misconfigured, Unavailable
 from webmill.infra.address import hide_secrets
-from webmill.infra.retry import Policy
+from webmill.infra.retry import BackoffPolicy
 from webmill.infra.storage.base import (
     CHUNK,
     RawStream,
@@ -48,7 +48,7 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 def open_http(url: str, options: StorageOptions) -> RetryingReads:
     storage = HttpStorage(url, user_agent=user_agent(options.contact), limits=Limits(total=options.timeout))
-    return RetryingReads(storage, policy=Policy())
+    return RetryingReads(storage, policy=BackoffPolicy())
 
 
 class HttpStorage:

@@ -24,7 +24,7 @@ from msgspec import Struct
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable, WebmillError
 from webmill.infra.atomic import RESERVED
 from webmill.infra.origin import Refused, SlowDown
-from webmill.infra.retry import Policy
+from webmill.infra.retry import BackoffPolicy
 from webmill.infra.storage.base import (
     CHUNK,
     Absent,
@@ -90,7 +90,7 @@ class S3Options(Struct, frozen=True, kw_only=True):
 
 
 def open_s3(url: str, _options: StorageOptions) -> Retrying:
-    return Retrying(S3Storage(S3Options.from_url(url)), policy=Policy())
+    return Retrying(S3Storage(S3Options.from_url(url)), policy=BackoffPolicy())
 
 
 def probe(url: str) -> None:

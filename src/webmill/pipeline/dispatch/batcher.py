@@ -26,11 +26,11 @@ from webmill.commoncrawl.batch import batch_id, join_items
 from webmill.commoncrawl.selection import Selection, sieve_for
 from webmill.errors import Conflict, Unavailable
 from webmill.index.lookup.sorted_file import Pages
-from webmill.infra.executor.base import Executor, Failed
+from webmill.infra.executor.base import Executor, TaskFailed
 from webmill.infra.lock import exclusive
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Message, Queue
-from webmill.infra.retry import Policy, retrying
+from webmill.infra.retry import BackoffPolicy, retrying
 from webmill.infra.storage.base import Readable, Stat
 from webmill.pipeline.dispatch.blocks import (
     BLOCKS_IN_A_PIECE,
@@ -281,7 +281,7 @@ class _Batcher:
         """How many batches may be published now; waits while the queue is full enough."""
         self._finish_publishing()
         most, pause = self._options.max_queued, 0.05
-        while (ready := retrying(self._queue.stats, policy=Policy()).ready) >= most:
+        while (ready := retrying(self._queue.stats, policy=BackoffPolicy()).ready) >= most:
             self._around.sleep(pause)
             pause = min(2.0, pause * 2)
         return min(WINDOW, most - ready)
@@ -300,7 +300,7 @@ class _Batcher:
                 count_unpublished(self._around.metrics)
                 raise
 
-        retrying(once, policy=Policy())
+        retrying(once, policy=BackoffPolicy())
         self._published += len(messages)
         count_published(self._around.metrics, len(messages))
 
@@ -330,13 +330,13 @@ def in_order(executor: Executor, wanted: Selection, fetched: Iterator[Fetched]) 
     following = 0
     with closing(executor.run(partial(look_through, wanted), fetched)) as outcomes:
         for outcome in outcomes:
-            early[outcome.index] = given_up(outcome) if isinstance(outcome, Failed) else outcome.value
+            early[outcome.index] = given_up(outcome) if isinstance(outcome, TaskFailed) else outcome.value
             while following in early:
                 yield early.pop(following)
                 following += 1
 
 
-def given_up(failed: Failed[Fetched]) -> Answer:
+def given_up(failed: TaskFailed[Fetched]) -> Answer:
     """Blocks that kill whoever looks through them."""
     if failed.error:
         raise failed.error

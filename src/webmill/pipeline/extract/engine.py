@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from webmill.errors import Conflict, Unavailable, WebmillError
-from webmill.infra.executor.base import PAUSE, Done, Executor, Failed, Outcome, Pause
+from webmill.infra.executor.base import PAUSE, Executor, Outcome, Pause, TaskDone, TaskFailed
 from webmill.infra.queue.base import MAX_ATTEMPTS, Consumer, Delivery, Queue
 from webmill.infra.queue.leases import BROKER, LeasedMessage, Leases, settle
 from webmill.pipeline.extract.plan import Plan
@@ -167,12 +167,12 @@ class Engine:
             self._leases.release(one.message)
             self._free.append(one.consumer)
         ours = [one.message.delivery for one in held if not self._is_lost(one.message, task)]
-        made = outcome.value if isinstance(outcome, Done) and ours else None
+        made = outcome.value if isinstance(outcome, TaskDone) and ours else None
         if made:
             self.report.add(made)
         self._observer.ended(task, made)
         for delivery in ours:
-            if isinstance(outcome, Done):
+            if isinstance(outcome, TaskDone):
                 settle(partial(delivery.ack, msgspec.json.encode(outcome.value)))
             else:
                 self._failed(delivery, outcome)
@@ -187,7 +187,7 @@ class Engine:
             pass  # settling will tell
         return False
 
-    def _failed(self, delivery: Delivery, failed: Failed[Task]) -> None:
+    def _failed(self, delivery: Delivery, failed: TaskFailed[Task]) -> None:
         error, reason = failed.error, failed.reason
         if isinstance(error, Unavailable):
             self._give_back(delivery, reason, least=error.retry_after)

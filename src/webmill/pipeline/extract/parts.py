@@ -12,8 +12,7 @@ from webmill.commoncrawl.page import ErrorDocument, Page
 from webmill.errors import BadInput, NotFound
 from webmill.extract.error_record import ErrorRecord
 from webmill.formats.warc.typed_records import FileType
-from webmill.infra.sinks.base import Row as SinkRow
-from webmill.infra.sinks.base import Sink
+from webmill.infra.sinks.base import Sink, SinkRow
 from webmill.model import Document
 from webmill.pipeline.extract.errors import capture_error, entry_error, file_error, page_error, shortened
 from webmill.pipeline.extract.maker import Maker, Row

@@ -11,13 +11,13 @@ from typing import BinaryIO
 
 from webmill.errors import BadInput, Unavailable
 from webmill.formats.warc.typed_records import FileType
-from webmill.infra.retry import Policy, retrying
+from webmill.infra.retry import BackoffPolicy, retrying
 from webmill.infra.storage.base import RawStream, Readable, buffered
 from webmill.pipeline.extract.manifest import Files
 from webmill.pipeline.extract.receipts import Source
 
 Find = Callable[[str], tuple[Readable, str]]  # a path of the manifest -> the storage and the key of that file
-PATIENCE = Policy(attempts=4)
+PATIENCE = BackoffPolicy(attempts=4)
 KEEP = 32 << 20
 
 

@@ -29,7 +29,7 @@ from webmill.extract.error_record import ErrorRecord
 from webmill.formats.warc.typed_records import FileType
 from webmill.infra.address import below, scheme_of
 from webmill.infra.origin import Refused
-from webmill.infra.retry import Policy, retrying
+from webmill.infra.retry import BackoffPolicy, retrying
 from webmill.infra.storage.backends import open_storage
 from webmill.pipeline.extract.maker import open_maker
 from webmill.pipeline.extract.parts import Part, Sinks
@@ -42,7 +42,7 @@ from webmill.pipeline.extract.totals import Totals, totals_of
 
 SPOOL = "spool"
 CAPTURES = "CAPTURES"  # how many of a batch are done
-DELIVERY = Policy(attempts=6, first_wait=0.5, longest_wait=15.0)
+DELIVERY = BackoffPolicy(attempts=6, first_wait=0.5, longest_wait=15.0)
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from webmill.errors import BadInput, NotFound, WebmillError
-from webmill.infra.queue.base import Buried, QueueStats
+from webmill.infra.queue.base import DeadLetter, QueueStats
 from webmill.infra.queue.sqlite import TaskEntry, viewed_file
 from webmill.pipeline.dataset.folder import find_folders
 from webmill.pipeline.extract.jobs import TASKS
@@ -39,7 +39,7 @@ ACTIONS = ("retry", "drop")
 class Letter(msgspec.Struct, frozen=True):
     """`what`: the board of a job of ours, else how the message begins."""
 
-    buried: Buried
+    buried: DeadLetter
     what: str
     retry: str  # stamp
 
@@ -133,7 +133,7 @@ def buried_count(site: Site) -> int:
     return count
 
 
-def letter_of(site: Site, name: str, buried: Buried) -> Letter:
+def letter_of(site: Site, name: str, buried: DeadLetter) -> Letter:
     return Letter(buried, what_of(buried.body), site.stamp(f"retry {name} {buried.id}"))
 
 
