@@ -21,7 +21,7 @@ from warcio.warcwriter import WARCWriter
 from benchmarks.frame import race
 from benchmarks.warc_writing import make_pages
 from webmill.archive.identify import identify
-from webmill.archive.writer import Software, WarcWriter
+from webmill.archive.writer import WarcinfoDetails, WarcWriter
 from webmill.collection import Collection
 from webmill.formats.cld2 import find_languages
 from webmill.formats.html.charset import decode_page
@@ -62,7 +62,7 @@ def write_ours(pages: Pages, folder: Path, *, languages: bool) -> int:
         Collection(folder, "BENCH"),
         segment="1",
         stem="a",
-        software=Software(),
+        software=WarcinfoDetails(),
         now=lambda: DATE,
         languages=languages,
     )

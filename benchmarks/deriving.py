@@ -21,7 +21,7 @@ from pathlib import Path
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
 from benchmarks.frame import Contestant, race
-from webmill.archive.derive import Job, derive, output_name
+from webmill.archive.derive import DeriveJob, derive, output_name
 from webmill.formats.warc.http_records import is_html, read_response
 from webmill.formats.warc.reader import read_records
 from webmill.model import Record
@@ -37,7 +37,9 @@ HTML = ("text/html", "application/xhtml+xml")
 
 
 def webmill(warc: Path, *kinds: str) -> int:
-    return derive(Job(warc=warc, outputs={kind: warc.parent / output_name(warc.name, kind) for kind in kinds})).pages
+    return derive(
+        DeriveJob(warc=warc, outputs={kind: warc.parent / output_name(warc.name, kind) for kind in kinds})
+    ).pages
 
 
 def resiliparse(warc: Path) -> int:

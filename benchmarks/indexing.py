@@ -21,8 +21,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from benchmarks.frame import cpu_seconds, race
-from webmill.formats.warc.record_headers import Visit, encode_fields, measure, measure_http, metadata, request, response
-from webmill.formats.warc.scan import Scan
+from webmill.formats.warc.record_headers import (
+    CaptureEvent,
+    encode_fields,
+    measure,
+    measure_http,
+    metadata,
+    request,
+    response,
+)
+from webmill.formats.warc.scan import ScanOptions
 from webmill.formats.warc.writer import compress_dense, compress_record
 from webmill.index.build.warc import index_file
 from webmill.model import Damage
@@ -55,7 +63,7 @@ def make_file(path: Path, *, captures: int, seed: int = 1) -> None:
 def one_capture(dice: random.Random, text: list[str], number: int) -> list[bytes]:
     host = f"www.{text[dice.randrange(len(text))]}{dice.randrange(99)}.example"
     path = f"/{text[dice.randrange(len(text))]}/{number}.html"
-    visit = Visit(uri=f"https://{host}{path}", date=BEGIN + timedelta(seconds=number), ip="192.0.2.1")
+    visit = CaptureEvent(uri=f"https://{host}{path}", date=BEGIN + timedelta(seconds=number), ip="192.0.2.1")
     ids = [f"urn:uuid:{dice.randrange(1 << 128):032x}" for _ in range(3)]
     asked = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: CCBot/2.0\r\nAccept: */*\r\n\r\n".encode()
     block = one_page(dice, text)
@@ -96,14 +104,14 @@ def languages() -> str:
 # --- contestants ----------------------------------------------------------------------------------------------------
 
 
-def index(path: Path, scan: Scan) -> int:
+def index(path: Path, scan: ScanOptions) -> int:
     with path.open("rb", buffering=0) as file:
         lines = [item for item in index_file(file, filename=path.name, scan=scan) if not isinstance(item, Damage)]
     return len(sorted(lines))
 
 
 def index_path(path: Path) -> int:
-    return index(path, Scan())
+    return index(path, ScanOptions())
 
 
 def fastwarc_heads(path: Path) -> int:
@@ -130,7 +138,7 @@ def judge(program: str, *arguments: str | Path) -> int:
 def contestants(path: Path) -> dict[str, Callable[[], int]]:
     ours: dict[str, Callable[[], int]] = {
         "webmill": lambda: index_path(path),
-        "webmill, verifying all": lambda: index(path, Scan(verify=True)),
+        "webmill, verifying all": lambda: index(path, ScanOptions(verify=True)),
         "FastWARC loop, heads only": lambda: fastwarc_heads(path),
         "FastWARC loop, reading all": lambda: fastwarc_all(path),
     }

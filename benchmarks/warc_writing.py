@@ -18,7 +18,15 @@ from warcio.warcwriter import WARCWriter
 from zlib_ng import zlib_ng
 
 from benchmarks.frame import race
-from webmill.formats.warc.record_headers import Visit, encode_fields, measure, measure_http, metadata, request, response
+from webmill.formats.warc.record_headers import (
+    CaptureEvent,
+    encode_fields,
+    measure,
+    measure_http,
+    metadata,
+    request,
+    response,
+)
 from webmill.formats.warc.writer import compress_dense, compress_fast, compress_record, encode_record
 
 PAGES = 400
@@ -51,7 +59,7 @@ def write_ours(pages: list[tuple[str, bytes]], write: Callable[..., bytes], **op
     out = io.BytesIO()
     head = ("HTTP/1.1 200 OK\r\n" + "".join(f"{name}: {value}\r\n" for name, value in FIELDS) + "\r\n").encode()
     for uri, body in pages:
-        visit, ids = Visit(uri=uri, date=DATE, ip="192.0.2.1"), (new_id(), new_id(), new_id())
+        visit, ids = CaptureEvent(uri=uri, date=DATE, ip="192.0.2.1"), (new_id(), new_id(), new_id())
         block, about = head + body, encode_fields([("fetchTimeMs", "56")])
         out.write(write(request(visit, measure(REQUEST), record_id=ids[0]), REQUEST, **options))
         headers = response(visit, measure_http(block), record_id=ids[1], concurrent_to=ids[0], payload_type="text/html")

@@ -279,7 +279,7 @@ def spelled_digest(text: str) -> str:
     return text if ":" in text else f"sha1:{text}"
 
 
-class Column(msgspec.Struct, frozen=True, kw_only=True):
+class DocumentColumn(msgspec.Struct, frozen=True, kw_only=True):
     """One column of `Document`: from these come the schemas of Parquet and of every search engine, and the docs.
 
     `searchable`: its words are found, or, of a time, periods. `facet`: its values are counted and filtered by. `shown`:
@@ -303,7 +303,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
 def column(
     meaning: str, *, searchable: bool = False, facet: bool = False, shown: bool = False, content: bool = False
 ) -> msgspec.Meta:
-    """Declare what a column is for; see `Column`."""
+    """Declare what a column is for; see `DocumentColumn`."""
     flags = {"searchable": searchable, "facet": facet, "shown": shown, "content": content}
     return msgspec.Meta(description=meaning, extra=flags)
 
@@ -377,15 +377,15 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def columns(struct: type[msgspec.Struct] = Document) -> tuple[Column, ...]:
+def columns(struct: type[msgspec.Struct] = Document) -> tuple[DocumentColumn, ...]:
     """Return the columns of `Document`, or of a struct that is declared as it is, in their order."""
     hints = get_type_hints(struct, include_extras=True)
     return tuple(_column(field.name, hints[field.name]) for field in msgspec.structs.fields(struct))
 
 
-def _column(name: str, hint: Any) -> Column:
+def _column(name: str, hint: Any) -> DocumentColumn:
     meta = next((one for one in getattr(hint, "__metadata__", ()) if isinstance(one, msgspec.Meta)), None)
     kind = hint.__origin__ if meta else hint
-    return Column(
+    return DocumentColumn(
         name=name, type=kind, meaning=(meta.description or "") if meta else "", **(meta.extra if meta else None) or {}
     )

@@ -10,7 +10,7 @@ from tests.fuzz.target import Target, drain, each
 from tests.fuzz.targets_formats import FIELDS, LINE, PAGE, WARC
 from webmill.archive.capture import read_capture
 from webmill.archive.derive_wat import describe
-from webmill.archive.derive_wet import Waiting
+from webmill.archive.derive_wet import WetConverter
 from webmill.archive.identify import identify
 from webmill.commoncrawl.aligned import read_pages
 from webmill.commoncrawl.batch import decode_batch, encode_batch
@@ -23,9 +23,9 @@ from webmill.formats import wacz
 from webmill.formats.cdx.cdxj import parse
 from webmill.formats.compression import zip_members
 from webmill.formats.warc.reader import read_records
-from webmill.formats.warc.scan import Scan, scan_records
+from webmill.formats.warc.scan import ScanOptions, scan_records
 from webmill.formats.warc.typed_records import FileType
-from webmill.formats.warc.wat import read_description
+from webmill.formats.warc.wat import read_wat
 from webmill.index.build.captures import CaptureIndexer, CaptureOptions
 from webmill.index.build.request_body import QUERY_MOST, body_to_query
 from webmill.index.cdxj.blocklist import parse_blocklist
@@ -64,7 +64,7 @@ def take_index(data: bytes) -> None:
     """Every line of an index is one, whatever is archived."""
     for verify in (False, True):
         captures = CaptureIndexer(filename="a.warc.gz", options=CaptureOptions(post_append=True, all_records=True))
-        found = scan_records(io.BytesIO(data), enough=captures.enough, scan=Scan(verify=verify, torn=True))
+        found = scan_records(io.BytesIO(data), enough=captures.enough, scan=ScanOptions(verify=verify, torn=True))
         for line in captures.lines(found):
             if isinstance(line, bytes):
                 assert line.count(b"\n") == 1
@@ -73,13 +73,13 @@ def take_index(data: bytes) -> None:
 
 def take_derived(data: bytes) -> None:
     """What we write about a record is a WAT description that can be read."""
-    waiting = Waiting()
+    waiting = WetConverter()
     for item in read_records(io.BytesIO(data)):
         if isinstance(item, Record):
             capture = read_capture(item)
             waiting.follow(capture)
             try:
-                read_description(describe(capture, filename="a.warc.gz", frame=None))
+                read_wat(describe(capture, filename="a.warc.gz", frame=None))
             except BadInput:
                 pass
 
@@ -119,7 +119,7 @@ def take_zip(data: bytes) -> None:
         before = member.limit
         try:
             assert len(zip_members.read_member(file, member, most=1 << 20)) == member.size
-            part = zip_members.Slice(file, member)
+            part = zip_members.ZipMemberFile(file, member)
             zip_members.read_directory(part, size=part.size)
         except BadInput:
             pass

@@ -34,11 +34,11 @@ from webmill.formats.site.robots import parse_robots
 from webmill.formats.site.sitemap import looks_like_sitemap, read_sitemap
 from webmill.formats.url import normalise as urls
 from webmill.formats.url.surt import surt
-from webmill.formats.warc.fields import Findings, parse_fields
+from webmill.formats.warc.fields import MetadataFields, parse_fields
 from webmill.formats.warc.reader import read_records
 from webmill.formats.warc.single import read_record_at
 from webmill.formats.warc.typed_records import FileType, read_typed
-from webmill.formats.warc.wat import read_description, read_title
+from webmill.formats.warc.wat import read_title, read_wat
 from webmill.index.lookup.query import Query, run_query, url_range
 from webmill.model import Headers, Record
 from webmill.pipeline.extract.manifest import parse_manifest
@@ -165,7 +165,7 @@ def take_settings(data: bytes) -> None:
 
 def take_coding(data: bytes) -> None:
     for coding in ("gzip", "deflate", "br", "zstd"):
-        content_coding.decode(data, (coding,), limits=content_coding.Limits(output=1 << 20))
+        content_coding.decode(data, (coding,), limits=content_coding.DecodeLimits(output=1 << 20))
     content_coding.dechunk(data)
 
 
@@ -222,7 +222,7 @@ def as_text(take: Callable[[str], object]) -> Callable[[bytes], object]:
 TARGETS = (
     Target("warc", take_warc, (WARC, WARC + WARC, ARC, gzip.compress(WARC, mtime=0), zstd(WARC)), "warc"),
     Target("warc-record", read_record_at, (WARC, gzip.compress(WARC, mtime=0)), "warc"),
-    Target("warc-fields", lambda data: Findings(parse_fields(data)).languages, (FIELDS,)),
+    Target("warc-fields", lambda data: MetadataFields(parse_fields(data)).languages, (FIELDS,)),
     Target("http", each(split_message, split_request), (RESPONSE, CHUNKED, REQUEST), "http"),
     Target("http-framing", take_framing, (RESPONSE, CHUNKED), "http"),
     Target("content-coding", take_coding, (encode_block([LINE]), zstd(LINE), b"5\r\nhello\r\n0\r\n\r\n"), "packed"),
@@ -236,7 +236,7 @@ TARGETS = (
         ),
         (encode_block([LINE]), b"com,a)/ 20240101000000\tcdx-0.gz\t0\t9\t1\n", b"a\tb/c\n"),
     ),
-    Target("wat", each(read_description, read_title), (WAT,), "wat"),
+    Target("wat", each(read_wat, read_title), (WAT,), "wat"),
     Target("robots", take_robots, (b"/a/b\n" + ROBOTS,), "robots"),
     Target("sitemap", read_sitemap, (SITEMAP, FEED, b"http://a.example/\nhttp://b.example/\n")),
     Target(

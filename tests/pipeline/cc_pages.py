@@ -78,7 +78,7 @@ def write_crawl(root: Path, *, pages: int, files: int = 3) -> list[Page]:
 def _write_page(out: io.BytesIO, name: str, number: int) -> Page:
     url, body, language = html_page(number)
     content = http_response(body, status="404 Not Found" if number % 13 == 5 else "200 OK")
-    visit = records.Visit(uri=url, date=START + timedelta(minutes=number))
+    visit = records.CaptureEvent(uri=url, date=START + timedelta(minutes=number))
     stored = compress_record(
         records.response(visit, records.measure_http(content), record_id=f"urn:x:{number}"), content
     )
@@ -99,7 +99,7 @@ def _write_page(out: io.BytesIO, name: str, number: int) -> Page:
     return Page(url, body, surt(url), visit.date.strftime("%Y%m%d%H%M%S"), fields)
 
 
-def _metadata(visit: records.Visit, number: int, language: str) -> bytes:
+def _metadata(visit: records.CaptureEvent, number: int, language: str) -> bytes:
     """What Common Crawl notes beside a page: its languages, of which some pages have two."""
     codes = [language, "fra"] if number % 5 == 0 and language != "fra" else [language]
     said = json.dumps({"reliable": True, "languages": [{"code-iso-639-3": code} for code in codes]})

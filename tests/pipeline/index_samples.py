@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from webmill.collection import Collection
-from webmill.formats.warc.record_headers import Visit, measure_http, response
+from webmill.formats.warc.record_headers import CaptureEvent, measure_http, response
 from webmill.formats.warc.writer import compress_record
 from webmill.index.archives import find_archives
 from webmill.infra.executor.base import Executor
@@ -32,7 +32,9 @@ def record(number: int, *, encode: Callable[[Headers, bytes], bytes] = compress_
     """A capture of one of a hundred pages, as a gzip member unless told otherwise."""
     body = f"page {number:06d} ".encode() * 9
     content = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
-    visit = Visit(uri=f"http://h{number % 7}.example.org/{number % 100:03d}", date=START + timedelta(hours=number))
+    visit = CaptureEvent(
+        uri=f"http://h{number % 7}.example.org/{number % 100:03d}", date=START + timedelta(hours=number)
+    )
     return encode(response(visit, measure_http(content), record_id=f"urn:x:{number}"), content)
 
 

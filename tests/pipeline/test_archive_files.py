@@ -13,7 +13,7 @@ from tests.pipeline.index_samples import lines_of
 from tests.unit.archive.captures import NAME, PAGE, capture, sealed, writer
 from tests.unit.cli.command import webmill
 from webmill.formats.warc.capture import WrittenCapture
-from webmill.formats.warc.record_headers import Original
+from webmill.formats.warc.record_headers import OriginalCapture
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,7 @@ def archive(root: Path) -> list[WrittenCapture]:
     coded = "Content-Type: text/html\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked"
     with writer(root) as out:
         page = out.append(capture(0, body=chunked, head=coded, payload=PAGE))
-        original = Original(record_id=page.record_id, uri="http://site.example/0")
+        original = OriginalCapture(record_id=page.record_id, uri="http://site.example/0")
         return [
             page,
             out.append(capture(1, body=PAGE[:40], truncated="length")),

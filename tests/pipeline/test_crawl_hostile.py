@@ -88,7 +88,9 @@ def test_empty_lines_before_an_answer_are_stored_and_are_no_head(root: Path) -> 
     blank, _, rest = record.content.partition(b"HTTP/1.1 200")
     assert blank == b"\r\n\r\n"
     assert record.payload_digest == digest.compute(rest.partition(b"\r\n\r\n")[2])
-    assert digest.check(record.headers, record.content) == digest.Checked(digest.Verdict.OK, digest.Verdict.OK)
+    assert digest.check(record.headers, record.content) == digest.DigestCheck(
+        digest.DigestVerdict.OK, digest.DigestVerdict.OK
+    )
 
 
 @pytest.mark.slow

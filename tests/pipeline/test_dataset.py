@@ -221,7 +221,7 @@ def orphaned(tmp_path: Path) -> str:
         writer.page(spec, number)
         for name in "abc":
             text = Spec(f"orphan-{number}-{name}")
-            writer._text(text, records.Visit(uri=text.target, date=CRAWL, ip="192.0.2.1"))
+            writer._text(text, records.CaptureEvent(uri=text.target, date=CRAWL, ip="192.0.2.1"))
     return write_triple(tmp_path / "in", "f0", writer.triple())
 
 
@@ -243,11 +243,11 @@ def lonely(tmp_path: Path) -> str:
     writer.page(Spec("first"), 0)
     for number in range(LONELY):
         spec = Spec(f"lone-{number}")
-        writer._metadata(spec, records.Visit(uri=spec.target, date=CRAWL, ip="192.0.2.1"))
+        writer._metadata(spec, records.CaptureEvent(uri=spec.target, date=CRAWL, ip="192.0.2.1"))
     writer.page(Spec("last"), 1)
     for number in range(LONELY):
         spec = Spec(f"text-{number}")
-        writer._text(spec, records.Visit(uri=spec.target, date=CRAWL, ip="192.0.2.1"))
+        writer._text(spec, records.CaptureEvent(uri=spec.target, date=CRAWL, ip="192.0.2.1"))
     return write_triple(tmp_path / "in", "f0", writer.triple())
 
 

@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 
 from tests.faults import killer, needs_killer
 from tests.unit.archive.made import info, request, response, write_warc
-from webmill.archive.derive import Job, derive
+from webmill.archive.derive import DeriveJob, derive
 from webmill.cli.context import Context
 from webmill.cli.derive import derive as command
 from webmill.errors import Misconfigured
@@ -125,8 +125,8 @@ def test_killed_in_the_middle_it_leaves_nothing_half_and_the_next_run_is_whole(t
     out.mkdir()
     code = f"""
 from pathlib import Path
-from webmill.archive.derive import Job, derive
-derive(Job(warc=Path({str(warc)!r}), outputs={{"wat": Path({str(out / "x.warc.wat.gz")!r})}}))
+from webmill.archive.derive import DeriveJob, derive
+derive(DeriveJob(warc=Path({str(warc)!r}), outputs={{"wat": Path({str(out / "x.warc.wat.gz")!r})}}))
 """
     second_write = {"LD_PRELOAD": str(killer()), "KILLER_AT": "2", "KILLER_UNDER": str(out)}
     ended = subprocess.run([sys.executable, "-c", code], env={**os.environ, **second_write}, check=False)
@@ -136,7 +136,7 @@ derive(Job(warc=Path({str(warc)!r}), outputs={{"wat": Path({str(out / "x.warc.wa
     assert left.stat().st_size > 0
     run(warc, into=out, kinds=("wat",))
     (whole,) = out.iterdir()
-    derive(Job(warc=warc, outputs={"wat": tmp_path / "x.warc.wat.gz"}))
+    derive(DeriveJob(warc=warc, outputs={"wat": tmp_path / "x.warc.wat.gz"}))
     assert whole.read_bytes() == (tmp_path / "x.warc.wat.gz").read_bytes()
 
 
@@ -160,7 +160,7 @@ def test_the_command_takes_a_date_and_gives_a_report(tmp_path: Path) -> None:
     done = call("wet", warc, "-o", tmp_path / "out", "--date", "2026-01-02", "--json")
     assert done.exit_code == 0
     assert msgspec.json.decode(done.stdout, type=Report).texts == 1
-    derive(Job(warc=warc, outputs={"wet": tmp_path / "x.warc.wet.gz"}, date=datetime(2026, 1, 2, tzinfo=UTC)))
+    derive(DeriveJob(warc=warc, outputs={"wet": tmp_path / "x.warc.wet.gz"}, date=datetime(2026, 1, 2, tzinfo=UTC)))
     assert (tmp_path / "out" / "x.warc.wet.gz").read_bytes() == (tmp_path / "x.warc.wet.gz").read_bytes()
 
 

@@ -106,7 +106,7 @@ class OneRecord:
         from webmill.formats.warc import record_headers as records
         from webmill.formats.warc.writer import compress_record
 
-        visit = records.Visit(uri="http://example.org/", date=START)
+        visit = records.CaptureEvent(uri="http://example.org/", date=START)
         headers = (records.response if kind == "response" else records.request)(
             visit,
             records.measure_http(content) if kind == "response" else records.measure(content),

@@ -13,14 +13,14 @@ from pathlib import Path
 import ada_url
 import msgspec
 
-from webmill.archive.writer import Software, WarcWriter
+from webmill.archive.writer import WarcinfoDetails, WarcWriter
 from webmill.cli.main import webmill
 from webmill.collection import Collection
 from webmill.formats.timestamps import to_datetime
 from webmill.formats.url.surt import surt
 from webmill.formats.warc.capture import Capture
 from webmill.formats.warc.digest import compute
-from webmill.formats.warc.record_headers import Original
+from webmill.formats.warc.record_headers import OriginalCapture
 from webmill.infra.queue.base import Message
 from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.model import Document, Exchange
@@ -93,12 +93,12 @@ def visits() -> list[Visit]:
 def archive(root: Path, found: list[Visit], *, name: str = NAME, max_bytes: int = 1 << 30) -> None:
     made = datetime(2024, 12, 31, tzinfo=UTC)
     collection = Collection(root, name)
-    originals: dict[str, Original] = {}
+    originals: dict[str, OriginalCapture] = {}
     with WarcWriter(
         collection,
         segment="1",
         stem="a",
-        software=Software(),
+        software=WarcinfoDetails(),
         now=lambda: made,
         languages=False,
         max_bytes=max_bytes,
@@ -108,7 +108,7 @@ def archive(root: Path, found: list[Visit], *, name: str = NAME, max_bytes: int 
         out.sync()
 
 
-def capture_of(visit: Visit, originals: dict[str, Original]) -> Capture:
+def capture_of(visit: Visit, originals: dict[str, OriginalCapture]) -> Capture:
     date = datetime.strptime(visit.when, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
     fields = "".join(f"{key}: {value}\r\n" for key, value in (("Content-Type", visit.mime), *visit.head))
     head = f"HTTP/1.1 {visit.status} Said\r\n{fields}Content-Length: {len(visit.body)}\r\n\r\n".encode()
@@ -123,7 +123,7 @@ def capture_of(visit: Visit, originals: dict[str, Original]) -> Capture:
     )
     original = originals.get(url) if visit.same else None
     if not original:
-        originals[url] = Original(payload_digest=compute(visit.body), uri=url, date=date)
+        originals[url] = OriginalCapture(payload_digest=compute(visit.body), uri=url, date=date)
     diagnostic = visit.status != 200
     return Capture(
         exchange=made,

@@ -20,7 +20,7 @@ import msgspec
 from webmill import __version__
 from webmill.archive.capture import CapturedRecord, read_capture
 from webmill.archive.derive_wat import describe
-from webmill.archive.derive_wet import Conversion, Waiting
+from webmill.archive.derive_wet import PageText, WetConverter
 from webmill.archive.language import must_find_languages
 from webmill.errors import BadInput
 from webmill.formats.compression.gzip_frame import HEADER_MOST, TRAILER, GzipFrame, read_frame
@@ -43,7 +43,7 @@ _FORMAT = (
 _KEPT_OF_INFO = ("robots", "isPartOf", "operator", "description", "publisher")
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
+class DeriveJob(msgspec.Struct, frozen=True, kw_only=True):
     """`outputs` has a file for each kind that is wanted; `date` stands in the place of the WARC's own."""
 
     warc: Path
@@ -52,7 +52,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     detect_languages: bool = False
 
 
-class Derived(msgspec.Struct, frozen=True, kw_only=True):
+class DeriveReport(msgspec.Struct, frozen=True, kw_only=True):
     records: int
     pages: int  # HTML that was read
     texts: int  # of them, with text
@@ -66,22 +66,22 @@ def output_name(warc: str, kind: str) -> str:
     return f"{warc}.{kind}.gz"
 
 
-def derive(job: Job) -> Derived:
+def derive(job: DeriveJob) -> DeriveReport:
     """The files appear when they are complete. Raises BadInput when there is nothing to derive from."""
     with ExitStack() as stack:
         source = stack.enter_context(job.warc.open("rb"))
         outs = {kind: stack.enter_context(atomic.writing(path)) for kind, path in job.outputs.items()}
         detect = stack.enter_context(must_find_languages()) if job.detect_languages and "wet" in outs else None
-        deriving = _Deriving(job, source, outs, Waiting(detect))
+        deriving = _WarcDeriver(job, source, outs, WetConverter(detect))
         for item in read_records(source):
             deriving.follow(item)
         return deriving.finish()
 
 
-class _Deriving:
+class _WarcDeriver:
     """One pass over one WARC."""
 
-    def __init__(self, job: Job, source: BinaryIO, outs: dict[str, BinaryIO], waiting: Waiting) -> None:
+    def __init__(self, job: DeriveJob, source: BinaryIO, outs: dict[str, BinaryIO], waiting: WetConverter) -> None:
         self.job = job
         self.source = source
         self.outs = outs
@@ -103,11 +103,11 @@ class _Deriving:
         except BadInput as error:
             self._reject(item, error)
 
-    def finish(self) -> Derived:
+    def finish(self) -> DeriveReport:
         if self.date is None:
             raise BadInput("no record in it", reason="not_warc", source=str(self.job.warc))
         self._write_text(self.waiting.last())
-        return Derived(records=self.records, pages=self.pages, texts=self.texts, rejects=tuple(self.rejects))
+        return DeriveReport(records=self.records, pages=self.pages, texts=self.texts, rejects=tuple(self.rejects))
 
     def _begin(self, first: Record) -> datetime:
         """Both kinds of file begin with a warcinfo about themselves."""
@@ -155,7 +155,7 @@ class _Deriving:
         )
         write(self.outs["wat"], headers if uri else headers.without("WARC-Target-URI"), content)
 
-    def _write_text(self, conversion: Conversion | None) -> None:
+    def _write_text(self, conversion: PageText | None) -> None:
         if not conversion:
             return
         record = conversion.record
@@ -178,7 +178,7 @@ class _Deriving:
         self.rejects.append(ArchiveReject(self.job.warc.name, error.reason, error.message, record.offset, end))
 
 
-def conversion_record(conversion: Conversion) -> tuple[Headers, bytes]:
+def conversion_record(conversion: PageText) -> tuple[Headers, bytes]:
     record = conversion.record
     content = conversion.text.encode("utf-8", "replace")
     headers = warc_records.conversion(

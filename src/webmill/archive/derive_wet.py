@@ -7,13 +7,13 @@ import msgspec
 from webmill.archive.capture import CapturedRecord
 from webmill.archive.language import Detect
 from webmill.formats.cld2 import MOST_BYTES
-from webmill.formats.warc.fields import Findings, parse_fields
+from webmill.formats.warc.fields import MetadataFields, parse_fields
 from webmill.model import Record
 
 _ISO_639_3 = 3
 
 
-class Conversion(msgspec.Struct, frozen=True):
+class PageText(msgspec.Struct, frozen=True):
     """`languages` are ISO-639-3, the main one first."""
 
     record: Record
@@ -21,7 +21,7 @@ class Conversion(msgspec.Struct, frozen=True):
     languages: tuple[str, ...] = ()
 
 
-class Waiting:
+class WetConverter:
     """A page's languages stand in the metadata record that follows it: a conversion waits for that.
 
     Each method returns the conversion that is ready, if any.
@@ -31,7 +31,7 @@ class Waiting:
         self._detect = detect
         self._capture: CapturedRecord | None = None
 
-    def follow(self, capture: CapturedRecord) -> Conversion | None:
+    def follow(self, capture: CapturedRecord) -> PageText | None:
         """Tell it of every record, in order."""
         record = capture.record
         if self._capture and record.type == "metadata" and record.concurrent_to == self._capture.record.record_id:
@@ -41,17 +41,17 @@ class Waiting:
             self._capture = capture
         return ready
 
-    def last(self) -> Conversion | None:
+    def last(self) -> PageText | None:
         return self._finish(())
 
-    def _finish(self, languages: tuple[str, ...]) -> Conversion | None:
+    def _finish(self, languages: tuple[str, ...]) -> PageText | None:
         capture, self._capture = self._capture, None
         if not capture or not capture.page:
             return None
         languages = languages_stated(capture.record) or languages
         if not languages and self._detect:
             languages = languages_found(capture, self._detect)
-        return Conversion(capture.record, capture.page.text, languages)
+        return PageText(capture.record, capture.page.text, languages)
 
 
 def languages_found(capture: CapturedRecord, detect: Detect) -> tuple[str, ...]:
@@ -64,7 +64,7 @@ def languages_found(capture: CapturedRecord, detect: Detect) -> tuple[str, ...]:
 
 def languages_noted(metadata: Record) -> tuple[str, ...]:
     """By the crawler, in the metadata record of a page. A code that could break a header is none."""
-    found = Findings(parse_fields(metadata.content)).languages
+    found = MetadataFields(parse_fields(metadata.content)).languages
     codes = [language.iso for language in found.languages] if found else []
     return tuple(code for code in codes if len(code) == _ISO_639_3 and code.isascii() and code.isalpha())
 

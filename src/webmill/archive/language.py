@@ -10,9 +10,9 @@ from contextlib import contextmanager
 
 from webmill.errors import BadInput, Misconfigured
 from webmill.formats.cld2 import can_detect, suffix_of
-from webmill.formats.languages import Languages
+from webmill.formats.languages import DetectedLanguages
 
-Detect = Callable[[bytes, str, str], Languages | None]  # UTF-8 of a page, its URL, its Content-Language
+Detect = Callable[[bytes, str, str], DetectedLanguages | None]  # UTF-8 of a page, its URL, its Content-Language
 
 
 @contextmanager
@@ -23,9 +23,9 @@ def finding_languages() -> Iterator[Detect | None]:
         return
     from webmill.infra.sandbox import Sandbox  # a crawl without languages need not load it
 
-    with Sandbox("webmill.formats.cld2:find_languages", returns=Languages) as sandbox:
+    with Sandbox("webmill.formats.cld2:find_languages", returns=DetectedLanguages) as sandbox:
 
-        def detect(page: bytes, url: str, said: str) -> Languages | None:
+        def detect(page: bytes, url: str, said: str) -> DetectedLanguages | None:
             try:
                 return sandbox.call(page, suffix=suffix_of(url), said=said[:256])
             except BadInput:

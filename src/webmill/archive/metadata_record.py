@@ -25,7 +25,7 @@ PAGES = frozenset({HTML, XHTML})
 _UNFIT = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
 
-class Subject(msgspec.Struct, frozen=True, kw_only=True):
+class CaptureFacts(msgspec.Struct, frozen=True, kw_only=True):
     """A capture as far as it is described: `page` is its decoded body when that is HTML, else nothing."""
 
     url: str
@@ -36,7 +36,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def describe(
-    subject: Subject, *, detect: Detect | None, extra: Iterable[tuple[str, str]] = ()
+    subject: CaptureFacts, *, detect: Detect | None, extra: Iterable[tuple[str, str]] = ()
 ) -> list[tuple[str, str]]:
     fields = [("fetchTimeMs", str(max(0, round(subject.seconds * 1000))))]
     if subject.page:

@@ -47,7 +47,7 @@ class Repair(msgspec.Struct, frozen=True, kw_only=True):
     flaws: tuple[Damage, ...] = ()
 
 
-class _Found(msgspec.Struct):
+class _IntactCaptures(msgspec.Struct):
     """What is whole in a file: captures, each ended by its metadata record."""
 
     size: int
@@ -104,8 +104,8 @@ def _repair(collection: Collection, path: Path, file: BinaryIO) -> Repair:
     return repair
 
 
-def _look_through(file: BinaryIO) -> _Found:
-    found = _Found(size=os.fstat(file.fileno()).st_size)
+def _look_through(file: BinaryIO) -> _IntactCaptures:
+    found = _IntactCaptures(size=os.fstat(file.fileno()).st_size)
     for item in read_records(file):
         if isinstance(item, Damage):
             found.damage.append(item)
@@ -115,7 +115,7 @@ def _look_through(file: BinaryIO) -> _Found:
     return found
 
 
-def _reason(found: _Found, torn: list[Damage]) -> str | None:
+def _reason(found: _IntactCaptures, torn: list[Damage]) -> str | None:
     if found.size == found.end:
         return None
     return torn[0].reason if torn else "torn_capture"

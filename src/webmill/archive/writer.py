@@ -26,19 +26,19 @@ from typing import Self
 from webmill.archive.language import Detect, finding_languages
 from webmill.archive.segment import Segment, check_word, file_name
 from webmill.archive.segment_file import SegmentFile
-from webmill.archive.writer_records import Software, encode_capture, encode_info, new_id, warcinfo
+from webmill.archive.writer_records import WarcinfoDetails, encode_capture, encode_info, new_id, warcinfo
 from webmill.collection import Collection
 from webmill.errors import Conflict, WebmillError
 from webmill.formats.timestamps import from_datetime
 from webmill.formats.warc.capture import Capture, Subset, WrittenCapture
 from webmill.model import CaptureRef
 
-__all__ = ["Software", "WarcWriter"]
+__all__ = ["WarcWriter", "WarcinfoDetails"]
 
 log = logging.getLogger(__name__)
 
 
-class Volume:
+class WarcVolume:
     """Up to three files of one name, one for each subset, rolled together."""
 
     def __init__(self, name: str, *, opened: datetime) -> None:
@@ -58,7 +58,7 @@ class WarcWriter:
         *,
         segment: str,
         stem: str,
-        software: Software,
+        software: WarcinfoDetails,
         now: Callable[[], datetime],
         max_bytes: int = 1 << 30,
         languages: bool = True,
@@ -73,8 +73,8 @@ class WarcWriter:
         self._now = now
         self._max_bytes = max_bytes
         self._number = 0
-        self._volume: Volume | None = None
-        self._full: list[Volume] = []  # take no more, and are sealed when they are synced
+        self._volume: WarcVolume | None = None
+        self._full: list[WarcVolume] = []  # take no more, and are sealed when they are synced
         self._stack = ExitStack()
         self._detect: Detect | None = self._stack.enter_context(finding_languages()) if languages else None
 
@@ -135,7 +135,7 @@ class WarcWriter:
             if self._volume is None:
                 opened = self._now()
                 name = file_name(self._segment.collection.name, opened=opened, stem=self._stem, number=self._number)
-                self._volume = Volume(name, opened=opened)
+                self._volume = WarcVolume(name, opened=opened)
             if file := self._volume.files.get(subset):
                 return file
             try:
@@ -143,7 +143,7 @@ class WarcWriter:
             except Conflict:  # a clock was set back, or another process has our stem
                 self._roll()
 
-    def _create(self, volume: Volume, subset: Subset) -> SegmentFile:
+    def _create(self, volume: WarcVolume, subset: Subset) -> SegmentFile:
         record_id = new_id()
         info = warcinfo(self._info, record_id=record_id, date=volume.opened, filename=volume.name)
         path = self._segment.folder(subset) / volume.name
@@ -166,7 +166,7 @@ class WarcWriter:
             file.forget()
         self._seal(self._full)
 
-    def _seal(self, volumes: list[Volume]) -> None:
+    def _seal(self, volumes: list[WarcVolume]) -> None:
         """A file that cannot be sealed keeps its acknowledged records under its open name, until recovery."""
         for volume in volumes:
             for file in volume.files.values():

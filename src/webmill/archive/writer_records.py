@@ -14,7 +14,7 @@ import msgspec
 from webmill import __version__
 from webmill.archive.identify import identify
 from webmill.archive.language import Detect
-from webmill.archive.metadata_record import PAGES, Subject, describe, harmless
+from webmill.archive.metadata_record import PAGES, CaptureFacts, describe, harmless
 from webmill.errors import BadInput, Misconfigured
 from webmill.formats.http import parse_response_head
 from webmill.formats.http.head import end_of_head
@@ -27,7 +27,7 @@ from webmill.model import Headers
 CONFORMS_TO = "https://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"
 
 
-class Software(msgspec.Struct, frozen=True, kw_only=True):
+class WarcinfoDetails(msgspec.Struct, frozen=True, kw_only=True):
     """What each file's warcinfo says of who made it; what is empty is left out."""
 
     software: str = f"webmill/{__version__}"
@@ -38,7 +38,7 @@ class Software(msgspec.Struct, frozen=True, kw_only=True):
     robots: str = "RFC 9309"
 
 
-class Encoded(msgspec.Struct, frozen=True):
+class EncodedCapture(msgspec.Struct, frozen=True):
     """All records of a capture, and where in `data` its response or revisit stands."""
 
     data: bytes
@@ -48,7 +48,7 @@ class Encoded(msgspec.Struct, frozen=True):
     digest: str
 
 
-def encode_info(software: Software, *, crawl: str) -> bytes:
+def encode_info(software: WarcinfoDetails, *, crawl: str) -> bytes:
     """The content of a warcinfo record. `Misconfigured` when a value has a line break."""
     fields = [
         ("isPartOf", crawl),
@@ -72,10 +72,10 @@ def warcinfo(content: bytes, *, record_id: str, date: datetime, filename: str) -
     return compress_record(headers, content)
 
 
-def encode_capture(capture: Capture, *, warcinfo_id: str, detect: Detect | None) -> Encoded:
+def encode_capture(capture: Capture, *, warcinfo_id: str, detect: Detect | None) -> EncodedCapture:
     """BadInput when a value that the crawler itself made would break a header; the web's values are escaped."""
     exchange = capture.exchange
-    visit = records.Visit(
+    visit = records.CaptureEvent(
         uri=harmless(exchange.url),
         date=exchange.date,
         warcinfo_id=warcinfo_id,
@@ -91,7 +91,7 @@ def encode_capture(capture: Capture, *, warcinfo_id: str, detect: Detect | None)
     )
     asked = compress_record(records.request(visit, _unsigned(exchange.request), record_id=request_id), exchange.request)
     answered = compress_record(headers, content)
-    subject = Subject(
+    subject = CaptureFacts(
         url=exchange.url,
         seconds=exchange.seconds,
         page=capture.payload if identified in PAGES else b"",
@@ -103,15 +103,15 @@ def encode_capture(capture: Capture, *, warcinfo_id: str, detect: Detect | None)
     noted = records.encode_fields(fields)
     about = records.metadata(visit, _unsigned(noted), record_id=new_id(), concurrent_to=record_id)
     data = b"".join((asked, answered, compress_record(about, noted)))
-    return Encoded(data, len(asked), len(answered), record_id, digest)
+    return EncodedCapture(data, len(asked), len(answered), record_id, digest)
 
 
 def _answer(
-    capture: Capture, visit: records.Visit, *, record_id: str, concurrent_to: str, identified: str | None
+    capture: Capture, visit: records.CaptureEvent, *, record_id: str, concurrent_to: str, identified: str | None
 ) -> tuple[Headers, bytes, str]:
     """Header and content of the record that an index points to, and the payload's digest: "" where there is none."""
     response = capture.exchange.response
-    original = capture.original or records.Original()
+    original = capture.original or records.OriginalCapture()
     begin = end_of_head(response) or len(response)
     if capture.kind == "not_modified":
         head = response[:begin]
@@ -123,7 +123,7 @@ def _answer(
     if capture.kind == "response":
         headers = records.response(
             visit,
-            records.Block(length=len(response), digest=compute(response), payload_digest=digest),
+            records.BlockInfo(length=len(response), digest=compute(response), payload_digest=digest),
             record_id=record_id,
             concurrent_to=concurrent_to,
             truncated=capture.exchange.truncated,
@@ -142,9 +142,9 @@ def _answer(
     return headers, head, digest
 
 
-def _unsigned(content: bytes) -> records.Block:
+def _unsigned(content: bytes) -> records.BlockInfo:
     """Requests and notes have no digest, as Common Crawl's."""
-    return records.Block(length=len(content), digest="")
+    return records.BlockInfo(length=len(content), digest="")
 
 
 def _answer_fields(response: bytes) -> Headers:

@@ -11,18 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from webmill.commoncrawl.groups import Group, group_slots
-from webmill.commoncrawl.page import Described, ErrorDocument, Flaw, Offsets, Page, Positions, has_text
-from webmill.commoncrawl.shelf import Entry, Shelf
-from webmill.commoncrawl.slots import Slot, read_slots
+from webmill.commoncrawl.groups import PageGroup, group_slots
+from webmill.commoncrawl.page import ErrorDocument, Flaw, Offsets, Page, Positions, WatRecords, has_text
+from webmill.commoncrawl.shelf import DerivedRecord, DerivedRecordReader
+from webmill.commoncrawl.slots import RecordSlot, read_slots
 from webmill.formats.warc import digest
-from webmill.formats.warc.head import Limits
+from webmill.formats.warc.head import WarcLimits
 from webmill.formats.warc.typed_records import FileType
-from webmill.formats.window import Source
+from webmill.formats.window import ByteSource
 from webmill.model import Record
 
 WARC, WAT, WET = FileType.WARC, FileType.WAT, FileType.WET
-DEFAULT = Limits()
+DEFAULT = WarcLimits()
 _USUAL = 3  # pages in a row where we see text and the extractor saw none
 _OF_NO_PAGE = ("warcinfo", "arc_header")
 _NOWHERE: Positions = {}
@@ -31,13 +31,13 @@ Flaws = dict[Flaw, None]  # a set that keeps its order
 
 
 def read_pages(
-    warc: Source,
-    wat: Source | None = None,
-    wet: Source | None = None,
+    warc: ByteSource,
+    wat: ByteSource | None = None,
+    wet: ByteSource | None = None,
     *,
     start: Positions = _NOWHERE,
     filename: str = "",
-    limits: Limits = DEFAULT,
+    limits: WarcLimits = DEFAULT,
 ) -> Iterator[Page | ErrorDocument]:
     """Pages in the order of the WARC file, and error documents in place of those that are not whole.
 
@@ -45,26 +45,26 @@ def read_pages(
     after that page. Without `wat` or `wet` the capture itself is read for what they would say. `filename` is what pages
     say of where they are from.
     """
-    return _Join(warc, wat, wet, start=start, filename=filename, limits=limits).pages()
+    return _PageJoiner(warc, wat, wet, start=start, filename=filename, limits=limits).pages()
 
 
-class _Join:
+class _PageJoiner:
     def __init__(
         self,
-        warc: Source,
-        wat: Source | None,
-        wet: Source | None,
+        warc: ByteSource,
+        wat: ByteSource | None,
+        wet: ByteSource | None,
         *,
         start: Positions,
         filename: str,
-        limits: Limits,
+        limits: WarcLimits,
     ) -> None:
         self._filename = filename
-        self._wat = Shelf(WAT, wat, start=start.get(WAT, 0), limits=limits) if wat else None
-        self._wet = Shelf(WET, wet, start=start.get(WET, 0), limits=limits) if wet else None
+        self._wat = DerivedRecordReader(WAT, wat, start=start.get(WAT, 0), limits=limits) if wat else None
+        self._wet = DerivedRecordReader(WET, wet, start=start.get(WET, 0), limits=limits) if wet else None
         self._warc_to = start.get(WARC, 0)
         self._slots = read_slots(warc, start=self._warc_to, wat=self._wat, limits=limits)
-        self._pending: list[Slot] = []  # read, but not yet given out
+        self._pending: list[RecordSlot] = []  # read, but not yet given out
         self._blind = False  # records are lost that nothing names: text in the WET file may be theirs
 
     def pages(self) -> Iterator[Page | ErrorDocument]:
@@ -79,7 +79,7 @@ class _Join:
 
     # --- one page -----------------------------------------------------------------------------------------------
 
-    def _page(self, group: Group) -> Page | ErrorDocument:
+    def _page(self, group: PageGroup) -> Page | ErrorDocument:
         flaws = dict.fromkeys(group.flaws)
         for slot in group.slots:
             if slot.flaws:
@@ -98,7 +98,7 @@ class _Join:
             flaws=tuple(flaws), target_uri=uri, record_id=name, page=page, offsets=offsets, resume=resume
         )
 
-    def _find_text(self, group: Group, flaws: Flaws) -> Entry | None:
+    def _find_text(self, group: PageGroup, flaws: Flaws) -> DerivedRecord | None:
         if not self._wet:
             return None
         uri, name = _identity(group)
@@ -113,7 +113,7 @@ class _Join:
             flaws[Flaw(WET, entry.start, entry.end, "uri_mismatch", message)] = None
         return entry
 
-    def _lost_text(self, capture: Record, wet: Shelf) -> list[Flaw]:
+    def _lost_text(self, capture: Record, wet: DerivedRecordReader) -> list[Flaw]:
         """No text was found. Is there none, or was it lost?"""
         damage = wet.first_damage() or (wet.any_damage() if self._blind else None)
         if not (damage or wet.full or wet.exhausted) or not has_text(capture):
@@ -130,14 +130,16 @@ class _Join:
 
     # --- where we are -------------------------------------------------------------------------------------------
 
-    def _noting(self) -> Iterator[Slot]:
+    def _noting(self) -> Iterator[RecordSlot]:
         for slot in self._slots:
             self._warc_to = max(self._warc_to, slot.end)
             if slot.flaws or slot.kind not in _OF_NO_PAGE:
                 self._pending.append(slot)
                 yield slot
 
-    def _places(self, group: Group, wet: Entry | None) -> tuple[dict[FileType, tuple[int, int]], dict[FileType, int]]:
+    def _places(
+        self, group: PageGroup, wet: DerivedRecord | None
+    ) -> tuple[dict[FileType, tuple[int, int]], dict[FileType, int]]:
         self._leave(group)
         resume = self._resume()
         offsets = {WARC: (group.slots[0].start, max([slot.end for slot in group.slots]))}
@@ -147,7 +149,7 @@ class _Join:
             offsets[WET] = _span([wet] if wet else [], resume[WET])
         return offsets, resume
 
-    def _leave(self, group: Group) -> None:
+    def _leave(self, group: PageGroup) -> None:
         """What was read up to the end of the group is given out now; so is damage after it that it told of, unless
         that is known by its beginning and has a group of its own."""
         del self._pending[: self._pending.index(group.slots[-1]) + 1]
@@ -171,7 +173,7 @@ class _Join:
                 for entry in shelf.take_strays():
                     yield self._stray(entry)
 
-    def _stray(self, entry: Entry) -> ErrorDocument:
+    def _stray(self, entry: DerivedRecord) -> ErrorDocument:
         assert entry.flaw  # that is why it is a stray
         place = {entry.flaw.file_type: (entry.start, entry.end)}
         return ErrorDocument(
@@ -179,7 +181,9 @@ class _Join:
         )
 
 
-def _compose(group: Group, wet: Entry | None, offsets: Offsets, resume: Positions, *, filename: str) -> Page | None:
+def _compose(
+    group: PageGroup, wet: DerivedRecord | None, offsets: Offsets, resume: Positions, *, filename: str
+) -> Page | None:
     if not group.capture or not group.capture.record:
         return None
     request, metadata = group.request, group.metadata
@@ -187,7 +191,7 @@ def _compose(group: Group, wet: Entry | None, offsets: Offsets, resume: Position
         request=request.record if request else None,
         capture=group.capture.record,
         metadata=metadata.record if metadata else None,
-        wat=Described(_described(request), _described(group.capture), _described(metadata)),
+        wat=WatRecords(_described(request), _described(group.capture), _described(metadata)),
         wet=wet.record if wet and wet.uri == group.capture.uri else None,
         offsets=offsets,
         resume=resume,
@@ -195,12 +199,12 @@ def _compose(group: Group, wet: Entry | None, offsets: Offsets, resume: Position
     )
 
 
-def _described(slot: Slot | None) -> Record | None:
+def _described(slot: RecordSlot | None) -> Record | None:
     """A description that does not fit is not given out, not even in an error document."""
     return slot.wat.record if slot and slot.wat and slot.wat.uri == slot.uri else None
 
 
-def _identity(group: Group) -> tuple[str | None, str | None]:
+def _identity(group: PageGroup) -> tuple[str | None, str | None]:
     """The target URI and the record id of the capture, also when only its metadata is left to tell."""
     if group.capture and group.capture.uri:
         return group.capture.uri, group.capture.id
@@ -212,7 +216,7 @@ def _identity(group: Group) -> tuple[str | None, str | None]:
     return uri, group.slots[0].id
 
 
-def _check_digests(group: Group, wet: Entry | None, flaws: Flaws) -> None:
+def _check_digests(group: PageGroup, wet: DerivedRecord | None, flaws: Flaws) -> None:
     for slot in group.slots:
         if slot.record:
             _check_digest(WARC, slot.record, flaws)
@@ -225,17 +229,17 @@ def _check_digest(file_type: FileType, record: Record, flaws: Flaws) -> None:
     if record.length <= len(record.content) or record.cut:
         return
     told = record.block_digest
-    if told and digest.verify(told, record.content) is digest.Verdict.MISMATCH:
+    if told and digest.verify(told, record.content) is digest.DigestVerdict.MISMATCH:
         end = record.offset + record.length
         flaws[Flaw(file_type, record.offset, end, "digest_mismatch", f"the content is not {told}")] = None
 
 
-def _orphan(group: Group) -> Flaw:
+def _orphan(group: PageGroup) -> Flaw:
     slot = group.slots[0]
     return Flaw(WARC, slot.start, group.slots[-1].end, "orphan", f"a {slot.kind} record without a capture")
 
 
-def _span(entries: list[Entry], position: int) -> tuple[int, int]:
+def _span(entries: list[DerivedRecord], position: int) -> tuple[int, int]:
     """From the first to the last; where there are none, the empty range at which we stand."""
     if not entries:
         return position, position

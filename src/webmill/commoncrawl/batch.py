@@ -37,7 +37,7 @@ class BatchItem(msgspec.Struct, frozen=True):
     metadata: dict[str, str]
 
 
-class BadItem(msgspec.Struct, frozen=True):
+class RejectedItem(msgspec.Struct, frozen=True):
     """An entry of a batch that cannot be fetched; `number` counts from 0, `raw` is its beginning."""
 
     number: int
@@ -102,7 +102,7 @@ def join_items(items: Iterable[bytes]) -> bytes:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def decode_batch(body: bytes) -> list[BatchItem | BadItem]:
+def decode_batch(body: bytes) -> list[BatchItem | RejectedItem]:
     """All entries, in order; one that cannot be fetched spoils no other. BadInput (bad_batch): this is no batch at all.
 
     Keys that we do not know are left alone; offset and length may be numbers or strings of digits.
@@ -114,7 +114,7 @@ def decode_batch(body: bytes) -> list[BatchItem | BadItem]:
     return [_decode_item(bytes(raw), number) for number, raw in enumerate(entries)]
 
 
-def _decode_item(raw: bytes, number: int) -> BatchItem | BadItem:
+def _decode_item(raw: bytes, number: int) -> BatchItem | RejectedItem:
     try:
         entry = _entry.decode(raw)
         fields = parse_fields(bytes(entry.metadata))
@@ -123,6 +123,6 @@ def _decode_item(raw: bytes, number: int) -> BatchItem | BadItem:
             raise BadInput(f"not 14 digits: {entry.timestamp[:40]!r}", reason="bad_timestamp")
         return BatchItem(capture, {name: as_text(value) for name, value in fields.items()})
     except BadInput as error:
-        return BadItem(number, error.reason, error.message, raw[:1024])
+        return RejectedItem(number, error.reason, error.message, raw[:1024])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return BadItem(number, "bad_item", str(error), raw[:1024])
+        return RejectedItem(number, "bad_item", str(error), raw[:1024])

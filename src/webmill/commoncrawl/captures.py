@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import BinaryIO, NamedTuple
 
-from webmill.commoncrawl.ranges import Range, RangeLimits, plan_ranges, wanted_bytes
+from webmill.commoncrawl.ranges import ByteRange, RangeLimits, plan_ranges, wanted_bytes
 from webmill.commoncrawl.whole_files import WholeFiles
 from webmill.errors import BadInput, NotFound, Unavailable
 from webmill.infra.positions import read_at
@@ -20,14 +20,14 @@ from webmill.infra.storage.base import Readable, Stat
 from webmill.model import CaptureRef
 
 
-class Fetched(NamedTuple):
+class StoredCapture(NamedTuple):
     """The stored bytes of one capture, or why there are none."""
 
     number: int
     stored: bytes | BadInput | NotFound
 
 
-class WholeRule(NamedTuple):
+class WholeFileRule(NamedTuple):
     """When a file is downloaded as a whole: for this many ranges or more that make up this share of it."""
 
     files: WholeFiles
@@ -35,7 +35,7 @@ class WholeRule(NamedTuple):
     requests: int = 3  # below that, asking for the size and for the file would not be fewer
 
 
-class Fetcher:
+class CaptureFetcher:
     """Threads may share it. `fetched` hears of every download: how many bytes it was."""
 
     def __init__(
@@ -44,7 +44,7 @@ class Fetcher:
         *,
         concurrency: int,
         limits: RangeLimits,
-        whole: WholeRule | None = None,
+        whole: WholeFileRule | None = None,
         fetched: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._storage = storage
@@ -58,13 +58,13 @@ class Fetcher:
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)
 
-    def fetch(self, captures: Mapping[int, CaptureRef]) -> Iterator[Fetched]:
+    def fetch(self, captures: Mapping[int, CaptureRef]) -> Iterator[StoredCapture]:
         """Every capture once, file by file. Unavailable, Misconfigured: none of what is left, for now."""
         fitting = {number: capture for number, capture in captures.items() if capture.length <= self._limits.item}
         for number in sorted(captures.keys() - fitting.keys()):
             message = f"a capture of {captures[number].length:,} stored bytes, where {self._limits.item:,} are allowed"
-            yield Fetched(number, BadInput(message, reason="too_large"))
-        waiting: deque[tuple[Range, Future[_Stored]]] = deque()
+            yield StoredCapture(number, BadInput(message, reason="too_large"))
+        waiting: deque[tuple[ByteRange, Future[_Stored]]] = deque()
         try:
             for part, job in self._jobs(fitting):
                 waiting.append((part, self._pool.submit(job)))
@@ -77,16 +77,16 @@ class Fetcher:
                 if not future.cancel():
                     future.add_done_callback(_close)
 
-    def _jobs(self, captures: Mapping[int, CaptureRef]) -> Iterator[tuple[Range, Callable[[], _Stored]]]:
+    def _jobs(self, captures: Mapping[int, CaptureRef]) -> Iterator[tuple[ByteRange, Callable[[], _Stored]]]:
         for ranges in plan_ranges(captures, limits=self._limits):
             if stat := self._worth_whole(ranges):
                 numbers = tuple(number for part in ranges for number in part.items)
-                whole = Range(filename=stat.key, start=0, end=stat.size, items=numbers)
+                whole = ByteRange(filename=stat.key, start=0, end=stat.size, items=numbers)
                 yield whole, partial(self._download, stat)
             else:
                 yield from ((part, partial(self._read, part)) for part in ranges)
 
-    def _worth_whole(self, ranges: list[Range]) -> Stat | None:
+    def _worth_whole(self, ranges: list[ByteRange]) -> Stat | None:
         rule = self._whole
         if not rule or len(ranges) < rule.requests:
             return None
@@ -103,7 +103,7 @@ class Fetcher:
                 return None  # its ranges will tell
         return self._stats[filename]
 
-    def _read(self, part: Range) -> _Stored:
+    def _read(self, part: ByteRange) -> _Stored:
         try:
             data = self._storage.read(part.filename, start=part.start, length=part.length)
         except (BadInput, NotFound) as error:
@@ -121,7 +121,9 @@ class Fetcher:
             self._stats.pop(stat.key, None)  # it may be another file by now
             raise
 
-    def _cut(self, part: Range, future: Future[_Stored], captures: Mapping[int, CaptureRef]) -> Iterator[Fetched]:
+    def _cut(
+        self, part: ByteRange, future: Future[_Stored], captures: Mapping[int, CaptureRef]
+    ) -> Iterator[StoredCapture]:
         stored = future.result()
         try:
             for number in part.items:
@@ -129,13 +131,13 @@ class Fetcher:
                 found = stored.cut(capture.offset, capture.length)
                 if isinstance(found, BadInput) and len(part.items) > 1:
                     found = self._read_alone(number, capture)
-                yield Fetched(number, found)
+                yield StoredCapture(number, found)
         finally:
             stored.close()
 
     def _read_alone(self, number: int, capture: CaptureRef) -> bytes | BadInput | NotFound:
         """A place beyond the end of the file spoils the request of its neighbours, but not them."""
-        alone = Range(filename=capture.filename, start=capture.offset, end=capture.end, items=(number,))
+        alone = ByteRange(filename=capture.filename, start=capture.offset, end=capture.end, items=(number,))
         return self._read(alone).cut(capture.offset, capture.length)
 
 

@@ -15,11 +15,11 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from webmill.commoncrawl.page import ErrorDocument, Flaw
-from webmill.commoncrawl.stored import Lost, read_stored
+from webmill.commoncrawl.stored import LostRecord, read_stored
 from webmill.errors import BadInput
-from webmill.formats.warc.head import Limits
-from webmill.formats.warc.typed_records import FileType, TypedRecord, WatMetadata, read_typed
-from webmill.formats.window import Source
+from webmill.formats.warc.head import WarcLimits
+from webmill.formats.warc.typed_records import FileType, TypedRecord, WatRecord, read_typed
+from webmill.formats.window import ByteSource
 
 # what stands before -> what may follow; "" is the beginning of the file
 _AFTER: dict[FileType, dict[str, tuple[str, ...]]] = {
@@ -43,7 +43,7 @@ _AFTER: dict[FileType, dict[str, tuple[str, ...]]] = {
     FileType.WET: {"": ("warcinfo",), "warcinfo": ("conversion",), "conversion": ("conversion",)},
 }
 _ANY_PAGE = {FileType.WARC: ("request",), FileType.WAT: ("metadata of request",), FileType.WET: ("conversion",)}
-DEFAULT = Limits()
+DEFAULT = WarcLimits()
 _MANDATORY = ("WARC-Record-ID", "WARC-Date", "Content-Type")
 _OF_A_PAGE = {
     FileType.WARC: ("WARC-Target-URI",),
@@ -52,7 +52,7 @@ _OF_A_PAGE = {
 }
 
 
-class Finding(msgspec.Struct, frozen=True):
+class OrderFinding(msgspec.Struct, frozen=True):
     """At `offset` something else was found than what was expected."""
 
     file_type: FileType
@@ -61,20 +61,20 @@ class Finding(msgspec.Struct, frozen=True):
     found: str
 
 
-def check_file(source: Source, *, file_type: FileType, start: int = 0) -> Iterator[Finding]:
+def check_file(source: ByteSource, *, file_type: FileType, start: int = 0) -> Iterator[OrderFinding]:
     """What is unusual in a file. One that is read from its middle begins with a finding."""
     return check_documents(read_documents(source, file_type=file_type, start=start), file_type=file_type)
 
 
 def read_documents(
-    source: Source, *, file_type: FileType, start: int = 0, limits: Limits = DEFAULT
+    source: ByteSource, *, file_type: FileType, start: int = 0, limits: WarcLimits = DEFAULT
 ) -> Iterator[TypedRecord | ErrorDocument]:
     """Yield the records of one file alone, and error documents for what is damaged."""
     for item in read_stored(source, start=start, limits=limits):
-        yield _error(item, file_type) if isinstance(item, Lost) else read_typed(item, file_type=file_type)
+        yield _error(item, file_type) if isinstance(item, LostRecord) else read_typed(item, file_type=file_type)
 
 
-def _error(lost: Lost, file_type: FileType) -> ErrorDocument:
+def _error(lost: LostRecord, file_type: FileType) -> ErrorDocument:
     damage = lost.damage
     return ErrorDocument(
         flaws=(Flaw(file_type, damage.offset, damage.end, damage.reason, damage.message),),
@@ -85,7 +85,7 @@ def _error(lost: Lost, file_type: FileType) -> ErrorDocument:
     )
 
 
-def check_documents(documents: Iterable[TypedRecord | ErrorDocument], *, file_type: FileType) -> Iterator[Finding]:
+def check_documents(documents: Iterable[TypedRecord | ErrorDocument], *, file_type: FileType) -> Iterator[OrderFinding]:
     before, end = "", 0
     for document in documents:
         name = _name(document)
@@ -93,18 +93,18 @@ def check_documents(documents: Iterable[TypedRecord | ErrorDocument], *, file_ty
         end = document.end if isinstance(document, ErrorDocument) else offset + document.length
         expected = _AFTER[file_type].get(before, _ANY_PAGE[file_type])
         if name not in expected:
-            yield Finding(file_type, offset, expected, name)
+            yield OrderFinding(file_type, offset, expected, name)
         if isinstance(document, TypedRecord):
             yield from _missing_fields(document)
         before = name
     if not before:
-        yield Finding(file_type, end, ("warcinfo",), "the end of the file")
+        yield OrderFinding(file_type, end, ("warcinfo",), "the end of the file")
 
 
 def _name(document: TypedRecord | ErrorDocument) -> str:
     if isinstance(document, ErrorDocument):
         return f"damage: {document.reason}"
-    if isinstance(document, WatMetadata):
+    if isinstance(document, WatRecord):
         try:
             return f"metadata of {document.description.type}"
         except BadInput as error:
@@ -112,8 +112,8 @@ def _name(document: TypedRecord | ErrorDocument) -> str:
     return document.record.type or "a record without a type"
 
 
-def _missing_fields(document: TypedRecord) -> Iterator[Finding]:
+def _missing_fields(document: TypedRecord) -> Iterator[OrderFinding]:
     others = ("WARC-Filename",) if document.record.type == "warcinfo" else _OF_A_PAGE[document.file_type]
     for name in (*_MANDATORY, *others):
         if not document.fields.get(name):
-            yield Finding(document.file_type, document.offset, (name,), f"a {document.record.type} without it")
+            yield OrderFinding(document.file_type, document.offset, (name,), f"a {document.record.type} without it")

@@ -13,7 +13,7 @@ from datetime import datetime
 import msgspec
 
 from webmill.commoncrawl.page import Flaw
-from webmill.commoncrawl.slots import Slot
+from webmill.commoncrawl.slots import RecordSlot
 from webmill.formats.warc.typed_records import FileType
 
 NEAR = 60  # seconds
@@ -26,23 +26,23 @@ _ROLES = {
 }
 
 
-class Group(msgspec.Struct, eq=False):
+class PageGroup(msgspec.Struct, eq=False):
     """The slots of one page, in their order, or one slot that can be no page's."""
 
-    slots: list[Slot] = msgspec.field(default_factory=list)
-    request: Slot | None = None
-    capture: Slot | None = None
-    metadata: Slot | None = None
+    slots: list[RecordSlot] = msgspec.field(default_factory=list)
+    request: RecordSlot | None = None
+    capture: RecordSlot | None = None
+    metadata: RecordSlot | None = None
     flaws: tuple[Flaw, ...] = ()  # damage beside it that took a part of it
 
-    def role(self, name: str) -> Slot | None:
+    def role(self, name: str) -> RecordSlot | None:
         return getattr(self, name)  # type: ignore[no-any-return]
 
-    def add(self, slot: Slot, role: str) -> None:
+    def add(self, slot: RecordSlot, role: str) -> None:
         self.slots.append(slot)
         setattr(self, role, slot)
 
-    def names(self, slot: Slot) -> bool:
+    def names(self, slot: RecordSlot) -> bool:
         """Does one of the group name this record, or it one of the group?"""
         return any(mine.id in slot.partners or slot.id in mine.partners for mine in self.slots)
 
@@ -52,13 +52,13 @@ class Group(msgspec.Struct, eq=False):
         return any(partner not in ids for slot in self.slots for partner in slot.partners)
 
 
-def group_slots(slots: Iterable[Slot]) -> Iterator[Group]:
+def group_slots(slots: Iterable[RecordSlot]) -> Iterator[PageGroup]:
     """Every slot is in one group; damage that is nobody's is a group of its own.
 
     A page that may have lost a part to damage beside it has its flaw: better one page too many among the errors than
     one that looks whole and is not.
     """
-    group, before, after = Group(), list[Slot](), list[Slot]()
+    group, before, after = PageGroup(), list[RecordSlot](), list[RecordSlot]()
     metadata_is_usual = False
     for slot, following in _with_next(slots):
         role = _ROLES.get(slot.kind or "")
@@ -72,13 +72,13 @@ def group_slots(slots: Iterable[Slot]) -> Iterator[Group]:
         else:
             yield from _settle(group, before, after, metadata_is_usual=metadata_is_usual)
             metadata_is_usual = group.metadata is not None if group.capture else metadata_is_usual
-            group, before, after = Group(), after, []
+            group, before, after = PageGroup(), after, []
             if role:
                 group.add(slot, role)
             else:
                 yield from _alone(before)
                 before = []
-                yield Group([slot], flaws=slot.flaws or (_unexpected(slot),))
+                yield PageGroup([slot], flaws=slot.flaws or (_unexpected(slot),))
         if slot.vague:
             slot.told = True
             after.append(slot)
@@ -86,8 +86,8 @@ def group_slots(slots: Iterable[Slot]) -> Iterator[Group]:
     yield from _alone(after)
 
 
-def _with_next(slots: Iterable[Slot]) -> Iterator[tuple[Slot, Slot | None]]:
-    before: Slot | None = None
+def _with_next(slots: Iterable[RecordSlot]) -> Iterator[tuple[RecordSlot, RecordSlot | None]]:
+    before: RecordSlot | None = None
     for slot in slots:
         if before:
             yield before, slot
@@ -96,7 +96,7 @@ def _with_next(slots: Iterable[Slot]) -> Iterator[tuple[Slot, Slot | None]]:
         yield before, None
 
 
-def _belongs(slot: Slot, role: str, group: Group, following: Slot | None) -> bool:
+def _belongs(slot: RecordSlot, role: str, group: PageGroup, following: RecordSlot | None) -> bool:
     if group.role(role):
         return False
     if group.names(slot):
@@ -107,7 +107,7 @@ def _belongs(slot: Slot, role: str, group: Group, following: Slot | None) -> boo
     return following is None or not (slot.id and slot.id in following.partners)
 
 
-def _is_near(slot: Slot, other: Slot) -> bool:
+def _is_near(slot: RecordSlot, other: RecordSlot) -> bool:
     if slot.uri is None or slot.uri != other.uri:
         return False
     if slot.date == other.date:
@@ -119,7 +119,9 @@ def _is_near(slot: Slot, other: Slot) -> bool:
     return abs(apart.total_seconds()) <= NEAR
 
 
-def _settle(group: Group, before: list[Slot], after: list[Slot], *, metadata_is_usual: bool) -> Iterator[Group]:
+def _settle(
+    group: PageGroup, before: list[RecordSlot], after: list[RecordSlot], *, metadata_is_usual: bool
+) -> Iterator[PageGroup]:
     """The group is complete: it and the damage beside it know of each other now."""
     if group.slots:
         if before and group.lacks_a_partner():
@@ -131,18 +133,18 @@ def _settle(group: Group, before: list[Slot], after: list[Slot], *, metadata_is_
         yield group
 
 
-def _claim(group: Group, gaps: list[Slot]) -> None:
+def _claim(group: PageGroup, gaps: list[RecordSlot]) -> None:
     for gap in gaps:
         gap.told = True
         group.flaws += gap.flaws
 
 
-def _alone(gaps: list[Slot]) -> Iterator[Group]:
+def _alone(gaps: list[RecordSlot]) -> Iterator[PageGroup]:
     for gap in gaps:
         if not gap.told:
             gap.told = True
-            yield Group([gap], flaws=gap.flaws)
+            yield PageGroup([gap], flaws=gap.flaws)
 
 
-def _unexpected(slot: Slot) -> Flaw:
+def _unexpected(slot: RecordSlot) -> Flaw:
     return Flaw(FileType.WARC, slot.start, slot.end, "unexpected_record", f"a record of type {slot.kind!r}")

@@ -9,20 +9,20 @@ import msgspec
 
 from webmill.errors import BadInput
 from webmill.formats.html.page import HtmlPage, read_html, read_html_text
-from webmill.formats.languages import Languages
+from webmill.formats.languages import DetectedLanguages
 from webmill.formats.lenient_json import build
 from webmill.formats.warc import wet as wet_format
-from webmill.formats.warc.fields import Findings, parse_fields
+from webmill.formats.warc.fields import MetadataFields, parse_fields
 from webmill.formats.warc.http_records import HttpRequest, HttpResponse, is_html, read_request, read_response
 from webmill.formats.warc.typed_records import FileType, TypedRecord, read_typed
-from webmill.formats.warc.wat import Description, Head, HtmlMetadata, Link, Meta, Script, read_description, read_title
+from webmill.formats.warc.wat import WatDescription, WatHead, WatHtml, WatLink, WatMeta, WatScript, read_title, read_wat
 from webmill.model import Record
 
 Offsets = Mapping[FileType, tuple[int, int]]
 Positions = Mapping[FileType, int]
 
 
-class Described(msgspec.Struct, frozen=True):
+class WatRecords(msgspec.Struct, frozen=True):
     """The WAT records of a page, by what they describe."""
 
     request: Record | None = None
@@ -44,7 +44,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     request: Record | None = None
     capture: Record  # a response, revisit or resource
     metadata: Record | None = None
-    wat: Described = Described()
+    wat: WatRecords = WatRecords()
     wet: Record | None = None
     offsets: Offsets
     resume: Positions
@@ -76,19 +76,19 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return None if self.capture.type == "resource" else read_response(self.capture.content)
 
     @cached_property
-    def findings(self) -> Findings | None:
+    def findings(self) -> MetadataFields | None:
         """What the crawler noted: from the metadata record, or else from its description in the WAT file."""
         if self.metadata:
-            return Findings(parse_fields(self.metadata.content))
-        return read_description(self.wat.metadata.content).findings if self.wat.metadata else None
+            return MetadataFields(parse_fields(self.metadata.content))
+        return read_wat(self.wat.metadata.content).findings if self.wat.metadata else None
 
     @cached_property
-    def description(self) -> Description | None:
+    def description(self) -> WatDescription | None:
         """All that the WAT file says about the capture."""
-        return read_description(self.wat.capture.content) if self.wat.capture else None
+        return read_wat(self.wat.capture.content) if self.wat.capture else None
 
     @cached_property
-    def html(self) -> HtmlMetadata | None:
+    def html(self) -> WatHtml | None:
         """Title, metas, links: from the WAT file, or from the page itself when no WAT file was read."""
         if FileType.WAT in self.offsets:
             return self.description.html if self.description else None
@@ -101,16 +101,16 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.html.head.title if self.html else None
 
     @property
-    def metas(self) -> tuple[Meta, ...]:
+    def metas(self) -> tuple[WatMeta, ...]:
         return self.html.head.metas if self.html else ()
 
     @property
-    def links(self) -> tuple[Link, ...]:
+    def links(self) -> tuple[WatLink, ...]:
         """Links of the body; those of the head (icon, canonical) are in `html.head.links`."""
         return self.html.links if self.html else ()
 
     @property
-    def languages(self) -> Languages | None:
+    def languages(self) -> DetectedLanguages | None:
         return self.findings.languages if self.findings else None
 
     @property
@@ -192,7 +192,7 @@ class ErrorDocument(msgspec.Struct, frozen=True, kw_only=True):
 # --- what Common Crawl's extractor would say, where the WAT or WET file is not at hand or has lost it
 
 
-def read_own_html(capture: Record, http: HttpResponse) -> HtmlMetadata | None:
+def read_own_html(capture: Record, http: HttpResponse) -> WatHtml | None:
     """Title, metas and links of the page itself. Raises BadInput for one that is too long."""
     return _as_metadata(read_html(http.text.text)) if _is_page(capture, http) else None
 
@@ -214,12 +214,12 @@ def has_text(capture: Record) -> bool:
         return True
 
 
-def _as_metadata(page: HtmlPage) -> HtmlMetadata:
-    head = Head(
+def _as_metadata(page: HtmlPage) -> WatHtml:
+    head = WatHead(
         title=page.title,
         base=page.base,
-        metas=tuple(build(Meta, msgspec.to_builtins(meta)) for meta in page.metas),
-        links=tuple(build(Link, msgspec.to_builtins(link)) for link in page.head_links),
-        scripts=tuple(build(Script, msgspec.to_builtins(script)) for script in page.scripts),
+        metas=tuple(build(WatMeta, msgspec.to_builtins(meta)) for meta in page.metas),
+        links=tuple(build(WatLink, msgspec.to_builtins(link)) for link in page.head_links),
+        scripts=tuple(build(WatScript, msgspec.to_builtins(script)) for script in page.scripts),
     )
-    return HtmlMetadata(head=head, links=tuple(build(Link, msgspec.to_builtins(link)) for link in page.links))
+    return WatHtml(head=head, links=tuple(build(WatLink, msgspec.to_builtins(link)) for link in page.links))

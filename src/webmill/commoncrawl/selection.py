@@ -51,21 +51,21 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     digests: bool = False  # whether the digests are told, to drop repeated contents
 
 
-class BadLine(msgspec.Struct, frozen=True):
+class RejectedLine(msgspec.Struct, frozen=True):
     number: int  # in its block, from 0
     reason: str
     message: str
     raw: bytes
 
 
-class Sifted(msgspec.Struct):
+class FilteredBlock(msgspec.Struct):
     """What came of a block: entries of messages in the block's order, and why the other lines are not there."""
 
     lines: int
     items: list[bytes]
     digests: list[str]  # of the items, when they were asked for
     filtered: dict[str, int]
-    bad: list[BadLine]
+    bad: list[RejectedLine]
 
 
 def merged(ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
@@ -96,7 +96,7 @@ def within(lines: list[bytes], ranges: Sequence[KeyRange]) -> list[bytes]:
     return found
 
 
-def sift(text: bytes, wanted: Selection) -> Sifted:
+def sift(text: bytes, wanted: Selection) -> FilteredBlock:
     """The lines of one block that are wanted."""
     sieve = sieve_for(wanted)
     decode = sieve.decode if text.isascii() else sieve.decode_text
@@ -105,13 +105,13 @@ def sift(text: bytes, wanted: Selection) -> Sifted:
     return sift_ordinary(text, sieve, decode) or sift_each(split_lines(text), sieve, decode)
 
 
-def sift_ordinary(text: bytes, sieve: Sieve, decode: Decode) -> Sifted | None:
+def sift_ordinary(text: bytes, sieve: BlockFilter, decode: Decode) -> FilteredBlock | None:
     """All lines, if each is as nearly all are; None: one is not.
 
     Nothing but what is kept lives longer than its line: what is sifted stays in the processor's cache.
     """
     memo, statuses, others = sieve.memo, sieve.statuses, sieve.others
-    sifted = Sifted(0, [], [], dict.fromkeys(FILTERS, 0), [])
+    sifted = FilteredBlock(0, [], [], dict.fromkeys(FILTERS, 0), [])
     filtered, keep, surts = sifted.filtered, sifted.items.append, list[bytes]()
     by_status = by_language = 0
     try:
@@ -122,7 +122,7 @@ def sift_ordinary(text: bytes, sieve: Sieve, decode: Decode) -> Sifted | None:
                 by_status += 1
             elif memo is not None and not memo[fields.languages]:
                 by_language += 1
-            elif others and (why := refusal(others, Parts(line[:-1], timestamp, fields))):
+            elif others and (why := refusal(others, LineParts(line[:-1], timestamp, fields))):
                 filtered[why] += 1
             elif len(timestamp) != 14 or not timestamp.isdigit() or not surt or len(line) > MAX_LINE:
                 return None
@@ -140,9 +140,9 @@ def sift_ordinary(text: bytes, sieve: Sieve, decode: Decode) -> Sifted | None:
     return sifted
 
 
-def sift_each(lines: Sequence[bytes], sieve: Sieve, decode: Decode) -> Sifted:
+def sift_each(lines: Sequence[bytes], sieve: BlockFilter, decode: Decode) -> FilteredBlock:
     """One after the other, each with all it may have: this decides what is right."""
-    sifted = Sifted(len(lines), [], [], dict.fromkeys(FILTERS, 0), [])
+    sifted = FilteredBlock(len(lines), [], [], dict.fromkeys(FILTERS, 0), [])
     checks = [*sieve.checks()]
     for number, line in enumerate(lines):
         try:
@@ -154,7 +154,7 @@ def sift_each(lines: Sequence[bytes], sieve: Sieve, decode: Decode) -> Sifted:
             if fields is None:
                 continue
             surt, timestamp, data = line.split(b" ", 2)
-        if why := refusal(checks, Parts(line, timestamp, fields)):
+        if why := refusal(checks, LineParts(line, timestamp, fields)):
             sifted.filtered[why] += 1
         elif len(line) > MAX_LINE or not surt or not is_timestamp(timestamp):
             reread(line, sieve, number, sifted)  # says what is wrong with it
@@ -168,17 +168,17 @@ def sift_each(lines: Sequence[bytes], sieve: Sieve, decode: Decode) -> Sifted:
 # --- the parts of a sieve -------------------------------------------------------------------------------------------
 
 
-class Parts(NamedTuple):
+class LineParts(NamedTuple):
     line: bytes
     timestamp: bytes
     fields: Any  # the struct of this sieve
 
 
-Check = Callable[[Parts], bool]
+Check = Callable[[LineParts], bool]
 Decode = Callable[[bytes], Any]
 
 
-class Languages(dict[str, bool]):
+class LanguageFilter(dict[str, bool]):
     """Whether a `languages` field is wanted: there are few different ones, so each is looked into once."""
 
     def __init__(self, wanted: Iterable[str], *, primary: bool) -> None:
@@ -192,12 +192,12 @@ class Languages(dict[str, bool]):
         return verdict
 
 
-class Sieve(NamedTuple):
+class BlockFilter(NamedTuple):
     fields: type[msgspec.Struct]
     decode: Decode  # of ASCII: what is not looked at is skipped without a look at its encoding
     decode_text: Decode
     statuses: frozenset[str]
-    memo: Languages | None
+    memo: LanguageFilter | None
     others: tuple[tuple[str, Check], ...]  # beside these two
     digests: bool
 
@@ -212,7 +212,7 @@ class Sieve(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def sieve_for(wanted: Selection) -> Sieve:
+def sieve_for(wanted: Selection) -> BlockFilter:
     """Decodes the fields that are looked at and no other. BadInput (bad_filter): the regular expression."""
     values = {"mime": wanted.mimes, "mime_detected": wanted.mimes_detected, "charset": wanted.charsets}
     looked_at = [name for name, accepted in values.items() if accepted]
@@ -220,18 +220,18 @@ def sieve_for(wanted: Selection) -> Sieve:
     looked_at += ["url"] * bool(wanted.url_regex) + ["digest"] * wanted.digests
     fields = msgspec.defstruct("Fields", [(name, str, "") for name in looked_at], rename=FIELDS, gc=False)
     decode = msgspec.json.Decoder(fields).decode
-    return Sieve(
+    return BlockFilter(
         fields,
         decode,
         lambda data: decode(data.decode()),  # UnicodeDecodeError is a ValueError
         frozenset(wanted.statuses),
-        Languages(wanted.languages, primary=wanted.primary) if wanted.languages else None,
+        LanguageFilter(wanted.languages, primary=wanted.primary) if wanted.languages else None,
         (*(_one_of(name, accepted) for name, accepted in values.items() if accepted), *_others(wanted)),
         wanted.digests,
     )
 
 
-def refusal(checks: Iterable[tuple[str, Check]], parts: Parts) -> str | None:
+def refusal(checks: Iterable[tuple[str, Check]], parts: LineParts) -> str | None:
     return next((name for name, holds in checks if not holds(parts)), None)
 
 
@@ -265,7 +265,7 @@ def compiled(pattern: str) -> re2._Regexp:
         raise BadInput(message, reason="bad_filter") from error
 
 
-def reread(line: bytes, sieve: Sieve, number: int, sifted: Sifted) -> Any | None:
+def reread(line: bytes, sieve: BlockFilter, number: int, sifted: FilteredBlock) -> Any | None:
     """The fields of a line that the quick way could not take; None when it is no capture, which is then counted."""
     if not line.strip():
         sifted.filtered["blank"] += 1
@@ -273,6 +273,6 @@ def reread(line: bytes, sieve: Sieve, number: int, sifted: Sifted) -> Any | None
     try:
         capture = parse(line)
     except BadInput as error:
-        sifted.bad.append(BadLine(number, error.reason, error.message, line[:1024]))
+        sifted.bad.append(RejectedLine(number, error.reason, error.message, line[:1024]))
         return None
     return sieve.fields(**{name: capture.text(FIELDS.get(name, name)) for name in sieve.fields.__struct_fields__})

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from webmill.commoncrawl.page import Flaw
-from webmill.commoncrawl.stored import Lost, read_stored
-from webmill.formats.warc.head import Limits
+from webmill.commoncrawl.stored import LostRecord, read_stored
+from webmill.formats.warc.head import WarcLimits
 from webmill.formats.warc.typed_records import FileType
-from webmill.formats.window import Source
+from webmill.formats.window import ByteSource
 from webmill.model import Record
 
 AHEAD = 1000  # records
@@ -22,7 +22,7 @@ AHEAD_BYTES = 64 << 20
 PATIENCE = 30  # misses in a row with a full shelf
 
 
-class Entry(msgspec.Struct, eq=False, gc=False):
+class DerivedRecord(msgspec.Struct, eq=False, gc=False):
     """A record that speaks of the record `about`; or damage, which does as far as its header could be read."""
 
     about: str | None
@@ -35,17 +35,17 @@ class Entry(msgspec.Struct, eq=False, gc=False):
     described_at: int | None = None  # of a WAT record, once it was asked for: where the described record lies
 
 
-class Shelf:
-    def __init__(self, file_type: FileType, source: Source, *, start: int, limits: Limits) -> None:
+class DerivedRecordReader:
+    def __init__(self, file_type: FileType, source: ByteSource, *, start: int, limits: WarcLimits) -> None:
         self.file_type = file_type
         self._items = read_stored(source, start=start, limits=limits)
-        self._waiting: dict[int, Entry] = {}  # by number, in the order of the file
+        self._waiting: dict[int, DerivedRecord] = {}  # by number, in the order of the file
         self._numbers: dict[str, int] = {}  # by the record that they are about
         self._next = 0  # number
         self._bytes = 0
         self._read_to = start
         self.misses = 0  # in a row
-        self._strays: list[Entry] = []
+        self._strays: list[DerivedRecord] = []
 
     @property
     def position(self) -> int:
@@ -66,7 +66,7 @@ class Shelf:
     def full(self) -> bool:
         return len(self._waiting) >= AHEAD or self._bytes >= AHEAD_BYTES
 
-    def take(self, about: str | None) -> Entry | None:
+    def take(self, about: str | None) -> DerivedRecord | None:
         """The entry about this record, if it is there: its record, or the damage that it came to."""
         if not self._waiting:
             entry = self._next_entry()
@@ -78,11 +78,11 @@ class Shelf:
         number = self._search(about) if about else None
         return None if number is None else self._take(number)
 
-    def in_order(self, entry: Entry) -> bool:
+    def in_order(self, entry: DerivedRecord) -> bool:
         """Nothing that stands before it in the file waits."""
         return not self._waiting or self.position >= entry.start
 
-    def miss(self) -> list[Entry]:
+    def miss(self) -> list[DerivedRecord]:
         """Something should have been here, and no damage explains it. When that happens again and again, what is here
         belongs to no page to come: all of it is given back, to make room."""
         self.misses += 1
@@ -91,7 +91,7 @@ class Shelf:
         self.misses = 0
         return list(self._empty())
 
-    def take_oldest(self, wanted: Callable[[Entry], bool]) -> Iterator[Entry]:
+    def take_oldest(self, wanted: Callable[[DerivedRecord], bool]) -> Iterator[DerivedRecord]:
         """What waits longest and is wanted, until something is not."""
         while self._waiting:
             number, entry = next(iter(self._waiting.items()))
@@ -99,26 +99,26 @@ class Shelf:
                 return
             yield self._remove(number)
 
-    def first_damage(self) -> Entry | None:
+    def first_damage(self) -> DerivedRecord | None:
         """The damage that comes next in the file: what was not found may have been there."""
         for entry in self._waiting.values():
             return entry if entry.flaw else None
         return None
 
-    def any_damage(self) -> Entry | None:
+    def any_damage(self) -> DerivedRecord | None:
         return next((entry for entry in self._waiting.values() if entry.flaw), None)
 
-    def take_strays(self) -> list[Entry]:
+    def take_strays(self) -> list[DerivedRecord]:
         """What belongs to no page, since the last time this was asked. Each has a flaw."""
         strays, self._strays = self._strays, []
         return strays
 
-    def drain(self) -> Iterator[Entry]:
+    def drain(self) -> Iterator[DerivedRecord]:
         """All records that are left; damage becomes strays."""
         while self._waiting or self._read():
             yield from self._empty()
 
-    def orphan(self, entry: Entry) -> None:
+    def orphan(self, entry: DerivedRecord) -> None:
         entry.flaw = Flaw(self.file_type, entry.start, entry.end, "orphan", f"no page was found for {entry.about}")
         self._strays.append(entry)
 
@@ -136,21 +136,21 @@ class Shelf:
             self._put(entry)
         return entry is not None
 
-    def _next_entry(self) -> Entry | None:
+    def _next_entry(self) -> DerivedRecord | None:
         for item in self._items:
-            entry = self._damage(item) if isinstance(item, Lost) else self._record(item)
+            entry = self._damage(item) if isinstance(item, LostRecord) else self._record(item)
             if entry:
                 return entry
         return None
 
-    def _record(self, record: Record) -> Entry | None:
+    def _record(self, record: Record) -> DerivedRecord | None:
         headers = record.headers
         found = dict(headers.pairs[::-1])  # faster than to ask for each, where names have the usual case
         about = found.get("WARC-Refers-To") or headers.get("WARC-Refers-To")
         self._read_to = record.offset + record.length
         if about is None and record.type == "warcinfo":
             return None
-        entry = Entry(about, record.target_uri, record.offset, self._read_to, record)
+        entry = DerivedRecord(about, record.target_uri, record.offset, self._read_to, record)
         if record.cut:  # half a text is no text
             entry.record = None
             entry.flaw = Flaw(self.file_type, entry.start, entry.end, "too_large", f"{record.content_length} bytes")
@@ -162,14 +162,14 @@ class Shelf:
         self._strays.append(entry)
         return None
 
-    def _damage(self, lost: Lost) -> Entry:
+    def _damage(self, lost: LostRecord) -> DerivedRecord:
         damage = lost.damage
         self._read_to = damage.end
         flaw = Flaw(self.file_type, damage.offset, damage.end, damage.reason, damage.message)
         about, uri = lost.headers.get("WARC-Refers-To"), lost.headers.get("WARC-Target-URI")
-        return Entry(None if about in self._numbers else about, uri, damage.offset, damage.end, flaw=flaw)
+        return DerivedRecord(None if about in self._numbers else about, uri, damage.offset, damage.end, flaw=flaw)
 
-    def _put(self, entry: Entry) -> None:
+    def _put(self, entry: DerivedRecord) -> None:
         self._waiting[self._next] = entry
         if entry.about:
             self._numbers[entry.about] = self._next
@@ -178,7 +178,7 @@ class Shelf:
 
     # --- letting go ---------------------------------------------------------------------------------------------
 
-    def _take(self, number: int) -> Entry:
+    def _take(self, number: int) -> DerivedRecord:
         self.misses = 0
         self._close_damage(number)
         entry = self._waiting[number]
@@ -190,14 +190,14 @@ class Shelf:
         entry.claimed, entry.about = True, None
         return entry
 
-    def _remove(self, number: int) -> Entry:
+    def _remove(self, number: int) -> DerivedRecord:
         entry = self._waiting.pop(number)
         if entry.about:
             del self._numbers[entry.about]
         self._bytes -= len(entry.record.content) if entry.record else 0
         return entry
 
-    def _empty(self) -> Iterator[Entry]:
+    def _empty(self) -> Iterator[DerivedRecord]:
         for number in list(self._waiting):
             entry = self._remove(number)
             if entry.record:
@@ -213,7 +213,7 @@ class Shelf:
             if not entry.claimed:
                 self._strays.append(entry)
 
-    def _before(self, number: int) -> Iterator[tuple[int, Entry]]:
+    def _before(self, number: int) -> Iterator[tuple[int, DerivedRecord]]:
         for other, entry in self._waiting.items():
             if other >= number:
                 return

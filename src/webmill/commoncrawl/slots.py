@@ -12,17 +12,17 @@ from collections.abc import Generator, Iterable, Iterator
 import msgspec
 
 from webmill.commoncrawl.page import Flaw
-from webmill.commoncrawl.shelf import Entry, Shelf
-from webmill.commoncrawl.stored import Lost, read_stored
+from webmill.commoncrawl.shelf import DerivedRecord, DerivedRecordReader
+from webmill.commoncrawl.stored import LostRecord, read_stored
 from webmill.errors import BadInput
-from webmill.formats.warc.head import Limits
+from webmill.formats.warc.head import WarcLimits
 from webmill.formats.warc.typed_records import FileType
-from webmill.formats.warc.wat import Description, read_description
-from webmill.formats.window import Source
+from webmill.formats.warc.wat import WatDescription, read_wat
+from webmill.formats.window import ByteSource
 from webmill.model import Damage, Headers, Record
 
 
-class Slot(msgspec.Struct, eq=False, gc=False):
+class RecordSlot(msgspec.Struct, eq=False, gc=False):
     """The place of a record. `kind` is its type, or None when nothing is known of it but that bytes are damaged."""
 
     kind: str | None
@@ -33,16 +33,18 @@ class Slot(msgspec.Struct, eq=False, gc=False):
     start: int
     end: int
     record: Record | None = None
-    wat: Entry | None = None
+    wat: DerivedRecord | None = None
     flaws: tuple[Flaw, ...] = ()
     vague: bool = False  # damage that may have swallowed records of other pages, too
     told: bool = False  # damage: an error document tells of it
 
 
-def read_slots(source: Source, *, start: int, wat: Shelf | None, limits: Limits) -> Iterator[Slot]:
-    damages: list[Lost] = []
+def read_slots(
+    source: ByteSource, *, start: int, wat: DerivedRecordReader | None, limits: WarcLimits
+) -> Iterator[RecordSlot]:
+    damages: list[LostRecord] = []
     for item in read_stored(source, start=start, limits=limits):
-        if isinstance(item, Lost):
+        if isinstance(item, LostRecord):
             damages.append(item)
             continue
         slot = _slot_of(item)
@@ -59,8 +61,8 @@ def read_slots(source: Source, *, start: int, wat: Shelf | None, limits: Limits)
 
 
 def _find_lost(
-    slot: Slot, entry: Entry | None, wat: Shelf | None, damages: list[Lost]
-) -> Generator[Slot, None, Entry | None]:
+    slot: RecordSlot, entry: DerivedRecord | None, wat: DerivedRecordReader | None, damages: list[LostRecord]
+) -> Generator[RecordSlot, None, DerivedRecord | None]:
     """Yields the places of records that should have come before this one. Returns its description, `entry` if found."""
     described: set[Damage] = set()
     while wat and not (entry and wat.in_order(entry)):
@@ -76,17 +78,17 @@ def _find_lost(
     return entry
 
 
-def _slot_of(record: Record) -> Slot:
+def _slot_of(record: Record) -> RecordSlot:
     start, end = record.offset, record.offset + record.length
     if record.is_arc:
-        return Slot(record.type, None, record.target_uri, record.date, (), start, end, record)
+        return RecordSlot(record.type, None, record.target_uri, record.date, (), start, end, record)
     slot = _slot(record.headers, start, end)
     slot.record = record
     slot.kind = slot.kind or ""
     return slot
 
 
-def _slot(headers: Headers, start: int, end: int) -> Slot:
+def _slot(headers: Headers, start: int, end: int) -> RecordSlot:
     found = dict(headers.pairs[::-1])  # faster than to ask for each, where names have the usual case; the first wins
     kind, name = found.get("WARC-Type"), found.get("WARC-Record-ID")
     uri, date = found.get("WARC-Target-URI"), found.get("WARC-Date")
@@ -95,10 +97,10 @@ def _slot(headers: Headers, start: int, end: int) -> Slot:
         uri, date = headers.get("WARC-Target-URI"), headers.get("WARC-Date")
     if uri and uri[0] == "<" and uri[-1] == ">":
         uri = uri[1:-1]
-    return Slot(kind, name, uri, date, tuple(headers.get_all("WARC-Concurrent-To")), start, end)
+    return RecordSlot(kind, name, uri, date, tuple(headers.get_all("WARC-Concurrent-To")), start, end)
 
 
-def _checked(slot: Slot, entry: Entry | None, wat: Shelf) -> Entry | None:
+def _checked(slot: RecordSlot, entry: DerivedRecord | None, wat: DerivedRecordReader) -> DerivedRecord | None:
     """The entry when it can be trusted; if not, the slot has a flaw."""
     if entry is None and slot.kind in ("warcinfo", "arc_header"):
         return None  # no page lacks it
@@ -121,8 +123,8 @@ def _checked(slot: Slot, entry: Entry | None, wat: Shelf) -> Entry | None:
 
 
 def _slots_of_descriptions(
-    entries: Iterable[Entry], wat: Shelf, damages: list[Lost], described: set[Damage]
-) -> Iterator[Slot]:
+    entries: Iterable[DerivedRecord], wat: DerivedRecordReader, damages: list[LostRecord], described: set[Damage]
+) -> Iterator[RecordSlot]:
     """What was described and is not there, with the damage that it lies in, if any. Notes those in `described`."""
     for entry in entries:
         slot = _slot_of_description(entry)
@@ -136,7 +138,7 @@ def _slots_of_descriptions(
         yield slot
 
 
-def _undescribed(damages: list[Lost], described: set[Damage]) -> Iterator[Slot]:
+def _undescribed(damages: list[LostRecord], described: set[Damage]) -> Iterator[RecordSlot]:
     """Damage of which only its own beginning can tell what it was, if anything."""
     for lost in damages:
         if lost.damage not in described:
@@ -149,10 +151,10 @@ def _flaw(damage: Damage) -> Flaw:
     return Flaw(FileType.WARC, damage.offset, damage.end, damage.reason, damage.message)
 
 
-def _slot_of_description(entry: Entry) -> Slot | None:
+def _slot_of_description(entry: DerivedRecord) -> RecordSlot | None:
     """The place of the record that it describes; None when it makes no sense."""
     try:
-        description = read_description(entry.record.content if entry.record else b"")
+        description = read_wat(entry.record.content if entry.record else b"")
     except BadInput:
         return None
     start, end = _place(description)
@@ -163,16 +165,16 @@ def _slot_of_description(entry: Entry) -> Slot | None:
     return slot
 
 
-def _described_offset(entry: Entry) -> int:
+def _described_offset(entry: DerivedRecord) -> int:
     if entry.described_at is None:
         try:
-            entry.described_at = _place(read_description(entry.record.content if entry.record else b""))[0]
+            entry.described_at = _place(read_wat(entry.record.content if entry.record else b""))[0]
         except BadInput:
             entry.described_at = 0  # of no use to anyone: let it come out and be told
     return entry.described_at
 
 
-def _place(description: Description) -> tuple[int, int]:
+def _place(description: WatDescription) -> tuple[int, int]:
     container = description.container
     start = container.offset or 0
     return start, start + ((container.gzip.deflate_length if container.gzip else 0) or 0)

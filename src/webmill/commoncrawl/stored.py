@@ -14,9 +14,9 @@ from zlib_ng import zlib_ng
 
 from webmill.formats.compression.gzip_members import INFLATE_ERROR, MAGIC
 from webmill.formats.warc.fields import parse_fields
-from webmill.formats.warc.head import Limits
+from webmill.formats.warc.head import WarcLimits
 from webmill.formats.warc.reader import read_records
-from webmill.formats.window import Source
+from webmill.formats.window import ByteSource
 from webmill.model import Damage, Headers, Record
 
 KEPT = 16 << 20  # stored bytes remembered, at most
@@ -24,18 +24,18 @@ HEAD = 16 << 10  # of a damaged record, looked at
 _SLICE = 64
 
 
-class Lost(msgspec.Struct, frozen=True):
+class LostRecord(msgspec.Struct, frozen=True):
     """Stored bytes without a record to trust, and the header that begins them, as far as it could be read."""
 
     damage: Damage
     headers: Headers
 
 
-def read_stored(source: Source, *, start: int = 0, limits: Limits) -> Iterator[Record | Lost]:
+def read_stored(source: ByteSource, *, start: int = 0, limits: WarcLimits) -> Iterator[Record | LostRecord]:
     """Damage that touches is one. A record that is not ended as it should be is lost: its length is wrong, or its end
     is missing."""
-    memory = _Memory(source, start)
-    before: Record | Lost | None = None
+    memory = _RememberingSource(source, start)
+    before: Record | LostRecord | None = None
     for item in read_records(memory, limits=limits, start=start, size=_size_of(source, start)):
         if isinstance(item, Record):
             if before is not None:
@@ -47,22 +47,22 @@ def read_stored(source: Source, *, start: int = 0, limits: Limits) -> Iterator[R
         else:
             if before is not None:
                 yield before
-            before = Lost(item, salvage(memory.recall(item.offset, min(HEAD, item.end - item.offset))))
+            before = LostRecord(item, salvage(memory.recall(item.offset, min(HEAD, item.end - item.offset))))
     if before is not None:
         yield before
 
 
-def _touches(before: Record | Lost, damage: Damage) -> bool:
+def _touches(before: Record | LostRecord, damage: Damage) -> bool:
     if isinstance(before, Record):
         return damage.reason == "missing_terminator"
     return before.damage.end == damage.offset
 
 
-def _join(before: Record | Lost, damage: Damage) -> Lost:
+def _join(before: Record | LostRecord, damage: Damage) -> LostRecord:
     if isinstance(before, Record):
-        return Lost(Damage(before.offset, damage.end, damage.reason, damage.message), before.headers)
+        return LostRecord(Damage(before.offset, damage.end, damage.reason, damage.message), before.headers)
     first = damage if before.damage.reason == "padding" else before.damage  # NUL bytes are the lesser news
-    return Lost(Damage(before.damage.offset, damage.end, first.reason, first.message), before.headers)
+    return LostRecord(Damage(before.damage.offset, damage.end, first.reason, first.message), before.headers)
 
 
 def salvage(stored: bytes) -> Headers:
@@ -88,10 +88,10 @@ def _inflate_start(stored: bytes) -> bytes:
     return bytes(plain)
 
 
-class _Memory:
+class _RememberingSource:
     """A source that remembers what was read since the last good record."""
 
-    def __init__(self, source: Source, start: int) -> None:
+    def __init__(self, source: ByteSource, start: int) -> None:
         self._source = source
         self._at = start
         self._pieces: deque[tuple[int, bytes]] = deque()
@@ -119,7 +119,7 @@ class _Memory:
         return bytes(found)
 
 
-def _size_of(source: Source, start: int) -> int | None:
+def _size_of(source: ByteSource, start: int) -> int | None:
     """The offset of the end, when the source can tell without being read."""
     if not isinstance(source, io.IOBase) or not source.seekable():
         return None

@@ -13,7 +13,7 @@ import msgspec
 from webmill.commoncrawl.page import Page
 from webmill.errors import BadInput
 from webmill.extract.head import absolute, clean, media_type
-from webmill.formats.warc.wat import Head
+from webmill.formats.warc.wat import WatHead
 
 
 class LanguageShare(msgspec.Struct, frozen=True, rename={"text_covered": "textCovered"}):
@@ -69,7 +69,7 @@ def decode(line: bytes) -> IndexRecord:
 
 def make_index_record(page: Page) -> IndexRecord:
     """Return the record of a page, from its WAT and WET records where they were read, else from the page itself."""
-    head = page.html.head if page.html else Head()
+    head = page.html.head if page.html else WatHead()
     url, text, found = clean(page.target_uri) or "", page.text, page.languages
     base = absolute(url, head.base) or url
     return IndexRecord(
@@ -97,7 +97,7 @@ def make_index_record(page: Page) -> IndexRecord:
     )
 
 
-def _meta(head: Head, name: str) -> str | None:
+def _meta(head: WatHead, name: str) -> str | None:
     """Return the last content of this name that is not blank, whichever attribute has the name."""
     for meta in reversed(head.metas):
         names = (meta.name, meta.property, meta.http_equiv)
@@ -106,7 +106,7 @@ def _meta(head: Head, name: str) -> str | None:
     return None
 
 
-def _related(base: str, head: Head, *relations: str) -> str | None:
+def _related(base: str, head: WatHead, *relations: str) -> str | None:
     """Return an address: absolute, where it is that of something; else (`data:`) as it was written."""
     for relation in relations:
         for link in head.links:

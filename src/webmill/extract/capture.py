@@ -19,18 +19,18 @@ from email.utils import parsedate_to_datetime
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.extract.content import Found, NoReader
+from webmill.extract.content import ExtractedContent, UnreadableContent
 from webmill.extract.head import absolute, clean, clean_all, media_type
-from webmill.extract.kinds import READABLE, Kind, is_robots_url, kind_by
+from webmill.extract.kinds import READABLE, ContentKind, is_robots_url, kind_by
 from webmill.extract.outcomes import PARSER
-from webmill.extract.reading import Body, read_body
-from webmill.extract.recipe import CaptureInput, HasCapture, Made, Recipe, input_of, record_in
+from webmill.extract.reading import CaptureBody, read_body
+from webmill.extract.recipe import CaptureInput, ExtractResult, HasCapture, Recipe, input_of, record_in
 from webmill.formats import timestamps
 from webmill.formats.cld2 import find_languages, suffix_of
 from webmill.formats.http.head import end_of_head
 from webmill.formats.url.surt import surt
 from webmill.formats.warc import digest
-from webmill.formats.warc.head import Limits
+from webmill.formats.warc.head import WarcLimits
 from webmill.formats.warc.http_records import HttpResponse, read_response
 from webmill.formats.warc.single import read_record_at
 from webmill.infra.child import ChildLimits
@@ -40,14 +40,14 @@ from webmill.model import Document, DocumentLink, Record, spelled_digest
 FUNCTION = "webmill.extract.capture:make_in_child"
 MIB = 1 << 20
 CHILD = ChildLimits(cpu=10, wall=300, memory=1024 * MIB, output=64 * MIB, written=MIB, may_fork=False)
-RECORD = Limits(block=32 * MIB)
+RECORD = WarcLimits(block=32 * MIB)
 ENOUGH = 200  # characters of text to tell its language by
 MOST_TEXT, MOST_PAGE = 1 << 15, 1 << 17  # of text or page in which languages are looked for: more changes hardly any
 
 Allow = Callable[[float], None]
 
 
-def make_in_child(payload: bytes, *, capture: CaptureInput) -> Made:
+def make_in_child(payload: bytes, *, capture: CaptureInput) -> ExtractResult:
     """Return the same as `make_document`, where every call has its own allowance of CPU."""
     return make_document(payload, capture=capture, allow=grant_cpu)
 
@@ -61,7 +61,7 @@ def document_of(page: HasCapture, *, recipe: Recipe | None = None) -> Document:
     return make_document(page.capture.content, capture=input_of(page, recipe=recipe)).document
 
 
-def make_document(payload: bytes, *, capture: CaptureInput, allow: Allow = lambda _: None) -> Made:
+def make_document(payload: bytes, *, capture: CaptureInput, allow: Allow = lambda _: None) -> ExtractResult:
     """Return the document of any capture, without text where it has none, and what kind it is of.
 
     BadInput: the bytes are not the capture that was asked for; `outcomes.failed` makes its row.
@@ -71,9 +71,9 @@ def make_document(payload: bytes, *, capture: CaptureInput, allow: Allow = lambd
     document = describe(record, http, capture)
     kind = kind_of(document, capture)
     if why := reason_against(document, kind):
-        return Made(document=msgspec.structs.replace(document, outcome=why), kind=kind)
+        return ExtractResult(document=msgspec.structs.replace(document, outcome=why), kind=kind)
     try:
-        body = Body(
+        body = CaptureBody(
             data=http.content.data if http else record.content,
             url=document.url,
             content_type=http.content_type if http else record.content_type,
@@ -85,14 +85,14 @@ def make_document(payload: bytes, *, capture: CaptureInput, allow: Allow = lambd
         raise  # of the process, not of the page
     except Exception as error:  # noqa: BLE001 - a page that breaks its parser is a row, too
         outcome, message = broken(error)
-        return Made(document=msgspec.structs.replace(document, outcome=outcome, error=message), kind=kind)
-    if isinstance(found, NoReader):
+        return ExtractResult(document=msgspec.structs.replace(document, outcome=outcome, error=message), kind=kind)
+    if isinstance(found, UnreadableContent):
         refused = msgspec.structs.replace(document, outcome="other_type", error=found.error)
-        return Made(document=refused, kind=found.kind)
-    return Made(document=completed(document, found, http, capture), kind=found.kind)
+        return ExtractResult(document=refused, kind=found.kind)
+    return ExtractResult(document=completed(document, found, http, capture), kind=found.kind)
 
 
-def kind_of(document: Document, capture: CaptureInput) -> Kind:
+def kind_of(document: Document, capture: CaptureInput) -> ContentKind:
     """Return what kind of content it has, by what the record says; by what the index says where it says nothing."""
     if is_robots_url(document.url):
         return "robots"
@@ -101,7 +101,7 @@ def kind_of(document: Document, capture: CaptureInput) -> Kind:
     return kind_by(identified=document.mime_detected, declared=document.mime or media_type(capture.mime))
 
 
-def reason_against(document: Document, kind: Kind) -> str | None:
+def reason_against(document: Document, kind: ContentKind) -> str | None:
     """Return the outcome of a capture that is not looked into."""
     if document.type not in ("response", "resource", "revisit"):
         return "not_response"
@@ -196,7 +196,9 @@ def _http_date(text: str | None) -> datetime | None:
 # --- its content ------------------------------------------------------------------------------------------------------
 
 
-def completed(document: Document, found: Found, http: HttpResponse | None, capture: CaptureInput) -> Document:
+def completed(
+    document: Document, found: ExtractedContent, http: HttpResponse | None, capture: CaptureInput
+) -> Document:
     """Return the document with what was found in the content."""
     text, recipe = found.text, capture.recipe
     flaw = http.content.flaw if http and not http.content.complete else None
@@ -215,14 +217,14 @@ def completed(document: Document, found: Found, http: HttpResponse | None, captu
     )
 
 
-def links_of(url: str, found: Found) -> Iterator[DocumentLink]:
+def links_of(url: str, found: ExtractedContent) -> Iterator[DocumentLink]:
     """Return the http and https links of a content, absolute."""
     for link in found.links:
         if address := absolute(found.base or url, link.url):
             yield DocumentLink(address, clean(link.text), clean(link.rel), clean(link.path))
 
 
-def told_language(document: Document, found: Found, http: HttpResponse | None) -> dict[str, object]:
+def told_language(document: Document, found: ExtractedContent, http: HttpResponse | None) -> dict[str, object]:
     """Return the columns of the language, by the text where there is enough of it: that is quicker than the page, and
     menus are in other languages at times."""
     text = found.text or ""

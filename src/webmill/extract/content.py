@@ -16,9 +16,9 @@ import msgspec
 
 from webmill.errors import BadInput
 from webmill.extract.head import clean
-from webmill.extract.kinds import Kind
+from webmill.extract.kinds import ContentKind
 from webmill.formats.html.charset import decode_page, decode_plain, spelled
-from webmill.formats.html.links import Link
+from webmill.formats.html.links import HtmlLink
 from webmill.formats.html.page import MAX_PAGE
 from webmill.formats.html.plain_text import PlainText
 from webmill.formats.site.feed import JSON_FEED, read_feed
@@ -29,7 +29,7 @@ _LOOKED_AT = 50  # lines of Markdown in which its title is looked for
 _START = 4096  # bytes
 
 
-class About(msgspec.Struct, frozen=True, kw_only=True):
+class PageMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """What a page says about itself. These are columns of `Document`, by the same names."""
 
     title: str | None = None
@@ -41,47 +41,47 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     site_name: str | None = None
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class ExtractedContent(msgspec.Struct, frozen=True, kw_only=True):
     """What a content holds. `text` is None where none was asked for; `base` is what `links` are relative to.
 
     `source` is what languages are told by where there is little text, `language` what the content says: `en-us`.
     """
 
-    kind: Kind
+    kind: ContentKind
     text: str | None = None
     extractor: str | None = None
-    about: About = About()
+    about: PageMetadata = PageMetadata()
     charset: str | None = None
-    links: tuple[Link, ...] = ()
+    links: tuple[HtmlLink, ...] = ()
     base: str = ""
     source: str = ""
     language: str = ""
 
 
-class NoReader(msgspec.Struct, frozen=True):
+class UnreadableContent(msgspec.Struct, frozen=True):
     """A content of which no text can be made. `error` says what is not installed."""
 
-    kind: Kind
+    kind: ContentKind
     error: str | None = None
 
 
 # --- plain text ---
 
 
-def read_plain(body: bytes, *, content_type: str | None = None) -> Found | NoReader:
+def read_plain(body: bytes, *, content_type: str | None = None) -> ExtractedContent | UnreadableContent:
     """Return the lines of a text; of Markdown, the first heading is the title."""
     text = decode_plain(body, content_type=content_type)
     if "\0" in text.text[:_START]:
-        return NoReader("binary")
+        return UnreadableContent("binary")
     if len(text.text) > MAX_PAGE:
         raise BadInput(f"a text of {len(text.text):,} characters", reason="parse_limit")
     is_markdown = "markdown" in (content_type or "").lower()
     title = heading_of(text.text) if is_markdown else None
-    return Found(
+    return ExtractedContent(
         kind="text",
         text=tidied(text.text),
         extractor="text",
-        about=About(title=clean(title)),
+        about=PageMetadata(title=clean(title)),
         charset=spelled(text.encoding),
     )
 
@@ -106,24 +106,26 @@ def heading_of(markdown: str) -> str | None:
 # --- feeds ---
 
 
-def read_maybe_feed(body: bytes, kind: Kind, *, content_type: str | None = None) -> Found | NoReader:
+def read_maybe_feed(
+    body: bytes, kind: ContentKind, *, content_type: str | None = None
+) -> ExtractedContent | UnreadableContent:
     """Return the texts of a feed, of which each entry is a link. They are called XML and JSON more often than feeds."""
     if kind == "json" and JSON_FEED.encode() not in body[:_START]:
-        return NoReader(kind)
+        return UnreadableContent(kind)
     text = decode_page(body, content_type=content_type)
     try:
         feed = read_feed(text.text)
     except BadInput as error:
         if error.reason != "not_feed":
             raise
-        return NoReader("xml" if kind == "feed" else kind)
-    return Found(
+        return UnreadableContent("xml" if kind == "feed" else kind)
+    return ExtractedContent(
         kind="feed",
         text=clean(feed.text),
         extractor="feed",
-        about=About(title=clean(feed.title) or None, description=clean(feed.about) or None),
+        about=PageMetadata(title=clean(feed.title) or None, description=clean(feed.about) or None),
         charset=spelled(text.encoding),
-        links=tuple(Link("ENTRY@/link", url=one.url, text=one.title or None) for one in feed.entries if one.url),
+        links=tuple(HtmlLink("ENTRY@/link", url=one.url, text=one.title or None) for one in feed.entries if one.url),
         language=feed.language,
     )
 
@@ -135,7 +137,7 @@ _MOST_PAGES = 2000  # of a file; the rest is not read
 _LONGEST_TITLE = 500  # characters
 
 
-def read_pdf(body: bytes) -> Found:
+def read_pdf(body: bytes) -> ExtractedContent:
     """Return the text of the pages. BadInput `encrypted` for one that needs a password; whatever else pypdf raises."""
     logging.getLogger(PDF_READER).setLevel(logging.CRITICAL)  # it tells of every oddity of a file
     reader = import_module(PDF_READER).PdfReader(io.BytesIO(body), strict=False)
@@ -150,4 +152,4 @@ def read_pdf(body: bytes) -> Found:
             break
     title = reader.metadata.title if reader.metadata else None  # of whatever type
     title = clean(title[:_LONGEST_TITLE].strip() or None) if isinstance(title, str) else None
-    return Found(kind="pdf", text=tidied("\n".join(texts)), extractor="pdf", about=About(title=title))
+    return ExtractedContent(kind="pdf", text=tidied("\n".join(texts)), extractor="pdf", about=PageMetadata(title=title))

@@ -21,7 +21,7 @@ from webmill.errors import Misconfigured
 MakeDocument = Callable[[Any], Any]  # page -> a struct, or None: leave this page out
 
 
-class Function(msgspec.Struct, frozen=True, kw_only=True):
+class CustomFunction(msgspec.Struct, frozen=True, kw_only=True):
     """`file` and `source` are empty for a function of an installed package: then `module` names that."""
 
     name: str
@@ -38,18 +38,18 @@ def parse_name(text: str) -> tuple[str, str]:
     return place, name
 
 
-def read_function(text: str, *, beside: Path = Path()) -> Function:
+def read_function(text: str, *, beside: Path = Path()) -> CustomFunction:
     """Return the function of that name, with its source if it is in a file. Misconfigured: it cannot be read."""
     place, name = parse_name(text)
     if not place.endswith(".py"):
-        return Function(name=name, module=place)
+        return CustomFunction(name=name, module=place)
     try:
-        return Function(name=name, file=place, source=(beside / place).read_text(encoding="utf-8"))
+        return CustomFunction(name=name, file=place, source=(beside / place).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise Misconfigured(f"{beside / place}: {error}") from None
 
 
-def load(function: Function) -> MakeDocument:
+def load(function: CustomFunction) -> MakeDocument:
     where = function.file or function.module
     try:
         module = _run(function) if function.source else importlib.import_module(function.module)
@@ -73,7 +73,7 @@ def result_type(function: MakeDocument) -> type[msgspec.Struct] | None:
     return None
 
 
-def _run(function: Function) -> types.ModuleType:
+def _run(function: CustomFunction) -> types.ModuleType:
     module = types.ModuleType("webmill_document")
     linecache.cache[function.file] = (
         len(function.source),

@@ -18,13 +18,13 @@ from typing import Literal
 
 from webmill.extract.head import HTML
 
-Kind = Literal[
+ContentKind = Literal[
     "html", "text", "feed", "pdf", "xml", "json",
     "image", "css", "script", "font", "audio", "video", "binary", "other", "robots",
 ]  # fmt: skip
-READABLE: frozenset[Kind] = frozenset(("html", "text", "feed", "pdf", "xml", "json"))
+READABLE: frozenset[ContentKind] = frozenset(("html", "text", "feed", "pdf", "xml", "json"))
 
-_KINDS: dict[str, Kind] = {
+_KINDS: dict[str, ContentKind] = {
     **dict.fromkeys(HTML, "html"),
     **dict.fromkeys(("text/plain", "text/markdown", "text/x-markdown"), "text"),
     **dict.fromkeys(("application/rss+xml", "application/atom+xml", "application/feed+json"), "feed"),
@@ -36,7 +36,7 @@ _KINDS: dict[str, Kind] = {
     "application/vnd.ms-fontobject": "font",
 }
 # The first that fits; what is left is `other`.
-_FAMILIES: tuple[tuple[re.Pattern[str], Kind], ...] = (
+_FAMILIES: tuple[tuple[re.Pattern[str], ContentKind], ...] = (
     (re.compile(r"image/.*"), "image"),
     (re.compile(r"audio/.*"), "audio"),
     (re.compile(r"video/.*"), "video"),
@@ -48,7 +48,7 @@ _FAMILIES: tuple[tuple[re.Pattern[str], Kind], ...] = (
 _ROBOTS = re.compile(r"https?://[^/?#]*/robots\.txt", re.IGNORECASE)
 
 
-def kind_by(*, identified: str | None, declared: str | None) -> Kind:
+def kind_by(*, identified: str | None, declared: str | None) -> ContentKind:
     """Return the kind of a capture by its media types, as the crawler identified it and as the server declared it."""
     if not identified and "html" in (declared or ""):
         return "html"
@@ -60,7 +60,7 @@ def is_robots_url(url: str) -> bool:
     return _ROBOTS.fullmatch(url) is not None
 
 
-def kind_of_type(type_: str) -> Kind:
+def kind_of_type(type_: str) -> ContentKind:
     """Return the kind of a media type."""
     if found := _KINDS.get(type_):
         return found

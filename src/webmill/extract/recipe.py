@@ -8,9 +8,9 @@ import msgspec
 
 from webmill.errors import BadInput
 from webmill.extract.head import clean
-from webmill.extract.kinds import Kind
+from webmill.extract.kinds import ContentKind
 from webmill.formats import timestamps
-from webmill.formats.languages import Languages
+from webmill.formats.languages import DetectedLanguages
 from webmill.formats.warc import wet
 from webmill.model import CaptureRef, Document, Headers, Record, spelled_digest
 
@@ -41,11 +41,11 @@ class CaptureInput(msgspec.Struct, frozen=True, kw_only=True):
     wet_text: str | None = None
 
 
-class Made(msgspec.Struct, frozen=True, kw_only=True):
+class ExtractResult(msgspec.Struct, frozen=True, kw_only=True):
     """`kind` is what the capture holds: its document may be wanted or not."""
 
     document: Document
-    kind: Kind
+    kind: ContentKind
 
 
 class HasCapture(Protocol):
@@ -58,7 +58,7 @@ class HasCapture(Protocol):
     @property
     def filename(self) -> str: ...
     @property
-    def languages(self) -> Languages | None: ...
+    def languages(self) -> DetectedLanguages | None: ...
 
 
 def input_of(page: HasCapture, *, recipe: Recipe) -> CaptureInput:

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import Any
 from urllib.parse import urlsplit
 
-from webmill.formats.languages import Language, Languages
+from webmill.formats.languages import DetectedLanguage, DetectedLanguages
 
 PACKAGE = "pycld2"
 MOST_BYTES = 1 << 20  # of a page; what follows does not change its languages
@@ -43,7 +43,7 @@ def can_detect() -> bool:
     return find_spec(PACKAGE) is not None
 
 
-def find_languages(page: bytes, *, suffix: str = "", said: str = "") -> Languages:
+def find_languages(page: bytes, *, suffix: str = "", said: str = "") -> DetectedLanguages:
     """Return what CLD2 says of UTF-8 text or HTML: three languages at most, without those that hardly occur.
 
     `suffix` is that of the host (`de`), `said` the value of Content-Language.
@@ -51,11 +51,11 @@ def find_languages(page: bytes, *, suffix: str = "", said: str = "") -> Language
     sure, size, found = _ask(page[:MOST_BYTES], suffix=suffix, said=said)
     kept = [one for one in found if one[2] >= LEAST_PERCENT and size * one[2] >= LEAST_BYTES * 100]
     languages = tuple(
-        Language(code=code, iso=ISO_639_3[code], covered=percent / 100, score=float(score), name=name)
+        DetectedLanguage(code=code, iso=ISO_639_3[code], covered=percent / 100, score=float(score), name=name)
         for name, code, percent, score in kept
         if code in ISO_639_3
     )
-    return Languages(reliable=sure, text_bytes=size, languages=languages)
+    return DetectedLanguages(reliable=sure, text_bytes=size, languages=languages)
 
 
 def _ask(page: bytes, *, suffix: str, said: str) -> tuple[bool, int, list[Any]]:

@@ -54,23 +54,23 @@ _NAMED = {
 _LABEL = re.compile(r"^(?:등록일자?|작성일자?|게시일자?|날짜|일자|date|posted(?: on)?|published(?: on)?)\s*[:：]?\s*")
 
 
-class Day(Struct, frozen=True):
+class ParsedDay(Struct, frozen=True):
     """`is_approximate`: completed by what is now, so that the same notice may be off the next time."""
 
     text: str  # YYYY-MM-DD
     is_approximate: bool = False
 
 
-def read_day(text: str, *, now: datetime) -> Day | None:
+def read_day(text: str, *, now: datetime) -> ParsedDay | None:
     """None when it is no date, or one that there is not."""
     text = _LABEL.sub("", " ".join(text[:MAX_TEXT].lower().split()))
     if not text:
         return None
     for read in (_moment, _full, _english, _short):
         if (found := read(text, now)) is not None:
-            return Day(found.isoformat()) if _is_likely(found, now) else None
+            return ParsedDay(found.isoformat()) if _is_likely(found, now) else None
     completed = _relative(text, now) or _month_day(text, now)
-    return Day(completed.isoformat(), is_approximate=True) if completed else None
+    return ParsedDay(completed.isoformat(), is_approximate=True) if completed else None
 
 
 def _moment(text: str, now: datetime) -> date | None:

@@ -11,7 +11,7 @@ import msgspec
 from webmill.errors import BadInput
 
 
-class Language(msgspec.Struct, frozen=True, rename={"iso": "code-iso-639-3", "covered": "text-covered"}):
+class DetectedLanguage(msgspec.Struct, frozen=True, rename={"iso": "code-iso-639-3", "covered": "text-covered"}):
     """One language of a page. `covered` is its share of the text, 0 to 1."""
 
     code: str = ""
@@ -21,12 +21,12 @@ class Language(msgspec.Struct, frozen=True, rename={"iso": "code-iso-639-3", "co
     name: str = ""
 
 
-class Languages(msgspec.Struct, frozen=True, rename={"text_bytes": "text-bytes"}):
+class DetectedLanguages(msgspec.Struct, frozen=True, rename={"text_bytes": "text-bytes"}):
     """The languages of a page, the one with the most text first."""
 
     reliable: bool = False
     text_bytes: int = 0
-    languages: tuple[Language, ...] = ()
+    languages: tuple[DetectedLanguage, ...] = ()
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -38,10 +38,10 @@ class Languages(msgspec.Struct, frozen=True, rename={"text_bytes": "text-bytes"}
         return min(1.0, round(sum(one.covered for one in self.languages if one.iso == code), 4))
 
 
-_DECODER = msgspec.json.Decoder(Languages, strict=False)  # numbers may stand in quotes
+_DECODER = msgspec.json.Decoder(DetectedLanguages, strict=False)  # numbers may stand in quotes
 
 
-def parse_cld2(text: str) -> Languages:
+def parse_cld2(text: str) -> DetectedLanguages:
     try:
         return _DECODER.decode(text)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:

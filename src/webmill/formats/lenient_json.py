@@ -20,14 +20,14 @@ from webmill.model import Headers
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
-class Object(msgspec.Struct, frozen=True, kw_only=True):
+class LenientObject(msgspec.Struct, frozen=True, kw_only=True):
     """A JSON object; subclasses name what they know. Field types are str, int, bool, Headers, Objects and tuples of
     Objects, each perhaps None."""
 
     rest: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-Kind = TypeVar("Kind", bound=Object)
+Kind = TypeVar("Kind", bound=LenientObject)
 
 
 def decode_object(content: bytes) -> dict[str, Json]:
@@ -51,12 +51,12 @@ def build(kind: type[Kind], value: dict[str, Any]) -> Kind:
             continue
         try:
             found[step[0]] = step[1](part)
-        except _Odd:
+        except _WrongType:
             rest[name] = part
     return kind(**found, rest=rest)
 
 
-class _Odd(Exception):
+class _WrongType(Exception):
     """A value of another type than the field's."""
 
 
@@ -68,7 +68,7 @@ def _decode_slowly(content: bytes) -> object:
 
 
 @cache
-def _plan(kind: type[Object]) -> dict[str, tuple[str, Callable[[Any], object]]]:
+def _plan(kind: type[LenientObject]) -> dict[str, tuple[str, Callable[[Any], object]]]:
     """The name in JSON -> the field's name, and how to read it."""
     fields = msgspec.structs.fields(kind)
     return {field.encode_name: (field.name, _reader(field.type)) for field in fields if field.name != "rest"}
@@ -80,20 +80,20 @@ def _reader(wanted: Any) -> Callable[[Any], object]:
     if get_origin(wanted) is tuple:
         part = get_args(wanted)[0]
         return lambda value: tuple(_object(part, one) for one in _list(value))
-    if issubclass(wanted, Object):
+    if issubclass(wanted, LenientObject):
         return lambda value: _object(wanted, value)
     return {str: _text, int: _number, bool: _flag, Headers: _headers}[wanted]
 
 
 def _object(kind: type[Kind], value: Any) -> Kind:
     if not isinstance(value, dict):
-        raise _Odd
+        raise _WrongType
     return build(kind, value)
 
 
 def _list(value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise _Odd
+        raise _WrongType
     return value
 
 
@@ -102,7 +102,7 @@ def _text(value: Any) -> str:
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
-    raise _Odd
+    raise _WrongType
 
 
 def _number(value: Any) -> int:
@@ -110,7 +110,7 @@ def _number(value: Any) -> int:
         return value
     if isinstance(value, str) and len(value) < 20 and value.isascii() and value.lstrip("-").isdigit():
         return int(value)
-    raise _Odd
+    raise _WrongType
 
 
 def _flag(value: Any) -> bool:
@@ -118,13 +118,13 @@ def _flag(value: Any) -> bool:
         return value
     if value in ("true", "false"):
         return bool(value == "true")
-    raise _Odd
+    raise _WrongType
 
 
 def _headers(value: Any) -> Headers:
     """An object of names and values; what comes several times has an array."""
     if not isinstance(value, dict):
-        raise _Odd
+        raise _WrongType
     return Headers(
         (name, one if isinstance(one, str) else json.dumps(one))
         for name, part in value.items()

@@ -35,7 +35,7 @@ _ARCHIVE = re.compile(r".+\.w?arc(\.gz|\.zst)?", re.IGNORECASE | re.DOTALL)
 _HASH = re.compile(r"(sha256:[0-9a-f]{64}|md5:[0-9a-f]{32})", re.IGNORECASE)
 
 
-class Resource(msgspec.Struct, frozen=True, kw_only=True):
+class WaczResource(msgspec.Struct, frozen=True, kw_only=True):
     """One file of the package."""
 
     name: str
@@ -62,7 +62,7 @@ def summary_line(first: bytes, *, offset: int, block: bytes) -> bytes:
     return prefix_of(first) + b" " + json.dumps(fields).encode() + b"\n"
 
 
-def package(resources: Iterable[Resource], *, title: str, created: datetime, software: str) -> bytes:
+def package(resources: Iterable[WaczResource], *, title: str, created: datetime, software: str) -> bytes:
     described = {
         "profile": "data-package",
         "wacz_version": VERSION,
@@ -82,7 +82,7 @@ def digest_of(package_: bytes) -> bytes:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-class Listed(lenient.Object, frozen=True, kw_only=True):
+class ListedResource(lenient.LenientObject, frozen=True, kw_only=True):
     """One file as a stranger's package lists it: what is of another type than it should be is not there."""
 
     path: str | None = None
@@ -106,8 +106,8 @@ class Listed(lenient.Object, frozen=True, kw_only=True):
             raise BadInput(f"its {self.algorithm} is not the one that {PACKAGE} says", reason="bad_digest")
 
 
-class _Package(lenient.Object, frozen=True, kw_only=True):
-    resources: tuple[Listed, ...] | None = None
+class _WaczPackage(lenient.LenientObject, frozen=True, kw_only=True):
+    resources: tuple[ListedResource, ...] | None = None
 
 
 def is_archive(name: str) -> bool:
@@ -115,9 +115,9 @@ def is_archive(name: str) -> bool:
     return _ARCHIVE.fullmatch(name) is not None
 
 
-def read_package(data: bytes) -> dict[str, Listed]:
+def read_package(data: bytes) -> dict[str, ListedResource]:
     """The files that `datapackage.json` lists, by their paths."""
-    listed = lenient.build(_Package, _decoded(data, PACKAGE)).resources
+    listed = lenient.build(_WaczPackage, _decoded(data, PACKAGE)).resources
     if listed is None:
         raise BadInput(f"{PACKAGE} lists no resources", reason="bad_package")
     return {entry.path: entry for entry in listed if entry.path}
@@ -125,7 +125,7 @@ def read_package(data: bytes) -> dict[str, Listed]:
 
 def check_digest(data: bytes, package_: bytes) -> None:
     """`datapackage-digest.json` against what it is about. Who signed it, if anybody did, is not looked at."""
-    entry = lenient.build(Listed, _decoded(data, DIGEST))
+    entry = lenient.build(ListedResource, _decoded(data, DIGEST))
     hexdigest = hashlib.new(entry.algorithm, package_, usedforsecurity=False).hexdigest()
     if entry.digest not in (None, f"{entry.algorithm}:{hexdigest}"):
         raise BadInput(f"{PACKAGE} is not the one that {DIGEST} is about", reason="bad_package")

@@ -9,13 +9,13 @@ CHUNK = 1 << 20
 LOOK_BACK = 8 << 20  # bytes kept behind `at` for as long as a unit is not settled
 
 
-class Source(Protocol):
+class ByteSource(Protocol):
     """Anything to read from. `read` gives at most `size` bytes, and none only at the end."""
 
     def read(self, size: int, /) -> bytes: ...
 
 
-class Window:
+class ByteWindow:
     """`data[at:]` is what comes next; `position` is its offset in the source.
 
     Bytes from `mark` on stay within reach of `step_back`, up to LOOK_BACK of them.
@@ -23,7 +23,7 @@ class Window:
 
     __slots__ = ("_source", "at", "base", "data", "mark", "size")
 
-    def __init__(self, source: Source | None, *, start: int = 0, size: int | None = None) -> None:
+    def __init__(self, source: ByteSource | None, *, start: int = 0, size: int | None = None) -> None:
         self.data: bytes | bytearray = b""
         self.at = 0
         self.base = start  # the offset of data[0]
@@ -32,7 +32,7 @@ class Window:
         self._source = source
 
     @classmethod
-    def over(cls, data: bytes | bytearray) -> Window:
+    def over(cls, data: bytes | bytearray) -> ByteWindow:
         """All of it is there already."""
         window = cls(None, size=len(data))
         window.data = data

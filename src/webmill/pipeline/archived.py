@@ -16,7 +16,7 @@ from webmill.formats.http import ResponseHead, end_of_head, split_message
 from webmill.formats.http.chunked import ChunkedReader
 from webmill.formats.http.head import MAX_HEAD_BYTES
 from webmill.formats.timestamps import from_warc_date
-from webmill.formats.warc.single import Block, open_block
+from webmill.formats.warc.single import BlockStream, open_block
 from webmill.index.lookup.indexes import CaptureIndex
 from webmill.index.lookup.query import Query, run_query, url_range
 from webmill.infra.storage.base import Readable
@@ -29,7 +29,7 @@ _REVISIT = f'"{REVISIT}"'.encode()  # as a line has it: quotes in other values a
 DEPTH = 5  # revisits of revisits
 MOST_LINES = 100_000  # of one address that are searched for a digest
 PIECE = 64 << 10
-WHOLE = content_coding.Limits(output=64 << 30)  # streamed, so memory is no reason to stop; the ratio still is
+WHOLE = content_coding.DecodeLimits(output=64 << 30)  # streamed, so memory is no reason to stop; the ratio still is
 
 
 class Archived:
@@ -39,7 +39,14 @@ class Archived:
     """
 
     def __init__(
-        self, capture: CaptureRef, record: Record, head: ResponseHead | None, body: bytes, block: Block, *, size: int
+        self,
+        capture: CaptureRef,
+        record: Record,
+        head: ResponseHead | None,
+        body: bytes,
+        block: BlockStream,
+        *,
+        size: int,
     ) -> None:
         self.capture = self.original = capture
         self.record = record
@@ -95,13 +102,13 @@ class Archived:
         except BadInput as error:
             raise _damaged(self.original, error) from error
 
-    def content(self, *, limits: content_coding.Limits = WHOLE) -> Iterator[bytes]:
+    def content(self, *, limits: content_coding.DecodeLimits = WHOLE) -> Iterator[bytes]:
         """The body with its codings undone, as far as that can be done."""
         transfer = self._transfer()
         pieces = self.stored()
         if transfer and transfer[-1] == "chunked":
             pieces, transfer = _unchunked(pieces), transfer[:-1]
-        decoder = content_coding.Decoder((*self._codings(), *transfer), limits=limits)
+        decoder = content_coding.ContentDecoder((*self._codings(), *transfer), limits=limits)
         yield from _even(_decoded(pieces, decoder))
         if decoder.flaw:
             log.info("%s at %d: content is %s", self.original.filename, self.original.offset, decoder.flaw)
@@ -135,7 +142,7 @@ def _unchunked(pieces: Iterator[bytes]) -> Iterator[bytes]:
         yield from pieces
 
 
-def _decoded(pieces: Iterable[bytes], decoder: content_coding.Decoder) -> Iterator[bytes]:
+def _decoded(pieces: Iterable[bytes], decoder: content_coding.ContentDecoder) -> Iterator[bytes]:
     for piece in pieces:
         yield from decoder.pieces(piece)
         if not decoder.complete:
@@ -197,7 +204,7 @@ def _damaged(capture: CaptureRef, error: BadInput) -> NotFound:
     return NotFound(f"this capture is damaged: {error.message}")
 
 
-def _opened(capture: CaptureRef, block: Block) -> Archived:
+def _opened(capture: CaptureRef, block: BlockStream) -> Archived:
     record = Record(block.version, block.headers, b"", capture.offset, capture.length)
     is_http = record.type in ("response", "revisit") and (record.target_uri or "").lower().startswith("http")
     if not is_http:

@@ -15,7 +15,7 @@ import msgspec
 from webmill import collection as collections
 from webmill.archive.recovery import Repair, recover
 from webmill.archive.segment import write_paths
-from webmill.archive.writer import Software, WarcWriter
+from webmill.archive.writer import WarcinfoDetails, WarcWriter
 from webmill.crawl import kept_settings as kept
 from webmill.crawl.backends import crawl_backends, open_meeting
 from webmill.crawl.cluster.join import Terms, crawl_as_node, gone_from
@@ -65,7 +65,7 @@ class WarcArchive:
             self._collection,
             segment=self._segment,
             stem=stem,
-            software=Software(operator=self._operator, hostname=socket.gethostname()),
+            software=WarcinfoDetails(operator=self._operator, hostname=socket.gethostname()),
             max_bytes=self._max_bytes,
             now=now,
             languages=self._languages,

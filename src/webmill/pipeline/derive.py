@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from webmill.archive.derive import Derived, Job, derive, output_name
+from webmill.archive.derive import DeriveJob, DeriveReport, derive, output_name
 from webmill.collection import Collection
 from webmill.errors import Misconfigured, Unavailable
 from webmill.formats.cdx.zipnum import encode_block
@@ -67,9 +67,9 @@ def derive_all(warcs: Sequence[Path], options: Options, *, executor: Executor, p
     return report
 
 
-def plan(warc: Path, options: Options) -> Job:
+def plan(warc: Path, options: Options) -> DeriveJob:
     outputs = {kind: output_of(warc, kind, into=options.into) for kind in options.kinds}
-    return Job(warc=warc, outputs=outputs, date=options.date, detect_languages=options.detect_languages)
+    return DeriveJob(warc=warc, outputs=outputs, date=options.date, detect_languages=options.detect_languages)
 
 
 def output_of(warc: Path, kind: str, *, into: Path | None) -> Path:
@@ -83,7 +83,7 @@ def output_of(warc: Path, kind: str, *, into: Path | None) -> Path:
     return folder.parent / kind / name
 
 
-def refuse_collisions(jobs: Iterable[Job]) -> None:
+def refuse_collisions(jobs: Iterable[DeriveJob]) -> None:
     made: dict[Path, Path] = {}
     for job in jobs:
         for output in job.outputs.values():
@@ -92,7 +92,7 @@ def refuse_collisions(jobs: Iterable[Job]) -> None:
             made[output] = job.warc
 
 
-def count(report: Report, derived: Derived) -> None:
+def count(report: Report, derived: DeriveReport) -> None:
     report.derived += 1
     report.records += derived.records
     report.pages += derived.pages

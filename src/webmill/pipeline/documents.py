@@ -25,7 +25,7 @@ import zstandard
 
 from webmill.collection import Publishing
 from webmill.errors import BadInput, Misconfigured, NotFound
-from webmill.formats.compression.decompressors import ERRORS, Decompressor, Gzip
+from webmill.formats.compression.decompressors import ERRORS, Decompressor, GzipDecompressor
 from webmill.formats.timestamps import from_datetime
 from webmill.infra.address import scheme_of
 from webmill.infra.atomic import as_webmill_error
@@ -270,7 +270,7 @@ class Unpacked(RawStream):
 def unpacked(raw: BinaryIO, key: str) -> BinaryIO:
     if key.endswith(".zst"):
         return buffered(Unpacked(raw, Frames()))
-    return buffered(Unpacked(raw, Gzip())) if key.endswith(".gz") else raw
+    return buffered(Unpacked(raw, GzipDecompressor())) if key.endswith(".gz") else raw
 
 
 def pyarrow() -> tuple[Any, Any]:

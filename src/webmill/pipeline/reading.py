@@ -18,7 +18,7 @@ from webmill.commoncrawl.servers import HURRIED, list_crawls, open_crawls
 from webmill.errors import Misconfigured, NotFound
 from webmill.formats.cdx.cdxj import IndexLine
 from webmill.formats.cdx.query import read_pattern
-from webmill.formats.compression.content_coding import Decoded, Limits, decode_body
+from webmill.formats.compression.content_coding import DecodedBody, DecodeLimits, decode_body
 from webmill.formats.html.charset import decode_page
 from webmill.formats.timestamps import earliest
 from webmill.formats.url.normalise import normalise
@@ -147,15 +147,15 @@ def _address(url: str) -> str:
     return normalise(url if "://" in url else f"http://{url}")
 
 
-def _body(archived: Archived, limit: int) -> Decoded:
+def _body(archived: Archived, limit: int) -> DecodedBody:
     stored = bytearray()
     for piece in archived.stored():
         stored += piece
         if len(stored) > limit:
             break
-    decoded = decode_body(archived.headers, bytes(stored[:limit]), limits=Limits(output=limit))
+    decoded = decode_body(archived.headers, bytes(stored[:limit]), limits=DecodeLimits(output=limit))
     if len(stored) > limit:
-        return Decoded(decoded.data, complete=False, flaw="decode_limit")
+        return DecodedBody(decoded.data, complete=False, flaw="decode_limit")
     if "WARC-Truncated" in archived.record.headers:  # its crawler had a limit, too
-        return Decoded(decoded.data, complete=False, flaw="truncated")
+        return DecodedBody(decoded.data, complete=False, flaw="truncated")
     return decoded

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from webmill.errors import BadInput, Conflict, NotFound, Unavailable
 from webmill.formats.cdx.query import KeyRange
-from webmill.formats.cdx.zipnum import Block
+from webmill.formats.cdx.zipnum import ZipnumBlock
 from webmill.index.lines import Batch
 from webmill.index.lookup.block_cache import BlockCache
 from webmill.index.lookup.indexes import Generation, ZipNumIndex
@@ -59,7 +59,7 @@ class ServedIndex(ZipNumIndex):
     def some_batches(self, wanted: KeyRange, whole: KeyRange, *, first: int, count: int) -> Iterator[Batch]:
         return self._telling(super().some_batches(wanted, whole, first=first, count=count))
 
-    def some_blocks(self, wanted: KeyRange, *, first: int, count: int) -> Iterator[Block]:
+    def some_blocks(self, wanted: KeyRange, *, first: int, count: int) -> Iterator[ZipnumBlock]:
         return self._telling(super().some_blocks(wanted, first=first, count=count))
 
     def count_blocks(self, wanted: KeyRange) -> int:

@@ -12,12 +12,12 @@ from typing import Any, Literal
 from warcio.archiveiterator import ArchiveIterator
 
 from webmill.archive.segment import open_stored
-from webmill.archive.writer import Software, WarcWriter
+from webmill.archive.writer import WarcinfoDetails, WarcWriter
 from webmill.collection import Collection
 from webmill.formats.warc.capture import Capture, Subset, WrittenCapture
-from webmill.formats.warc.digest import Verdict, check
+from webmill.formats.warc.digest import DigestVerdict, check
 from webmill.formats.warc.reader import read_records
-from webmill.formats.warc.record_headers import Original
+from webmill.formats.warc.record_headers import OriginalCapture
 from webmill.formats.warc.single import read_record_at
 from webmill.model import Exchange, Record
 
@@ -44,7 +44,7 @@ def capture(
     *,
     subset: Subset = "warc",
     kind: Literal["response", "not_modified", "identical"] = "response",
-    original: Original | None = None,
+    original: OriginalCapture | None = None,
     extra: tuple[tuple[str, str], ...] = (),
     payload: bytes | None = None,
     **about: Any,
@@ -55,7 +55,7 @@ def capture(
 
 
 def writer(root: Path, *, stem: str = "a", **options: Any) -> WarcWriter:
-    options = {"now": lambda: DATE, "languages": False, "software": Software(), **options}
+    options = {"now": lambda: DATE, "languages": False, "software": WarcinfoDetails(), **options}
     return WarcWriter(Collection(root, NAME), segment="1", stem=stem, **options)
 
 
@@ -100,7 +100,7 @@ def _check_records(file: Path) -> Iterator[Record]:
         for record in read_records(stream):
             assert isinstance(record, Record), record
             digests = check(record.headers, record.content)
-            assert Verdict.MISMATCH not in (digests.block, digests.payload)
+            assert DigestVerdict.MISMATCH not in (digests.block, digests.payload)
             ids.append(record.record_id)
             yield record
     assert len(set(ids)) == len(ids)

@@ -50,8 +50,8 @@ def metadata(name: str, *fields: tuple[str, str], of: str | None = None) -> Reco
     return warc_records.metadata(visit(name), block, record_id=number, concurrent_to=record_id(of or name)), content
 
 
-def visit(name: str) -> warc_records.Visit:
-    return warc_records.Visit(
+def visit(name: str) -> warc_records.CaptureEvent:
+    return warc_records.CaptureEvent(
         uri=f"http://site.example/{name}", date=DATE, warcinfo_id=INFO_ID, ip="192.0.2.1", protocols=("h2", "tls/1.3")
     )
 

@@ -16,11 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.archive.made import INFO_ID, Record, info, metadata, record_id, request, response, write_warc
-from webmill.archive.derive import Derived, Job, derive, output_name
+from webmill.archive.derive import DeriveJob, DeriveReport, derive, output_name
 from webmill.errors import BadInput
 from webmill.formats.html.page import MAX_PAGE
 from webmill.formats.warc.reader import read_records
-from webmill.formats.warc.wat import read_description
+from webmill.formats.warc.wat import read_wat
 from webmill.formats.warc.wet import languages_of
 from webmill.model import Record as Read
 
@@ -28,7 +28,7 @@ HELLO = b"<title>T</title><p>Hello <a href=/x>world</a></p>"
 
 
 class Result:
-    def __init__(self, derived: Derived, wat: Path, wet: Path) -> None:
+    def __init__(self, derived: DeriveReport, wat: Path, wet: Path) -> None:
         self.derived = derived
         self.wat, self.wet = records_of(wat), records_of(wet)
 
@@ -53,7 +53,7 @@ def records_of(path: Path) -> list[Read]:
 
 def derive_both(warc: Path, *, date: datetime | None = None) -> Result:
     outputs = {kind: warc.parent / output_name(warc.name, kind) for kind in ("wat", "wet")}
-    return Result(derive(Job(warc=warc, outputs=outputs, date=date)), outputs["wat"], outputs["wet"])
+    return Result(derive(DeriveJob(warc=warc, outputs=outputs, date=date)), outputs["wat"], outputs["wet"])
 
 
 def derive_page(tmp_path: Path, body: bytes, **options: Any) -> Result:
@@ -94,12 +94,12 @@ def test_a_text_has_the_date_of_its_capture_and_a_description_that_of_the_extrac
 def test_the_same_warc_gives_the_same_bytes(tmp_path: Path) -> None:
     warc = write_warc(tmp_path / "made.warc.gz", info(), *capture("a", HELLO))
     outputs = {kind: tmp_path / output_name(warc.name, kind) for kind in ("wat", "wet")}
-    derive(Job(warc=warc, outputs=outputs))
+    derive(DeriveJob(warc=warc, outputs=outputs))
     first = [path.read_bytes() for path in outputs.values()]
-    derive(Job(warc=warc, outputs=outputs))
+    derive(DeriveJob(warc=warc, outputs=outputs))
     assert [path.read_bytes() for path in outputs.values()] == first
     for kind, path in outputs.items():
-        alone = derive(Job(warc=warc, outputs={kind: path}))
+        alone = derive(DeriveJob(warc=warc, outputs={kind: path}))
         assert alone.records == 4
     assert [path.read_bytes() for path in outputs.values()] == first
 
@@ -157,7 +157,7 @@ def test_a_response_is_described_with_its_headers_lengths_digests_and_links(tmp_
 
 def test_our_own_reader_understands_our_descriptions(tmp_path: Path) -> None:
     result = derive_both(write_warc(tmp_path / "made.warc.gz", info(), *capture("a", HELLO)))
-    found = [read_description(record.content) for record in result.wat[1:]]
+    found = [read_wat(record.content) for record in result.wat[1:]]
     assert [description.type for description in found] == ["warcinfo", "request", "response", "metadata"]
     assert found[0].info is not None
     assert found[0].info.is_part_of == "TEST-2024"
@@ -236,7 +236,7 @@ def test_languages_are_detected_on_request(tmp_path: Path) -> None:
     german = "<p>Dies ist ein ganz gewöhnlicher deutscher Satz, der lang genug ist, um erkannt zu werden.</p>"
     warc = write_warc(tmp_path / "made.warc.gz", info(), response("a", german.encode()), response("b", b"<p>\x00\xff"))
     wet = tmp_path / "made.warc.wet.gz"
-    derive(Job(warc=warc, outputs={"wet": wet}, detect_languages=True))
+    derive(DeriveJob(warc=warc, outputs={"wet": wet}, detect_languages=True))
     assert [languages_of(record) for record in records_of(wet)[1:]] == [("deu",), ()]
 
 

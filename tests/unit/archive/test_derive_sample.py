@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
-from webmill.archive.derive import Derived, Job, derive, output_name
+from webmill.archive.derive import DeriveJob, DeriveReport, derive, output_name
 from webmill.formats.warc.reader import read_records
 from webmill.model import Record
 
@@ -27,7 +27,7 @@ HTML = ("Envelope", "Payload-Metadata", "HTTP-Response-Metadata", "HTML-Metadata
 class Sides(msgspec.Struct):
     """Texts and descriptions by the id of the record they are about."""
 
-    derived: Derived
+    derived: DeriveReport
     files: dict[str, Path]
     warc: list[Record]
     our_texts: dict[str, str]
@@ -71,7 +71,7 @@ def sides(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Sides:
     folder = tmp_path_factory.mktemp("derived")
     files = {kind: folder / output_name(warc.name, kind) for kind in ("wat", "wet")}
     return Sides(
-        derived=derive(Job(warc=warc, outputs=files)),
+        derived=derive(DeriveJob(warc=warc, outputs=files)),
         files=files,
         warc=records_of(warc),
         our_texts=texts_of(files["wet"]),
@@ -170,7 +170,7 @@ def test_a_page_published_by_common_crawl_has_the_text_digest_and_language_it_wa
     shared_data: Path, tmp_path: Path
 ) -> None:
     folder, ours = shared_data / "warc" / "commoncrawl", tmp_path / "whirlwind.warc.wet.gz"
-    derive(Job(warc=folder / "whirlwind.warc.gz", outputs={"wet": ours}))
+    derive(DeriveJob(warc=folder / "whirlwind.warc.gz", outputs={"wet": ours}))
     names = ("WARC-Target-URI", "WARC-Date", "WARC-Refers-To", "WARC-Block-Digest", "WARC-Identified-Content-Language")
     derived, published = (
         [(record.content, [record.headers.get(name) for name in names]) for record in records_of(path)[1:]]
@@ -184,6 +184,6 @@ def test_odd_warcs_of_others_are_derived(shared_data: Path, tmp_path: Path) -> N
     assert warcs
     for warc in warcs:
         files = {kind: tmp_path / output_name(warc.name, kind) for kind in ("wat", "wet")}
-        derived = derive(Job(warc=warc, outputs=files))
+        derived = derive(DeriveJob(warc=warc, outputs=files))
         assert len(records_of(files["wat"])) == 1 + derived.records
         assert len(records_of(files["wet"])) == 1 + derived.texts

@@ -26,19 +26,19 @@ from tests.unit.archive.captures import (
     sealed,
     writer,
 )
-from webmill.archive.derive import Job, derive
+from webmill.archive.derive import DeriveJob, derive
 from webmill.archive.recovery import recover
 from webmill.archive.segment import open_stored, write_paths
-from webmill.archive.writer import Software, WarcWriter
-from webmill.archive.writer_records import Encoded, encode_capture
+from webmill.archive.writer import WarcinfoDetails, WarcWriter
+from webmill.archive.writer_records import EncodedCapture, encode_capture
 from webmill.collection import Collection
 from webmill.errors import BadInput, Misconfigured, NotFound
 from webmill.formats.warc import digest
 from webmill.formats.warc.capture import Capture, WrittenCapture
-from webmill.formats.warc.fields import Findings, parse_fields
+from webmill.formats.warc.fields import MetadataFields, parse_fields
 from webmill.formats.warc.http_records import read_response
 from webmill.formats.warc.reader import read_records
-from webmill.formats.warc.record_headers import IDENTICAL_DIGEST, NOT_MODIFIED, Original
+from webmill.formats.warc.record_headers import IDENTICAL_DIGEST, NOT_MODIFIED, OriginalCapture
 from webmill.index.archives import find_archives
 from webmill.model import CaptureRef, Record
 
@@ -54,7 +54,7 @@ def records_of(root: Path) -> list[Record]:
 
 def test_a_capture_is_a_request_a_response_and_a_note_about_it(tmp_path: Path) -> None:
     made = capture(7, protocols=("http/1.1", "tls/1.3"), cipher_suites=("TLS_AES_128_GCM_SHA256",), truncated="time")
-    [place] = written(tmp_path, made, software=Software(operator="us <us@site.example>", hostname="mill"))
+    [place] = written(tmp_path, made, software=WarcinfoDetails(operator="us <us@site.example>", hostname="mill"))
     info, request, response, metadata = records_of(tmp_path)
     assert [record.type for record in (info, request, response, metadata)] == [
         "warcinfo",
@@ -91,7 +91,9 @@ def test_a_capture_is_a_request_a_response_and_a_note_about_it(tmp_path: Path) -
 
 
 def test_the_first_record_says_who_made_the_file(tmp_path: Path) -> None:
-    made = Software(publisher="p", description="d", operator="o", hostname="h", robots="obeyed", software="mill/1")
+    made = WarcinfoDetails(
+        publisher="p", description="d", operator="o", hostname="h", robots="obeyed", software="mill/1"
+    )
     written(tmp_path, capture(), software=made)
     info = records_of(tmp_path)[0]
     assert info.headers.get("WARC-Filename") == names(tmp_path)[0]
@@ -129,7 +131,9 @@ def test_languages_are_noted_as_common_crawl_does(tmp_path: Path) -> None:
         capture(3, body=b"%PDF-1.4 text", head="Content-Type: application/pdf"),
     )
     written(tmp_path, *places, languages=True)
-    notes = [Findings(parse_fields(record.content)) for record in records_of(tmp_path) if record.type == "metadata"]
+    notes = [
+        MetadataFields(parse_fields(record.content)) for record in records_of(tmp_path) if record.type == "metadata"
+    ]
     found = [note.languages and [language.iso for language in note.languages.languages] for note in notes]
     assert sorted(found, key=str) == [None, None, ["deu"]]
 
@@ -147,13 +151,13 @@ def test_what_was_sent_chunked_and_compressed_is_stored_so_and_read_decoded(tmp_
     [file] = sealed(tmp_path)
     check_file(file)
     outputs = {kind: tmp_path / f"{kind}.gz" for kind in ("wat", "wet")}
-    derived = derive(Job(warc=file, outputs=outputs))
+    derived = derive(DeriveJob(warc=file, outputs=outputs))
     assert (derived.records, derived.pages, derived.texts, derived.rejects) == (4, 1, 1, ())
     assert b"plain English" in gzip.decompress(outputs["wet"].read_bytes())
 
 
 def test_a_page_not_modified_is_a_revisit_without_a_payload(tmp_path: Path) -> None:
-    original = Original(record_id="<urn:uuid:1>", uri="http://site.example/0", date=DATE - timedelta(days=1))
+    original = OriginalCapture(record_id="<urn:uuid:1>", uri="http://site.example/0", date=DATE - timedelta(days=1))
     made = capture(kind="not_modified", original=original, status=304, body=b"", subset="crawldiagnostics")
     [place] = written(tmp_path, made)
     record = read_place(tmp_path, place)
@@ -166,7 +170,7 @@ def test_a_page_not_modified_is_a_revisit_without_a_payload(tmp_path: Path) -> N
 @pytest.mark.parametrize("kind", ["response", "identical"])
 def test_a_digest_that_is_known_is_not_computed_again(tmp_path: Path, kind: str) -> None:
     known = digest.compute(b"what the caller says, to tell it apart")
-    plain = capture(kind=kind, original=Original(record_id="<urn:uuid:1>"))
+    plain = capture(kind=kind, original=OriginalCapture(record_id="<urn:uuid:1>"))
     [said, found] = [
         encode_capture(msgspec.structs.replace(plain, digest=told), warcinfo_id="<urn:uuid:2>", detect=None)
         for told in (known, "")
@@ -176,7 +180,7 @@ def test_a_digest_that_is_known_is_not_computed_again(tmp_path: Path, kind: str)
 
 
 def test_a_page_that_came_unchanged_is_a_revisit_with_its_digest(tmp_path: Path) -> None:
-    [place] = written(tmp_path, capture(kind="identical", original=Original(record_id="<urn:uuid:1>")))
+    [place] = written(tmp_path, capture(kind="identical", original=OriginalCapture(record_id="<urn:uuid:1>")))
     record = read_place(tmp_path, place)
     assert (record.type, record.headers.get("WARC-Profile")) == ("revisit", IDENTICAL_DIGEST)
     assert record.payload_digest == place.capture.digest == digest.compute(PAGE)
@@ -274,7 +278,7 @@ def test_a_stem_that_is_no_part_of_a_name_is_refused(tmp_path: Path, stem: str) 
 
 def test_a_line_break_in_what_the_operator_says_is_refused_at_the_start(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured):
-        writer(tmp_path, software=Software(operator="us\r\nWARC-Type: response"))
+        writer(tmp_path, software=WarcinfoDetails(operator="us\r\nWARC-Type: response"))
 
 
 def test_a_value_that_would_break_a_header_costs_its_capture_only(tmp_path: Path) -> None:
@@ -294,7 +298,7 @@ def refuse(*said: str) -> None:
     raise AssertionError(said)
 
 
-def encoded(made: Capture) -> Encoded:
+def encoded(made: Capture) -> EncodedCapture:
     return encode_capture(made, warcinfo_id="<urn:uuid:0>", detect=None)
 
 
@@ -319,7 +323,7 @@ def test_nothing_the_web_says_can_add_a_header_or_a_record(
     assert len(out.data) == asked.length + answered.length + noted.length
 
 
-def encoded_records(out: Encoded) -> list[Record]:
+def encoded_records(out: EncodedCapture) -> list[Record]:
     found = list(read_records(io.BytesIO(out.data)))
     assert [type(item) for item in found] == [Record, Record, Record]
     return [item for item in found if isinstance(item, Record)]
@@ -327,4 +331,4 @@ def encoded_records(out: Encoded) -> list[Record]:
 
 def test_a_writer_needs_a_crawl_that_has_a_name(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured):
-        WarcWriter(Collection(tmp_path, NAME), segment="../up", stem="a", software=Software(), now=lambda: DATE)
+        WarcWriter(Collection(tmp_path, NAME), segment="../up", stem="a", software=WarcinfoDetails(), now=lambda: DATE)

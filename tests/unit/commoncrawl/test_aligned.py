@@ -28,8 +28,8 @@ from tests.unit.commoncrawl.triples import (
 from webmill.commoncrawl.aligned import read_pages
 from webmill.commoncrawl.page import Page
 from webmill.formats.warc import record_headers as records
-from webmill.formats.warc.head import Limits
-from webmill.formats.warc.typed_records import Response
+from webmill.formats.warc.head import WarcLimits
+from webmill.formats.warc.typed_records import ResponseRecord
 from webmill.formats.warc.writer import compress_record, encode_record
 from webmill.model import Headers
 
@@ -55,7 +55,7 @@ def test_a_page_has_what_all_three_files_say() -> None:
     assert page.http_request.method == "GET"
     assert page.findings
     assert page.findings.fetch_time_ms == 56
-    assert isinstance(page.typed_capture, Response)
+    assert isinstance(page.typed_capture, ResponseRecord)
 
 
 @pytest.mark.parametrize("make", [make_triple, make_plain])
@@ -182,7 +182,7 @@ def test_a_text_with_the_id_of_one_page_and_the_uri_of_another_is_not_given_to_e
     writer = Writer()
     writer.begin()
     writer.page(Spec("a", text=None), 0)
-    writer._text(Spec("a", uri="https://evil.example/"), records.Visit(uri="", date=CRAWL))
+    writer._text(Spec("a", uri="https://evil.example/"), records.CaptureEvent(uri="", date=CRAWL))
     (error,) = writer.triple().read()
     assert not isinstance(error, Page)
     assert error.reason == "uri_mismatch"
@@ -309,7 +309,7 @@ def test_names_of_fields_may_have_any_case() -> None:
 def test_a_text_longer_than_the_limit_makes_an_error_and_not_half_a_text() -> None:
     triple = make_triple([Spec("a"), Spec("long", text="word " * 1000), Spec("b")])
     sources = (io.BytesIO(triple.of(kind)) for kind in (WARC, WAT, WET))
-    result = list(read_pages(*sources, limits=Limits(block=4000)))
+    result = list(read_pages(*sources, limits=WarcLimits(block=4000)))
     assert names(result) == ["a", "b"]
     assert [error.reason for error in errors(result)] == ["too_large"]
 

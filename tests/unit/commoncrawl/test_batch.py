@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webmill.commoncrawl.batch import (
-    BadItem,
     BatchItem,
+    RejectedItem,
     batch_id,
     decode_batch,
     encode_batch,
@@ -153,7 +153,7 @@ def test_a_bad_item_spoils_no_other(entry: bytes, reason: str) -> None:
     first, bad, last = decode_batch(b"[%b,%b,%b]" % (good, entry, good))
     assert isinstance(first, BatchItem)
     assert isinstance(last, BatchItem)
-    assert isinstance(bad, BadItem)
+    assert isinstance(bad, RejectedItem)
     assert (bad.number, bad.reason) == (1, reason)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.contracts.range_server import RangeServer, serving
-from webmill.commoncrawl.captures import Fetcher, WholeRule
+from webmill.commoncrawl.captures import CaptureFetcher, WholeFileRule
 from webmill.commoncrawl.ranges import RangeLimits
 from webmill.commoncrawl.whole_files import WholeFiles
 from webmill.errors import BadInput, NotFound, Unavailable
@@ -31,9 +31,9 @@ def server() -> Iterator[RangeServer]:
 
 
 @contextmanager
-def fetching(storage: Readable, **options: Any) -> Iterator[Fetcher]:
+def fetching(storage: Readable, **options: Any) -> Iterator[CaptureFetcher]:
     options = {"concurrency": 3, "limits": RangeLimits(gap=16, most=1 << 20, item=5000)} | options
-    fetcher = Fetcher(storage, **options)
+    fetcher = CaptureFetcher(storage, **options)
     try:
         yield fetcher
     finally:
@@ -115,8 +115,8 @@ def test_downloads_that_nobody_waits_for_any_more_are_dropped(server: RangeServe
 SPREAD = [("a", start, 400) for start in range(0, 10_000, 1000)]
 
 
-def whole(folder: Path, *, most: int = 1 << 20, share: float = 0.2) -> WholeRule:
-    return WholeRule(WholeFiles(folder, most=most, sleep=lambda _: None), share=share)
+def whole(folder: Path, *, most: int = 1 << 20, share: float = 0.2) -> WholeFileRule:
+    return WholeFileRule(WholeFiles(folder, most=most, sleep=lambda _: None), share=share)
 
 
 def expected(places: list[tuple[str, int, int]]) -> list[bytes]:

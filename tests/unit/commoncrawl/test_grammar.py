@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 
 from tests.unit.commoncrawl.triples import PDF, WARC, WAT, WET, Spec, Triple, make_triple
-from webmill.commoncrawl.grammar import Finding, check_file
+from webmill.commoncrawl.grammar import OrderFinding, check_file
 from webmill.formats.warc.typed_records import FileType
 
 SPECS = [Spec("a"), PDF, Spec("b")]
 
 
-def check(triple: Triple, file_type: FileType) -> list[Finding]:
+def check(triple: Triple, file_type: FileType) -> list[OrderFinding]:
     return list(check_file(io.BytesIO(triple.of(file_type)), file_type=file_type))
 
 
@@ -23,8 +23,8 @@ def test_a_well_formed_triple_has_no_findings() -> None:
 def test_a_page_without_metadata_and_one_without_request_are_found_where_they_stand() -> None:
     triple = make_triple([Spec("a", metadata=False), Spec("b"), Spec("c", request=False)])
     assert check(triple, WARC) == [
-        Finding(WARC, triple.places["b"][WARC][0][0], ("metadata",), "request"),
-        Finding(WARC, triple.places["c"][WARC][0][0], ("request",), "response"),
+        OrderFinding(WARC, triple.places["b"][WARC][0][0], ("metadata",), "request"),
+        OrderFinding(WARC, triple.places["c"][WARC][0][0], ("request",), "response"),
     ]
     assert [finding.found for finding in check(triple, WAT)] == ["metadata of request", "metadata of response"]
 
@@ -42,7 +42,7 @@ def test_damage_is_a_finding_and_derails_nothing() -> None:
 
 def test_an_empty_file_and_a_file_of_something_else_are_found() -> None:
     triple = make_triple(SPECS)
-    assert check(triple.replacing(WET, b""), WET) == [Finding(WET, 0, ("warcinfo",), "the end of the file")]
+    assert check(triple.replacing(WET, b""), WET) == [OrderFinding(WET, 0, ("warcinfo",), "the end of the file")]
     assert check(triple.replacing(WET, triple.warc), WET)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webmill.commoncrawl.ranges import Range, RangeLimits, plan_ranges
+from webmill.commoncrawl.ranges import ByteRange, RangeLimits, plan_ranges
 from webmill.model import CaptureRef
 
 
@@ -13,15 +13,15 @@ def item(filename: str, offset: int, length: int) -> CaptureRef:
     return CaptureRef(url="https://example.com/", filename=filename, offset=offset, length=length)
 
 
-def plan(*places: tuple[str, int, int], gap: int = 10, most: int = 1000) -> list[Range]:
+def plan(*places: tuple[str, int, int], gap: int = 10, most: int = 1000) -> list[ByteRange]:
     items = {number: item(*place) for number, place in enumerate(places)}
     return [part for ranges in plan_ranges(items, limits=RangeLimits(gap=gap, most=most)) for part in ranges]
 
 
 def test_neighbours_of_one_file_are_asked_for_together() -> None:
     assert plan(("a", 200, 50), ("b", 0, 5), ("a", 100, 95)) == [
-        Range(filename="a", start=100, end=250, items=(2, 0)),
-        Range(filename="b", start=0, end=5, items=(1,)),
+        ByteRange(filename="a", start=100, end=250, items=(2, 0)),
+        ByteRange(filename="b", start=0, end=5, items=(1,)),
     ]
 
 
@@ -39,7 +39,7 @@ def test_a_capture_larger_than_the_limit_is_a_request_of_its_own() -> None:
 
 
 def test_a_capture_that_is_wanted_twice_is_fetched_once() -> None:
-    assert plan(("a", 5, 5), ("a", 5, 5)) == [Range(filename="a", start=5, end=10, items=(0, 1))]
+    assert plan(("a", 5, 5), ("a", 5, 5)) == [ByteRange(filename="a", start=5, end=10, items=(0, 1))]
 
 
 @settings(deadline=None)

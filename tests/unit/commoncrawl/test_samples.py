@@ -16,7 +16,7 @@ from webmill.commoncrawl.aligned import read_pages
 from webmill.commoncrawl.grammar import check_file, read_documents
 from webmill.commoncrawl.page import ErrorDocument, Page
 from webmill.formats.warc.reader import read_records
-from webmill.formats.warc.typed_records import Conversion, FileType, WarcInfo
+from webmill.formats.warc.typed_records import ConversionRecord, FileType, WarcinfoRecord
 from webmill.model import Record
 
 NAME = "triple/CC-MAIN-20240712094214-20240712124214-00000.warc"
@@ -184,8 +184,8 @@ DAMAGED = {  # name: (warcinfo records, texts, reasons of the errors, what else 
 def test_damaged_wet_files_give_their_whole_texts_and_tell_the_rest(shared_data: Path, name: str) -> None:
     stored = (shared_data / f"warc/wet-damaged/{name}.wet.gz").read_bytes()
     documents = list(read_documents(io.BytesIO(stored), file_type=WET))
-    infos = sum(isinstance(document, WarcInfo) for document in documents)
-    texts = [document for document in documents if isinstance(document, Conversion)]
+    infos = sum(isinstance(document, WarcinfoRecord) for document in documents)
+    texts = [document for document in documents if isinstance(document, ConversionRecord)]
     reasons = [document.reason for document in documents if isinstance(document, ErrorDocument)]
     found = [finding.found for finding in check_file(io.BytesIO(stored), file_type=WET)]
     found = [what for what in found if not what.startswith("damage")]

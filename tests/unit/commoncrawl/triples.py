@@ -117,7 +117,7 @@ class Writer:
         self.put(WAT, page, made, content)
 
     def page(self, spec: Spec, number: int) -> None:
-        visit = records.Visit(
+        visit = records.CaptureEvent(
             uri=spec.target, date=CRAWL + timedelta(seconds=number), ip="192.0.2.1", protocols=("h2", "tls/1.3")
         )
         if spec.request:
@@ -128,13 +128,13 @@ class Writer:
         if spec.text is not None:
             self._text(spec, visit)
 
-    def _request(self, spec: Spec, visit: records.Visit) -> None:
+    def _request(self, spec: Spec, visit: records.CaptureEvent) -> None:
         content = b"GET / HTTP/1.1\r\nHost: example.org\r\nUser-Agent: test\r\n\r\n"
         headers = records.request(visit, records.measure(content), record_id=record_id(f"req-{spec.name}"))
         place = self.put(WARC, spec.name, headers, content)
         self.describe(spec.name, headers, place, {"HTTP-Request-Metadata": {"Request-Message": {"Method": "GET"}}})
 
-    def _response(self, spec: Spec, visit: records.Visit) -> None:
+    def _response(self, spec: Spec, visit: records.CaptureEvent) -> None:
         content = f"HTTP/1.1 200 OK\r\nContent-Type: {spec.kind}\r\n\r\n{spec.body.format(spec.name)}".encode()
         headers = records.response(
             visit,
@@ -147,7 +147,7 @@ class Writer:
         html = {"Head": {"Title": f"Title of {spec.name}"}, "Links": [{"path": "A@/href", "url": "/next"}]}
         self.describe(spec.name, headers, place, {"HTTP-Response-Metadata": {"HTML-Metadata": html}})
 
-    def _metadata(self, spec: Spec, visit: records.Visit) -> None:
+    def _metadata(self, spec: Spec, visit: records.CaptureEvent) -> None:
         fields = [("fetchTimeMs", "56"), ("charset-detected", "UTF-8"), ("languages-cld2", CLD2)]
         content = records.encode_fields(fields)
         headers = records.metadata(
@@ -160,7 +160,7 @@ class Writer:
         listed = [{"Name": name, "Value": value} for name, value in fields]
         self.describe(spec.name, headers, place, {"WARC-Metadata-Metadata": {"Metadata-Records": listed}})
 
-    def _text(self, spec: Spec, visit: records.Visit) -> None:
+    def _text(self, spec: Spec, visit: records.CaptureEvent) -> None:
         content = (spec.text or "").format(spec.name).encode()
         headers = records.conversion(
             records.measure(content),

@@ -21,7 +21,7 @@ from webmill.crawl.visit.page_reader import conditions, is_html, original_of, re
 from webmill.crawl.visit.url_visit import is_whole, validators
 from webmill.errors import BadInput
 from webmill.formats.http import ResponseHead
-from webmill.formats.warc.record_headers import Original
+from webmill.formats.warc.record_headers import OriginalCapture
 from webmill.infra.clock import Anchor
 from webmill.model import Exchange, Headers, Link
 
@@ -114,7 +114,7 @@ def test_what_is_no_letter_is_bad_input(body: bytes, tmp_path: Path) -> None:
 def test_the_first_record_of_a_payload_stays(tmp_path: Path) -> None:
     payloads = Payloads(tmp_path / "payloads.sqlite")
     date = datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC)
-    one, two = (Original(record_id=f"<urn:uuid:{name}>", uri=f"http://{name}/", date=date) for name in "ab")
+    one, two = (OriginalCapture(record_id=f"<urn:uuid:{name}>", uri=f"http://{name}/", date=date) for name in "ab")
     payloads.add([("sha1:X", one)])
     payloads.add([("sha1:X", two), ("sha1:Y", two)])
     payloads.add([])
@@ -156,7 +156,9 @@ def test_a_revisit_names_the_record_that_has_the_payload() -> None:
     last = LastVisit(
         url="http://a.test/", time=5.0, status=304, record_id="<x>", record_time=3.0, record_url="http://b.test/"
     )
-    assert original_of(last) == Original(record_id="<x>", uri="http://b.test/", date=datetime.fromtimestamp(3.0, UTC))
+    assert original_of(last) == OriginalCapture(
+        record_id="<x>", uri="http://b.test/", date=datetime.fromtimestamp(3.0, UTC)
+    )
 
 
 def test_conditions_are_only_sent_where_there_is_something_to_compare_with() -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 
 from tests.unit.commoncrawl.triples import CLD2
-from webmill.commoncrawl.page import Described, Page
+from webmill.commoncrawl.page import Page, WatRecords
 from webmill.formats.warc import record_headers as records
 from webmill.formats.warc.typed_records import FileType
 from webmill.model import Headers, Record
@@ -88,7 +88,7 @@ def page(
     return Page(
         capture=capture or response(),
         metadata=meta,
-        wat=Described(capture=wat),
+        wat=WatRecords(capture=wat),
         wet=wet,
         offsets=offsets,
         resume=dict.fromkeys(offsets, 200),

@@ -15,7 +15,7 @@ from webmill.commoncrawl.page import Page
 from webmill.errors import BadInput, NotFound
 from webmill.extract.capture import document_of, make_document
 from webmill.extract.outcomes import OUTCOMES, REJECTED, failed, unread
-from webmill.extract.recipe import CaptureInput, Made, Recipe, input_of
+from webmill.extract.recipe import CaptureInput, ExtractResult, Recipe, input_of
 from webmill.model import CaptureRef, Document, DocumentLink, Headers, Record
 
 ARTICLE = (
@@ -36,14 +36,14 @@ def stored(capture: Record) -> bytes:
     return gzip.compress(f"WARC/1.0\r\n{head}\r\n".encode() + capture.content + b"\r\n\r\n", mtime=0)
 
 
-def made(capture: Record, recipe: Recipe = PLAIN, **said: object) -> Made:
+def made(capture: Record, recipe: Recipe = PLAIN, **said: object) -> ExtractResult:
     """Both ways, which give the same."""
     data = stored(capture)
     ref = msgspec.structs.replace(REF, length=len(data), url=capture.target_uri or "")
     selected = make_document(data, capture=CaptureInput(ref=ref, recipe=recipe, **said))  # type: ignore[arg-type]
     whole = CaptureInput(ref=ref, recipe=recipe, version="WARC/1.0", headers=capture.headers.pairs, **said)  # type: ignore[arg-type]
     assert make_document(capture.content, capture=whole) == selected
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(selected), type=Made) == selected
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(selected), type=ExtractResult) == selected
     return selected
 
 

@@ -12,7 +12,7 @@ from webmill.commoncrawl.page import Page
 from webmill.errors import BadInput
 from webmill.extract.capture import CHILD, FUNCTION, make_document
 from webmill.extract.outcomes import REJECTED, failed
-from webmill.extract.recipe import CaptureInput, Made, Recipe, input_of
+from webmill.extract.recipe import CaptureInput, ExtractResult, Recipe, input_of
 from webmill.formats.cld2 import can_detect
 from webmill.infra.sandbox import Sandbox
 from webmill.model import CaptureRef
@@ -25,7 +25,7 @@ def pages_of(file: Path) -> list[Page]:
         return [item for item in read_pages(source, None, None, filename=file.name) if isinstance(item, Page)]
 
 
-def both_ways(page: Page, data: bytes, recipe: Recipe) -> tuple[Made, Made]:
+def both_ways(page: Page, data: bytes, recipe: Recipe) -> tuple[ExtractResult, ExtractResult]:
     """As a reader of whole files has it; and as an index names it, which says the languages that the crawler said."""
     record = page.capture
     ref = CaptureRef(url=record.target_uri or "", filename=page.filename, offset=record.offset, length=record.length)
@@ -72,12 +72,12 @@ def test_hostile_pages_give_an_outcome_each(shared_data: Path, extractor: str, o
         version="WARC/1.0",
         headers=(("WARC-Type", "response"), ("WARC-Target-URI", "http://a.example/")),
     )
-    with Sandbox(FUNCTION, returns=Made, limits=CHILD._replace(cpu=2)) as sandbox:
+    with Sandbox(FUNCTION, returns=ExtractResult, limits=CHILD._replace(cpu=2)) as sandbox:
         for file in sorted((shared_data / "hostile").rglob("*.html.gz")):
             assert outcome_of(sandbox, head + gzip.decompress(file.read_bytes()), given) in outcomes
 
 
-def outcome_of(sandbox: Sandbox[Made], data: bytes, given: CaptureInput) -> str:
+def outcome_of(sandbox: Sandbox[ExtractResult], data: bytes, given: CaptureInput) -> str:
     try:
         return sandbox.call(data, capture=given).document.outcome
     except BadInput as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 
-from webmill.formats.warc.head import Limits
+from webmill.formats.warc.head import WarcLimits
 from webmill.formats.warc.reader import read_records
 from webmill.model import Damage, Record
 
@@ -34,9 +34,9 @@ class Trickle:
         return self._data.read(min(size, self._step))
 
 
-def items(data: bytes, *, limits: Limits | None = None) -> list[Record | Damage]:
+def items(data: bytes, *, limits: WarcLimits | None = None) -> list[Record | Damage]:
     """What the reader makes of `data`; the same from a file as from a trickle."""
-    found = list(read_records(io.BytesIO(data), limits=limits or Limits()))
+    found = list(read_records(io.BytesIO(data), limits=limits or WarcLimits()))
     for item in found:
         assert 0 <= item.offset <= len(data)
         assert item.offset <= (item.end if isinstance(item, Damage) else item.offset + item.length) <= len(data)

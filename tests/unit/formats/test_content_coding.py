@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from warcio.archiveiterator import ArchiveIterator
 
 from webmill.formats.compression.content_coding import (
-    Decoded,
-    Decoder,
-    Limits,
+    ContentDecoder,
+    DecodedBody,
+    DecodeLimits,
     codings_of,
     dechunk,
     decode,
@@ -60,21 +60,21 @@ def test_what_was_packed_is_unpacked(data: bytes, chain: list[tuple[str, object]
     packed = data
     for _, pack in chain:
         packed = pack(packed)  # type: ignore[operator]
-    assert decode(packed, [coding for coding, _ in chain]) == Decoded(data, True, None)
+    assert decode(packed, [coding for coding, _ in chain]) == DecodedBody(data, True, None)
 
 
-def in_steps(packed: bytes, codings: list[str], step: int) -> Decoded:
-    decoder = Decoder(codings)
+def in_steps(packed: bytes, codings: list[str], step: int) -> DecodedBody:
+    decoder = ContentDecoder(codings)
     data = b"".join(decoder.feed(packed[at : at + step]) for at in range(0, len(packed), step))
     decoder.finish()
-    return Decoded(data, decoder.complete, decoder.flaw)
+    return DecodedBody(data, decoder.complete, decoder.flaw)
 
 
 @COMPRESSED
 def test_bytes_in_pieces_decode_as_all_at_once(coding: str, pack: object) -> None:
     packed = pack(PAGE)  # type: ignore[operator]
     for step in (1, 5, 1000):
-        assert in_steps(packed, [coding], step) == Decoded(PAGE, True, None)
+        assert in_steps(packed, [coding], step) == DecodedBody(PAGE, True, None)
         assert in_steps(packed + b"junk!", [coding], step).flaw in ("trailing_bytes", "corrupt")
 
 
@@ -108,89 +108,91 @@ def test_damage_never_raises(packer: tuple[str, object], data: st.DataObject) ->
 def test_a_wrong_checksum_costs_no_byte_of_the_page() -> None:
     packed = bytearray(gzip.compress(PAGE))
     packed[-6] ^= 1
-    assert decode(bytes(packed), ["gzip"]) == Decoded(PAGE, False, "corrupt")
+    assert decode(bytes(packed), ["gzip"]) == DecodedBody(PAGE, False, "corrupt")
 
 
 @COMPRESSED
 def test_a_body_that_is_not_what_its_label_says_is_given_as_it_is(coding: str, pack: object) -> None:
     for step in (1, len(PAGE)):
-        assert in_steps(PAGE, [coding], step) == Decoded(PAGE, True, "not_as_labelled")
+        assert in_steps(PAGE, [coding], step) == DecodedBody(PAGE, True, "not_as_labelled")
 
 
 def test_one_label_too_many_is_forgiven() -> None:
-    assert decode(gzip.compress(PAGE), ["gzip", "gzip"]) == Decoded(PAGE, True, "not_as_labelled")
+    assert decode(gzip.compress(PAGE), ["gzip", "gzip"]) == DecodedBody(PAGE, True, "not_as_labelled")
 
 
 @COMPRESSED
 def test_an_empty_body_is_whole(coding: str, pack: object) -> None:
-    assert decode(b"", [coding]) == Decoded(b"", True, None)
+    assert decode(b"", [coding]) == DecodedBody(b"", True, None)
 
 
 def test_members_and_frames_in_a_row_are_one_body() -> None:
-    assert decode(gzip.compress(b"a") + gzip.compress(b"b"), ["gzip"]) == Decoded(b"ab", True, None)
-    assert decode(zstd(b"a") + zstd(b"b"), ["zstd"]) == Decoded(b"ab", True, None)
+    assert decode(gzip.compress(b"a") + gzip.compress(b"b"), ["gzip"]) == DecodedBody(b"ab", True, None)
+    assert decode(zstd(b"a") + zstd(b"b"), ["zstd"]) == DecodedBody(b"ab", True, None)
     noise = random.Random(0).randbytes(20_000)
-    assert decode(gzip.compress(noise) * 3, ["gzip"]) == Decoded(noise * 3, True, None)
-    assert decode(zstd(noise) * 3, ["zstd"]) == Decoded(noise * 3, True, None)
-    assert in_steps(gzip.compress(b"a") + gzip.compress(b"b"), ["gzip"], 1) == Decoded(b"ab", True, None)
-    assert in_steps(zstd(b"a") + zstd(b"b"), ["zstd"], 1) == Decoded(b"ab", True, None)
+    assert decode(gzip.compress(noise) * 3, ["gzip"]) == DecodedBody(noise * 3, True, None)
+    assert decode(zstd(noise) * 3, ["zstd"]) == DecodedBody(noise * 3, True, None)
+    assert in_steps(gzip.compress(b"a") + gzip.compress(b"b"), ["gzip"], 1) == DecodedBody(b"ab", True, None)
+    assert in_steps(zstd(b"a") + zstd(b"b"), ["zstd"], 1) == DecodedBody(b"ab", True, None)
 
 
 def test_a_body_of_countless_empty_members_is_read_in_one_pass() -> None:
-    assert decode(gzip.compress(b"") * 20_000, ["gzip"]) == Decoded(b"", True, None)
-    assert decode(zstd(b"") * 20_000, ["zstd"]) == Decoded(b"", True, None)
+    assert decode(gzip.compress(b"") * 20_000, ["gzip"]) == DecodedBody(b"", True, None)
+    assert decode(zstd(b"") * 20_000, ["zstd"]) == DecodedBody(b"", True, None)
 
 
 def test_bytes_after_the_end_are_told() -> None:
     for coding, packed in (("gzip", gzip.compress(b"a")), ("zstd", zstd(b"a")), ("deflate", zlib.compress(b"a"))):
         for tail in (b"\0", b"\x1f", b"\n\n\n\n\n"):
-            assert decode(packed + tail, [coding]) == Decoded(b"a", True, "trailing_bytes")
-            assert in_steps(packed + tail, [coding], 1) == Decoded(b"a", True, "trailing_bytes")
+            assert decode(packed + tail, [coding]) == DecodedBody(b"a", True, "trailing_bytes")
+            assert in_steps(packed + tail, [coding], 1) == DecodedBody(b"a", True, "trailing_bytes")
 
 
 def test_an_unknown_coding_leaves_the_body() -> None:
-    assert decode(PAGE, ["utf-8"]) == Decoded(PAGE, True, "unknown_coding")
-    assert decode(gzip.compress(PAGE), ["sdch", "gzip"]) == Decoded(PAGE, True, "unknown_coding")
+    assert decode(PAGE, ["utf-8"]) == DecodedBody(PAGE, True, "unknown_coding")
+    assert decode(gzip.compress(PAGE), ["sdch", "gzip"]) == DecodedBody(PAGE, True, "unknown_coding")
     assert decode(gzip.compress(PAGE)[:-9], ["sdch", "gzip"]).complete is False
 
 
 def test_more_than_three_codings_are_refused() -> None:
-    assert decode(PAGE, ["gzip"] * 4) == Decoded(b"", False, "decode_limit")
-    assert decode(PAGE, ["identity"] * 9) == Decoded(PAGE, True, None)
+    assert decode(PAGE, ["gzip"] * 4) == DecodedBody(b"", False, "decode_limit")
+    assert decode(PAGE, ["identity"] * 9) == DecodedBody(PAGE, True, None)
 
 
 @COMPRESSED
 def test_the_output_limit_is_exact(coding: str, pack: object) -> None:
     packed = pack(PAGE)  # type: ignore[operator]
     for limit in (0, 1, 1000, len(PAGE) - 1):
-        assert decode(packed, [coding], limits=Limits(output=limit)) == Decoded(PAGE[:limit], False, "decode_limit")
-    assert decode(packed, [coding], limits=Limits(output=len(PAGE))) == Decoded(PAGE, True, None)
+        assert decode(packed, [coding], limits=DecodeLimits(output=limit)) == DecodedBody(
+            PAGE[:limit], False, "decode_limit"
+        )
+    assert decode(packed, [coding], limits=DecodeLimits(output=len(PAGE))) == DecodedBody(PAGE, True, None)
 
 
 @COMPRESSED
 def test_the_ratio_counts_from_the_first_mebibyte_on(coding: str, pack: object) -> None:
     packed = pack(bytes(MIB))  # type: ignore[operator]
-    assert decode(packed, [coding]) == Decoded(bytes(MIB), True, None)
+    assert decode(packed, [coding]) == DecodedBody(bytes(MIB), True, None)
     packed = pack(bytes(8 * MIB))  # type: ignore[operator]
     decoded = decode(packed, [coding])
-    assert decoded == Decoded(bytes(max(MIB, 200 * len(packed))), False, "decode_limit")
+    assert decoded == DecodedBody(bytes(max(MIB, 200 * len(packed))), False, "decode_limit")
 
 
 def test_a_window_that_is_too_large_is_refused_before_it_is_allocated() -> None:
     packer = zstandard.ZstdCompressor(compression_params=zstandard.ZstdCompressionParameters(window_log=27))
     stream = packer.compressobj()
     packed = stream.compress(PAGE) + stream.flush()
-    assert decode(packed, ["zstd"]) == Decoded(b"", False, "decode_limit")
-    assert in_steps(packed, ["zstd"], 1) == Decoded(b"", False, "decode_limit")
+    assert decode(packed, ["zstd"]) == DecodedBody(b"", False, "decode_limit")
+    assert in_steps(packed, ["zstd"], 1) == DecodedBody(b"", False, "decode_limit")
 
 
 CHILD = """
 import resource, sys
-from webmill.formats.compression.content_coding import Limits, decode
+from webmill.formats.compression.content_coding import DecodeLimits, decode
 body = open(sys.argv[1], "rb").read()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 decode(body, sys.argv[2].split(","))
-decoded = decode(body, sys.argv[2].split(","), limits=Limits(output=1 << 24, ratio=1 << 40))
+decoded = decode(body, sys.argv[2].split(","), limits=DecodeLimits(output=1 << 24, ratio=1 << 40))
 print(len(decoded.data), decoded.complete, decoded.flaw)
 """
 
@@ -229,25 +231,25 @@ def chunked(data: bytes) -> bytes:
 
 
 def test_an_archived_chunked_body_is_put_together() -> None:
-    assert dechunk(chunked(b"hello")) == Decoded(b"hello", True, None)
-    assert dechunk(b"") == Decoded(b"", True, None)
-    assert dechunk(b"5\r\nhello\r\n3\r\nab") == Decoded(b"helloab", False, "truncated")
-    assert dechunk(chunked(b"hello") + b"x") == Decoded(b"hello", True, "trailing_bytes")
+    assert dechunk(chunked(b"hello")) == DecodedBody(b"hello", True, None)
+    assert dechunk(b"") == DecodedBody(b"", True, None)
+    assert dechunk(b"5\r\nhello\r\n3\r\nab") == DecodedBody(b"helloab", False, "truncated")
+    assert dechunk(chunked(b"hello") + b"x") == DecodedBody(b"hello", True, "trailing_bytes")
 
 
 @pytest.mark.parametrize("body", [b"<html>\r\n", PAGE, b"5\r\nhelloworld\r\n0\r\n\r\n", b"5\r\nhello\r\nzz\r\n"])
 def test_wrong_chunks_leave_the_body_as_it_is(body: bytes) -> None:
-    assert dechunk(body) == Decoded(body, True, "not_as_labelled")
+    assert dechunk(body) == DecodedBody(body, True, "not_as_labelled")
 
 
 def test_a_message_is_unchunked_then_decoded() -> None:
     both = Headers([("Transfer-Encoding", "chunked"), ("Content-Encoding", "gzip")])
-    assert decode_body(both, chunked(gzip.compress(PAGE))) == Decoded(PAGE, True, None)
-    assert decode_body(both, gzip.compress(PAGE)) == Decoded(PAGE, True, "not_as_labelled")
+    assert decode_body(both, chunked(gzip.compress(PAGE))) == DecodedBody(PAGE, True, None)
+    assert decode_body(both, gzip.compress(PAGE)) == DecodedBody(PAGE, True, "not_as_labelled")
     assert decode_body(both, chunked(gzip.compress(PAGE))[:-300]).flaw == "truncated"
     transfer = Headers([("Transfer-Encoding", "gzip, chunked")])
-    assert decode_body(transfer, chunked(gzip.compress(PAGE))) == Decoded(PAGE, True, None)
-    assert decode_body(Headers(), PAGE) == Decoded(PAGE, True, None)
+    assert decode_body(transfer, chunked(gzip.compress(PAGE))) == DecodedBody(PAGE, True, None)
+    assert decode_body(Headers(), PAGE) == DecodedBody(PAGE, True, None)
 
 
 @pytest.mark.parametrize(

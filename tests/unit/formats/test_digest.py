@@ -14,10 +14,10 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.exceptions import ArchiveLoadFailed
 from warcio.utils import Digester as WarcioDigester
 
-from webmill.formats.warc.digest import Checked, Digester, Verdict, check, compute, same, verify
+from webmill.formats.warc.digest import DigestCheck, Digester, DigestVerdict, check, compute, same, verify
 from webmill.model import Headers
 
-OK, MISMATCH, UNKNOWN, ABSENT = Verdict.OK, Verdict.MISMATCH, Verdict.UNKNOWN, Verdict.ABSENT
+OK, MISMATCH, UNKNOWN, ABSENT = DigestVerdict.OK, DigestVerdict.MISMATCH, DigestVerdict.UNKNOWN, DigestVerdict.ABSENT
 ALGORITHMS = ["md5", "sha1", "sha256", "sha512"]
 
 
@@ -74,15 +74,15 @@ def headers(kind: str, uri: str = "http://a/", **digests: str) -> Headers:
 def test_the_payload_of_an_http_record_follows_its_head() -> None:
     content = b"HTTP/1.1 200 OK\r\n\r\nbody"
     right = headers("response", block=compute(content), payload=compute(b"body"))
-    assert check(right, content) == Checked(OK, OK)
-    assert check(right, content + b"!") == Checked(MISMATCH, MISMATCH)
+    assert check(right, content) == DigestCheck(OK, OK)
+    assert check(right, content + b"!") == DigestCheck(MISMATCH, MISMATCH)
     assert check(headers("response", "dns:a", payload=compute(content)), content).payload is OK
-    assert check(headers("resource", payload=compute(content)), content) == Checked(ABSENT, OK)
+    assert check(headers("resource", payload=compute(content)), content) == DigestCheck(ABSENT, OK)
 
 
 def test_a_digest_that_speaks_of_other_bytes_is_unknown() -> None:
     revisit = headers("revisit", payload=compute(b"the original"))
-    assert check(revisit, b"HTTP/1.1 304 X\r\n\r\n") == Checked(ABSENT, UNKNOWN)
+    assert check(revisit, b"HTTP/1.1 304 X\r\n\r\n") == DigestCheck(ABSENT, UNKNOWN)
     segment = headers("response", payload=compute(b"x")).adding(("WARC-Segment-Number", "1"))
     assert check(segment, b"HTTP/1.1 200 OK\r\n\r\n").payload is UNKNOWN
 
@@ -117,7 +117,7 @@ def test_both_digests_are_warcios_on_every_sample(shared_data: Path, capsys: pyt
             expected = fields.without("WARC-Block-Digest").without("WARC-Payload-Digest").without("WARC-Segment-Number")
             expected = expected.adding(("WARC-Block-Digest", _warcio(block)), ("WARC-Payload-Digest", _warcio(payload)))
             verdict = UNKNOWN if fields.get("WARC-Type") == "revisit" else OK
-            assert check(expected, block) == Checked(OK, verdict), (path, fields)
+            assert check(expected, block) == DigestCheck(OK, verdict), (path, fields)
             seen += 1
     assert seen > 100
 
@@ -131,4 +131,4 @@ def test_the_stated_digests_of_the_triple_hold(shared_data: Path) -> None:
             if record.rec_type == "response"
         ]
     assert len(checked) > 100
-    assert set(checked) == {Checked(OK, OK)}
+    assert set(checked) == {DigestCheck(OK, OK)}

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webmill.errors import BadInput
-from webmill.formats.site.feed import MOST_ENTRIES, Entry, Feed, read_feed
+from webmill.formats.site.feed import MOST_ENTRIES, Feed, FeedEntry, read_feed
 
 RSS = """<?xml version="1.0"?>
 <rss version="2.0" xmlns:content="http://purl.org/rss/1.0/modules/content/" xmlns:media="m" xmlns:atom="a"><channel>
@@ -36,22 +36,22 @@ def test_rss() -> None:
         about="All of it",
         url="http://a.example/",
         language="en-us",
-        entries=(Entry("One", "http://a.example/1", "Long text\nand more"), Entry("AT&T")),
+        entries=(FeedEntry("One", "http://a.example/1", "Long text\nand more"), FeedEntry("AT&T")),
     )
     assert read_feed(RSS).text == "News & more\nAll of it\nOne\nLong text\nand more\nAT&T\n"
 
 
 def test_rss_of_the_first_kind() -> None:
-    assert read_feed(RDF) == Feed(title="Old", entries=(Entry("One", "1"),))
+    assert read_feed(RDF) == Feed(title="Old", entries=(FeedEntry("One", "1"),))
 
 
 def test_atom_says_what_is_markup_and_what_is_not() -> None:
-    entries = (Entry("A < B", "1", "x <i> y"), Entry("", "", "One\n<Two>"))
+    entries = (FeedEntry("A < B", "1", "x <i> y"), FeedEntry("", "", "One\n<Two>"))
     assert read_feed(ATOM) == Feed(title="T", about="S", url="/", language="de", entries=entries)
 
 
 def test_json_feed() -> None:
-    entries = (Entry("1 < 2", "a", "3 < 4"), Entry("", "b", "c\nd"))
+    entries = (FeedEntry("1 < 2", "a", "3 < 4"), FeedEntry("", "b", "c\nd"))
     assert read_feed(JSON) == Feed(title="J", url="/", language="fr", entries=entries)
 
 
@@ -61,7 +61,7 @@ def test_what_feeds_get_wrong_is_forgiven() -> None:
         '\n <!DOCTYPE rss PUBLIC "-//Netscape//DTD RSS 0.91//EN" "http://my.netscape.com/rss-0.91.dtd"><rss><channel>'
         "<title>A&nbsp;B &eacute; \x0b&bogus;</title><item><description>x<p>y</p></description></item></channel></rss>"
     )
-    assert (feed.title, feed.entries, feed.flaw) == ("A B é &bogus;", (Entry("", "", "x\ny"),), "")
+    assert (feed.title, feed.entries, feed.flaw) == ("A B é &bogus;", (FeedEntry("", "", "x\ny"),), "")
 
 
 @pytest.mark.parametrize(

@@ -11,19 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webmill.formats.compression.gzip_members import DamagedMember, MemberReader, begins_with, inflate_whole
-from webmill.formats.window import Window
+from webmill.formats.compression.gzip_members import DamagedMember, GzipMemberReader, begins_with, inflate_whole
+from webmill.formats.window import ByteWindow
 
 MOST = 1 << 20
 
 
-def window(data: bytes) -> Window:
-    found = Window(io.BytesIO(data))
+def window(data: bytes) -> ByteWindow:
+    found = ByteWindow(io.BytesIO(data))
     found.has(1)
     return found
 
 
-def read_all(reader: MemberReader, *, step: int = 1000) -> bytes:
+def read_all(reader: GzipMemberReader, *, step: int = 1000) -> bytes:
     return b"".join(iter(lambda: reader.read(step), b""))
 
 
@@ -41,7 +41,7 @@ def with_header_fields(data: bytes) -> bytes:
 def test_both_ways_find_the_same_end(body: bytes, after: bytes, level: int) -> None:
     member = gzip.compress(body, level)
     raw = window(member + after)
-    assert read_all(MemberReader(raw)) == body
+    assert read_all(GzipMemberReader(raw)) == body
     assert raw.position == len(member)
     raw = window(member + after)
     whole = inflate_whole(raw, most=MOST)
@@ -78,7 +78,7 @@ def test_a_nested_member_whose_length_was_forged_does_not_end_the_outer_one() ->
 def test_every_header_field_of_the_standard_is_read() -> None:
     member = with_header_fields(b"hello" * 100)
     assert inflate_whole(window(member), most=MOST) == b"hello" * 100
-    assert read_all(MemberReader(window(member))) == b"hello" * 100
+    assert read_all(GzipMemberReader(window(member))) == b"hello" * 100
 
 
 def test_what_is_over_the_limit_is_left_to_the_stream() -> None:
@@ -94,7 +94,7 @@ def test_a_wrong_trailer_or_method_is_named(at: int, reason: str) -> None:
     member = bytearray(gzip.compress(b"hello"))
     member[at] ^= 0x40
     with pytest.raises(DamagedMember) as caught:
-        read_all(MemberReader(window(bytes(member))))
+        read_all(GzipMemberReader(window(bytes(member))))
     assert caught.value.reason == reason
     assert inflate_whole(window(bytes(member)), most=MOST) is None
 
@@ -103,7 +103,7 @@ def test_a_member_cut_at_any_byte_is_truncated() -> None:
     member = gzip.compress(b"hello world" * 10)
     for cut in range(1, len(member)):
         with pytest.raises(DamagedMember) as caught:
-            read_all(MemberReader(window(member[:cut])))
+            read_all(GzipMemberReader(window(member[:cut])))
         assert caught.value.reason == "truncated_member"
         assert inflate_whole(window(member[:cut]), most=MOST) is None
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from webmill.errors import BadInput
 from webmill.formats.html.charset import decode_page
 from webmill.formats.html.entities import decode_attribute, decode_text
-from webmill.formats.html.links import Link, Meta, without_data
+from webmill.formats.html.links import HtmlLink, HtmlMeta, without_data
 from webmill.formats.html.page import MAX_PAGE, HtmlPage, read_html, read_html_text
 
 # Pieces that make pages break in as many ways as possible.
@@ -168,14 +168,14 @@ def test_a_head_gives_title_base_metas_links_and_scripts() -> None:
         title="A & B",
         base="/b/",
         metas=(
-            Meta(name="HTML@/lang", content="de"),
-            Meta(name="HTML@/xml:lang", content="de-AT"),
-            Meta(name="description", content="c"),
-            Meta(content="5", http_equiv="refresh"),
-            Meta(content="d", property="og:type"),
+            HtmlMeta(name="HTML@/lang", content="de"),
+            HtmlMeta(name="HTML@/xml:lang", content="de-AT"),
+            HtmlMeta(name="description", content="c"),
+            HtmlMeta(content="5", http_equiv="refresh"),
+            HtmlMeta(content="d", property="og:type"),
         ),
-        head_links=(Link("LINK@/href", "i", rel="icon", type="t"),),
-        scripts=(Link("SCRIPT@/src", "s"),),
+        head_links=(HtmlLink("LINK@/href", "i", rel="icon", type="t"),),
+        scripts=(HtmlLink("SCRIPT@/src", "s"),),
     )
 
 

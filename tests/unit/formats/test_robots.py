@@ -9,10 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.thoroughness import examples
-from webmill.formats.site.robots import MAX_BODY, MAX_SITEMAPS, Rules, parse_robots
+from webmill.formats.site.robots import MAX_BODY, MAX_SITEMAPS, RobotsRules, parse_robots
 
 
-def rules_of(*lines: str, agent: str = "webmill") -> Rules:
+def rules_of(*lines: str, agent: str = "webmill") -> RobotsRules:
     return parse_robots("\n".join(("User-agent: *", *lines)).encode()).for_agent(agent)
 
 
@@ -146,7 +146,7 @@ PATTERN = st.builds("{}{}{}".format, st.sampled_from("/*"), st.text("ab/*$", max
 @example([(False, "/*a*ab$"), (True, "/a*b*$")], ["aab", "ab"])
 @example([(False, "/a$"), (True, "/a"), (False, "/b/"), (False, "/")], ["a", "b/", "b", "a$"])
 def test_rules_answer_as_a_simple_model_does(rules: list[tuple[bool, str]], paths: list[str]) -> None:
-    ours = Rules(rules)
+    ours = RobotsRules(rules)
     for path in paths:
         assert ours.allows(f"/{path}") is model(rules, f"/{path}"), path
 
@@ -155,7 +155,7 @@ def test_rules_answer_as_a_simple_model_does(rules: list[tuple[bool, str]], path
 @given(st.lists(st.text("ab", max_size=6), max_size=40), st.text("ab", max_size=8))
 def test_prefixes_of_prefixes_are_found(prefixes: list[str], path: str) -> None:
     rules = [(len(prefix) % 2 == 0, f"/{prefix}") for prefix in prefixes]
-    assert Rules(rules).allows(f"/{path}") is model(rules, f"/{path}")
+    assert RobotsRules(rules).allows(f"/{path}") is model(rules, f"/{path}")
 
 
 # --- delays and sitemaps ----------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webmill.errors import BadInput
-from webmill.formats.site.sitemap import Limits, Sitemap, SitemapUrl, looks_like_sitemap, read_sitemap
+from webmill.formats.site.sitemap import Sitemap, SitemapLimits, SitemapUrl, looks_like_sitemap, read_sitemap
 from webmill.formats.url.normalise import MAX_URL
 
 SPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
@@ -263,20 +263,20 @@ def test_no_more_than_50000_urls_are_taken() -> None:
 
 
 def test_a_list_and_an_index_have_the_same_limit() -> None:
-    limits = Limits(urls=2)
+    limits = SitemapLimits(urls=2)
     assert read_sitemap(b"http://a\nhttp://b\nhttp://c\n", limits=limits).flaws == {"too_many_urls": 1}
-    index = read_sitemap(INDEX.encode(), limits=Limits(urls=1))
+    index = read_sitemap(INDEX.encode(), limits=SitemapLimits(urls=1))
     assert (index.sitemaps, index.flaws) == (["https://example.com/1.xml.gz"], {"too_many_urls": 1})
 
 
 def test_a_large_map_is_read_up_to_the_limit() -> None:
-    found = read_sitemap(many(1000), limits=Limits(size=10_000))
+    found = read_sitemap(many(1000), limits=SitemapLimits(size=10_000))
     assert found.flaws == {"too_large": 1, "bad_xml": 1}
     assert locs(found) == locs(read_sitemap(many(1000)))[: len(found.urls)] != []
 
 
 def test_a_packed_map_is_unpacked_up_to_the_limit() -> None:
-    found = read_sitemap(gzip.compress(many(1000), mtime=0), limits=Limits(size=10_000))
+    found = read_sitemap(gzip.compress(many(1000), mtime=0), limits=SitemapLimits(size=10_000))
     assert found.flaws == {"decode_limit": 1, "bad_xml": 1}
 
 

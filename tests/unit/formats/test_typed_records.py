@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from webmill.formats.warc import typed_records as typed
-from webmill.formats.warc.fields import Findings, parse_fields
+from webmill.formats.warc.fields import MetadataFields, parse_fields
 from webmill.formats.warc.http_records import read_request, read_response
 from webmill.formats.warc.typed_records import FileType, read_typed
 from webmill.model import Headers, Record
@@ -19,18 +19,18 @@ def record(kind: str | None, content: bytes = b"", *fields: tuple[str, str]) -> 
 @pytest.mark.parametrize(
     ("kind", "file_type", "struct", "document"),
     [
-        ("warcinfo", FileType.WARC, typed.WarcInfo, "WARC_WARCINFO_PAYLOAD"),
-        ("request", FileType.WARC, typed.Request, "WARC_HTTP_REQUEST_PAYLOAD"),
-        ("response", FileType.WARC, typed.Response, "WARC_HTTP_RESPONSE_PAYLOAD"),
-        ("metadata", FileType.WARC, typed.Metadata, "WARC_METADATA_PAYLOAD"),
-        ("resource", FileType.WARC, typed.Resource, "WARC_RESOURCE_PAYLOAD"),
-        ("revisit", FileType.WARC, typed.Revisit, "WARC_REVISIT_PAYLOAD"),
-        ("continuation", FileType.WARC, typed.Continuation, "WARC_CONTINUATION_PAYLOAD"),
-        ("warcinfo", FileType.WAT, typed.WarcInfo, "WAT_WARCINFO_PAYLOAD"),
-        ("warcinfo", FileType.WET, typed.WarcInfo, "WET_WARCINFO_PAYLOAD"),
-        ("conversion", FileType.WET, typed.Conversion, "WET_CONVERSION_PAYLOAD"),
-        ("of-the-future", FileType.WARC, typed.Unknown, "WARC_OF-THE-FUTURE_PAYLOAD"),
-        (None, FileType.WARC, typed.Unknown, "WARC_UNKNOWN_PAYLOAD"),
+        ("warcinfo", FileType.WARC, typed.WarcinfoRecord, "WARC_WARCINFO_PAYLOAD"),
+        ("request", FileType.WARC, typed.RequestRecord, "WARC_HTTP_REQUEST_PAYLOAD"),
+        ("response", FileType.WARC, typed.ResponseRecord, "WARC_HTTP_RESPONSE_PAYLOAD"),
+        ("metadata", FileType.WARC, typed.MetadataRecord, "WARC_METADATA_PAYLOAD"),
+        ("resource", FileType.WARC, typed.ResourceRecord, "WARC_RESOURCE_PAYLOAD"),
+        ("revisit", FileType.WARC, typed.RevisitRecord, "WARC_REVISIT_PAYLOAD"),
+        ("continuation", FileType.WARC, typed.ContinuationRecord, "WARC_CONTINUATION_PAYLOAD"),
+        ("warcinfo", FileType.WAT, typed.WarcinfoRecord, "WAT_WARCINFO_PAYLOAD"),
+        ("warcinfo", FileType.WET, typed.WarcinfoRecord, "WET_WARCINFO_PAYLOAD"),
+        ("conversion", FileType.WET, typed.ConversionRecord, "WET_CONVERSION_PAYLOAD"),
+        ("of-the-future", FileType.WARC, typed.UnknownRecord, "WARC_OF-THE-FUTURE_PAYLOAD"),
+        (None, FileType.WARC, typed.UnknownRecord, "WARC_UNKNOWN_PAYLOAD"),
     ],
 )
 def test_every_type_has_its_struct_and_its_name(
@@ -46,14 +46,14 @@ def test_every_type_has_its_struct_and_its_name(
 def test_a_wat_record_is_named_by_what_it_describes(described: str) -> None:
     content = b'{"Envelope":{"WARC-Header-Metadata":{"WARC-Type":"%s"}}}' % described.encode()
     read = read_typed(record("metadata", content), file_type=FileType.WAT)
-    assert isinstance(read, typed.WatMetadata)
+    assert isinstance(read, typed.WatRecord)
     assert read.document_kind == f"WAT_METADATA_WARC_{described.upper()}_PAYLOAD"
 
 
 def test_known_fields_are_attributes_whatever_their_case_and_unknown_ones_are_kept() -> None:
     fields = (("warc-truncated", "length"), ("X-New", "1"), ("WARC-Protocol", "h2"), ("WARC-Protocol", "tls/1.3"))
     read = read_typed(record("response", b"HTTP/1.1 404 Not Found\r\nX: y\r\n\r\nbody", *fields))
-    assert isinstance(read, typed.Response)
+    assert isinstance(read, typed.ResponseRecord)
     assert (read.truncated, read.fields.get("x-new"), read.protocols) == ("length", "1", ["h2", "tls/1.3"])
     assert (read.http.status, read.http.reason, read.http.body) == (404, "Not Found", b"body")
 
@@ -62,7 +62,7 @@ def test_two_languages_in_a_wet_header_are_two() -> None:
     read = read_typed(
         record("conversion", b"text\xff", ("WARC-Identified-Content-Language", "eng,fra")), file_type=FileType.WET
     )
-    assert isinstance(read, typed.Conversion)
+    assert isinstance(read, typed.ConversionRecord)
     assert (read.languages, read.text) == (("eng", "fra"), "text\ufffd")
 
 
@@ -76,7 +76,7 @@ def test_a_revisit_names_what_it_stands_for() -> None:
             ("WARC-Refers-To-Date", "2024-01-01T00:00:00Z"),
         )
     )
-    assert isinstance(read, typed.Revisit)
+    assert isinstance(read, typed.RevisitRecord)
     assert (read.profile, read.refers_to_target_uri, read.http.status) == ("p", "https://e.org/", 304)
 
 
@@ -106,7 +106,7 @@ def test_a_block_that_is_no_http_is_all_body() -> None:
 def test_fields_are_read_leniently_and_in_any_order() -> None:
     fields = parse_fields(b"languages-cld2: {broken\r\nno colon\nfetchTimeMs: -1\r\na: b\r\n c\r\n\r\n")
     assert fields.pairs == (("languages-cld2", "{broken"), ("", "no colon"), ("fetchTimeMs", "-1"), ("a", "b c"))
-    findings = Findings(fields)
+    findings = MetadataFields(fields)
     assert (findings.languages, findings.fetch_time_ms, findings.charset) == (None, None, None)
 
 

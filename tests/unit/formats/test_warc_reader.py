@@ -10,7 +10,7 @@ import zstandard
 
 from tests.unit.formats.framed import Trickle, damages, gz, items, numbers, record, records
 from webmill.errors import BadInput
-from webmill.formats.warc.head import Limits
+from webmill.formats.warc.head import WarcLimits
 from webmill.formats.warc.reader import read_records
 from webmill.formats.warc.single import open_block, read_record_at
 from webmill.model import Damage, Headers, Record
@@ -168,7 +168,7 @@ def test_a_length_too_large_does_not_swallow_the_records_that_follow(source: typ
 
 def test_a_file_of_known_size_is_not_read_to_its_end_for_a_length_beyond_it() -> None:
     data = record(1, b"first", length=10**12) + TWO + record(9, bytes(20 << 20))
-    found = items(data, limits=Limits(block=1000))
+    found = items(data, limits=WarcLimits(block=1000))
     assert [item.record_id for item in found if isinstance(item, Record)] == ["<urn:uuid:2>", "<urn:uuid:9>"]
 
 
@@ -267,7 +267,7 @@ def test_a_damaged_member_over_the_limit_says_how_many_records_went_out() -> Non
     noise = random.Random(1).randbytes(20_000)
     member = bytearray(gz(b"".join(record(n, noise) for n in range(20)), level=0))
     member[-5] ^= 1
-    *found, damage = items(bytes(member), limits=Limits(block=50_000))
+    *found, damage = items(bytes(member), limits=WarcLimits(block=50_000))
     assert isinstance(damage, Damage)
     assert len(found) > 3
     assert f"{len(found)} records of it were handed out" in damage.message
@@ -319,13 +319,13 @@ def test_a_header_line_without_a_name_is_damage(line: bytes) -> None:
 def test_a_block_over_the_limit_is_cut_but_checked() -> None:
     big = record(1, bytes(range(250)) * 400)
     for data in (big + TWO, gz(big) + gz(TWO)):
-        first, second = items(data, limits=Limits(block=1000))
+        first, second = items(data, limits=WarcLimits(block=1000))
         assert isinstance(first, Record)
         assert (first.content, first.cut, first.content_length) == (bytes(range(250)) * 4, True, 100_000)
         assert isinstance(second, Record)
         assert second.cut is False
         assert first.length == second.offset
-    [damage] = items(gz(big)[:-1], limits=Limits(block=1000))
+    [damage] = items(gz(big)[:-1], limits=WarcLimits(block=1000))
     assert isinstance(damage, Damage)
 
 

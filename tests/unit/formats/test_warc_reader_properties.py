@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.formats.framed import Trickle, gz, items, record, records
-from webmill.formats.warc.head import Limits
+from webmill.formats.warc.head import WarcLimits
 from webmill.formats.warc.reader import read_records
 from webmill.model import Damage, Record
 
@@ -97,7 +97,7 @@ def test_anything_at_all_is_read_to_its_end(pieces: list[bytes]) -> None:
     places = [item.offset for item in found]
     assert places == sorted(places)
     assert list(read_records(Trickle(data, step=11))) == found
-    assert list(read_records(io.BytesIO(data), limits=Limits(block=64, head=256))) is not None
+    assert list(read_records(io.BytesIO(data), limits=WarcLimits(block=64, head=256))) is not None
 
 
 @UNHURRIED
@@ -120,6 +120,6 @@ def test_what_is_framed_by_hand_is_read_back(bodies: list[tuple[bytes, str]], va
 @given(st.lists(st.binary(max_size=40), min_size=1, max_size=30), st.integers(1, 400))
 def test_a_member_of_many_records_is_read_with_any_limit(bodies: list[bytes], limit: int) -> None:
     data = gz(b"".join(record(n, body) for n, body in enumerate(bodies)))
-    found = items(data, limits=Limits(block=limit))
+    found = items(data, limits=WarcLimits(block=limit))
     assert contents(found) == [body[:limit] for body in bodies]
     assert [item.cut for item in found if isinstance(item, Record)] == [len(body) > limit for body in bodies]

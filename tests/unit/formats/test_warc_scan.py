@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.thoroughness import examples
-from webmill.formats.warc.head import Limits
+from webmill.formats.warc.head import WarcLimits
 from webmill.formats.warc.quick_head import HeadReader, name_fields
 from webmill.formats.warc.reader import read_records
-from webmill.formats.warc.scan import Scan, Sighting, scan_records
+from webmill.formats.warc.scan import ScannedRecord, ScanOptions, scan_records
 from webmill.model import Damage, Headers, Record
 
 NOISE = random.Random(7).randbytes(1 << 20)
@@ -46,21 +46,21 @@ def squeeze(data: bytes, *, level: int = 6, name: bool = False, flush_every: int
     return b"".join(machine.compress(piece) + machine.flush(zlib.Z_SYNC_FLUSH) for piece in pieces) + machine.flush()
 
 
-def scan(data: bytes, *, enough: bool = True, **options: bool) -> list[Sighting | Damage]:
-    return list(scan_records(io.BytesIO(data), enough=lambda *_: enough, scan=Scan(**options)))
+def scan(data: bytes, *, enough: bool = True, **options: bool) -> list[ScannedRecord | Damage]:
+    return list(scan_records(io.BytesIO(data), enough=lambda *_: enough, scan=ScanOptions(**options)))
 
 
-def places(items: list[Sighting | Damage] | list[Record | Damage]) -> list[tuple[int, int, bytes]]:
+def places(items: list[ScannedRecord | Damage] | list[Record | Damage]) -> list[tuple[int, int, bytes]]:
     found = []
     for item in items:
-        if isinstance(item, Sighting):
+        if isinstance(item, ScannedRecord):
             found.append((item.offset, item.length, item.fields.get(b"WARC-Target-URI", b"")))
         elif isinstance(item, Record):
             found.append((item.offset, item.length, (item.target_uri or "").encode("utf-8", "surrogateescape")))
     return found
 
 
-def damages(items: list[Sighting | Damage] | list[Record | Damage]) -> list[Damage]:
+def damages(items: list[ScannedRecord | Damage] | list[Record | Damage]) -> list[Damage]:
     return [item for item in items if isinstance(item, Damage)]
 
 
@@ -271,7 +271,7 @@ head_lines = st.lists(
 @settings(deadline=None, max_examples=examples(500))
 @given(st.lists(head_lines, min_size=1, max_size=6))
 def test_a_head_read_by_its_shape_says_what_the_strict_reader_says(heads: list[str]) -> None:
-    reader = HeadReader(limits=Limits())
+    reader = HeadReader(limits=WarcLimits())
     for lines in [*heads, *heads]:
         start = f"WARC/1.0\r\n{lines}Content-Length: 5\r\nWARC-Type: resource\r\n\r\nblock\r\n\r\n".encode()
         read = [item for item in strict(start) if isinstance(item, Record) and item.offset == 0]

@@ -19,7 +19,7 @@ from webmill.errors import BadInput
 from webmill.formats.warc import digest
 from webmill.formats.warc import record_headers as warc_records
 from webmill.formats.warc.reader import read_records
-from webmill.formats.warc.record_headers import Original, Visit, measure, measure_http
+from webmill.formats.warc.record_headers import CaptureEvent, OriginalCapture, measure, measure_http
 from webmill.formats.warc.writer import (
     WARC_1_0,
     WARC_1_1,
@@ -40,7 +40,7 @@ ID = "urn:uuid:00000000-0000-4000-8000-00000000000{}"
 DATE = datetime(2024, 7, 12, 10, 0, 0, 999_999, tzinfo=UTC)
 HTTP = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<html>hello"
 NASTY = b"\r\n\r\nWARC/1.0\r\nWARC-Type: response\r\nContent-Length: 3\r\n\r\nabc\r\n\r\n\x1f\x8b\x08\0"
-VISIT = Visit(
+VISIT = CaptureEvent(
     uri="https://example.org/?q=ü",
     date=DATE,
     warcinfo_id=ID.format(0),
@@ -165,8 +165,8 @@ def test_no_argument_of_a_builder_can_begin_another_line(evil: str) -> None:
         lambda: warc_records.response(visit, block, record_id=ID, concurrent_to=evil),
         lambda: warc_records.response(visit, block, record_id=ID, truncated=evil),
         lambda: warc_records.response(visit, block, record_id=ID, payload_type=evil),
-        lambda: warc_records.request(Visit(uri="x", date=DATE, ip=evil), block, record_id=ID),
-        lambda: warc_records.request(Visit(uri="x", date=DATE, protocols=(evil,)), block, record_id=ID),
+        lambda: warc_records.request(CaptureEvent(uri="x", date=DATE, ip=evil), block, record_id=ID),
+        lambda: warc_records.request(CaptureEvent(uri="x", date=DATE, protocols=(evil,)), block, record_id=ID),
         lambda: warc_records.resource(visit, block, record_id=ID, content_type=evil),
         lambda: warc_records.warcinfo(block, record_id=ID, date=DATE, filename=evil),
     ):
@@ -182,7 +182,7 @@ def test_no_argument_of_a_builder_can_begin_another_line(evil: str) -> None:
 @settings(deadline=None)
 @given(st.text())
 def test_any_uri_stays_one_word_on_one_line(uri: str) -> None:
-    visit = Visit(uri="http://a/" + uri, date=DATE)
+    visit = CaptureEvent(uri="http://a/" + uri, date=DATE)
     written = encode_record(warc_records.request(visit, measure(b""), record_id=ID.format(1)), b"")
     lines = written.split(b"\r\n")
     assert len(lines) == 11
@@ -254,7 +254,7 @@ def test_the_order_is_that_of_real_files(shared_data: Path) -> None:
 
 def test_a_response_states_both_digests_and_warcio_agrees() -> None:
     headers = warc_records.response(VISIT, measure_http(HTTP), record_id=ID.format(1))
-    assert digest.check(headers, HTTP) == digest.Checked(digest.Verdict.OK, digest.Verdict.OK)
+    assert digest.check(headers, HTTP) == digest.DigestCheck(digest.DigestVerdict.OK, digest.DigestVerdict.OK)
     record = next(WarcioIterator(io.BytesIO(compress_record(headers, HTTP)), check_digests="raise"))
     assert record.content_stream().read() == b"<html>hello"
     assert record.digest_checker.passed is True
@@ -264,7 +264,7 @@ def test_a_response_states_both_digests_and_warcio_agrees() -> None:
 
 def test_revisits_name_their_original_and_their_profile() -> None:
     head = b"HTTP/1.1 304 Not Modified\r\n\r\n"
-    original = Original(record_id=ID.format(5), uri="http://a/b c", date=DATE)
+    original = OriginalCapture(record_id=ID.format(5), uri="http://a/b c", date=DATE)
     same = warc_records.revisit_not_modified(VISIT, measure(head), record_id=ID, original=original, concurrent_to=ID)
     assert same.get("WARC-Refers-To") == f"<{ID.format(5)}>"
     assert same.get("WARC-Refers-To-Target-URI") == "http://a/b%20c"
@@ -272,7 +272,7 @@ def test_revisits_name_their_original_and_their_profile() -> None:
     assert same.get("WARC-Profile", "").endswith("/revisit/server-not-modified")
     assert "WARC-Payload-Digest" not in same
     again = warc_records.revisit_identical(
-        VISIT, measure(head), record_id=ID, original=Original(uri="http://a/"), payload_digest="sha1:X"
+        VISIT, measure(head), record_id=ID, original=OriginalCapture(uri="http://a/"), payload_digest="sha1:X"
     )
     assert (again.get("WARC-Payload-Digest"), again.get("WARC-Refers-To")) == ("sha1:X", None)
     assert again.get("WARC-Profile", "").endswith("/revisit/identical-payload-digest")

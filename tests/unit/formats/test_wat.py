@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webmill.errors import BadInput
-from webmill.formats.warc.wat import read_description, read_title
+from webmill.formats.warc.wat import read_title, read_wat
 
 RESPONSE_2024 = {
     "Container": {
@@ -69,7 +69,7 @@ def encode(value: object) -> bytes:
 
 
 def test_a_response_is_read_to_its_last_field() -> None:
-    description = read_description(encode(RESPONSE_2024))
+    description = read_wat(encode(RESPONSE_2024))
     assert (description.container.offset, description.container.compressed) == (944, True)
     assert description.container.gzip
     assert description.container.gzip.inflated_crc == -694531318
@@ -96,7 +96,7 @@ def test_a_response_is_read_to_its_last_field() -> None:
 
 def test_the_layout_of_2013_has_length_and_digest_beside_the_payload() -> None:
     envelope = {"Format": "WARC", "Actual-Content-Length": 5, "Block-Digest": "sha1:X", "Payload-Metadata": {}}
-    description = read_description(encode({"Envelope": envelope}))
+    description = read_wat(encode({"Envelope": envelope}))
     assert (description.envelope.actual_content_length, description.envelope.block_digest) == (5, "sha1:X")
 
 
@@ -104,7 +104,7 @@ def test_a_metadata_record_has_the_crawlers_findings() -> None:
     cld2 = '{"reliable":"true","text-bytes":"18","languages":[{"code":"an","code-iso-639-3":"arg","score":"9.5"}]}'
     listed = [{"Name": "fetchTimeMs", "Value": "56"}, {"Name": "languages-cld2", "Value": cld2}, {"Name": "odd"}]
     payload = {"WARC-Metadata-Metadata": {"Metadata-Records": listed}}
-    findings = read_description(encode({"Envelope": {"Payload-Metadata": payload}})).findings
+    findings = read_wat(encode({"Envelope": {"Payload-Metadata": payload}})).findings
     assert findings
     assert findings.fetch_time_ms == 56
     assert findings.languages
@@ -115,7 +115,7 @@ def test_a_metadata_record_has_the_crawlers_findings() -> None:
 
 def test_a_warcinfo_record_has_its_fields() -> None:
     payload = {"WARC-Info-Metadata": {"isPartOf": "CC-MAIN-2024-30"}, "Headers-Corrupt": True}
-    description = read_description(encode({"Envelope": {"Payload-Metadata": payload}}))
+    description = read_wat(encode({"Envelope": {"Payload-Metadata": payload}}))
     assert description.info
     assert description.info.is_part_of == "CC-MAIN-2024-30"
     assert description.envelope.payload.headers_corrupt
@@ -127,7 +127,7 @@ def test_unknown_fields_and_wrong_types_are_kept_where_they_stood() -> None:
         "Container": {"Offset": "many", "Compressed": "true"},
         "Envelope": {"Payload-Metadata": [], "Format": 1},
     }
-    description = read_description(encode(odd))
+    description = read_wat(encode(odd))
     assert description.rest == {"Future": {"a": [1]}}
     assert description.container.rest == {"Offset": "many"}
     assert description.container.compressed is True
@@ -138,7 +138,7 @@ def test_unknown_fields_and_wrong_types_are_kept_where_they_stood() -> None:
 @pytest.mark.parametrize("broken", [b"", b"[]", b"{", b'"x"', b"\xff", b'{"a":' * 100_000])
 def test_what_is_no_json_object_is_bad_input(broken: bytes) -> None:
     with pytest.raises(BadInput) as caught:
-        read_description(broken)
+        read_wat(broken)
     assert caught.value.reason == "bad_json"
     with pytest.raises(BadInput):
         read_title(broken)
@@ -187,7 +187,7 @@ def test_any_value_in_any_place_is_read(replacement: object, where: int) -> None
     changed = replace(value)
     if not isinstance(changed, dict):
         return
-    html = read_description(encode(changed)).html
+    html = read_wat(encode(changed)).html
     assert read_title(encode(changed)) == (html.head.title if html else None)
 
 
@@ -195,4 +195,4 @@ def test_any_value_in_any_place_is_read(replacement: object, where: int) -> None
 @given(cut=st.integers(0, len(encode(RESPONSE_2024)) - 1))
 def test_cut_anywhere_it_is_bad_input(cut: int) -> None:
     with pytest.raises(BadInput):
-        read_description(encode(RESPONSE_2024)[:cut])
+        read_wat(encode(RESPONSE_2024)[:cut])

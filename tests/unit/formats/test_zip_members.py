@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.thoroughness import examples
 from webmill.errors import BadInput
 from webmill.formats.compression import zip_members
-from webmill.formats.compression.zip_members import Slice, open_member, read_directory, read_member
+from webmill.formats.compression.zip_members import ZipMemberFile, open_member, read_directory, read_member
 
 MOST = 64 << 20
 
@@ -120,12 +120,12 @@ def test_a_zip_stored_in_a_zip_is_a_file_of_its_own() -> None:
     inner = packed(("a", b"words" * 100))
     data = packed(("first", b"x"), ("inner", inner))
     file = io.BytesIO(data)
-    part = Slice(file, read_directory(file, size=len(data))[1])
+    part = ZipMemberFile(file, read_directory(file, size=len(data))[1])
     (member,) = read_directory(part, size=part.size)
     assert read_member(part, member, most=MOST) == b"words" * 100
     squeezed = packed(("inner", inner), method=zipfile.ZIP_DEFLATED)
     with pytest.raises(BadInput, match="unpack it first"):
-        Slice(io.BytesIO(squeezed), read_directory(io.BytesIO(squeezed), size=len(squeezed))[0])
+        ZipMemberFile(io.BytesIO(squeezed), read_directory(io.BytesIO(squeezed), size=len(squeezed))[0])
 
 
 # --- wrong ones -------------------------------------------------------------------------------------------------------

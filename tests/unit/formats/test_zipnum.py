@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from webmill.errors import BadInput
 from webmill.formats.cdx import zipnum
-from webmill.formats.cdx.zipnum import Block, Location
+from webmill.formats.cdx.zipnum import ShardLocation, ZipnumBlock
 
 LINES = [b'com,example)/%d 20240101000000 {"url": "http://example.com/%d"}\n' % (n, n) for n in range(300)]
 
@@ -24,14 +24,14 @@ def reason_of_block(data: bytes, **limits: int) -> str:
 def test_a_line_of_common_crawls_summary() -> None:
     line = b"0,124,148,146)/index.php 20240720133412\tcdx-00000.gz\t188224\t184406\t2\n"
     block = zipnum.parse_summary_line(line, line_number=1)
-    assert block == Block(b"0,124,148,146)/index.php 20240720133412", "cdx-00000.gz", 188224, 184406, 2)
+    assert block == ZipnumBlock(b"0,124,148,146)/index.php 20240720133412", "cdx-00000.gz", 188224, 184406, 2)
     assert zipnum.format_summary_line(block) == line
 
 
 def test_the_running_number_may_be_missing_and_a_quote_is_a_byte() -> None:
     line = b'com,example)/?"a 20240101000000\tcdx "1".gz\t0\t10'
     block = zipnum.parse_summary_line(line, line_number=1)
-    assert block == Block(b'com,example)/?"a 20240101000000', 'cdx "1".gz', 0, 10, None)
+    assert block == ZipnumBlock(b'com,example)/?"a 20240101000000', 'cdx "1".gz', 0, 10, None)
     assert zipnum.format_summary_line(block) == line + b"\n"
 
 
@@ -40,7 +40,7 @@ NAMES = st.text(min_size=1).filter(lambda text: text.isprintable())
 
 @given(
     st.builds(
-        Block,
+        ZipnumBlock,
         key=st.binary(min_size=1).filter(lambda key: not set(key) & set(b"\t\n\r")),
         shard=NAMES,
         offset=st.integers(0, 10**18 - 1),
@@ -49,7 +49,7 @@ NAMES = st.text(min_size=1).filter(lambda text: text.isprintable())
     )
 )
 @settings(deadline=None)
-def test_summary_lines_read_back(block: Block) -> None:
+def test_summary_lines_read_back(block: ZipnumBlock) -> None:
     assert zipnum.parse_summary_line(zipnum.format_summary_line(block), line_number=1) == block
 
 
@@ -80,7 +80,7 @@ def test_a_bad_summary_line_is_refused_by_its_number(line: bytes) -> None:
 def test_locations_read_back() -> None:
     line = b"cdx-00000.gz\tx-bad\thttps://example.com/cdx-00000.gz\n"
     location = zipnum.parse_location(line, line_number=1)
-    assert location == Location("cdx-00000.gz", ("x-bad", "https://example.com/cdx-00000.gz"))
+    assert location == ShardLocation("cdx-00000.gz", ("x-bad", "https://example.com/cdx-00000.gz"))
     assert zipnum.format_location(location) == line
 
 

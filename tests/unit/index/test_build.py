@@ -16,7 +16,7 @@ import zstandard
 from tests.contracts.range_server import serving
 from webmill.errors import Misconfigured, NotFound
 from webmill.formats.cdx import cdxj
-from webmill.formats.warc.scan import Scan
+from webmill.formats.warc.scan import ScanOptions
 from webmill.index.build.captures import FIELDS, PROFILES, CaptureOptions
 from webmill.index.build.warc import ArchiveInput, index_archives, index_file, local_archive
 from webmill.infra.storage.http import HttpStorage
@@ -35,7 +35,7 @@ def record(kind: str, content: bytes, *fields: str, uri: str = "http://site.exam
     return "\r\n".join((*lines, "", "")).encode("utf-8", "surrogateescape") + content + b"\r\n\r\n"
 
 
-def lines_of(data: bytes, *, scan: Scan | None = None, **options: object) -> list[bytes]:
+def lines_of(data: bytes, *, scan: ScanOptions | None = None, **options: object) -> list[bytes]:
     return [item for item in all_of(data, scan=scan, **options) if isinstance(item, bytes)]
 
 
@@ -43,9 +43,9 @@ def damages_of(data: bytes, **options: object) -> list[str]:
     return [item.reason for item in all_of(data, **options) if isinstance(item, Damage)]
 
 
-def all_of(data: bytes, *, scan: Scan | None = None, **options: object) -> list[bytes | Damage]:
+def all_of(data: bytes, *, scan: ScanOptions | None = None, **options: object) -> list[bytes | Damage]:
     chosen = CaptureOptions(**options)  # type: ignore[arg-type]
-    return list(index_file(io.BytesIO(data), filename="a.warc.gz", options=chosen, scan=scan or Scan()))
+    return list(index_file(io.BytesIO(data), filename="a.warc.gz", options=chosen, scan=scan or ScanOptions()))
 
 
 def fields_of(data: bytes, **options: object) -> dict[str, object]:
@@ -243,13 +243,13 @@ def test_a_truncated_record_is_indexed_only_on_request() -> None:
     data = whole + gzip.compress(record("response", PAGE + b"x" * 5000, DIGEST, uri="http://torn.example/"))[:-9]
     assert len(lines_of(data)) == 1
     assert damages_of(data) == ["truncated_member"]
-    assert b"torn" in lines_of(data, scan=Scan(torn=True))[1]
+    assert b"torn" in lines_of(data, scan=ScanOptions(torn=True))[1]
 
 
 def test_verifying_changes_no_line(shared_data: Path) -> None:
     for path in [*shared_data.glob("warc/*/*"), *shared_data.glob("hostile/*.warc")]:
         data = path.read_bytes()
-        assert lines_of(data, scan=Scan(verify=True)) == lines_of(data), path
+        assert lines_of(data, scan=ScanOptions(verify=True)) == lines_of(data), path
 
 
 # --- many files -----------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from tests.faults.matrix import record
 from tests.unit.index.samples import any_lines, capture, cut_into, flat, write
 from tests.unit.index.zipnum_samples import build, make_lines, opened
 from webmill.errors import BadInput, Conflict, NotFound
-from webmill.formats.cdx.zipnum import MAX_BLOCK, Block, decode_block, parse_summary_line
+from webmill.formats.cdx.zipnum import MAX_BLOCK, ZipnumBlock, decode_block, parse_summary_line
 from webmill.index.cdxj.merge import MergeRange, merge_range, plan_ranges
 from webmill.index.lines import MAX_LINE
 from webmill.index.lookup.indexes import flatten
@@ -47,7 +47,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.startswith(".")}
 
 
-def rows(folder: Path) -> list[Block]:
+def rows(folder: Path) -> list[ZipnumBlock]:
     lines = (folder / "cluster.idx").read_bytes().splitlines()
     return [parse_summary_line(line, line_number=number) for number, line in enumerate(lines, start=1)]
 

@@ -13,7 +13,7 @@ from webmill.cli.cdxj.streams import OUTPUT, output_to
 from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.progress import Progress
 from webmill.cli.words import counted, shown
-from webmill.formats.warc.scan import Scan
+from webmill.formats.warc.scan import ScanOptions
 from webmill.index.build.captures import FIELDS, PROFILES, CaptureOptions
 from webmill.index.build.warc import ArchiveInput, index_archives
 from webmill.index.lines import write_batches
@@ -81,7 +81,7 @@ def index(
 
     with context.progress("Indexing", total=len(warcs), unit="files") as bar, output_to(output) as out:
         archives = archives_at(warcs, http, bar, full_paths=full_paths)
-        lines = index_archives(archives, report=report, options=options, scan=Scan(verify=verify, torn=torn))
+        lines = index_archives(archives, report=report, options=options, scan=ScanOptions(verify=verify, torn=torn))
         count = write_batches(lines, out)
     note(f"# Indexed {counted(len(warcs), 'file')}: {counted(count, 'line')}")
     finish(rejected=damaged, where="the lines above name file, byte range and reason")

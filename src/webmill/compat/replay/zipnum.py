@@ -14,8 +14,8 @@ import msgspec
 
 from webmill.errors import BadInput, NotFound
 from webmill.formats.cdx.zipnum import (
-    Block,
-    Location,
+    ShardLocation,
+    ZipnumBlock,
     format_location,
     format_summary_line,
     parse_location,
@@ -56,7 +56,7 @@ def write_named_index(
         shards = write_index(batches, Path(aside), lines=lines, shard_size=shard_size, threads=threads, source=source)
         written = put_in_place(shards, Path(aside), folder, base=names.base)
     with atomic.writing(folder / names.loc) as file:
-        file.writelines(format_location(Location(name, (name,))) for name in written)
+        file.writelines(format_location(ShardLocation(name, (name,))) for name in written)
     with atomic.writing(folder / names.idx) as file:
         file.writelines(map(format_summary_line, renumbered(shards, written)))
     remove_old_shards(folder, names.base, kept=set(written))
@@ -71,7 +71,7 @@ def put_in_place(shards: list[ZipNumShard], aside: Path, folder: Path, *, base: 
     return names
 
 
-def renumbered(shards: list[ZipNumShard], names: list[str]) -> Iterator[Block]:
+def renumbered(shards: list[ZipNumShard], names: list[str]) -> Iterator[ZipnumBlock]:
     """The fifth column is the running number of the block; the original has that of the shard there."""
     pairs = zip(shards, names, strict=True)
     blocks = (msgspec.structs.replace(block, shard=name) for shard, name in pairs for block in shard.blocks)
@@ -98,7 +98,7 @@ def flat_lines(summary: Iterable[bytes], folder: Path, *, loc: Path | None, sour
     return ensure_byte_order(texts(as_on_disk(chain([first], blocks), shards), shards), source=source)
 
 
-def blocks_in(lines: Iterable[bytes], *, source: str) -> Iterator[Block]:
+def blocks_in(lines: Iterable[bytes], *, source: str) -> Iterator[ZipnumBlock]:
     for number, line in enumerate(lines, start=1):
         if not line.strip() or line.startswith(b"#"):
             continue
@@ -115,7 +115,7 @@ def locations_in(path: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
             yield place.shard, place.paths
 
 
-def as_on_disk(blocks: Iterable[Block], shards: ShardLocations) -> Iterator[Block]:
+def as_on_disk(blocks: Iterable[ZipnumBlock], shards: ShardLocations) -> Iterator[ZipnumBlock]:
     """The original calls its only shard BASE-01.cdx.gz in the .idx, and BASE.cdx.gz on disk and in the .loc."""
     for block in blocks:
         single = block.shard.removesuffix("-01.cdx.gz") + ".cdx.gz"
@@ -123,7 +123,7 @@ def as_on_disk(blocks: Iterable[Block], shards: ShardLocations) -> Iterator[Bloc
         yield block if known else msgspec.structs.replace(block, shard=single)
 
 
-def texts(blocks: Iterable[Block], shards: ShardLocations) -> Iterator[Batch]:
+def texts(blocks: Iterable[ZipnumBlock], shards: ShardLocations) -> Iterator[Batch]:
     for group in group_contiguous(blocks):
         first = group[0]
         data = shards.read(first.shard, start=first.offset, length=sum(block.length for block in group))

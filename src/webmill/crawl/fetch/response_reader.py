@@ -5,8 +5,7 @@ The body is held once, as it was sent. What it means (chunks, content coding) is
 
 from __future__ import annotations
 
-from webmill.formats.compression.content_coding import Limits as DecodeLimits
-from webmill.formats.compression.content_coding import codings_of, decode
+from webmill.formats.compression.content_coding import DecodeLimits, codings_of, decode
 from webmill.formats.http import ChunkedReader, ResponseFramer, ResponseHead
 
 

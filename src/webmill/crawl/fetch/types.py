@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from webmill.formats.compression.content_coding import Limits as DecodeLimits
+from webmill.formats.compression.content_coding import DecodeLimits
 from webmill.formats.http import ResponseHead
 from webmill.model import Exchange
 

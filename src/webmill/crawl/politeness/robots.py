@@ -26,7 +26,7 @@ import msgspec
 from webmill.crawl.fetch.types import FetchedResponse, FetchFailure
 from webmill.crawl.frontier.base import RobotsEntry
 from webmill.crawl.politeness.retries import retry_after
-from webmill.formats.site.robots import MAX_BODY, RobotsTxt, Rules, parse_robots
+from webmill.formats.site.robots import MAX_BODY, RobotsRules, RobotsTxt, parse_robots
 from webmill.model import Headers
 
 MAX_REDIRECTS = 5
@@ -54,12 +54,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 DEFAULT_POLICY = Policy()
-_NO_RULES = Rules()
+_NO_RULES = RobotsRules()
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     state: State = "unavailable"
-    rules: Rules = _NO_RULES
+    rules: RobotsRules = _NO_RULES
     crawl_delay: float | None = None  # at most the policy's
     too_slow: bool = False  # the file asked for a longer delay than that
     cut: bool = False  # the file was longer than we read
@@ -72,7 +72,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 class Parsed(msgspec.Struct, frozen=True):
     """What one agent needs of a robots.txt."""
 
-    rules: Rules
+    rules: RobotsRules
     sitemaps: tuple[str, ...]
     cut: bool
 

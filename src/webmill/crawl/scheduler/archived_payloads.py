@@ -12,10 +12,10 @@ from pathlib import Path
 
 import msgspec
 
-from webmill.formats.warc.record_headers import Original
+from webmill.formats.warc.record_headers import OriginalCapture
 from webmill.infra.sqlite import Database, Schema
 
-Payload = tuple[str, Original]  # digest, and the record that has it
+Payload = tuple[str, OriginalCapture]  # digest, and the record that has it
 LEAST = 256  # bytes: below that a revisit record is no shorter than the payload
 
 SCHEMA = Schema(
@@ -37,12 +37,12 @@ class Payloads:
     def __init__(self, path: Path) -> None:
         self._database = Database(path, schema=SCHEMA)
 
-    def find(self, digests: Collection[str]) -> dict[str, Original]:
+    def find(self, digests: Collection[str]) -> dict[str, OriginalCapture]:
         """Those that are known. In one question: most of its price is the lock on the file."""
         sql = "SELECT digest, record_id, url, time FROM payload WHERE digest IN (SELECT value FROM json_each(?))"
         rows = self._database.read(sql, (msgspec.json.encode(list(digests)).decode(),)) if digests else []
         return {
-            digest: Original(record_id=record_id, uri=url, date=datetime.fromtimestamp(time, UTC))
+            digest: OriginalCapture(record_id=record_id, uri=url, date=datetime.fromtimestamp(time, UTC))
             for digest, record_id, url, time in rows
         }
 

@@ -43,7 +43,7 @@ from webmill.errors import Conflict, Unavailable, WebmillError
 from webmill.formats.http.head import end_of_head
 from webmill.formats.warc import digest
 from webmill.formats.warc.capture import Capture, WrittenCapture
-from webmill.formats.warc.record_headers import Original
+from webmill.formats.warc.record_headers import OriginalCapture
 from webmill.infra.clock import SteadyClock
 from webmill.model import Link
 
@@ -179,14 +179,16 @@ class Desk:
             self._count_pages(batch.results)
             batch.is_counted = True
 
-    def _archived(self, result: Result, captures: list[Capture], known: dict[str, Original], batch: Batch) -> Result:
+    def _archived(
+        self, result: Result, captures: list[Capture], known: dict[str, OriginalCapture], batch: Batch
+    ) -> Result:
         """With the place of its record in the visit. What it has is known to those behind it."""
         written, original = None, None
         for whole in captures:
             capture = _deduplicated(whole, known)
             written = self.writer.append(capture)
             batch.revisits += capture.kind != "response"
-            own = Original(record_id=written.record_id, uri=capture.exchange.url, date=capture.exchange.date)
+            own = OriginalCapture(record_id=written.record_id, uri=capture.exchange.url, date=capture.exchange.date)
             original = capture.original or own
             if _can_be_referred_to(capture):
                 batch.payloads.append((written.capture.digest, own))
@@ -344,7 +346,7 @@ def _digested(capture: Capture) -> Capture:
     return msgspec.structs.replace(capture, digest=digest.compute(payload)) if len(payload) >= LEAST else capture
 
 
-def _deduplicated(capture: Capture, known: Mapping[str, Original]) -> Capture:
+def _deduplicated(capture: Capture, known: Mapping[str, OriginalCapture]) -> Capture:
     original = known.get(capture.digest)
     return msgspec.structs.replace(capture, kind="identical", original=original) if original else capture
 
@@ -356,7 +358,9 @@ def _can_be_referred_to(capture: Capture) -> bool:
     return whole and len(exchange.response) > LEAST
 
 
-def _placed(outcome: Outcome | None, written: WrittenCapture | None, original: Original | None) -> Outcome | None:
+def _placed(
+    outcome: Outcome | None, written: WrittenCapture | None, original: OriginalCapture | None
+) -> Outcome | None:
     """`original` is what a later revisit of this URL will refer to, unless the visit says that it is an older one."""
     if not isinstance(outcome, VisitDone) or written is None or original is None:
         return outcome

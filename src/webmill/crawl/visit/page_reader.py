@@ -31,7 +31,7 @@ from webmill.errors import BadInput
 from webmill.formats.site.sitemap import looks_like_sitemap, read_sitemap
 from webmill.formats.url.normalise import join
 from webmill.formats.warc.capture import Capture, Subset
-from webmill.formats.warc.record_headers import Original
+from webmill.formats.warc.record_headers import OriginalCapture
 from webmill.model import Headers, Link
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -296,9 +296,9 @@ def capture_of(fetched: FetchedResponse, item: ClaimedUrl, kind: Kind) -> Captur
     return Capture(exchange=fetched.exchange, payload=fetched.payload, headers=headers, subset=subset, extra=extra)
 
 
-def original_of(last: LastVisit) -> Original:
+def original_of(last: LastVisit) -> OriginalCapture:
     time = last.record_time or last.time
-    return Original(
+    return OriginalCapture(
         record_id=last.record_id,
         uri=last.record_url or last.url,
         date=datetime.fromtimestamp(time, UTC),

@@ -27,7 +27,7 @@ MAX_SUMMARY_LINE = 64 << 10
 _NUMBER = re.compile(rb"[0-9]{1,18}")
 
 
-class Block(msgspec.Struct, frozen=True):
+class ZipnumBlock(msgspec.Struct, frozen=True):
     """One line of the summary. `key` is the `urlkey SP timestamp` of the block's first line, in bytes to compare."""
 
     key: bytes
@@ -37,14 +37,14 @@ class Block(msgspec.Struct, frozen=True):
     number: int | None = None
 
 
-class Location(msgspec.Struct, frozen=True):
+class ShardLocation(msgspec.Struct, frozen=True):
     """Where a shard is: paths relative to the file that says so, or URLs, to be tried in order."""
 
     shard: str
     paths: tuple[str, ...]
 
 
-def parse_summary_line(line: bytes, *, line_number: int) -> Block:
+def parse_summary_line(line: bytes, *, line_number: int) -> ZipnumBlock:
     """BadInput (bad_summary, line_too_long) names the line. A quote is a byte like others: this is no CSV."""
     _check_length(line, line_number)
     columns = line.removesuffix(b"\n").removesuffix(b"\r").split(b"\t")
@@ -56,24 +56,24 @@ def parse_summary_line(line: bytes, *, line_number: int) -> Block:
     offset, length, *number = (int(number) for number in digits)
     if length == 0:
         raise _bad("a block of no bytes", line_number)
-    return Block(key, _text(shard, line_number), offset, length, number[0] if number else None)
+    return ZipnumBlock(key, _text(shard, line_number), offset, length, number[0] if number else None)
 
 
-def format_summary_line(block: Block) -> bytes:
+def format_summary_line(block: ZipnumBlock) -> bytes:
     number = b"" if block.number is None else b"\t%d" % block.number
     return b"%b\t%b\t%d\t%d%b\n" % (block.key, block.shard.encode(), block.offset, block.length, number)
 
 
-def parse_location(line: bytes, *, line_number: int) -> Location:
+def parse_location(line: bytes, *, line_number: int) -> ShardLocation:
     """A line of the `.loc` file. BadInput (bad_summary, line_too_long)."""
     _check_length(line, line_number)
     shard, *paths = _text(line.removesuffix(b"\n").removesuffix(b"\r"), line_number).split("\t")
     if not shard or not paths or not all(paths):
         raise _bad("expected a name and its paths", line_number)
-    return Location(shard, tuple(paths))
+    return ShardLocation(shard, tuple(paths))
 
 
-def format_location(location: Location) -> bytes:
+def format_location(location: ShardLocation) -> bytes:
     return ("\t".join((location.shard, *location.paths)) + "\n").encode()
 
 

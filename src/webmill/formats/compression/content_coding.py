@@ -28,7 +28,7 @@ from webmill.model import Headers
 _HELD = 64 * 1024  # input kept until the first output, to be able to say "not as labelled"
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class DecodeLimits(msgspec.Struct, frozen=True, kw_only=True):
     output: int = 64 * 1024 * 1024
     ratio: int = 200
     ratio_from: int = 1024 * 1024  # output below this is never too large in proportion
@@ -39,32 +39,32 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         return min(self.output, max(self.ratio_from, self.ratio * received))
 
 
-class Decoded(msgspec.Struct, frozen=True):
+class DecodedBody(msgspec.Struct, frozen=True):
     data: bytes
     complete: bool
     flaw: str | None
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = DecodeLimits()
 _INCOMPLETE = ("truncated", "corrupt", "decode_limit")
 
 
-def decode(body: bytes, codings: Sequence[str], *, limits: Limits = DEFAULT_LIMITS) -> Decoded:
+def decode(body: bytes, codings: Sequence[str], *, limits: DecodeLimits = DEFAULT_LIMITS) -> DecodedBody:
     """`codings` in the order in which they were applied, as Content-Encoding lists them."""
-    decoder = Decoder(codings, limits=limits)
+    decoder = ContentDecoder(codings, limits=limits)
     data = decoder.feed(body)
     decoder.finish()
-    return Decoded(data, decoder.complete, decoder.flaw)
+    return DecodedBody(data, decoder.complete, decoder.flaw)
 
 
-def decode_body(headers: Headers, body: bytes, *, limits: Limits = DEFAULT_LIMITS) -> Decoded:
+def decode_body(headers: Headers, body: bytes, *, limits: DecodeLimits = DEFAULT_LIMITS) -> DecodedBody:
     """The content of an archived HTTP message: transfer coding off, then content coding. The first flaw is told."""
     transfer = codings_of(headers, "Transfer-Encoding")
-    plain = Decoded(body, complete=True, flaw=None)
+    plain = DecodedBody(body, complete=True, flaw=None)
     if transfer and transfer[-1] == "chunked":
         plain, transfer = dechunk(body), transfer[:-1]
     decoded = decode(plain.data, (*codings_of(headers), *transfer), limits=limits)
-    return Decoded(decoded.data, plain.complete and decoded.complete, plain.flaw or decoded.flaw)
+    return DecodedBody(decoded.data, plain.complete and decoded.complete, plain.flaw or decoded.flaw)
 
 
 def codings_of(headers: Headers, name: str = "Content-Encoding") -> tuple[str, ...]:
@@ -73,37 +73,37 @@ def codings_of(headers: Headers, name: str = "Content-Encoding") -> tuple[str, .
     return tuple(word for word in words if word)
 
 
-def dechunk(body: bytes) -> Decoded:
+def dechunk(body: bytes) -> DecodedBody:
     """An archived chunked body. One with a wrong chunk (or none at all: crawlers often unchunk) is given as it is."""
     reader = ChunkedReader()
     data = reader.feed(body)
     if reader.broken:
-        return Decoded(body, complete=True, flaw="not_as_labelled")
+        return DecodedBody(body, complete=True, flaw="not_as_labelled")
     if not reader.ended:
-        return Decoded(data, complete=not body, flaw="truncated" if body else None)
-    return Decoded(data, complete=True, flaw="trailing_bytes" if reader.unused else None)
+        return DecodedBody(data, complete=not body, flaw="truncated" if body else None)
+    return DecodedBody(data, complete=True, flaw="trailing_bytes" if reader.unused else None)
 
 
-class Decoder:
+class ContentDecoder:
     """The same, as the bytes come. After `finish`, `flaw` is the first thing that was wrong."""
 
-    def __init__(self, codings: Sequence[str], *, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, codings: Sequence[str], *, limits: DecodeLimits = DEFAULT_LIMITS) -> None:
         self.flaw: str | None = None
         self.complete = True
         self._limits = limits
         self._received = 0
         self._written = 0
-        self._stages: list[_Stage] = []
+        self._stages: list[_CodingStage] = []
         wanted = [coding for coding in codings if coding != "identity"]
         if len(wanted) > limits.codings:
             self.note("decode_limit")
-            self._limits = Limits(output=0)
+            self._limits = DecodeLimits(output=0)
             return
         for coding in reversed(wanted):
             if coding not in DECOMPRESSORS:
                 self.note("unknown_coding")
                 break
-            self._stages.append(_Stage(coding, self))
+            self._stages.append(_CodingStage(coding, self))
 
     def feed(self, data: bytes) -> bytes:
         return b"".join(self.pieces(data))
@@ -143,10 +143,10 @@ class Decoder:
             yield from self._through(index + 1, piece)
 
 
-class _Stage:
+class _CodingStage:
     """One coding of a chain: counts its output, remembers its first input, decides what an error means."""
 
-    def __init__(self, coding: str, chain: Decoder) -> None:
+    def __init__(self, coding: str, chain: ContentDecoder) -> None:
         self._codec = DECOMPRESSORS[coding]()
         self._chain = chain
         self._held: bytes | None = b""  # None: too much to give back

@@ -40,7 +40,7 @@ class Decompressor(Protocol):
     def feed(self, data: bytes) -> Iterator[bytes]: ...
 
 
-class Gzip:
+class GzipDecompressor:
     """RFC 1952; several members in a row are one body."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Gzip:
             self.ended = self._inflate.eof
 
 
-class Deflate:
+class DeflateDecompressor:
     """The coding called deflate is zlib (RFC 1950) by the standard and raw deflate (RFC 1951) by many servers."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class Deflate:
             self._inflate, self._on_error = _open_inflate(-15), _drop
 
 
-class Brotli:
+class BrotliDecompressor:
     """RFC 7932."""
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ class Brotli:
             self.ended = self._decoder.is_finished()
 
 
-class Zstd:
+class ZstdDecompressor:
     """RFC 8878; several frames in a row are one body. RFC 9659 lets a window have 8 MiB and no more."""
 
     _MAGICS = (b"\x28\xb5\x2f\xfd", *(bytes((0x50 + low, 0x2A, 0x4D, 0x18)) for low in range(16)))
@@ -160,11 +160,11 @@ class Zstd:
 
 
 DECOMPRESSORS: dict[str, Callable[[], Decompressor]] = {
-    "gzip": Gzip,
-    "x-gzip": Gzip,
-    "deflate": Deflate,
-    "br": Brotli,
-    "zstd": Zstd,
+    "gzip": GzipDecompressor,
+    "x-gzip": GzipDecompressor,
+    "deflate": DeflateDecompressor,
+    "br": BrotliDecompressor,
+    "zstd": ZstdDecompressor,
 }
 
 

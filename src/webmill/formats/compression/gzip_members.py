@@ -11,7 +11,7 @@ import deflate
 from zlib_ng import zlib_ng
 
 from webmill.errors import BadInput
-from webmill.formats.window import Window
+from webmill.formats.window import ByteWindow
 
 MAGIC = b"\x1f\x8b\x08"
 NEXT = re.compile(rb"\x1f\x8b\x08[\x00-\x1f]")  # the flags of RFC 1952 use the low five bits
@@ -28,11 +28,11 @@ class DamagedMember(BadInput):
     """A member that is no member: truncated_member, bad_gzip, bad_crc."""
 
 
-def inflate_whole(raw: Window, *, most: int) -> bytearray | None:
+def inflate_whole(raw: ByteWindow, *, most: int) -> bytearray | None:
     """The member at `raw`, in one call to libdeflate, when it is small and where it ends is plain to see.
 
     The guess is the next magic (or the end of the data); the proof is that the last eight bytes before it are the
-    CRC and length of what came out. None says only that the guess was wrong: `MemberReader` has the last word.
+    CRC and length of what came out. None says only that the guess was wrong: `GzipMemberReader` has the last word.
     """
     end = SMALLEST
     for _ in range(3):  # a magic inside compressed data happens once in some 100 MB
@@ -47,7 +47,7 @@ def inflate_whole(raw: Window, *, most: int) -> bytearray | None:
     return None
 
 
-def _next_magic(raw: Window, skip: int) -> int | None:
+def _next_magic(raw: ByteWindow, skip: int) -> int | None:
     """How far from here the next member may begin; None when too far, or nothing is left."""
     while True:
         found = NEXT.search(raw.data, raw.at + skip)
@@ -75,10 +75,10 @@ def _inflate_exactly(member: memoryview, *, most: int) -> bytearray | None:
     return inflated
 
 
-class MemberReader:
+class GzipMemberReader:
     """Reads the one member at `raw` piece by piece, however large; `raw` is left at its end."""
 
-    def __init__(self, raw: Window) -> None:
+    def __init__(self, raw: ByteWindow) -> None:
         self._raw = raw
         self._start = raw.position
         self._inflate = zlib_ng.decompressobj(31)
@@ -114,7 +114,7 @@ class MemberReader:
         return DamagedMember(f"gzip member: {text}", reason=reason, offset=self._start)
 
 
-def begins_with(raw: Window, *, most: int = 1024) -> bytes:
+def begins_with(raw: ByteWindow, *, most: int = 1024) -> bytes:
     """The first inflated bytes of the member at `raw`, which stays where it is; b"" when it is none."""
     raw.has(LOOK)
     try:

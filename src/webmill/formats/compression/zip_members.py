@@ -38,13 +38,13 @@ _MOST_16, _MOST_32 = 0xFFFF, 0xFFFFFFFF  # then ZIP64 has the number
 _COMMENT_MOST = 0xFFFF
 
 
-class Seekable(Protocol):
+class SeekableFile(Protocol):
     def seek(self, offset: int, /) -> int: ...
 
     def read(self, size: int, /) -> bytes: ...
 
 
-class Member(msgspec.Struct, frozen=True, kw_only=True):
+class ZipMember(msgspec.Struct, frozen=True, kw_only=True):
     """`start` is where its header is, `limit` where something else begins."""
 
     raw_name: bytes
@@ -66,14 +66,14 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
         return repr(self.name[:80])
 
 
-class _Directory(msgspec.Struct, frozen=True):
+class _ZipDirectory(msgspec.Struct, frozen=True):
     members: int
     size: int
     start: int
     end: int  # something else begins there
 
 
-def read_directory(file: Seekable, *, size: int) -> list[Member]:
+def read_directory(file: SeekableFile, *, size: int) -> list[ZipMember]:
     """All members in the order of the file, of which none shares bytes with another. `size` is the file's."""
     where = _find_directory(file, size)
     data = read_at(file, where.start, where.size)
@@ -91,16 +91,16 @@ def read_directory(file: Seekable, *, size: int) -> list[Member]:
     return members
 
 
-def open_member(file: Seekable, member: Member) -> MemberReader:
+def open_member(file: SeekableFile, member: ZipMember) -> ZipMemberReader:
     if member.flags & _IS_ENCRYPTED:
         raise _bad(f"{member.label} is encrypted: decrypt it first", reason="encrypted")
     if member.method not in (STORED, DEFLATED):
         message = f"{member.label} is compressed by method {member.method}: only stored and deflate are read"
         raise _bad(message, reason="unknown_method")
-    return MemberReader(file, member, start=_data_of(file, member))
+    return ZipMemberReader(file, member, start=_data_of(file, member))
 
 
-def read_member(file: Seekable, member: Member, *, most: int) -> bytes:
+def read_member(file: SeekableFile, member: ZipMember, *, most: int) -> bytes:
     """All of it, if it is small."""
     if member.size > most:
         raise _bad(f"{member.label} has {member.size} bytes, of {most} at most", reason="too_large")
@@ -108,10 +108,10 @@ def read_member(file: Seekable, member: Member, *, most: int) -> bytes:
     return b"".join(iter(lambda: reader.read(INPUT), b""))
 
 
-class MemberReader:
+class ZipMemberReader:
     """Its bytes, proven by their length and CRC-32 when they end. Others may read from the same file in between."""
 
-    def __init__(self, file: Seekable, member: Member, *, start: int) -> None:
+    def __init__(self, file: SeekableFile, member: ZipMember, *, start: int) -> None:
         self.member = member
         self._pieces = _pieces(file, start, start + member.stored)
         if member.method == DEFLATED:
@@ -134,10 +134,10 @@ class MemberReader:
             raise _bad(f"{self.member.label} does not have the length and CRC-32 that the directory states")
 
 
-class Slice:
+class ZipMemberFile:
     """A part of a file as a file: an archive that lies in an archive as it is."""
 
-    def __init__(self, file: Seekable, member: Member) -> None:
+    def __init__(self, file: SeekableFile, member: ZipMember) -> None:
         if member.method != STORED or member.flags & _IS_ENCRYPTED:
             raise _bad(f"{member.label} is compressed or encrypted: unpack it first", reason="unknown_method")
         self._file, self._start, self.size = file, _data_of(file, member), member.size
@@ -154,7 +154,7 @@ class Slice:
         return data
 
 
-def read_at(file: Seekable, start: int, size: int) -> bytes:
+def read_at(file: SeekableFile, start: int, size: int) -> bytes:
     """Exactly so many bytes. The caller has seen to it that these are not too many."""
     file.seek(start)
     pieces: list[bytes] = []
@@ -169,7 +169,7 @@ def read_at(file: Seekable, start: int, size: int) -> bytes:
 # --- the directory ----------------------------------------------------------------------------------------------------
 
 
-def _find_directory(file: Seekable, size: int) -> _Directory:
+def _find_directory(file: SeekableFile, size: int) -> _ZipDirectory:
     tail_size = min(size, _LOCATOR.size + _END.size + _COMMENT_MOST)
     tail = read_at(file, size - tail_size, tail_size)
     at = len(tail)
@@ -181,7 +181,7 @@ def _find_directory(file: Seekable, size: int) -> _Directory:
         raise _bad("no end of a ZIP file: it is cut off, or is none")
     _, disk, disk_of_directory, here, members, length, start, _ = _END.unpack_from(tail, at)
     end = size - tail_size + at
-    found = _Directory(members, length, start, end)
+    found = _ZipDirectory(members, length, start, end)
     if at >= _LOCATOR.size and tail.startswith(b"PK\x06\x07", at - _LOCATOR.size):
         found, here = _find_directory64(file, tail[at - _LOCATOR.size : at], found)
     if disk not in (0, _MOST_16) or disk_of_directory not in (0, _MOST_16) or here != found.members:
@@ -194,7 +194,7 @@ def _find_directory(file: Seekable, size: int) -> _Directory:
     return found
 
 
-def _find_directory64(file: Seekable, locator: bytes, classic: _Directory) -> tuple[_Directory, int]:
+def _find_directory64(file: SeekableFile, locator: bytes, classic: _ZipDirectory) -> tuple[_ZipDirectory, int]:
     """By the record of ZIP64; numbers that the classic end has, too, must be the same."""
     _, _, at, _ = _LOCATOR.unpack(locator)
     if at + _END64.size > classic.end:
@@ -209,10 +209,10 @@ def _find_directory64(file: Seekable, locator: bytes, classic: _Directory) -> tu
     ):
         if narrow not in (wide, most):
             raise _bad("its two ends contradict each other")
-    return _Directory(members, length, start, at), here
+    return _ZipDirectory(members, length, start, at), here
 
 
-def _entries(data: bytes, where: _Directory) -> Iterator[Member]:
+def _entries(data: bytes, where: _ZipDirectory) -> Iterator[ZipMember]:
     at = 0
     for _ in range(where.members):
         if not data.startswith(b"PK\x01\x02", at) or at + _ENTRY.size > len(data):
@@ -227,7 +227,9 @@ def _entries(data: bytes, where: _Directory) -> Iterator[Member]:
         size, stored, start = _widened(extras, size, stored, start)
         if method == STORED and stored != size:
             raise _bad(f"{name[:80]!r} is stored as it is, but with another length")
-        yield Member(raw_name=name, flags=flags, method=method, crc=crc, stored=stored, size=size, start=start, limit=0)
+        yield ZipMember(
+            raw_name=name, flags=flags, method=method, crc=crc, stored=stored, size=size, start=start, limit=0
+        )
     if at != len(data):
         raise _bad("the directory has more members than the file says")
 
@@ -249,7 +251,7 @@ def _widened(extras: bytes, *numbers: int) -> list[int]:
 # --- a member ---------------------------------------------------------------------------------------------------------
 
 
-def _data_of(file: Seekable, member: Member) -> int:
+def _data_of(file: SeekableFile, member: ZipMember) -> int:
     """Where the data begins, if the member's own header agrees with the directory."""
     sign, _, flags, method, *_, named, extra = _HEADER.unpack(read_at(file, member.start, _HEADER.size))
     start: int = member.start + _HEADER.size + named + extra
@@ -262,14 +264,14 @@ def _data_of(file: Seekable, member: Member) -> int:
     return start
 
 
-def _pieces(file: Seekable, start: int, end: int) -> Iterator[bytes]:
+def _pieces(file: SeekableFile, start: int, end: int) -> Iterator[bytes]:
     while start < end:
         piece = read_at(file, start, min(INPUT, end - start))
         yield piece
         start += len(piece)
 
 
-def _inflated(pieces: Iterator[bytes], member: Member) -> Iterator[bytes]:
+def _inflated(pieces: Iterator[bytes], member: ZipMember) -> Iterator[bytes]:
     """At most what the member says, in small pieces, however much it would become."""
     machine, made = zlib.decompressobj(-zlib.MAX_WBITS), 0
     for piece in chain(pieces, (b"",)):  # nothing more: then comes what the machine still holds

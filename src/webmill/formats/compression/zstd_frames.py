@@ -14,7 +14,7 @@ from typing import IO, cast
 import zstandard
 
 from webmill.formats.compression.gzip_members import DamagedMember
-from webmill.formats.window import Window
+from webmill.formats.window import ByteWindow
 
 MAGIC = b"\x28\xb5\x2f\xfd"
 NEXT = re.compile(rb"\x28\xb5\x2f\xfd")
@@ -29,20 +29,20 @@ def is_frame(start: bytes) -> bool:
     return start == MAGIC or (len(start) == 4 and start[1:] == b"\x2a\x4d\x18" and start[0] >> 4 == 5)
 
 
-class FrameReader:
+class ZstdFrameReader:
     """Reads the one frame at `raw` piece by piece; `raw` is left at its end. A skippable frame holds nothing.
 
     `decoder` is the one for the frames that follow: another than before when this frame brought a dictionary.
     """
 
-    def __init__(self, raw: Window, decoder: zstandard.ZstdDecompressor) -> None:
+    def __init__(self, raw: ByteWindow, decoder: zstandard.ZstdDecompressor) -> None:
         self.decoder = decoder
         self._start = raw.position
         self._stream: zstandard.ZstdDecompressionReader | None = None
         raw.has(4)
         magic = bytes(raw.data[raw.at : raw.at + 4])
         if magic == MAGIC:
-            blocks = cast("IO[bytes]", _Blocks(raw))  # the decoder asks only for `read`
+            blocks = cast("IO[bytes]", _ZstdBlocks(raw))  # the decoder asks only for `read`
             self._stream = decoder.stream_reader(blocks, read_size=BLOCK_MOST)
         elif magic == DICTIONARY_FRAME:
             self.decoder = _decoder_with(_skippable(raw, most=DICTIONARY_MOST))
@@ -60,10 +60,10 @@ class FrameReader:
             raise DamagedMember(f"zstd frame: {text}", reason=reason, offset=self._start) from None
 
 
-class _Blocks:
+class _ZstdBlocks:
     """The stored bytes of one frame, by its own block headers: `read` ends where the frame ends."""
 
-    def __init__(self, raw: Window) -> None:
+    def __init__(self, raw: ByteWindow) -> None:
         self._raw = raw
         self._pending = _take(raw, _header_length(raw))
         self._checksum = bool(self._pending[4] & 4)
@@ -86,7 +86,7 @@ class _Blocks:
         return header + _take(self._raw, stored + tail)
 
 
-def _header_length(raw: Window) -> int:
+def _header_length(raw: ByteWindow) -> int:
     """RFC 8878, 3.1.1.1: the descriptor tells which fields there are."""
     if not raw.has(5):
         _take(raw, 5)
@@ -97,14 +97,14 @@ def _header_length(raw: Window) -> int:
     return 5 + (1 - single) + dictionary_id + content_size
 
 
-def _take(raw: Window, count: int) -> bytes:
+def _take(raw: ByteWindow, count: int) -> bytes:
     if not raw.has(count):  # not Window.take: what is passed must stay within reach, in case the frame is damaged
         raise DamagedMember("the file ends inside a zstd frame", reason="truncated_member", offset=raw.position)
     raw.at += count
     return bytes(raw.data[raw.at - count : raw.at])
 
 
-def _skippable(raw: Window, *, most: int) -> bytes:
+def _skippable(raw: ByteWindow, *, most: int) -> bytes:
     """Pass over a skippable frame; its content, when it is not longer than `most`."""
     size = int.from_bytes(_take(raw, 8)[4:], "little")
     if size <= most:

@@ -20,13 +20,13 @@ import msgspec
 
 from webmill.formats.html.meta_prescan import declared_in_meta
 
-Source = Literal["bom", "http", "meta", "fallback"]
+EncodingSource = Literal["bom", "http", "meta", "fallback"]
 
 
-class Text(msgspec.Struct, frozen=True):
+class DecodedText(msgspec.Struct, frozen=True):
     text: str
     encoding: str  # the WHATWG name, lower case
-    source: Source
+    source: EncodingSource
     replaced: bool  # U+FFFD is in the text
 
 
@@ -135,7 +135,7 @@ def charset_of(content_type: str | None) -> str | None:
     return (found[1] or found[2] or found[3]) if found else None
 
 
-def decode_page(body: bytes, *, content_type: str | None = None) -> Text:
+def decode_page(body: bytes, *, content_type: str | None = None) -> DecodedText:
     """The text of a page. `content_type` is the HTTP header's value, if there was one."""
     if text := _labelled(body, content_type):
         return text
@@ -144,7 +144,7 @@ def decode_page(body: bytes, *, content_type: str | None = None) -> Text:
     return _unlabelled(body)
 
 
-def decode_plain(body: bytes, *, content_type: str | None = None) -> Text:
+def decode_plain(body: bytes, *, content_type: str | None = None) -> DecodedText:
     """The same of what is no markup: a <meta> in it is something that it speaks of."""
     return _labelled(body, content_type) or _unlabelled(body)
 
@@ -175,7 +175,7 @@ def spelled(encoding: str) -> str:
     return _SPELLED.get(encoding) or (encoding if encoding.startswith("windows-") else encoding.upper())
 
 
-def _labelled(body: bytes, content_type: str | None) -> Text | None:
+def _labelled(body: bytes, content_type: str | None) -> DecodedText | None:
     for mark, name in _BOMS:
         if body.startswith(mark):
             return _text(body[len(mark) :], name, "bom")
@@ -184,13 +184,13 @@ def _labelled(body: bytes, content_type: str | None) -> Text | None:
     return _text(body, encoding, "http") if encoding else None
 
 
-def _unlabelled(body: bytes) -> Text:
+def _unlabelled(body: bytes) -> DecodedText:
     return _text(body, "utf-8" if _is_utf8(body) else "windows-1252", "fallback")
 
 
-def _text(body: bytes, encoding: str, source: Source) -> Text:
+def _text(body: bytes, encoding: str, source: EncodingSource) -> DecodedText:
     text = decode_as(body, encoding)
-    return Text(text, encoding, source, "\ufffd" in text)
+    return DecodedText(text, encoding, source, "\ufffd" in text)
 
 
 def _from_meta(body: bytes) -> str | None:

@@ -13,7 +13,7 @@ from webmill.formats.html.tokens import attributes_of
 Attributes = dict[str, str | None]
 
 
-class Link(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class HtmlLink(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A reference to elsewhere. `path` says where it stood: `A@/href`, `IMG@/src`, `LINK@/href`, `SCRIPT@/src`...
 
     One found in a style sheet has `href` in the place of `url`.
@@ -32,7 +32,7 @@ class Link(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     text: str | None = None
 
 
-class Meta(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, rename={"http_equiv": "http-equiv"}):
+class HtmlMeta(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, rename={"http_equiv": "http-equiv"}):
     """A <meta>; `HTML@/lang` and `HTML@/xml:lang` stand for attributes of <html>."""
 
     name: str | None = None
@@ -76,7 +76,7 @@ _CLICKED = frozenset({"DIV", "INPUT"})
 _ANYWHERE = frozenset({"background", "data-href", "data-uri"})  # on any tag
 
 
-def links_of(tag: str, raw: str) -> list[Link]:
+def links_of(tag: str, raw: str) -> list[HtmlLink]:
     """The links of a tag, but for <a>, <link> and <script>, which go their own ways."""
     names = _LINKS.get(tag, ())
     lower = raw.lower()
@@ -93,16 +93,16 @@ def links_of(tag: str, raw: str) -> list[Link]:
     return links
 
 
-def anchor_of(raw: str) -> Link | None:
+def anchor_of(raw: str) -> HtmlLink | None:
     """None for <a> without an address: it holds no link, but a place."""
     return _link("A", "href", attributes_of(raw), _ANCHOR)
 
 
-def head_link_of(raw: str) -> Link | None:
+def head_link_of(raw: str) -> HtmlLink | None:
     return _link("LINK", "href", attributes_of(raw), ("rel", "type"))
 
 
-def script_of(raw: str) -> Link | None:
+def script_of(raw: str) -> HtmlLink | None:
     return _link("SCRIPT", "src", attributes_of(raw), ("type",))
 
 
@@ -110,12 +110,12 @@ def base_of(raw: str) -> str | None:
     return _decoded(attributes_of(raw), "href")
 
 
-def _link(tag: str, name: str, attributes: Attributes, along: tuple[str, ...] = ()) -> Link | None:
+def _link(tag: str, name: str, attributes: Attributes, along: tuple[str, ...] = ()) -> HtmlLink | None:
     url = attributes.get(name)
     if url is None:
         return None
     others = {other: decode_attribute(value) for other in along if (value := attributes.get(other)) is not None}
-    return Link(f"{tag}@/{name}", without_data(decode_attribute(url)), **others)
+    return HtmlLink(f"{tag}@/{name}", without_data(decode_attribute(url)), **others)
 
 
 def _decoded(attributes: Attributes, name: str) -> str | None:
@@ -146,12 +146,12 @@ _QUOTES_BEHIND = re.compile(r"""(?:["']\\?)*+""")  # read backwards
 _MOST_OF_STYLE = 100_000
 
 
-def links_of_style(content: str) -> Iterator[Link]:
+def links_of_style(content: str) -> Iterator[HtmlLink]:
     content = decode_attribute(content)
     for pattern in (_CSS_URL, _CSS_IMPORT):
         for found in pattern.finditer(content):
             if url := _unquoted(found[1]):
-                yield Link("STYLE/#text", href=without_data(url))
+                yield HtmlLink("STYLE/#text", href=without_data(url))
             if found.end() >= _MOST_OF_STYLE:
                 break
 
@@ -164,16 +164,16 @@ def _unquoted(url: str) -> str:
     return url[_QUOTES_BEHIND.match(url).end() :][::-1]  # type: ignore[union-attr]
 
 
-def _clicked(tag: str, script: str) -> Iterator[Link]:
+def _clicked(tag: str, script: str) -> Iterator[HtmlLink]:
     for pattern in (_GO, _OPEN):
         if found := pattern.match(script):
-            yield Link(f"{tag}@/onclick", without_data(found.groups()[-1]))
+            yield HtmlLink(f"{tag}@/onclick", without_data(found.groups()[-1]))
 
 
 # --- metas ------------------------------------------------------------------------------------------------------------
 
 
-def meta_of(raw: str) -> Meta | None:
+def meta_of(raw: str) -> HtmlMeta | None:
     """None with less than two things to say: a name without a content, or a content that schema.org names elsewhere."""
     attributes = attributes_of(raw)
     found = {
@@ -189,12 +189,12 @@ def meta_of(raw: str) -> Meta | None:
     }
     if found.get("property") == "og:image" and "content" in found:
         found["content"] = without_data(found["content"])
-    return Meta(**found) if len(found) > 1 else None
+    return HtmlMeta(**found) if len(found) > 1 else None
 
 
-def languages_of(raw: str) -> Iterator[Meta]:
+def languages_of(raw: str) -> Iterator[HtmlMeta]:
     attributes = attributes_of(raw)
     for name in ("lang", "xml:lang"):
         value = _decoded(attributes, name)
         if value is not None:
-            yield Meta(name=f"HTML@/{name}", content=value)
+            yield HtmlMeta(name=f"HTML@/{name}", content=value)

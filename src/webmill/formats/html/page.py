@@ -14,7 +14,7 @@ import msgspec
 from webmill.errors import BadInput
 from webmill.formats.html import links as html_links
 from webmill.formats.html.entities import decode_text
-from webmill.formats.html.links import Link, Meta
+from webmill.formats.html.links import HtmlLink, HtmlMeta
 from webmill.formats.html.plain_text import PlainText
 from webmill.formats.html.tokens import is_empty, read_tokens
 
@@ -37,22 +37,22 @@ class HtmlPage(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     title: str | None = None
     base: str | None = None
-    metas: tuple[Meta, ...] = ()
-    head_links: tuple[Link, ...] = ()  # <link>, wherever it stands
-    scripts: tuple[Link, ...] = ()
-    links: tuple[Link, ...] = ()
+    metas: tuple[HtmlMeta, ...] = ()
+    head_links: tuple[HtmlLink, ...] = ()  # <link>, wherever it stands
+    scripts: tuple[HtmlLink, ...] = ()
+    links: tuple[HtmlLink, ...] = ()
 
 
 def read_html(page: str) -> HtmlPage:
     """Raises BadInput `parse_limit` for a page that is too long."""
-    everything = _Everything()
+    everything = _PageCollector()
     read_tokens(_bounded(page), everything)
     return everything.page()
 
 
 def read_html_text(page: str) -> HtmlPage:
     """The same with nothing but the text, in half the time."""
-    texts = _Texts()
+    texts = _TextCollector()
     read_tokens(_bounded(page), texts)
     return HtmlPage(text=texts.out.text())
 
@@ -63,7 +63,7 @@ def _bounded(page: str) -> str:
     return page
 
 
-class _Texts:
+class _TextCollector:
     """Hears a page and keeps its text."""
 
     def __init__(self) -> None:
@@ -99,18 +99,18 @@ class _Texts:
         """Not a text for readers."""
 
 
-class _Everything(_Texts):
+class _PageCollector(_TextCollector):
     """Hears a page and keeps what WAT and WET files say of it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.title: str | None = None
         self.base: str | None = None
-        self.metas: list[Meta] = []
-        self.head_links: list[Link] = []
-        self.scripts: list[Link] = []
-        self.links: list[Link] = []
-        self.anchors = _Anchors(self.links)
+        self.metas: list[HtmlMeta] = []
+        self.head_links: list[HtmlLink] = []
+        self.scripts: list[HtmlLink] = []
+        self.links: list[HtmlLink] = []
+        self.anchors = _AnchorStack(self.links)
         self.in_head = self.in_title = self.in_svg = False
         self.title_text: str | None = None
 
@@ -159,19 +159,19 @@ class _Everything(_Texts):
         self.title_text = None
 
 
-class _Anchors:
+class _AnchorStack:
     """The open <a> elements and their texts.
 
     Text belongs to every open one. It is kept once, with the place where each began, and no more of it than the
     outermost has room for: thousands of unclosed anchors cost no more than one.
     """
 
-    def __init__(self, links: list[Link]) -> None:
+    def __init__(self, links: list[HtmlLink]) -> None:
         self._links = links
-        self._open: list[tuple[Link | None, int]] = []
+        self._open: list[tuple[HtmlLink | None, int]] = []
         self._text = ""
 
-    def enter(self, link: Link | None) -> None:
+    def enter(self, link: HtmlLink | None) -> None:
         self._open.append((link, len(self._text)))
 
     def add(self, text: str) -> None:
@@ -196,7 +196,7 @@ class _Anchors:
 # --- tags with a meaning of their own ---------------------------------------------------------------------------------
 
 
-def _enter_anchor(reading: _Everything, attributes: str) -> None:
+def _enter_anchor(reading: _PageCollector, attributes: str) -> None:
     link = html_links.anchor_of(attributes)
     if not is_empty(attributes):
         reading.anchors.enter(link)
@@ -204,42 +204,42 @@ def _enter_anchor(reading: _Everything, attributes: str) -> None:
         reading.links.append(link)
 
 
-def _enter_head(reading: _Everything, _: str) -> None:
+def _enter_head(reading: _PageCollector, _: str) -> None:
     reading.in_head = True
 
 
-def _enter_body(reading: _Everything, _: str) -> None:
+def _enter_body(reading: _PageCollector, _: str) -> None:
     reading.in_head = False
 
 
-def _enter_title(reading: _Everything, attributes: str) -> None:
+def _enter_title(reading: _PageCollector, attributes: str) -> None:
     reading.in_title = not is_empty(attributes)
 
 
-def _enter_svg(reading: _Everything, _: str) -> None:
+def _enter_svg(reading: _PageCollector, _: str) -> None:
     reading.in_svg = True
 
 
-def _note_base(reading: _Everything, attributes: str) -> None:
+def _note_base(reading: _PageCollector, attributes: str) -> None:
     base = html_links.base_of(attributes)
     reading.base = reading.base if base is None else base
 
 
-def _note_languages(reading: _Everything, attributes: str) -> None:
+def _note_languages(reading: _PageCollector, attributes: str) -> None:
     reading.metas += html_links.languages_of(attributes)
 
 
-def _note_meta(reading: _Everything, attributes: str) -> None:
+def _note_meta(reading: _PageCollector, attributes: str) -> None:
     if meta := html_links.meta_of(attributes):
         reading.metas.append(meta)
 
 
-def _note_head_link(reading: _Everything, attributes: str) -> None:
+def _note_head_link(reading: _PageCollector, attributes: str) -> None:
     if link := html_links.head_link_of(attributes):
         reading.head_links.append(link)
 
 
-def _note_script(reading: _Everything, attributes: str) -> None:
+def _note_script(reading: _PageCollector, attributes: str) -> None:
     if link := html_links.script_of(attributes):
         reading.scripts.append(link)
 
@@ -258,15 +258,15 @@ _ENTERED = {
 }
 
 
-def _leave_anchor(reading: _Everything) -> None:
+def _leave_anchor(reading: _PageCollector) -> None:
     reading.anchors.leave()
 
 
-def _leave_head(reading: _Everything) -> None:
+def _leave_head(reading: _PageCollector) -> None:
     reading.in_head = False
 
 
-def _leave_svg(reading: _Everything) -> None:
+def _leave_svg(reading: _PageCollector) -> None:
     reading.in_svg = False
 
 

@@ -36,7 +36,7 @@ _ATTRIBUTE = re.compile(rf"([^{SPACE}<>][^{SPACE}<>=]*+)(?:[{SPACE}]*+=[{SPACE}]
 _RAW_ENDS = {name: re.compile(rf"<!--|</{name}(?=[{SPACE}<>=/]|\Z)", re.IGNORECASE) for name in ("SCRIPT", "STYLE")}
 
 
-class Listener(Protocol):
+class TokenListener(Protocol):
     """Who hears of a page's parts, in their order. Calls and no token objects: there are thousands to a page."""
 
     def add_text(self, text: str) -> None:
@@ -51,7 +51,7 @@ class Listener(Protocol):
         """The content of a style element. That of a script is nobody's."""
 
 
-def read_tokens(page: str, to: Listener) -> None:
+def read_tokens(page: str, to: TokenListener) -> None:
     """All of the page."""
     search, add_text, open_, close = _MARKUP.search, to.add_text, to.open, to.close
     at = 0

@@ -13,13 +13,13 @@ from webmill.formats.http.head import (
     parse_request_head,
     parse_response_head,
 )
-from webmill.formats.http.message import Message, split_message, split_request
+from webmill.formats.http.message import ArchivedMessage, split_message, split_request
 
 __all__ = [
     "MAX_HEAD_BYTES",
     "MAX_HEAD_LINES",
+    "ArchivedMessage",
     "ChunkedReader",
-    "Message",
     "RequestHead",
     "ResponseFramer",
     "ResponseHead",

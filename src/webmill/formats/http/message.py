@@ -24,7 +24,7 @@ from webmill.formats.http.head import (
 Head = TypeVar("Head", ResponseHead, RequestHead)
 
 
-class Message(msgspec.Struct, Generic[Head], frozen=True):
+class ArchivedMessage(msgspec.Struct, Generic[Head], frozen=True):
     """`head` is None when it could not be read. The body is as stored: still chunked, still compressed."""
 
     head: Head | None
@@ -32,20 +32,20 @@ class Message(msgspec.Struct, Generic[Head], frozen=True):
     flaws: tuple[str, ...] = ()
 
 
-def split_message(block: bytes) -> Message[ResponseHead]:
+def split_message(block: bytes) -> ArchivedMessage[ResponseHead]:
     """An archived response."""
     message = _split(block, parse_response_head)
     if message.head is not None and _has_double_empty_line(message.head, message.body):
-        return Message(message.head, message.body, (*message.flaws, "double_empty_line"))
+        return ArchivedMessage(message.head, message.body, (*message.flaws, "double_empty_line"))
     return message
 
 
-def split_request(block: bytes) -> Message[RequestHead]:
+def split_request(block: bytes) -> ArchivedMessage[RequestHead]:
     """An archived request."""
     return _split(block, parse_request_head)
 
 
-def _split(block: bytes, parse: Callable[[bytes], Head]) -> Message[Head]:
+def _split(block: bytes, parse: Callable[[bytes], Head]) -> ArchivedMessage[Head]:
     end = end_of_head(block)
     flaws: tuple[str, ...] = ()
     head = block if end is None else block[:end]
@@ -56,10 +56,10 @@ def _split(block: bytes, parse: Callable[[bytes], Head]) -> Message[Head]:
         parsed: Head = parse(head)
     except BadInput as error:
         body = block[end:] if end is not None and _has_start_line(head, parse) else block
-        return Message(None, body, (error.reason,))
+        return ArchivedMessage(None, body, (error.reason,))
     if end is None:
         parsed = msgspec.structs.replace(parsed, raw=block)
-    return Message(parsed, b"" if end is None else block[end:], (*flaws, *parsed.flaws))
+    return ArchivedMessage(parsed, b"" if end is None else block[end:], (*flaws, *parsed.flaws))
 
 
 def _has_start_line(head: bytes, parse: Callable[[bytes], Head]) -> bool:

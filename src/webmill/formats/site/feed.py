@@ -38,7 +38,7 @@ _NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 JSON_FEED = "jsonfeed.org/version/"
 
 
-class Entry(msgspec.Struct, frozen=True):
+class FeedEntry(msgspec.Struct, frozen=True):
     title: str = ""
     url: str = ""  # as written: perhaps relative
     text: str = ""  # by the rules of WET files
@@ -49,7 +49,7 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
     about: str = ""
     url: str = ""  # of the site that it is of, as written
     language: str = ""  # as it says: `en-us`
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[FeedEntry, ...] = ()
     flaw: str = ""
 
     @property
@@ -103,7 +103,7 @@ def _read_json(text: str) -> Feed:
     if JSON_FEED not in said.version:
         raise BadInput("JSON that is no feed", reason="not_feed")
     entries = [
-        Entry(
+        FeedEntry(
             _line(escape(item.title or "")),
             (item.url or item.external_url or "").strip(),
             _text(item.content_html or escape(item.content_text or item.summary or "")),
@@ -123,17 +123,17 @@ def _read_json(text: str) -> Feed:
 # --- XML ---
 
 
-class _Enough(Exception):
+class _FeedLimitReached(Exception):
     """Stops the parser; the flaw says why."""
 
 
 def _read_xml(text: str) -> Feed:
-    reader = _XmlReader()
+    reader = _FeedXmlParser()
     data = _NO_XML.sub(" ", text.lstrip("\ufeff\0\t\r\n ")).encode("utf-8", "replace")
     try:
         # One call for all: expat scans an unfinished token anew with every piece it is given.
         reader.parser.Parse(data, True)
-    except _Enough:
+    except _FeedLimitReached:
         pass
     except expat.ExpatError as error:
         if not reader.began:
@@ -142,7 +142,7 @@ def _read_xml(text: str) -> Feed:
     return reader.feed()
 
 
-class _XmlReader:
+class _FeedXmlParser:
     """Hears a document. What a field holds is put together as HTML, and read as such at its end."""
 
     def __init__(self) -> None:
@@ -153,7 +153,7 @@ class _XmlReader:
         self._head: dict[str, str] = {}
         self._entry: dict[str, str] = {}
         self._into = self._head  # or the entry: what the field belongs to
-        self._entries: list[Entry] = []
+        self._entries: list[FeedEntry] = []
         self._field = ""
         self._depth = 0  # of the element that the field is
         self._html: list[str] = []
@@ -191,7 +191,7 @@ class _XmlReader:
 
     def _stop(self, flaw: str) -> None:
         self.flaw = flaw
-        raise _Enough
+        raise _FeedLimitReached
 
     def _start(self, name: str, attributes: Mapping[str, str]) -> None:
         prefix, _, name = name.lower().rpartition(":")
@@ -255,7 +255,7 @@ class _XmlReader:
         if len(self._entries) >= MOST_ENTRIES:
             self._stop("too_many_entries")
         text = _text(said.get("content") or said.get("summary", ""))
-        entry = Entry(_line(said.get("title", "")), said.get("link", ""), text)
+        entry = FeedEntry(_line(said.get("title", "")), said.get("link", ""), text)
         if entry.title or entry.text or entry.url:
             self._entries.append(entry)
 

@@ -16,7 +16,14 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from webmill.formats.site.robots_match import Matcher, Rule, as_bytes_spelled, google_spelling, is_plain, rfc_spelling
+from webmill.formats.site.robots_match import (
+    RobotsMatcher,
+    RobotsRule,
+    as_bytes_spelled,
+    google_spelling,
+    is_plain,
+    rfc_spelling,
+)
 from webmill.formats.url.normalise import MAX_URL
 
 MAX_BODY = 500 * 1024
@@ -50,11 +57,11 @@ _SPACE = " \t\v\f"
 _BOMS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 
 
-class Group(msgspec.Struct):
+class RobotsGroup(msgspec.Struct):
     """Lines that belong together: agents, then rules. A delay holds for the agents named before it."""
 
     agents: dict[str, int] = {}  # the place of each among them
-    rules: list[Rule] = []
+    rules: list[RobotsRule] = []
     delays: list[tuple[int, float]] = []  # for how many of the agents, and seconds
 
     def delay_of(self, agent: str) -> float | None:
@@ -63,25 +70,25 @@ class Group(msgspec.Struct):
 
 
 class RobotsTxt(msgspec.Struct, frozen=True, kw_only=True):
-    groups: tuple[Group, ...] = ()
+    groups: tuple[RobotsGroup, ...] = ()
     sitemaps: tuple[str, ...] = ()  # as written: perhaps relative, perhaps of another host
     cut: bool = False  # there was more than MAX_BODY
     unknown_lines: int = 0  # neither empty nor understood
     dropped_sitemaps: int = 0  # too many, or too long
 
-    def for_agent(self, agent: str) -> Rules:
+    def for_agent(self, agent: str) -> RobotsRules:
         """All groups of this agent (`webmill/1.0` means `webmill`) as one; those of `*` if it has none."""
         token = agent.partition("/")[0].strip().lower()
         own = [group for group in self.groups if token in group.agents]
         rules = [rule for group in own or self._of("*") for rule in group.rules]
         delay = _longest_delay(own, token)
-        return Rules(rules, crawl_delay=_longest_delay(self._of("*"), "*") if delay is None else delay)
+        return RobotsRules(rules, crawl_delay=_longest_delay(self._of("*"), "*") if delay is None else delay)
 
-    def _of(self, agent: str) -> list[Group]:
+    def _of(self, agent: str) -> list[RobotsGroup]:
         return [group for group in self.groups if agent in group.agents]
 
 
-class Rules:
+class RobotsRules:
     """What one agent may ask for.
 
     RFC 9309 undoes escapes of unreserved characters before it compares, Google's matcher does not. A path is allowed
@@ -90,12 +97,12 @@ class Rules:
 
     __slots__ = ("_google", "_rfc", "crawl_delay")
 
-    def __init__(self, rules: Iterable[Rule] = (), *, crawl_delay: float | None = None) -> None:
+    def __init__(self, rules: Iterable[RobotsRule] = (), *, crawl_delay: float | None = None) -> None:
         self.crawl_delay = crawl_delay
         rules = list(rules)
-        self._rfc = Matcher(rules, rfc_spelling)
+        self._rfc = RobotsMatcher(rules, rfc_spelling)
         same = all(rfc_spelling(pattern) == google_spelling(pattern) for _, pattern in rules)
-        self._google = self._rfc if same else Matcher(rules, google_spelling)
+        self._google = self._rfc if same else RobotsMatcher(rules, google_spelling)
 
     def allows(self, path_and_query: str) -> bool:
         """Of a URL as it would be asked for: `/`, `/a?b`."""
@@ -114,7 +121,7 @@ class Rules:
 def parse_robots(body: bytes) -> RobotsTxt:
     cut = len(body) > MAX_BODY
     text = _decode(_cut_at_line_end(body) if cut else body)
-    groups: list[Group] = []
+    groups: list[RobotsGroup] = []
     sitemaps: dict[str, None] = {}
     unknown = dropped = 0
     closed = True  # the next user-agent line begins a group
@@ -123,7 +130,7 @@ def parse_robots(body: bytes) -> RobotsTxt:
             unknown += 1
         elif kind == _USER_AGENT:
             if closed:
-                groups.append(Group())
+                groups.append(RobotsGroup())
             closed = False
             if agent := _agent(value):
                 groups[-1].agents.setdefault(agent, len(groups[-1].agents))
@@ -186,7 +193,7 @@ def _agent(value: str) -> str:
     return token[0].lower() if token else ""
 
 
-def _add(group: Group, kind: int, value: str) -> None:
+def _add(group: RobotsGroup, kind: int, value: str) -> None:
     if kind == _DELAY:
         if _NUMBER(value):
             group.delays.append((len(group.agents), min(float(value), sys.float_info.max)))
@@ -207,7 +214,7 @@ def _keep_sitemap(value: str, kept: dict[str, None]) -> bool:
     return True
 
 
-def _longest_delay(groups: Iterable[Group], agent: str) -> float | None:
+def _longest_delay(groups: Iterable[RobotsGroup], agent: str) -> float | None:
     """Where a file contradicts itself, the politest reading."""
     delays = [delay for group in groups if (delay := group.delay_of(agent)) is not None]
     return max(delays, default=None)

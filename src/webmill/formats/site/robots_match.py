@@ -24,13 +24,13 @@ _ESCAPE_OR_HIGH = re.compile(r"%[0-9A-Fa-f]{2}|[^\x00-\x7f]")
 _UNESCAPED = frozenset("-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz~*$")
 
 Spelling = Callable[[str], str]
-Rule = tuple[bool, str]  # allow?, and its pattern, one character per byte
+RobotsRule = tuple[bool, str]  # allow?, and its pattern, one character per byte
 
 
-class Matcher:
+class RobotsMatcher:
     """The rules of one group, under one spelling."""
 
-    def __init__(self, rules: Iterable[Rule], spelling: Spelling) -> None:
+    def __init__(self, rules: Iterable[RobotsRule], spelling: Spelling) -> None:
         exact: dict[str, int] = {}
         prefixes: dict[str, int] = {}
         wild: dict[_Glob, int] = {}

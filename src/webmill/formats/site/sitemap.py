@@ -47,7 +47,7 @@ _FREQUENCIES = frozenset(("always", "hourly", "daily", "weekly", "monthly", "yea
 _NUMBER = re.compile(r"[0-9]{1,3}(?:\.[0-9]{0,9})?|\.[0-9]{1,9}").fullmatch
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class SitemapLimits(msgspec.Struct, frozen=True, kw_only=True):
     size: int = 50 * 1024 * 1024  # unpacked, as the protocol has it
     ratio: int = 200  # of unpacked to packed, beyond the first MiB
     urls: int = 50_000
@@ -67,16 +67,16 @@ class Sitemap(msgspec.Struct, frozen=True):
     flaws: dict[str, int] = {}
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = SitemapLimits()
 
 
-def read_sitemap(data: bytes, *, limits: Limits = DEFAULT_LIMITS) -> Sitemap:
+def read_sitemap(data: bytes, *, limits: SitemapLimits = DEFAULT_LIMITS) -> Sitemap:
     """BadInput `xml_entities` for a document type or entities, `not_sitemap` for what is something else altogether."""
     flaws: Counter[str] = Counter()
     data = _unpack(data, limits, flaws)
     if not data.startswith(_UTF16_MARKS):
         data = data.removeprefix(b"\xef\xbb\xbf").lstrip(_SPACE)
-    entries = _Entries(limits, flaws)
+    entries = _SitemapEntries(limits, flaws)
     if data.startswith((b"<", b"\xfe\xff\0<", b"\xff\xfe<\0")):
         _read_xml(_as_utf8(data), entries)
     else:
@@ -87,7 +87,7 @@ def read_sitemap(data: bytes, *, limits: Limits = DEFAULT_LIMITS) -> Sitemap:
 def looks_like_sitemap(data: bytes) -> bool:
     """By its first bytes. A list is one when they hold nothing but URLs."""
     if data.startswith(_GZIP):
-        bounds = content_coding.Limits(output=_PEEK)
+        bounds = content_coding.DecodeLimits(output=_PEEK)
         data = content_coding.decode(data[:_PEEK], ("gzip",), limits=bounds).data
     head = data[:_PEEK]
     if head.startswith(_UTF16_MARKS):
@@ -101,14 +101,14 @@ def looks_like_sitemap(data: bytes) -> bool:
     return bool(lines) and all(line.strip()[:8].lower().startswith((b"http://", b"https://")) for line in lines)
 
 
-class _Enough(Exception):
+class _SitemapLimitReached(Exception):
     """Stops the parser; the flaw says why."""
 
 
-class _Entries:
+class _SitemapEntries:
     """What was found so far, within limits."""
 
-    def __init__(self, limits: Limits, flaws: Counter[str]) -> None:
+    def __init__(self, limits: SitemapLimits, flaws: Counter[str]) -> None:
         self.limits = limits
         self.flaws = flaws
         self.urls: list[SitemapUrl] = []
@@ -128,7 +128,7 @@ class _Entries:
 
     def stop(self, flaw: str) -> None:
         self.flaws[flaw] += 1
-        raise _Enough
+        raise _SitemapLimitReached
 
 
 def _url(loc: str, fields: dict[str, str]) -> SitemapUrl:
@@ -142,9 +142,9 @@ def _url(loc: str, fields: dict[str, str]) -> SitemapUrl:
     )
 
 
-def _unpack(data: bytes, limits: Limits, flaws: Counter[str]) -> bytes:
+def _unpack(data: bytes, limits: SitemapLimits, flaws: Counter[str]) -> bytes:
     if data.startswith(_GZIP):
-        bounds = content_coding.Limits(output=limits.size, ratio=limits.ratio)
+        bounds = content_coding.DecodeLimits(output=limits.size, ratio=limits.ratio)
         decoded = content_coding.decode(data, ("gzip",), limits=bounds)
         if decoded.flaw:
             flaws[decoded.flaw] += 1
@@ -166,25 +166,25 @@ def _as_utf8(data: bytes) -> bytes:
     return decode_as(data, encoding).encode("utf-8", "replace")
 
 
-def _read_lines(text: str, entries: _Entries) -> None:
+def _read_lines(text: str, entries: _SitemapEntries) -> None:
     try:
         for line in text.splitlines():
             line = line.strip()
             if line:
                 is_url = line[:8].lower().startswith(("http://", "https://"))
                 entries.add("url", {"loc": line} if is_url else {})
-    except _Enough:
+    except _SitemapLimitReached:
         return
     if entries.flaws["bad_loc"] and not entries.urls:
         raise BadInput("neither XML nor a list of URLs", reason="not_sitemap")
 
 
-def _read_xml(data: bytes, entries: _Entries) -> None:
-    reader = _XmlReader(entries)
+def _read_xml(data: bytes, entries: _SitemapEntries) -> None:
+    reader = _SitemapXmlParser(entries)
     try:
         # One call for all: expat scans an unfinished token anew with every piece it is given.
         reader.parser.Parse(data, True)
-    except _Enough:
+    except _SitemapLimitReached:
         return
     except expat.ExpatError as error:
         if not reader.began:
@@ -192,10 +192,10 @@ def _read_xml(data: bytes, entries: _Entries) -> None:
         entries.flaws["bad_xml"] += 1
 
 
-class _XmlReader:
+class _SitemapXmlParser:
     """Hears a document. Prefixes are dropped unread: many maps use one that they never declare."""
 
-    def __init__(self, entries: _Entries) -> None:
+    def __init__(self, entries: _SitemapEntries) -> None:
         self.began = False
         self._names: list[str] = []  # of the open elements
         self._entries = entries

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from webmill.formats.warc.record_headers import Original
+from webmill.formats.warc.record_headers import OriginalCapture
 from webmill.model import CaptureRef, Exchange, Headers
 
 Subset = Literal["warc", "crawldiagnostics", "robotstxt"]  # the folders of a segment, as Common Crawl has them
@@ -25,7 +25,7 @@ class Capture(msgspec.Struct, frozen=True, kw_only=True):
     payload: bytes = b""
     headers: Headers | None = None
     kind: Literal["response", "not_modified", "identical"] = "response"
-    original: Original | None = None
+    original: OriginalCapture | None = None
     subset: Subset = "warc"
     extra: tuple[tuple[str, str], ...] = ()
     digest: str = ""

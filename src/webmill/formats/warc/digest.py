@@ -22,18 +22,18 @@ _SIZES = {"md5": 16, "sha1": 20, "sha256": 32, "sha512": 64}
 _URL_SAFE = str.maketrans("-_", "+/")  # the other alphabet of base64
 
 
-class Verdict(StrEnum):
+class DigestVerdict(StrEnum):
     OK = "ok"
     MISMATCH = "mismatch"
     UNKNOWN = "unknown"  # an algorithm we do not have, or a digest that is not about this record's bytes
     ABSENT = "absent"
 
 
-class Checked(msgspec.Struct, frozen=True):
+class DigestCheck(msgspec.Struct, frozen=True):
     """What the two digests of a record say about its content."""
 
-    block: Verdict
-    payload: Verdict
+    block: DigestVerdict
+    payload: DigestVerdict
 
 
 class Digester:
@@ -62,16 +62,16 @@ def compute(data: bytes | memoryview, algorithm: str = "sha1") -> str:
     return digester.text()
 
 
-def verify(digest: str | None, data: bytes | memoryview) -> Verdict:
+def verify(digest: str | None, data: bytes | memoryview) -> DigestVerdict:
     """Whether `data` has this digest. A known algorithm with a value that is none of its encodings is a mismatch."""
     if digest is None or not digest.strip():
-        return Verdict.ABSENT
+        return DigestVerdict.ABSENT
     algorithm, raw = _parse(digest)
     if algorithm not in _SIZES:
-        return Verdict.UNKNOWN
+        return DigestVerdict.UNKNOWN
     digester = Digester(algorithm)
     digester.update(data)
-    return Verdict.OK if digester.raw() == raw else Verdict.MISMATCH
+    return DigestVerdict.OK if digester.raw() == raw else DigestVerdict.MISMATCH
 
 
 def same(one: str, other: str) -> bool:
@@ -82,9 +82,9 @@ def same(one: str, other: str) -> bool:
     return first == second
 
 
-def check(headers: Headers, content: bytes) -> Checked:
+def check(headers: Headers, content: bytes) -> DigestCheck:
     """The digests of a WARC record against its content."""
-    return Checked(
+    return DigestCheck(
         block=verify(headers.get("WARC-Block-Digest"), content),
         payload=_verify_payload(headers, content),
     )
@@ -95,10 +95,10 @@ def payload_start(headers: Headers, content: bytes) -> int:
     return (end_of_head(content) or len(content)) if _is_http(headers) else 0
 
 
-def _verify_payload(headers: Headers, content: bytes) -> Verdict:
+def _verify_payload(headers: Headers, content: bytes) -> DigestVerdict:
     digest = headers.get("WARC-Payload-Digest")
     if digest and (headers.get("WARC-Type") == "revisit" or "WARC-Segment-Number" in headers):
-        return Verdict.UNKNOWN  # it speaks of the record that is referred to, or of all segments together
+        return DigestVerdict.UNKNOWN  # it speaks of the record that is referred to, or of all segments together
     return verify(digest, memoryview(content)[payload_start(headers, content) :])
 
 

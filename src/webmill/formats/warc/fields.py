@@ -11,7 +11,7 @@ from functools import cached_property
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats.languages import Languages, parse_cld2
+from webmill.formats.languages import DetectedLanguages, parse_cld2
 from webmill.model import Headers
 
 
@@ -34,7 +34,7 @@ def _unfolded(parts: list[str]) -> str:
     return parts[0] if len(parts) == 1 else " ".join(filter(None, parts)).strip()
 
 
-class Field:
+class HeaderField:
     """A header field as an attribute: its first value, or None."""
 
     def __init__(self, name: str) -> None:
@@ -48,27 +48,27 @@ class HasFields(msgspec.Struct, frozen=True, dict=True):
     fields: Headers
 
 
-class Info(HasFields, frozen=True, dict=True):
+class WarcinfoFields(HasFields, frozen=True, dict=True):
     """What a warcinfo record says of its file: of a crawl (WARC), or of an extraction (WAT, WET)."""
 
-    is_part_of = Field("isPartOf")
-    publisher = Field("publisher")
-    description = Field("description")
-    operator = Field("operator")
-    hostname = Field("hostname")
-    ip = Field("ip")
-    software = Field("software")
-    robots = Field("robots")
-    format = Field("format")
-    conforms_to = Field("conformsTo")
-    software_info = Field("Software-Info")
-    extracted_date = Field("Extracted-Date")
+    is_part_of = HeaderField("isPartOf")
+    publisher = HeaderField("publisher")
+    description = HeaderField("description")
+    operator = HeaderField("operator")
+    hostname = HeaderField("hostname")
+    ip = HeaderField("ip")
+    software = HeaderField("software")
+    robots = HeaderField("robots")
+    format = HeaderField("format")
+    conforms_to = HeaderField("conformsTo")
+    software_info = HeaderField("Software-Info")
+    extracted_date = HeaderField("Extracted-Date")
 
 
-class Findings(HasFields, frozen=True, dict=True):
+class MetadataFields(HasFields, frozen=True, dict=True):
     """What a crawler noted about a page: the block of its metadata record. Everything is optional."""
 
-    charset = Field("charset-detected")
+    charset = HeaderField("charset-detected")
 
     @property
     def fetch_time_ms(self) -> int | None:
@@ -76,7 +76,7 @@ class Findings(HasFields, frozen=True, dict=True):
         return int(value) if value.isascii() and value.isdigit() and len(value) < 19 else None
 
     @cached_property
-    def languages(self) -> Languages | None:
+    def languages(self) -> DetectedLanguages | None:
         """None also when the JSON is broken: it is still in `fields`."""
         text = self.fields.get("languages-cld2")
         try:

@@ -10,8 +10,8 @@ import re
 
 from webmill.errors import BadInput
 from webmill.formats.warc import arc
-from webmill.formats.warc.head import Head, Limits, parse_head
-from webmill.formats.window import Window
+from webmill.formats.warc.head import WarcHead, WarcLimits, parse_head
+from webmill.formats.window import ByteWindow
 from webmill.model import Damage, Record
 
 WARC = b"WARC/"
@@ -25,7 +25,7 @@ ARC_LINE_END = re.compile(rb"\n")
 ARC_TERMINATORS = (b"\r\n", b"\n", b"")
 
 
-def skip_blank(window: Window) -> bool:
+def skip_blank(window: ByteWindow) -> bool:
     """Pass over empty lines; False at the end of the data. Nothing is lost: there is nothing on them."""
     while window.has(1):
         if window.data[window.at] not in b"\r\n":
@@ -34,7 +34,7 @@ def skip_blank(window: Window) -> bool:
     return False
 
 
-def sniff(window: Window) -> str:
+def sniff(window: ByteWindow) -> str:
     """`warc`, `arc` or nothing, by the bytes at hand; also by fewer than five, where the data ends there."""
     if window.data.startswith(WARC, window.at):
         return "warc"
@@ -45,7 +45,7 @@ def sniff(window: Window) -> str:
     return "arc" if arc.looks_like_arc(start) else ""
 
 
-def frame(window: Window, kind: str, *, limits: Limits) -> tuple[Record | Damage, ...]:
+def frame(window: ByteWindow, kind: str, *, limits: WarcLimits) -> tuple[Record | Damage, ...]:
     """The record at the window, of a known kind; and what was found wrong. The window moves past both.
 
     Offsets are those of the window's stream.
@@ -67,7 +67,7 @@ def frame(window: Window, kind: str, *, limits: Limits) -> tuple[Record | Damage
     return (record, flaw) if flaw else (record,)
 
 
-def frame_alone(member: bytes | bytearray, *, place: tuple[int, int], limits: Limits) -> Record | None:
+def frame_alone(member: bytes | bytearray, *, place: tuple[int, int], limits: WarcLimits) -> Record | None:
     """The record that fills an inflated member exactly: what nearly every member holds. None: let `frame` see to it."""
     found = HEAD_END.search(member, 0, limits.head)
     if not found or not member.startswith(WARC) or not member.endswith(TERMINATORS[0]):
@@ -83,7 +83,7 @@ def frame_alone(member: bytes | bytearray, *, place: tuple[int, int], limits: Li
     return Record(head.version, head.headers, content, place[0], place[1] - place[0])
 
 
-def read_head(window: Window, kind: str, *, limits: Limits) -> Head | Damage:
+def read_head(window: ByteWindow, kind: str, *, limits: WarcLimits) -> WarcHead | Damage:
     """The header, with the window moved past it; or the damage, with the window moved past that."""
     start = window.position
     most = arc.LINE_MOST if kind == "arc" else limits.head
@@ -101,7 +101,7 @@ def read_head(window: Window, kind: str, *, limits: Limits) -> Head | Damage:
     return parsed
 
 
-def _head_length(window: Window, kind: str, *, most: int) -> int | None:
+def _head_length(window: ByteWindow, kind: str, *, most: int) -> int | None:
     pattern = ARC_LINE_END if kind == "arc" else HEAD_END
     while True:
         found = pattern.search(window.data, window.at, window.at + most)
@@ -111,12 +111,12 @@ def _head_length(window: Window, kind: str, *, most: int) -> int | None:
             return None
 
 
-def _parse_arc(line: bytes | bytearray) -> Head:
+def _parse_arc(line: bytes | bytearray) -> WarcHead:
     headers, length = arc.parse_line(line)
-    return Head(arc.VERSION, headers, length)
+    return WarcHead(arc.VERSION, headers, length)
 
 
-def _short(window: Window, kind: str, start: int, head: Head) -> Damage:
+def _short(window: ByteWindow, kind: str, start: int, head: WarcHead) -> Damage:
     """The block is not all there: the data was cut, or the length is a lie and other records follow."""
     message = f"the data ends before the block's {head.block} bytes"
     damage = resynchronise(window, kind, start, reason="truncated_record", message=message)
@@ -125,7 +125,7 @@ def _short(window: Window, kind: str, start: int, head: Head) -> Damage:
     return damage
 
 
-def _pass_terminator(window: Window, kind: str) -> Damage | None:
+def _pass_terminator(window: ByteWindow, kind: str) -> Damage | None:
     """WARC: two empty lines, or there is a flaw to tell. ARC: a newline, which may be absent."""
     window.has(len(WARC))
     for terminator in ARC_TERMINATORS if kind == "arc" else TERMINATORS:
@@ -135,7 +135,7 @@ def _pass_terminator(window: Window, kind: str) -> Damage | None:
     return _left_over(window)
 
 
-def _left_over(window: Window) -> Damage:
+def _left_over(window: ByteWindow) -> Damage:
     """What stands between a block and the next record, mostly because Content-Length is a little short."""
     start = window.position
     if window.data.startswith(WARC, window.at):
@@ -145,7 +145,7 @@ def _left_over(window: Window) -> Damage:
 
 
 def resynchronise(
-    window: Window, kind: str, start: int, *, reason: str, message: str, search_from: int | None = None
+    window: ByteWindow, kind: str, start: int, *, reason: str, message: str, search_from: int | None = None
 ) -> Damage:
     """Move to the next line after `start` that begins a record of this kind, or to the end."""
     window.step_back(start + 1 if search_from is None else search_from)

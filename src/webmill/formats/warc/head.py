@@ -16,7 +16,7 @@ VERSION = re.compile(rb"WARC/\d{1,3}\.\d{1,3}\r?\n")
 DIGITS = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class WarcLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What the reader holds in memory at most. Longer blocks are checked, but handed out cut."""
 
     block: int = 64 << 20
@@ -24,13 +24,13 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     fields: int = 1000
 
 
-class Head(msgspec.Struct, frozen=True, gc=False):
+class WarcHead(msgspec.Struct, frozen=True, gc=False):
     version: str
     headers: Headers
     block: int  # the length of the block that follows
 
 
-def parse_head(head: bytes | bytearray, *, limits: Limits) -> Head:
+def parse_head(head: bytes | bytearray, *, limits: WarcLimits) -> WarcHead:
     """`head` runs from the version line to the empty line, both included."""
     first = VERSION.match(head)
     if not first:
@@ -39,7 +39,7 @@ def parse_head(head: bytes | bytearray, *, limits: Limits) -> Head:
     pairs = _fields(text)
     if len(pairs) > limits.fields:
         raise BadInput(f"{len(pairs)} header fields", reason="too_large")
-    return Head(head[: first.end()].rstrip().decode("ascii"), Headers(pairs), _block_length(pairs))
+    return WarcHead(head[: first.end()].rstrip().decode("ascii"), Headers(pairs), _block_length(pairs))
 
 
 def _fields(text: str) -> list[tuple[str, str]]:

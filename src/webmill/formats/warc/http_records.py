@@ -10,7 +10,7 @@ from functools import cached_property
 from webmill.formats.compression import content_coding
 from webmill.formats.html import charset
 from webmill.formats.http import RequestHead, ResponseHead, split_message, split_request
-from webmill.formats.warc.fields import Field, HasFields
+from webmill.formats.warc.fields import HasFields, HeaderField
 from webmill.model import Headers, Record
 
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
@@ -22,20 +22,20 @@ class HttpMessage(HasFields, frozen=True, dict=True):
     body: bytes
     flaws: tuple[str, ...]
 
-    connection = Field("Connection")
-    cache_control = Field("Cache-Control")
-    pragma = Field("Pragma")
+    connection = HeaderField("Connection")
+    cache_control = HeaderField("Cache-Control")
+    pragma = HeaderField("Pragma")
 
 
 class HttpRequest(HttpMessage, frozen=True, dict=True):
     head: RequestHead | None
 
-    host = Field("Host")
-    user_agent = Field("User-Agent")
-    accept = Field("Accept")
-    accept_encoding = Field("Accept-Encoding")
-    accept_language = Field("Accept-Language")
-    if_modified_since = Field("If-Modified-Since")
+    host = HeaderField("Host")
+    user_agent = HeaderField("User-Agent")
+    accept = HeaderField("Accept")
+    accept_encoding = HeaderField("Accept-Encoding")
+    accept_language = HeaderField("Accept-Language")
+    if_modified_since = HeaderField("If-Modified-Since")
 
     @property
     def method(self) -> str | None:
@@ -53,30 +53,30 @@ class HttpRequest(HttpMessage, frozen=True, dict=True):
 class HttpResponse(HttpMessage, frozen=True, dict=True):
     head: ResponseHead | None
 
-    content_type = Field("Content-Type")
-    content_length = Field("Content-Length")
-    date = Field("Date")
-    server = Field("Server")
-    set_cookie = Field("Set-Cookie")
-    etag = Field("ETag")
-    last_modified = Field("Last-Modified")
-    location = Field("Location")
-    keep_alive = Field("Keep-Alive")
-    vary = Field("Vary")
-    accept_ranges = Field("Accept-Ranges")
-    expires = Field("Expires")
-    x_powered_by = Field("X-Powered-By")
-    x_crawler_content_encoding = Field("X-Crawler-Content-Encoding")
-    x_crawler_transfer_encoding = Field("X-Crawler-Transfer-Encoding")
-    x_crawler_content_length = Field("X-Crawler-Content-Length")
-    x_frame_options = Field("X-Frame-Options")
-    x_xss_protection = Field("X-XSS-Protection")
-    cf_cache_status = Field("CF-Cache-Status")
-    cf_request_id = Field("CF-Request-ID")
-    cf_ray = Field("CF-Ray")
-    access_control_allow_origin = Field("Access-Control-Allow-Origin")
-    access_control_allow_methods = Field("Access-Control-Allow-Methods")
-    access_control_allow_headers = Field("Access-Control-Allow-Headers")
+    content_type = HeaderField("Content-Type")
+    content_length = HeaderField("Content-Length")
+    date = HeaderField("Date")
+    server = HeaderField("Server")
+    set_cookie = HeaderField("Set-Cookie")
+    etag = HeaderField("ETag")
+    last_modified = HeaderField("Last-Modified")
+    location = HeaderField("Location")
+    keep_alive = HeaderField("Keep-Alive")
+    vary = HeaderField("Vary")
+    accept_ranges = HeaderField("Accept-Ranges")
+    expires = HeaderField("Expires")
+    x_powered_by = HeaderField("X-Powered-By")
+    x_crawler_content_encoding = HeaderField("X-Crawler-Content-Encoding")
+    x_crawler_transfer_encoding = HeaderField("X-Crawler-Transfer-Encoding")
+    x_crawler_content_length = HeaderField("X-Crawler-Content-Length")
+    x_frame_options = HeaderField("X-Frame-Options")
+    x_xss_protection = HeaderField("X-XSS-Protection")
+    cf_cache_status = HeaderField("CF-Cache-Status")
+    cf_request_id = HeaderField("CF-Request-ID")
+    cf_ray = HeaderField("CF-Ray")
+    access_control_allow_origin = HeaderField("Access-Control-Allow-Origin")
+    access_control_allow_methods = HeaderField("Access-Control-Allow-Methods")
+    access_control_allow_headers = HeaderField("Access-Control-Allow-Headers")
 
     @property
     def status(self) -> int | None:
@@ -91,12 +91,12 @@ class HttpResponse(HttpMessage, frozen=True, dict=True):
         return self.head.version if self.head else None
 
     @cached_property
-    def content(self) -> content_coding.Decoded:
+    def content(self) -> content_coding.DecodedBody:
         """The body with its transfer and content codings undone, within limits."""
         return content_coding.decode_body(self.fields, self.body)
 
     @cached_property
-    def text(self) -> charset.Text:
+    def text(self) -> charset.DecodedText:
         """The content as a browser would decode it."""
         return charset.decode_page(self.content.data, content_type=self.content_type)
 

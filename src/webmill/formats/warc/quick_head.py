@@ -11,7 +11,7 @@ import re
 
 from webmill.errors import BadInput
 from webmill.formats.warc import framing
-from webmill.formats.warc.head import Limits, parse_head
+from webmill.formats.warc.head import WarcLimits, parse_head
 from webmill.model import Headers
 
 Fields = dict[bytes, bytes]
@@ -70,7 +70,7 @@ def _pattern(spelled: list[bytes | None], place: int, value: bytes) -> bytes:
 
 
 class HeadReader:
-    def __init__(self, *, limits: Limits) -> None:
+    def __init__(self, *, limits: WarcLimits) -> None:
         self._limits = limits
         self._shapes: list[_Shape] = []
         self._last = _Shape(b"", [])

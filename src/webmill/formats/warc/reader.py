@@ -13,13 +13,13 @@ from collections.abc import Iterator
 import zstandard
 
 from webmill.formats.compression import gzip_members, zstd_frames
-from webmill.formats.compression.gzip_members import DamagedMember, MemberReader
+from webmill.formats.compression.gzip_members import DamagedMember, GzipMemberReader
 from webmill.formats.warc import framing
-from webmill.formats.warc.head import Limits
-from webmill.formats.window import Source, Window
+from webmill.formats.warc.head import WarcLimits
+from webmill.formats.window import ByteSource, ByteWindow
 from webmill.model import Damage, Record
 
-DEFAULT = Limits()
+DEFAULT = WarcLimits()
 PADDING = re.compile(rb"\0+")
 # Stored bytes that may be read a second time to find where records go on; good records earn as much again, so that the
 # work stays linear whatever the file holds.
@@ -29,7 +29,7 @@ ANY = re.compile(rb"\x1f\x8b\x08[\x00-\x1f]|\x28\xb5\x2f\xfd|\nWARC/[0-9]\.[0-9]
 
 
 def read_records(
-    source: Source, *, limits: Limits = DEFAULT, start: int = 0, size: int | None = None
+    source: ByteSource, *, limits: WarcLimits = DEFAULT, start: int = 0, size: int | None = None
 ) -> Iterator[Record | Damage]:
     """Records in the order of the file; Damage where bytes gave none. Never raises for what the bytes are.
 
@@ -39,10 +39,10 @@ def read_records(
     A record is handed out when its compressed member was proven whole. One exception: a member whose records are more
     than `limits.block` together is handed out while it is read; if it proves damaged, the Damage says how many were.
     """
-    return Reading(source, limits=limits, start=start, size=size).items()
+    return RecordReader(source, limits=limits, start=start, size=size).items()
 
 
-def recognise(raw: Window) -> str:
+def recognise(raw: ByteWindow) -> str:
     """`gzip`, `zstd`, `warc`, `arc` or nothing: what begins here."""
     if raw.data.startswith(gzip_members.MAGIC, raw.at):
         return "gzip"
@@ -53,11 +53,11 @@ def recognise(raw: Window) -> str:
     return "zstd" if zstd_frames.is_frame(start) else framing.sniff(raw)
 
 
-class Reading:
+class RecordReader:
     """One pass over one file."""
 
-    def __init__(self, source: Source, *, limits: Limits, start: int, size: int | None) -> None:
-        self.raw = Window(source, start=start, size=_size_of(source, start) if size is None else size)
+    def __init__(self, source: ByteSource, *, limits: WarcLimits, start: int, size: int | None) -> None:
+        self.raw = ByteWindow(source, start=start, size=_size_of(source, start) if size is None else size)
         self.limits = limits
         self.kind = ""  # of the last unit that was recognised: after damage we look for more of the same
         self.credit = CREDIT
@@ -87,7 +87,7 @@ class Reading:
             if whole is not None and (record := framing.frame_alone(whole, place=place, limits=self.limits)):
                 yield record
             elif whole is not None:
-                items = list(_inside(Window.over(whole), limits=self.limits))
+                items = list(_inside(ByteWindow.over(whole), limits=self.limits))
                 yield from _placed(items, start, self.raw.position)
             else:
                 yield from self._streamed(kind, start)
@@ -97,11 +97,11 @@ class Reading:
 
     def _streamed(self, kind: str, start: int) -> Iterator[Record | Damage]:
         """A member of any size, holding back what it gave until its end is proven, as long as memory allows."""
-        reader = MemberReader(self.raw) if kind == "gzip" else self._frame_reader()
+        reader = GzipMemberReader(self.raw) if kind == "gzip" else self._frame_reader()
         held: list[Record | Damage] = []
         weight = handed_out = 0
         try:
-            for item in _inside(Window(reader), limits=self.limits):
+            for item in _inside(ByteWindow(reader), limits=self.limits):
                 held.append(item)
                 weight += _weight(item)
                 if weight > self.limits.block and len(held) > 1:
@@ -114,8 +114,8 @@ class Reading:
             raise
         yield from _placed(held, start, self.raw.position, shared=handed_out > 0)
 
-    def _frame_reader(self) -> Source:
-        reader = zstd_frames.FrameReader(self.raw, self.decoder or zstd_frames.new_decoder())
+    def _frame_reader(self) -> ByteSource:
+        reader = zstd_frames.ZstdFrameReader(self.raw, self.decoder or zstd_frames.new_decoder())
         self.decoder = reader.decoder
         return reader
 
@@ -166,10 +166,10 @@ class Reading:
     def _begins_a_record(self) -> bool:
         if recognise(self.raw) == "zstd":
             return True  # its magic has four bytes and no inflated start is needed: a false one is damage again
-        return bool(framing.sniff(Window.over(gzip_members.begins_with(self.raw))))
+        return bool(framing.sniff(ByteWindow.over(gzip_members.begins_with(self.raw))))
 
 
-def _inside(window: Window, *, limits: Limits) -> Iterator[Record | Damage]:
+def _inside(window: ByteWindow, *, limits: WarcLimits) -> Iterator[Record | Damage]:
     """What one member holds: a record as a rule, or many, or anything."""
     while framing.skip_blank(window):
         kind = framing.sniff(window)
@@ -197,7 +197,7 @@ def _placed(items: list[Record | Damage], start: int, end: int, *, shared: bool 
             yield Damage(start, end, item.reason, f"{item.message} (byte {item.offset} of the inflated member)")
 
 
-def _size_of(source: Source, start: int) -> int | None:
+def _size_of(source: ByteSource, start: int) -> int | None:
     """The offset of the end, when the source can tell without being read."""
     if not isinstance(source, io.IOBase) or not source.seekable():
         return None

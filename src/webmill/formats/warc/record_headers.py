@@ -1,7 +1,7 @@
 """The headers of the records that a crawl writes, in Common Crawl's order, field by field.
 
 A builder gives `Headers`; `writer` turns them and the content into bytes. Dates and record ids are the caller's.
-The content is described by a `Block`, made from its bytes (`measure`) or from digesters when it is too large to hold.
+The content is described by a `BlockInfo`, made from its bytes (`measure`) or from digesters when it is too large.
 
 Values are checked when they are written, with one exception: a target URI is the web's, so its control characters and
 spaces are percent-encoded here (`%0D%0A`, `%20`) instead of refused. Everything else in it stays as it was.
@@ -31,7 +31,7 @@ Pairs = list[tuple[str, str]]
 _UNSAFE = re.compile(r"[\x00-\x20\x7f]")
 
 
-class Block(msgspec.Struct, frozen=True, kw_only=True):
+class BlockInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What is said about a record's content in its header."""
 
     length: int
@@ -39,7 +39,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     payload_digest: str | None = None
 
 
-class Visit(msgspec.Struct, frozen=True, kw_only=True):
+class CaptureEvent(msgspec.Struct, frozen=True, kw_only=True):
     """What request, response and metadata of one visit to a page have in common."""
 
     uri: str
@@ -50,7 +50,7 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
     cipher_suites: tuple[str, ...] = ()
 
 
-class Original(msgspec.Struct, frozen=True, kw_only=True):
+class OriginalCapture(msgspec.Struct, frozen=True, kw_only=True):
     """The earlier capture that a revisit record stands for."""
 
     record_id: str | None = None
@@ -59,15 +59,15 @@ class Original(msgspec.Struct, frozen=True, kw_only=True):
     payload_digest: str | None = None
 
 
-def measure(content: bytes) -> Block:
+def measure(content: bytes) -> BlockInfo:
     """The block of a record that has no payload apart from its content."""
-    return Block(length=len(content), digest=digest.compute(content))
+    return BlockInfo(length=len(content), digest=digest.compute(content))
 
 
-def measure_http(content: bytes) -> Block:
+def measure_http(content: bytes) -> BlockInfo:
     """The block of an HTTP message; its payload is what follows the head, as it stands."""
     payload = memoryview(content)[end_of_head(content) or len(content) :]
-    return Block(length=len(content), digest=digest.compute(content), payload_digest=digest.compute(payload))
+    return BlockInfo(length=len(content), digest=digest.compute(content), payload_digest=digest.compute(payload))
 
 
 def encode_fields(fields: Iterable[tuple[str, str]]) -> bytes:
@@ -80,18 +80,18 @@ def encode_fields(fields: Iterable[tuple[str, str]]) -> bytes:
     return "".join(lines).encode("utf-8", "surrogateescape")
 
 
-def warcinfo(block: Block, *, record_id: str, date: datetime, filename: str) -> Headers:
+def warcinfo(block: BlockInfo, *, record_id: str, date: datetime, filename: str) -> Headers:
     """The first record of a file. Its date is the crawl's start."""
     return Headers([*_begin("warcinfo", record_id, date, block, WARC_FIELDS), ("WARC-Filename", filename)])
 
 
-def request(visit: Visit, block: Block, *, record_id: str) -> Headers:
+def request(visit: CaptureEvent, block: BlockInfo, *, record_id: str) -> Headers:
     return Headers([*_begin("request", record_id, visit.date, block, HTTP_REQUEST), *_warcinfo(visit), *_where(visit)])
 
 
 def response(
-    visit: Visit,
-    block: Block,
+    visit: CaptureEvent,
+    block: BlockInfo,
     *,
     record_id: str,
     concurrent_to: str | None = None,
@@ -113,7 +113,12 @@ def response(
 
 
 def revisit_not_modified(
-    visit: Visit, block: Block, *, record_id: str, original: Original, concurrent_to: str | None = None
+    visit: CaptureEvent,
+    block: BlockInfo,
+    *,
+    record_id: str,
+    original: OriginalCapture,
+    concurrent_to: str | None = None,
 ) -> Headers:
     """The server said 304: the content is its head. The digest is the original's: readers find it by that."""
     return Headers(
@@ -127,11 +132,11 @@ def revisit_not_modified(
 
 
 def revisit_identical(
-    visit: Visit,
-    block: Block,
+    visit: CaptureEvent,
+    block: BlockInfo,
     *,
     record_id: str,
-    original: Original,
+    original: OriginalCapture,
     payload_digest: str,
     concurrent_to: str | None = None,
 ) -> Headers:
@@ -146,7 +151,7 @@ def revisit_identical(
     )
 
 
-def metadata(visit: Visit, block: Block, *, record_id: str, concurrent_to: str | None = None) -> Headers:
+def metadata(visit: CaptureEvent, block: BlockInfo, *, record_id: str, concurrent_to: str | None = None) -> Headers:
     return Headers(
         [
             *_begin("metadata", record_id, visit.date, block, WARC_FIELDS),
@@ -157,7 +162,7 @@ def metadata(visit: Visit, block: Block, *, record_id: str, concurrent_to: str |
     )
 
 
-def resource(visit: Visit, block: Block, *, record_id: str, content_type: str) -> Headers:
+def resource(visit: CaptureEvent, block: BlockInfo, *, record_id: str, content_type: str) -> Headers:
     """Something that was had without a protocol exchange worth keeping: the content is the payload."""
     return Headers(
         [
@@ -171,7 +176,7 @@ def resource(visit: Visit, block: Block, *, record_id: str, content_type: str) -
 
 
 def conversion(
-    block: Block,
+    block: BlockInfo,
     *,
     record_id: str,
     uri: str,
@@ -192,7 +197,7 @@ def conversion(
     )
 
 
-def description(block: Block, *, record_id: str, uri: str, date: datetime, refers_to: str) -> Headers:
+def description(block: BlockInfo, *, record_id: str, uri: str, date: datetime, refers_to: str) -> Headers:
     """A metadata record of a WAT file: JSON about the record `refers_to`. `date` is when it was made."""
     return Headers(
         [
@@ -215,7 +220,7 @@ def warc_date(date: datetime) -> str:
     return f"{date.astimezone(UTC).isoformat()[:19]}Z"
 
 
-def _begin(kind: str, record_id: str, date: datetime, block: Block, content_type: str) -> Pairs:
+def _begin(kind: str, record_id: str, date: datetime, block: BlockInfo, content_type: str) -> Pairs:
     return [
         ("WARC-Type", kind),
         ("WARC-Date", warc_date(date)),
@@ -236,7 +241,9 @@ def _begin_derived(kind: str, uri: str, date: datetime, record_id: str, refers_t
     ]
 
 
-def _begin_revisit(visit: Visit, block: Block, record_id: str, original: Original, concurrent_to: str | None) -> Pairs:
+def _begin_revisit(
+    visit: CaptureEvent, block: BlockInfo, record_id: str, original: OriginalCapture, concurrent_to: str | None
+) -> Pairs:
     return [
         *_begin("revisit", record_id, visit.date, block, "message/http"),
         *_warcinfo(visit),
@@ -248,11 +255,11 @@ def _begin_revisit(visit: Visit, block: Block, record_id: str, original: Origina
     ]
 
 
-def _warcinfo(visit: Visit) -> Pairs:
+def _warcinfo(visit: CaptureEvent) -> Pairs:
     return _id("WARC-Warcinfo-ID", visit.warcinfo_id)
 
 
-def _where(visit: Visit) -> Pairs:
+def _where(visit: CaptureEvent) -> Pairs:
     return [
         *_maybe("WARC-IP-Address", visit.ip),
         ("WARC-Target-URI", clean_uri(visit.uri)),
@@ -261,7 +268,7 @@ def _where(visit: Visit) -> Pairs:
     ]
 
 
-def _digests(block: Block) -> Pairs:
+def _digests(block: BlockInfo) -> Pairs:
     return [*_maybe("WARC-Payload-Digest", block.payload_digest), ("WARC-Block-Digest", block.digest)]
 
 

@@ -28,10 +28,10 @@ from zlib_ng import zlib_ng
 from webmill.formats.compression import gzip_members
 from webmill.formats.compression.gzip_members import INFLATE_ERROR, SMALLEST
 from webmill.formats.warc import arc, digest, framing
-from webmill.formats.warc.head import Limits
+from webmill.formats.warc.head import WarcLimits
 from webmill.formats.warc.quick_head import Fields, HeadReader, name_fields
-from webmill.formats.warc.reader import DEFAULT, Reading, recognise
-from webmill.formats.window import Source
+from webmill.formats.warc.reader import DEFAULT, RecordReader, recognise
+from webmill.formats.window import ByteSource
 from webmill.model import Damage, Headers, Record
 
 SMALL = 1536  # stored bytes; a member that ends within them is always inflated whole
@@ -50,7 +50,7 @@ FAR = 1 << 62  # beyond every place in a file
 Enough = Callable[[Fields, bytes], bool]
 
 
-class Sighting(msgspec.Struct, frozen=True, gc=False):
+class ScannedRecord(msgspec.Struct, frozen=True, gc=False):
     """One record: its fields under the standard's names, the first bytes of its block, and where it is stored.
 
     Of a repeated field the first value is kept. `length` is without the empty lines after a plain record; it is 0 when
@@ -65,7 +65,7 @@ class Sighting(msgspec.Struct, frozen=True, gc=False):
     is_arc: bool = False
 
 
-class Scan(msgspec.Struct, frozen=True, kw_only=True):
+class ScanOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What to do besides finding records."""
 
     verify: bool = False  # inflate everything; report bad CRCs, lengths and digests beside the same sightings
@@ -73,27 +73,31 @@ class Scan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def scan_records(
-    source: Source,
+    source: ByteSource,
     *,
     enough: Enough,
-    scan: Scan = Scan(),  # noqa: B008  # frozen
-    limits: Limits = DEFAULT,
+    scan: ScanOptions = ScanOptions(),  # noqa: B008  # frozen
+    limits: WarcLimits = DEFAULT,
     size: int | None = None,
-) -> Iterator[Sighting | Damage]:
+) -> Iterator[ScannedRecord | Damage]:
     """Records in the order of the file, as `read_records` would give them.
 
     `enough` is asked, with a record's fields and the first bytes of its block, whether these will do; where they do
     not, more is inflated, up to all of it.
     """
-    return _Scanning(source, enough=enough, scan=scan, limits=limits, size=size).sightings()
+    return _RecordScanner(source, enough=enough, scan=scan, limits=limits, size=size).sightings()
 
 
-class _Scanning(Reading):
-    def __init__(self, source: Source, *, enough: Enough, scan: Scan, limits: Limits, size: int | None) -> None:
+class _RecordScanner(RecordReader):
+    def __init__(
+        self, source: ByteSource, *, enough: Enough, scan: ScanOptions, limits: WarcLimits, size: int | None
+    ) -> None:
         super().__init__(source, limits=limits, start=0, size=size)
         self.enough = enough
         self.scan = scan
-        self.held: deque[tuple[Sighting, int, tuple[Damage, ...]]] = deque()  # glimpsed, with its reach and its flaws
+        self.held: deque[tuple[ScannedRecord, int, tuple[Damage, ...]]] = (
+            deque()
+        )  # glimpsed, with its reach and its flaws
         self.reach = 0  # of the last glimpse
         self.exact_until = 0
         self.heads = HeadReader(limits=limits)
@@ -101,7 +105,7 @@ class _Scanning(Reading):
         self.starts: list[int] = []  # in order; the last is the file's end once that is known
         self.ends: dict[bytes, list[int]] = {}  # the same and other possible ends, by the four bytes before them
 
-    def sightings(self) -> Iterator[Sighting | Damage]:
+    def sightings(self) -> Iterator[ScannedRecord | Damage]:
         raw, held = self.raw, self.held
         while raw.data.startswith(gzip_members.MAGIC, raw.at) or framing.skip_blank(raw):
             start = raw.base + raw.at
@@ -160,7 +164,7 @@ class _Scanning(Reading):
         found = pattern.search(raw.data, raw.at, raw.at + most)
         return found.end() - raw.at if found else 0
 
-    def _sighted(self, item: Record | Damage, kind: str) -> Iterator[Sighting | Damage]:
+    def _sighted(self, item: Record | Damage, kind: str) -> Iterator[ScannedRecord | Damage]:
         if isinstance(item, Damage):
             if item.reason not in HARMLESS:  # from here on, what begins like a member may be part of a broken one
                 self.exact_until = FAR
@@ -168,11 +172,11 @@ class _Scanning(Reading):
             if self.scan.torn and item.reason.startswith("truncated_"):
                 yield from self._torn(item, kind)
             return
-        yield Sighting(_fields_of(item), item.content, not item.cut, item.offset, item.length, item.is_arc)
+        yield ScannedRecord(_fields_of(item), item.content, not item.cut, item.offset, item.length, item.is_arc)
         if self.scan.verify and not item.cut and not item.is_arc:
             yield from bad_digests(item.headers, item.content, offset=item.offset, end=item.offset + item.length)
 
-    def _torn(self, damage: Damage, kind: str) -> Iterator[Sighting]:
+    def _torn(self, damage: Damage, kind: str) -> Iterator[ScannedRecord]:
         """The record of which only the beginning is there."""
         raw = self.raw
         here = raw.position
@@ -181,12 +185,12 @@ class _Scanning(Reading):
             start = gzip_members.begins_with(raw, most=64 << 10) if kind == "gzip" else bytes(raw.data[raw.at :])
             if parsed := self.heads.read(start):
                 fields, head, _ = parsed
-                yield Sighting(fields, start[head:], False, damage.offset, damage.end - damage.offset)
+                yield ScannedRecord(fields, start[head:], False, damage.offset, damage.end - damage.offset)
         raw.at = here - raw.base
 
     # --- the quick way ------------------------------------------------------------------------------------------
 
-    def _glimpse(self, start: int) -> Sighting | None:
+    def _glimpse(self, start: int) -> ScannedRecord | None:
         """The member at hand, with the window moved past it. None: it takes an exact reading."""
         if start + SMALL >= self.known:
             self._look(start + SMALL + 1)
@@ -202,10 +206,10 @@ class _Scanning(Reading):
             block = beginning[head : head + length]
             if self.enough(fields, block):
                 end = self._end(start, want=head + length + 4)
-                return None if end is None else Sighting(fields, block, False, start, end - start)
+                return None if end is None else ScannedRecord(fields, block, False, start, end - start)
         return None
 
-    def _small(self, start: int, end: int) -> Sighting | None:
+    def _small(self, start: int, end: int) -> ScannedRecord | None:
         raw = self.raw
         member = raw.data[raw.at : raw.at + end - start]
         size = int.from_bytes(member[-4:], "little")
@@ -223,7 +227,7 @@ class _Scanning(Reading):
             return None
         raw.at += end - start
         self.reach = end
-        return Sighting(fields, whole[head:-4], True, start, end - start)
+        return ScannedRecord(fields, whole[head:-4], True, start, end - start)
 
     def _beginning(self, stored: int, inflated: int) -> bytes:
         """The first inflated bytes of the member. Without its checksum when the gzip header is of the plain kind."""
@@ -282,7 +286,7 @@ class _Scanning(Reading):
 
     # --- checks -------------------------------------------------------------------------------------------------
 
-    def _verified(self, found: Sighting) -> Iterator[Damage]:
+    def _verified(self, found: ScannedRecord) -> Iterator[Damage]:
         """Inflate what was only glimpsed. The window stands at its end, and has not forgotten it."""
         raw, start, end = self.raw, found.offset, found.offset + found.length
         content = found.block
@@ -332,5 +336,5 @@ def _headers_of(fields: Fields) -> Headers:
 def bad_digests(headers: Headers, content: bytes, *, offset: int, end: int) -> Iterator[Damage]:
     checked = digest.check(headers, content)
     for what, verdict in (("block", checked.block), ("payload", checked.payload)):
-        if verdict is digest.Verdict.MISMATCH:
+        if verdict is digest.DigestVerdict.MISMATCH:
             yield Damage(offset, end, "bad_digest", f"the {what} does not have the digest that its record states")

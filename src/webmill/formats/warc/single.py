@@ -5,19 +5,19 @@ from __future__ import annotations
 import io
 
 from webmill.errors import BadInput
-from webmill.formats.compression.gzip_members import MemberReader
-from webmill.formats.compression.zstd_frames import FrameReader, new_decoder
+from webmill.formats.compression.gzip_members import GzipMemberReader
+from webmill.formats.compression.zstd_frames import ZstdFrameReader, new_decoder
 from webmill.formats.warc import framing
-from webmill.formats.warc.head import Head, Limits
+from webmill.formats.warc.head import WarcHead, WarcLimits
 from webmill.formats.warc.reader import DEFAULT, read_records, recognise
-from webmill.formats.window import Source, Window
+from webmill.formats.window import ByteSource, ByteWindow
 from webmill.model import Damage, Headers, Record
 
 # The record itself is whole in spite of these.
 HARMLESS = frozenset({"missing_terminator", "padding"})
 
 
-def read_record_at(stored: bytes | Source, *, limits: Limits = DEFAULT, offset: int = 0) -> Record:
+def read_record_at(stored: bytes | ByteSource, *, limits: WarcLimits = DEFAULT, offset: int = 0) -> Record:
     """The one record that `stored`, the file's bytes from `offset` on, holds. Raises BadInput when it is not one."""
     source = io.BytesIO(stored) if isinstance(stored, bytes) else stored
     found: Record | None = None
@@ -33,10 +33,10 @@ def read_record_at(stored: bytes | Source, *, limits: Limits = DEFAULT, offset: 
     return found
 
 
-class Block:
+class BlockStream:
     """The block of one record, read piece by piece."""
 
-    def __init__(self, head: Head, window: Window) -> None:
+    def __init__(self, head: WarcHead, window: ByteWindow) -> None:
         self.version: str = head.version
         self.headers: Headers = head.headers
         self.length: int = head.block
@@ -58,16 +58,16 @@ class Block:
         return piece
 
 
-def open_block(source: Source, *, limits: Limits = DEFAULT) -> Block:
+def open_block(source: ByteSource, *, limits: WarcLimits = DEFAULT) -> BlockStream:
     """The block of the record at which `source` stands, as a stream: for blocks too large to hold.
 
     Raises BadInput at once for a bad header, while reading for what is damaged further on.
     """
-    raw = Window(source)
+    raw = ByteWindow(source)
     kind = recognise(raw)
     window = raw
     if kind in ("gzip", "zstd"):
-        window = Window(MemberReader(raw) if kind == "gzip" else FrameReader(raw, new_decoder()))
+        window = ByteWindow(GzipMemberReader(raw) if kind == "gzip" else ZstdFrameReader(raw, new_decoder()))
         window.has(1)
         kind = framing.sniff(window)
     if not kind:
@@ -75,4 +75,4 @@ def open_block(source: Source, *, limits: Limits = DEFAULT) -> Block:
     head = framing.read_head(window, kind, limits=limits)
     if isinstance(head, Damage):
         raise BadInput(head.message, reason=head.reason, offset=head.offset)
-    return Block(head, window)
+    return BlockStream(head, window)

@@ -10,9 +10,9 @@ from enum import StrEnum
 from functools import cached_property
 
 from webmill.formats.warc import wet
-from webmill.formats.warc.fields import Field, Findings, HasFields, Info, parse_fields
+from webmill.formats.warc.fields import HasFields, HeaderField, MetadataFields, WarcinfoFields, parse_fields
 from webmill.formats.warc.http_records import HttpRequest, HttpResponse, read_request, read_response
-from webmill.formats.warc.wat import Description, read_description
+from webmill.formats.warc.wat import WatDescription, read_wat
 from webmill.model import Record
 
 
@@ -28,18 +28,18 @@ class TypedRecord(HasFields, frozen=True, dict=True):
     record: Record
     file_type: FileType
 
-    date = Field("WARC-Date")
-    content_type = Field("Content-Type")
-    warcinfo_id = Field("WARC-Warcinfo-ID")
-    concurrent_to = Field("WARC-Concurrent-To")
-    refers_to = Field("WARC-Refers-To")
-    ip_address = Field("WARC-IP-Address")
-    block_digest = Field("WARC-Block-Digest")
-    payload_digest = Field("WARC-Payload-Digest")
-    identified_payload_type = Field("WARC-Identified-Payload-Type")
-    truncated = Field("WARC-Truncated")
-    filename = Field("WARC-Filename")
-    segment_number = Field("WARC-Segment-Number")
+    date = HeaderField("WARC-Date")
+    content_type = HeaderField("Content-Type")
+    warcinfo_id = HeaderField("WARC-Warcinfo-ID")
+    concurrent_to = HeaderField("WARC-Concurrent-To")
+    refers_to = HeaderField("WARC-Refers-To")
+    ip_address = HeaderField("WARC-IP-Address")
+    block_digest = HeaderField("WARC-Block-Digest")
+    payload_digest = HeaderField("WARC-Payload-Digest")
+    identified_payload_type = HeaderField("WARC-Identified-Payload-Type")
+    truncated = HeaderField("WARC-Truncated")
+    filename = HeaderField("WARC-Filename")
+    segment_number = HeaderField("WARC-Segment-Number")
 
     @cached_property
     def document_kind(self) -> str:
@@ -78,19 +78,19 @@ class TypedRecord(HasFields, frozen=True, dict=True):
         return self.fields.get_all("WARC-Cipher-Suite")
 
 
-class WarcInfo(TypedRecord, frozen=True, dict=True):
+class WarcinfoRecord(TypedRecord, frozen=True, dict=True):
     @cached_property
-    def info(self) -> Info:
-        return Info(parse_fields(self.content))
+    def info(self) -> WarcinfoFields:
+        return WarcinfoFields(parse_fields(self.content))
 
 
-class Request(TypedRecord, frozen=True, dict=True):
+class RequestRecord(TypedRecord, frozen=True, dict=True):
     @cached_property
     def http(self) -> HttpRequest:
         return read_request(self.content)
 
 
-class Response(TypedRecord, frozen=True, dict=True):
+class ResponseRecord(TypedRecord, frozen=True, dict=True):
     """`http` of a record with another content (DNS) has no head and everything in its body."""
 
     @cached_property
@@ -98,29 +98,29 @@ class Response(TypedRecord, frozen=True, dict=True):
         return read_response(self.content)
 
 
-class Resource(TypedRecord, frozen=True, dict=True):
+class ResourceRecord(TypedRecord, frozen=True, dict=True):
     """The content is the payload."""
 
 
-class Metadata(TypedRecord, frozen=True, dict=True):
+class MetadataRecord(TypedRecord, frozen=True, dict=True):
     @cached_property
-    def findings(self) -> Findings:
-        return Findings(parse_fields(self.content))
+    def findings(self) -> MetadataFields:
+        return MetadataFields(parse_fields(self.content))
 
 
-class Revisit(TypedRecord, frozen=True, dict=True):
+class RevisitRecord(TypedRecord, frozen=True, dict=True):
     """The capture of a page that had not changed; `http` is the new head, and there is no body."""
 
-    profile = Field("WARC-Profile")
-    refers_to_target_uri = Field("WARC-Refers-To-Target-URI")
-    refers_to_date = Field("WARC-Refers-To-Date")
+    profile = HeaderField("WARC-Profile")
+    refers_to_target_uri = HeaderField("WARC-Refers-To-Target-URI")
+    refers_to_date = HeaderField("WARC-Refers-To-Date")
 
     @cached_property
     def http(self) -> HttpResponse:
         return read_response(self.content)
 
 
-class Conversion(TypedRecord, frozen=True, dict=True):
+class ConversionRecord(TypedRecord, frozen=True, dict=True):
     @cached_property
     def text(self) -> str:
         return wet.read_text(self.record)
@@ -130,17 +130,17 @@ class Conversion(TypedRecord, frozen=True, dict=True):
         return wet.languages_of(self.record)
 
 
-class Continuation(TypedRecord, frozen=True, dict=True):
-    segment_origin_id = Field("WARC-Segment-Origin-ID")
-    segment_total_length = Field("WARC-Segment-Total-Length")
+class ContinuationRecord(TypedRecord, frozen=True, dict=True):
+    segment_origin_id = HeaderField("WARC-Segment-Origin-ID")
+    segment_total_length = HeaderField("WARC-Segment-Total-Length")
 
 
-class WatMetadata(TypedRecord, frozen=True, dict=True):
+class WatRecord(TypedRecord, frozen=True, dict=True):
     """A WAT file's description of one record of the WARC file."""
 
     @cached_property
-    def description(self) -> Description:
-        return read_description(self.content)
+    def description(self) -> WatDescription:
+        return read_wat(self.content)
 
     @cached_property
     def document_kind(self) -> str:
@@ -148,25 +148,25 @@ class WatMetadata(TypedRecord, frozen=True, dict=True):
         return f"WAT_METADATA_WARC_{(self.description.type or 'unknown').upper()}_PAYLOAD"
 
 
-class Unknown(TypedRecord, frozen=True, dict=True):
+class UnknownRecord(TypedRecord, frozen=True, dict=True):
     """A type that the standard does not have. Kept, as it asks for."""
 
 
 _TYPES: dict[str, type[TypedRecord]] = {
-    "warcinfo": WarcInfo,
-    "arc_header": WarcInfo,
-    "request": Request,
-    "response": Response,
-    "resource": Resource,
-    "metadata": Metadata,
-    "revisit": Revisit,
-    "conversion": Conversion,
-    "continuation": Continuation,
+    "warcinfo": WarcinfoRecord,
+    "arc_header": WarcinfoRecord,
+    "request": RequestRecord,
+    "response": ResponseRecord,
+    "resource": ResourceRecord,
+    "metadata": MetadataRecord,
+    "revisit": RevisitRecord,
+    "conversion": ConversionRecord,
+    "continuation": ContinuationRecord,
 }
 
 
 def read_typed(record: Record, *, file_type: FileType = FileType.WARC) -> TypedRecord:
-    kind = _TYPES.get(record.type or "", Unknown)
-    if file_type is FileType.WAT and kind is Metadata:
-        kind = WatMetadata
+    kind = _TYPES.get(record.type or "", UnknownRecord)
+    if file_type is FileType.WAT and kind is MetadataRecord:
+        kind = WatRecord
     return kind(record.headers, record, file_type)

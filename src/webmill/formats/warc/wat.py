@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 from msgspec import field
 
-from webmill.formats.lenient_json import Object, build, decode_object
-from webmill.formats.warc.fields import Findings, Info
+from webmill.formats.lenient_json import LenientObject, build, decode_object
+from webmill.formats.warc.fields import MetadataFields, WarcinfoFields
 from webmill.model import Headers
 
 
@@ -23,7 +23,7 @@ def _capitals(name: str) -> str:
     return "-".join(word.capitalize() for word in name.split("_"))
 
 
-class GzipMetadata(Object, frozen=True, rename=_capitals):
+class WatGzip(LenientObject, frozen=True, rename=_capitals):
     deflate_length: int | None = None
     header_length: int | None = None
     footer_length: int | None = None
@@ -31,16 +31,16 @@ class GzipMetadata(Object, frozen=True, rename=_capitals):
     inflated_length: int | None = None
 
 
-class Container(Object, frozen=True, rename=_capitals):
+class WatContainer(LenientObject, frozen=True, rename=_capitals):
     """Where the described record lies: `[offset, offset + gzip.deflate_length)` of `filename`."""
 
     filename: str | None = None
     compressed: bool | None = None
     offset: int | None = None
-    gzip: GzipMetadata | None = field(default=None, name="Gzip-Metadata")
+    gzip: WatGzip | None = field(default=None, name="Gzip-Metadata")
 
 
-class Link(Object, frozen=True):
+class WatLink(LenientObject, frozen=True):
     """`path` says where it was found: `A@/href`, `IMG@/src`, `LINK@/href`, `FORM@/action`..."""
 
     path: str | None = None
@@ -56,7 +56,7 @@ class Link(Object, frozen=True):
     method: str | None = None
 
 
-class Meta(Object, frozen=True):
+class WatMeta(LenientObject, frozen=True):
     """`{"name":"HTML@/lang","content":"de"}` stands for `<html lang=de>`."""
 
     name: str | None = None
@@ -67,38 +67,38 @@ class Meta(Object, frozen=True):
     rel: str | None = None
 
 
-class Script(Object, frozen=True):
+class WatScript(LenientObject, frozen=True):
     path: str | None = None
     url: str | None = None
     type: str | None = None
 
 
-class Head(Object, frozen=True, rename=_capitals):
+class WatHead(LenientObject, frozen=True, rename=_capitals):
     title: str | None = None
     base: str | None = None
-    metas: tuple[Meta, ...] = ()
-    links: tuple[Link, ...] = field(default=(), name="Link")
-    scripts: tuple[Script, ...] = ()
+    metas: tuple[WatMeta, ...] = ()
+    links: tuple[WatLink, ...] = field(default=(), name="Link")
+    scripts: tuple[WatScript, ...] = ()
 
 
-class HtmlMetadata(Object, frozen=True, rename=_capitals):
-    head: Head = Head()
-    links: tuple[Link, ...] = ()
+class WatHtml(LenientObject, frozen=True, rename=_capitals):
+    head: WatHead = WatHead()
+    links: tuple[WatLink, ...] = ()
 
 
-class RequestMessage(Object, frozen=True, rename=_capitals):
+class WatRequestLine(LenientObject, frozen=True, rename=_capitals):
     method: str | None = None
     path: str | None = None
     version: str | None = None
 
 
-class ResponseMessage(Object, frozen=True, rename=_capitals):
+class WatStatusLine(LenientObject, frozen=True, rename=_capitals):
     status: int | None = None
     version: str | None = None
     reason: str | None = None
 
 
-class HttpMetadata(Object, frozen=True, rename=_capitals):
+class WatHttp(LenientObject, frozen=True, rename=_capitals):
     headers: Headers = Headers()
     headers_length: int | None = None
     entity_length: int | None = None
@@ -106,41 +106,41 @@ class HttpMetadata(Object, frozen=True, rename=_capitals):
     entity_trailing_slop_length: int | None = None
 
 
-class RequestMetadata(HttpMetadata, frozen=True, rename=_capitals):
-    message: RequestMessage = field(default=RequestMessage(), name="Request-Message")
+class WatRequest(WatHttp, frozen=True, rename=_capitals):
+    message: WatRequestLine = field(default=WatRequestLine(), name="Request-Message")
 
 
-class ResponseMetadata(HttpMetadata, frozen=True, rename=_capitals):
-    message: ResponseMessage = field(default=ResponseMessage(), name="Response-Message")
-    html: HtmlMetadata | None = field(default=None, name="HTML-Metadata")
+class WatResponse(WatHttp, frozen=True, rename=_capitals):
+    message: WatStatusLine = field(default=WatStatusLine(), name="Response-Message")
+    html: WatHtml | None = field(default=None, name="HTML-Metadata")
 
 
-class MetadataRecord(Object, frozen=True, rename=_capitals):
+class WatMetadataField(LenientObject, frozen=True, rename=_capitals):
     name: str | None = None
     value: str | None = None
 
 
-class MetadataMetadata(Object, frozen=True, rename=_capitals):
-    metadata_records: tuple[MetadataRecord, ...] = ()
+class WatMetadataFields(LenientObject, frozen=True, rename=_capitals):
+    metadata_records: tuple[WatMetadataField, ...] = ()
 
 
-class PayloadMetadata(Object, frozen=True, rename=_capitals):
+class WatPayload(LenientObject, frozen=True, rename=_capitals):
     actual_content_type: str | None = None
     actual_content_length: int | None = None
     trailing_slop_length: int | None = None
     block_digest: str | None = None
     headers_corrupt: bool | None = None  # always true for warcinfo, and harmless
-    request: RequestMetadata | None = field(default=None, name="HTTP-Request-Metadata")
-    response: ResponseMetadata | None = field(default=None, name="HTTP-Response-Metadata")
+    request: WatRequest | None = field(default=None, name="HTTP-Request-Metadata")
+    response: WatResponse | None = field(default=None, name="HTTP-Response-Metadata")
     info: Headers | None = field(default=None, name="WARC-Info-Metadata")
-    metadata: MetadataMetadata | None = field(default=None, name="WARC-Metadata-Metadata")
+    metadata: WatMetadataFields | None = field(default=None, name="WARC-Metadata-Metadata")
 
 
-class Envelope(Object, frozen=True, rename=_capitals):
+class WatEnvelope(LenientObject, frozen=True, rename=_capitals):
     format: str | None = None
     header_length: int | None = field(default=None, name="WARC-Header-Length")
     headers: Headers = field(default=Headers(), name="WARC-Header-Metadata")
-    payload: PayloadMetadata = field(default=PayloadMetadata(), name="Payload-Metadata")
+    payload: WatPayload = field(default=WatPayload(), name="Payload-Metadata")
     outer_content_length: int | None = field(default=None, name="Actual-Content-Length")
     outer_block_digest: str | None = field(default=None, name="Block-Digest")
 
@@ -154,11 +154,11 @@ class Envelope(Object, frozen=True, rename=_capitals):
         return self.payload.block_digest or self.outer_block_digest
 
 
-class Description(Object, frozen=True, dict=True, rename=_capitals):
+class WatDescription(LenientObject, frozen=True, dict=True, rename=_capitals):
     """One WAT record: all there is to say about one WARC record without holding its bytes."""
 
-    container: Container = Container()
-    envelope: Envelope = Envelope()
+    container: WatContainer = WatContainer()
+    envelope: WatEnvelope = WatEnvelope()
 
     @property
     def type(self) -> str | None:
@@ -166,28 +166,28 @@ class Description(Object, frozen=True, dict=True, rename=_capitals):
         return self.envelope.headers.get("WARC-Type")
 
     @property
-    def html(self) -> HtmlMetadata | None:
+    def html(self) -> WatHtml | None:
         response = self.envelope.payload.response
         return response.html if response else None
 
     @cached_property
-    def info(self) -> Info | None:
+    def info(self) -> WarcinfoFields | None:
         """Of a warcinfo record."""
         fields = self.envelope.payload.info
-        return None if fields is None else Info(fields)
+        return None if fields is None else WarcinfoFields(fields)
 
     @cached_property
-    def findings(self) -> Findings | None:
+    def findings(self) -> MetadataFields | None:
         """Of a metadata record."""
         metadata = self.envelope.payload.metadata
         if metadata is None:
             return None
-        return Findings(Headers((record.name or "", record.value or "") for record in metadata.metadata_records))
+        return MetadataFields(Headers((record.name or "", record.value or "") for record in metadata.metadata_records))
 
 
-def read_description(content: bytes) -> Description:
+def read_wat(content: bytes) -> WatDescription:
     """Everything. Raises BadInput `bad_json` when there is nothing to read."""
-    return build(Description, decode_object(content))
+    return build(WatDescription, decode_object(content))
 
 
 # --- the title alone, without building the rest: what listing many pages needs ------------------------------------
@@ -210,7 +210,7 @@ def read_title(content: bytes) -> str | None:
     try:
         found = _TITLE.decode(content)
     except (msgspec.DecodeError, ValueError, RecursionError):  # an odd layout, or no JSON at all
-        html = read_description(content).html
+        html = read_wat(content).html
         return html.head.title if html else None
     for _ in _TITLE_PATH:
         found = found.inner if found is not None else None

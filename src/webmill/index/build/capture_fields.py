@@ -10,7 +10,7 @@ import msgspec
 from webmill.formats.http import end_of_head
 from webmill.formats.timestamps import from_warc_date
 from webmill.formats.warc import digest
-from webmill.formats.warc.scan import Sighting
+from webmill.formats.warc.scan import ScannedRecord
 
 _FIELD = re.compile(rb"\n(content-type|location|content-length)[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
 _STATUS = re.compile(rb"HTTP/[0-9.]{1,4} +([0-9]{3})(?![0-9])", re.IGNORECASE)
@@ -65,7 +65,7 @@ def resolve_redirect(url: str, location: str) -> str:
         return ""
 
 
-def payload_digest(item: Sighting, *, is_http: bool) -> str:
+def payload_digest(item: ScannedRecord, *, is_http: bool) -> str:
     start = (end_of_head(item.block) or len(item.block)) if is_http else 0
     return digest.compute(memoryview(item.block)[start:]).removeprefix("sha1:")
 

@@ -13,7 +13,7 @@ from webmill.formats.cdx.cdxj import MAX_LINE
 from webmill.formats.http import end_of_head
 from webmill.formats.url.surt import surt, without_surrogates
 from webmill.formats.warc.quick_head import Fields
-from webmill.formats.warc.scan import Sighting
+from webmill.formats.warc.scan import ScannedRecord
 from webmill.index.build.capture_fields import (
     decode_header,
     http_fields,
@@ -125,7 +125,7 @@ class CaptureIndexer:
             return False
         return kind not in HTTP_RECORDS or end_of_head(block) is not None
 
-    def lines(self, items: Iterable[Sighting | Damage]) -> Iterator[bytes | Damage]:
+    def lines(self, items: Iterable[ScannedRecord | Damage]) -> Iterator[bytes | Damage]:
         for item in items:
             if isinstance(item, Damage):
                 yield item
@@ -140,7 +140,7 @@ class CaptureIndexer:
         if self._held:
             yield self._held.line(self._options.fields)
 
-    def _indexed(self, kind: bytes, item: Sighting) -> Iterator[bytes | Damage]:
+    def _indexed(self, kind: bytes, item: ScannedRecord) -> Iterator[bytes | Damage]:
         if not item.length and item.offset != self._shared:
             self._shared = item.offset
             yield Damage(item.offset, item.offset, "shared_member", SHARED)
@@ -166,7 +166,7 @@ class CaptureIndexer:
 
     # --- one capture --------------------------------------------------------------------------------------------
 
-    def _capture(self, kind: bytes, item: Sighting) -> _Capture | Damage | None:
+    def _capture(self, kind: bytes, item: ScannedRecord) -> _Capture | Damage | None:
         fields = item.fields
         target = fields.get(b"WARC-Target-URI")
         if target is None:
@@ -199,7 +199,7 @@ class CaptureIndexer:
             values["metadata"] = decode_header(metadata)
         return _Capture(key, timestamp, values, fields.get(b"WARC-Record-ID"), fields.get(b"WARC-Concurrent-To"))
 
-    def _describe(self, kind: bytes, item: Sighting, url: str, values: dict[str, str]) -> None:
+    def _describe(self, kind: bytes, item: ScannedRecord, url: str, values: dict[str, str]) -> None:
         fields = item.fields
         content_type = fields.get(b"Content-Type", b"")
         if kind in HTTP_RECORDS and is_http(url):
@@ -223,7 +223,7 @@ class CaptureIndexer:
             _join(capture, request)
         return capture
 
-    def _note_request(self, item: Sighting) -> None:
+    def _note_request(self, item: ScannedRecord) -> None:
         fields, block = item.fields, item.block
         end = end_of_head(block) or len(block)
         head = http_fields(block)
@@ -241,7 +241,7 @@ class CaptureIndexer:
         if self._held and self._held.record_id and request.concurrent_to == self._held.record_id:
             _join(self._held, request)
 
-    def _note_description(self, item: Sighting) -> None:
+    def _note_description(self, item: ScannedRecord) -> None:
         held = self._held
         if held and held.record_id and item.fields.get(b"WARC-Concurrent-To") == held.record_id:
             held.values.update(parse_description(item.block))
@@ -256,7 +256,7 @@ def _join(capture: _Capture, request: _Request) -> None:
     capture.values["requestBody"] = request.query
 
 
-def _damage(item: Sighting, message: str, *, reason: str = "bad_header") -> Damage:
+def _damage(item: ScannedRecord, message: str, *, reason: str = "bad_header") -> Damage:
     return Damage(item.offset, item.offset + item.length, reason, message)
 
 

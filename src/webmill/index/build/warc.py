@@ -12,15 +12,17 @@ from typing import BinaryIO
 
 import msgspec
 
-from webmill.formats.warc.head import Limits
-from webmill.formats.warc.scan import Scan, scan_records
-from webmill.formats.window import Source
+from webmill.formats.warc.head import WarcLimits
+from webmill.formats.warc.scan import ScanOptions, scan_records
+from webmill.formats.window import ByteSource
 from webmill.index.build.captures import CaptureIndexer, CaptureOptions
 from webmill.index.cdxj.sort import MEMORY, sort_lines
 from webmill.index.lines import Batch, in_batches, open_input
 from webmill.model import Damage
 
-LIMITS = Limits(head=256 << 10)  # a reader of pages may refuse such headers; an index should say that they are there
+LIMITS = WarcLimits(
+    head=256 << 10
+)  # a reader of pages may refuse such headers; an index should say that they are there
 
 
 class ArchiveInput(msgspec.Struct, frozen=True):
@@ -39,11 +41,11 @@ def local_archive(path: Path, *, filename: str | None = None) -> ArchiveInput:
 
 
 def index_file(
-    source: Source,
+    source: ByteSource,
     *,
     filename: str,
     options: CaptureOptions = CaptureOptions(),  # noqa: B008  # frozen
-    scan: Scan = Scan(),  # noqa: B008
+    scan: ScanOptions = ScanOptions(),  # noqa: B008
 ) -> Iterator[bytes | Damage]:
     """A line per capture, in the order of the file; and the damage that was met on the way."""
     captures = CaptureIndexer(filename=filename, options=options)
@@ -55,7 +57,7 @@ def index_archives(
     *,
     report: Callable[[str, Damage], None],
     options: CaptureOptions = CaptureOptions(),  # noqa: B008
-    scan: Scan = Scan(),  # noqa: B008
+    scan: ScanOptions = ScanOptions(),  # noqa: B008
     memory: int = MEMORY,
     folder: Path | None = None,
 ) -> Iterator[Batch]:

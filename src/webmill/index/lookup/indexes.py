@@ -22,7 +22,7 @@ from typing import BinaryIO, Protocol, TypeVar
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
 from webmill.formats.cdx.cdxj import prefix_of
 from webmill.formats.cdx.query import KeyRange
-from webmill.formats.cdx.zipnum import MAX_BLOCK, MAX_SUMMARY_LINE, Block, decode_block, parse_summary_line
+from webmill.formats.cdx.zipnum import MAX_BLOCK, MAX_SUMMARY_LINE, ZipnumBlock, decode_block, parse_summary_line
 from webmill.index.cdxj.merge import merge_batches
 from webmill.index.lines import BLOCK, GZIP_MAGIC, MAX_LINE, Batch, split_lines, stream_blocks
 from webmill.index.lookup.block_cache import BlockCache
@@ -112,7 +112,7 @@ class ZipNumIndex:
             lambda generation: generation.batches_in(generation.some_blocks(whole, first=first, count=count), wanted)
         )
 
-    def some_blocks(self, wanted: KeyRange, *, first: int, count: int) -> Iterator[Block]:
+    def some_blocks(self, wanted: KeyRange, *, first: int, count: int) -> Iterator[ZipnumBlock]:
         """Those blocks themselves."""
         return self._read(lambda generation: generation.some_blocks(wanted, first=first, count=count))
 
@@ -171,7 +171,7 @@ class Generation:
         """A block is known by its first line, so the one before the range is looked into as well."""
         return self.batches_in(self.blocks(wanted), wanted)
 
-    def batches_in(self, blocks: Iterable[Block], wanted: KeyRange) -> Iterator[Batch]:
+    def batches_in(self, blocks: Iterable[ZipnumBlock], wanted: KeyRange) -> Iterator[Batch]:
         last = b""
         for text in self._texts(blocks):
             start = lower_bound(text, wanted.start, max_line=MAX_BLOCK)
@@ -184,7 +184,7 @@ class Generation:
                 last = batch[-1]
                 yield batch
 
-    def blocks(self, wanted: KeyRange) -> Iterator[Block]:
+    def blocks(self, wanted: KeyRange) -> Iterator[ZipnumBlock]:
         """Blocks that may hold lines of the range.
 
         Summary keys are `urlkey SP timestamp`: many blocks may begin with the same, so the range is cut to that too.
@@ -192,7 +192,7 @@ class Generation:
         low, _, high = self._span(wanted)
         return self._rows(low, high)
 
-    def some_blocks(self, wanted: KeyRange, *, first: int, count: int) -> Iterator[Block]:
+    def some_blocks(self, wanted: KeyRange, *, first: int, count: int) -> Iterator[ZipnumBlock]:
         """`count` of them from number `first` on; with running numbers those before are not read."""
         low, _, high = self._span(wanted)
         begin = next(self._rows(low, high), None)
@@ -217,10 +217,10 @@ class Generation:
         last, high = bracket_key(self._pages, wanted.end, low=low, max_line=MAX_SUMMARY_LINE)
         return low, last, high
 
-    def all_blocks(self) -> Iterator[Block]:
+    def all_blocks(self) -> Iterator[ZipnumBlock]:
         return self._rows(0, self.stat.size)
 
-    def _rows(self, low: int, high: int) -> Iterator[Block]:
+    def _rows(self, low: int, high: int) -> Iterator[ZipnumBlock]:
         last = b""
         for number, line in enumerate(chain.from_iterable(self._summary_lines(low, high)), start=1):
             try:
@@ -242,17 +242,17 @@ class Generation:
         with self._storage.open(self.stat.key, start=low, length=high - low, etag=etag) as stream:
             yield from split_lines(stream_blocks(stream), source=self.stat.key)
 
-    def _texts(self, blocks: Iterable[Block]) -> Iterator[bytes]:
+    def _texts(self, blocks: Iterable[ZipnumBlock]) -> Iterator[bytes]:
         for group in group_contiguous(blocks):
             if len(group) == 1:
                 yield self._text(group[0])
             else:
                 yield from self.read_group(group)
 
-    def _text(self, block: Block) -> bytes:
+    def _text(self, block: ZipnumBlock) -> bytes:
         return self._kept.get((self._mark, block), lambda: next(self.read_group([block])))
 
-    def read_group(self, group: Sequence[Block]) -> Iterator[bytes]:
+    def read_group(self, group: Sequence[ZipnumBlock]) -> Iterator[bytes]:
         """The texts of contiguous blocks of one shard, in one read."""
         first = group[0]
         data = self._shards.read(first.shard, start=first.offset, length=sum(block.length for block in group))
@@ -269,7 +269,7 @@ def _number(line: bytes) -> int:
         return 0
 
 
-def decode_checked_block(block: Block, data: bytes) -> bytes:
+def decode_checked_block(block: ZipnumBlock, data: bytes) -> bytes:
     """BadInput with shard and offset, also when this is not the block that the summary speaks of."""
     try:
         text = decode_block(data)
@@ -281,9 +281,9 @@ def decode_checked_block(block: Block, data: bytes) -> bytes:
     return text
 
 
-def group_contiguous(blocks: Iterable[Block]) -> Iterator[list[Block]]:
+def group_contiguous(blocks: Iterable[ZipnumBlock]) -> Iterator[list[ZipnumBlock]]:
     """Runs of blocks that lie one behind the other. They grow as the query goes on: the first answer comes early."""
-    group: list[Block] = []
+    group: list[ZipnumBlock] = []
     most = 1
     for block in blocks:
         if block.length > MAX_BLOCK:
@@ -296,7 +296,7 @@ def group_contiguous(blocks: Iterable[Block]) -> Iterator[list[Block]]:
         yield group
 
 
-def _follows(group: Sequence[Block], block: Block) -> bool:
+def _follows(group: Sequence[ZipnumBlock], block: ZipnumBlock) -> bool:
     last = group[-1]
     if last.shard != block.shard or last.offset + last.length != block.offset:
         return False

@@ -13,7 +13,7 @@ import msgspec
 
 from webmill.errors import BadInput
 from webmill.formats.cdx.query import KeyRange
-from webmill.formats.cdx.zipnum import Block
+from webmill.formats.cdx.zipnum import ZipnumBlock
 from webmill.index.lines import Batch
 from webmill.index.lookup.indexes import CaptureIndex, MergedIndex, ZipNumIndex
 
@@ -60,7 +60,7 @@ class ZipNumPage:
     def batches(self, wanted: KeyRange) -> Iterator[Batch]:
         return self._index.some_batches(wanted, self._whole, first=self._first, count=self._count)
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[ZipnumBlock]:
         return self._index.some_blocks(self._whole, first=self._first, count=self._count)
 
 

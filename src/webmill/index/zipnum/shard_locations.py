@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from webmill.errors import BadInput, NotFound
-from webmill.formats.cdx.zipnum import Location, parse_location
+from webmill.formats.cdx.zipnum import ShardLocation, parse_location
 from webmill.index.lines import read_lines
 from webmill.infra.storage.base import Readable, check_key
 
@@ -67,7 +67,7 @@ class ShardLocations:
             lines = enumerate(read_lines(stream, name=self._loc), start=1)
             return {place.shard: place.paths for place in (self._parsed(line, number) for number, line in lines)}
 
-    def _parsed(self, line: bytes, number: int) -> Location:
+    def _parsed(self, line: bytes, number: int) -> ShardLocation:
         try:
             return parse_location(line, line_number=number)
         except BadInput as error:

@@ -16,7 +16,7 @@ import msgspec
 
 from webmill.errors import BadInput, NotFound
 from webmill.formats.cdx.cdxj import parse, prefix_of
-from webmill.formats.cdx.zipnum import MAX_BLOCK, Block, decode_block, parse_summary_line
+from webmill.formats.cdx.zipnum import MAX_BLOCK, ZipnumBlock, decode_block, parse_summary_line
 from webmill.index.lines import Batch, read_lines
 from webmill.index.lookup.indexes import SUMMARY_ENDINGS, find_summary
 from webmill.index.order import is_sorted
@@ -68,7 +68,7 @@ def verify(
     yield from _unused(summary.parent, shards, contents.names)
 
 
-def _blocks(summary: Path) -> Iterator[Block | IndexFinding]:
+def _blocks(summary: Path) -> Iterator[ZipnumBlock | IndexFinding]:
     lines = enumerate(read_lines(summary), start=1)
     while True:
         try:
@@ -113,7 +113,7 @@ class _Rows:
         self._last = b""
         self._expected: int | None = 1
 
-    def check(self, block: Block, line: int) -> Iterator[IndexFinding]:
+    def check(self, block: ZipnumBlock, line: int) -> Iterator[IndexFinding]:
         if block.key < self._last:
             yield self._finding("unsorted", f"line {line}: {block.key[:80]!r} sorts before the line above it")
         self._last = block.key
@@ -137,7 +137,7 @@ class _ShardProgress:
     def __init__(self) -> None:
         self.end = 0
         self.digest: hashlib._Hash | None = hashlib.sha256()
-        self.short: Block | None = None
+        self.short: ZipnumBlock | None = None
 
 
 class _Contents:
@@ -158,7 +158,7 @@ class _Contents:
     def names(self) -> set[str]:
         return self._read.keys() | self._missing
 
-    def check(self, block: Block) -> Iterator[IndexFinding]:
+    def check(self, block: ZipnumBlock) -> Iterator[IndexFinding]:
         if block.shard in self._missing:
             return
         shard = self._read.setdefault(block.shard, _ShardProgress())
@@ -180,7 +180,7 @@ class _Contents:
             self._checked.blocks += 1
             yield from self._check_text(block, text)
 
-    def _check_place(self, block: Block, shard: _ShardProgress) -> Iterator[IndexFinding]:
+    def _check_place(self, block: ZipnumBlock, shard: _ShardProgress) -> Iterator[IndexFinding]:
         if block.offset != shard.end:
             yield _at(block, "gap", f"the block before it ends at {shard.end}")
             shard.digest = None
@@ -189,7 +189,7 @@ class _Contents:
             yield _at(shard.short, "short_block", f"not {self._lines_per_block} lines, and not the shard's last block")
             shard.short = None
 
-    def _check_text(self, block: Block, text: bytes) -> Iterator[IndexFinding]:
+    def _check_text(self, block: ZipnumBlock, text: bytes) -> Iterator[IndexFinding]:
         lines = BytesIO(text).readlines()
         self._checked.lines += len(lines)
         if not lines:
@@ -205,7 +205,7 @@ class _Contents:
         if self._parse_lines:
             yield from _check_lines(block, lines)
 
-    def _check_order(self, block: Block, lines: Batch) -> Iterator[IndexFinding]:
+    def _check_order(self, block: ZipnumBlock, lines: Batch) -> Iterator[IndexFinding]:
         if lines[0] < self._last:
             yield _at(block, "unsorted", "begins before the block above it ends")
         if not is_sorted(lines):
@@ -226,7 +226,7 @@ class _Contents:
                 yield IndexFinding("wrong_stamp", name, "its bytes are not those that its name was made of")
 
 
-def _check_lines(block: Block, lines: Batch) -> Iterator[IndexFinding]:
+def _check_lines(block: ZipnumBlock, lines: Batch) -> Iterator[IndexFinding]:
     """One finding for a block, however many of its lines are bad."""
     bad = 0
     first = ""
@@ -240,5 +240,5 @@ def _check_lines(block: Block, lines: Batch) -> Iterator[IndexFinding]:
         yield _at(block, "bad_line", f"{bad} of {len(lines)} lines are no CDXJ; {first}")
 
 
-def _at(block: Block, kind: str, message: str) -> IndexFinding:
+def _at(block: ZipnumBlock, kind: str, message: str) -> IndexFinding:
     return IndexFinding(kind, f"{block.shard} at byte {block.offset}", message)

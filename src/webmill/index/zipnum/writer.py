@@ -29,8 +29,8 @@ from webmill.formats.cdx.cdxj import prefix_of
 from webmill.formats.cdx.zipnum import (
     LINES_PER_BLOCK,
     MAX_SUMMARY_LINE,
-    Block,
-    Location,
+    ShardLocation,
+    ZipnumBlock,
     format_location,
     format_summary_line,
     parse_summary_line,
@@ -70,7 +70,7 @@ class ZipNumShard(msgspec.Struct, frozen=True):
     """A shard that is durable under its name. One without lines has no blocks and no file."""
 
     name: str
-    blocks: tuple[Block, ...] = ()
+    blocks: tuple[ZipnumBlock, ...] = ()
     lines: int = 0
     first: bytes = b""
     last: bytes = b""
@@ -201,7 +201,7 @@ class _ShardWriter:
         self._draft = draft
         self._target = target
         self._number = number
-        self._blocks: list[Block] = []
+        self._blocks: list[ZipnumBlock] = []
         self._lines = 0
         self._first = self._last = b""
         self._digest = hashlib.sha256()
@@ -209,7 +209,7 @@ class _ShardWriter:
     def add(self, block: PackedBlock) -> None:
         if not self._blocks:
             self._first = block.first
-        self._blocks.append(Block(_summary_key(block.first), "", self.size, len(block.data)))
+        self._blocks.append(ZipnumBlock(_summary_key(block.first), "", self.size, len(block.data)))
         self._draft.file.write(block.data)
         self._digest.update(block.data)
         self.size += len(block.data)
@@ -267,7 +267,7 @@ def _check(folder: Path, shards: Sequence[ZipNumShard]) -> None:
 
 def _write_locations(folder: Path, names: Iterable[str]) -> None:
     with writing(folder / LOCATIONS) as file:
-        file.writelines(format_location(Location(name, (name,))) for name in names)
+        file.writelines(format_location(ShardLocation(name, (name,))) for name in names)
 
 
 def _note_replaced(folder: Path, names: Iterable[str], *, now: float) -> None:

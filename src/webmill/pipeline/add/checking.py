@@ -10,7 +10,7 @@ from typing import BinaryIO
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats.warc.scan import Scan, Sighting, scan_records
+from webmill.formats.warc.scan import ScannedRecord, ScanOptions, scan_records
 from webmill.index.build.captures import CaptureIndexer, CaptureOptions
 from webmill.index.build.warc import LIMITS
 from webmill.model import Damage
@@ -53,7 +53,9 @@ def look_through(incoming: Incoming, out: BinaryIO | None, bar: ProgressBar) -> 
     refuse_unfit(incoming.name)
     source, found = Copying(incoming, out, bar), Findings()
     captures = CaptureIndexer(filename=incoming.name, options=CaptureOptions())
-    seen = scan_records(source, enough=captures.enough, scan=Scan(verify=True), limits=LIMITS, size=incoming.size)
+    seen = scan_records(
+        source, enough=captures.enough, scan=ScanOptions(verify=True), limits=LIMITS, size=incoming.size
+    )
     for item in captures.lines(counted(seen, found)):
         if isinstance(item, Damage):
             found.damage[item.reason] += 1
@@ -71,7 +73,7 @@ def look_through(incoming: Incoming, out: BinaryIO | None, bar: ProgressBar) -> 
     return found
 
 
-def counted(items: Iterable[Sighting | Damage], found: Findings) -> Iterator[Sighting | Damage]:
+def counted(items: Iterable[ScannedRecord | Damage], found: Findings) -> Iterator[ScannedRecord | Damage]:
     for item in items:
-        found.records += isinstance(item, Sighting)
+        found.records += isinstance(item, ScannedRecord)
         yield item

@@ -13,8 +13,8 @@ import msgspec
 from webmill.errors import BadInput
 from webmill.formats import wacz
 from webmill.formats.compression import zip_members
-from webmill.formats.compression.zip_members import Member, Seekable, Slice
-from webmill.formats.window import Source
+from webmill.formats.compression.zip_members import SeekableFile, ZipMember, ZipMemberFile
+from webmill.formats.window import ByteSource
 from webmill.index.archives import printable_path
 
 OPEN = (".warc.open", ".warc.gz.open", ".arc.gz.open")  # as webmill and Heritrix name them
@@ -27,8 +27,8 @@ class Incoming(msgspec.Struct, frozen=True, kw_only=True):
     label: str  # for people: which file, and what in it
     name: str
     size: int
-    open: Callable[[], Source]
-    listed: wacz.Listed
+    open: Callable[[], ByteSource]
+    listed: wacz.ListedResource
     path: Path | None = None
     looks: os.stat_result | None = None
 
@@ -60,7 +60,7 @@ def archives_in(path: Path) -> Iterator[Iterator[Incoming | BadInput]]:
         elif path.name.lower().endswith((".wacz", ".zip")):
             raise BadInput("no ZIP file, whatever its name says", reason="bad_zip", source=label)
         else:
-            whole, none = partial(_Plain, file), wacz.Listed()
+            whole, none = partial(_Plain, file), wacz.ListedResource()
             size = looks.st_size
             yield iter(
                 [Incoming(label=label, name=path.name, size=size, open=whole, listed=none, path=path, looks=looks)]
@@ -88,7 +88,7 @@ def refuse_unfit(name: str) -> None:
 class _Plain:
     """A file from its beginning, wherever others have left it."""
 
-    def __init__(self, file: Seekable) -> None:
+    def __init__(self, file: SeekableFile) -> None:
         self._file, self._at = file, 0
 
     def read(self, size: int, /) -> bytes:
@@ -98,7 +98,7 @@ class _Plain:
         return data
 
 
-def _packed(file: Seekable, *, size: int, label: str, nested: bool = False) -> Iterator[Incoming | BadInput]:
+def _packed(file: SeekableFile, *, size: int, label: str, nested: bool = False) -> Iterator[Incoming | BadInput]:
     members = {member.name: member for member in zip_members.read_directory(file, size=size)}
     listed = _listed(file, members)
     archives = [member for name, member in members.items() if wacz.is_archive(name)]
@@ -109,7 +109,7 @@ def _packed(file: Seekable, *, size: int, label: str, nested: bool = False) -> I
             name=member.name,
             size=member.size,
             open=partial(zip_members.open_member, file, member),
-            listed=listed.get(member.name, wacz.Listed()),
+            listed=listed.get(member.name, wacz.ListedResource()),
         )
     for path in listed:
         if wacz.is_archive(path) and path not in members:
@@ -121,18 +121,18 @@ def _packed(file: Seekable, *, size: int, label: str, nested: bool = False) -> I
         raise BadInput("no WACZ: there is no *.warc.gz in it", reason="no_archives", source=label)
 
 
-def _nested(file: Seekable, member: Member, *, label: str, nested: bool) -> Iterator[Incoming | BadInput]:
+def _nested(file: SeekableFile, member: ZipMember, *, label: str, nested: bool) -> Iterator[Incoming | BadInput]:
     """A WACZ in a WACZ, as Browsertrix gives several crawls; not one in that."""
     try:
         if nested:
             raise BadInput("a WACZ in a WACZ in a WACZ: unpack it first", reason="bad_zip")
-        part = Slice(file, member)
+        part = ZipMemberFile(file, member)
         yield from _packed(part, size=part.size, label=label, nested=True)
     except BadInput as error:
         yield BadInput(error.message, reason=error.reason, source=error.source or label)
 
 
-def _listed(file: Seekable, members: dict[str, Member]) -> dict[str, wacz.Listed]:
+def _listed(file: SeekableFile, members: dict[str, ZipMember]) -> dict[str, wacz.ListedResource]:
     """Nothing when there is no list."""
     package, digest = (
         zip_members.read_member(file, members[name], most=wacz.PACKAGE_MOST) if name in members else None

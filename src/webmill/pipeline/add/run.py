@@ -20,7 +20,7 @@ import msgspec
 from webmill.collection import Collection
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable
 from webmill.formats.compression import gzip_members, zstd_frames
-from webmill.formats.window import Source
+from webmill.formats.window import ByteSource
 from webmill.index.archives import ENDINGS, find_archives, printable_path
 from webmill.infra import atomic, lock
 from webmill.model import ArchiveReject
@@ -189,7 +189,7 @@ class Shelf:
             return is_same(there, incoming.open())
 
 
-def is_same(one: Source, other: Source) -> bool:
+def is_same(one: ByteSource, other: ByteSource) -> bool:
     """Up to the first difference."""
     left = right = b""
     while True:

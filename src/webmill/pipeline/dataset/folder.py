@@ -76,7 +76,7 @@ class Folder(msgspec.Struct, frozen=True):
     path: Path
     dataset: Dataset
     digest: str
-    function: custom.Function | None
+    function: custom.CustomFunction | None
     making: Making = Making()
 
     @property
@@ -180,7 +180,7 @@ def keep_of(make: Make) -> Keep:
     return Keep(what=make.keep, min_text=make.min_text, max_text=make.max_text, languages=make.languages)
 
 
-def digest_of(dataset: Dataset, manifest: str, function: custom.Function | None, making: Making) -> str:
+def digest_of(dataset: Dataset, manifest: str, function: custom.CustomFunction | None, making: Making) -> str:
     """Of all that the output depends on; the program that makes it is a part of that."""
     what = msgspec.structs.replace(dataset, compute=Compute())
     return hashlib.sha256(msgspec.json.encode([__version__, what, manifest, function, making])).hexdigest()
@@ -217,13 +217,13 @@ def there(path: Path) -> Path:
     return path
 
 
-def _kept_function(dataset: Dataset, path: Path) -> custom.Function | None:
+def _kept_function(dataset: Dataset, path: Path) -> custom.CustomFunction | None:
     if not dataset.document.function_name:
         return None
     place, name = custom.parse_name(dataset.document.function_name)
     if not place.endswith(".py"):
-        return custom.Function(name=name, module=place)
-    return custom.Function(name=name, file=place, source=(path / FUNCTION).read_text(encoding="utf-8"))
+        return custom.CustomFunction(name=name, module=place)
+    return custom.CustomFunction(name=name, file=place, source=(path / FUNCTION).read_text(encoding="utf-8"))
 
 
 def find_folders(root: Path) -> Iterator[Path]:

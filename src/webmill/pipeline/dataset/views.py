@@ -8,7 +8,7 @@ from contextlib import closing
 import msgspec
 
 from webmill.errors import BadInput, NotFound
-from webmill.formats.compression.decompressors import Gzip, Zstd
+from webmill.formats.compression.decompressors import GzipDecompressor, ZstdDecompressor
 from webmill.formats.warc.typed_records import FileType
 from webmill.infra.address import hide_secrets
 from webmill.infra.queue.base import QueueStats
@@ -109,9 +109,9 @@ def error_lines(folder: Folder) -> Iterator[bytes]:
 
 def _lines(data: bytes, name: str) -> Iterator[bytes]:
     if name.endswith(".gz"):
-        data = b"".join(Gzip().feed(data))
+        data = b"".join(GzipDecompressor().feed(data))
     elif name.endswith(".zst"):
-        data = b"".join(Zstd().feed(data))
+        data = b"".join(ZstdDecompressor().feed(data))
     yield from data.splitlines(keepends=True)
 
 

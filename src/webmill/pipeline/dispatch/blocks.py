@@ -19,7 +19,7 @@ from webmill.commoncrawl.selection import Selection, between, sift
 from webmill.errors import BadInput, NotFound
 from webmill.formats.cdx.cdxj import prefix_of
 from webmill.formats.cdx.query import KeyRange
-from webmill.formats.cdx.zipnum import MAX_BLOCK, MAX_SUMMARY_LINE, Block, parse_summary_line
+from webmill.formats.cdx.zipnum import MAX_BLOCK, MAX_SUMMARY_LINE, ZipnumBlock, parse_summary_line
 from webmill.index.lookup.indexes import decode_checked_block
 from webmill.index.lookup.sorted_file import Pages, bracket_key, line_at, line_start, lower_bound
 from webmill.infra.storage.base import Readable, Stat
@@ -65,7 +65,7 @@ class Row(msgspec.Struct, frozen=True):
 
     start: int
     end: int
-    block: Block | Reject
+    block: ZipnumBlock | Reject
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -73,7 +73,7 @@ class Group(msgspec.Struct, frozen=True):
 
     start: int
     end: int
-    blocks: list[Block]
+    blocks: list[ZipnumBlock]
     ends: list[int]  # of the blocks' lines in the summary
     rejects: list[Reject]
 
@@ -182,7 +182,7 @@ def groups(lines: Iterable[Row], ranges: Sequence[KeyRange]) -> Iterator[Group]:
     group: Group | None = None
     for row, after in _with_next(lines):
         if isinstance(row.block, Reject):
-            needed: list[Block] = []
+            needed: list[ZipnumBlock] = []
             rejects = [row.block]
         else:
             needed = [row.block] if not ranges or between(ranges, row.block.key, after) else []
@@ -203,15 +203,15 @@ def _with_next(lines: Iterable[Row]) -> Iterator[tuple[Row, bytes]]:
     """Each line and the key of the next block, beyond which its own block has nothing."""
     waiting: list[Row] = []
     for row in lines:
-        if isinstance(row.block, Block) or len(waiting) > ROWS_AT_ONCE:
-            key = row.block.key if isinstance(row.block, Block) else END
+        if isinstance(row.block, ZipnumBlock) or len(waiting) > ROWS_AT_ONCE:
+            key = row.block.key if isinstance(row.block, ZipnumBlock) else END
             yield from ((before, key) for before in waiting)
             waiting = []
         waiting.append(row)
     yield from ((before, END) for before in waiting)
 
 
-def _fits(group: Group, row: Row, needed: list[Block]) -> bool:
+def _fits(group: Group, row: Row, needed: list[ZipnumBlock]) -> bool:
     if not needed or not group.blocks:
         return row.start - group.start < ROWS_AT_ONCE * 100 and len(group.rejects) < ROWS_AT_ONCE
     first, last, block = group.blocks[0], group.blocks[-1], needed[0]
@@ -286,7 +286,7 @@ def look_through(wanted: Selection, fetched: Fetched) -> Answer:
     return msgspec.structs.replace(answer, blocks=blocks, lines=lines)
 
 
-def _rejected(kind: str, block: Block, error: BadInput | NotFound) -> Reject:
+def _rejected(kind: str, block: ZipnumBlock, error: BadInput | NotFound) -> Reject:
     reason, message = (error.reason, error.message) if isinstance(error, BadInput) else ("not_found", str(error))
     return Reject(kind, reason, message, block.shard, block.offset)
 

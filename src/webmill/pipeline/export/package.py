@@ -20,7 +20,7 @@ class Package:
     def __init__(self, out: BinaryIO, *, title: str, created: datetime) -> None:
         self._zip = zipfile.ZipFile(out, "w", zipfile.ZIP_STORED, allowZip64=True)
         self._title, self._created = title, created.astimezone(UTC)
-        self._resources: list[wacz.Resource] = []
+        self._resources: list[wacz.WaczResource] = []
 
     def add(self, path: str, chunks: Iterable[bytes], *, size: int, compressed: bool = False) -> None:
         """`size` is that of all chunks."""
@@ -33,7 +33,7 @@ class Package:
                 entry.write(chunk)
         name = re.sub(r"[^-a-z0-9._]", "-", path.rpartition("/")[2].lower())  # what a data package allows
         hash_ = f"sha256:{digest.hexdigest()}"
-        self._resources.append(wacz.Resource(name=name, path=path, hash=hash_, bytes=size))
+        self._resources.append(wacz.WaczResource(name=name, path=path, hash=hash_, bytes=size))
 
     @contextmanager
     def adding(self, path: str, *, compressed: bool = False) -> Iterator[IO[bytes]]:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from webmill.errors import BadInput
 from webmill.formats.compression import gzip_members
-from webmill.formats.warc.scan import Sighting, scan_records
+from webmill.formats.warc.scan import ScannedRecord, scan_records
 from webmill.formats.warc.single import open_block
 from webmill.formats.warc.writer import compress_stream, stream_record
 from webmill.infra.storage.base import Readable, chunks_of
@@ -59,12 +59,12 @@ def belonging(files: Readable, capture: CaptureRef, *, id_: str) -> Iterator[Cap
         return
     with files.open(capture.filename, start=behind, length=most) as stream:
         for seen in scan_records(stream, enough=lambda *_: True):
-            if not (isinstance(seen, Sighting) and seen.length and is_about(seen, id_.encode())):
+            if not (isinstance(seen, ScannedRecord) and seen.length and is_about(seen, id_.encode())):
                 return
             yield replace(capture, offset=behind + seen.offset, length=seen.length, digest="")
 
 
-def is_about(seen: Sighting, id_: bytes) -> bool:
+def is_about(seen: ScannedRecord, id_: bytes) -> bool:
     kind = seen.fields.get(b"WARC-Type")
     said = (seen.fields.get(b"WARC-Concurrent-To"), seen.fields.get(b"WARC-Refers-To"))
     return bool(id_) and kind in (b"metadata", b"request") and id_ in said

@@ -6,14 +6,14 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from webmill.commoncrawl.batch import BadItem, BatchItem
+from webmill.commoncrawl.batch import BatchItem, RejectedItem
 from webmill.commoncrawl.page import Page
 from webmill.errors import BadInput, NotFound
 from webmill.extract import custom
 from webmill.extract.capture import CHILD, FUNCTION
-from webmill.extract.kinds import Kind
+from webmill.extract.kinds import ContentKind
 from webmill.extract.outcomes import failed
-from webmill.extract.recipe import CaptureInput, Made, Recipe, input_of
+from webmill.extract.recipe import CaptureInput, ExtractResult, Recipe, input_of
 from webmill.formats.warc.single import read_record_at
 from webmill.formats.warc.typed_records import FileType
 from webmill.infra.sandbox import Sandbox
@@ -25,7 +25,7 @@ class Row(NamedTuple):
     """What was made, and of what kind of content, where that is known. `value` None: it is left out."""
 
     value: msgspec.Struct | None
-    kind: Kind = "other"
+    kind: ContentKind = "other"
 
 
 class Maker(Protocol):
@@ -36,7 +36,7 @@ class Maker(Protocol):
     def of_page(self, page: Page) -> Row: ...
     def of_stored(self, item: BatchItem, stored: bytes) -> Row: ...
     def of_unread(self, item: BatchItem, error: BadInput | NotFound) -> Row: ...
-    def of_bad_item(self, item: BadItem, *, id_: str) -> Row: ...
+    def of_bad_item(self, item: RejectedItem, *, id_: str) -> Row: ...
     def close(self) -> None: ...
 
 
@@ -53,7 +53,7 @@ class DocumentMaker:
         self._recipe = self._without_texts = recipe
         if recipe.extractor == "wet" and otherwise:
             self._without_texts = msgspec.structs.replace(recipe, extractor=otherwise)
-        self._sandbox = Sandbox(FUNCTION, returns=Made, limits=CHILD)
+        self._sandbox = Sandbox(FUNCTION, returns=ExtractResult, limits=CHILD)
 
     def of_page(self, page: Page) -> Row:
         recipe = self._recipe if FileType.WET in page.resume else self._without_texts
@@ -68,7 +68,7 @@ class DocumentMaker:
     def of_unread(self, item: BatchItem, error: BadInput | NotFound) -> Row:
         return Row(failed(item.capture, error))
 
-    def of_bad_item(self, item: BadItem, *, id_: str) -> Row:
+    def of_bad_item(self, item: RejectedItem, *, id_: str) -> Row:
         return Row(Document(id=id_, url="", outcome="bad_item", error=f"{item.reason}: {item.message}"))
 
     def close(self) -> None:
@@ -85,7 +85,7 @@ class DocumentMaker:
 class FunctionMaker:
     """Your function is given the page; what it returns is the row. A capture that cannot be read is an error."""
 
-    def __init__(self, function: custom.Function) -> None:
+    def __init__(self, function: custom.CustomFunction) -> None:
         self._function = custom.load(function)
         self.type = custom.result_type(self._function) or Document
 
@@ -103,7 +103,7 @@ class FunctionMaker:
         del item
         raise error
 
-    def of_bad_item(self, item: BadItem, *, id_: str) -> Row:
+    def of_bad_item(self, item: RejectedItem, *, id_: str) -> Row:
         raise BadInput(f"{id_}: {item.message}", reason=item.reason)
 
     def close(self) -> None:

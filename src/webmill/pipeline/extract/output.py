@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
-from webmill.extract.custom import Function, load, result_type
+from webmill.extract.custom import CustomFunction, load, result_type
 from webmill.extract.extractors import require
 from webmill.extract.recipe import Recipe
 from webmill.infra import atomic, lock
@@ -43,7 +43,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     format: Format = "parquet"
     file_size: int = FILE_SIZE
     columns: tuple[str, ...] = Document.__struct_fields__
-    function: Function | None = None  # in place of the recipe
+    function: CustomFunction | None = None  # in place of the recipe
 
     def check(self) -> None:
         """Misconfigured: an extra is missing, the filters make no sense, or the function cannot be loaded."""

@@ -7,7 +7,7 @@ from operator import itemgetter
 
 import msgspec
 
-from webmill.commoncrawl.batch import BadItem, BatchItem
+from webmill.commoncrawl.batch import BatchItem, RejectedItem
 from webmill.commoncrawl.page import ErrorDocument, Page
 from webmill.errors import BadInput, NotFound
 from webmill.extract.error_record import ErrorRecord
@@ -90,7 +90,7 @@ class Part:
 
         self._add(make, lambda error: capture_error(item.capture, error), number=number)
 
-    def add_bad_item(self, item: BadItem) -> None:
+    def add_bad_item(self, item: RejectedItem) -> None:
         id_ = f"{self._task.id}#{item.number}"
         self._add(
             lambda: self._maker.of_bad_item(item, id_=id_),

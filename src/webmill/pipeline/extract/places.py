@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from webmill.commoncrawl.captures import Fetcher, WholeRule
+from webmill.commoncrawl.captures import CaptureFetcher, WholeFileRule
 from webmill.commoncrawl.ranges import RangeLimits
 from webmill.commoncrawl.servers import open_crawls
 from webmill.commoncrawl.whole_files import WholeFiles
@@ -49,7 +49,7 @@ class Archives:
 
 
 @contextmanager
-def open_fetcher(plan: Plan, *, fetched: Callable[[int], None]) -> Iterator[Fetcher]:
+def open_fetcher(plan: Plan, *, fetched: Callable[[int], None]) -> Iterator[CaptureFetcher]:
     """A fetcher of single captures from the plan's source, at the pace that its server is asked at."""
     how = plan.fetching
     stop = StopFile(Path(how.stop)) if how.stop else None
@@ -58,9 +58,11 @@ def open_fetcher(plan: Plan, *, fetched: Callable[[int], None]) -> Iterator[Fetc
         if scheme_of(plan.source)[0] != "file" and how.cache_size:
             folder = how.cache or stack.enter_context(tempfile.TemporaryDirectory(prefix="webmill-"))
             sleep = sleeping_until(stop) if stop else time.sleep
-            whole = WholeRule(WholeFiles(Path(folder), most=how.cache_size, sleep=sleep))
+            whole = WholeFileRule(WholeFiles(Path(folder), most=how.cache_size, sleep=sleep))
         storage = open_crawls(plan.source, http=how.http, commoncrawl=how.commoncrawl, stop=stop)
-        fetcher = Fetcher(storage, concurrency=how.concurrency, limits=RangeLimits(), whole=whole, fetched=fetched)
+        fetcher = CaptureFetcher(
+            storage, concurrency=how.concurrency, limits=RangeLimits(), whole=whole, fetched=fetched
+        )
         stack.callback(fetcher.close)
         yield fetcher
 

@@ -7,9 +7,9 @@ from typing import Literal
 import msgspec
 
 from webmill.errors import Misconfigured
-from webmill.extract.custom import Function
+from webmill.extract.custom import CustomFunction
 from webmill.extract.extractors import default_extractor
-from webmill.extract.kinds import Kind
+from webmill.extract.kinds import ContentKind
 from webmill.extract.outcomes import TEXT
 from webmill.extract.recipe import Recipe
 from webmill.formats.cld2 import can_detect
@@ -37,7 +37,7 @@ class Keep(msgspec.Struct, frozen=True, kw_only=True):
     languages: tuple[str, ...] = ()
     what: Literal["captures", "documents"] = "captures"
 
-    def reason_against(self, document: Document, kind: Kind) -> str | None:
+    def reason_against(self, document: Document, kind: ContentKind) -> str | None:
         if self.what == "documents" and document.outcome in NO_DOCUMENT:
             return kind
         if document.outcome not in TEXT:
@@ -104,7 +104,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     recipe: Recipe
     otherwise: str = ""  # the extractor of files that come without a WET file, where the recipe's is wet
     keep: Keep = Keep()
-    function: Function | None = None  # in place of the recipe
+    function: CustomFunction | None = None  # in place of the recipe
     spooled: bool = False
     file_size: int = FILE_SIZE
     pages_per_part: int = 10_000

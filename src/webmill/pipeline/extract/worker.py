@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from webmill.commoncrawl.aligned import read_pages
-from webmill.commoncrawl.batch import BadItem, BatchItem, decode_batch
-from webmill.commoncrawl.captures import Fetched, Fetcher
+from webmill.commoncrawl.batch import BatchItem, RejectedItem, decode_batch
+from webmill.commoncrawl.captures import CaptureFetcher, StoredCapture
 from webmill.commoncrawl.page import Page
 from webmill.errors import BadInput, Misconfigured, Unavailable
 from webmill.extract.error_record import ErrorRecord
@@ -75,7 +75,7 @@ class Worker:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self._downloaded = 0
-        self._fetcher: Fetcher | None = None
+        self._fetcher: CaptureFetcher | None = None
         self._archives = Archives(plan)
         self._stack = ExitStack()
         self._maker = self._stack.enter_context(closing(open_maker(plan)))
@@ -156,12 +156,12 @@ class Worker:
     def _batch_parts(self, task: Task, done: list[Receipt], sinks: Sinks, stall: Stall) -> Iterator[Part]:
         """Captures come in the order of the archive's files, the same each time. Nearly always it is one part."""
         entries = decode_batch(task.batch)
-        wanted = {number: item for number, item in enumerate(entries) if not isinstance(item, BadItem)}
+        wanted = {number: item for number, item in enumerate(entries) if not isinstance(item, RejectedItem)}
         behind = done[-1].resume.get(CAPTURES, 0) if done else 0
         part = Part(task, self.plan, self._maker, sinks)
         if not behind:
             for item in entries:
-                if isinstance(item, BadItem):
+                if isinstance(item, RejectedItem):
                     part.add_bad_item(item)
         for at, (number, stored) in enumerate(self._fetched(wanted), start=1):
             if at <= behind:
@@ -175,7 +175,7 @@ class Worker:
         part.last = True
         yield part
 
-    def _fetched(self, wanted: Mapping[int, BatchItem]) -> Iterator[Fetched]:
+    def _fetched(self, wanted: Mapping[int, BatchItem]) -> Iterator[StoredCapture]:
         if self._fetcher is None:
             self._fetcher = self._stack.enter_context(open_fetcher(self.plan, fetched=self._count))
         try:

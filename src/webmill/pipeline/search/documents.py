@@ -17,7 +17,7 @@ from webmill.formats.timestamps import to_datetime
 from webmill.index.lookup.indexes import CaptureIndex
 from webmill.index.lookup.newest import newest_captures
 from webmill.infra.storage.base import Readable
-from webmill.model import Column, columns, place_in
+from webmill.model import DocumentColumn, columns, place_in
 from webmill.publish.blobs import read_blob
 from webmill.publish.nouns import Item
 from webmill.search.base import IndexedDocument, SearchAnswer, mark_of
@@ -45,7 +45,7 @@ def document_of(storage: Readable, item: Item, *, version: str) -> IndexedDocume
     )
 
 
-def value_of(column: Column, said: Mapping[str, Any]) -> Any:
+def value_of(column: DocumentColumn, said: Mapping[str, Any]) -> Any:
     """Return what is said of a column; None when that is nothing of its type."""
     value = said.get(column.name)
     if column.is_time:

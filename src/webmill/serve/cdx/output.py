@@ -10,7 +10,7 @@ import msgspec
 
 from webmill.errors import BadInput
 from webmill.formats.cdx.cdxj import CdxjLine, Value, parse
-from webmill.formats.cdx.zipnum import Block, format_summary_line
+from webmill.formats.cdx.zipnum import ZipnumBlock, format_summary_line
 from webmill.formats.url.surt import without_surrogates
 from webmill.index.lookup.query import Reject
 from webmill.serve.cdx.params import Output
@@ -63,7 +63,7 @@ def whole_json(line: bytes) -> bytes:
     return b'{"urlkey": "%b", "timestamp": "%b", %b' % (*plain.groups(), line[plain.end() :])
 
 
-def formatted_blocks(blocks: Iterable[Block], output: Output) -> Iterator[bytes]:
+def formatted_blocks(blocks: Iterable[ZipnumBlock], output: Output) -> Iterator[bytes]:
     """What `showPagedIndex` gives: lines of the summary."""
     for block in blocks:
         if output != "json":

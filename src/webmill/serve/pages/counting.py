@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats.cdx.zipnum import MAX_SUMMARY_LINE, Block, parse_summary_line, split_lines
+from webmill.formats.cdx.zipnum import MAX_SUMMARY_LINE, ZipnumBlock, parse_summary_line, split_lines
 from webmill.formats.timestamps import is_timestamp
 from webmill.formats.url.domains import registered_domain
 from webmill.index.lookup.indexes import Generation, ZipNumIndex
@@ -72,7 +72,7 @@ def count_index(storage: Readable, *, most: int) -> Figures:
     return tally.figures(blocks=blocks, counted=len(chosen))
 
 
-def choose_blocks(storage: Readable, generation: Generation, *, most: int) -> tuple[int, list[Block]]:
+def choose_blocks(storage: Readable, generation: Generation, *, most: int) -> tuple[int, list[ZipnumBlock]]:
     """How many blocks there are, and at most `most` of them, evenly spread."""
     if generation.stat.size <= WHOLE_SUMMARY:
         blocks = [*generation.all_blocks()]

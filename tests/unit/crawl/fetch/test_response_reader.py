@@ -11,7 +11,7 @@ from tests.unit.crawl.fetch.hands import answer
 from webmill.crawl.fetch.response_reader import Reception, decode_payload
 from webmill.crawl.fetch.types import FAILURES
 from webmill.errors import BadInput
-from webmill.formats.compression.content_coding import Limits
+from webmill.formats.compression.content_coding import DecodeLimits
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6;a=b\r\n world\r\n0\r\nX: y\r\n\r\n"
 INTERIM = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
@@ -33,7 +33,7 @@ def test_the_same_answer_comes_of_any_pieces(cuts: list[int]) -> None:
         assert reception.reusable
         assert reception.head is not None
         assert reception.response() == sent.removeprefix(INTERIM)
-        assert decode_payload(reception.head, reception.response(), limits=Limits()) == (payload, None)
+        assert decode_payload(reception.head, reception.response(), limits=DecodeLimits()) == (payload, None)
 
 
 @given(st.lists(st.one_of(WORDS, st.binary(max_size=40)), max_size=30), st.booleans(), st.integers(0, 50))
@@ -60,7 +60,7 @@ def test_any_bytes_are_an_answer_or_a_named_failure(pieces: list[bytes], closed:
         response = reception.response()
         assert response in sent
         assert len(response) <= len(reception.head.raw) + limit
-        payload, _ = decode_payload(reception.head, response, limits=Limits())
+        payload, _ = decode_payload(reception.head, response, limits=DecodeLimits())
         assert isinstance(payload, bytes)
 
 
