@@ -34,8 +34,8 @@ from webmill.pipeline.documents import DocumentFiles
 from webmill.pipeline.publish.documents import WRITERS, publish_documents
 from webmill.publish import history
 from webmill.publish.diff import diff_indexes
-from webmill.publish.manifest import index_of
-from webmill.publish.snapshot import Options
+from webmill.publish.manifest import read_version_index
+from webmill.publish.publication import PublishOptions
 
 FILE = 5000
 Row = tuple[str, dict[str, str]]
@@ -100,7 +100,7 @@ class Silent:
 
 def publish(storage: Counting, place: LocalStorage) -> None:
     files = DocumentFiles(place, folder=place.root)
-    publish_documents(storage, files, options=Options(facets=("language",), writers=WRITERS), bar=Silent())
+    publish_documents(storage, files, options=PublishOptions(facets=("language",), writers=WRITERS), bar=Silent())
 
 
 def publish_plainly(place: Path, changed: frozenset[int], *, durable: bool) -> None:
@@ -146,12 +146,12 @@ def main() -> None:
 
 
 def compare(storage: Counting, changed: int) -> None:
-    last = history.head(storage)
+    last = history.read_head(storage)
     assert last
-    old, new = history.versions(storage, last)
+    old, new = history.versions_at(storage, last)
 
     def difference() -> None:
-        found = [*diff_indexes(storage, index_of(storage, old), index_of(storage, new))]
+        found = [*diff_indexes(storage, read_version_index(storage, old), read_version_index(storage, new))]
         assert [difference.change for difference in found] == ["changed"] * changed
 
     timed("difference of the two", difference)

@@ -27,9 +27,9 @@ from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.infra.storage.local import LocalStorage
 from webmill.publish.fragments import open_runs
 from webmill.publish.holder import this_process
-from webmill.publish.snapshot import Options
+from webmill.publish.publication import PublishOptions
 
-OPTIONS = Options(inline=4, force=True, facets=("campus",))
+OPTIONS = PublishOptions(inline=4, force=True, facets=("campus",))
 LEASE = 4.0  # seconds that a killed worker's job is lost; many beats of a living one
 LABOUR = msgspec.structs.replace(QUICK, beat=0.2)
 POISON = "kills whoever reads it"
@@ -68,7 +68,7 @@ def main() -> None:
     queue.close()
 
 
-def whole(storage: LocalStorage, queue: SqliteQueue, town: FileTown, options: Options) -> None:
+def whole(storage: LocalStorage, queue: SqliteQueue, town: FileTown, options: PublishOptions) -> None:
     """Everything in one thread, so that each of its writes has a number."""
     planning = Planning(holder=this_process(), publish=options)
     plan = orchestrate(storage, queue, town.boards, planning=planning)
@@ -81,7 +81,7 @@ def whole(storage: LocalStorage, queue: SqliteQueue, town: FileTown, options: Op
                 delivery.ack()
 
 
-def aggregated(storage: LocalStorage, queue: SqliteQueue, run: str, options: Options = OPTIONS) -> object:
+def aggregated(storage: LocalStorage, queue: SqliteQueue, run: str, options: PublishOptions = OPTIONS) -> object:
     outcome = aggregate(storage, queue, run, options=options)
     if outcome:
         say(f"published {outcome.version}")

@@ -18,8 +18,8 @@ from webmill.boards.types import BoardResult, KnownNotice, Notice
 from webmill.boards.workers import BoardWorkers, Labour
 from webmill.infra.queue.base import Queue
 from webmill.infra.storage.base import Readable, Storage
-from webmill.publish.nouns import Problem
-from webmill.publish.snapshot import Options
+from webmill.publish.publication import PublishOptions
+from webmill.publish.types import PublishProblem
 
 LONG = timedelta(minutes=5)
 QUICK = Labour(threads=4, attempts=3, beat=1.0, first_delay=0.01, longest_delay=0.05)
@@ -56,7 +56,7 @@ class Town:
         self.before(board)
         source = board.source
         if source in self.failing:
-            problem = Problem(stage="fetch", source=source, url=board.url, message="HTTP 500", retryable=True)
+            problem = PublishProblem(stage="fetch", source=source, url=board.url, message="HTTP 500", retryable=True)
             return BoardResult(source=source, failed=True, retryable=self.failing[source], problems=(problem,))
         items = tuple(self._notice(board, row, text, known) for row, text in self.texts[source].items())
         return BoardResult(source=source, items=items, counts={"requests": 1})
@@ -111,14 +111,14 @@ def cycle(
     queue: Queue,
     town: Town,
     *,
-    options: Options | None = None,
+    options: PublishOptions | None = None,
     deadline: timedelta = LONG,
     labour: Labour = QUICK,
 ) -> RunOutcome:
     """One run with workers of its own."""
     around = RunContext(stop=threading.Event(), glance=0.02)
     with working(storage, queue, town, labour):
-        options = options or Options(facets=("campus",))
+        options = options or PublishOptions(facets=("campus",))
         return run_once(storage, queue, town.boards, deadline=deadline, options=options, around=around)
 
 

@@ -27,8 +27,8 @@ from webmill.errors import NotFound
 from webmill.infra import atomic
 from webmill.infra.storage.local import LocalStorage
 from webmill.publish import history
-from webmill.publish.gc import collect
-from webmill.publish.snapshot import utc_now
+from webmill.publish.gc import collect_garbage
+from webmill.publish.publication import utc_now
 from webmill.publish.verify import verify
 
 ROOT = Path(__file__).parent.parent.parent
@@ -91,7 +91,7 @@ def killed_before_each_call(root: Path, *, step: int) -> int:
             assert again.code == 0, again.output
             assert closure(storage) == new
             assert verify(storage, read_data=True).findings == ()
-            collect(storage, keep=1, grace=timedelta(0), now=utc_now())
+            collect_garbage(storage, keep=1, grace=timedelta(0), now=utc_now())
             assert closure(storage) == new
             assert [*storage.list("snapshots/_runs/")] == []
             assert [*storage.list("snapshots/_leases/run-")] == []
@@ -124,10 +124,10 @@ def test_killed_while_nothing_has_changed_the_next_run_finds_the_same_version(ro
     with Stage(HAND, under=root) as stage:
         texts = write_town(root, Town(boards(3), notices=2).texts)
         assert stage.warm_up("calm", root).code == 0
-        (only,) = history.every_version(storage)
+        (only,) = history.list_versions(storage)
         for at in range(random.Random(seed(3)).randint(1, 7), 5000, 7):
             ended = stage.run("calm", root, at=at)
-            assert history.every_version(storage) == [only]
+            assert history.list_versions(storage) == [only]
             if not ended.killed:
                 break
             kills += 1
@@ -135,8 +135,8 @@ def test_killed_while_nothing_has_changed_the_next_run_finds_the_same_version(ro
             again = stage.run("calm", root)
             assert (again.code, again.output.split()[-2:]) == (0, ["published", only.version])
     assert kills > 3
-    collect(storage, keep=1, grace=timedelta(0), now=utc_now())
-    assert history.every_version(storage) == [only]
+    collect_garbage(storage, keep=1, grace=timedelta(0), now=utc_now())
+    assert history.list_versions(storage) == [only]
     assert [*storage.list("snapshots/_runs/")] == [*storage.list("snapshots/_leases/run-")] == []
     assert verify(storage, read_data=True).findings == ()
 
@@ -238,7 +238,7 @@ def kill_at_random(root: Path, *, kills: int, dice: random.Random) -> None:
         wait_for(lambda: closure(storage) == known[-1])
     finally:
         crew.close()
-    names = {version.version for version in history.every_version(storage)}
+    names = {version.version for version in history.list_versions(storage)}
     for fault, count in faults.items():
         record(COMPONENT, fault, injected=count, acknowledged=len(told[fault]), lost=len(told[fault] - names))
     assert set(crew.published()) <= names

@@ -28,10 +28,10 @@ from webmill.infra.storage.base import Storage
 from webmill.infra.storage.local import LocalStorage
 from webmill.infra.storage.memory import MemoryStorage
 from webmill.infra.storage.s3 import S3Options, S3Storage
-from webmill.publish import history, leases, turn
-from webmill.publish.fragments import open_runs, progress, read_fragments
-from webmill.publish.gc import collect
-from webmill.publish.snapshot import Options
+from webmill.publish import history, leases, run_lock
+from webmill.publish.fragments import open_runs, read_fragments, read_progress
+from webmill.publish.gc import collect_garbage
+from webmill.publish.publication import PublishOptions
 from webmill.publish.verify import verify
 
 S3 = pytest.mark.server("s3")
@@ -141,8 +141,8 @@ def test_a_run_that_finds_nothing_new_makes_no_version() -> None:
     assert (second.counts.items, second.counts.added, second.counts.blobs_written) == (12, 0, 0)
     town.failing = {D(1): False}
     assert [cycle(storage, queue, town).is_new for _ in range(2)] == [True, False]  # that it failed is told once
-    assert cycle(storage, queue, town, options=Options(facets=("campus",), force=True)).is_new
-    assert len(history.every_version(storage)) == 3
+    assert cycle(storage, queue, town, options=PublishOptions(facets=("campus",), force=True)).is_new
+    assert len(history.list_versions(storage)) == 3
     assert [*storage.list("snapshots/_runs/")] == [*storage.list("snapshots/_leases/run-")] == []
     assert verify(storage, read_data=True).findings == ()
 
@@ -292,7 +292,7 @@ def test_too_little_is_refused_and_changes_nothing_unless_forced_c08(storage: St
     assert "no items at all" in cycle(storage, queue, town).refused
     assert storage.read("latest.json") == pointer
     town.failing = {}
-    forced = cycle(storage, queue, town, options=Options(force=True))
+    forced = cycle(storage, queue, town, options=PublishOptions(force=True))
     assert forced.counts
     assert forced.counts.items == 20
     assert closure(storage) == town.content()
@@ -305,13 +305,13 @@ def test_one_run_at_a_time_and_one_that_was_left_behind_is_given_up(storage: Sto
     left = orchestrate(storage, queue, town.boards, now=lambda: START)
     with pytest.raises(Conflict, match=left.run):
         orchestrate(storage, queue, town.boards)
-    turn.release(storage, left.run)  # as when its process is seen to be dead
+    run_lock.release(storage, left.run)  # as when its process is seen to be dead
     plan = orchestrate(storage, queue, town.boards, now=lambda: START)
     assert open_runs(storage) == [plan.run]
-    turn.release(storage, plan.run)
+    run_lock.release(storage, plan.run)
     with working(storage, queue, town):
         around = RunContext(stop=threading.Event(), glance=0.02)
-        assert run_once(storage, queue, town.boards, deadline=LONG, options=Options(), around=around).version
+        assert run_once(storage, queue, town.boards, deadline=LONG, options=PublishOptions(), around=around).version
     assert closure(storage) == town.content()
     assert open_runs(storage) == []
     assert late > START
@@ -324,9 +324,9 @@ def test_a_run_whose_aggregator_died_is_published_by_the_next_one(storage: Stora
         work_one(storage, job_of(delivery.body), reader=town, previous=Previous(storage))
         delivery.ack()
     assert look(storage, queue, left).is_complete
-    turn.release(storage, left.run)
+    run_lock.release(storage, left.run)
     orchestrate(storage, queue, town.boards)
-    assert [version.run for version in history.every_version(storage)] == [left.run]
+    assert [version.run for version in history.list_versions(storage)] == [left.run]
     assert closure(storage) == town.content()
 
 
@@ -362,7 +362,7 @@ def test_a_job_that_is_requeued_counts_as_long_as_its_run_is_open(storage: Stora
     for delivery in take(queue, 2):
         worked = work_one(storage, job_of(delivery.body), reader=town, previous=previous, attempt=3, is_last=True)
         assert worked.result == ("given_up" if worked.source == D(1) else "done")
-    assert progress(storage, plan).is_complete
+    assert read_progress(storage, plan).is_complete
     town.failing = {}
     jobs = {job.source: job for job in plan.jobs}
     fragments = {job.source: fragment for job, fragment in read_fragments(storage, plan)}
@@ -392,9 +392,9 @@ def test_gc_takes_nothing_from_a_run_that_is_under_way_c04(storage: Storage, que
     for delivery in take(queue, 3):
         work_one(storage, job_of(delivery.body), reader=town, previous=Previous(storage))
     now = datetime.now(UTC)
-    assert collect(storage, keep=1, grace=timedelta(0), now=now).waiting_for == [plan.run]
+    assert collect_garbage(storage, keep=1, grace=timedelta(0), now=now).waiting_for == [plan.run]
     assert aggregate(storage, queue, plan.run)
-    assert collect(storage, keep=1, grace=timedelta(0), now=now).waiting_for == []
+    assert collect_garbage(storage, keep=1, grace=timedelta(0), now=now).waiting_for == []
     assert closure(storage) == town.content()
     assert verify(storage, read_data=True).findings == ()
 
@@ -408,10 +408,10 @@ def test_a_run_that_gc_took_for_dead_publishes_nothing_that_is_gone_c04(take: Ta
     plan = orchestrate(storage, queue, town.boards)
     for delivery in take(queue, 2):
         work_one(storage, job_of(delivery.body), reader=town, previous=Previous(storage))
-    leases.drop(storage, plan.run)  # as after a pause of days
+    leases.release(storage, plan.run)  # as after a pause of days
     now = datetime.now(UTC)
     for _ in range(2):
-        collect(storage, keep=1, grace=timedelta(0), now=now + timedelta(days=1))
+        collect_garbage(storage, keep=1, grace=timedelta(0), now=now + timedelta(days=1))
     with pytest.raises((Conflict, NotFound)):
         aggregate(storage, queue, plan.run)
     assert closure(storage) == before
@@ -460,8 +460,8 @@ def test_runs_on_a_schedule_keep_one_schedule_for_all_machines_and_do_not_double
     stop = Sleeper()
 
     def once() -> None:
-        turn.take(storage, f"run-{len(began)}", at=clock[0], lasts=timedelta(minutes=1))
-        turn.release(storage, f"run-{len(began)}")
+        run_lock.acquire(storage, f"run-{len(began)}", at=clock[0], lasts=timedelta(minutes=1))
+        run_lock.release(storage, f"run-{len(began)}")
         began.append(clock[0])
         clock[0] += timedelta(minutes=25 if len(began) == 2 else 1)  # the second one takes far too long
         if len(began) == 5:
@@ -470,8 +470,12 @@ def test_runs_on_a_schedule_keep_one_schedule_for_all_machines_and_do_not_double
     run_every(once, storage, every=timedelta(minutes=10), stop=stop, now=lambda: clock[0])
     minutes = [(moment - START).total_seconds() / 60 for moment in began]
     assert minutes == [0, 10, 35, 45, 55]
-    assert turn.due_in(storage, timedelta(minutes=10), now=clock[0]) == timedelta(minutes=9)  # another machine waits
-    assert turn.due_in(storage, timedelta(minutes=10), now=START - timedelta(days=1)) == timedelta(minutes=10)
+    assert run_lock.time_until_due(storage, timedelta(minutes=10), now=clock[0]) == timedelta(
+        minutes=9
+    )  # another machine waits
+    assert run_lock.time_until_due(storage, timedelta(minutes=10), now=START - timedelta(days=1)) == timedelta(
+        minutes=10
+    )
 
 
 def test_an_aggregator_whose_run_ends_while_it_reads_publishes_nothing(take: Take) -> None:
@@ -496,7 +500,7 @@ def test_an_aggregator_whose_run_ends_while_it_reads_publishes_nothing(take: Tak
     storage.run = plan.run
     with pytest.raises(NotFound):
         aggregate(storage, queue, plan.run)
-    assert history.every_version(storage) == []
+    assert history.list_versions(storage) == []
 
 
 def test_a_run_that_failed_does_not_keep_the_next_one_of_its_process_away() -> None:
@@ -518,15 +522,15 @@ def test_a_run_that_failed_does_not_keep_the_next_one_of_its_process_away() -> N
     with working(storage, queue, town):
 
         def once() -> str | None:
-            return run_once(storage, queue, town.boards, deadline=LONG, options=Options(), around=around).version
+            return run_once(storage, queue, town.boards, deadline=LONG, options=PublishOptions(), around=around).version
 
         def break_it(_: Any) -> None:
             storage.fails = True
 
         breaking = RunContext(stop=threading.Event(), glance=0.02, watch=break_it)
         with pytest.raises(BadInput):
-            run_once(storage, queue, town.boards, deadline=LONG, options=Options(), around=breaking)
+            run_once(storage, queue, town.boards, deadline=LONG, options=PublishOptions(), around=breaking)
         storage.fails = False
         assert once()
-    assert len(history.every_version(storage)) == 1  # the first run was complete, and the second has published that
+    assert len(history.list_versions(storage)) == 1  # the first run was complete, and the second has published that
     assert closure(storage) == town.content()

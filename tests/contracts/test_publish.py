@@ -18,14 +18,14 @@ from webmill.infra.storage.local import LocalStorage
 from webmill.infra.storage.memory import MemoryStorage
 from webmill.infra.storage.s3 import S3Options, S3Storage
 from webmill.publish import history, leases
-from webmill.publish.blobs import Blobs
+from webmill.publish.blobs import BlobStore
 from webmill.publish.diff import diff_indexes
-from webmill.publish.gc import collect
-from webmill.publish.guard import Shrunk
-from webmill.publish.manifest import index_of
-from webmill.publish.nouns import Problem
+from webmill.publish.gc import collect_garbage
+from webmill.publish.guard import VersionShrunk
+from webmill.publish.manifest import read_version_index
 from webmill.publish.pointer import read_pointer
-from webmill.publish.snapshot import Options, Publication
+from webmill.publish.publication import Publication, PublishOptions
+from webmill.publish.types import PublishProblem
 from webmill.publish.verify import repair, verify
 
 S3 = pytest.param("s3", marks=pytest.mark.server("s3"))
@@ -55,7 +55,7 @@ def test_what_was_published_is_read_again(storage: Storage) -> None:
     assert closure(storage) == TEXTS
     pointer = read_pointer(storage)
     assert (pointer.version, pointer.sequence, pointer.count) == (published.version.version, 1, 20)
-    assert history.live(storage) == published.version
+    assert history.live_version(storage) == published.version
     assert not verify(storage, read_data=True).findings
 
 
@@ -106,7 +106,7 @@ def test_a_single_item_that_failed_is_kept_without_its_whole_source(storage: Sto
     with Publication.begin(storage) as publication:
         for id_ in [*TEXTS][2:]:
             publication.add(item(publication, id_, TEXTS[id_]))
-        publication.report(Problem(stage="detail", source="board", item="board/00", message="HTTP 500"))
+        publication.report(PublishProblem(stage="detail", source="board", item="board/00", message="HTTP 500"))
         publication.keep_item("board/00")
         publication.commit()
     assert closure(storage) == {id_: text for id_, text in TEXTS.items() if id_ != "board/01"}
@@ -117,16 +117,16 @@ def test_too_little_to_be_believed_is_refused_and_changes_nothing_c08(storage: S
     publish(storage, TEXTS)
     fewer = dict([*TEXTS.items()][:left])
     before = storage.read("latest.json")
-    with pytest.raises(Shrunk, match="force"):
+    with pytest.raises(VersionShrunk, match="force"):
         publish(storage, fewer)
     assert storage.read("latest.json") == before
-    publish(storage, fewer, options=Options(force=True))
+    publish(storage, fewer, options=PublishOptions(force=True))
     assert closure(storage) == fewer
 
 
 def test_a_run_in_which_everything_failed_is_refused(storage: Storage) -> None:
     publish(storage, TEXTS)
-    with pytest.raises(Shrunk):
+    with pytest.raises(VersionShrunk):
         publish(storage, {}, failed=["board"])
 
 
@@ -149,7 +149,7 @@ def test_the_loser_of_a_race_gets_a_conflict_and_rebases_c03(storage: Storage) -
         for id_, text in TEXTS.items():
             slow.add(item(slow, id_, text))
         slow.add(item(slow, "board/98", "of the slow one"))
-        head = history.head(storage)
+        head = history.read_head(storage)
         let_a_quick_one_pass(slow, storage)
         with pytest.raises(Conflict):
             slow.commit()
@@ -165,7 +165,7 @@ def test_the_loser_of_a_race_gets_a_conflict_and_rebases_c03(storage: Storage) -
 
 def test_who_has_nothing_new_does_not_call_a_version_live_that_is_not_any_more(storage: Storage) -> None:
     first = publish(storage, TEXTS)
-    with Publication.begin(storage, options=Options(even_if_same=False)) as slow:
+    with Publication.begin(storage, options=PublishOptions(even_if_same=False)) as slow:
         for id_, text in TEXTS.items():
             slow.add(item(slow, id_, text))
         let_a_quick_one_pass(slow, storage)
@@ -174,7 +174,7 @@ def test_who_has_nothing_new_does_not_call_a_version_live_that_is_not_any_more(s
         published = slow.commit()
     assert published.is_new
     assert published.version.version != first.version.version
-    assert history.live(storage) == published.version
+    assert history.live_version(storage) == published.version
     assert closure(storage) == TEXTS
     assert not verify(storage).findings
 
@@ -189,8 +189,8 @@ def test_a_pointer_that_was_left_behind_is_moved_on_by_whoever_comes(storage: St
         else:
             storage.write("latest.json", damage)
         if damage == old:
-            assert history.live(storage) == second.version  # even one that may not write
-        last = history.head(storage)
+            assert history.live_version(storage) == second.version  # even one that may not write
+        last = history.read_head(storage)
         assert last is not None
         assert last.commit.live == second.version
         assert read_pointer(storage).version == second.version.version
@@ -204,9 +204,9 @@ def test_rolling_back_is_a_new_step_of_the_history(storage: Storage) -> None:
     assert closure(storage) == TEXTS
     third = publish(storage, {**TEXTS, "board/newer": "text"}, clock=clock)
     assert [found["id"] for found in aux(storage, "aux/diff.json")["added"]] == ["board/newer"]
-    last = history.head(storage)
+    last = history.read_head(storage)
     assert last is not None
-    names = [version.version for version in history.versions(storage, last)]
+    names = [version.version for version in history.versions_at(storage, last)]
     assert names == [found.version.version for found in (first, second, third)]
     kinds = [record.commit.kind for record in history.records(storage, last)]
     assert kinds == ["publish", "rollback", "publish", "publish"]
@@ -224,15 +224,15 @@ def test_gc_keeps_what_it_should_and_removes_the_rest_in_two_steps(storage: Stor
             publish(storage, {**TEXTS, f"board/x{number}": f"only in {number}"}, clock=clock).version.version
         )
         clock.pass_by(hours=10)
-    Blobs(storage).put({"text": "never published"})
+    BlobStore(storage).put({"text": "never published"})
     history.roll_back(storage, versions[0], at=clock())
     clock.pass_by(hours=10)
 
     # Versions 1 and 2 were live until 30 and 20 hours ago; 0 is live, 3 the last one.
-    report = collect(storage, keep=1, grace=25 * HOUR, now=clock())
+    report = collect_garbage(storage, keep=1, grace=25 * HOUR, now=clock())
     assert (report.kept, report.retired) == ([versions[0], *versions[2:]], versions[1:2])
     assert (report.trashed, report.purged) == (2, 0)
-    report = collect(storage, keep=1, grace=15 * HOUR, now=clock())
+    report = collect_garbage(storage, keep=1, grace=15 * HOUR, now=clock())
     assert (report.kept, report.retired) == ([versions[0], versions[3]], versions[2:3])
     assert (report.trashed, report.purged) == (1, 0)
     assert closure(storage) == {**TEXTS, "board/x0": "only in 0"}
@@ -240,7 +240,7 @@ def test_gc_keeps_what_it_should_and_removes_the_rest_in_two_steps(storage: Stor
         history.roll_back(storage, versions[1], at=clock())
     assert len([*storage.list("snapshots/_trash/")]) == 3
 
-    report = collect(storage, keep=1, grace=timedelta(0), now=clock())
+    report = collect_garbage(storage, keep=1, grace=timedelta(0), now=clock())
     assert report.kept == [versions[0], versions[3]]
     assert (report.trashed, report.purged, report.restored) == (0, 3, 0)
     assert not verify(storage, read_data=True).findings
@@ -252,25 +252,25 @@ def test_gc_waits_for_publishers_and_publishers_for_gc_c04(storage: Storage) -> 
     publish(storage, TEXTS)
     with Publication.begin(storage) as publication:
         added = item(publication, "board/new", "a text that only this run has")
-        report = collect(storage, keep=1, grace=timedelta(0), now=Clock()())
+        report = collect_garbage(storage, keep=1, grace=timedelta(0), now=Clock()())
         assert (report.waiting_for, report.trashed, report.retired) == ([publication.run], 0, [])
         for id_, text in TEXTS.items():
             publication.add(item(publication, id_, text))
         publication.add(added)
         publication.commit()
     assert "board/new" in closure(storage)
-    with leases.collecting(storage, holder=None):
+    with leases.hold_gc_lease(storage, holder=None):
         with pytest.raises(Exception, match="gc is at work"):
-            Publication.begin(storage, options=Options(patience=0))
+            Publication.begin(storage, options=PublishOptions(patience=0))
         with pytest.raises(Conflict):
-            collect(storage, keep=1, now=Clock()())
-    Publication.begin(storage, options=Options(patience=0)).close()
+            collect_garbage(storage, keep=1, now=Clock()())
+    Publication.begin(storage, options=PublishOptions(patience=0)).close()
 
 
 def test_gc_refuses_where_there_are_blobs_but_no_history(storage: Storage) -> None:
-    Blobs(storage).put({"text": "x"})
+    BlobStore(storage).put({"text": "x"})
     with pytest.raises(Misconfigured, match="no version"):
-        collect(storage, keep=1, grace=timedelta(0), now=Clock()())
+        collect_garbage(storage, keep=1, grace=timedelta(0), now=Clock()())
     assert blobs_in(storage)
 
 
@@ -287,17 +287,17 @@ def test_a_first_publication_that_broke_off_is_begun_again_and_a_lost_history_is
     with pytest.raises(Misconfigured, match="--force"):
         publish(storage, TEXTS)
     assert (blobs_in(storage), [*storage.list("snapshots/")]) == (before, [])
-    assert publish(storage, TEXTS, options=Options(force=True)).version.sequence == 1
+    assert publish(storage, TEXTS, options=PublishOptions(force=True)).version.sequence == 1
     assert closure(storage) == TEXTS
 
 
 def test_gc_removes_nothing_when_it_cannot_read_what_is_kept(storage: Storage) -> None:
     version = publish(storage, TEXTS).version.version
-    Blobs(storage).put({"text": "never published"})
+    BlobStore(storage).put({"text": "never published"})
     storage.write(f"snapshots/{version}/index/all.json", b"{}")
     before = blobs_in(storage)
     with pytest.raises(BadInput):
-        collect(storage, keep=1, grace=timedelta(0), now=Clock()())
+        collect_garbage(storage, keep=1, grace=timedelta(0), now=Clock()())
     assert blobs_in(storage) == before
 
 
@@ -307,18 +307,18 @@ def test_a_damaged_blob_is_put_right_when_its_content_comes_again_c02(storage: S
     short, rotten = (f"blobs/sha256/{hashes[id_]}.json" for id_ in ("board/01", "board/02"))
     storage.write(short, b"{")
     storage.write(rotten, storage.read(rotten).replace(b"notice", b"rotten"))
-    published = publish(storage, TEXTS, options=Options(sample=1.0))
+    published = publish(storage, TEXTS, options=PublishOptions(sample=1.0))
     assert published.blobs.repaired == 2
     assert closure(storage) == TEXTS
 
 
 def test_verify_names_what_is_damaged_and_who_refers_to_it_c05(storage: Storage) -> None:
-    options = Options(inline=5)  # so that there are shards
+    options = PublishOptions(inline=5)  # so that there are shards
     versions = [publish(storage, texts, options=options).version.version for texts in (TEXTS, {**TEXTS, "new/1": "x"})]
     healthy = verify(storage, read_data=True)
     assert (healthy.versions, healthy.findings) == (2, ())
 
-    blobs = Blobs(storage)
+    blobs = BlobStore(storage)
     rotten, missing = blobs.put({"text": "notice 4"}), blobs.put({"text": "notice 5"})
     mirror = MemoryStorage()
     for hash_ in (rotten, missing):
@@ -346,11 +346,11 @@ def test_verify_names_what_is_damaged_and_who_refers_to_it_c05(storage: Storage)
 
 
 def test_a_shard_that_both_versions_have_is_not_read(storage: Storage) -> None:
-    options = Options(inline=5)
+    options = PublishOptions(inline=5)
     texts = {f"board/{number:04}": f"notice {number}" for number in range(200)}
     first = publish(storage, texts, options=options).version
     second = publish(storage, {**texts, "board/0100": "other", "board/0100a": "new"}, options=options).version
-    old, new = (index_of(storage, version) for version in (first, second))
+    old, new = (read_version_index(storage, version) for version in (first, second))
     assert old.shards
     assert new.shards
     shared = {shard.hash for shard in old.shards} & {shard.hash for shard in new.shards}
@@ -363,7 +363,7 @@ def test_a_shard_that_both_versions_have_is_not_read(storage: Storage) -> None:
 
 def test_facets_are_indexes_of_their_own(storage: Storage) -> None:
     values = {"1": "Seoul", "2": "seoul", "3": "신촌", "4": "../x", "5": "", "6": "a" * 500, "7": "Seoul"}
-    with Publication.begin(storage, options=Options(facets=("campus", "nothing"))) as publication:
+    with Publication.begin(storage, options=PublishOptions(facets=("campus", "nothing"))) as publication:
         for id_, campus in values.items():
             publication.add(item(publication, id_, f"text {id_}", campus=campus))
         publication.add(item(publication, "8", "has none"))
@@ -400,13 +400,13 @@ def test_many_threads_and_publishers_may_put_the_same_content(storage: Storage) 
 def test_many_workers_and_an_aggregator_share_a_run(storage: Storage) -> None:
     """The door for an orchestrator: the lease is the run's, and is taken before the first job."""
     publish(storage, TEXTS)
-    leases.take(storage, "run-7")
-    hashes = {id_: Blobs(storage).put({"text": text}) for id_, text in TEXTS.items()}
+    leases.acquire(storage, "run-7")
+    hashes = {id_: BlobStore(storage).put({"text": text}) for id_, text in TEXTS.items()}
     leases.renew(storage, "run-7")
-    assert collect(storage, keep=1, grace=timedelta(0), now=Clock()()).waiting_for == ["run-7"]
+    assert collect_garbage(storage, keep=1, grace=timedelta(0), now=Clock()()).waiting_for == ["run-7"]
     with Publication.join(storage, "run-7") as publication:
         for id_, hash_ in hashes.items():
             publication.add(msgspec.structs.replace(item(publication, id_, TEXTS[id_]), hash=hash_))
         publication.commit()
     assert closure(storage) == TEXTS
-    assert leases.find(storage, "run-7") is None
+    assert leases.find_lease(storage, "run-7") is None

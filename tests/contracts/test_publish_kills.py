@@ -22,7 +22,7 @@ from tests.unit.publish.hand import LIVE, NEW
 from tests.unit.publish.shelf import closure, missing
 from webmill.infra.storage.local import LocalStorage
 from webmill.publish import gc
-from webmill.publish.gc import collect
+from webmill.publish.gc import collect_garbage
 from webmill.publish.verify import verify
 
 ROOT = Path(__file__).parent.parent.parent
@@ -136,7 +136,7 @@ def test_a_stopped_publisher_is_waited_for_whatever_the_clock_says_c04(root: Pat
     publisher.send_signal(signal.SIGSTOP)
     a_week_later = datetime.now(UTC) + timedelta(days=7)
     jumped = LocalStorage(root, now=lambda: int(a_week_later.timestamp() * 1e9))
-    report = collect(jumped, keep=1, grace=timedelta(0), now=a_week_later)
+    report = collect_garbage(jumped, keep=1, grace=timedelta(0), now=a_week_later)
     publisher.send_signal(signal.SIGCONT)
     assert "published" in publisher.communicate("go\n")[0]
     assert publisher.returncode == 0
@@ -157,7 +157,7 @@ def test_what_a_killed_publisher_left_is_collected_at_once(root: Path) -> None:
     assert publisher.stdout.readline() == "put\n"
     publisher.kill()
     publisher.communicate()
-    report = collect(storage, keep=1, grace=timedelta(0), now=datetime.now(UTC))
+    report = collect_garbage(storage, keep=1, grace=timedelta(0), now=datetime.now(UTC))
     record("gc", "kill -9 at random", injected=1, acknowledged=len(LIVE), lost=missing(storage, LIVE))
     assert (report.waiting_for, report.trashed) == ([], 3)  # all but "1", which is published
     assert closure(storage) == LIVE
@@ -169,8 +169,8 @@ def test_a_gc_that_overlooks_what_is_reachable_is_seen(root: Path, monkeypatch: 
     storage = LocalStorage(root)
     hand("publish", root, "live").communicate()
     assert missing(storage, LIVE) == 0
-    monkeypatch.setattr(gc, "reachable", lambda *_, **__: set())
-    report = collect(storage, keep=1, grace=timedelta(0), now=datetime.now(UTC))
+    monkeypatch.setattr(gc, "find_reachable", lambda *_, **__: set())
+    report = collect_garbage(storage, keep=1, grace=timedelta(0), now=datetime.now(UTC))
     lost, fault = missing(storage, LIVE), "overlooks what is reachable"
     record("gc", fault, injected=report.trashed, acknowledged=len(LIVE), lost=lost, control=True)
     assert lost

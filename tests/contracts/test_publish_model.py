@@ -28,14 +28,14 @@ from webmill.errors import Conflict
 from webmill.infra.storage.base import Storage
 from webmill.infra.storage.memory import MemoryStorage
 from webmill.publish import history, leases
-from webmill.publish.gc import collect
-from webmill.publish.nouns import Item
-from webmill.publish.snapshot import Options, Publication
+from webmill.publish.gc import collect_garbage
+from webmill.publish.publication import Publication, PublishOptions
+from webmill.publish.types import PublishedItem
 from webmill.publish.verify import verify
 
 TTL = timedelta(minutes=15)
 GRACE = timedelta(hours=2)
-OPTIONS = Options(inline=2, ttl=TTL, patience=0, sample=0, force=True, facets=("first",))
+OPTIONS = PublishOptions(inline=2, ttl=TTL, patience=0, sample=0, force=True, facets=("first",))
 TEXTS = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 2).map(str), min_size=1)
 
 
@@ -70,11 +70,11 @@ class PublishMachine(RuleBasedStateMachine):
 
     def publish(self, storage: Storage, texts: dict[str, str], luck: Luck) -> None:
         run = secrets.token_hex(4)
-        leases.take(storage, run, ttl=TTL, patience=0)
+        leases.acquire(storage, run, ttl=TTL, patience=0)
         with Publication.join(storage, run, options=OPTIONS, now=self.clock) as publication:
             for id_, text in texts.items():
                 hash_ = publication.put({"text": f"{id_}{text}"})
-                publication.add(Item(id_, "source", hash_, facets={"first": text}))
+                publication.add(PublishedItem(id_, "source", hash_, facets={"first": text}))
             for _ in range(4):
                 try:
                     published = publication.commit()
@@ -98,7 +98,7 @@ class PublishMachine(RuleBasedStateMachine):
 
     @rule(keep=st.integers(1, 2), grace=st.sampled_from([timedelta(0), GRACE]))
     def begin_gc(self, keep: int, grace: timedelta) -> None:
-        self.begin("gc", lambda storage: collect(storage, keep=keep, grace=grace, now=self.clock(), ttl=TTL))
+        self.begin("gc", lambda storage: collect_garbage(storage, keep=keep, grace=grace, now=self.clock(), ttl=TTL))
 
     @precondition(lambda self: self.acknowledged)
     @rule(data=st.data())
@@ -144,7 +144,7 @@ class PublishMachine(RuleBasedStateMachine):
         for _ in range(2):
             self.clock.pass_by(days=2)
             if self.records():
-                collect(self.storage, keep=1, grace=GRACE, now=self.clock(), ttl=TTL)
+                collect_garbage(self.storage, keep=1, grace=GRACE, now=self.clock(), ttl=TTL)
         self.zombies = False
         if self.records():
             assert verify(self.storage, read_data=True).findings == ()

@@ -36,6 +36,6 @@ def test_a_power_cut_takes_no_version_that_was_acknowledged(tmp_path: Path, mode
 
 def versions(storage: LocalStorage) -> set[str]:
     try:
-        return {version.version for version in history.every_version(storage)}
+        return {version.version for version in history.list_versions(storage)}
     except WebmillError:
         return set()

@@ -16,24 +16,24 @@ from webmill.infra.storage.local import LocalStorage
 from webmill.infra.storage.memory import MemoryStorage
 from webmill.infra.storage.s3 import S3Options, S3Storage
 from webmill.publish import leases
-from webmill.publish.blobs import Blobs
+from webmill.publish.blobs import BlobStore
 from webmill.publish.fragments import (
     Fragment,
-    Job,
-    Plan,
+    RunJob,
+    RunPlan,
     assemble,
-    hand_in,
-    progress,
     read_plan,
+    read_progress,
     remove_run,
+    submit_fragment,
     write_plan,
 )
-from webmill.publish.gc import collect
-from webmill.publish.nouns import Item, Problem
-from webmill.publish.snapshot import Options, Publication
+from webmill.publish.gc import collect_garbage
+from webmill.publish.publication import Publication, PublishOptions
+from webmill.publish.types import PublishedItem, PublishProblem
 
 S3 = pytest.param("s3", marks=pytest.mark.server("s3"))
-JOBS = tuple(Job(f"dept{number}/notice", f"dept{number}") for number in range(4))  # all boards are called "notice"
+JOBS = tuple(RunJob(f"dept{number}/notice", f"dept{number}") for number in range(4))  # all boards are called "notice"
 
 
 @pytest.fixture(params=["memory", "local", S3])
@@ -47,23 +47,25 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]
         yield S3Storage(S3Options.from_url(f"{bucket}/{secrets.token_hex(6)}{question}{options}"))
 
 
-def plan_of(run: str) -> Plan:
-    return Plan(run=run, jobs=JOBS, planned_at=START, deadline=START + timedelta(minutes=10))
+def plan_of(run: str) -> RunPlan:
+    return RunPlan(run=run, jobs=JOBS, planned_at=START, deadline=START + timedelta(minutes=10))
 
 
-def begin(storage: Storage, run: str) -> Plan:
-    leases.take(storage, run)
+def begin(storage: Storage, run: str) -> RunPlan:
+    leases.acquire(storage, run)
     write_plan(storage, plan_of(run))
     return read_plan(storage, run)
 
 
-def work(storage: Storage, run: str, job: Job, text: str = "text") -> bool:
-    hash_ = Blobs(storage).put({"text": text})
-    return hand_in(storage, run, Fragment(job=job.id, items=(Item(f"{job.source}/1", job.source, hash_),)))
+def work(storage: Storage, run: str, job: RunJob, text: str = "text") -> bool:
+    hash_ = BlobStore(storage).put({"text": text})
+    return submit_fragment(
+        storage, run, Fragment(job=job.id, items=(PublishedItem(f"{job.source}/1", job.source, hash_),))
+    )
 
 
-def finish(storage: Storage, plan: Plan) -> None:
-    with Publication.join(storage, plan.run, options=Options(most_lost=1), now=Clock()) as publication:
+def finish(storage: Storage, plan: RunPlan) -> None:
+    with Publication.join(storage, plan.run, options=PublishOptions(most_lost=1), now=Clock()) as publication:
         assemble(storage, plan, publication)
         publication.commit()
     remove_run(storage, plan.run)
@@ -71,11 +73,11 @@ def finish(storage: Storage, plan: Plan) -> None:
 
 def test_a_run_is_complete_when_every_planned_job_has_its_fragment(storage: Storage) -> None:
     plan = begin(storage, "run-1")
-    assert progress(storage, plan).missing == JOBS
+    assert read_progress(storage, plan).missing == JOBS
     for job in JOBS:
-        assert not progress(storage, plan).is_complete
+        assert not read_progress(storage, plan).is_complete
         assert work(storage, "run-1", job)
-    assert progress(storage, plan).is_complete
+    assert read_progress(storage, plan).is_complete
     finish(storage, plan)
     assert closure(storage) == {f"dept{number}/1": "text" for number in range(4)}
     assert [*storage.list("snapshots/_runs/")] == []
@@ -89,7 +91,7 @@ def test_a_second_delivery_and_a_late_result_change_nothing(storage: Storage) ->
         assert work(storage, "run-1", job, "first")
     assert not work(storage, "run-1", JOBS[0], "second")
     assert work(storage, "run-1", JOBS[1], "first")  # the same again: its answer was lost
-    assert work(storage, "run-1", Job("not planned", "stranger"))
+    assert work(storage, "run-1", RunJob("not planned", "stranger"))
     finish(storage, plan)
     assert closure(storage) == {f"dept{number}/1": "first" for number in range(4)}
     before = storage.read("latest.json")
@@ -105,10 +107,10 @@ def test_what_failed_and_what_is_missing_at_the_deadline_is_kept_and_told(storag
     finish(storage, plan)
     plan = begin(storage, "run-2")
     work(storage, "run-2", JOBS[0], "new")
-    refused = Problem(stage="fetch", source="dept1", url="http://dept1/", message="HTTP 500", retryable=True)
-    hand_in(storage, "run-2", Fragment(job=JOBS[1].id, problems=(refused,), failed=True))
-    hand_in(storage, "run-2", Fragment(job=JOBS[2].id, kept=("dept2/1",)))
-    assert progress(storage, plan).missing == JOBS[3:]
+    refused = PublishProblem(stage="fetch", source="dept1", url="http://dept1/", message="HTTP 500", retryable=True)
+    submit_fragment(storage, "run-2", Fragment(job=JOBS[1].id, problems=(refused,), failed=True))
+    submit_fragment(storage, "run-2", Fragment(job=JOBS[2].id, kept=("dept2/1",)))
+    assert read_progress(storage, plan).missing == JOBS[3:]
     finish(storage, plan)
     assert closure(storage) == {"dept0/1": "new", "dept1/1": "old", "dept2/1": "old", "dept3/1": "old"}
     assert [(found["stage"], found["source"]) for found in aux(storage, "aux/errors.json")] == [
@@ -123,9 +125,9 @@ def test_a_run_has_one_plan_of_different_jobs(storage: Storage) -> None:
     begin(storage, "run-1")
     write_plan(storage, plan_of("run-1"))  # the same, by an orchestrator that was started again
     with pytest.raises(Conflict):
-        write_plan(storage, Plan(run="run-1", jobs=JOBS[:2], planned_at=START, deadline=START))
+        write_plan(storage, RunPlan(run="run-1", jobs=JOBS[:2], planned_at=START, deadline=START))
     with pytest.raises(BadInput):
-        write_plan(storage, Plan(run="run-2", jobs=JOBS[:1] * 2, planned_at=START, deadline=START))
+        write_plan(storage, RunPlan(run="run-2", jobs=JOBS[:1] * 2, planned_at=START, deadline=START))
     with pytest.raises(BadInput):
         read_plan(storage, "../x")
 
@@ -137,9 +139,9 @@ def test_a_run_that_was_given_up_is_cleared_away(storage: Storage) -> None:
     finish(storage, plan)
     begin(storage, "run-2")
     work(storage, "run-2", JOBS[0], "never published")
-    assert collect(storage, keep=1, grace=timedelta(0), now=START).waiting_for == ["run-2"]
+    assert collect_garbage(storage, keep=1, grace=timedelta(0), now=START).waiting_for == ["run-2"]
     assert [*storage.list("snapshots/_runs/run-2/")]
-    leases.drop(storage, "run-2")
-    report = collect(storage, keep=1, grace=timedelta(0), now=START)
+    leases.release(storage, "run-2")
+    report = collect_garbage(storage, keep=1, grace=timedelta(0), now=START)
     assert (report.trashed, report.files) == (1, 2)
     assert [*storage.list("snapshots/_runs/")] == []

@@ -22,7 +22,7 @@ from webmill.infra.queue.sqs_letters import copy_of
 from webmill.infra.storage.http_answers import Wanted, date, redirected
 from webmill.model import Link
 from webmill.pipeline.dataset.config import load
-from webmill.publish.nouns import Commit, Pointer, decode
+from webmill.publish.types import Commit, Pointer, decode
 
 JOB = (
     b'{"run":"boards-1","deadline":"2024-01-01T00:00:00Z","board":{"source":"a/b","board":"b","url":"http://a.example/",'

@@ -32,10 +32,10 @@ from webmill.pipeline.publish.documents import FIRST_SEEN, DocumentsRead, publis
 from webmill.pipeline.publish.due import reason_not_to_publish
 from webmill.pipeline.publish.newest import Bits
 from webmill.publish import history
-from webmill.publish.guard import Shrunk
-from webmill.publish.manifest import index_of
-from webmill.publish.places import blob_key
-from webmill.publish.snapshot import Options, Published, utc_now
+from webmill.publish.guard import VersionShrunk
+from webmill.publish.keys import blob_key
+from webmill.publish.manifest import read_version_index
+from webmill.publish.publication import PublishOptions, PublishResult, utc_now
 from webmill.publish.verify import verify
 
 YEAR_2023, YEAR_2024, YEAR_2025 = (f"{year}-01-01T00:00:00Z" for year in (2023, 2024, 2025))
@@ -77,13 +77,15 @@ FORMS = {
 
 def published(
     storage: Any, files: dict[str, bytes], *, folder: Path | None = None, **options: Any
-) -> tuple[Published, DocumentsRead]:
+) -> tuple[PublishResult, DocumentsRead]:
     place: Any = LocalStorage(folder) if folder else MemoryStorage()
     for key, data in files.items():
         place.write(key, data)
     documents = DocumentFiles(place, folder=folder)
     with nullcontext(Silent()) as bar:
-        return publish_documents(storage, documents, options=Options(**{"facets": ("language",)} | options), bar=bar)
+        return publish_documents(
+            storage, documents, options=PublishOptions(**{"facets": ("language",)} | options), bar=bar
+        )
 
 
 class Silent:
@@ -237,7 +239,7 @@ def test_documents_that_a_version_holds_make_no_other(inline: int) -> None:
     rows[7]["title"] = "another"
     third, _ = published(storage, {"a.jsonl": lines(rows)}, inline=inline)
     assert third.is_new
-    assert (third.counts.changed, len(history.every_version(storage))) == (1, 2)
+    assert (third.counts.changed, len(history.list_versions(storage))) == (1, 2)
 
 
 def test_other_facets_other_errors_a_rollback_and_force_make_a_version_of_the_same_documents() -> None:
@@ -368,7 +370,7 @@ def test_a_damaged_version_does_not_keep_the_next_one_away(damage: str, readers:
     place = {"warc_filename": "a.warc.gz", "warc_offset": 12, "warc_length": 34}
     rows = [row(page(n), f"text {n}", **place) for n in range(300)]
     published(storage, {"a.jsonl": lines(rows)}, inline=2)
-    index = index_of(storage, history.live(storage))
+    index = read_version_index(storage, history.live_version(storage))
     assert index.shards
     key = blob_key(index.shards[1].hash)
     data = storage.read(key)
@@ -464,7 +466,7 @@ def test_any_changed_byte_of_a_parquet_file_is_told_or_harmless(local: bool, tmp
 def test_too_few_documents_are_refused() -> None:
     storage = MemoryStorage()
     published(storage, {"a.jsonl": lines(row(page(n), "text") for n in range(20))})
-    with pytest.raises(Shrunk):
+    with pytest.raises(VersionShrunk):
         published(storage, {"a.jsonl": lines(row(page(n), "text") for n in range(10))})
     with pytest.raises(NotFound):
         published(storage, {"readme.txt": b"nothing"})
@@ -534,7 +536,7 @@ def test_documents_of_an_earlier_webmill_stop_the_command_with_the_repair(tmp_pa
     done = CliRunner().invoke(webmill, ["-q", "publish", "documents", str(tmp_path)])
     assert isinstance(done.exception, Misconfigured)
     assert "b.jsonl was made by an earlier webmill: run `webmill extract DIR --from-scratch`" in str(done.exception)
-    assert history.every_version(LocalStorage(tmp_path)) == []
+    assert history.list_versions(LocalStorage(tmp_path)) == []
 
 
 @pytest.mark.server("s3")

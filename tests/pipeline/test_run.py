@@ -211,7 +211,7 @@ def test_two_runs_do_not_meet(tmp_path: Path) -> None:
 def test_a_stage_is_broken_off_at_once_and_done_the_next_time(tmp_path: Path) -> None:
     (tmp_path / "documents").mkdir()
     (tmp_path / "documents" / "a.jsonl").write_text('{"url": "https://a.example/", "text": "Ferry"}\n')
-    with leases.collecting(LocalStorage(tmp_path), holder=this_process()):  # which a publisher waits for
+    with leases.hold_gc_lease(LocalStorage(tmp_path), holder=this_process()):  # which a publisher waits for
         process = started("run", tmp_path)
         try:
             deadline = time.monotonic() + 120

@@ -28,17 +28,17 @@ from webmill.infra.storage.memory import MemoryStorage
 from webmill.pipeline.search.documents import mark_of_item
 from webmill.pipeline.search.feed import Fed, reconcile, update
 from webmill.publish import history
-from webmill.publish.gc import collect
-from webmill.publish.manifest import index_of
-from webmill.publish.nouns import Item
-from webmill.publish.places import blob_key
-from webmill.publish.shards import items_of
-from webmill.publish.snapshot import Options, Publication
+from webmill.publish.gc import collect_garbage
+from webmill.publish.keys import blob_key
+from webmill.publish.manifest import read_version_index
+from webmill.publish.publication import Publication, PublishOptions
+from webmill.publish.shards import read_items
+from webmill.publish.types import PublishedItem
 from webmill.search.base import Engine, IndexedDocument, SearchRequest
 from webmill.search.embedded import EmbeddedEngine
 from webmill.search.query import parse
 
-OPTIONS = Options(inline=2, force=True, facets=("group",))
+OPTIONS = PublishOptions(inline=2, force=True, facets=("group",))
 NEVER = timedelta(0)
 KILLS = int(os.environ.get("WEBMILL_TEST_KILLS", "3"))
 
@@ -52,15 +52,15 @@ def publish(storage: Storage, texts: dict[str, str], *, group: str = "one") -> s
         for id_, text in texts.items():
             hash_ = publication.put({"title": f"Title {id_}", "text": text, "language": "eng"})
             publication.add(
-                Item(id_, "test", hash_, facets={"group": group}, metadata={"url": f"https://a.test/{id_}"})
+                PublishedItem(id_, "test", hash_, facets={"group": group}, metadata={"url": f"https://a.test/{id_}"})
             )
         return publication.commit().version.version
 
 
 def check(storage: Storage, engine: Engine) -> None:
     """By what the index says of itself, and by searching."""
-    live = history.live(storage)
-    items = list(items_of(storage, index_of(storage, live)))
+    live = history.live_version(storage)
+    items = list(read_items(storage, read_version_index(storage, live)))
     assert dict(engine.keys()) == {item.id: mark_of_item(item) for item in items}
     assert engine.cursor() == live.version
     assert engine.search(SearchRequest(query=parse(""))).total == len(items)
@@ -68,7 +68,10 @@ def check(storage: Storage, engine: Engine) -> None:
 
 def weigh(storage: Storage, engine: Engine) -> dict[str, int]:
     """What is published, what of it the index has not or has as it was before, and what it has twice."""
-    wanted = {(item.id, mark_of_item(item)) for item in items_of(storage, index_of(storage, history.live(storage)))}
+    wanted = {
+        (item.id, mark_of_item(item))
+        for item in read_items(storage, read_version_index(storage, history.live_version(storage)))
+    }
     keys = list(engine.keys())
     twice = len(keys) - len({id_ for id_, _ in keys})
     return {"acknowledged": len(wanted), "lost": len(wanted - set(keys)), "duplicated": twice}
@@ -127,7 +130,7 @@ def test_when_its_version_is_gone_the_index_is_compared_item_by_item(storage: St
     update(storage, engine, progress=progress)
     for number in range(3):
         publish(storage, {"b": "two", "c": f"three {number}"})
-    collect(storage, keep=1, grace=NEVER, now=datetime.now(UTC) + timedelta(days=9))
+    collect_garbage(storage, keep=1, grace=NEVER, now=datetime.now(UTC) + timedelta(days=9))
     fed = update(storage, engine, progress=progress)
     assert (fed.compared, fed.changed, fed.removed) == (True, 1, 1)
     check(storage, engine)
@@ -146,7 +149,7 @@ def test_what_was_lost_doubled_or_left_over_is_mended(storage: Storage, engine: 
 def test_a_blob_that_cannot_be_read_is_told_and_comes_when_it_can(tmp_path: Path, engine: Engine) -> None:
     storage = LocalStorage(tmp_path / "root")
     publish(storage, {"a": "one", "b": "two"})
-    item = next(items_of(storage, index_of(storage, history.live(storage))))
+    item = next(read_items(storage, read_version_index(storage, history.live_version(storage))))
     whole = storage.read(blob_key(item.hash))
     (tmp_path / "root" / blob_key(item.hash)).write_bytes(b"rubbish")
     assert update(storage, engine, progress=progress).skipped == ["a"]
@@ -226,14 +229,14 @@ class Story(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def roll_back(self, data: st.DataObject) -> None:
-        every = [version.version for version in history.every_version(self.storage)]
+        every = [version.version for version in history.list_versions(self.storage)]
         history.roll_back(self.storage, data.draw(st.sampled_from(every)), at=datetime.now(UTC))
         self.is_even = False
 
     @rule()
-    def collect(self) -> None:
+    def collect_garbage(self) -> None:
         self.time += timedelta(days=30)
-        collect(self.storage, keep=1, grace=NEVER, now=self.time)
+        collect_garbage(self.storage, keep=1, grace=NEVER, now=self.time)
 
     @rule(at=st.integers(0, 4))
     def die(self, at: int) -> None:

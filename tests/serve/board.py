@@ -9,10 +9,10 @@ from pathlib import Path
 
 from tests.serve.town import run
 from webmill.infra.storage.local import LocalStorage
-from webmill.publish.nouns import Item, Scalar, Version
-from webmill.publish.snapshot import Options, Publication
+from webmill.publish.publication import Publication, PublishOptions
+from webmill.publish.types import PublishedItem, Scalar, Version
 
-OPTIONS = Options(facets=("language", "campus"), force=True, inline=10)  # more items than these are in shards
+OPTIONS = PublishOptions(facets=("language", "campus"), force=True, inline=10)  # more items than these are in shards
 
 
 def publish(root: Path, contents: Mapping[str, Mapping[str, str]], *, url: str = "https://board.example/") -> Version:
@@ -26,7 +26,7 @@ def publish(root: Path, contents: Mapping[str, Mapping[str, str]], *, url: str =
                 "date": content.get("date", ""),
             }
             hash_ = publication.put({name: value for name, value in content.items() if name not in ("campus", "url")})
-            publication.add(Item(id_, "board", hash_, facets=facets, metadata=metadata))
+            publication.add(PublishedItem(id_, "board", hash_, facets=facets, metadata=metadata))
         return publication.commit().version
 
 

@@ -13,9 +13,9 @@ from starlette.testclient import TestClient
 from tests.serve.board import harmless, publish
 from tests.serve.town import SCRIPT
 from webmill.infra.storage.memory import MemoryStorage
-from webmill.publish.blobs import Blobs
-from webmill.publish.nouns import Item, encode
+from webmill.publish.blobs import BlobStore
 from webmill.publish.shards import read_index, write_index
+from webmill.publish.types import PublishedItem, encode
 from webmill.serve.api.items import Items, spans_of
 
 HASH = "0" * 64
@@ -196,8 +196,8 @@ def test_a_blob_that_is_damaged_is_told(tmp_path: Path, client_of: Callable[[Pat
 @settings(deadline=None, max_examples=60)
 def test_places_are_those_of_a_sorted_list(ids: set[str], probe: str, data: st.DataObject) -> None:
     storage = MemoryStorage()
-    rows = sorted((id_.encode(), encode(Item(id_, "s", HASH))) for id_ in ids if id_.isprintable())
-    index = write_index(rows, put=Blobs(storage).put_bytes, inline=data.draw(st.sampled_from([0, 5, 100])))
+    rows = sorted((id_.encode(), encode(PublishedItem(id_, "s", HASH))) for id_ in ids if id_.isprintable())
+    index = write_index(rows, put=BlobStore(storage).put_bytes, inline=data.draw(st.sampled_from([0, 5, 100])))
     items = Items(storage, read_index(index, source="all.json"))
     keys = [key for key, _ in rows]
     assert len(items) == len(keys)

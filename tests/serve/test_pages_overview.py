@@ -25,7 +25,7 @@ from webmill.errors import BadInput
 from webmill.index.zipnum.writer import write_index
 from webmill.infra.storage.base import Readable
 from webmill.infra.storage.local import LocalStorage
-from webmill.publish.history import live
+from webmill.publish.history import live_version
 from webmill.serve.pages import charts, counting, overview, survey
 from webmill.serve.pages.counting import count_index
 from webmill.serve.pages.survey import Surveyor
@@ -67,7 +67,7 @@ def test_a_plot_has_the_same_numbers_in_a_table(client: TestClient) -> None:
 
 def test_the_overview_tells_of_versions_search_crawl_and_failed_tasks(client: TestClient, town: Path) -> None:
     found = figures(client)
-    assert found["Live version"] == found["Search"] == f"{live(LocalStorage(town)).count} documents"
+    assert found["Live version"] == found["Search"] == f"{live_version(LocalStorage(town)).count} documents"
     assert (found["Crawl"], found["Failed tasks"]) == ("none", "1")
 
 

@@ -17,8 +17,8 @@ from tests.serve.town import SCRIPT, bury
 from webmill.infra.queue.base import Message, QueueStats
 from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.infra.storage.local import LocalStorage
-from webmill.publish.nouns import Item, Problem
-from webmill.publish.snapshot import Publication
+from webmill.publish.publication import Publication
+from webmill.publish.types import PublishedItem, PublishProblem
 from webmill.serve.app import application
 from webmill.settings import ServeSettings, Settings
 
@@ -210,14 +210,16 @@ def test_what_went_wrong_with_the_live_version_is_told(own: TestClient, root: Pa
     for at, keep in ((datetime(2024, 1, 1, tzinfo=UTC), False), (datetime(2024, 1, 2, tzinfo=UTC), True)):
         with Publication.begin(storage, now=lambda at=at: at) as publication:
             hash_ = publication.put({"title": "x"})
-            publication.add(Item("good/1", "good", hash_))
+            publication.add(PublishedItem("good/1", "good", hash_))
             if keep:
                 publication.keep_source("away")
                 publication.report(
-                    Problem(stage="fetch", source="away", url="javascript:alert(1)", message=SCRIPT, retryable=True)
+                    PublishProblem(
+                        stage="fetch", source="away", url="javascript:alert(1)", message=SCRIPT, retryable=True
+                    )
                 )
             else:
-                publication.add(Item("away/1", "away", hash_))
+                publication.add(PublishedItem("away/1", "away", hash_))
             publication.commit()
     text = own.get("/tasks").text
     page = LexborHTMLParser(text)

@@ -15,7 +15,7 @@ from tests.serve.town import SCRIPT
 from webmill.infra.storage.local import LocalStorage
 from webmill.publish import history
 from webmill.publish.diff import CHANGES, diff_indexes
-from webmill.publish.manifest import index_of
+from webmill.publish.manifest import read_version_index
 from webmill.serve.api import differences, text_diff
 from webmill.serve.api.text_diff import compare
 
@@ -118,7 +118,7 @@ def test_pages_of_a_diff_are_the_whole_diff(
     monkeypatch.setattr(differences, "LOOKED_AT", 40)  # items that one page may cost: some pages have nothing
     old, new, _ = names(board_client)
     storage = LocalStorage(board)
-    indexes = [index_of(storage, history.find_version(storage, name)) for name in (old, new)]
+    indexes = [read_version_index(storage, history.find_version(storage, name)) for name in (old, new)]
     expected = [(one.change, one.id) for one in diff_indexes(storage, *indexes) if change in ("", one.change)]
     found: list[tuple[str, str]] = []
     after: str | None = ""

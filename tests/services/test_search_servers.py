@@ -39,7 +39,7 @@ from webmill.infra.storage.memory import MemoryStorage
 from webmill.pipeline.search import feed
 from webmill.pipeline.search.feed import reconcile, update
 from webmill.publish import history
-from webmill.publish.gc import collect
+from webmill.publish.gc import collect_garbage
 from webmill.search import meilisearch, opensearch
 from webmill.search.backends import open_search
 from webmill.search.base import Engine, IndexedDocument, SearchRequest
@@ -99,7 +99,7 @@ def test_it_follows_what_is_published_and_mends_what_was_lost(engine: Engine) ->
     check(storage, engine)
     for number in range(3):
         publish(storage, {"b": f"two {number}"})
-    collect(storage, keep=1, grace=NEVER, now=datetime.now(UTC) + timedelta(days=9))
+    collect_garbage(storage, keep=1, grace=NEVER, now=datetime.now(UTC) + timedelta(days=9))
     assert update(storage, engine, progress=progress).compared
     check(storage, engine)
 

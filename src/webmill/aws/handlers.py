@@ -41,7 +41,7 @@ from webmill.infra.storage.backends import open_versions
 from webmill.infra.storage.base import Storage
 from webmill.infra.user_agent import user_agent
 from webmill.publish.fragments import open_runs
-from webmill.publish.snapshot import Options
+from webmill.publish.publication import PublishOptions
 
 log = logging.getLogger(__name__)
 
@@ -114,7 +114,7 @@ def aggregate(event: Event, context: LambdaContext) -> Answer:  # noqa: ARG001
     ended: list[Any] = []
     waiting: list[str] = []
     runs = open_runs(storage)
-    options = publishing(around, board_list(around, storage), event) if runs else Options()
+    options = publishing(around, board_list(around, storage), event) if runs else PublishOptions()
     for run in runs:
         try:
             outcome = put_together(storage, queue, run, options=options)
@@ -136,9 +136,11 @@ def board_list(around: environment.Environment, storage: Storage) -> BoardList:
     return read_board_list(storage.read(key), source=key, complaint_about=complaint_about)
 
 
-def publishing(around: environment.Environment, found: BoardList, event: Event) -> Options:
+def publishing(around: environment.Environment, found: BoardList, event: Event) -> PublishOptions:
     """Indexed by all that boards have in common; there are too many boards to be worth a file each."""
-    return Options(facets=facets_of(found), force=event.get("force") is True, most_lost=around.settings.most_lost)
+    return PublishOptions(
+        facets=facets_of(found), force=event.get("force") is True, most_lost=around.settings.most_lost
+    )
 
 
 def reading(around: environment.Environment, *, seconds: float) -> ReaderOptions:

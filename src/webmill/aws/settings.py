@@ -12,7 +12,7 @@ from urllib.parse import quote
 import msgspec
 
 from webmill.errors import Misconfigured
-from webmill.publish.guard import MOST_LOST
+from webmill.publish.guard import MAX_LOSS
 from webmill.settings import QueueSettings, load
 
 OURS = "WEBMILL_AWS_"
@@ -28,7 +28,7 @@ class LambdaSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     pages: int = 1
     delay: float = 1.0  # between two requests to one host
     zone: str = "Asia/Seoul"
-    most_lost: float = MOST_LOST
+    most_lost: float = MAX_LOSS
     allow_private: bool = False
     scratch: str = "/tmp/webmill"  # noqa: S108 - all that Lambda lets us write to, and nobody else's
 

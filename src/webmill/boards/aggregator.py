@@ -17,31 +17,31 @@ from webmill.boards.jobs import BoardJob, job_of
 from webmill.errors import BadInput, NotFound, Unavailable
 from webmill.infra.queue.base import DeadLetter, Queue
 from webmill.infra.storage.base import Readable, Storage
-from webmill.publish import history, leases, turn
+from webmill.publish import history, leases, run_lock
 from webmill.publish.fragments import (
     NOTES,
     Fragment,
-    Gleaned,
-    Note,
-    Plan,
-    Progress,
+    FragmentSummary,
+    ItemNote,
+    RunPlan,
+    RunProgress,
+    abandon_job,
     assemble,
-    give_up,
-    is_open,
-    progress,
+    is_run_open,
     read_plan,
+    read_progress,
     remove_run,
 )
-from webmill.publish.guard import Shrunk
+from webmill.publish.guard import VersionShrunk
 from webmill.publish.manifest import read_file
-from webmill.publish.nouns import Problem, Version, decode, encode
-from webmill.publish.runs import committed
-from webmill.publish.snapshot import Options, Publication, utc_now
-from webmill.publish.version import Counts
+from webmill.publish.publication import Publication, PublishOptions, utc_now
+from webmill.publish.runs import commit_with_rebase
+from webmill.publish.types import PublishProblem, Version, decode, encode
+from webmill.publish.version import VersionStats
 
 log = logging.getLogger(__name__)
 
-Notes: TypeAlias = dict[str, tuple[Note, ...]]  # by source
+Notes: TypeAlias = dict[str, tuple[ItemNote, ...]]  # by source
 
 
 class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,14 +51,14 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
     run: str
     version: str | None
-    counts: Counts | None
+    counts: VersionStats | None
     is_new: bool = True
     refused: str = ""
     planned: int = 0
     missing: int = 0  # jobs that were not done before the deadline
     failed: tuple[str, ...] = ()  # sources
     left_out: int = 0  # entries of the board list of which nobody can tell what they were
-    problems: tuple[Problem, ...] = ()  # the first few
+    problems: tuple[PublishProblem, ...] = ()  # the first few
 
 
 def aggregate(
@@ -66,7 +66,7 @@ def aggregate(
     queue: Queue | None,
     run: str,
     *,
-    options: Options | None = None,
+    options: PublishOptions | None = None,
     now: Callable[[], datetime] = utc_now,
 ) -> RunOutcome | None:
     """None: the run is not complete, and its deadline not over. `NotFound`: there is no such run, or it is over.
@@ -77,27 +77,27 @@ def aggregate(
     plan = read_plan(storage, run)
     if not look(storage, queue, plan).is_complete and now() < plan.deadline:
         return None
-    outcome = publish_run(storage, plan, options=options or Options(), now=now)
+    outcome = publish_run(storage, plan, options=options or PublishOptions(), now=now)
     end_run(storage, run)
     return outcome
 
 
-def look(storage: Storage, queue: Queue | None, plan: Plan) -> Progress:
+def look(storage: Storage, queue: Queue | None, plan: RunPlan) -> RunProgress:
     """How far the run is. `NotFound` when another aggregator has ended it."""
     if queue and queue.stats().buried:
         give_up_buried(storage, queue.buried(), plan=plan)
-    seen = progress(storage, plan)
+    seen = read_progress(storage, plan)
     if not seen.is_complete:
         check_open(storage, plan.run)
     return seen
 
 
 def check_open(storage: Readable, run: str) -> None:
-    if not is_open(storage, run):
+    if not is_run_open(storage, run):
         raise NotFound(f"run {run} is over: another aggregator has ended it")
 
 
-def give_up_buried(storage: Storage, letters: Iterable[DeadLetter], *, plan: Plan | None = None) -> int:
+def give_up_buried(storage: Storage, letters: Iterable[DeadLetter], *, plan: RunPlan | None = None) -> int:
     """Of each job in the dead letters its error as the final word, so that nobody waits for it; how many there were."""
     count = 0
     for letter in letters:
@@ -106,18 +106,18 @@ def give_up_buried(storage: Storage, letters: Iterable[DeadLetter], *, plan: Pla
         except BadInput:
             continue  # of another run of another program
         if plan is None or job.run == plan.run:
-            give_up(storage, job.run, failure(job, letter.last_error, attempts=letter.attempts))
+            abandon_job(storage, job.run, failure(job, letter.last_error, attempts=letter.attempts))
             count += 1
     return count
 
 
-def failure(job: BoardJob, reason: str, *, attempts: int, problems: tuple[Problem, ...] = ()) -> Fragment:
+def failure(job: BoardJob, reason: str, *, attempts: int, problems: tuple[PublishProblem, ...] = ()) -> Fragment:
     message = f"given up after {attempts} attempts: {reason}"
-    last = Problem(stage="job", source=job.board.source, url=job.board.url, message=message, retryable=True)
+    last = PublishProblem(stage="job", source=job.board.source, url=job.board.url, message=message, retryable=True)
     return Fragment(job=job.board.source, problems=(*problems, last), failed=True)
 
 
-def publish_run(storage: Storage, plan: Plan, *, options: Options, now: Callable[[], datetime]) -> RunOutcome:
+def publish_run(storage: Storage, plan: RunPlan, *, options: PublishOptions, now: Callable[[], datetime]) -> RunOutcome:
     options = msgspec.structs.replace(options, even_if_same=options.force)
     with Publication.join(storage, plan.run, options=options, now=now, started=plan.planned_at) as publication:
         gleaned = assemble(storage, plan, publication)
@@ -128,8 +128,8 @@ def publish_run(storage: Storage, plan: Plan, *, options: Options, now: Callable
         publication.attach(NOTES, encode(notes(storage, gleaned)))
         published, refused = None, ""
         try:
-            published = committed(publication)
-        except Shrunk as error:
+            published = commit_with_rebase(publication)
+        except VersionShrunk as error:
             refused = str(error)
     return RunOutcome(
         run=plan.run,
@@ -145,10 +145,10 @@ def publish_run(storage: Storage, plan: Plan, *, options: Options, now: Callable
     )
 
 
-def notes(storage: Readable, gleaned: Gleaned) -> Notes:
+def notes(storage: Readable, gleaned: FragmentSummary) -> Notes:
     """Those of this run, and of the version before for the sources that are kept of it."""
     try:
-        before = read_notes(storage, history.live(storage))
+        before = read_notes(storage, history.live_version(storage))
     except NotFound:
         before = {}
     kept = {source: before[source] for source in (*gleaned.failed, *gleaned.missing) if source in before}
@@ -167,7 +167,7 @@ def end_run(storage: Storage, run: str) -> None:
     """It is published, or never will be. Left undone by a kill, the next run does it."""
     try:
         remove_run(storage, run)
-        leases.drop(storage, run)
-        turn.release(storage, run)
+        leases.release(storage, run)
+        run_lock.release(storage, run)
     except Unavailable as error:
         log.warning("a run was not cleared away: the next one will do it", extra={"run": run, "why": str(error)})

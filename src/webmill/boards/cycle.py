@@ -20,11 +20,11 @@ from webmill.boards.orchestrator import Planning, orchestrate
 from webmill.errors import BadInput, Conflict, NotFound, Unavailable, WebmillError
 from webmill.infra.queue.base import Queue
 from webmill.infra.storage.base import Storage
-from webmill.publish import leases, turn
-from webmill.publish.fragments import Plan, Progress
+from webmill.publish import leases, run_lock
+from webmill.publish.fragments import RunPlan, RunProgress
 from webmill.publish.holder import this_process
-from webmill.publish.nouns import Problem
-from webmill.publish.snapshot import Options, utc_now
+from webmill.publish.publication import PublishOptions, utc_now
+from webmill.publish.types import PublishProblem
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class OwnWorkers(Protocol):
 class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     stop: threading.Event
     crew: OwnWorkers | None = None
-    watch: Callable[[Progress], None] = lambda _: None
+    watch: Callable[[RunProgress], None] = lambda _: None
     now: Callable[[], datetime] = utc_now
     glance: float = GLANCE
 
@@ -57,14 +57,14 @@ def run_once(
     queue: Queue,
     boards: Sequence[Board],
     *,
-    broken: Sequence[Problem] = (),
+    broken: Sequence[PublishProblem] = (),
     deadline: timedelta,
-    options: Options,
+    options: PublishOptions,
     around: RunContext,
 ) -> RunOutcome:
     """`Conflict` while another run is under way. `Stopped`: it is given up, and the next one begins anew.
 
-    `broken`: see `Plan`.
+    `broken`: see `RunPlan`.
     """
     planning = Planning(deadline=deadline, turn_lasts=TURN_LASTS, holder=this_process(), publish=options)
     plan = orchestrate(storage, queue, boards, broken=broken, planning=planning, now=around.now)
@@ -84,7 +84,7 @@ def run_once(
     return outcome
 
 
-def wait(storage: Storage, queue: Queue, plan: Plan, *, around: RunContext, check: Callable[[], None]) -> None:
+def wait(storage: Storage, queue: Queue, plan: RunPlan, *, around: RunContext, check: Callable[[], None]) -> None:
     """Until the run is complete or late. A store or queue that is out of reach for a moment is asked again."""
     while True:
         check()
@@ -105,7 +105,7 @@ def wait(storage: Storage, queue: Queue, plan: Plan, *, around: RunContext, chec
 
 def release(storage: Storage, run: str) -> None:
     try:
-        turn.release(storage, run)
+        run_lock.release(storage, run)
     except WebmillError as error:
         log.warning("a run keeps its turn", extra={"run": run, "why": str(error)})
 
@@ -118,7 +118,7 @@ def renewing(storage: Storage, run: str) -> Iterator[Callable[[], None]]:
     def renew() -> None:
         while not over.wait(TURN_LASTS.total_seconds() / 6):
             try:
-                turn.renew(storage, run)
+                run_lock.renew(storage, run)
                 leases.renew(storage, run)
             except Conflict:
                 lost.set()
@@ -148,7 +148,7 @@ def run_every(
     """
     while not stop.is_set():
         try:
-            due = turn.due_in(storage, every, now=now()).total_seconds()
+            due = run_lock.time_until_due(storage, every, now=now()).total_seconds()
             if not due:
                 once()
         except Conflict as error:

@@ -13,9 +13,9 @@ from webmill.errors import BadInput
 from webmill.infra.queue import backends
 from webmill.infra.queue.base import Message, Queue, QueueOptions
 from webmill.infra.queue.leases import BROKER
-from webmill.publish.fragments import Job, Plan
-from webmill.publish.nouns import Problem, decode, encode
-from webmill.publish.places import check_run, sha256
+from webmill.publish.fragments import RunJob, RunPlan
+from webmill.publish.keys import check_run, sha256
+from webmill.publish.types import PublishProblem, decode, encode
 from webmill.settings import QueueSettings
 
 QUEUE = "webmill-publish"  # its name where a broker has many
@@ -31,25 +31,25 @@ class BoardJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_of(
-    run: str, boards: Iterable[Board], *, at: datetime, deadline: timedelta, broken: Iterable[Problem] = ()
-) -> Plan:
-    jobs = tuple(Job(board.source, board.source) for board in boards)
-    return Plan(run=run, jobs=jobs, planned_at=at, deadline=at + deadline, broken=tuple(broken))
+    run: str, boards: Iterable[Board], *, at: datetime, deadline: timedelta, broken: Iterable[PublishProblem] = ()
+) -> RunPlan:
+    jobs = tuple(RunJob(board.source, board.source) for board in boards)
+    return RunPlan(run=run, jobs=jobs, planned_at=at, deadline=at + deadline, broken=tuple(broken))
 
 
-def broken_entries(found: BoardList) -> list[Problem]:
+def broken_entries(found: BoardList) -> list[PublishProblem]:
     """Boards that a mistake in the board list has left out: nobody meant to remove what they hold.
 
     Not a board that is there twice: nothing of it is lost.
     """
     return [
-        Problem(stage="site_map", source=one.source or None, message=f"{one.path}: {one.message}")
+        PublishProblem(stage="site_map", source=one.source or None, message=f"{one.path}: {one.message}")
         for one in found.problems
         if one.is_dropped and one.reason != "duplicate"
     ]
 
 
-def messages_of(plan: Plan, boards: Iterable[Board]) -> Iterator[Message]:
+def messages_of(plan: RunPlan, boards: Iterable[Board]) -> Iterator[Message]:
     for board in boards:
         job = BoardJob(run=plan.run, deadline=plan.deadline, board=board)
         yield Message(message_id(plan.run, board.source), encode(job))

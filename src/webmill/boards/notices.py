@@ -12,7 +12,7 @@ from webmill.boards.board_list import Board
 from webmill.boards.cache import Cached
 from webmill.boards.listing import NoticeBody, NoticeListing, NoticeRow
 from webmill.boards.types import KnownNotice, Notice
-from webmill.publish.nouns import Scalar
+from webmill.publish.types import Scalar
 
 
 def id_of(board: Board, row: NoticeRow) -> str:

@@ -15,12 +15,12 @@ from webmill.errors import BadInput, Conflict, NotFound, WebmillError
 from webmill.infra.queue.base import Queue
 from webmill.infra.retry import BackoffPolicy, retrying
 from webmill.infra.storage.base import Storage
-from webmill.publish import leases, turn
-from webmill.publish.fragments import Plan, open_runs, write_plan
+from webmill.publish import leases, run_lock
+from webmill.publish.fragments import RunPlan, open_runs, write_plan
 from webmill.publish.holder import Holder
-from webmill.publish.nouns import Problem
-from webmill.publish.runs import check_kind, run_name
-from webmill.publish.snapshot import Options, utc_now
+from webmill.publish.publication import PublishOptions, utc_now
+from webmill.publish.runs import check_kind, new_run_name
+from webmill.publish.types import PublishProblem
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class Planning(msgspec.Struct, frozen=True, kw_only=True):
     deadline: timedelta = DEADLINE
     turn_lasts: timedelta | None = None
     holder: Holder | None = None  # the process that sees the run through; None: no one process does
-    publish: Options = Options()  # how a run that somebody left behind is published
+    publish: PublishOptions = PublishOptions()  # how a run that somebody left behind is published
     policy: BackoffPolicy = BackoffPolicy()
 
 
@@ -43,25 +43,25 @@ def orchestrate(
     queue: Queue,
     boards: Sequence[Board],
     *,
-    broken: Sequence[Problem] = (),
+    broken: Sequence[PublishProblem] = (),
     planning: Planning | None = None,
     now: Callable[[], datetime] = utc_now,
-) -> Plan:
-    """Begins a run. `Conflict` while another one is under way, on whichever machine. `broken`: see `Plan`.
+) -> RunPlan:
+    """Begins a run. `Conflict` while another one is under way, on whichever machine. `broken`: see `RunPlan`.
 
     A run that was left behind is brought to its end first: published when its time is over or all is done, else given
     up. Killed anywhere, the next call does the same with this one.
     """
     planning = planning or Planning()
     began = now()
-    run = run_name(KIND, began)
+    run = new_run_name(KIND, began)
     lasts = planning.turn_lasts or planning.deadline + MARGIN
-    turn.take(storage, run, at=began, lasts=lasts, holder=planning.holder)
+    run_lock.acquire(storage, run, at=began, lasts=lasts, holder=planning.holder)
     try:
         check_kind(storage, KIND, force=planning.publish.force)
         for left in open_runs(storage):
             settle_leftover(storage, queue, left, options=planning.publish, now=now)
-        leases.take(storage, run, holder=planning.holder)
+        leases.acquire(storage, run, holder=planning.holder)
         plan = plan_of(run, boards, at=began, deadline=planning.deadline, broken=broken)
         write_plan(storage, plan)
         drop_outdated(queue, plan)
@@ -72,7 +72,9 @@ def orchestrate(
     return plan
 
 
-def settle_leftover(storage: Storage, queue: Queue, run: str, *, options: Options, now: Callable[[], datetime]) -> None:
+def settle_leftover(
+    storage: Storage, queue: Queue, run: str, *, options: PublishOptions, now: Callable[[], datetime]
+) -> None:
     try:
         outcome = aggregate(storage, queue, run, options=options, now=now)
     except NotFound:
@@ -85,7 +87,7 @@ def settle_leftover(storage: Storage, queue: Queue, run: str, *, options: Option
         end_run(storage, run)
 
 
-def drop_outdated(queue: Queue, plan: Plan) -> None:
+def drop_outdated(queue: Queue, plan: RunPlan) -> None:
     """Buried jobs of earlier runs whose board is read again now: else a site that is down would bury one each time."""
     planned = {job.id for job in plan.jobs}
     outdated = [letter.id for letter in queue.buried() if _source(letter.body) in planned]

@@ -27,7 +27,7 @@ from webmill.crawl.visit.page_fetcher import opened
 from webmill.errors import Misconfigured, Unavailable
 from webmill.formats.url.normalise import host_of
 from webmill.infra import atomic
-from webmill.publish.nouns import Problem
+from webmill.publish.types import PublishProblem
 
 NOTHING: Mapping[str, KnownNotice] = {}
 
@@ -140,5 +140,5 @@ def zone_of(name: str) -> ZoneInfo:
 
 
 def ended(board: Board, message: str) -> BoardResult:
-    problem = Problem(stage=LISTING, message=message, source=board.source, url=board.url, retryable=True)
+    problem = PublishProblem(stage=LISTING, message=message, source=board.source, url=board.url, retryable=True)
     return BoardResult(source=board.source, problems=(problem,), failed=True, retryable=True)

@@ -29,7 +29,7 @@ from webmill.crawl.visit.page_fetcher import DirectFetcher, PageRefusal
 from webmill.crawl.visit.page_reader import if_changed, media_type_of, validators_of
 from webmill.errors import BadInput, Unavailable
 from webmill.infra.clock import SteadyClock
-from webmill.publish.nouns import Problem
+from webmill.publish.types import PublishProblem
 
 VERSION = 1  # of what is read out of pages: another one, and nothing cached is used
 MAX_PROBLEMS = 50  # told of one board
@@ -61,7 +61,7 @@ class BoardReading:
         self._board, self._known, self._tools = board, known, tools
         self._limits = tools.options.limits
         self._until = tools.clock() + self._limits.seconds
-        self._problems: list[Problem] = []
+        self._problems: list[PublishProblem] = []
         self._counts: Counter[str] = Counter()
         self._kept: list[str] = []
         self._bodiless: list[NoticeRow] = []
@@ -274,14 +274,14 @@ class BoardReading:
         source = self._board.source
         self._counts[f"problems_{stage}"] += 1
         self._problems.append(
-            Problem(stage=stage, message=message, source=source, url=where, item=item, retryable=retryable)
+            PublishProblem(stage=stage, message=message, source=source, url=where, item=item, retryable=retryable)
         )
 
-    def _told(self) -> tuple[Problem, ...]:
+    def _told(self) -> tuple[PublishProblem, ...]:
         more = len(self._problems) - MAX_PROBLEMS
         if more <= 0:
             return tuple(self._problems)
-        rest = Problem(stage=LISTING, message=f"and {more} more problems", source=self._board.source)
+        rest = PublishProblem(stage=LISTING, message=f"and {more} more problems", source=self._board.source)
         return (*self._problems[:MAX_PROBLEMS], rest)
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from webmill.crawl.options import Limits, Manners, Reach
 from webmill.infra.child import ChildLimits
-from webmill.publish.nouns import Problem, Scalar
+from webmill.publish.types import PublishProblem, Scalar
 
 MIB = 1 << 20
 
@@ -73,7 +73,7 @@ class BoardResult(Struct, frozen=True, kw_only=True):
 
     source: str
     items: tuple[Notice, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[PublishProblem, ...] = ()
     failed: bool = False
     retryable: bool = False  # of a failure: it may work later
     not_modified: bool = False  # the server said so of every page of the listing, and no body was asked for

@@ -22,11 +22,11 @@ from webmill.boards.types import BoardResult, KnownNotice, Notice
 from webmill.errors import BadInput, NotFound, Unavailable
 from webmill.infra.storage.base import Readable, Storage
 from webmill.publish import history, leases
-from webmill.publish.blobs import SAMPLE, Blobs, Tally
-from webmill.publish.fragments import Fragment, Note, give_up, hand_in, is_open
-from webmill.publish.manifest import index_of
-from webmill.publish.nouns import Item, Version
-from webmill.publish.shards import items_of
+from webmill.publish.blobs import SAMPLE, BlobCounts, BlobStore
+from webmill.publish.fragments import Fragment, ItemNote, abandon_job, is_run_open, submit_fragment
+from webmill.publish.manifest import read_version_index
+from webmill.publish.shards import read_items
+from webmill.publish.types import PublishedItem, Version
 
 log = logging.getLogger(__name__)
 
@@ -43,15 +43,15 @@ class Worked(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     result: Literal["done", "failed", "given_up", "over"]
     items: int = 0
-    blobs: Tally = msgspec.field(default_factory=Tally)
+    blobs: BlobCounts = msgspec.field(default_factory=BlobCounts)
     reason: str = ""
 
 
 class Past(msgspec.Struct, frozen=True):
     """What the live version has of one source."""
 
-    items: dict[str, Item] = {}
-    notes: dict[str, Note] = {}
+    items: dict[str, PublishedItem] = {}
+    notes: dict[str, ItemNote] = {}
 
 
 class Previous:
@@ -69,7 +69,7 @@ class Previous:
     def of(self, source: str) -> Past:
         with self._lock:
             try:
-                live = history.live(self._storage)
+                live = history.live_version(self._storage)
             except NotFound:
                 return Past()
             if live.version != self._version:
@@ -80,7 +80,7 @@ class Previous:
         sources: dict[str, Past] = {}
         for source, notes in read_notes(self._storage, live).items():
             sources[source] = Past({}, {note.id: note for note in notes})
-        for item in items_of(self._storage, index_of(self._storage, live)):
+        for item in read_items(self._storage, read_version_index(self._storage, live)):
             sources.setdefault(item.source, Past({}, {})).items[item.id] = item
         return sources
 
@@ -100,32 +100,32 @@ def work_one(
     `confirm` is called before the fragment is handed in; it raises `Conflict` when the job is in other hands.
     """
     source = job.board.source
-    if not is_open(storage, job.run):
+    if not is_run_open(storage, job.run):
         return Worked(source=source, result="over")
     leases.renew(storage, job.run)
-    blobs = Blobs(storage)
+    blobs = BlobStore(storage)
     past = previous.of(source)
     reading = reader.read(job.board, known=known_of(past, blobs))
     if reading.failed and reading.retryable:
         reason = reason_of(reading)
         if not is_last:
             raise Unavailable(reason)
-        give_up(storage, job.run, failure(job, reason, attempts=attempt, problems=reading.problems))
+        abandon_job(storage, job.run, failure(job, reason, attempts=attempt, problems=reading.problems))
         return Worked(source=source, result="given_up", reason=reason)
     fragment = fragment_of(reading, past, blobs)
     blobs.settle()
     confirm()
-    counts = is_open(storage, job.run) and hand_in(storage, job.run, fragment)
+    counts = is_run_open(storage, job.run) and submit_fragment(storage, job.run, fragment)
     result: Literal["done", "failed", "over"] = "over" if not counts else "failed" if reading.failed else "done"
     return Worked(source=source, result=result, items=len(fragment.items), blobs=blobs.tally)
 
 
-def known_of(past: Past, blobs: Blobs) -> dict[str, KnownNotice]:
+def known_of(past: Past, blobs: BlobStore) -> dict[str, KnownNotice]:
     """What need not be asked for again: it was read before, and its content is still there and whole."""
     return {id_: known(item, past) for id_, item in past.items.items() if is_sound(blobs, item.hash)}
 
 
-def known(item: Item, past: Past) -> KnownNotice:
+def known(item: PublishedItem, past: Past) -> KnownNotice:
     note = past.notes.get(item.id)
     date = str(item.metadata.get("date") or "")
     if not note or note.hash != item.hash:  # of other content: it says nothing about this one
@@ -133,7 +133,7 @@ def known(item: Item, past: Past) -> KnownNotice:
     return KnownNotice(hash=item.hash, row=note.row, checked=note.checked, date=date)
 
 
-def is_sound(blobs: Blobs, hash_: str) -> bool:
+def is_sound(blobs: BlobStore, hash_: str) -> bool:
     """A sample is read: who knows a notice does not ask for it, and so would never put it right."""
     try:
         if random.random() < SAMPLE:  # noqa: S311  no secret
@@ -143,12 +143,12 @@ def is_sound(blobs: Blobs, hash_: str) -> bool:
     return blobs.is_there(hash_)
 
 
-def fragment_of(reading: BoardResult, past: Past, blobs: Blobs) -> Fragment:
+def fragment_of(reading: BoardResult, past: Past, blobs: BlobStore) -> Fragment:
     items, notes = [], []
     for notice in reading.items:
         item = item_of(notice, reading.source, blobs)
         items.append(item)
-        notes.append(Note(item.id, item.hash, notice.row, notice.checked))
+        notes.append(ItemNote(item.id, item.hash, notice.row, notice.checked))
     beyond = [past.items[id_] for id_ in reading.beyond if id_ in past.items]
     items += [msgspec.structs.replace(item, stale_since=None) for item in beyond]
     notes += [past.notes[id_] for id_ in (*reading.beyond, *reading.kept) if id_ in past.notes]
@@ -164,13 +164,13 @@ def fragment_of(reading: BoardResult, past: Past, blobs: Blobs) -> Fragment:
     )
 
 
-def is_unchanged(item: Item, past: Past) -> bool:
+def is_unchanged(item: PublishedItem, past: Past) -> bool:
     return item.id in past.items and past.items[item.id].hash == item.hash
 
 
-def item_of(notice: Notice, source: str, blobs: Blobs) -> Item:
+def item_of(notice: Notice, source: str, blobs: BlobStore) -> PublishedItem:
     hash_ = notice.hash if notice.content is None else blobs.put(notice.content)  # type: ignore[arg-type]
-    return Item(notice.id, source, hash_, facets=notice.facets, metadata=notice.metadata)
+    return PublishedItem(notice.id, source, hash_, facets=notice.facets, metadata=notice.metadata)
 
 
 def reason_of(reading: BoardResult) -> str:

@@ -28,7 +28,7 @@ from webmill.infra.queue.base import MAX_ATTEMPTS, Consumer, Delivery
 from webmill.infra.queue.leases import LeasedMessage, settle
 from webmill.infra.queue.worker_pool import WorkerPool
 from webmill.infra.storage.base import Storage
-from webmill.publish.snapshot import utc_now
+from webmill.publish.publication import utc_now
 
 log = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ from webmill.errors import WebmillError
 from webmill.pipeline.crawl_archive import describe
 from webmill.pipeline.run import RunWatching, StageBegan, StageEnded, StageLeftOut, alone, run_stages, steps_of
 from webmill.pipeline.status import look, wishes_of
-from webmill.publish.guard import Shrunk
+from webmill.publish.guard import VersionShrunk
 from webmill.search.backends import open_search, search_of
 from webmill.settings import STAGES
 
@@ -92,7 +92,7 @@ def once(context: Context, root: Path, stages: tuple[str, ...]) -> int:
                 if isinstance(event, StageEnded) and event.was_stopped:
                     raise click.Abort
                 worst = max(worst, REJECTED if isinstance(event, StageEnded) and event.rejected else 0)
-    except Shrunk as error:
+    except VersionShrunk as error:
         warn(f"refused: {error}")
         note(f"{last}: failed; the stages behind it were not begun")
         return FAILED

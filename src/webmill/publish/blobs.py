@@ -16,7 +16,7 @@ import msgspec
 from webmill.errors import BadInput, Conflict, NotFound
 from webmill.infra.retry import BackoffPolicy, retrying
 from webmill.infra.storage.base import Absent, Readable, Storage
-from webmill.publish.places import blob_key, sha256, trash_key
+from webmill.publish.keys import blob_key, sha256, trash_key
 
 Json: TypeAlias = Mapping[str, "Json"] | Sequence["Json"] | str | int | float | bool | None
 
@@ -24,7 +24,7 @@ _flat_text = msgspec.json.Encoder(order="sorted")
 SAMPLE = 0.01  # of the blobs that are there already, this part is read and hashed
 
 
-class Tally(msgspec.Struct):
+class BlobCounts(msgspec.Struct):
     """What became of the blobs that were put."""
 
     written: int = 0
@@ -32,12 +32,12 @@ class Tally(msgspec.Struct):
     present: int = 0
     repaired: int = 0
 
-    def add(self, other: Tally) -> None:
+    def add(self, other: BlobCounts) -> None:
         for name in self.__struct_fields__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-def canonical(content: Json) -> bytes:
+def canonical_json(content: Json) -> bytes:
     try:
         if _is_flat_text(content):
             return _flat_text.encode(content)
@@ -54,7 +54,7 @@ def _is_flat_text(content: Json) -> bool:
     )
 
 
-class Blobs:
+class BlobStore:
     """May be used by many threads. `sample`: how many of the blobs already there are read to check their hash.
 
     A put that the store did not answer is tried again by `policy`: unlike other conditional writes it may be, since
@@ -69,7 +69,7 @@ class Blobs:
         dice: random.Random | None = None,
         policy: BackoffPolicy = BackoffPolicy(),  # noqa: B008  frozen
     ) -> None:
-        self.tally = Tally()
+        self.tally = BlobCounts()
         self._storage = storage
         self._sample = sample
         self._policy = policy
@@ -79,7 +79,7 @@ class Blobs:
 
     def put(self, content: Json) -> str:
         """The hash of the content, which is there, whole and durable, when this returns."""
-        return self.put_bytes(canonical(content))
+        return self.put_bytes(canonical_json(content))
 
     def put_bytes(self, data: bytes) -> str:
         hash_ = sha256(data)
@@ -88,7 +88,7 @@ class Blobs:
 
     def find(self, content: Json) -> str | None:
         """The hash of the content if it is there already, looked at as `put` does. None: put it."""
-        data = canonical(content)
+        data = canonical_json(content)
         hash_ = sha256(data)
         key = blob_key(hash_)
         if not retrying(lambda: self._is_whole(key, data, size=self._size(key)), policy=self._policy):

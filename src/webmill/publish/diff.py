@@ -8,8 +8,8 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from webmill.infra.storage.base import Readable
-from webmill.publish.nouns import Index, Item
-from webmill.publish.shards import items_of
+from webmill.publish.shards import read_items
+from webmill.publish.types import ItemIndex, PublishedItem
 
 Change: TypeAlias = Literal["added", "changed", "relabelled", "removed"]
 CHANGES: tuple[Change, ...] = ("added", "changed", "relabelled", "removed")
@@ -27,30 +27,32 @@ class Difference(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     new: str | None = None
 
 
-def diff_indexes(storage: Readable, old: Index | None, new: Index) -> Iterator[Difference]:
+def diff_indexes(storage: Readable, old: ItemIndex | None, new: ItemIndex) -> Iterator[Difference]:
     """In the order of ids."""
-    return diff_items(*unshared(storage, old, new))
+    return diff_items(*unshared_items(storage, old, new))
 
 
-def unshared(storage: Readable, old: Index | None, new: Index) -> tuple[Iterator[Item], Iterator[Item]]:
+def unshared_items(
+    storage: Readable, old: ItemIndex | None, new: ItemIndex
+) -> tuple[Iterator[PublishedItem], Iterator[PublishedItem]]:
     """The items of shards that only one of them has.
 
     A shard that both have holds the same items in both, and an id is in one shard only: without it the rest is still
     sorted and still pairs up.
     """
     if old is None:
-        return iter(()), items_of(storage, new)
+        return iter(()), read_items(storage, new)
     shared = {shard.hash for shard in old.shards or ()} & {shard.hash for shard in new.shards or ()}
-    return items_of(storage, without(old, shared)), items_of(storage, without(new, shared))
+    return read_items(storage, drop_shards(old, shared)), read_items(storage, drop_shards(new, shared))
 
 
-def without(index: Index, shared: set[str]) -> Index:
+def drop_shards(index: ItemIndex, shared: set[str]) -> ItemIndex:
     if index.shards is None:
         return index
-    return Index(index.count, shards=tuple(shard for shard in index.shards if shard.hash not in shared))
+    return ItemIndex(index.count, shards=tuple(shard for shard in index.shards if shard.hash not in shared))
 
 
-def diff_items(old: Iterable[Item], new: Iterable[Item]) -> Iterator[Difference]:
+def diff_items(old: Iterable[PublishedItem], new: Iterable[PublishedItem]) -> Iterator[Difference]:
     for was, now in pair_up(old, new):
         if now is None:
             assert was
@@ -61,7 +63,9 @@ def diff_items(old: Iterable[Item], new: Iterable[Item]) -> Iterator[Difference]
             yield from _changes(was, now)
 
 
-def pair_up(old: Iterable[Item], new: Iterable[Item]) -> Iterator[tuple[Item | None, Item | None]]:
+def pair_up(
+    old: Iterable[PublishedItem], new: Iterable[PublishedItem]
+) -> Iterator[tuple[PublishedItem | None, PublishedItem | None]]:
     """Both sorted by id; what only one of them has is alone."""
     olds, news = iter(old), iter(new)
     was, now = next(olds, None), next(news, None)
@@ -74,14 +78,14 @@ def pair_up(old: Iterable[Item], new: Iterable[Item]) -> Iterator[tuple[Item | N
             now = next(news, None)
 
 
-def _compare(was: Item | None, now: Item | None) -> int:
+def _compare(was: PublishedItem | None, now: PublishedItem | None) -> int:
     if was is None or now is None:
         return 1 if was is None else -1
     # Text compares by code points, which is the order of UTF-8 too.
     return (was.id > now.id) - (was.id < now.id)
 
 
-def _changes(was: Item, now: Item) -> Iterator[Difference]:
+def _changes(was: PublishedItem, now: PublishedItem) -> Iterator[Difference]:
     if was.hash != now.hash:
         yield Difference("changed", was.id, old=was.hash, new=now.hash)
     elif (was.source, was.facets, was.metadata) != (now.source, now.facets, now.metadata):

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from webmill.errors import Misconfigured
-from webmill.publish.places import sha256
+from webmill.publish.keys import sha256
 from webmill.publish.rows import Row, SortedRows
 from webmill.publish.shards import write_index
 
@@ -23,7 +23,7 @@ _LONGEST = 180  # bytes; with its ending, far from any limit
 _NUMBER = struct.Struct(">I")
 
 
-class Value(msgspec.Struct, frozen=True):
+class FacetValue(msgspec.Struct, frozen=True):
     """As `meta/facets.json` lists it; `key` is relative to the version's folder."""
 
     value: str
@@ -31,13 +31,13 @@ class Value(msgspec.Struct, frozen=True):
     key: str
 
 
-class Faceted(msgspec.Struct, gc=False):
+class ItemFacets(msgspec.Struct, gc=False):
     """All of an `Item` that decides in which files it is, and so all that is decoded."""
 
     facets: dict[str, str] = {}
 
 
-_faceted = msgspec.json.Decoder(Faceted)
+_faceted = msgspec.json.Decoder(ItemFacets)
 
 
 def check_facets(facets: Iterable[str]) -> None:
@@ -46,14 +46,14 @@ def check_facets(facets: Iterable[str]) -> None:
             raise Misconfigured(f"no name for a facet: {facet!r}; use lower-case letters, digits, '-' and '_'")
 
 
-def values_of(counts: Mapping[str, Mapping[str, int]]) -> dict[str, list[Value]]:
+def list_values(counts: Mapping[str, Mapping[str, int]]) -> dict[str, list[FacetValue]]:
     """Every value of every facet with the name of its file."""
-    named: dict[str, list[Value]] = {}
+    named: dict[str, list[FacetValue]] = {}
     for facet, values in counts.items():
         if len(values) > MOST_VALUES:
             raise Misconfigured(f"the facet {facet!r} has {len(values)} values: choose facets with few values")
         names = file_names(sorted(values))
-        named[facet] = [Value(value, values[value], f"index/{facet}/{name}.json") for value, name in names.items()]
+        named[facet] = [FacetValue(value, values[value], f"index/{facet}/{name}.json") for value, name in names.items()]
     return named
 
 
@@ -83,7 +83,12 @@ def _folded(name: str) -> str:
 
 
 def write_facets(
-    rows: Iterable[Row], values: Mapping[str, list[Value]], *, put: Callable[[bytes], str], folder: Path, inline: int
+    rows: Iterable[Row],
+    values: Mapping[str, list[FacetValue]],
+    *,
+    put: Callable[[bytes], str],
+    folder: Path,
+    inline: int,
 ) -> Iterator[tuple[str, bytes]]:
     """(key, bytes) of each file. Sorted by file first: one of them is in memory at a time."""
     keys = [value.key for found in values.values() for value in found]

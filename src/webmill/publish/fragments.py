@@ -26,18 +26,18 @@ import msgspec
 
 from webmill.errors import BadInput, Conflict, NotFound
 from webmill.infra.storage.base import Readable, Storage
-from webmill.publish.blobs import Tally
-from webmill.publish.creating import create
-from webmill.publish.nouns import Item, Problem, decode, encode
-from webmill.publish.places import RUNS, check_run, sha256
-from webmill.publish.snapshot import Publication
+from webmill.publish.blobs import BlobCounts
+from webmill.publish.keys import RUNS, check_run, sha256
+from webmill.publish.publication import Publication
+from webmill.publish.types import PublishedItem, PublishProblem, decode, encode
+from webmill.publish.write_once import write_once
 
 NOTES = "meta/notes.json"
 _FEW = 20  # problems that are told to whoever waits; all are in `aux/errors.json`
 _FRAGMENTS, _GIVEN_UP = "fragments", "given-up"
 
 
-class Job(msgspec.Struct, frozen=True):
+class RunJob(msgspec.Struct, frozen=True):
     """`id` is unique in the run (a board's id is not: 45 departments share one). `source` is what its items name, and
     what is kept when the job fails: no two jobs should share one.
     """
@@ -46,7 +46,7 @@ class Job(msgspec.Struct, frozen=True):
     source: str
 
 
-class Note(msgspec.Struct, frozen=True, omit_defaults=True):
+class ItemNote(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the next reading of an item wants to know of this one (`NOTES`). No part of it: it may change any time.
 
     It is about the content of this hash. `row` and `checked` are the reader's own.
@@ -58,42 +58,42 @@ class Note(msgspec.Struct, frozen=True, omit_defaults=True):
     checked: float = 0.0
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RunPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`broken`: why something is no job that should be one. Its source, where that is known, keeps what it had."""
 
     run: str
-    jobs: tuple[Job, ...]
+    jobs: tuple[RunJob, ...]
     planned_at: datetime
     deadline: datetime
-    broken: tuple[Problem, ...] = ()
+    broken: tuple[PublishProblem, ...] = ()
 
 
 class Fragment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What came of a job. `failed`: not at all, so that its source keeps what it had. `kept`: items that failed."""
 
     job: str
-    items: tuple[Item, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    items: tuple[PublishedItem, ...] = ()
+    problems: tuple[PublishProblem, ...] = ()
     kept: tuple[str, ...] = ()
     failed: bool = False
-    notes: tuple[Note, ...] = ()
-    blobs: Tally = msgspec.field(default_factory=Tally)
+    notes: tuple[ItemNote, ...] = ()
+    blobs: BlobCounts = msgspec.field(default_factory=BlobCounts)
     counts: dict[str, int] = {}
 
 
-class Gleaned(msgspec.Struct):
+class FragmentSummary(msgspec.Struct):
     """What the fragments of a run told beside their items: sources that are missing or failed, the first problems,
     the notes of each source.
     """
 
     missing: list[str] = []
     failed: list[str] = []
-    problems: list[Problem] = []
-    notes: dict[str, tuple[Note, ...]] = {}
-    blobs: Tally = msgspec.field(default_factory=Tally)
+    problems: list[PublishProblem] = []
+    notes: dict[str, tuple[ItemNote, ...]] = {}
+    blobs: BlobCounts = msgspec.field(default_factory=BlobCounts)
     counts: Counter[str] = msgspec.field(default_factory=Counter)
 
-    def add(self, job: Job, fragment: Fragment) -> None:
+    def add(self, job: RunJob, fragment: Fragment) -> None:
         self.notes[job.source] = fragment.notes
         self.counts.update(fragment.counts)
         self.blobs.add(fragment.blobs)
@@ -102,9 +102,9 @@ class Gleaned(msgspec.Struct):
             self.failed.append(job.source)
 
 
-class Progress(msgspec.Struct, frozen=True):
+class RunProgress(msgspec.Struct, frozen=True):
     planned: int
-    missing: tuple[Job, ...]
+    missing: tuple[RunJob, ...]
     given_up: int = 0
 
     @property
@@ -112,19 +112,19 @@ class Progress(msgspec.Struct, frozen=True):
         return not self.missing
 
 
-def write_plan(storage: Storage, plan: Plan) -> None:
+def write_plan(storage: Storage, plan: RunPlan) -> None:
     """`Conflict` when the run has a plan already. The same plan again is fine."""
     if len({job.id for job in plan.jobs}) != len(plan.jobs):
         raise BadInput("two jobs of one id", reason="bad_plan", source=plan.run)
-    create(storage, _plan_key(plan.run), encode(plan))
+    write_once(storage, _plan_key(plan.run), encode(plan))
 
 
-def read_plan(storage: Readable, run: str) -> Plan:
+def read_plan(storage: Readable, run: str) -> RunPlan:
     key = _plan_key(run)
-    return decode(storage.read(key), Plan, source=key)
+    return decode(storage.read(key), RunPlan, source=key)
 
 
-def is_open(storage: Readable, run: str) -> bool:
+def is_run_open(storage: Readable, run: str) -> bool:
     """A run is over when its plan is removed."""
     try:
         storage.stat(_plan_key(run))
@@ -133,38 +133,38 @@ def is_open(storage: Readable, run: str) -> bool:
     return True
 
 
-def hand_in(storage: Storage, run: str, fragment: Fragment) -> bool:
+def submit_fragment(storage: Storage, run: str, fragment: Fragment) -> bool:
     """Whether it counts: not when another one of this job was first. Its blobs have been put (and settled)."""
     try:
-        create(storage, _key(run, _FRAGMENTS, fragment.job), encode(fragment))
+        write_once(storage, _key(run, _FRAGMENTS, fragment.job), encode(fragment))
     except Conflict:
         return False
     return True
 
 
-def give_up(storage: Storage, run: str, fragment: Fragment) -> None:
+def abandon_job(storage: Storage, run: str, fragment: Fragment) -> None:
     """Nobody waits for this job any longer. The first reason stays."""
     try:
-        create(storage, _key(run, _GIVEN_UP, fragment.job), encode(fragment))
+        write_once(storage, _key(run, _GIVEN_UP, fragment.job), encode(fragment))
     except Conflict:
         pass
 
 
-def progress(storage: Storage, plan: Plan) -> Progress:
+def read_progress(storage: Storage, plan: RunPlan) -> RunProgress:
     done = _names(storage, plan.run, _FRAGMENTS)
     over = done | _names(storage, plan.run, _GIVEN_UP)
     missing = tuple(job for job in plan.jobs if _name(job.id) not in over)
     failed = sum(_name(job.id) in over and _name(job.id) not in done for job in plan.jobs)
-    return Progress(len(plan.jobs), missing, failed)
+    return RunProgress(len(plan.jobs), missing, failed)
 
 
-def read_fragments(storage: Readable, plan: Plan) -> Iterator[tuple[Job, Fragment | None]]:
+def read_fragments(storage: Readable, plan: RunPlan) -> Iterator[tuple[RunJob, Fragment | None]]:
     """Of every planned job, and of no other."""
     for job in plan.jobs:
         yield job, _read(storage, plan.run, job)
 
 
-def _read(storage: Readable, run: str, job: Job) -> Fragment | None:
+def _read(storage: Readable, run: str, job: RunJob) -> Fragment | None:
     for folder in (_FRAGMENTS, _GIVEN_UP):
         key = _key(run, folder, job.id)
         try:
@@ -174,9 +174,9 @@ def _read(storage: Readable, run: str, job: Job) -> Fragment | None:
     return None
 
 
-def assemble(storage: Readable, plan: Plan, publication: Publication) -> Gleaned:
+def assemble(storage: Readable, plan: RunPlan, publication: Publication) -> FragmentSummary:
     """Adds what all jobs have found. A job without a fragment is a problem like any other, and keeps its source."""
-    gleaned = Gleaned(failed=[problem.source for problem in plan.broken if problem.source])
+    gleaned = FragmentSummary(failed=[problem.source for problem in plan.broken if problem.source])
     gleaned.problems += plan.broken[:_FEW]
     for problem in plan.broken:
         publication.report(problem)
@@ -187,7 +187,7 @@ def assemble(storage: Readable, plan: Plan, publication: Publication) -> Gleaned
         if fragment is None:
             gleaned.missing.append(job.source)
             message = f"job {job.id} was not done before the deadline"
-            publication.report(Problem(stage="deadline", source=job.source, message=message, retryable=True))
+            publication.report(PublishProblem(stage="deadline", source=job.source, message=message, retryable=True))
             publication.keep_source(job.source)
             continue
         gleaned.add(job, fragment)

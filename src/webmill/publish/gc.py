@@ -24,9 +24,7 @@ from webmill.infra.storage.base import Readable, Stat, Storage
 from webmill.publish import history, leases
 from webmill.publish.blobs import restore
 from webmill.publish.holder import Holder, this_process
-from webmill.publish.manifest import read_entry, read_manifest
-from webmill.publish.nouns import Commit, Item, Shard, Version
-from webmill.publish.places import (
+from webmill.publish.keys import (
     BLOBS,
     RUNS,
     SNAPSHOTS,
@@ -36,14 +34,16 @@ from webmill.publish.places import (
     trash_key,
     version_of_key,
 )
+from webmill.publish.manifest import read_entry, read_manifest
 from webmill.publish.shards import read_index, read_shard
+from webmill.publish.types import Commit, IndexShard, PublishedItem, Version
 
 GRACE = timedelta(hours=72)
 T = TypeVar("T")
 _BATCH = 64  # blobs between two renewals of the lease
 
 
-class Report(msgspec.Struct, kw_only=True):
+class GcReport(msgspec.Struct, kw_only=True):
     """What was done. `waiting_for`: runs at work, for whose sake gc has stopped; what is left is for the next time."""
 
     kept: list[str]
@@ -58,7 +58,7 @@ class Report(msgspec.Struct, kw_only=True):
     unknown: int = 0  # keys among the blobs that are none
 
 
-def collect(
+def collect_garbage(
     storage: Storage,
     *,
     keep: int,
@@ -66,7 +66,7 @@ def collect(
     grace: timedelta = GRACE,
     ttl: timedelta = leases.TTL,
     holder: Holder | None = None,
-) -> Report:
+) -> GcReport:
     """Keeps the live version, the last `keep` ones, and all that were live within `grace`.
 
     `Conflict` when another gc is at work or something was committed meanwhile: try again. `Misconfigured` when there
@@ -75,46 +75,48 @@ def collect(
     if keep < 1:
         raise Misconfigured("at least one version must be kept")
     _check_history(storage)
-    with leases.collecting(storage, holder=holder or this_process(), ttl=ttl) as lease:
-        last = history.head(storage)
+    with leases.hold_gc_lease(storage, holder=holder or this_process(), ttl=ttl) as lease:
+        last = history.read_head(storage)
         if not last:
-            return Report(kept=[], retired=[])
-        every = history.versions(storage, last)
-        kept = choose(every, keep=keep, since=now - grace)
+            return GcReport(kept=[], retired=[])
+        every = history.versions_at(storage, last)
+        kept = choose_kept_versions(every, keep=keep, since=now - grace)
         names = [version.version for version in kept]
-        report = Report(kept=names, retired=[version.version for version in every if version.version not in names])
-        working, _ = leases.publishers(storage, now=lease.now(), ttl=ttl)
+        report = GcReport(kept=names, retired=[version.version for version in every if version.version not in names])
+        working, _ = leases.list_publishers(storage, now=lease.now(), ttl=ttl)
         if working:
-            return Report(kept=[version.version for version in every], retired=[], waiting_for=_runs(working))
-        retired = history.append(storage, last, kind="retire", at=now, live=last.commit.live, kept=tuple(kept)).commit
+            return GcReport(kept=[version.version for version in every], retired=[], waiting_for=_runs(working))
+        retired = history.append_record(
+            storage, last, kind="retire", at=now, live=last.commit.live, kept=tuple(kept)
+        ).commit
         try:
-            _sweep(_Watch(storage, lease, ttl=ttl), report, retired=retired, grace=grace)
-        except _GiveWay as waiting:
+            _sweep(_LeasedStorage(storage, lease, ttl=ttl), report, retired=retired, grace=grace)
+        except _PublisherWaiting as waiting:
             report.waiting_for = waiting.runs
         return report
 
 
-def preview(storage: Storage, *, keep: int, now: datetime, grace: timedelta = GRACE) -> Report:
-    """What `collect` would do, by reading alone. Blobs that go to the trash are counted, not those that leave it."""
+def preview_garbage(storage: Storage, *, keep: int, now: datetime, grace: timedelta = GRACE) -> GcReport:
+    """Return what `collect_garbage` would do, by reading alone. Blobs that would leave the trash are not counted."""
     _check_history(storage)
-    last = history.last_record(storage)
-    every = history.versions(storage, last) if last else []
-    kept = choose(every, keep=keep, since=now - grace)
+    last = history.read_last_record(storage)
+    every = history.versions_at(storage, last) if last else []
+    kept = choose_kept_versions(every, keep=keep, since=now - grace)
     names = [version.version for version in kept]
-    report = Report(kept=names, retired=[version.version for version in every if version.version not in names])
-    marks = reachable(storage, kept)
+    report = GcReport(kept=names, retired=[version.version for version in every if version.version not in names])
+    marks = find_reachable(storage, kept)
     report.reachable = len(marks)
     report.trashed = sum(1 for _ in _unreachable(storage, marks, report))
     return report
 
 
-def choose(versions: list[Version], *, keep: int, since: datetime) -> list[Version]:
+def choose_kept_versions(versions: list[Version], *, keep: int, since: datetime) -> list[Version]:
     """`versions` in the order of publication. The live one has no `until`."""
     last = {version.version for version in versions[-keep:]}
     return [found for found in versions if found.version in last or found.until is None or found.until > since]
 
 
-def reachable(
+def find_reachable(
     storage: Readable, versions: Iterable[Version], *, between: Callable[[], None] = lambda: None
 ) -> set[bytes]:
     """The digests of all blobs and shards that these versions reach. A shard that many share is read once.
@@ -138,7 +140,7 @@ def reachable(
     return marks
 
 
-def _read_shard(storage: Readable, shard: Shard) -> list[Item]:
+def _read_shard(storage: Readable, shard: IndexShard) -> list[PublishedItem]:
     try:
         return read_shard(storage, shard)
     except NotFound as error:
@@ -147,19 +149,19 @@ def _read_shard(storage: Readable, shard: Shard) -> list[Item]:
 
 def _check_history(storage: Storage) -> None:
     """An empty answer where a history should be must not be read as "nothing is needed" (restic issue 4619)."""
-    if not history.last_record(storage) and any(storage.list(BLOBS)):
+    if not history.read_last_record(storage) and any(storage.list(BLOBS)):
         raise Misconfigured(
             "there are blobs but no version: is this the right place, may it be listed, was a first publication broken "
             "off? Nothing is removed; publish first, or put snapshots/ and latest.json back from a copy"
         )
 
 
-class _GiveWay(Exception):
+class _PublisherWaiting(Exception):
     def __init__(self, runs: list[str]) -> None:
         self.runs = runs
 
 
-class _Watch:
+class _LeasedStorage:
     """The storage, and what is looked at between two batches of deletes."""
 
     def __init__(self, storage: Storage, lease: leases.GcLease, *, ttl: timedelta) -> None:
@@ -167,23 +169,23 @@ class _Watch:
         self._lease, self._ttl = lease, ttl
 
     def look(self) -> None:
-        """`Conflict` when the lease is lost; `_GiveWay` when a publisher waits for us."""
+        """`Conflict` when the lease is lost; `_PublisherWaiting` when a publisher waits for us."""
         self._lease.check()
-        working, _ = leases.publishers(self.storage, now=self.now(), ttl=self._ttl)
+        working, _ = leases.list_publishers(self.storage, now=self.now(), ttl=self._ttl)
         if working:
-            raise _GiveWay(_runs(working))
+            raise _PublisherWaiting(_runs(working))
 
     def now(self) -> datetime:
         return self._lease.now()
 
     def drop_dead_leases(self) -> None:
-        for key in leases.publishers(self.storage, now=self.now(), ttl=self._ttl)[1]:
+        for key in leases.list_publishers(self.storage, now=self.now(), ttl=self._ttl)[1]:
             self.storage.delete(key)
 
 
-def _sweep(watch: _Watch, report: Report, *, retired: Commit, grace: timedelta) -> None:
+def _sweep(watch: _LeasedStorage, report: GcReport, *, retired: Commit, grace: timedelta) -> None:
     kept = retired.kept or ()
-    marks = reachable(watch.storage, kept, between=watch.look)
+    marks = find_reachable(watch.storage, kept, between=watch.look)
     report.reachable = len(marks)
     report.restored = _restore_missing(watch.storage, marks)
     watch.look()
@@ -220,7 +222,7 @@ def _restore_missing(storage: Storage, marks: set[bytes]) -> int:
     return restored
 
 
-def _unreachable(storage: Storage, marks: set[bytes], report: Report) -> Iterator[str]:
+def _unreachable(storage: Storage, marks: set[bytes], report: GcReport) -> Iterator[str]:
     for stat in storage.list(BLOBS):
         hash_ = hash_of_key(stat.key)
         if not hash_:
@@ -230,7 +232,7 @@ def _unreachable(storage: Storage, marks: set[bytes], report: Report) -> Iterato
             yield hash_
 
 
-def _trash(watch: _Watch, hashes: list[str]) -> None:
+def _trash(watch: _LeasedStorage, hashes: list[str]) -> None:
     for hash_ in hashes:
         try:
             with watch.storage.open(blob_key(hash_)) as blob:
@@ -257,7 +259,7 @@ def _purge(storage: Storage, stats: list[Stat], marks: set[bytes]) -> int:
     return purged
 
 
-def _runs(working: list[leases.Lease]) -> list[str]:
+def _runs(working: list[leases.RunLease]) -> list[str]:
     return [lease.run for lease in working]
 
 

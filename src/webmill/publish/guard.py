@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from webmill.errors import Misconfigured
 
-MOST_LOST = 0.2
-FEW = 10  # below so many items a share means nothing
+MAX_LOSS = 0.2
+MIN_ITEMS = 10  # below so many items a share means nothing
 
 
-class Shrunk(Misconfigured):
+class VersionShrunk(Misconfigured):
     """The new version lost too much to be believed. Look at its errors, then repeat with force or not at all."""
 
 
-def check_size(*, before: int, now: int, fresh: int, most_lost: float = MOST_LOST) -> None:
+def check_size(*, before: int, now: int, fresh: int, most_lost: float = MAX_LOSS) -> None:
     """`fresh`: items that this run has seen itself; the others were taken over from the version before."""
     if not fresh:
-        raise Shrunk("this run has found no items at all: nothing is published; --force publishes it nevertheless")
-    if before >= FEW and now < before * (1 - most_lost):
+        raise VersionShrunk(
+            "this run has found no items at all: nothing is published; --force publishes it nevertheless"
+        )
+    if before >= MIN_ITEMS and now < before * (1 - most_lost):
         lost = (before - now) / before
-        raise Shrunk(
+        raise VersionShrunk(
             f"{now} items after {before}: a loss of {lost:.0%} is more than {most_lost:.0%}; nothing is published; "
             "--force publishes it nevertheless"
         )

@@ -17,43 +17,43 @@ import msgspec
 from webmill.errors import BadInput, Misconfigured, NotFound, Unavailable, WebmillError
 from webmill.infra.storage.base import Readable, Storage
 from webmill.publish import pointer
-from webmill.publish.creating import create
-from webmill.publish.nouns import Commit, Kind, Version, decode, encode
-from webmill.publish.places import BEGUN, BLOBS, HISTORY, LATEST, check_version, record_key, sha256
+from webmill.publish.keys import BEGUN, BLOBS, HISTORY, LATEST, check_version, record_key, sha256
+from webmill.publish.types import Commit, CommitKind, Version, decode, encode
+from webmill.publish.write_once import write_once
 
 log = logging.getLogger(__name__)
 
 
-class Record(msgspec.Struct, frozen=True):
+class HistoryRecord(msgspec.Struct, frozen=True):
     commit: Commit
     hash: str
 
 
-def head(storage: Storage) -> Record | None:
+def read_head(storage: Storage) -> HistoryRecord | None:
     """The last record; None before the first publication. Heals `latest.json` when its writer died too early."""
     pointed = _pointed(storage)
     last = _following(storage, pointed or _listed(storage))
     if last and last != pointed:
-        pointer.advance(storage, last.commit)
+        pointer.advance_pointer(storage, last.commit)
     return last
 
 
-def last_record(storage: Storage) -> Record | None:
+def read_last_record(storage: Storage) -> HistoryRecord | None:
     """The same by reading alone."""
     return _following(storage, _pointed(storage) or _listed(storage))
 
 
-def begin(storage: Storage, *, force: bool) -> None:
+def begin_history(storage: Storage, *, force: bool) -> None:
     """Before the first blob of a first publication. `Misconfigured` where the history was lost, unless by `force`.
 
     Blobs without a history are either what a first publication has left that did not come to its end, or all that is
     left of many: which of them, tells a mark that is there from the beginning to the first commit.
     """
-    if head(storage):
+    if read_head(storage):
         return
     if force or not has_lost_history(storage):
         storage.write(BEGUN, b"{}")
-    elif not head(storage):  # or another first publication has ended while we looked
+    elif not read_head(storage):  # or another first publication has ended while we looked
         raise Misconfigured(
             "there are blobs but no history: is this the right place, may it be listed? Put snapshots/ and latest.json "
             "back from a copy; or begin anew, at version 1, with --force"
@@ -71,7 +71,7 @@ def has_lost_history(storage: Storage) -> bool:
     return False
 
 
-def live(storage: Readable) -> Version:
+def live_version(storage: Readable) -> Version:
     """What a reader should show. Needs no right to write: follows the records that `latest.json` is behind."""
     record = read_record(storage, pointer.read_pointer(storage).sequence)
     while following := _read(storage, record.commit.sequence + 1):
@@ -79,9 +79,15 @@ def live(storage: Readable) -> Version:
     return record.commit.live
 
 
-def append(
-    storage: Storage, before: Record | None, *, kind: Kind, at: datetime, live: Version, kept: tuple[Version, ...] = ()
-) -> Record:
+def append_record(
+    storage: Storage,
+    before: HistoryRecord | None,
+    *,
+    kind: CommitKind,
+    at: datetime,
+    live: Version,
+    kept: tuple[Version, ...] = (),
+) -> HistoryRecord:
     """`Conflict` when somebody else has written a record since `before`."""
     commit = Commit(
         sequence=before.commit.sequence + 1 if before else 1,
@@ -92,14 +98,14 @@ def append(
         kept=kept if kind == "retire" else None,
     )
     data = encode(commit)
-    create(storage, record_key(commit.sequence), data, taken="somebody else has committed since you looked")
+    write_once(storage, record_key(commit.sequence), data, taken="somebody else has committed since you looked")
     try:
-        pointer.advance(storage, commit)
+        pointer.advance_pointer(storage, commit)
     except Unavailable as error:  # it is committed: whoever comes next moves the pointer on
         log.warning("%s is behind the history: %s", LATEST, error)
     if not before:
         _forget_beginning(storage)
-    return Record(commit, sha256(data))
+    return HistoryRecord(commit, sha256(data))
 
 
 def _forget_beginning(storage: Storage) -> None:
@@ -109,7 +115,7 @@ def _forget_beginning(storage: Storage) -> None:
         log.warning("%s stays behind: %s", BEGUN, error)
 
 
-def records(storage: Readable, last: Record) -> Iterator[Record]:
+def records(storage: Readable, last: HistoryRecord) -> Iterator[HistoryRecord]:
     """From the last one back to the last "retire", which tells all that was there before it."""
     yield last
     while last.commit.kind != "retire" and last.commit.sequence > 1:
@@ -117,7 +123,7 @@ def records(storage: Readable, last: Record) -> Iterator[Record]:
         yield last
 
 
-def versions(storage: Readable, last: Record) -> list[Version]:
+def versions_at(storage: Readable, last: HistoryRecord) -> list[Version]:
     """What is still there, in the order of publication. `until` is None for the live one."""
     found: dict[str, Version] = {}
     before: Version | None = None
@@ -131,62 +137,62 @@ def versions(storage: Readable, last: Record) -> list[Version]:
     return sorted(found.values(), key=lambda version: version.sequence)
 
 
-def every_version(storage: Storage) -> list[Version]:
-    """As `versions`; empty before the first publication."""
-    last = head(storage)
-    return versions(storage, last) if last else []
+def list_versions(storage: Storage) -> list[Version]:
+    """As `versions_at`; empty before the first publication."""
+    last = read_head(storage)
+    return versions_at(storage, last) if last else []
 
 
 def find_version(storage: Storage, version: str) -> Version:
     """`NotFound` when there is none of this name, or gc has retired it."""
-    return _find(storage, head(storage), version)
+    return _find(storage, read_head(storage), version)
 
 
-def roll_back(storage: Storage, version: str, *, at: datetime) -> Record:
+def roll_back(storage: Storage, version: str, *, at: datetime) -> HistoryRecord:
     """Makes an old version the live one, by a new record. `Conflict` when something was committed meanwhile."""
-    last = head(storage)
+    last = read_head(storage)
     target = _find(storage, last, version)
-    return append(storage, last, kind="rollback", at=at, live=msgspec.structs.replace(target, until=None))
+    return append_record(storage, last, kind="rollback", at=at, live=msgspec.structs.replace(target, until=None))
 
 
-def _find(storage: Storage, last: Record | None, version: str) -> Version:
+def _find(storage: Storage, last: HistoryRecord | None, version: str) -> Version:
     check_version(version)
-    for known in versions(storage, last) if last else ():
+    for known in versions_at(storage, last) if last else ():
         if known.version == version:
             return known
     raise NotFound(f"no version {version}: there is none of this name, or gc has removed it")
 
 
-def since(storage: Readable, last: Record | None, *, floor: int) -> Iterator[Commit]:
+def commits_since(storage: Readable, last: HistoryRecord | None, *, floor: int) -> Iterator[Commit]:
     """The records after `floor`, the last one first."""
     while last and last.commit.sequence > floor:
         yield last.commit
         last = read_record(storage, last.commit.sequence - 1) if last.commit.sequence > 1 else None
 
 
-def read_record(storage: Readable, sequence: int) -> Record:
+def read_record(storage: Readable, sequence: int) -> HistoryRecord:
     record = _read(storage, sequence)
     if not record:
         raise BadInput("a record of the history is missing", reason="broken_history", source=record_key(sequence))
     return record
 
 
-def _read(storage: Readable, sequence: int) -> Record | None:
+def _read(storage: Readable, sequence: int) -> HistoryRecord | None:
     key = record_key(sequence)
     try:
         data = storage.read(key)
     except NotFound:
         return None
-    return Record(decode(data, Commit, source=key), sha256(data))
+    return HistoryRecord(decode(data, Commit, source=key), sha256(data))
 
 
-def _following(storage: Readable, last: Record | None) -> Record | None:
+def _following(storage: Readable, last: HistoryRecord | None) -> HistoryRecord | None:
     while last and (following := _read(storage, last.commit.sequence + 1)):
         last = following
     return last
 
 
-def _pointed(storage: Readable) -> Record | None:
+def _pointed(storage: Readable) -> HistoryRecord | None:
     try:
         sequence = pointer.read_pointer(storage).sequence
     except (NotFound, BadInput):
@@ -194,7 +200,7 @@ def _pointed(storage: Readable) -> Record | None:
     return read_record(storage, sequence)
 
 
-def _listed(storage: Storage) -> Record | None:
+def _listed(storage: Storage) -> HistoryRecord | None:
     last = max((stat.key for stat in storage.list(HISTORY)), default=None)
     return read_record(storage, _sequence_of(last)) if last else None
 

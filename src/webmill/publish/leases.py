@@ -24,8 +24,8 @@ from webmill.errors import BadInput, Conflict, NotFound, Unavailable, WebmillErr
 from webmill.infra.storage.base import Absent, Matches, Stat, Storage
 from webmill.publish import history
 from webmill.publish.holder import Holder, is_running
-from webmill.publish.nouns import decode, encode
-from webmill.publish.places import LEASES, check_run
+from webmill.publish.keys import LEASES, check_run
+from webmill.publish.types import decode, encode
 
 log = logging.getLogger(__name__)
 
@@ -37,21 +37,21 @@ _CLOCK = f"{LEASES}clock.json"
 _PUBLISHERS = f"{LEASES}run-"
 
 
-class Lease(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RunLease(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     run: str
     floor: int = 0  # the head of the history when it was taken
     holder: Holder | None = None  # None: the run is not one process; only time tells
     released: bool = False
 
 
-def key_of(run: str) -> str:
+def lease_key(run: str) -> str:
     return f"{_PUBLISHERS}{check_run(run)}.json"
 
 
 # --- publishers ---
 
 
-def take(
+def acquire(
     storage: Storage,
     run: str,
     *,
@@ -59,27 +59,29 @@ def take(
     ttl: timedelta = TTL,
     patience: float = PATIENCE,
     sleep: Callable[[float], None] = time.sleep,
-) -> Lease:
-    """From its return until `drop`, nothing that is there is taken away. `Unavailable` when gc does not end in time."""
+) -> RunLease:
+    """Take the lease of a run: until `release`, gc removes nothing. `Unavailable` when gc does not end in time."""
     try:
-        floor = _floor(storage, Lease(run=run, holder=holder), ttl=ttl, patience=patience, sleep=sleep)
-        lease = Lease(run=run, floor=floor, holder=holder)
-        storage.write(key_of(run), encode(lease))
+        floor = _floor(storage, RunLease(run=run, holder=holder), ttl=ttl, patience=patience, sleep=sleep)
+        lease = RunLease(run=run, floor=floor, holder=holder)
+        storage.write(lease_key(run), encode(lease))
     except WebmillError:
-        drop_if_possible(storage, run)  # or gc would wait for it as long as this process lives
+        try_release(storage, run)  # or gc would wait for it as long as this process lives
         raise
     return lease
 
 
-def _floor(storage: Storage, lease: Lease, *, ttl: timedelta, patience: float, sleep: Callable[[float], None]) -> int:
+def _floor(
+    storage: Storage, lease: RunLease, *, ttl: timedelta, patience: float, sleep: Callable[[float], None]
+) -> int:
     waited = 0.0
     while True:
-        storage.write(key_of(lease.run), encode(lease))
-        last = history.head(storage)
-        mine = _look(storage, key_of(lease.run))
+        storage.write(lease_key(lease.run), encode(lease))
+        last = history.read_head(storage)
+        mine = _look(storage, lease_key(lease.run))
         if not mine:
             continue  # we slept between the two, and gc has cleared it away
-        if not _gc_is_running(storage, now=modified(mine[1]), ttl=ttl):
+        if not _gc_is_running(storage, now=modified_at(mine[1]), ttl=ttl):
             return last.commit.sequence if last else 0
         if waited >= patience:
             raise Unavailable("gc is at work here: try again when it is done", retry_after=30)
@@ -87,28 +89,28 @@ def _floor(storage: Storage, lease: Lease, *, ttl: timedelta, patience: float, s
         waited += _POLL
 
 
-def drop_if_possible(storage: Storage, run: str) -> None:
+def try_release(storage: Storage, run: str) -> None:
     try:
-        drop(storage, run)
+        release(storage, run)
     except WebmillError as error:
         log.warning("a lease stays behind: %s", error)
 
 
 def renew(storage: Storage, run: str) -> None:
     """Any process of the run may do this. One that gc has given up is not revived: its run will be fenced."""
-    lease = find(storage, run)
+    lease = find_lease(storage, run)
     if lease:
-        storage.write(key_of(run), encode(lease))
+        storage.write(lease_key(run), encode(lease))
 
 
-def find(storage: Storage, run: str) -> Lease | None:
+def find_lease(storage: Storage, run: str) -> RunLease | None:
     """One that is damaged has the floor 0: everything is looked at again."""
-    found = _look(storage, key_of(run))
+    found = _look(storage, lease_key(run))
     return msgspec.structs.replace(found[0], run=run) if found else None
 
 
-def drop(storage: Storage, run: str) -> None:
-    storage.delete(key_of(run))
+def release(storage: Storage, run: str) -> None:
+    storage.delete(lease_key(run))
 
 
 def _gc_is_running(storage: Storage, *, now: datetime, ttl: timedelta) -> bool:
@@ -126,9 +128,9 @@ def _gc_is_running(storage: Storage, *, now: datetime, ttl: timedelta) -> bool:
     return False
 
 
-def _may_collect(lease: Lease, stat: Stat, *, now: datetime, ttl: timedelta) -> bool:
+def _may_collect(lease: RunLease, stat: Stat, *, now: datetime, ttl: timedelta) -> bool:
     alive = is_running(lease.holder) if lease.holder else None
-    return not lease.released and alive is not False and now - modified(stat) < ttl
+    return not lease.released and alive is not False and now - modified_at(stat) < ttl
 
 
 # --- gc ---
@@ -137,7 +139,7 @@ def _may_collect(lease: Lease, stat: Stat, *, now: datetime, ttl: timedelta) -> 
 class GcLease:
     """One gc at a time. `check` is `Conflict` when somebody else has taken over."""
 
-    def __init__(self, storage: Storage, lease: Lease, stat: Stat) -> None:
+    def __init__(self, storage: Storage, lease: RunLease, stat: Stat) -> None:
         self._storage, self._lease, self._etag = storage, lease, stat.etag
 
     def check(self) -> None:
@@ -146,7 +148,7 @@ class GcLease:
 
     def now(self) -> datetime:
         """The time of the store: that of our last renewal."""
-        return modified(self._storage.stat(_GC))
+        return modified_at(self._storage.stat(_GC))
 
     def release(self) -> None:
         """By a write with a condition: a delete has none, and could hit the lease of our successor."""
@@ -158,11 +160,11 @@ class GcLease:
 
 
 @contextmanager
-def collecting(storage: Storage, *, holder: Holder | None, ttl: timedelta = TTL) -> Iterator[GcLease]:
+def hold_gc_lease(storage: Storage, *, holder: Holder | None, ttl: timedelta = TTL) -> Iterator[GcLease]:
     """`Conflict` when another gc is at work."""
-    lease = Lease(run=secrets.token_hex(8), holder=holder)
+    lease = RunLease(run=secrets.token_hex(8), holder=holder)
     found = _look(storage, _GC)
-    if found and _may_collect(*found, now=time_of_store(storage), ttl=ttl):
+    if found and _may_collect(*found, now=store_time(storage), ttl=ttl):
         raise Conflict("another gc is at work here: wait for it, or stop it")
     condition = Matches(found[1].etag) if found else Absent()
     held = GcLease(storage, lease, storage.write(_GC, encode(lease), condition=condition))
@@ -172,9 +174,9 @@ def collecting(storage: Storage, *, holder: Holder | None, ttl: timedelta = TTL)
         held.release()
 
 
-def publishers(storage: Storage, *, now: datetime, ttl: timedelta = TTL) -> tuple[list[Lease], list[str]]:
+def list_publishers(storage: Storage, *, now: datetime, ttl: timedelta = TTL) -> tuple[list[RunLease], list[str]]:
     """Leases of publishers that may be at work, and the keys of those that are over."""
-    working: list[Lease] = []
+    working: list[RunLease] = []
     over: list[str] = []
     for key in [stat.key for stat in storage.list(_PUBLISHERS)]:
         found = _look(storage, key)
@@ -185,31 +187,31 @@ def publishers(storage: Storage, *, now: datetime, ttl: timedelta = TTL) -> tupl
     return working, over
 
 
-def _is_live(lease: Lease, stat: Stat, *, now: datetime, ttl: timedelta) -> bool:
+def _is_live(lease: RunLease, stat: Stat, *, now: datetime, ttl: timedelta) -> bool:
     """A process that can be seen is believed more than any clock: paused for a week, it is still there."""
     alive = is_running(lease.holder) if lease.holder else None
-    return now - modified(stat) < ttl if alive is None else alive
+    return now - modified_at(stat) < ttl if alive is None else alive
 
 
-def _look(storage: Storage, key: str) -> tuple[Lease, Stat] | None:
+def _look(storage: Storage, key: str) -> tuple[RunLease, Stat] | None:
     """A lease and its etag and time, of one and the same value."""
     try:
         stat = storage.stat(key)
-        return decode(storage.read(key, etag=stat.etag), Lease, source=key), stat
+        return decode(storage.read(key, etag=stat.etag), RunLease, source=key), stat
     except NotFound:
         return None
     except Conflict:
         return _look(storage, key)
     except BadInput:
-        return Lease(run="damaged"), stat  # held by nobody knows whom, until its time is over
+        return RunLease(run="damaged"), stat  # held by nobody knows whom, until its time is over
 
 
-def time_of_store(storage: Storage) -> datetime:
+def store_time(storage: Storage) -> datetime:
     storage.write(_CLOCK, b"{}")
-    return modified(storage.stat(_CLOCK))
+    return modified_at(storage.stat(_CLOCK))
 
 
-def modified(stat: Stat) -> datetime:
+def modified_at(stat: Stat) -> datetime:
     """By the clock of the store."""
     if stat.modified is None:
         raise BadInput("the store tells no time for it", reason="no_time", source=stat.key)

@@ -9,11 +9,11 @@ from pathlib import Path
 from webmill.errors import BadInput, NotFound
 from webmill.infra.atomic import os_errors
 from webmill.infra.storage.base import Readable, Storage, chunks_of
-from webmill.publish.nouns import Entry, Index, Manifest, Version, decode, encode
-from webmill.publish.places import MANIFEST, sha256, version_folder
+from webmill.publish.keys import MANIFEST, sha256, version_folder
 from webmill.publish.shards import read_index
+from webmill.publish.types import ItemIndex, ManifestEntry, Version, VersionManifest, decode, encode
 
-ALL = "index/all.json"
+ALL_ITEMS = "index/all.json"
 
 
 class VersionFiles:
@@ -23,15 +23,15 @@ class VersionFiles:
         self.version = version
         self._storage = storage
         self._folder = version_folder(version)
-        self._entries: list[Entry] = []
+        self._entries: list[ManifestEntry] = []
 
     def write(self, key: str, data: bytes | Path) -> None:
         size = self._storage.write(self._folder + key, data).size
-        self._entries.append(Entry(key, size, hash_of(data)))
+        self._entries.append(ManifestEntry(key, size, hash_data(data)))
 
     def seal(self, *, sequence: int, parent: str | None, at: datetime, count: int, run: str) -> Version:
         files = tuple(sorted(self._entries, key=lambda entry: entry.key))
-        data = encode(Manifest(version=self.version, parent=parent, created_at=at, count=count, files=files))
+        data = encode(VersionManifest(version=self.version, parent=parent, created_at=at, count=count, files=files))
         self._storage.write(self._folder + MANIFEST, data)
         return Version(
             version=self.version,
@@ -44,10 +44,10 @@ class VersionFiles:
         )
 
 
-def read_manifest(storage: Readable, version: Version) -> Manifest:
+def read_manifest(storage: Readable, version: Version) -> VersionManifest:
     key = version_folder(version.version) + MANIFEST
     data = _checked(storage, key, sha=version.manifest_sha256, size=version.manifest_bytes)
-    return decode(data, Manifest, source=key)
+    return decode(data, VersionManifest, source=key)
 
 
 def read_file(storage: Readable, version: Version, key: str) -> bytes:
@@ -58,11 +58,11 @@ def read_file(storage: Readable, version: Version, key: str) -> bytes:
     raise NotFound(f"{version.version} has no {key}")
 
 
-def read_entry(storage: Readable, version: Version, entry: Entry) -> bytes:
+def read_entry(storage: Readable, version: Version, entry: ManifestEntry) -> bytes:
     return _checked(storage, version_folder(version.version) + entry.key, sha=entry.sha256, size=entry.bytes)
 
 
-def index_of(storage: Readable, version: Version, key: str = ALL) -> Index:
+def read_version_index(storage: Readable, version: Version, key: str = ALL_ITEMS) -> ItemIndex:
     return read_index(read_file(storage, version, key), source=version_folder(version.version) + key)
 
 
@@ -76,7 +76,7 @@ def _checked(storage: Readable, key: str, *, sha: str, size: int) -> bytes:
     return data
 
 
-def hash_of(data: bytes | Path) -> str:
+def hash_data(data: bytes | Path) -> str:
     if isinstance(data, bytes):
         return sha256(data)
     digest = hashlib.sha256()

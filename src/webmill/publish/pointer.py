@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from webmill.errors import BadInput, Conflict, NotFound, Unavailable
 from webmill.infra.storage.base import Absent, Matches, Readable, Storage
-from webmill.publish.nouns import Commit, Pointer, decode, encode
-from webmill.publish.places import LATEST
+from webmill.publish.keys import LATEST
+from webmill.publish.types import Commit, Pointer, decode, encode
 
 _TRIES = 100  # each lost race is somebody else's success
 
@@ -15,7 +15,7 @@ def read_pointer(storage: Readable) -> Pointer:
     return decode(storage.read(LATEST), Pointer, source=LATEST)
 
 
-def advance(storage: Storage, commit: Commit) -> None:
+def advance_pointer(storage: Storage, commit: Commit) -> None:
     """Moves the pointer to this record, unless it is there or further."""
     for _ in range(_TRIES):
         pointer, etag = _look(storage)
@@ -29,7 +29,7 @@ def advance(storage: Storage, commit: Commit) -> None:
     raise Unavailable(f"{LATEST} changes faster than it can be written")
 
 
-def rewrite(storage: Storage, commit: Commit) -> None:
+def rewrite_pointer(storage: Storage, commit: Commit) -> None:
     """The same whatever a damaged one says. `Conflict` when it was written meanwhile."""
     etag = _look(storage)[1]
     storage.write(LATEST, encode(_pointer_to(commit)), condition=Matches(etag) if etag else Absent())

@@ -10,16 +10,16 @@ from webmill.errors import Conflict, Misconfigured
 from webmill.infra.retry import BackoffPolicy, retrying
 from webmill.infra.storage.base import Storage
 from webmill.publish import history
-from webmill.publish.snapshot import ContentGone, Publication, Published
+from webmill.publish.publication import ContentGone, Publication, PublishResult
 
 log = logging.getLogger(__name__)
 
 KINDS = frozenset({"boards", "documents"})  # runs are called after what they publish
 REBASES = 20  # each is somebody else's success
-PATIENT = BackoffPolicy(attempts=8, deadline=600.0)
+COMMIT_RETRIES = BackoffPolicy(attempts=8, deadline=600.0)
 
 
-def run_name(kind: str, at: datetime) -> str:
+def new_run_name(kind: str, at: datetime) -> str:
     """Sorted by time, for people; told apart by chance."""
     return f"{kind}-{at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
 
@@ -28,18 +28,18 @@ def check_kind(storage: Storage, kind: str, *, force: bool) -> None:
     """A version holds everything: boards published over documents would remove them. Nor is a lost history passed
     over (`history.begin`).
     """
-    history.begin(storage, force=force)
-    last = history.head(storage)
+    history.begin_history(storage, force=force)
+    last = history.read_head(storage)
     live = last.commit.live.run.partition("-")[0] if last else kind
     if live in KINDS and live != kind and not force:
         raise Misconfigured(f"the live version here is of {live}: publish {kind} somewhere else, or use --force")
 
 
-def committed(publication: Publication) -> Published:
+def commit_with_rebase(publication: Publication) -> PublishResult:
     """The loser of a race builds anew upon the winner's version."""
     for _ in range(REBASES):
         try:
-            return retrying(publication.commit, policy=PATIENT)
+            return retrying(publication.commit, policy=COMMIT_RETRIES)
         except ContentGone:
             raise
         except Conflict as error:

@@ -19,30 +19,30 @@ from itertools import chain, islice
 from webmill.errors import BadInput, NotFound
 from webmill.infra.storage.base import Readable
 from webmill.publish.blobs import read_blob
-from webmill.publish.nouns import Index, Item, Shard, decode, encode
-from webmill.publish.places import blob_key
+from webmill.publish.keys import blob_key
 from webmill.publish.rows import Row
+from webmill.publish.types import IndexShard, ItemIndex, PublishedItem, decode, encode
 
-INLINE = 1000  # items that an index holds itself; a list of notices is one file
-MEAN = 32
-LONGEST = 16 * MEAN  # whoever chooses ids could choose them so that no shard ever ends
+MAX_INLINE = 1000  # items that an index holds itself; a list of notices is one file
+MEAN_SHARD = 32
+MAX_SHARD = 16 * MEAN_SHARD  # whoever chooses ids could choose them so that no shard ever ends
 
 
-def write_index(rows: Iterable[Row], *, put: Callable[[bytes], str], inline: int = INLINE) -> bytes:
+def write_index(rows: Iterable[Row], *, put: Callable[[bytes], str], inline: int = MAX_INLINE) -> bytes:
     """The bytes of an index file. Rows are (id, encoded item), in order; `put` stores a shard."""
     rows = iter(rows)
     first = list(islice(rows, inline + 1))
     if len(first) <= inline:
         return b'{"count":%d,"items":[\n%s\n]}\n' % (len(first), b",\n".join(line for _, line in first))
-    shards = [_stored(shard, put) for shard in cut(chain(first, rows))]
+    shards = [_stored(shard, put) for shard in cut_into_shards(chain(first, rows))]
     count = sum(shard.count for shard in shards)
     return b'{"count":%d,"shards":[\n%s\n]}\n' % (count, b",\n".join(map(encode, shards)))
 
 
-def cut(rows: Iterable[Row]) -> Iterator[list[Row]]:
+def cut_into_shards(rows: Iterable[Row]) -> Iterator[list[Row]]:
     shard: list[Row] = []
     for row in rows:
-        if shard and (_begins_a_shard(row[0]) or len(shard) == LONGEST):
+        if shard and (_begins_a_shard(row[0]) or len(shard) == MAX_SHARD):
             yield shard
             shard = []
         shard.append(row)
@@ -52,31 +52,31 @@ def cut(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 def _begins_a_shard(key: bytes) -> bool:
     """CRC-32 is enough: this decides about sizes, not about trust."""
-    return zlib.crc32(key) % MEAN == 0
+    return zlib.crc32(key) % MEAN_SHARD == 0
 
 
-def _stored(shard: list[Row], put: Callable[[bytes], str]) -> Shard:
+def _stored(shard: list[Row], put: Callable[[bytes], str]) -> IndexShard:
     data = b"[\n" + b",\n".join(line for _, line in shard) + b"\n]\n"
-    return Shard(put(data), len(data), len(shard), shard[0][0].decode())
+    return IndexShard(put(data), len(data), len(shard), shard[0][0].decode())
 
 
-def read_index(data: bytes, *, source: str) -> Index:
-    index = decode(data, Index, source=source)
+def read_index(data: bytes, *, source: str) -> ItemIndex:
+    index = decode(data, ItemIndex, source=source)
     if (index.items is None) == (index.shards is None):
         raise BadInput("neither items nor shards, or both", reason="bad_json", source=source)
     return index
 
 
-def items_of(storage: Readable, index: Index) -> Iterator[Item]:
+def read_items(storage: Readable, index: ItemIndex) -> Iterator[PublishedItem]:
     """All of them, in the order of ids, one shard in memory at a time."""
     yield from index.items or ()
     for shard in index.shards or ():
         yield from read_shard(storage, shard)
 
 
-def items_ahead(
-    storage: Readable, index: Index, *, readers: int, on_damage: Callable[[Shard, BadInput | NotFound], None]
-) -> Iterator[Item]:
+def read_items_ahead(
+    storage: Readable, index: ItemIndex, *, readers: int, on_damage: Callable[[IndexShard, BadInput | NotFound], None]
+) -> Iterator[PublishedItem]:
     """The same, with so many shards on their way at once. What cannot be read is told, and left out."""
     yield from index.items or ()
     for shard, read in _ahead(storage, index.shards or (), readers=readers):
@@ -87,8 +87,8 @@ def items_ahead(
 
 
 def _ahead(
-    storage: Readable, shards: Iterable[Shard], *, readers: int
-) -> Iterator[tuple[Shard, Callable[[], list[Item]]]]:
+    storage: Readable, shards: Iterable[IndexShard], *, readers: int
+) -> Iterator[tuple[IndexShard, Callable[[], list[PublishedItem]]]]:
     if readers == 1:  # threads cost more than a near storage takes
         yield from ((shard, partial(read_shard, storage, shard)) for shard in shards)
         return
@@ -101,13 +101,13 @@ def _ahead(
             yield shard, reading.result
 
 
-def read_shard(storage: Readable, shard: Shard) -> list[Item]:
-    return decode(read_blob(storage, shard.hash), list[Item], source=blob_key(shard.hash))
+def read_shard(storage: Readable, shard: IndexShard) -> list[PublishedItem]:
+    return decode(read_blob(storage, shard.hash), list[PublishedItem], source=blob_key(shard.hash))
 
 
-def find_item(storage: Readable, index: Index, id_: str) -> Item | None:
+def find_item(storage: Readable, index: ItemIndex, id_: str) -> PublishedItem | None:
     """One read at most: the shards tell where they begin."""
-    items: Iterable[Item] = index.items or ()
+    items: Iterable[PublishedItem] = index.items or ()
     if index.shards:
         at = bisect_right(index.shards, id_, key=lambda shard: shard.first)
         items = read_shard(storage, index.shards[at - 1]) if at else ()

@@ -11,15 +11,15 @@ from webmill.errors import BadInput, Conflict, NotFound
 from webmill.infra.storage.base import Readable, Storage, chunks_of
 from webmill.publish import history, pointer
 from webmill.publish.blobs import restore
+from webmill.publish.keys import BLOBS, HISTORY, LATEST, blob_key, hash_of_key, record_key, version_folder
 from webmill.publish.manifest import read_entry, read_manifest
-from webmill.publish.nouns import Commit, Entry, Index, Version
-from webmill.publish.places import BLOBS, HISTORY, LATEST, blob_key, hash_of_key, record_key, version_folder
 from webmill.publish.shards import read_index, read_shard
+from webmill.publish.types import Commit, ItemIndex, ManifestEntry, Version
 
 _MOST_REFERRERS = 100  # named of one blob
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class StorageFinding(msgspec.Struct, frozen=True, kw_only=True):
     """`referrers`: "VERSION FILE ITEM" of what refers to a blob; at most a hundred of them.
 
     `version`: whose file it is. `sha256`: of what should be there.
@@ -33,25 +33,25 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str = ""
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class VerifyReport(msgspec.Struct, frozen=True):
     """`whole`: versions of which nothing that was looked at is damaged, the oldest first. `live` may be one of them."""
 
     versions: int
     files: int
     blobs: int
-    findings: tuple[Finding, ...]
+    findings: tuple[StorageFinding, ...]
     whole: tuple[str, ...] = ()
     live: str = ""
 
 
-def verify(storage: Storage, *, read_data: bool = False) -> Verdict:
+def verify(storage: Storage, *, read_data: bool = False) -> VerifyReport:
     """Checks history, manifests, every file of every version, every shard, and that every blob is there.
 
     `read_data` reads and hashes every blob too: rot and cut files are found by nothing else. Others may publish
     meanwhile. Nothing is written. `Conflict` when gc has run meanwhile and what was looked for may be rightly gone:
     verify again.
     """
-    check = _Check(storage)
+    check = _Verification(storage)
     last = check.last_record()
     for version in check.past(last) if last else ():
         check.version(version)
@@ -62,29 +62,29 @@ def verify(storage: Storage, *, read_data: bool = False) -> Verdict:
         raise Conflict("gc has run meanwhile: verify again")
     findings = tuple(check.findings())
     live = last.commit.live.version if last else ""
-    return Verdict(check.versions, check.files, len(check.wanted), findings, check.whole(findings), live)
+    return VerifyReport(check.versions, check.files, len(check.wanted), findings, check.whole(findings), live)
 
 
-def repair(storage: Storage, verdict: Verdict, *, mirrors: Sequence[Readable] = ()) -> list[str]:
+def repair(storage: Storage, verdict: VerifyReport, *, mirrors: Sequence[Readable] = ()) -> list[str]:
     """Puts back damaged blobs, from the trash or from a storage that has them too; files of versions, from such a
     storage; `latest.json`, from the history. The keys of those it could.
     """
     return [finding.key for finding in verdict.findings if _repaired(storage, finding, mirrors)]
 
 
-def _repaired(storage: Storage, finding: Finding, mirrors: Sequence[Readable]) -> bool:
+def _repaired(storage: Storage, finding: StorageFinding, mirrors: Sequence[Readable]) -> bool:
     hash_ = hash_of_key(finding.key)
     if finding.key.startswith(BLOBS) and hash_:
         return restore(storage, hash_, mirrors=mirrors)
     if finding.key == LATEST:
-        last = history.last_record(storage)
+        last = history.read_last_record(storage)
         if last:
-            pointer.rewrite(storage, last.commit)
+            pointer.rewrite_pointer(storage, last.commit)
         return last is not None
     return bool(finding.sha256) and _copied(storage, finding, mirrors)
 
 
-def _copied(storage: Storage, finding: Finding, mirrors: Sequence[Readable]) -> bool:
+def _copied(storage: Storage, finding: StorageFinding, mirrors: Sequence[Readable]) -> bool:
     for mirror in mirrors:
         if _hash_of(mirror, finding.key) == finding.sha256:
             with mirror.open(finding.key) as file:
@@ -93,22 +93,22 @@ def _copied(storage: Storage, finding: Finding, mirrors: Sequence[Readable]) -> 
     return False
 
 
-class _Check:
+class _Verification:
     def __init__(self, storage: Storage) -> None:
         self.versions = self.files = 0
         self.wanted: set[bytes] = set()  # digests of all blobs that are referred to
         self._storage = storage
         self._shards: set[bytes] = set()  # those that have been read
-        self._bad: dict[str, Finding] = {}
+        self._bad: dict[str, StorageFinding] = {}
         self._seen: list[Version] = []
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[StorageFinding]:
         blobs = {finding.key for finding in self._bad.values() if finding.key.startswith(BLOBS)}
         referrers = self._referrers(blobs) if blobs else {}
         for key, finding in sorted(self._bad.items()):
             yield msgspec.structs.replace(finding, referrers=tuple(referrers.get(key, ())))
 
-    def whole(self, findings: Iterable[Finding]) -> tuple[str, ...]:
+    def whole(self, findings: Iterable[StorageFinding]) -> tuple[str, ...]:
         """A finding names its version, or as a blob those that refer to it; where those were too many, any may."""
         damaged = {finding.version for finding in findings}
         for finding in findings:
@@ -117,17 +117,17 @@ class _Check:
                 return ()
         return tuple(version.version for version in self._seen if version.version not in damaged)
 
-    def last_record(self) -> history.Record | None:
+    def last_record(self) -> history.HistoryRecord | None:
         try:
-            last = history.last_record(self._storage)
+            last = history.read_last_record(self._storage)
         except BadInput as error:
             self._note(error.source or HISTORY, error)
             return None
-        if not last and history.has_lost_history(self._storage) and not history.last_record(self._storage):
+        if not last and history.has_lost_history(self._storage) and not history.read_last_record(self._storage):
             self._add(HISTORY, "broken_history", "there are blobs but no history")
         return last
 
-    def past(self, last: history.Record) -> Iterator[Version]:
+    def past(self, last: history.HistoryRecord) -> Iterator[Version]:
         """Each record must be the one that its successor names."""
         following: Commit | None = None
         for record in _back_to_the_first(self._storage, last):
@@ -139,12 +139,12 @@ class _Check:
             following = record.commit
         self._pointer(last)
         try:
-            yield from history.versions(self._storage, last)
+            yield from history.versions_at(self._storage, last)
         except BadInput as error:
             self._note(error.source or "", error)
             yield last.commit.live
 
-    def _pointer(self, last: history.Record) -> None:
+    def _pointer(self, last: history.HistoryRecord) -> None:
         """One that is behind is no damage: who moves it may be on the way, and whoever comes next will."""
         try:
             now = pointer.read_pointer(self._storage)
@@ -172,7 +172,7 @@ class _Check:
             self.files += 1
             self._entry(version, entry)
 
-    def _entry(self, version: Version, entry: Entry) -> None:
+    def _entry(self, version: Version, entry: ManifestEntry) -> None:
         key = version_folder(version.version) + entry.key
         whose = {"version": version.version, "sha256": entry.sha256}
         if not entry.key.startswith("index/"):
@@ -186,7 +186,7 @@ class _Check:
         except BadInput as error:
             self._add(key, error.reason, error.message, **whose)
 
-    def _index(self, index: Index) -> None:
+    def _index(self, index: ItemIndex) -> None:
         self.wanted.update(bytes.fromhex(item.hash) for item in index.items or ())
         for shard in index.shards or ():
             digest = bytes.fromhex(shard.hash)
@@ -232,15 +232,15 @@ class _Check:
         self._add(key, error.reason, error.message)
 
     def _add(self, key: str, reason: str, message: str, *, version: str = "", sha256: str = "") -> None:
-        found = Finding(key=key, reason=reason, message=message, version=version, sha256=sha256)
+        found = StorageFinding(key=key, reason=reason, message=message, version=version, sha256=sha256)
         self._bad.setdefault(key, found)
 
 
-def _since(storage: Storage, last: history.Record) -> Iterator[Commit]:
-    return history.since(storage, history.last_record(storage), floor=last.commit.sequence)
+def _since(storage: Storage, last: history.HistoryRecord) -> Iterator[Commit]:
+    return history.commits_since(storage, history.read_last_record(storage), floor=last.commit.sequence)
 
 
-def _back_to_the_first(storage: Readable, last: history.Record) -> Iterator[history.Record | BadInput]:
+def _back_to_the_first(storage: Readable, last: history.HistoryRecord) -> Iterator[history.HistoryRecord | BadInput]:
     record = last
     yield record
     while record.commit.sequence > 1:
@@ -255,7 +255,7 @@ def _back_to_the_first(storage: Readable, last: history.Record) -> Iterator[hist
 def _references(storage: Readable, version: Version) -> Iterator[tuple[str, str]]:
     """("FILE", shard) and ("FILE ITEM", blob); what cannot be read refers to nothing that can be known."""
     try:
-        entries: Iterable[Entry] = read_manifest(storage, version).files
+        entries: Iterable[ManifestEntry] = read_manifest(storage, version).files
     except BadInput:
         return
     for entry in entries:

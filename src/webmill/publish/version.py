@@ -18,20 +18,20 @@ import msgspec
 from webmill.errors import BadInput
 from webmill.infra.atomic import os_errors
 from webmill.infra.storage.base import Storage
-from webmill.publish.blobs import Tally
-from webmill.publish.diff import CHANGES, Change, Difference, diff_indexes, without
-from webmill.publish.facets import values_of, write_facets
-from webmill.publish.gather import Gathered
-from webmill.publish.manifest import ALL, VersionFiles, hash_of, index_of, read_entry, read_manifest
-from webmill.publish.nouns import Problem, Version, encode
-from webmill.publish.places import version_name
-from webmill.publish.putting import Putting
+from webmill.publish.blob_uploader import BlobUploader
+from webmill.publish.blobs import BlobCounts
+from webmill.publish.diff import CHANGES, Change, Difference, diff_indexes, drop_shards
+from webmill.publish.facets import list_values, write_facets
+from webmill.publish.keys import version_name
+from webmill.publish.manifest import ALL_ITEMS, VersionFiles, hash_data, read_entry, read_manifest, read_version_index
 from webmill.publish.shards import read_index, write_index
+from webmill.publish.types import PublishProblem, Version, encode
+from webmill.publish.version_items import VersionItems
 
 STATS, DIFF = "aux/stats.json", "aux/diff.json"
 
 
-class Counts(msgspec.Struct, frozen=True, kw_only=True):
+class VersionStats(msgspec.Struct, frozen=True, kw_only=True):
     """`STATS`."""
 
     started_at: datetime
@@ -56,16 +56,16 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 
 def write_version(
     storage: Storage,
-    gathered: Gathered,
+    gathered: VersionItems,
     *,
     previous: Version | None,
-    problems: list[Problem],
+    problems: list[PublishProblem],
     attached: Mapping[str, bytes | Path],
     counted: Mapping[str, int],
     failed: set[str],
     expected: set[str],
-    shards: Putting,
-    blobs: Tally,
+    shards: BlobUploader,
+    blobs: BlobCounts,
     folder: Path,
     inline: int,
     even_if_same: bool,
@@ -73,19 +73,19 @@ def write_version(
     sequence: int,
     started_at: datetime,
     at: datetime,
-) -> tuple[Version, Counts]:
+) -> tuple[Version, VersionStats]:
     """`previous` itself, and nothing written, where it holds the same; unless it is to be written `even_if_same`."""
     everything = write_index(gathered.rows(), put=shards.put, inline=inline)
-    values = values_of(gathered.facets)
+    values = list_values(gathered.facets)
     sources = gathered.sources(failed, expected=expected)
     held: dict[str, bytes | Path] = {
-        ALL: everything,
+        ALL_ITEMS: everything,
         "meta/facets.json": encode(values),
         "meta/sources.json": _lines(sources),
         "aux/errors.json": _lines(problems),
         **attached,
     }
-    counts = Counts(
+    counts = VersionStats(
         started_at=started_at,
         finished_at=at,
         items=gathered.count,
@@ -97,28 +97,28 @@ def write_version(
         merged=gathered.merged,
         counts=dict(counted),
     )
-    if previous and not even_if_same and holds(storage, previous, held):
+    if previous and not even_if_same and has_same_files(storage, previous, held):
         shards.flush()
-        return previous, completed(counts, blobs, Counter())
+        return previous, with_totals(counts, blobs, Counter())
     files = VersionFiles(storage, version_name(sequence, secrets.token_hex(4)))
     for key, data in write_facets(gathered.rows(), values, put=shards.put, folder=folder, inline=inline):
         files.write(key, data)
     shards.flush()  # before they are read, and long before a record makes them matter
     for key, more in held.items():
         files.write(key, more)
-    old = index_of(storage, previous) if previous else None
-    new = read_index(everything, source=ALL)
+    old = read_version_index(storage, previous) if previous else None
+    new = read_index(everything, source=ALL_ITEMS)
     lost = gathered.damaged - {shard.hash for shard in new.shards or ()}  # not those that were put right
-    differences = diff_indexes(storage, without(old, lost) if old else None, new)
+    differences = diff_indexes(storage, drop_shards(old, lost) if old else None, new)
     parent = previous.version if previous else None
     changes = write_diff(folder / "diff", differences, old=parent, new=files.version)
     files.write(DIFF, folder / "diff")
-    counts = completed(counts, blobs, changes)
+    counts = with_totals(counts, blobs, changes)
     files.write(STATS, encode(counts))
     return files.seal(sequence=sequence, parent=parent, at=at, count=gathered.count, run=run), counts
 
 
-def completed(counts: Counts, blobs: Tally, changes: Counter[Change]) -> Counts:
+def with_totals(counts: VersionStats, blobs: BlobCounts, changes: Counter[Change]) -> VersionStats:
     return msgspec.structs.replace(
         counts,
         **{change: changes[change] for change in CHANGES},
@@ -129,11 +129,11 @@ def completed(counts: Counts, blobs: Tally, changes: Counter[Change]) -> Counts:
     )
 
 
-def holds(storage: Storage, version: Version, files: Mapping[str, bytes | Path]) -> bool:
+def has_same_files(storage: Storage, version: Version, files: Mapping[str, bytes | Path]) -> bool:
     """These files and no others, but for those of facets and of its making; and whole: what is damaged is made anew."""
     known = {entry.key: entry for entry in read_manifest(storage, version).files}
     others = {key for key in known if key not in (STATS, DIFF) and not key.startswith("index/")}
-    if others | {ALL} != files.keys() or any(known[key].sha256 != hash_of(data) for key, data in files.items()):
+    if others | {ALL_ITEMS} != files.keys() or any(known[key].sha256 != hash_data(data) for key, data in files.items()):
         return False
     try:
         for entry in known.values():  # those of facets, too: nobody else would make them anew

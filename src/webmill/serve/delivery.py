@@ -19,8 +19,8 @@ from starlette.types import Receive, Scope, Send
 
 from webmill.errors import BadInput, Conflict, NotFound, WebmillError
 from webmill.infra.storage.base import Stat, chunks_of
-from webmill.publish.nouns import Pointer, decode
-from webmill.publish.places import LATEST
+from webmill.publish.keys import LATEST
+from webmill.publish.types import Pointer, decode
 from webmill.serve.codings import IDENTITY, chosen
 from webmill.serve.conditions import Unsatisfiable, fails, is_known, range_of, without_range
 from webmill.serve.metrics import CACHED, DAMAGED

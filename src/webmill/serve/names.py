@@ -10,9 +10,9 @@ from msgspec import Struct
 from webmill.errors import NotFound
 from webmill.infra.storage.base import Storage
 from webmill.publish import history
+from webmill.publish.keys import LATEST, MANIFEST, SNAPSHOTS, blob_key, hash_of_key, version_folder, version_of_key
 from webmill.publish.manifest import read_manifest
-from webmill.publish.nouns import Version
-from webmill.publish.places import LATEST, MANIFEST, SNAPSHOTS, blob_key, hash_of_key, version_folder, version_of_key
+from webmill.publish.types import Version
 
 POINTER = b"public, max-age=10, stale-while-revalidate=30, stale-if-error=86400"
 IMMUTABLE = b"public, max-age=31536000, immutable"
@@ -71,8 +71,8 @@ class Names:
         """By reading alone, and the history only when it has grown: for a server, every name may be asked for."""
         stamp = self._storage.stat(LATEST).etag
         if stamp != self._stamp:
-            last = history.last_record(self._storage)
-            found = history.versions(self._storage, last) if last else []
+            last = history.read_last_record(self._storage)
+            found = history.versions_at(self._storage, last) if last else []
             self._versions = {one.version: one for one in found}
             self._stamp = stamp
         if version not in self._versions:

@@ -20,7 +20,7 @@ from webmill.boards.board_list import Board
 from webmill.boards.orchestrator import orchestrate
 from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.infra.storage.local import LocalStorage
-from webmill.publish.snapshot import Options
+from webmill.publish.publication import PublishOptions
 
 SITE_MAP = b'{"sources": [{"source": "a", "url": "http://closed.test/list", "facets": {"team": "x"}}]}'
 CONTACT = "--contact=me@example.org"
@@ -36,7 +36,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     del town.texts["Seoul/d002/notice"]["1"]
     cycle(storage, queue, town)
     town.failing = {"Seoul/d000/notice": True}
-    cycle(storage, queue, town, options=Options(facets=("campus",)))
+    cycle(storage, queue, town, options=PublishOptions(facets=("campus",)))
     queue.close()
     return root
 

@@ -24,8 +24,8 @@ from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.infra.storage.local import LocalStorage
 from webmill.pipeline.publish import due
 from webmill.pipeline.status.files import MOST_FILES, amount_of
-from webmill.publish.nouns import Item
-from webmill.publish.snapshot import Publication
+from webmill.publish.publication import Publication
+from webmill.publish.types import PublishedItem
 
 
 @pytest.fixture
@@ -278,7 +278,7 @@ def published_at(place: Path, at: datetime, *, run: str) -> None:
     storage = LocalStorage(place)
     with Publication.begin(storage, run=run, now=lambda: at, started=at) as publication:
         hash_ = publication.put({"text": "one"})
-        publication.add(Item("a", "documents", hash_))
+        publication.add(PublishedItem("a", "documents", hash_))
         publication.commit()
 
 
@@ -303,7 +303,7 @@ def test_no_look_hides_what_came_after_it(tmp_path: Path) -> None:
     storage = LocalStorage(tmp_path)
     with Publication.begin(storage, run="second", started=now - 2 * hour) as publication:
         due.note_look(storage, datetime.now(UTC))
-        publication.add(Item("a", "documents", publication.put({"text": "two"})))
+        publication.add(PublishedItem("a", "documents", publication.put({"text": "two"})))
         publication.commit()
     assert due.reason_not_to_publish(tmp_path) == ""
 

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import pytest
 
 from webmill.pipeline.search.documents import date_of, mark_of_item, place_of
-from webmill.publish.nouns import Item
+from webmill.publish.types import PublishedItem
 
 Said: TypeAlias = dict[str, object]
 
@@ -31,9 +31,11 @@ def test_a_date_is_what_is_written_else_when_it_was_first_seen(said: Said, conte
 
 
 def test_numbers_of_any_size_are_no_reason_to_fail() -> None:
-    item = Item("a", "s", "h", metadata={"warc": "a.warc.gz", "offset": 1 << 70, "length": -1, "pages": 1 << 70})
+    item = PublishedItem(
+        "a", "s", "h", metadata={"warc": "a.warc.gz", "offset": 1 << 70, "length": -1, "pages": 1 << 70}
+    )
     assert place_of(item) == {}
-    assert mark_of_item(item) != mark_of_item(Item("a", "s", "h", metadata={"pages": 1 << 71}))
+    assert mark_of_item(item) != mark_of_item(PublishedItem("a", "s", "h", metadata={"pages": 1 << 71}))
 
 
 @pytest.mark.parametrize(
@@ -44,5 +46,5 @@ def test_numbers_of_any_size_are_no_reason_to_fail() -> None:
     ],
 )
 def test_where_a_capture_lies_is_read_from_items_of_today_and_of_before(metadata: dict[str, object]) -> None:
-    item = Item("a", "s", "h", metadata=metadata)
+    item = PublishedItem("a", "s", "h", metadata=metadata)
     assert place_of(item) == {"warc_filename": "a.warc.gz", "warc_offset": 5, "warc_length": 6}

@@ -9,14 +9,14 @@ from pathlib import Path
 from webmill.errors import Conflict, Unavailable
 from webmill.infra.storage.base import Condition, Data, Stat, chunks_of, opened
 from webmill.infra.storage.local import LocalStorage
-from webmill.publish.gc import collect
-from webmill.publish.nouns import Item
-from webmill.publish.snapshot import Options, Publication
+from webmill.publish.gc import collect_garbage
+from webmill.publish.publication import Publication, PublishOptions
+from webmill.publish.types import PublishedItem
 
 OLD = {"a": "1", "b": "2", "c": "3"}
 LIVE = {"a": "1", "b": "other", "c": "other"}
 NEW = {"a": "1", "b": "2", "c": "new", "d": "4"}
-OPTIONS = Options(inline=2, force=True, facets=("first",))
+OPTIONS = PublishOptions(inline=2, force=True, facets=("first",))
 
 
 class InPlace(LocalStorage):
@@ -34,7 +34,7 @@ class InPlace(LocalStorage):
 def publish(storage: LocalStorage, texts: dict[str, str]) -> None:
     with Publication.begin(storage, options=OPTIONS) as publication:
         for id_, text in texts.items():
-            publication.add(Item(id_, "source", publication.put({"text": text}), facets={"first": id_}))
+            publication.add(PublishedItem(id_, "source", publication.put({"text": text}), facets={"first": id_}))
         say("put")
         while True:
             try:
@@ -58,7 +58,7 @@ def collect_until(storage: LocalStorage, stop: Path) -> None:
 
 
 def gc(storage: LocalStorage, *, grace: timedelta = timedelta(0)) -> None:
-    report = collect(storage, keep=1, grace=grace, now=datetime.now(UTC))
+    report = collect_garbage(storage, keep=1, grace=grace, now=datetime.now(UTC))
     say(f"collected {report.trashed} {report.purged} {report.files} {len(report.waiting_for)}")
 
 
@@ -82,7 +82,7 @@ def main() -> None:
             collect_until(storage, Path(rest[0]))
         case "wait":
             with Publication.begin(storage, options=OPTIONS) as publication:
-                items = [Item(id_, "source", publication.put({"text": text})) for id_, text in NEW.items()]
+                items = [PublishedItem(id_, "source", publication.put({"text": text})) for id_, text in NEW.items()]
                 say("put")
                 sys.stdin.readline()
                 for item in items:

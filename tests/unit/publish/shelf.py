@@ -10,8 +10,8 @@ from typing import Any
 
 from webmill.errors import WebmillError
 from webmill.infra.storage.base import Readable, Storage
-from webmill.publish.nouns import Item, Problem
-from webmill.publish.snapshot import Options, Publication, Published
+from webmill.publish.publication import Publication, PublishOptions, PublishResult
+from webmill.publish.types import PublishedItem, PublishProblem
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -30,8 +30,8 @@ class Clock:
         self.now += timedelta(**time)
 
 
-def item(publication: Publication, id_: str, text: str, *, source: str = "board", **facets: str) -> Item:
-    return Item(id_, source, publication.put({"text": text}), facets=facets, metadata={"title": text[:20]})
+def item(publication: Publication, id_: str, text: str, *, source: str = "board", **facets: str) -> PublishedItem:
+    return PublishedItem(id_, source, publication.put({"text": text}), facets=facets, metadata={"title": text[:20]})
 
 
 def publish(
@@ -39,15 +39,15 @@ def publish(
     texts: Mapping[str, str],
     *,
     failed: Iterable[str] = (),
-    options: Options | None = None,
+    options: PublishOptions | None = None,
     clock: Clock | None = None,
-) -> Published:
+) -> PublishResult:
     """Ids are `source/name`."""
-    with Publication.begin(storage, options=options or Options(), now=clock or Clock()) as publication:
+    with Publication.begin(storage, options=options or PublishOptions(), now=clock or Clock()) as publication:
         for id_, text in texts.items():
             publication.add(item(publication, id_, text, source=id_.partition("/")[0]))
         for source in failed:
-            publication.report(Problem(stage="fetch", source=source, message="timed out", retryable=True))
+            publication.report(PublishProblem(stage="fetch", source=source, message="timed out", retryable=True))
             publication.keep_source(source)
         return publication.commit()
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from webmill.errors import BadInput, NotFound
 from webmill.infra.storage.base import Stat
 from webmill.infra.storage.memory import MemoryStorage
-from webmill.publish.blobs import Blobs, canonical, restore
-from webmill.publish.places import blob_key, hash_of_key, version_of_key
+from webmill.publish.blobs import BlobStore, canonical_json, restore
+from webmill.publish.keys import blob_key, hash_of_key, version_of_key
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -32,15 +32,15 @@ def without_surrogates(content: object) -> bool:
 @given(JSON.filter(without_surrogates))
 @settings(deadline=None)
 def test_canonical_json_means_the_same_and_does_not_depend_on_the_order_of_keys(content: object) -> None:
-    data = canonical(content)  # type: ignore[arg-type]
+    data = canonical_json(content)  # type: ignore[arg-type]
     assert json.loads(data) == content
     if isinstance(content, dict):
-        assert canonical(dict(reversed(content.items()))) == data
+        assert canonical_json(dict(reversed(content.items()))) == data
 
 
 def test_its_bytes_are_fixed_for_ever() -> None:
     """Another form would give every blob another name."""
-    assert canonical({"제목": "학사", "b": [1, 2.5, None, True], "a": "\n"}) == (
+    assert canonical_json({"제목": "학사", "b": [1, 2.5, None, True], "a": "\n"}) == (
         '{"a":"\\n","b":[1,2.5,null,true],"제목":"학사"}'.encode()
     )
 
@@ -50,12 +50,12 @@ def test_its_bytes_are_fixed_for_ever() -> None:
 def test_texts_alone_have_the_bytes_that_they_have_beside_a_number(content: dict[str, str | None]) -> None:
     """They are written by another encoder, which must be no other form."""
     beside = json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    assert canonical(content) == beside.encode()
+    assert canonical_json(content) == beside.encode()
 
 
 def test_every_letter_has_the_same_bytes_from_both_encoders() -> None:
     letters = "".join(chr(code) for code in range(0x110000) if not 0xD800 <= code <= 0xDFFF)
-    assert canonical({"text": letters}) == canonical({"text": letters, "z": 1})[: -len(b',"z":1}')] + b"}"
+    assert canonical_json({"text": letters}) == canonical_json({"text": letters, "z": 1})[: -len(b',"z":1}')] + b"}"
 
 
 def deep() -> object:
@@ -80,7 +80,7 @@ NO_JSON = {
 @pytest.mark.parametrize("content", NO_JSON.values(), ids=NO_JSON)
 def test_what_no_json_can_hold_is_refused(content: object) -> None:
     with pytest.raises(BadInput, match="bad_content"):
-        canonical(content)  # type: ignore[arg-type]
+        canonical_json(content)  # type: ignore[arg-type]
 
 
 BAD_HASHES = [
@@ -98,7 +98,7 @@ BAD_HASHES = [
 
 @pytest.mark.parametrize("hash_", BAD_HASHES, ids=range(len(BAD_HASHES)))
 def test_what_is_no_hash_never_becomes_a_key_c06(hash_: str) -> None:
-    blobs = Blobs(MemoryStorage())
+    blobs = BlobStore(MemoryStorage())
     for call in (blob_key, blobs.get, blobs.is_there, lambda text: restore(MemoryStorage(), text)):
         with pytest.raises(BadInput, match="bad_hash"):
             call(hash_)
@@ -112,7 +112,7 @@ def test_keys_of_strangers_are_told_from_ours() -> None:
 
 
 def test_a_blob_is_written_once() -> None:
-    blobs = Blobs(MemoryStorage())
+    blobs = BlobStore(MemoryStorage())
     hashes = {blobs.put({"a": 1, "b": 2}), blobs.put({"b": 2, "a": 1})}
     assert len(hashes) == 1
     assert (blobs.tally.written, blobs.tally.present) == (1, 1)
@@ -122,7 +122,7 @@ def test_a_blob_is_written_once() -> None:
 
 def test_a_blob_of_another_size_is_always_found() -> None:
     storage = MemoryStorage()
-    blobs = Blobs(storage, sample=0)
+    blobs = BlobStore(storage, sample=0)
     hash_ = blobs.put({"text": "x"})
     storage.write(blob_key(hash_), b"")
     blobs.put({"text": "x"})
@@ -132,11 +132,11 @@ def test_a_blob_of_another_size_is_always_found() -> None:
 
 def test_of_rotten_blobs_a_sample_is_found() -> None:
     storage = MemoryStorage()
-    hashes = [Blobs(storage).put({"number": number}) for number in range(300)]
+    hashes = [BlobStore(storage).put({"number": number}) for number in range(300)]
     for hash_ in hashes:
         key = blob_key(hash_)
         storage.write(key, storage.read(key).replace(b"number", b"rotten"))
-    blobs = Blobs(storage, sample=0.1, dice=random.Random(5))
+    blobs = BlobStore(storage, sample=0.1, dice=random.Random(5))
     for number in range(300):
         blobs.put({"number": number})
     assert 10 < blobs.tally.repaired < 60
@@ -153,7 +153,7 @@ class Taken(MemoryStorage):
 
 def test_a_blob_that_is_taken_while_it_is_looked_at_is_put_again() -> None:
     storage = Taken()
-    blobs = Blobs(storage, sample=1)
+    blobs = BlobStore(storage, sample=1)
     hash_ = blobs.put({"text": "x"})
     assert blobs.put({"text": "x"}) == hash_
     assert blobs.get(hash_) == b'{"text":"x"}'
@@ -161,8 +161,8 @@ def test_a_blob_that_is_taken_while_it_is_looked_at_is_put_again() -> None:
 
 def test_a_blob_comes_back_only_from_a_whole_copy() -> None:
     storage, mirror = MemoryStorage(), MemoryStorage()
-    hash_ = Blobs(mirror).put({"text": "x"})
+    hash_ = BlobStore(mirror).put({"text": "x"})
     storage.write(f"snapshots/_trash/{hash_}.json", b"rotten too")
     assert not restore(storage, hash_)
     assert restore(storage, hash_, mirrors=[MemoryStorage(), mirror])
-    assert Blobs(storage).get(hash_) == b'{"text":"x"}'
+    assert BlobStore(storage).get(hash_) == b'{"text":"x"}'

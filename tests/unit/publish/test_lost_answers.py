@@ -12,11 +12,11 @@ from webmill.infra.retry import BackoffPolicy
 from webmill.infra.storage.base import Condition, Data, Stat
 from webmill.infra.storage.memory import MemoryStorage
 from webmill.publish import leases
-from webmill.publish.nouns import Item
-from webmill.publish.snapshot import Options, Publication
+from webmill.publish.publication import Publication, PublishOptions
+from webmill.publish.types import PublishedItem
 from webmill.publish.verify import verify
 
-OPTIONS = Options(inline=1, policy=BackoffPolicy(first_wait=0))
+OPTIONS = PublishOptions(inline=1, policy=BackoffPolicy(first_wait=0))
 TEXTS = {"a": "1", "b": "2"}
 
 
@@ -40,7 +40,7 @@ def publish(storage: Flaky) -> None:
     """As a patient caller does."""
     publication = until_answered(lambda: Publication.begin(storage, options=OPTIONS))
     for id_, text in TEXTS.items():
-        publication.add(Item(id_, "source", publication.put({"text": text})))
+        publication.add(PublishedItem(id_, "source", publication.put({"text": text})))
     until_answered(publication.commit)
     publication.close()
 
@@ -69,12 +69,12 @@ def test_whichever_answer_is_lost_one_version_is_published_once(happens: bool) -
 def test_a_run_that_has_committed_commits_nothing_more() -> None:
     """A second aggregator, or one that was killed before it could say so."""
     storage = MemoryStorage()
-    leases.take(storage, "run-1")
+    leases.acquire(storage, "run-1")
     versions = set()
     for _ in range(2):
         with Publication.join(storage, "run-1", options=OPTIONS) as publication:
             for id_, text in TEXTS.items():
-                publication.add(Item(id_, "source", publication.put({"text": text})))
+                publication.add(PublishedItem(id_, "source", publication.put({"text": text})))
             published = publication.commit()
             versions.add((published.version.version, published.counts.items))
     assert len(versions) == 1

@@ -13,24 +13,24 @@ from hypothesis import strategies as st
 from webmill.errors import BadInput, Misconfigured
 from webmill.infra.storage.base import check_key
 from webmill.infra.storage.memory import MemoryStorage
-from webmill.publish.blobs import Blobs
+from webmill.publish.blobs import BlobStore
 from webmill.publish.diff import diff_indexes
 from webmill.publish.facets import check_facets, file_names
-from webmill.publish.guard import Shrunk, check_size
+from webmill.publish.guard import VersionShrunk, check_size
 from webmill.publish.holder import Holder, is_running, this_process
-from webmill.publish.nouns import Index, Item, encode
+from webmill.publish.publication import Publication
 from webmill.publish.rows import SortedRows
-from webmill.publish.shards import LONGEST, cut, find_item, items_of, read_index, write_index
-from webmill.publish.snapshot import Publication
+from webmill.publish.shards import MAX_SHARD, cut_into_shards, find_item, read_index, read_items, write_index
+from webmill.publish.types import ItemIndex, PublishedItem, encode
 
 
-def item_of(id_: str, text: str, title: str = "") -> Item:
-    return Item(id_, "source", f"{zlib.crc32(text.encode()):064x}", metadata={"title": title})
+def item_of(id_: str, text: str, title: str = "") -> PublishedItem:
+    return PublishedItem(id_, "source", f"{zlib.crc32(text.encode()):064x}", metadata={"title": title})
 
 
-def index_from(storage: MemoryStorage, items: dict[str, Item], *, inline: int = 3) -> Index:
+def index_from(storage: MemoryStorage, items: dict[str, PublishedItem], *, inline: int = 3) -> ItemIndex:
     rows = sorted((id_.encode(), encode(item)) for id_, item in items.items())
-    return read_index(write_index(rows, put=Blobs(storage).put_bytes, inline=inline), source="test")
+    return read_index(write_index(rows, put=BlobStore(storage).put_bytes, inline=inline), source="test")
 
 
 IDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6) | st.integers(0, 400).map(str)
@@ -46,7 +46,7 @@ def test_a_difference_is_what_a_comparison_of_two_dicts_says(
     new = {id_: what for id_, what in {**old, **changes}.items() if id_ not in gone}
     was, now = ({id_: item_of(id_, *what) for id_, what in items.items()} for items in (old, new))
     indexes = index_from(storage, was), index_from(storage, now)
-    assert [item.id for item in items_of(storage, indexes[1])] == sorted(now)
+    assert [item.id for item in read_items(storage, indexes[1])] == sorted(now)
     found = {
         difference.id: (difference.change, difference.old, difference.new)
         for difference in diff_indexes(storage, *indexes)
@@ -65,15 +65,15 @@ def test_a_difference_is_what_a_comparison_of_two_dicts_says(
 
 def test_an_item_that_comes_or_goes_changes_the_shards_beside_it_only() -> None:
     rows = [(f"page/{number:05}".encode(), b"{}") for number in range(3000)]
-    before = {tuple(shard) for shard in map(tuple, cut(rows))}
+    before = {tuple(shard) for shard in map(tuple, cut_into_shards(rows))}
     for at in range(0, 3000, 100):
-        fewer = {tuple(shard) for shard in map(tuple, cut(rows[:at] + rows[at + 1 :]))}
+        fewer = {tuple(shard) for shard in map(tuple, cut_into_shards(rows[:at] + rows[at + 1 :]))}
         assert len(before ^ fewer) <= 3
     assert 50 < len(before) < 200
 
 
 def test_no_choice_of_ids_makes_a_shard_without_end() -> None:
-    assert max(len(shard) for shard in cut([(b"same", b"{}")] * 5000)) == LONGEST
+    assert max(len(shard) for shard in cut_into_shards([(b"same", b"{}")] * 5000)) == MAX_SHARD
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_the_guard_lets_through_what_can_be_believed(before: int, now: int, fine
     if fine:
         check_size(before=before, now=now, fresh=now)
     else:
-        with pytest.raises(Shrunk):
+        with pytest.raises(VersionShrunk):
             check_size(before=before, now=now, fresh=now)
 
 
@@ -154,15 +154,15 @@ def test_a_process_is_known_as_long_as_it_is_there() -> None:
 
 
 BAD_ITEMS = [
-    Item("", "s", "0" * 64),
-    Item("a", "s", "short"),
-    Item("\ud800", "s", "0" * 64),
-    Item("a", "s", "0" * 64, metadata={"x": "y" * (1 << 20)}),
+    PublishedItem("", "s", "0" * 64),
+    PublishedItem("a", "s", "short"),
+    PublishedItem("\ud800", "s", "0" * 64),
+    PublishedItem("a", "s", "0" * 64, metadata={"x": "y" * (1 << 20)}),
 ]
 
 
 @pytest.mark.parametrize("bad", BAD_ITEMS, ids=["no-id", "no-hash", "surrogate", "too-large"])
-def test_what_is_no_item_is_refused(bad: Item) -> None:
+def test_what_is_no_item_is_refused(bad: PublishedItem) -> None:
     with Publication.begin(MemoryStorage()) as publication, pytest.raises(BadInput):
         publication.add(bad)
 
@@ -173,7 +173,7 @@ def test_items_are_not_held_in_memory(tmp_path: Path) -> None:
     tracemalloc.start()
     for number in range(60_000):
         rows.add(str(number * 7919 % 60_000).encode(), b"x" * 200)
-    shards = sum(1 for _ in cut(rows))
+    shards = sum(1 for _ in cut_into_shards(rows))
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert shards > 1000

@@ -16,19 +16,19 @@ from webmill.errors import Conflict
 from webmill.infra.storage.base import Storage
 from webmill.infra.storage.memory import MemoryStorage
 from webmill.publish import history, leases
-from webmill.publish.blobs import Blobs
-from webmill.publish.gc import Report, collect
-from webmill.publish.manifest import index_of
-from webmill.publish.nouns import Item
-from webmill.publish.shards import items_of
-from webmill.publish.snapshot import Options, Publication
+from webmill.publish.blobs import BlobStore
+from webmill.publish.gc import GcReport, collect_garbage
+from webmill.publish.manifest import read_version_index
+from webmill.publish.publication import Publication, PublishOptions
+from webmill.publish.shards import read_items
+from webmill.publish.types import PublishedItem
 from webmill.publish.verify import verify
 
 NOTHING = timedelta(0)
 OLD = {"a": "1", "b": "2", "c": "3", "d": "4"}
 LIVE = {"a": "1", "b": "other", "c": "other"}
 NEW = {"a": "1", "b": "2", "c": "new", "e": "5"}  # "b" comes back: its blob is only in the version to be retired
-OPTIONS = Options(inline=2, patience=0, force=True)
+OPTIONS = PublishOptions(inline=2, patience=0, force=True)
 
 
 class World:
@@ -46,10 +46,10 @@ class World:
     def publish(self, storage: Storage, texts: dict[str, str]) -> None:
         """As a careful caller does: rebases, and puts again what was taken away."""
         run = f"run-{next(self.runs)}"
-        leases.take(storage, run, patience=0)
+        leases.acquire(storage, run, patience=0)
         with Publication.join(storage, run, options=OPTIONS, now=self.clock) as publication:
             for id_, text in texts.items():
-                publication.add(Item(id_, "source", publication.put({"text": text})))
+                publication.add(PublishedItem(id_, "source", publication.put({"text": text})))
             for _ in range(5):
                 try:
                     publication.commit()
@@ -60,8 +60,8 @@ class World:
                     return
             raise AssertionError("never came to its commit")
 
-    def gc(self, storage: Storage) -> Report:
-        return collect(storage, keep=1, grace=NOTHING, now=self.clock())
+    def gc(self, storage: Storage) -> GcReport:
+        return collect_garbage(storage, keep=1, grace=NOTHING, now=self.clock())
 
     def check(self, *expected: dict[str, str]) -> None:
         assert closure(self.storage) in expected
@@ -170,9 +170,9 @@ def test_a_rollback_and_gc_do_not_pass_each_other_unseen() -> None:
     outcomes = set()
     for calls in range(60):
         world = World()
-        last = history.head(world.storage)
+        last = history.read_head(world.storage)
         assert last
-        old = history.versions(world.storage, last)[0].version
+        old = history.versions_at(world.storage, last)[0].version
         rollback = Actor(
             world.storage, lambda storage, old=old, world=world: history.roll_back(storage, old, at=world.clock())
         )
@@ -187,15 +187,15 @@ def test_a_rollback_and_gc_do_not_pass_each_other_unseen() -> None:
 def test_gc_gives_way_to_a_publisher_that_waits() -> None:
     world, reports = World(), []
     for number in range(200):
-        Blobs(world.storage).put({"text": f"never published {number}"})
+        BlobStore(world.storage).put({"text": f"never published {number}"})
     gc = Actor(world.storage, lambda storage: reports.append(world.gc(storage)))
     while not [*world.storage.list("snapshots/_trash/")]:
         gc.step()
-    leases.take(world.storage, "waiting", patience=60, sleep=lambda _: gc.step(10))
+    leases.acquire(world.storage, "waiting", patience=60, sleep=lambda _: gc.step(10))
     gc.finish()
     assert reports[0].waiting_for == ["waiting"]
     assert 0 < reports[0].trashed < 200
-    leases.drop(world.storage, "waiting")
+    leases.release(world.storage, "waiting")
     assert reports[0].trashed + world.gc(world.storage).trashed == 200 + 3 + 1 + 1  # of the old version, its shard, "5"
     world.check(LIVE)
 
@@ -228,8 +228,8 @@ def test_what_lies_in_the_trash_though_it_is_needed_is_read_from_there_and_comes
     for key in needed:
         world.storage.write(key.replace("blobs/sha256", "snapshots/_trash"), world.storage.read(key))
         world.storage.delete(key)
-    index = index_of(world.storage, history.live(world.storage))
-    assert {item.id for item in items_of(world.storage, index)} == LIVE.keys()
+    index = read_version_index(world.storage, history.live_version(world.storage))
+    assert {item.id for item in read_items(world.storage, index)} == LIVE.keys()
     assert {finding.reason for finding in verify(world.storage).findings} == {"missing_blob"}
     assert world.gc(world.storage).restored == 2 + 1  # two contents and a shard
     world.check(LIVE)

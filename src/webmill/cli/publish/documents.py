@@ -14,7 +14,7 @@ from webmill.cli.publish.places import echo_json, json_option, root_argument, st
 from webmill.cli.search.feed import tell_followed
 from webmill.cli.words import counted
 from webmill.pipeline.publish.run import PublishReport, publish_collection
-from webmill.publish.guard import Shrunk
+from webmill.publish.guard import VersionShrunk
 from webmill.settings import Settings
 
 ROWS = {  # what became of rows, in words
@@ -68,7 +68,7 @@ def documents(
         report = publish_collection(
             root.resolve(), settings, progress=context.progress, origin=origin, storage=storage, force=force
         )
-    except Shrunk as error:
+    except VersionShrunk as error:
         warn(f"refused: {error}")
         raise click.exceptions.Exit(FAILED) from None
     if as_json:

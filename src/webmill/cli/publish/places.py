@@ -19,8 +19,8 @@ from webmill.infra.address import scheme_of
 from webmill.infra.storage.backends import open_storage, open_versions
 from webmill.infra.storage.base import Storage
 from webmill.publish import history
-from webmill.publish.nouns import Version
-from webmill.publish.version import Counts
+from webmill.publish.types import Version
+from webmill.publish.version import VersionStats
 from webmill.settings import QueueSettings
 
 root_argument = click.argument("root", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
@@ -85,7 +85,7 @@ def queue_settings(context: Context, place: Publishing, url: str | None) -> Queu
 
 def find_version(storage: Storage, name: str) -> Version:
     """By its name, its number, or as `live` or `previous`."""
-    every = history.every_version(storage)
+    every = history.list_versions(storage)
     if not every:
         raise NotFound("nothing has been published here")
     live = next(version for version in every if version.until is None)
@@ -102,7 +102,7 @@ def find_version(storage: Storage, name: str) -> Version:
     raise NotFound(f"no version {name}: `webmill publish list` names them")
 
 
-def tell_version(name: str, counts: Counts, *, is_new: bool, held: str, seconds: float) -> None:
+def tell_version(name: str, counts: VersionStats, *, is_new: bool, held: str, seconds: float) -> None:
     """`held`: what it is a version of, in words."""
     if is_new:
         kinds = {"added": counts.added, "changed": counts.changed, "removed": counts.removed, "stale": counts.stale}

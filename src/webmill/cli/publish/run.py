@@ -49,9 +49,9 @@ from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Queue
 from webmill.infra.storage.base import Storage
 from webmill.infra.user_agent import user_agent
-from webmill.publish.fragments import Progress
-from webmill.publish.guard import MOST_LOST
-from webmill.publish.snapshot import Options
+from webmill.publish.fragments import RunProgress
+from webmill.publish.guard import MAX_LOSS
+from webmill.publish.publication import PublishOptions
 
 
 @click.command(
@@ -106,7 +106,7 @@ Exit code 3: published, but boards failed. 1: refused, nothing was published."""
 @click.option(
     "--most-lost",
     type=click.FloatRange(0, 1),
-    default=MOST_LOST,
+    default=MAX_LOSS,
     show_default=True,
     metavar="SHARE",
     help="Refuse to publish if more than this share of documents would disappear.",
@@ -163,7 +163,9 @@ def run(
             order=order,
             around=RunContext(stop=stop, now=steady_now()),
             deadline=timedelta(seconds=deadline),
-            publishing=lambda found: Options(facets=facets or facets_of(found), force=force, most_lost=most_lost),
+            publishing=lambda found: PublishOptions(
+                facets=facets or facets_of(found), force=force, most_lost=most_lost
+            ),
             metrics=metrics,
             as_json=as_json,
             follow=partial(follow, context, root, storage=storage),
@@ -185,7 +187,7 @@ class Runs(msgspec.Struct, kw_only=True):
     order: WorkOrder
     around: RunContext
     deadline: timedelta
-    publishing: Callable[[BoardList], Options]
+    publishing: Callable[[BoardList], PublishOptions]
     metrics: Metrics
     as_json: bool
     follow: Callable[[], None]
@@ -234,7 +236,7 @@ class Runs(msgspec.Struct, kw_only=True):
             yield hands
 
     @contextmanager
-    def _watching(self, boards: int) -> Iterator[Callable[[Progress], None]]:
+    def _watching(self, boards: int) -> Iterator[Callable[[RunProgress], None]]:
         with self.context.progress("Reading", total=boards, unit="boards") as bar:
             yield lambda seen: show(bar, seen)
 
@@ -246,7 +248,7 @@ class Runs(msgspec.Struct, kw_only=True):
             self.metrics.set(counters.STALE, outcome.counts.stale)
 
 
-def show(bar: Bar, seen: Progress) -> None:
+def show(bar: Bar, seen: RunProgress) -> None:
     bar.advance(seen.planned - len(seen.missing) - bar.done)
 
 

@@ -26,8 +26,8 @@ from webmill.cli.publish.places import (
 from webmill.cli.words import counted, shown
 from webmill.infra.storage.backends import open_readable
 from webmill.infra.storage.local import LocalStorage
-from webmill.publish.gc import Report, collect, preview
-from webmill.publish.verify import Finding, Verdict, repair
+from webmill.publish.gc import GcReport, collect_garbage, preview_garbage
+from webmill.publish.verify import StorageFinding, VerifyReport, repair
 from webmill.publish.verify import verify as check
 
 
@@ -58,7 +58,7 @@ def gc(*, root: Path, keep: int, grace: float, dry_run: bool, storage: str | Non
     """Delete old versions, and the blobs that no kept version and no active run uses."""
     place = (storage_for_reading if dry_run else storage_with_versions)(publishing_in(root), storage)
     now, time = datetime.now(UTC), timedelta(seconds=grace)
-    report = (preview if dry_run else collect)(place, keep=keep, grace=time, now=now)
+    report = (preview_garbage if dry_run else collect_garbage)(place, keep=keep, grace=time, now=now)
     if isinstance(place, LocalStorage) and not dry_run:
         place.sweep()  # what killed writers have left half written
     if as_json:
@@ -66,7 +66,7 @@ def gc(*, root: Path, keep: int, grace: float, dry_run: bool, storage: str | Non
     tell(report, dry_run=dry_run)
 
 
-def tell(report: Report, *, dry_run: bool) -> None:
+def tell(report: GcReport, *, dry_run: bool) -> None:
     would = "would be " if dry_run else ""
     note(f"{counted(len(report.kept), 'version')} {would}kept, {len(report.retired):,} {would}removed")
     trashed = f"{counted(report.trashed, 'blob')} ({counted(report.trashed_bytes, 'byte')}) {would}put into the trash"
@@ -143,7 +143,7 @@ def verify(
         raise click.exceptions.Exit(FAILED)
 
 
-def ways_out(verdict: Verdict, left: list[Finding], root: Path) -> Iterator[str]:
+def ways_out(verdict: VerifyReport, left: list[StorageFinding], root: Path) -> Iterator[str]:
     """What to do about that which no trash and no copy had."""
     if any(finding.reason == "broken_history" for finding in left):
         yield "the history: put snapshots/ and latest.json back from a copy; or remove both, and publish with --force"
@@ -159,13 +159,13 @@ def ways_out(verdict: Verdict, left: list[Finding], root: Path) -> Iterator[str]
         yield "files of the live version, and no other is whole: put them back from a copy (--repair --from)"
 
 
-def damage(verdict: Verdict, repaired: list[str]) -> str:
+def damage(verdict: VerifyReport, repaired: list[str]) -> str:
     if not verdict.findings:
         return "nothing is damaged"
     return f"{len(verdict.findings):,} damaged, {len(repaired):,} repaired"
 
 
-def tell_findings(verdict: Verdict, repaired: list[str]) -> None:
+def tell_findings(verdict: VerifyReport, repaired: list[str]) -> None:
     for finding in verdict.findings:
         state = "\trepaired" if finding.key in repaired else ""
         click.echo(f"{shown(finding.key)}\t{finding.reason}\t{shown(finding.message)}{state}")

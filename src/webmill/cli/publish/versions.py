@@ -26,11 +26,11 @@ from webmill.infra.storage.base import Storage
 from webmill.publish import history
 from webmill.publish.blobs import read_blob
 from webmill.publish.diff import CHANGES, Difference, diff_indexes
-from webmill.publish.gather import Source
-from webmill.publish.manifest import index_of, read_file
-from webmill.publish.nouns import Problem, Version, decode
-from webmill.publish.shards import find_item, items_of
-from webmill.publish.version import STATS, Counts
+from webmill.publish.manifest import read_file, read_version_index
+from webmill.publish.shards import find_item, read_items
+from webmill.publish.types import PublishProblem, Version, decode
+from webmill.publish.version import STATS, VersionStats
+from webmill.publish.version_items import SourceStatus
 
 MARKS = dict(zip(CHANGES, "+~*-", strict=True))
 
@@ -41,7 +41,7 @@ MARKS = dict(zip(CHANGES, "+~*-", strict=True))
 @json_option
 def list_(*, root: Path, storage: str | None, as_json: bool) -> None:
     """List the versions, oldest first: name, date, number of documents, and whether it is live."""
-    versions = history.every_version(storage_for_reading(publishing_in(root), storage))
+    versions = history.list_versions(storage_for_reading(publishing_in(root), storage))
     for version in versions:
         if as_json:
             echo_json(version)
@@ -78,7 +78,7 @@ def show(*, root: Path, name: str, storage: str | None, what: str | None, id_: s
     place = storage_for_reading(publishing_in(root), storage)
     version = find_version(place, name)
     if id_ is not None:
-        item = find_item(place, index_of(place, version), id_)
+        item = find_item(place, read_version_index(place, version), id_)
         if not item:
             raise NotFound(f"{shown(version.version)} has no item {id_!r}")
         echo_json(read_blob(place, item.hash))
@@ -89,7 +89,7 @@ def show(*, root: Path, name: str, storage: str | None, what: str | None, id_: s
 
 def show_counts(storage: Storage, version: Version, *, as_json: bool) -> None:
     data = read_file(storage, version, STATS)
-    counts = decode(data, Counts, source=STATS)
+    counts = decode(data, VersionStats, source=STATS)
     if as_json:
         echo_json({"version": version.version, **msgspec.to_builtins(counts)})
         return
@@ -110,7 +110,7 @@ def show_counts(storage: Storage, version: Version, *, as_json: bool) -> None:
 
 def show_errors(storage: Storage, version: Version, *, as_json: bool) -> None:
     key = "aux/errors.json"
-    for problem in decode(read_file(storage, version, key), list[Problem], source=key):
+    for problem in decode(read_file(storage, version, key), list[PublishProblem], source=key):
         if as_json:
             echo_json(problem)
         else:
@@ -122,7 +122,7 @@ def show_errors(storage: Storage, version: Version, *, as_json: bool) -> None:
 def show_sources(storage: Storage, version: Version, *, as_json: bool) -> None:
     key = "meta/sources.json"
     now = datetime.now(UTC)
-    for source in decode(read_file(storage, version, key), list[Source], source=key):
+    for source in decode(read_file(storage, version, key), list[SourceStatus], source=key):
         if as_json:
             echo_json(source)
         else:
@@ -131,7 +131,7 @@ def show_sources(storage: Storage, version: Version, *, as_json: bool) -> None:
 
 
 def show_items(storage: Storage, version: Version, *, as_json: bool) -> None:
-    for item in items_of(storage, index_of(storage, version)):
+    for item in read_items(storage, read_version_index(storage, version)):
         if as_json:
             echo_json(item)
         else:
@@ -160,7 +160,7 @@ def diff(*, root: Path, old: str, new: str, storage: str | None, as_json: bool) 
     place = storage_for_reading(publishing_in(root), storage)
     before, after = find_version(place, old), find_version(place, new)
     counts: Counter[str] = Counter()
-    for difference in diff_indexes(place, index_of(place, before), index_of(place, after)):
+    for difference in diff_indexes(place, read_version_index(place, before), read_version_index(place, after)):
         counts[difference.change] += 1
         if as_json:
             echo_json(difference)

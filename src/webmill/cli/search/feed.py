@@ -91,7 +91,7 @@ def rebuild(
 ) -> None:
     """Rebuild the index from scratch. The old index is replaced when the new one is complete."""
     if dry_run:
-        live = history.live(published(root, storage))
+        live = history.live_version(published(root, storage))
         folder = folder_of(search_of(settings.search.url, root.resolve()))
         old = f"the index in {folder} ({quantity(amount_of(folder))})" if folder else "the index of the server"
         note(f"would be replaced: {old}, by one of version {live.version}: {counted(live.count, 'document')}")

@@ -33,9 +33,9 @@ from webmill.pipeline.progress import ProgressBar
 from webmill.pipeline.publish.newest import HEADS, Newest, reason_against, under, urlkey_of
 from webmill.publish import history
 from webmill.publish.blobs import Json
-from webmill.publish.nouns import Item, Problem, Scalar
-from webmill.publish.runs import check_kind, committed, run_name
-from webmill.publish.snapshot import Options, Publication, Published, utc_now
+from webmill.publish.publication import Publication, PublishOptions, PublishResult, utc_now
+from webmill.publish.runs import check_kind, commit_with_rebase, new_run_name
+from webmill.publish.types import PublishedItem, PublishProblem, Scalar
 
 log = logging.getLogger(__name__)
 
@@ -60,13 +60,15 @@ class DocumentsRead(msgspec.Struct):
     files: int = 0
     rows: Counter[str] = msgspec.field(default_factory=Counter)
     damaged: list[str] = []
-    problems: list[Problem] = []
+    problems: list[PublishProblem] = []
     starts: dict[str, int] = {}  # by file: the number of its first row, counted through all files
 
     def refuse(self, reason: str, message: str, *, where: str) -> None:
         self.rows[reason] += 1
         if len(self.problems) < _TOLD:
-            self.problems.append(Problem(stage="documents", source=SOURCE, url=where, message=f"{reason}: {message}"))
+            self.problems.append(
+                PublishProblem(stage="documents", source=SOURCE, url=where, message=f"{reason}: {message}")
+            )
 
     def give_up(self, file: str, error: BadInput) -> None:
         """Told once, though all files are read twice."""
@@ -80,14 +82,14 @@ def publish_documents(
     storage: Storage,
     documents: DocumentFiles,
     *,
-    options: Options,
+    options: PublishOptions,
     bar: ProgressBar,
     now: Callable[[], datetime] = utc_now,
-) -> tuple[Published, DocumentsRead]:
-    """`NotFound` when there are no documents. `Shrunk` when there are too few to be believed.
+) -> tuple[PublishResult, DocumentsRead]:
+    """`NotFound` when there are no documents. `VersionShrunk` when there are too few to be believed.
 
-    When the live version holds the same already, none is made (`Published.is_new`), unless by `force`. A file that is
-    damaged is told, and what earlier versions had and this one has not is then kept, as stale.
+    When the live version holds the same already, none is made (`PublishResult.is_new`), unless by `force`. A file
+    that is damaged is told, and what earlier versions had and this one has not is then kept, as stale.
     """
     check_kind(storage, KIND, force=options.force)
     options = msgspec.structs.replace(options, carried=FIRST_SEEN, even_if_same=options.force)
@@ -96,8 +98,8 @@ def publish_documents(
     if not files:
         raise NotFound("no documents: no .parquet or .jsonl files here")
     found = DocumentsRead(files=len(files))
-    look_first = options.readers == 1 and history.head(storage) is not None
-    run = run_name(KIND, started)
+    look_first = options.readers == 1 and history.read_head(storage) is not None
+    run = new_run_name(KIND, started)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="webmill-publish-")))
         newest = choose(documents, files, found, folder)
@@ -113,7 +115,7 @@ def publish_documents(
         if found.damaged:
             publication.keep_source(SOURCE)
         publication.counts.update({f"rows_{reason}": count for reason, count in found.rows.items()})
-        published = committed(publication)
+        published = commit_with_rebase(publication)
     return published, found
 
 
@@ -160,16 +162,16 @@ def made(
     *,
     facets: tuple[str, ...],
     look_first: bool,
-) -> Iterator[tuple[Document, Item | BadInput]]:
+) -> Iterator[tuple[Document, PublishedItem | BadInput]]:
     """`look_first`: here, and only what is not there yet is given to the writers. Threads that ask a near storage one
     short question after the other spend more time on waiting for each other.
     """
 
-    def put(some: list[Document]) -> list[Item | BadInput]:
+    def put(some: list[Document]) -> list[PublishedItem | BadInput]:
         return [put_document(document, publication, facets=facets) for document in some]
 
     with ThreadPoolExecutor(WRITERS, thread_name_prefix="webmill-blobs") as writers:
-        on_the_way: deque[tuple[list[Document], Future[list[Item | BadInput]]]] = deque()
+        on_the_way: deque[tuple[list[Document], Future[list[PublishedItem | BadInput]]]] = deque()
         for some in chunks(chosen):
             if look_first:
                 some = yield from there(some, publication, facets=facets)  # the others
@@ -184,7 +186,7 @@ def made(
 
 def there(
     documents: list[Document], publication: Publication, *, facets: tuple[str, ...]
-) -> Generator[tuple[Document, Item | BadInput], None, list[Document]]:
+) -> Generator[tuple[Document, PublishedItem | BadInput], None, list[Document]]:
     """Yield those whose content is there already; return the others."""
     others = []
     for document in documents:
@@ -200,7 +202,7 @@ def there(
     return others
 
 
-def put_document(document: Document, publication: Publication, *, facets: tuple[str, ...]) -> Item | BadInput:
+def put_document(document: Document, publication: Publication, *, facets: tuple[str, ...]) -> PublishedItem | BadInput:
     try:
         return item_of(document, publication.put(content_of(document)), facets=facets)
     except BadInput as error:
@@ -220,7 +222,7 @@ def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
         yield chunk
 
 
-def add(publication: Publication, document: Document, item: Item | BadInput, found: DocumentsRead) -> None:
+def add(publication: Publication, document: Document, item: PublishedItem | BadInput, found: DocumentsRead) -> None:
     try:
         if isinstance(item, BadInput):
             raise item
@@ -264,15 +266,15 @@ def _as_json(value: Any) -> Json:
     return value if type(value) is str else msgspec.to_builtins(value)
 
 
-def item_of(document: Document, hash_: str, *, facets: tuple[str, ...]) -> Item:
-    """When and where its content was first seen is kept from before while the content is the same (`Options.carried`),
-    so that a page that was only visited again is the same item.
+def item_of(document: Document, hash_: str, *, facets: tuple[str, ...]) -> PublishedItem:
+    """When and where its content was first seen is kept from before while the content is the same
+    (`PublishOptions.carried`), so that a page that was only visited again is the same item.
     """
     metadata: dict[str, Scalar] = {"title": (document.title or "")[:TITLE], "url": document.url}
     if date := document.date:
         metadata["date"] = msgspec.to_builtins(date.astimezone(UTC).replace(microsecond=0))
     metadata |= place_in({name: getattr(document, name) for name in PLACE})
-    return Item(urlkey_of(document), SOURCE, hash_, facets=facets_of(document, facets), metadata=metadata)
+    return PublishedItem(urlkey_of(document), SOURCE, hash_, facets=facets_of(document, facets), metadata=metadata)
 
 
 def facets_of(document: Document, facets: tuple[str, ...]) -> dict[str, str]:

@@ -18,10 +18,10 @@ from webmill.infra.storage.local import LocalStorage
 from webmill.infra.tree import files_below
 from webmill.pipeline.documents import is_documents
 from webmill.publish import history
+from webmill.publish.keys import LOOKED
 from webmill.publish.manifest import read_file
-from webmill.publish.nouns import Version, decode, encode
-from webmill.publish.places import LOOKED
-from webmill.publish.version import STATS, Counts
+from webmill.publish.types import Version, decode, encode
+from webmill.publish.version import STATS, VersionStats
 
 log = logging.getLogger(__name__)
 
@@ -62,10 +62,10 @@ def last_look(storage: Storage, *, now: datetime) -> datetime | None:
     that began before the newest version was there may have been at another one.
     """
     try:
-        last = history.last_record(storage)
+        last = history.read_last_record(storage)
         if last is None:
             return None
-        newest = max(history.versions(storage, last), key=lambda version: version.published_at)
+        newest = max(history.versions_at(storage, last), key=lambda version: version.published_at)
         looks = [at for at in _looked(storage) if at >= newest.published_at]
         return max((at for at in [counts_of(storage, newest).started_at, *looks] if at <= now), default=None)
     except WebmillError:  # publishing tells what is wrong
@@ -80,8 +80,8 @@ def note_look(storage: Storage, at: datetime) -> None:
         log.warning("the next run will look at the same documents again: %s", error)
 
 
-def counts_of(storage: Readable, version: Version) -> Counts:
-    return decode(read_file(storage, version, STATS), Counts, source=STATS)
+def counts_of(storage: Readable, version: Version) -> VersionStats:
+    return decode(read_file(storage, version, STATS), VersionStats, source=STATS)
 
 
 def _looked(storage: Readable) -> list[datetime]:

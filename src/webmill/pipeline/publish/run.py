@@ -18,15 +18,15 @@ from webmill.pipeline.publish.documents import WRITERS, DocumentsRead, publish_d
 from webmill.pipeline.publish.due import note_look
 from webmill.pipeline.search.bring import follow
 from webmill.pipeline.search.feed import Fed
-from webmill.publish.guard import Shrunk
-from webmill.publish.snapshot import Options, Published
+from webmill.publish.guard import VersionShrunk
+from webmill.publish.publication import PublishOptions, PublishResult
 from webmill.settings import Settings
 
 
 class PublishReport(msgspec.Struct, frozen=True, kw_only=True):
     """`published` is the live version now, `read` what became of rows, `fed` what an index that was there got."""
 
-    published: Published
+    published: PublishResult
     read: DocumentsRead
     seconds: float
     fed: Fed | None = None
@@ -48,19 +48,21 @@ def publish_collection(
 ) -> PublishReport:
     """Publish the documents at `origin`, else in the collection, to `storage`, else to the collection.
 
-    `force`: also what is the same, or lost too much to be believed, which is `Shrunk` otherwise.
+    `force`: also what is the same, or lost too much to be believed, which is `VersionShrunk` otherwise.
     """
     started, began = time.monotonic(), datetime.now(UTC)
     documents = open_documents(origin or str(Publishing(root).documents))
     versions = open_versions(storage or str(root))
     readers = 1 if scheme_of(storage or "")[0] == "file" else WRITERS
     chosen = settings.publish
-    options = Options(facets=chosen.facets, force=force, most_lost=chosen.most_lost, writers=WRITERS, readers=readers)
-    refusal: Shrunk | None = None
+    options = PublishOptions(
+        facets=chosen.facets, force=force, most_lost=chosen.most_lost, writers=WRITERS, readers=readers
+    )
+    refusal: VersionShrunk | None = None
     with progress("Publishing", unit="pages") as bar:
         try:
             published, read = publish_documents(versions, documents, options=options, bar=bar)
-        except Shrunk as error:  # which is no failure of the step
+        except VersionShrunk as error:  # which is no failure of the step
             refusal = error
     if refusal:
         raise refusal

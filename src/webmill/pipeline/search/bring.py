@@ -114,7 +114,7 @@ def opened_to_read(root: Path, settings: SearchSettings) -> Iterator[Engine]:
 def published(root: Path, storage: str | None) -> Storage:
     """Open the versions; `NotFound` before the first: then there is nothing to index, and nothing is made."""
     versions = open_storage(storage or str(root))
-    if not history.every_version(versions):
+    if not history.list_versions(versions):
         raise NotFound(f"nothing has been published in {root}: `webmill publish documents` or `webmill publish run`")
     return versions
 
@@ -124,7 +124,7 @@ def behind(root: Path, cursor: str | None) -> str:
     if cursor is None or ">" in cursor:
         return "not whole"
     try:
-        live = history.live(open_storage(str(root))).version
+        live = history.live_version(open_storage(str(root))).version
     except WebmillError:  # versions are elsewhere, or cannot be read: the index can
         return ""
     return f"of version {cursor}, and {live} is live" if live != cursor else ""

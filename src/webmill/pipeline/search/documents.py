@@ -19,14 +19,14 @@ from webmill.index.lookup.newest import newest_captures
 from webmill.infra.storage.base import Readable
 from webmill.model import DocumentColumn, columns, place_in
 from webmill.publish.blobs import read_blob
-from webmill.publish.nouns import Item
+from webmill.publish.types import PublishedItem
 from webmill.search.base import IndexedDocument, SearchAnswer, mark_of
 
 USED = tuple(each for each in columns() if (each.searchable or each.facet or each.shown) and each.name != "date")
 _BEFORE = {"warc": "warc_filename", "offset": "warc_offset", "length": "warc_length"}  # as items once had them
 
 
-def document_of(storage: Readable, item: Item, *, version: str) -> IndexedDocument:
+def document_of(storage: Readable, item: PublishedItem, *, version: str) -> IndexedDocument:
     """`BadInput` when its blob is damaged, or gone."""
     try:
         content = msgspec.json.decode(read_blob(storage, item.hash), type=dict[str, Any])
@@ -72,17 +72,17 @@ def moment_of(text: object) -> datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def place_of(item: Item) -> dict[str, Any]:
+def place_of(item: PublishedItem) -> dict[str, Any]:
     """Return where its capture lies, as `publish documents` tells it; nothing when it is not told."""
     return place_in({_BEFORE.get(name, name): value for name, value in item.metadata.items()})
 
 
-def mark_of_item(item: Item) -> str:
+def mark_of_item(item: PublishedItem) -> str:
     """As its document's, without reading the blob."""
     return mark_of(item.hash, label_of(item))
 
 
-def label_of(item: Item) -> str:
+def label_of(item: PublishedItem) -> str:
     said = (item.source, sorted(item.facets.items()), sorted(item.metadata.items()))
     return f"{crc32(msgspec.json.encode(said)):08x}"  # whose numbers may be of any size
 

@@ -20,10 +20,10 @@ from webmill.infra.storage.base import Storage
 from webmill.pipeline.progress import ProgressReporter
 from webmill.pipeline.search.documents import document_of, mark_of_item
 from webmill.publish import history
-from webmill.publish.diff import pair_up, unshared
-from webmill.publish.manifest import index_of
-from webmill.publish.nouns import Index, Item, Version
-from webmill.publish.shards import items_of
+from webmill.publish.diff import pair_up, unshared_items
+from webmill.publish.manifest import read_version_index
+from webmill.publish.shards import read_items
+from webmill.publish.types import ItemIndex, PublishedItem, Version
 from webmill.search.base import Engine, IndexedDocument, key_of
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class Fed(msgspec.Struct, kw_only=True):
 
 def update(storage: Storage, engine: Engine, *, progress: ProgressReporter) -> Fed:
     """`NotFound` when nothing has been published."""
-    live = history.live(storage)
+    live = history.live_version(storage)
     fed = Fed(version=live.version)
     here, _, way = (engine.cursor() or "").partition(">")
     try:
@@ -62,7 +62,7 @@ def update(storage: Storage, engine: Engine, *, progress: ProgressReporter) -> F
 
 def reconcile(storage: Storage, engine: Engine, *, progress: ProgressReporter) -> Fed:
     """Compare with all of the live version: what was lost, doubled or left over on the way is mended."""
-    live = history.live(storage)
+    live = history.live_version(storage)
     fed = Fed(version=live.version)
     _compare(storage, engine, live, fed, progress=progress)
     return fed
@@ -71,17 +71,19 @@ def reconcile(storage: Storage, engine: Engine, *, progress: ProgressReporter) -
 def _go(storage: Storage, engine: Engine, here: str, way: str, fed: Fed, *, progress: ProgressReporter) -> None:
     """`_Gone` when one of the two is."""
     try:
-        old = index_of(storage, history.find_version(storage, here)) if here else None
-        new = index_of(storage, history.find_version(storage, way))
+        old = read_version_index(storage, history.find_version(storage, here)) if here else None
+        new = read_version_index(storage, history.find_version(storage, way))
     except NotFound as error:
         raise _Gone from error
     engine.apply((), (), cursor=f"{here}>{way}")
     _apply(storage, engine, _changes(storage, old, new), way, fed, progress=progress)
 
 
-def _changes(storage: Storage, old: Index | None, new: Index) -> Iterator[tuple[Item | None, Item | None]]:
+def _changes(
+    storage: Storage, old: ItemIndex | None, new: ItemIndex
+) -> Iterator[tuple[PublishedItem | None, PublishedItem | None]]:
     try:
-        yield from (pair for pair in pair_up(*unshared(storage, old, new)) if pair[0] != pair[1])
+        yield from (pair for pair in pair_up(*unshared_items(storage, old, new)) if pair[0] != pair[1])
     except NotFound as error:  # gc took a shard meanwhile
         raise _Gone from error
 
@@ -93,25 +95,27 @@ def _compare(storage: Storage, engine: Engine, live: Version, fed: Fed, *, progr
     _apply(storage, engine, _differences(storage, engine, live), live.version, fed, progress=progress)
 
 
-def _differences(storage: Storage, engine: Engine, live: Version) -> Iterator[tuple[Item | None, Item | None]]:
+def _differences(
+    storage: Storage, engine: Engine, live: Version
+) -> Iterator[tuple[PublishedItem | None, PublishedItem | None]]:
     there = dict(engine.keys())
-    for item in items_of(storage, index_of(storage, live)):
+    for item in read_items(storage, read_version_index(storage, live)):
         if there.pop(key_of(item.id), None) != mark_of_item(item):
             yield None, item
     for key in there:
-        yield Item(key, "", ""), None
+        yield PublishedItem(key, "", ""), None
 
 
 def differences(storage: Storage, engine: Engine) -> tuple[int, int]:
     """How many documents `reconcile` would put in, and take out."""
-    found = [now is not None for _, now in _differences(storage, engine, history.live(storage))]
+    found = [now is not None for _, now in _differences(storage, engine, history.live_version(storage))]
     return sum(found), len(found) - sum(found)
 
 
 def _apply(
     storage: Storage,
     engine: Engine,
-    changes: Iterable[tuple[Item | None, Item | None]],
+    changes: Iterable[tuple[PublishedItem | None, PublishedItem | None]],
     end: str,
     fed: Fed,
     *,

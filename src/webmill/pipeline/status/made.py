@@ -13,7 +13,7 @@ from webmill.pipeline.publish.due import counts_of, documents_in
 from webmill.pipeline.status.files import added, amount_of
 from webmill.pipeline.status.nouns import Amount, Publication, Search
 from webmill.publish import history
-from webmill.publish.places import BLOBS
+from webmill.publish.keys import BLOBS
 from webmill.search.base import Engine
 
 
@@ -24,13 +24,13 @@ def documents_of(root: Path) -> Amount | None:
 
 def publication_of(root: Path) -> Publication | None:
     storage = LocalStorage(root)
-    last = history.last_record(storage)
+    last = history.read_last_record(storage)
     if last is None:
         return None
     live = last.commit.live
     counts = counts_of(storage, live)
     return Publication(
-        versions=len(history.versions(storage, last)),
+        versions=len(history.versions_at(storage, last)),
         live=live.version,
         published_at=live.published_at,
         documents=live.count,

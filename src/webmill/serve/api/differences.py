@@ -10,9 +10,9 @@ import msgspec
 
 from webmill.errors import NotFound
 from webmill.infra.storage.base import Readable
-from webmill.publish.diff import CHANGES, Change, diff_items, pair_up, unshared
-from webmill.publish.nouns import Index, Item, Version
+from webmill.publish.diff import CHANGES, Change, diff_items, pair_up, unshared_items
 from webmill.publish.shards import find_item
+from webmill.publish.types import ItemIndex, PublishedItem, Version
 from webmill.serve.api.published import NOTHING, PublishedVersions
 
 PAGE = 25
@@ -21,11 +21,11 @@ LOOKED_AT = 20_000  # items that one page may cost
 
 class Pair(msgspec.Struct, frozen=True):
     change: Change
-    old: Item | None
-    new: Item | None
+    old: PublishedItem | None
+    new: PublishedItem | None
 
     @property
-    def item(self) -> Item:
+    def item(self) -> PublishedItem:
         item = self.new or self.old
         assert item
         return item
@@ -82,29 +82,29 @@ def find_difference(published: PublishedVersions, old: str, new: str, id_: str) 
     return _pair(was, now)
 
 
-def _pairs(storage: Readable, old: Index, new: Index, *, after: str) -> Iterator[tuple[str, Pair | None]]:
-    for was, now in pair_up(*unshared(storage, old, new)):
+def _pairs(storage: Readable, old: ItemIndex, new: ItemIndex, *, after: str) -> Iterator[tuple[str, Pair | None]]:
+    for was, now in pair_up(*unshared_items(storage, old, new)):
         item = was or now
         assert item
         if not after or item.id > after:
             yield item.id, _pair(was, now)
 
 
-def _pair(was: Item | None, now: Item | None) -> Pair | None:
+def _pair(was: PublishedItem | None, now: PublishedItem | None) -> Pair | None:
     found = next(diff_items([was] if was else [], [now] if now else []), None)
     return Pair(found.change, was, now) if found else None
 
 
-def _from(index: Index, after: str) -> Index:
+def _from(index: ItemIndex, after: str) -> ItemIndex:
     """Without the shards that lie before this id."""
     if not after or not index.shards:
         return index
     at = bisect_right(index.shards, after, key=lambda shard: shard.first)
-    return Index(index.count, shards=index.shards[max(0, at - 1) :])
+    return ItemIndex(index.count, shards=index.shards[max(0, at - 1) :])
 
 
 def _counts(
-    published: PublishedVersions, before: Version, now: Version, old: Index, new: Index
+    published: PublishedVersions, before: Version, now: Version, old: ItemIndex, new: ItemIndex
 ) -> dict[str, int] | None:
     """Noted when a version was made, of the one before it; else counted, when they are not too many."""
     if published.manifest(now).parent == before.version:

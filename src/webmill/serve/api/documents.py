@@ -8,11 +8,11 @@ import msgspec
 
 from webmill.errors import BadInput, NotFound
 from webmill.publish.blobs import read_blob
-from webmill.publish.facets import Value
-from webmill.publish.manifest import ALL
-from webmill.publish.nouns import Item, Version
-from webmill.publish.places import blob_key
+from webmill.publish.facets import FacetValue
+from webmill.publish.keys import blob_key
+from webmill.publish.manifest import ALL_ITEMS
 from webmill.publish.shards import find_item
+from webmill.publish.types import PublishedItem, Version
 from webmill.serve.api.items import Items, spans_of
 from webmill.serve.api.published import PublishedVersions
 
@@ -26,10 +26,10 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     """`total` is of all that was asked for; `number` is the place of the first item shown, from 0."""
 
     version: Version
-    items: list[Item]
+    items: list[PublishedItem]
     total: int
     number: int
-    facets: dict[str, list[Value]]
+    facets: dict[str, list[FacetValue]]
 
 
 class ItemChange(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class DocumentEntry(msgspec.Struct, frozen=True, kw_only=True):
     """`content` is what its blob holds: for documents title, text and language. None: more than a page can show."""
 
     version: Version
-    item: Item
+    item: PublishedItem
     content: dict[str, Any] | None
     changes: list[ItemChange]  # the newest first
     is_cut: bool  # there are older versions than were looked at
@@ -95,9 +95,9 @@ def _part(items: Items, prefix: str) -> tuple[int, int]:
     return part
 
 
-def _key_of(facets: dict[str, list[Value]], facet: str) -> str:
+def _key_of(facets: dict[str, list[FacetValue]], facet: str) -> str:
     if not facet:
-        return ALL
+        return ALL_ITEMS
     name, _, value = facet.partition("=")
     for known in facets.get(name, ()):
         if known.value == value:
@@ -123,7 +123,7 @@ def find_entry(published: PublishedVersions, id_: str, *, version: str = "") -> 
     )
 
 
-def content_of(published: PublishedVersions, item: Item) -> dict[str, Any] | None:
+def content_of(published: PublishedVersions, item: PublishedItem) -> dict[str, Any] | None:
     """None: more than `LARGEST`. `NotFound` or `BadInput` when its blob is gone or damaged."""
     if _size(published, item.hash) > LARGEST:
         return None
@@ -144,7 +144,7 @@ def changes_of(published: PublishedVersions, id_: str, versions: list[Version]) 
     """Of the newest versions; one shard of each is read."""
     newest = versions[-LOOKED_AT - 1 :]
     changes: list[ItemChange] = []
-    was: Item | None = None
+    was: PublishedItem | None = None
     for number, version in enumerate(newest):
         now = find_item(published.storage, published.index(version), id_)
         is_known = number > 0 or len(versions) <= LOOKED_AT  # else nobody looked at the version before it
@@ -154,7 +154,7 @@ def changes_of(published: PublishedVersions, id_: str, versions: list[Version]) 
     return changes[::-1]
 
 
-def _what(was: Item | None, now: Item | None) -> str:
+def _what(was: PublishedItem | None, now: PublishedItem | None) -> str:
     if not was or not now:
         return "added" if now else "removed" if was else ""
     if was.hash != now.hash:

@@ -11,8 +11,8 @@ import msgspec
 from webmill.index.lookup.query import url_range
 from webmill.index.order import successor
 from webmill.infra.storage.base import Readable
-from webmill.publish.nouns import Index, Item
 from webmill.publish.shards import read_shard
+from webmill.publish.types import ItemIndex, PublishedItem
 
 _ADDRESS = re.compile(r"https?://|\*\.|[^/\s,()]+\.[^/\s,()]", re.IGNORECASE)
 
@@ -25,7 +25,7 @@ class Span(msgspec.Struct, frozen=True):
 
 
 class Items:
-    def __init__(self, storage: Readable, index: Index) -> None:
+    def __init__(self, storage: Readable, index: ItemIndex) -> None:
         self._storage = storage
         self._items = index.items or ()
         self._shards = index.shards or ()
@@ -34,11 +34,11 @@ class Items:
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else len(self._items)
 
-    def read(self, start: int, count: int) -> list[Item]:
+    def read(self, start: int, count: int) -> list[PublishedItem]:
         """From this place on; fewer at the end."""
         if not self._shards:
             return list(self._items[start : start + count])
-        found: list[Item] = []
+        found: list[PublishedItem] = []
         at = bisect_right(self._ends, start)
         skip = start - (self._ends[at - 1] if at else 0)
         while len(found) < skip + count and at < len(self._shards):
@@ -73,5 +73,5 @@ def spans_of(text: str) -> list[Span]:
     return spans
 
 
-def _key(item: Item) -> bytes:
+def _key(item: PublishedItem) -> bytes:
     return item.id.encode()

@@ -9,7 +9,7 @@ import msgspec
 
 from webmill.errors import BadInput, NotFound
 from webmill.pipeline.publish.documents import FIRST_SEEN
-from webmill.publish.nouns import Item
+from webmill.publish.types import PublishedItem
 from webmill.serve.api.differences import Pair
 from webmill.serve.api.documents import content_of
 from webmill.serve.api.published import PublishedVersions
@@ -68,7 +68,7 @@ class Comparing:
             return FieldDiff(name=name, pieces=None, old=old[:SHOWN], new=new[:SHOWN])
         return FieldDiff(name=name, pieces=pieces)
 
-    def _values(self, item: Item | None) -> dict[str, str] | None:
+    def _values(self, item: PublishedItem | None) -> dict[str, str] | None:
         """Content, facets and metadata by their names, as text. None: the content is too large.
 
         Where a page was first seen changes with its content, and says nothing more.

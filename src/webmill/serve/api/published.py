@@ -10,12 +10,12 @@ from typing import TypeVar, cast
 from webmill.errors import NotFound
 from webmill.infra.storage.base import Storage
 from webmill.publish import history
-from webmill.publish.facets import Value
-from webmill.publish.gather import Source
-from webmill.publish.manifest import ALL, index_of, read_file, read_manifest
-from webmill.publish.nouns import Index, Manifest, Problem, Version, decode
-from webmill.publish.places import check_version
-from webmill.publish.version import STATS, Counts
+from webmill.publish.facets import FacetValue
+from webmill.publish.keys import check_version
+from webmill.publish.manifest import ALL_ITEMS, read_file, read_manifest, read_version_index
+from webmill.publish.types import ItemIndex, PublishProblem, Version, VersionManifest, decode
+from webmill.publish.version import STATS, VersionStats
+from webmill.publish.version_items import SourceStatus
 
 T = TypeVar("T")
 
@@ -36,13 +36,13 @@ class PublishedVersions:
 
     def versions(self) -> list[Version]:
         """The oldest first; empty before the first publication."""
-        last = history.last_record(self.storage)
-        return history.versions(self.storage, last) if last else []
+        last = history.read_last_record(self.storage)
+        return history.versions_at(self.storage, last) if last else []
 
     def live(self) -> Version:
         """`NotFound` before the first publication."""
         try:
-            return history.live(self.storage)
+            return history.live_version(self.storage)
         except NotFound:
             raise NotFound(NOTHING) from None
 
@@ -58,23 +58,23 @@ class PublishedVersions:
 
     # --- what is in one ---
 
-    def manifest(self, version: Version) -> Manifest:
+    def manifest(self, version: Version) -> VersionManifest:
         return self._file(version, "", lambda: read_manifest(self.storage, version), rows=lambda one: len(one.files))
 
-    def index(self, version: Version, key: str = ALL) -> Index:
-        return self._file(version, key, lambda: index_of(self.storage, version, key), rows=_rows)
+    def index(self, version: Version, key: str = ALL_ITEMS) -> ItemIndex:
+        return self._file(version, key, lambda: read_version_index(self.storage, version, key), rows=_rows)
 
-    def counts(self, version: Version) -> Counts:
-        return self._decoded(version, STATS, Counts)
+    def counts(self, version: Version) -> VersionStats:
+        return self._decoded(version, STATS, VersionStats)
 
-    def facets(self, version: Version) -> dict[str, list[Value]]:
-        return self._decoded(version, "meta/facets.json", dict[str, list[Value]])
+    def facets(self, version: Version) -> dict[str, list[FacetValue]]:
+        return self._decoded(version, "meta/facets.json", dict[str, list[FacetValue]])
 
-    def sources(self, version: Version) -> list[Source]:
-        return self._decoded(version, "meta/sources.json", list[Source])
+    def sources(self, version: Version) -> list[SourceStatus]:
+        return self._decoded(version, "meta/sources.json", list[SourceStatus])
 
-    def problems(self, version: Version) -> list[Problem]:
-        return self._decoded(version, "aux/errors.json", list[Problem])
+    def problems(self, version: Version) -> list[PublishProblem]:
+        return self._decoded(version, "aux/errors.json", list[PublishProblem])
 
     def _decoded(self, version: Version, key: str, type_: type[T]) -> T:
         def read() -> T:
@@ -99,7 +99,7 @@ class PublishedVersions:
         return sum(rows for _, rows in self._kept.values())
 
 
-def _rows(index: Index) -> int:
+def _rows(index: ItemIndex) -> int:
     return len(index.items or ()) + len(index.shards or ())
 
 

@@ -9,7 +9,7 @@ import msgspec
 from starlette.responses import Response
 
 from webmill.model import CaptureRef
-from webmill.publish.nouns import Item, Scalar, Version
+from webmill.publish.types import PublishedItem, Scalar, Version
 from webmill.search.base import FacetCount
 from webmill.search.hits import reply_of
 from webmill.serve.api.differences import Differences
@@ -126,7 +126,7 @@ def documents_reply(listing: Listing) -> DocumentsReply:
     return DocumentsReply(version=listing.version.version, total=listing.total, offset=listing.number, items=items)
 
 
-def _item(item: Item) -> ItemReply:
+def _item(item: PublishedItem) -> ItemReply:
     return ItemReply(
         id=item.id,
         hash=item.hash,

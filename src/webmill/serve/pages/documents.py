@@ -11,8 +11,8 @@ from starlette.routing import BaseRoute, Route
 
 from webmill.errors import BadInput, NotFound
 from webmill.model import columns
-from webmill.publish.facets import Value
-from webmill.publish.nouns import Item
+from webmill.publish.facets import FacetValue
+from webmill.publish.types import PublishedItem
 from webmill.serve.api import links
 from webmill.serve.api.captures import newest
 from webmill.serve.api.documents import PAGE, DocumentEntry, ItemChange, find_entry, list_items, text_of
@@ -92,16 +92,16 @@ def documents(reading: Reading, request: Request) -> Response:
     )
 
 
-def _choice(name: str, value: Value, address: str, chosen: str) -> FacetChoice:
+def _choice(name: str, value: FacetValue, address: str, chosen: str) -> FacetChoice:
     shown = links.readable_host(value.value) if name == "domain" else value.value
     return FacetChoice(shown, value.count, address, chosen == f"{name}={value.value}")
 
 
-def most_used(values: list[Value]) -> list[Value]:
+def most_used(values: list[FacetValue]) -> list[FacetValue]:
     return sorted(values, key=lambda each: -each.count)[:FACET_VALUES]
 
 
-def _row(item: Item, *, version: str) -> ItemRow:
+def _row(item: PublishedItem, *, version: str) -> ItemRow:
     url = text_of(item.metadata, "url")
     return ItemRow(
         title=text_of(item.metadata, "title") or links.readable(url) or item.id,

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from webmill.errors import NotFound
-from webmill.publish.nouns import Version
+from webmill.publish.types import Version
 from webmill.serve.api.published import PublishedVersions
 from webmill.serve.site import Site
 

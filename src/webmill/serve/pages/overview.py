@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from webmill.errors import WebmillError
-from webmill.publish.nouns import Version
+from webmill.publish.types import Version
 from webmill.serve.api.links import address, readable_host
 from webmill.serve.api.published import PublishedVersions
 from webmill.serve.pages import charts, live, tasks

@@ -11,8 +11,8 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from webmill.errors import BadInput, NotFound
-from webmill.publish.nouns import Entry, Version
-from webmill.publish.version import Counts
+from webmill.publish.types import ManifestEntry, Version
+from webmill.publish.version import VersionStats
 from webmill.serve.api import links
 from webmill.serve.api.parameters import number
 from webmill.serve.api.published import PublishedVersions
@@ -28,7 +28,7 @@ class Row(msgspec.Struct, frozen=True):
     """`counts` is None when they cannot be read."""
 
     version: Version
-    counts: Counts | None
+    counts: VersionStats | None
     diff: str  # with the one before it
 
 
@@ -97,12 +97,12 @@ def version(reading: Reading, request: Request) -> Response:
     )
 
 
-def _first_files(files: tuple[Entry, ...]) -> list[Entry]:
+def _first_files(files: tuple[ManifestEntry, ...]) -> list[ManifestEntry]:
     """Those of facets are many, and come last."""
     return sorted(files, key=lambda entry: (entry.key.startswith("index/") and entry.key.count("/") > 1, entry.key))[
         :SHOWN
     ]
 
 
-def file_address(version: Version, entry: Entry) -> str:
+def file_address(version: Version, entry: ManifestEntry) -> str:
     return f"/snapshots/{version.version}/{quote(entry.key)}"

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from webmill.publish.diff import CHANGES
-from webmill.publish.nouns import Item, Version
+from webmill.publish.types import PublishedItem, Version
 from webmill.serve.api import links
 from webmill.serve.api.differences import find_difference, find_differences, two_versions
 from webmill.serve.api.documents import text_of
@@ -108,7 +108,7 @@ def view_of(diff: PairDiff, old: Version, new: Version) -> View:
     )
 
 
-def _title(item: Item) -> str:
+def _title(item: PublishedItem) -> str:
     return text_of(item.metadata, "title") or links.readable(text_of(item.metadata, "url")) or item.id
 
 

@@ -6,7 +6,7 @@ from webmill.errors import Conflict, NotFound, Unavailable
 from webmill.infra.storage.base import Absent, Storage
 
 
-def create(storage: Storage, key: str, data: bytes, *, taken: str = "there is another one already") -> None:
+def write_once(storage: Storage, key: str, data: bytes, *, taken: str = "there is another one already") -> None:
     """`Conflict` (`taken`) when something else is there. After `Unavailable` the write may have happened, and after a
     retry below us `Conflict` may mean ourselves: what is there then is our own."""
     try:

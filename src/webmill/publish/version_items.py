@@ -13,16 +13,16 @@ from typing import TypeAlias
 import msgspec
 
 from webmill.errors import BadInput, NotFound
-from webmill.publish.carried import Carried
-from webmill.publish.nouns import Item, Problem, Shard, encode
-from webmill.publish.places import blob_key
+from webmill.publish.inherited_metadata import InheritedMetadata
+from webmill.publish.keys import blob_key
 from webmill.publish.rows import Row, read_rows, write_rows
+from webmill.publish.types import IndexShard, PublishedItem, PublishProblem, encode
 
 _FRESH, _KEPT = 0, 1
 Ranked: TypeAlias = tuple[bytes, int, bytes]
 
 
-class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SourceStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A line of `meta/sources.json`. `since` is when its stale items were last seen."""
 
     source: str
@@ -32,25 +32,25 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     since: datetime | None = None
 
 
-class Keep(msgspec.Struct, frozen=True):
+class CarryOver(msgspec.Struct, frozen=True):
     """What failed, and is therefore taken over: whole sources, and single items."""
 
     sources: set[str]
     items: set[str]
 
-    def stale(self, previous: Iterable[Item], *, at: datetime) -> Iterator[Item]:
+    def stale(self, previous: Iterable[PublishedItem], *, at: datetime) -> Iterator[PublishedItem]:
         """`at`: when the previous version was made, and they were seen last. An age would change every version."""
         for item in previous:
             if item.source in self.sources or item.id in self.items:
                 yield item if item.stale_since else msgspec.structs.replace(item, stale_since=at)
 
 
-class Gathered:
+class VersionItems:
     """All rows of the new version in a file, in order, and what was counted on the way."""
 
     def __init__(self, path: Path, *, facets: Iterable[str]) -> None:
         self.count = self.fresh = self.merged = 0
-        self.problems: list[Problem] = []
+        self.problems: list[PublishProblem] = []
         self.damaged: set[str] = set()  # shards of the version before
         self.facets: dict[str, Counter[str]] = {facet: Counter() for facet in facets}
         self._path = path
@@ -65,25 +65,29 @@ class Gathered:
     def rows(self) -> Iterator[Row]:
         return read_rows(self._path)
 
-    def fill(self, fresh: Iterable[Row], kept: Iterable[Item], *, carried: Carried | None = None) -> None:
+    def fill(
+        self, fresh: Iterable[Row], kept: Iterable[PublishedItem], *, carried: InheritedMetadata | None = None
+    ) -> None:
         write_rows(self._path, self._chosen(fresh, kept, carried))
 
-    def note_damage(self, shard: Shard, error: BadInput | NotFound) -> None:
+    def note_damage(self, shard: IndexShard, error: BadInput | NotFound) -> None:
         """A version that cannot be read whole must not keep the next one from being made."""
         self.damaged.add(shard.hash)
         message = f"a part of the version before cannot be read, and what it held counts as new: {error}"
-        self.problems.append(Problem(stage="index", url=blob_key(shard.hash), message=message))
+        self.problems.append(PublishProblem(stage="index", url=blob_key(shard.hash), message=message))
 
-    def sources(self, failed: set[str], *, expected: set[str]) -> list[Source]:
+    def sources(self, failed: set[str], *, expected: set[str]) -> list[SourceStatus]:
         return [self._source(name, failed) for name in sorted(self._items.keys() | failed | expected)]
 
-    def _chosen(self, fresh: Iterable[Row], kept: Iterable[Item], carried: Carried | None) -> Iterator[Row]:
+    def _chosen(
+        self, fresh: Iterable[Row], kept: Iterable[PublishedItem], carried: InheritedMetadata | None
+    ) -> Iterator[Row]:
         """Of one id a fresh item before a kept one; of several fresh ones the first in the order of their bytes."""
         found: Iterator[Ranked] = ((key, _FRESH, line) for key, line in fresh)
         stale: Iterator[Ranked] = ((item.id.encode(), _KEPT, encode(item)) for item in kept)
         for key, group in groupby(heapq.merge(found, stale), key=lambda row: row[0]):
             _, rank, line = next(group)
-            item = msgspec.json.decode(line, type=Item)
+            item = msgspec.json.decode(line, type=PublishedItem)
             self._note(item, rank)
             before = line
             if carried and rank == _FRESH and (as_before := carried.onto(item)) is not item:
@@ -96,7 +100,7 @@ class Gathered:
                 before = other
             yield key, line
 
-    def _note(self, item: Item, rank: int) -> None:
+    def _note(self, item: PublishedItem, rank: int) -> None:
         self.count += 1
         self.fresh += rank == _FRESH
         self._items[item.source] += 1
@@ -108,11 +112,13 @@ class Gathered:
                 counts[item.facets[facet]] += 1
 
     def _note_duplicate(self, other: bytes) -> None:
-        item = msgspec.json.decode(other, type=Item)
+        item = msgspec.json.decode(other, type=PublishedItem)
         message = f"left out: another item has the same id; this one's content is {item.hash}"
-        self.problems.append(Problem(stage="duplicate", source=item.source, item=item.id, message=message))
+        self.problems.append(PublishProblem(stage="duplicate", source=item.source, item=item.id, message=message))
 
-    def _source(self, name: str, failed: set[str]) -> Source:
+    def _source(self, name: str, failed: set[str]) -> SourceStatus:
         stale = self._stale[name]
         status = "stale" if stale else "missing" if name in failed else "fresh"
-        return Source(source=name, status=status, items=self._items[name], stale=stale, since=self._since.get(name))
+        return SourceStatus(
+            source=name, status=status, items=self._items[name], stale=stale, since=self._since.get(name)
+        )

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Self
 
-from webmill.publish.places import sha256
+from webmill.publish.keys import sha256
 
 
-class Putting:
+class BlobUploader:
     """`put(data)` is its hash, at once; what was put is there after `flush`, which raises what went wrong.
 
     With one writer everything is done when `put` returns.

@@ -14,14 +14,14 @@ import msgspec
 from webmill.errors import BadInput, Conflict, NotFound
 from webmill.infra.storage.base import Absent, Matches, Stat, Storage
 from webmill.publish.holder import Holder, is_running
-from webmill.publish.leases import modified, time_of_store
-from webmill.publish.nouns import decode, encode
-from webmill.publish.places import LEASES, check_run
+from webmill.publish.keys import LEASES, check_run
+from webmill.publish.leases import modified_at, store_time
+from webmill.publish.types import decode, encode
 
 _KEY = f"{LEASES}turn.json"
 
 
-class Turn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RunLock(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`seconds`: how long it lasts after it was last renewed, when nobody can see its holder."""
 
     run: str
@@ -31,11 +31,11 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     released: bool = False
 
 
-def take(storage: Storage, run: str, *, at: datetime, lasts: timedelta, holder: Holder | None = None) -> Turn:
+def acquire(storage: Storage, run: str, *, at: datetime, lasts: timedelta, holder: Holder | None = None) -> RunLock:
     """`Conflict` while another run is under way. A process has one run at a time: what it held before is over."""
-    turn = Turn(run=check_run(run), began=at, seconds=lasts.total_seconds(), holder=holder)
+    turn = RunLock(run=check_run(run), began=at, seconds=lasts.total_seconds(), holder=holder)
     found = _look(storage)
-    if found and not _is_ours(found[0], holder) and _is_held(*found, now=time_of_store(storage)):
+    if found and not _is_ours(found[0], holder) and _is_held(*found, now=store_time(storage)):
         raise Conflict(f"run {found[0].run} is under way here since {found[0].began:%Y-%m-%d %H:%M:%S}: wait for it")
     try:
         storage.write(_KEY, encode(turn), condition=Matches(found[1].etag) if found else Absent())
@@ -57,7 +57,7 @@ def release(storage: Storage, run: str) -> None:
         pass
 
 
-def due_in(storage: Storage, every: timedelta, *, now: datetime) -> timedelta:
+def time_until_due(storage: Storage, every: timedelta, *, now: datetime) -> timedelta:
     """How long to wait so that runs begin `every` so often, whoever begins them. A run that was killed does not count.
 
     Never longer than `every`, whatever a clock that was set says.
@@ -76,26 +76,26 @@ def _rewrite(storage: Storage, run: str, *, released: bool) -> None:
     storage.write(_KEY, encode(turn), condition=Matches(found[1].etag))
 
 
-def _is_ours(turn: Turn, holder: Holder | None) -> bool:
+def _is_ours(turn: RunLock, holder: Holder | None) -> bool:
     return holder is not None and turn.holder == holder
 
 
-def _is_held(turn: Turn, stat: Stat, *, now: datetime) -> bool:
+def _is_held(turn: RunLock, stat: Stat, *, now: datetime) -> bool:
     """A holder that is seen is believed: as long as its process is there, it is its turn."""
     alive = is_running(turn.holder) if turn.holder else None
     if turn.released or alive is False:
         return False
-    return alive is True or now - modified(stat) < timedelta(seconds=turn.seconds)
+    return alive is True or now - modified_at(stat) < timedelta(seconds=turn.seconds)
 
 
-def _look(storage: Storage) -> tuple[Turn, Stat] | None:
+def _look(storage: Storage) -> tuple[RunLock, Stat] | None:
     """A damaged one is nobody's, but has an etag: it is replaced."""
     try:
         stat = storage.stat(_KEY)
-        return decode(storage.read(_KEY, etag=stat.etag), Turn, source=_KEY), stat
+        return decode(storage.read(_KEY, etag=stat.etag), RunLock, source=_KEY), stat
     except NotFound:
         return None
     except Conflict:
         return _look(storage)
     except BadInput:
-        return Turn(run="damaged", began=modified(stat), seconds=0, released=True), stat
+        return RunLock(run="damaged", began=modified_at(stat), seconds=0, released=True), stat

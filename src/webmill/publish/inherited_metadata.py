@@ -8,18 +8,18 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from webmill.publish.nouns import Item
+from webmill.publish.types import PublishedItem
 
 
-class Carried:
+class InheritedMetadata:
     """`previous`: the items of the version before, in the order of ids."""
 
-    def __init__(self, names: Iterable[str], previous: Iterable[Item]) -> None:
+    def __init__(self, names: Iterable[str], previous: Iterable[PublishedItem]) -> None:
         self._names = frozenset(names)
         self._previous = iter(previous)
-        self._was: Item | None = next(self._previous, None)
+        self._was: PublishedItem | None = next(self._previous, None)
 
-    def onto(self, item: Item) -> Item:
+    def onto(self, item: PublishedItem) -> PublishedItem:
         """Call it in the order of ids."""
         while self._was and self._was.id < item.id:  # by code points, which is the order of UTF-8 too
             self._was = next(self._previous, None)

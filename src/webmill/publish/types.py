@@ -10,12 +10,12 @@ import msgspec
 from webmill.errors import BadInput
 
 Scalar: TypeAlias = str | int | float | bool | None
-Hash: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
-Kind: TypeAlias = Literal["publish", "rollback", "retire"]
+Sha256Hex: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
+CommitKind: TypeAlias = Literal["publish", "rollback", "retire"]
 T = TypeVar("T")
 
 
-class Item(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+class PublishedItem(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One entry of an index: what a list shows of it, and the hash of its content.
 
     `id` is unique in a version. `stale_since`: its source failed, and it was last seen at this time.
@@ -23,13 +23,13 @@ class Item(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     id: str
     source: str
-    hash: Hash
+    hash: Sha256Hex
     facets: dict[str, str] = {}
     metadata: dict[str, Scalar] = {}
     stale_since: datetime | None = None
 
 
-class Problem(msgspec.Struct, frozen=True, kw_only=True):
+class PublishProblem(msgspec.Struct, frozen=True, kw_only=True):
     """Something that failed, as `aux/errors.json` tells it."""
 
     stage: str
@@ -40,39 +40,39 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     retryable: bool = False
 
 
-class Shard(msgspec.Struct, frozen=True, gc=False):
+class IndexShard(msgspec.Struct, frozen=True, gc=False):
     """A part of a large index: a blob that holds a JSON array of items, in the order of their ids."""
 
-    hash: Hash
+    hash: Sha256Hex
     bytes: int
     count: int
     first: str  # the id of its first item
 
 
-class Index(msgspec.Struct, frozen=True, omit_defaults=True):
+class ItemIndex(msgspec.Struct, frozen=True, omit_defaults=True):
     """`index/all.json` and its kin: the items themselves when they are few, else shards. In the order of ids."""
 
     count: int
-    items: tuple[Item, ...] | None = None
-    shards: tuple[Shard, ...] | None = None
+    items: tuple[PublishedItem, ...] | None = None
+    shards: tuple[IndexShard, ...] | None = None
 
 
-class Entry(msgspec.Struct, frozen=True):
+class ManifestEntry(msgspec.Struct, frozen=True):
     """A file of a version; its key is relative to the version's folder."""
 
     key: str
     bytes: int
-    sha256: Hash
+    sha256: Sha256Hex
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+class VersionManifest(msgspec.Struct, frozen=True, kw_only=True):
     """`_manifest.json`: every other file of the version."""
 
     version: str
     parent: str | None
     created_at: datetime
     count: int
-    files: tuple[Entry, ...]
+    files: tuple[ManifestEntry, ...]
     schema: int = 1
 
 
@@ -83,7 +83,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sequence: int  # of the record that published it
     published_at: datetime
     count: int
-    manifest_sha256: Hash
+    manifest_sha256: Sha256Hex
     manifest_bytes: int
     run: str = ""  # who published it: a run does so once
     until: datetime | None = None  # when another one took its place
@@ -93,7 +93,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A record of the history: what is live from here on. It names the record before it by hash."""
 
     sequence: int
-    kind: Kind
+    kind: CommitKind
     at: datetime
     live: Version
     parent: str | None = None
@@ -107,7 +107,7 @@ class Pointer(msgspec.Struct, frozen=True, kw_only=True):
     sequence: int
     updated_at: datetime
     count: int
-    manifest_sha256: Hash
+    manifest_sha256: Sha256Hex
     manifest_bytes: int
 
 

@@ -29,30 +29,30 @@ from webmill.errors import BadInput, Conflict, NotFound, WebmillError
 from webmill.infra.retry import BackoffPolicy
 from webmill.infra.storage.base import Storage
 from webmill.publish import guard, history, leases
-from webmill.publish.blobs import SAMPLE, Blobs, Json, Tally
-from webmill.publish.carried import Carried
+from webmill.publish.blob_uploader import BlobUploader
+from webmill.publish.blobs import SAMPLE, BlobCounts, BlobStore, Json
 from webmill.publish.facets import check_facets
-from webmill.publish.gather import Gathered, Keep
 from webmill.publish.holder import this_process
-from webmill.publish.manifest import index_of, read_file
-from webmill.publish.nouns import Item, Problem, Version, decode, encode
-from webmill.publish.places import check_hash
-from webmill.publish.putting import Putting
+from webmill.publish.inherited_metadata import InheritedMetadata
+from webmill.publish.keys import check_hash
+from webmill.publish.manifest import read_file, read_version_index
 from webmill.publish.rows import SortedRows
-from webmill.publish.shards import INLINE, items_ahead, items_of
-from webmill.publish.version import STATS, Counts, write_version
+from webmill.publish.shards import MAX_INLINE, read_items, read_items_ahead
+from webmill.publish.types import PublishedItem, PublishProblem, Version, decode, encode
+from webmill.publish.version import STATS, VersionStats, write_version
+from webmill.publish.version_items import CarryOver, VersionItems
 
 LONGEST_ITEM = 1 << 20  # bytes of one line of an index
 _LOOKS = 10
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class PublishOptions(msgspec.Struct, frozen=True, kw_only=True):
     facets: tuple[str, ...] = ()
     carried: tuple[str, ...] = ()  # metadata that an item keeps as long as its content is the same
     force: bool = False  # publish also what the guard would refuse
     even_if_same: bool = True  # publish also what the live version holds already
-    most_lost: float = guard.MOST_LOST
-    inline: int = INLINE  # items that an index file holds itself
+    most_lost: float = guard.MAX_LOSS
+    inline: int = MAX_INLINE  # items that an index file holds itself
     writers: int = 1  # shards on their way at once
     readers: int = 1  # questions on their way at once: more than one where the storage is far away
     sample: float = SAMPLE  # part of the known blobs that is read and checked
@@ -68,12 +68,12 @@ class ContentGone(Conflict):
     """gc has removed what was put: put it again, then commit again."""
 
 
-class Published(msgspec.Struct, frozen=True):
+class PublishResult(msgspec.Struct, frozen=True):
     """`is_new`: False when the live version holds the same, and no other was made."""
 
     version: Version
-    counts: Counts
-    blobs: Tally
+    counts: VersionStats
+    blobs: BlobCounts
     is_new: bool = True
 
 
@@ -84,9 +84,11 @@ def utc_now() -> datetime:
 class Publication:
     """`put` and `find` may be called by many threads; all else by one."""
 
-    def __init__(self, storage: Storage, lease: leases.Lease, *, options: Options, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, storage: Storage, lease: leases.RunLease, *, options: PublishOptions, now: Callable[[], datetime]
+    ) -> None:
         self.run = lease.run
-        self.blobs = Blobs(storage, sample=options.sample, policy=options.policy)
+        self.blobs = BlobStore(storage, sample=options.sample, policy=options.policy)
         self.counts: Counter[str] = Counter()  # for `stats.json`
         self._storage, self._lease, self._options, self._now = storage, lease, options, now
         self._started = now()
@@ -96,8 +98,8 @@ class Publication:
         self._items = SortedRows(self._folder, "items")
         self._may_carry = frozenset(options.carried)
         self._has_carried = False  # whether any item says something that it may have said before
-        self._problems: list[Problem] = []
-        self._keep = Keep(set(), set())
+        self._problems: list[PublishProblem] = []
+        self._keep = CarryOver(set(), set())
         self._expected: set[str] = set()
         self._attached: dict[str, bytes | Path] = {}
 
@@ -106,7 +108,7 @@ class Publication:
         cls,
         storage: Storage,
         *,
-        options: Options | None = None,
+        options: PublishOptions | None = None,
         now: Callable[[], datetime] = utc_now,
         run: str | None = None,
         started: datetime | None = None,
@@ -116,13 +118,13 @@ class Publication:
 
         `Misconfigured` where there are blobs but no history, unless forced.
         """
-        options = options or Options()
+        options = options or PublishOptions()
         run = run or secrets.token_hex(8)
-        lease = leases.take(storage, run, holder=this_process(), ttl=options.ttl, patience=options.patience)
+        lease = leases.acquire(storage, run, holder=this_process(), ttl=options.ttl, patience=options.patience)
         try:
-            history.begin(storage, force=options.force)
+            history.begin_history(storage, force=options.force)
         except WebmillError:
-            leases.drop_if_possible(storage, run)
+            leases.try_release(storage, run)
             raise
         begun = cls(storage, lease, options=options, now=now)
         begun._started = started or begun._started
@@ -134,7 +136,7 @@ class Publication:
         storage: Storage,
         run: str,
         *,
-        options: Options | None = None,
+        options: PublishOptions | None = None,
         now: Callable[[], datetime] = utc_now,
         started: datetime | None = None,
     ) -> Publication:
@@ -142,8 +144,8 @@ class Publication:
 
         When the lease is lost, or gc has been there since, `commit` looks at every blob before it trusts it.
         """
-        lease = leases.find(storage, run) or leases.Lease(run=run)
-        joined = cls(storage, lease, options=options or Options(), now=now)
+        lease = leases.find_lease(storage, run) or leases.RunLease(run=run)
+        joined = cls(storage, lease, options=options or PublishOptions(), now=now)
         joined._started = started or joined._started
         return joined
 
@@ -156,7 +158,7 @@ class Publication:
         self._renew()
         return self.blobs.find(content)
 
-    def add(self, item: Item) -> None:
+    def add(self, item: PublishedItem) -> None:
         """The content of the item has been put, by this process or another one of the run."""
         check_hash(item.hash)
         line = encode(item)
@@ -170,7 +172,7 @@ class Publication:
         """It is listed among the sources also when nothing is found there."""
         self._expected.add(source)
 
-    def report(self, problem: Problem) -> None:
+    def report(self, problem: PublishProblem) -> None:
         self._problems.append(problem)
 
     def keep_source(self, source: str) -> None:
@@ -185,7 +187,7 @@ class Publication:
         """A file more in the version's folder, such as `meta/…`. It is read when the version is written."""
         self._attached[key] = data
 
-    def commit(self) -> Published:
+    def commit(self) -> PublishResult:
         """`Conflict`: somebody else came first; call again. `guard.Shrunk`: too little to be believed.
 
         `ContentGone` when gc took this run for dead: put it again, then call again.
@@ -198,27 +200,27 @@ class Publication:
         try:
             version, counts = self._build(last)
         except (NotFound, BadInput) as error:
-            now = history.head(self._storage)
+            now = history.read_head(self._storage)
             if last and now and now.commit.sequence > last.commit.sequence:
                 # Not damage: we slept, and gc has taken away what we were reading or had just written.
                 raise Conflict("somebody else has committed since you looked") from error
             raise
         self.blobs.settle()
         if last and version == last.commit.live:
-            if history.head(self._storage) != last:  # no record is written, which would have told
+            if history.read_head(self._storage) != last:  # no record is written, which would have told
                 raise Conflict("somebody else has committed since you looked")
-            return Published(version, counts, self.blobs.tally, is_new=False)
-        history.append(self._storage, last, kind="publish", at=version.published_at, live=version)
-        return Published(version, counts, self.blobs.tally)
+            return PublishResult(version, counts, self.blobs.tally, is_new=False)
+        history.append_record(self._storage, last, kind="publish", at=version.published_at, live=version)
+        return PublishResult(version, counts, self.blobs.tally)
 
-    def _build(self, last: history.Record | None) -> tuple[Version, Counts]:
+    def _build(self, last: history.HistoryRecord | None) -> tuple[Version, VersionStats]:
         previous = last.commit.live if last else None
         gathered = self._gather(previous)
         if not self._options.force:
             before = previous.count if previous else 0
             most = self._options.most_lost
             guard.check_size(before=before, now=gathered.count, fresh=gathered.fresh, most_lost=most)
-        with Putting(self._put_shard, writers=self._options.writers) as shards:
+        with BlobUploader(self._put_shard, writers=self._options.writers) as shards:
             return write_version(
                 self._storage,
                 gathered,
@@ -242,7 +244,7 @@ class Publication:
     def close(self) -> None:
         """Without a commit, what was put is left to gc."""
         self._temporary.cleanup()
-        leases.drop(self._storage, self.run)
+        leases.release(self._storage, self.run)
 
     def __enter__(self) -> Self:
         return self
@@ -250,22 +252,22 @@ class Publication:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _committed(self) -> Published | None:
-        for commit in history.since(self._storage, history.head(self._storage), floor=self._lease.floor):
+    def _committed(self) -> PublishResult | None:
+        for commit in history.commits_since(self._storage, history.read_head(self._storage), floor=self._lease.floor):
             for version in (commit.live, *(commit.kept or ())):
                 if version.run == self.run:
                     stats = read_file(self._storage, version, STATS)
-                    return Published(version, decode(stats, Counts, source=STATS), self.blobs.tally)
+                    return PublishResult(version, decode(stats, VersionStats, source=STATS), self.blobs.tally)
         return None
 
-    def _secured_head(self) -> history.Record | None:
+    def _secured_head(self) -> history.HistoryRecord | None:
         """The head to build upon, with every blob of ours certainly there until it is followed by our commit."""
         for _ in range(_LOOKS):
-            last = history.head(self._storage)
-            commits = history.since(self._storage, last, floor=self._lease.floor)
+            last = history.read_head(self._storage)
+            commits = history.commits_since(self._storage, last, floor=self._lease.floor)
             if not any(commit.kind == "retire" for commit in commits):
                 return last
-            self._lease = leases.take(
+            self._lease = leases.acquire(
                 self._storage,
                 self.run,
                 holder=self._lease.holder,
@@ -279,30 +281,30 @@ class Publication:
         gone = 0
         for _, line in self._items:
             self._renew()
-            gone += not self.blobs.is_there(msgspec.json.decode(line, type=Item).hash)
+            gone += not self.blobs.is_there(msgspec.json.decode(line, type=PublishedItem).hash)
         if gone:
             raise ContentGone(f"gc has removed the content of {gone} items while this run slept: put it again")
 
-    def _gather(self, previous: Version | None) -> Gathered:
-        gathered = Gathered(self._folder / "gathered", facets=self._options.facets)
+    def _gather(self, previous: Version | None) -> VersionItems:
+        gathered = VersionItems(self._folder / "gathered", facets=self._options.facets)
         gathered.fill(self._items, self._stale_items(previous), carried=self._carried(previous, gathered))
         return gathered
 
-    def _carried(self, previous: Version | None, gathered: Gathered) -> Carried | None:
+    def _carried(self, previous: Version | None, gathered: VersionItems) -> InheritedMetadata | None:
         if not previous or not self._has_carried:
             return None
-        items = items_ahead(
+        items = read_items_ahead(
             self._storage,
-            index_of(self._storage, previous),
+            read_version_index(self._storage, previous),
             readers=self._options.readers,
             on_damage=gathered.note_damage,
         )
-        return Carried(self._options.carried, items)
+        return InheritedMetadata(self._options.carried, items)
 
-    def _stale_items(self, previous: Version | None) -> Iterator[Item]:
+    def _stale_items(self, previous: Version | None) -> Iterator[PublishedItem]:
         if not previous or not (self._keep.sources or self._keep.items):
             return iter(())
-        items = items_of(self._storage, index_of(self._storage, previous))
+        items = read_items(self._storage, read_version_index(self._storage, previous))
         return self._keep.stale(items, at=previous.published_at)
 
     def _put_shard(self, data: bytes) -> str:
