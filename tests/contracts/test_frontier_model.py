@@ -39,7 +39,7 @@ from webmill.crawl.frontier.base import (
 from webmill.crawl.frontier.local import LocalFrontier, restore
 from webmill.crawl.frontier.memory import MemoryFrontier
 from webmill.errors import Unavailable
-from webmill.infra.positions import write_at
+from webmill.infra.files import write_at
 from webmill.model import Link
 
 DOMAINS = [f"d{number}.com" for number in range(4)]

@@ -22,10 +22,10 @@ from webmill.archive.derive import DeriveJob, derive
 from webmill.cli.context import Context
 from webmill.cli.derive import derive as command
 from webmill.errors import Misconfigured
-from webmill.infra.atomic import RESERVED
 from webmill.infra.executor.base import Executor
 from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.executor.pool import PoolExecutor
+from webmill.infra.files import RESERVED
 from webmill.pipeline.derive import Options, Report, derive_all
 from webmill.pipeline.progress import ProgressBar
 

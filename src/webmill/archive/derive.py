@@ -31,7 +31,7 @@ from webmill.formats.warc.fields import parse_fields
 from webmill.formats.warc.reader import read_records
 from webmill.formats.warc.writer import compress_dense, compress_record
 from webmill.infra import atomic
-from webmill.infra.positions import read_at
+from webmill.infra.files import read_at
 from webmill.model import ArchiveReject, Damage, Headers, Record
 
 KINDS = ("wat", "wet")

@@ -24,6 +24,7 @@ from webmill.archive.segment_file import is_at, lock, seal
 from webmill.collection import Collection
 from webmill.formats.warc.reader import read_records
 from webmill.infra import atomic
+from webmill.infra.files import as_webmill_error, os_errors
 from webmill.model import Damage
 
 FOLDER = "archive"  # in rejected/
@@ -75,7 +76,7 @@ def _abandoned(path: Path) -> Iterator[BinaryIO | None]:
         yield None
         return
     except OSError as error:
-        raise atomic.as_webmill_error(error, str(path)) from error
+        raise as_webmill_error(error, str(path)) from error
     with os.fdopen(fd, "rb") as file:
         yield file if lock(fd, what=str(path)) and is_at(fd, path) else None
 
@@ -96,7 +97,7 @@ def _repair(collection: Collection, path: Path, file: BinaryIO) -> Repair:
     )
     if repair.cut:
         repair = _keep_tail(collection, file, repair, start=found.end)
-    with atomic.os_errors(str(path)):
+    with os_errors(str(path)):
         if end:
             seal(file.fileno(), path, end=end)
         else:

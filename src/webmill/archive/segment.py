@@ -21,6 +21,7 @@ from webmill.errors import Misconfigured, NotFound
 from webmill.formats.cdx.zipnum import encode_block
 from webmill.formats.warc.capture import Subset
 from webmill.infra import atomic
+from webmill.infra.files import as_webmill_error
 
 # The lists of a crawl's files, by what Common Crawl calls them.
 LISTS: dict[Subset, str] = {"warc": "warc", "crawldiagnostics": "non200responses", "robotstxt": "robotstxt"}
@@ -68,7 +69,7 @@ def open_stored(collection: Collection, key: str) -> BinaryIO:
         except FileNotFoundError:
             pass
         except OSError as error:
-            raise atomic.as_webmill_error(error, str(candidate)) from error
+            raise as_webmill_error(error, str(candidate)) from error
     raise NotFound(f"no archive {key} in {collection.root}")
 
 

@@ -10,7 +10,6 @@ make the final name of it. A name that exists in either form is refused with `Co
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import sys
 from pathlib import Path
@@ -18,6 +17,8 @@ from pathlib import Path
 from webmill.archive.segment import OPEN
 from webmill.errors import Conflict, Misconfigured, WebmillError
 from webmill.infra import atomic
+from webmill.infra.files import os_errors
+from webmill.infra.lock import try_lock
 
 _FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -33,12 +34,12 @@ class SegmentFile:
         self.open_path = path.with_name(path.name + OPEN)
         self.first = self.end = self.synced = 0
         atomic.make_folder(path.parent)
-        with atomic.os_errors(str(path)):
+        with os_errors(str(path)):
             self._fd = os.open(self.open_path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o666)
         try:
             self._claim()
             self.append(warcinfo)
-            with atomic.open_folder(path.parent) as folder, atomic.os_errors(str(path)):
+            with atomic.open_folder(path.parent) as folder, os_errors(str(path)):
                 atomic.sync_folder(folder)
         except WebmillError:
             self._remove()
@@ -59,7 +60,7 @@ class SegmentFile:
     def append(self, data: bytes) -> int:
         """Where it was written. When it could not be, what of it was is taken back (or will be, when it is sealed)."""
         try:
-            with atomic.os_errors(str(self.open_path)):
+            with os_errors(str(self.open_path)):
                 write_all(self._fd, data, at=self.end)
         except WebmillError:
             self._cut_quietly()
@@ -70,7 +71,7 @@ class SegmentFile:
     def sync(self) -> None:
         """After an error the kernel may have forgotten what it could not write: never sync for it again, `forget`."""
         if self.synced < self.end:
-            with atomic.os_errors(str(self.open_path)):
+            with os_errors(str(self.open_path)):
                 sync_data(self._fd)
 
     def confirm(self) -> None:
@@ -88,7 +89,7 @@ class SegmentFile:
             if self.is_empty:
                 self._remove()
                 return
-            with atomic.os_errors(str(self.open_path)):
+            with os_errors(str(self.open_path)):
                 seal(self._fd, self.open_path, end=self.end)
         finally:
             self.close()
@@ -118,13 +119,10 @@ class SegmentFile:
 def lock(fd: int, *, what: str) -> bool:
     """Until `fd` is closed. False: another has it."""
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
+        return try_lock(fd)
     except OSError as error:
         message = f"{what}: this file system has no locks ({error.strerror}); keep the collection on one that has"
         raise Misconfigured(message) from error
-    return True
 
 
 def is_at(fd: int, path: Path) -> bool:

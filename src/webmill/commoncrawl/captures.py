@@ -15,7 +15,7 @@ from typing import BinaryIO, NamedTuple
 from webmill.commoncrawl.ranges import ByteRange, RangeLimits, plan_ranges, wanted_bytes
 from webmill.commoncrawl.whole_files import WholeFiles
 from webmill.errors import BadInput, NotFound, Unavailable
-from webmill.infra.positions import read_at
+from webmill.infra.files import read_at
 from webmill.infra.storage.base import Readable, Stat
 from webmill.model import CaptureRef
 

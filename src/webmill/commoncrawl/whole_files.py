@@ -6,7 +6,6 @@ interrupted goes on where it stopped, if the file is still the same.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from webmill.errors import Conflict, Unavailable
+from webmill.infra import lock
 from webmill.infra.atomic import make_folder, sync
 from webmill.infra.retry import BackoffPolicy
 from webmill.infra.storage.base import Readable, Stat
@@ -106,10 +106,9 @@ def _sizes(folder: Path, *, sparing: Path) -> Iterator[tuple[float, int, Path]]:
 def _is_abandoned(path: Path) -> bool:
     try:
         with path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return lock.try_lock(file)
     except OSError:
         return False
-    return True
 
 
 @contextmanager
@@ -117,7 +116,7 @@ def _alone(path: Path) -> Iterator[BinaryIO]:
     """The unfinished file, ours alone. The one we waited for may have been finished and moved: then open it anew."""
     while True:
         with path.open("ab") as part:
-            fcntl.flock(part, fcntl.LOCK_EX)
+            lock.lock(part)
             try:
                 same = os.fstat(part.fileno()).st_ino == path.stat().st_ino
             except FileNotFoundError:

@@ -12,7 +12,7 @@ import msgspec
 from webmill.crawl.progress import Snapshot
 from webmill.errors import BadInput, NotFound, Unavailable
 from webmill.infra import atomic
-from webmill.infra.looking import is_held
+from webmill.infra.lock import is_locked
 
 log = logging.getLogger(__name__)
 
@@ -76,4 +76,4 @@ def read_status(folder: Path, *, seat: str = "") -> Status:
         raise BadInput(f"{error}: the next run writes it anew", reason="bad_status", source=str(path)) from error
     except FileNotFoundError:
         raise NotFound(f"no crawl in {folder.parent}: begin one with `webmill crawl {folder.parent} URL`") from None
-    return msgspec.structs.replace(status, is_running=is_held(folder, f"node-{seat}" if seat else "crawl"))
+    return msgspec.structs.replace(status, is_running=is_locked(folder, f"node-{seat}" if seat else "crawl"))

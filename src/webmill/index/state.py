@@ -18,9 +18,8 @@ from typing import Self
 import msgspec
 
 from webmill.errors import BadInput, Misconfigured
-from webmill.infra.looking import reading
-from webmill.infra.positions import read_at
-from webmill.infra.sqlite import Database, Row, Schema
+from webmill.infra.files import read_at
+from webmill.infra.sqlite import Database, Row, Schema, open_read_only
 from webmill.model import Damage
 
 FILE_NAME = "state.sqlite"
@@ -155,7 +154,7 @@ class StoredState(msgspec.Struct, frozen=True):
 
 def read_state(path: Path) -> StoredState:
     """All that is kept, by reading alone."""
-    with reading(path) as read:
+    with open_read_only(path) as read:
         known = _known(read(ALL))
         published = {}
         for name, made in read("SELECT name, made FROM published"):

@@ -18,13 +18,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable, WebmillError
+from webmill.errors import Misconfigured, Unavailable, WebmillError
+from webmill.infra.files import RESERVED, as_webmill_error, os_errors
+from webmill.infra.lock import try_lock
 
-RESERVED = ".webmill-"  # names of our own making begin so; nothing else may
 _TEMP = re.compile(re.escape(RESERVED) + r"tmp-(\d{1,10})-[0-9a-f]{16}", re.ASCII)
 
-_WRONG_PATH = {errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTEMPTY}
-_FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOTSUP}
 
 
@@ -121,10 +120,9 @@ def _stale(folder: int, name: str) -> Iterator[bool]:
 
 def _is_unlocked_file(fd: int) -> bool:
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return stat.S_ISREG(os.fstat(fd).st_mode)
+        return try_lock(fd) and stat.S_ISREG(os.fstat(fd).st_mode)
     except OSError:
-        return False  # locked by its owner; or no locks here, then nothing can be known
+        return False  # no locks here: nothing can be known
 
 
 def _is_running(pid: int) -> bool:
@@ -159,7 +157,7 @@ class Draft:
         self._raw = _Raw(self.fd, what=what)
         self.file = io.BufferedWriter(self._raw, 1 << 16)
         try:
-            fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # tells remove_stale_temps that we live
+            try_lock(self.fd)  # tells remove_stale_temps that we live
         except OSError:
             pass  # a file system without locks: remove_stale_temps will leave its files alone
 
@@ -255,24 +253,3 @@ def sync_folder(fd: int) -> None:
     except OSError as error:
         if error.errno != errno.EINVAL:  # some network file systems cannot and need not
             raise
-
-
-@contextmanager
-def os_errors(what: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise as_webmill_error(error, what) from error
-
-
-def as_webmill_error(error: OSError, what: str) -> WebmillError:
-    said = error.strerror or str(error)
-    if error.errno == errno.ENOENT:
-        return NotFound(f"{what}: {said}")
-    if error.errno == errno.EEXIST:
-        return Conflict(f"{what}: {said}")
-    if error.errno in _WRONG_PATH:
-        return BadInput(said, reason="bad_path", source=what)
-    if error.errno in _FORBIDDEN:
-        return Misconfigured(f"{what}: {said}; give this user the right to it, or choose another folder")
-    return Unavailable(f"{what}: {said}")  # a full or ill disk, too many open files: may pass

@@ -12,7 +12,6 @@ It must be on a local disk: its times are those of `time.monotonic`, one clock f
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import logging
 import os
 import struct
@@ -27,11 +26,11 @@ from typing import Protocol
 import msgspec
 
 from webmill.errors import Misconfigured, Unavailable
-from webmill.infra.atomic import os_errors
+from webmill.infra import lock
+from webmill.infra.files import os_errors, read_at, write_at
 from webmill.infra.log import TOLD
 from webmill.infra.origin import Answer, answer_of
 from webmill.infra.pace import NEVER, Manners, Pace, Turn, at, blocked, careful, fresh, note, spend, take
-from webmill.infra.positions import read_at, write_at
 
 log = logging.getLogger(__name__)
 
@@ -186,7 +185,7 @@ class Limiter:
                 yield state
                 write_at(fd, _encode(state.pace), 0)
         finally:
-            fcntl.flock(fd, fcntl.LOCK_UN)  # else a fork of this moment, which has the file open too, holds on
+            lock.unlock(fd)  # else a fork of this moment, which has the file open too, holds on
             os.close(fd)
         if state.lost:
             log.warning("limiter_state_lost", extra={"path": str(self.path)})
@@ -257,18 +256,12 @@ class _State:
 
 def _lock(fd: int, path: Path) -> None:
     """Not for ever: a process that was stopped while it held the lock holds it still."""
-    end = time.monotonic() + LOCK_PATIENCE
-    while True:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > end:
-                raise Unavailable(f"{path} is locked by a process that does not go on: find and end it") from None
-            time.sleep(SHORTEST_SLEEP)
-        except OSError as error:
-            raise Misconfigured(f"{path}: no locks here ({error.strerror}); choose a folder on a local disk") from error
-        else:
-            return
+    try:
+        is_locked = lock.try_lock(fd, patience=LOCK_PATIENCE, interval=SHORTEST_SLEEP)
+    except OSError as error:
+        raise Misconfigured(f"{path}: no locks here ({error.strerror}); choose a folder on a local disk") from error
+    if not is_locked:
+        raise Unavailable(f"{path} is locked by a process that does not go on: find and end it")
 
 
 def _encode(pace: Pace) -> bytes:

@@ -21,11 +21,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import quote
 
 import apsw
 import msgspec
 
-from webmill.errors import BadInput, Misconfigured, Unavailable, WebmillError
+from webmill.errors import BadInput, Misconfigured, NotFound, Unavailable, WebmillError
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +34,7 @@ Value = None | int | float | str | bytes
 Row = tuple[Any, ...]
 Run = Callable[..., list[Row]]  # run(sql, values) -> the rows it returned
 
+READ_PATIENCE = 1000  # milliseconds that `open_read_only` waits for a writer
 NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "lustre", "fuse.sshfs", "fuse.glusterfs"}
 
 # Files that were open when this process was forked. SQLite's book-keeping of locks came along, the locks did not, so
@@ -72,7 +74,7 @@ class Database:
         if path:
             refuse_network_file_system(path)
             refuse_inherited(path)
-        with self._translated():
+        with self._translate_errors():
             self._connection = apsw.Connection(os.fspath(self.path))
         self.inode = inode(path) if path else None
         self._closed = False
@@ -99,7 +101,7 @@ class Database:
         self.close()
 
     def read(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
-        with self._mine(), self._translated():
+        with self._mine(), self._translate_errors():
             return self._run(sql, values)
 
     @contextmanager
@@ -119,12 +121,12 @@ class Database:
 
     def many(self, sql: str, rows: Iterable[Sequence[Value]]) -> list[Row]:
         """Run it for each of the rows; all rows that came of it. Changes belong into a `write` block of this thread."""
-        with self._mine(), self._translated():
+        with self._mine(), self._translate_errors():
             return self._connection.executemany(sql, rows).fetchall()
 
     def copy_to(self, path: Path) -> None:
         """All that is committed, as a file of its own; not synced yet."""
-        with self._mine(), self._translated():
+        with self._mine(), self._translate_errors():
             target = apsw.Connection(os.fspath(path))
             try:
                 with target.backup("main", self._connection, "main") as copying:
@@ -140,7 +142,7 @@ class Database:
 
     @contextmanager
     def _transaction(self, sync: str) -> Iterator[Run]:
-        with self._mine(), self._translated():
+        with self._mine(), self._translate_errors():
             self._run(f"PRAGMA synchronous={sync}")
             self._run("BEGIN IMMEDIATE")
             try:
@@ -164,15 +166,15 @@ class Database:
             yield
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except apsw.Error as error:
-            raise translated(error, self.path) from error
+            raise translate_error(error, self.path) from error
 
     def _set_up(self, schema: Schema) -> None:
         self._connection.set_busy_timeout(int(self._patience * 1000))
-        with self._mine(), self._translated():
+        with self._mine(), self._translate_errors():
             self._choose_journal()
             self._run("PRAGMA foreign_keys=ON")
         self._migrate(schema)
@@ -233,7 +235,7 @@ def has_wal_reset_bug(version: str) -> bool:
     return (3, 7, 0) <= number < (3, 51, 3) and not repaired_branch
 
 
-def translated(error: apsw.Error, path: Path) -> WebmillError:
+def translate_error(error: apsw.Error, path: Path) -> WebmillError:
     match error:
         case apsw.BusyError() | apsw.LockedError():
             return Unavailable(f"{path} is held by another process")
@@ -258,6 +260,40 @@ def inode(path: Path) -> tuple[int, int]:
 def refuse_inherited(path: Path) -> None:
     if path.exists() and any(inode(path) == database.inode for database in _inherited):
         raise Misconfigured(f"{path} was open when this process was forked: {FORK_REPAIR}")
+
+
+@contextmanager
+def open_read_only(path: Path) -> Iterator[Run]:
+    """Read an SQLite file of anybody without a trace: no file is made, nothing changes, and no writer has to wait.
+
+    `NotFound`; `BadInput` when the file is damaged, or lacks the tables that are asked for.
+
+    A file whose last writer has closed it has no log beside it. It is read as if it could not change, since a reader
+    who shares would make a log of his own. After the kill of a writer that left a log but no index of it, what is read
+    is what was there before the log.
+    """
+    if not path.is_file():
+        raise NotFound(f"no file {path}")
+    is_shared = any(path.with_name(path.name + ending).exists() for ending in ("-shm", "-journal"))
+    mode = "mode=ro" if is_shared else "immutable=1"
+    connection: apsw.Connection | None = None
+    try:
+        address = f"file:{quote(os.fsencode(path.resolve()))}?{mode}"
+        connection = apsw.Connection(address, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+        connection.set_busy_timeout(READ_PATIENCE)
+        opened = connection
+
+        def run(sql: str, values: Sequence[Value] = ()) -> list[Row]:
+            return opened.execute(sql, values).fetchall()
+
+        yield run
+    except apsw.SQLError as error:  # no such table
+        raise BadInput(f"not what it should be: {error}", reason="corrupt", source=str(path)) from error
+    except apsw.Error as error:
+        raise translate_error(error, path) from error
+    finally:
+        if connection is not None:
+            connection.close()
 
 
 def refuse_network_file_system(path: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from webmill.errors import Misconfigured
 from webmill.infra import atomic
+from webmill.infra.files import RESERVED, os_errors
 
 AT_FDCWD = -100
 RENAME_EXCHANGE = 2
@@ -31,12 +32,12 @@ def replacing(place: Path, *, beside: Path) -> Iterator[Path]:
     atomic.make_folder(beside)
     if place.parent.stat().st_dev != beside.stat().st_dev:
         raise Misconfigured(f"{place} lies on another disk than {beside}: put both on one, or leave the tables out")
-    with atomic.os_errors(str(fresh)):
+    with os_errors(str(fresh)):
         _discard(fresh, old)
         fresh.mkdir()
     try:
         yield fresh
-        with atomic.os_errors(str(place)):
+        with os_errors(str(place)):
             _sync(fresh)
             _exchange(fresh, place, old)
             _sync(place.parent, beside)
@@ -50,7 +51,7 @@ def remove(place: Path, *, beside: Path) -> None:
     fresh, old = _asides(place, beside)
     if not place.exists():
         return
-    with atomic.os_errors(str(place)):
+    with os_errors(str(place)):
         _discard(fresh, old)
         place.rename(old)
         _sync(place.parent, beside)
@@ -59,12 +60,12 @@ def remove(place: Path, *, beside: Path) -> None:
 def remove_unfinished(place: Path, *, beside: Path) -> None:
     """What a caller that was killed had filled so far."""
     fresh, _ = _asides(place, beside)
-    with atomic.os_errors(str(fresh)):
+    with os_errors(str(fresh)):
         _discard(fresh)
 
 
 def _asides(place: Path, beside: Path) -> tuple[Path, Path]:
-    return beside / f"{atomic.RESERVED}new-{place.name}", beside / f"{atomic.RESERVED}old-{place.name}"
+    return beside / f"{RESERVED}new-{place.name}", beside / f"{RESERVED}old-{place.name}"
 
 
 def _discard(*folders: Path) -> None:

@@ -28,7 +28,7 @@ from webmill.errors import BadInput, Misconfigured, NotFound
 from webmill.formats.compression.decompressors import ERRORS, Decompressor, GzipDecompressor
 from webmill.formats.timestamps import from_datetime
 from webmill.infra.address import scheme_of
-from webmill.infra.atomic import as_webmill_error
+from webmill.infra.files import as_webmill_error
 from webmill.infra.storage.backends import open_storage
 from webmill.infra.storage.base import RawStream, Storage, buffered, chunks_of
 from webmill.infra.storage.local import LocalStorage

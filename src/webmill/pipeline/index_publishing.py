@@ -30,6 +30,7 @@ from webmill.index.zipnum.ranges import IndexFilters, remove_shards_on_failure, 
 from webmill.infra import atomic, swap
 from webmill.infra.executor.base import Executor
 from webmill.infra.executor.gather import run_all
+from webmill.infra.files import RESERVED, os_errors
 from webmill.pipeline.progress import ProgressReporter
 
 BYTES_PER_SHARD = 128 << 20  # of CDXJ; about a fifth of that compressed
@@ -144,7 +145,7 @@ def no_temps_in(*folders: Path) -> Iterator[None]:
 
 
 def _remove_temps(folders: Iterable[Path]) -> None:
-    for file in chain.from_iterable(folder.glob(f"{atomic.RESERVED}tmp-*") for folder in folders):
+    for file in chain.from_iterable(folder.glob(f"{RESERVED}tmp-*") for folder in folders):
         file.unlink(missing_ok=True)
 
 
@@ -281,7 +282,7 @@ def digest_of(values: object) -> str:
 
 
 def digest_of_file(path: Path) -> str:
-    with atomic.os_errors(str(path)), path.open("rb") as file:
+    with os_errors(str(path)), path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

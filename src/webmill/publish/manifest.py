@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from webmill.errors import BadInput, NotFound
-from webmill.infra.atomic import os_errors
+from webmill.infra.files import os_errors
 from webmill.infra.storage.base import Readable, Storage, chunks_of
 from webmill.publish.keys import MANIFEST, sha256, version_folder
 from webmill.publish.shards import read_index

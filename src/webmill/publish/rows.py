@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
-from webmill.infra.atomic import os_errors
+from webmill.infra.files import os_errors
 
 Row: TypeAlias = tuple[bytes, bytes]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.infra.atomic import os_errors
+from webmill.infra.files import os_errors
 from webmill.infra.storage.base import Storage
 from webmill.publish.blob_uploader import BlobUploader
 from webmill.publish.blobs import BlobCounts

@@ -53,7 +53,7 @@ class Buckets:
         if not self._file:
             yield
             return
-        fcntl.lockf(self._file, fcntl.LOCK_EX, 1, place)
+        fcntl.lockf(self._file, fcntl.LOCK_EX, 1, place)  # `infra.lock` has whole files only
         try:
             yield
         finally:

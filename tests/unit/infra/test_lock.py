@@ -10,11 +10,13 @@ import pytest
 
 from webmill.errors import Conflict, Misconfigured, NotFound, WebmillError
 from webmill.infra import lock
+from webmill.infra.files import RESERVED
 
 HOLD = """
 import sys
 from pathlib import Path
 from webmill.infra import lock
+from webmill.infra.files import RESERVED
 with lock.exclusive(Path(sys.argv[1]), "x", doing="testing"):
     print("held", flush=True)
     sys.stdin.read()
@@ -88,3 +90,31 @@ def test_many_share_it_and_nobody_has_it_alone_meanwhile(tmp_path: Path) -> None
         lock.shared(tmp_path, "x", doing="testing"),
     ):
         pass
+
+
+def test_an_open_file_has_one_holder_until_it_is_unlocked(tmp_path: Path) -> None:
+    with (tmp_path / "file").open("wb") as one, (tmp_path / "file").open("rb") as other:
+        assert lock.try_lock(one)
+        assert not lock.try_lock(other)
+        assert not lock.try_lock(other.fileno(), patience=0.05)
+        lock.unlock(one)
+        lock.lock(other)
+        assert not lock.try_lock(one)
+
+
+def test_a_forked_process_shares_the_lock_and_unlocking_frees_it_for_both(tmp_path: Path) -> None:
+    with (tmp_path / "file").open("wb") as one, (tmp_path / "file").open("rb") as other:
+        assert lock.try_lock(one)
+        holder = subprocess.Popen(
+            [sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE, pass_fds=[one.fileno()]
+        )
+        lock.unlock(one)
+        assert lock.try_lock(other)
+        holder.communicate(b"")
+
+
+def test_who_waits_for_a_lock_gets_it_when_its_holder_dies(tmp_path: Path) -> None:
+    with hold(tmp_path) as holder, (tmp_path / f"{RESERVED}x-lock").open("rb") as file:
+        assert not lock.try_lock(file)
+        holder.kill()
+        assert lock.try_lock(file, patience=100.0)

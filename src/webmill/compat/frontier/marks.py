@@ -11,6 +11,7 @@ import msgspec
 from webmill.crawl.frontier.base import Frontier
 from webmill.errors import Misconfigured
 from webmill.infra import atomic
+from webmill.infra.files import os_errors
 
 Key = tuple[str | float, ...]  # of a row, in its table's order; text as the Latin-1 of its bytes, to sort as they do
 
@@ -86,7 +87,7 @@ class RejectedRows:
     def __init__(self, path: Path, *, size: int) -> None:
         self.path, self.size = path, size
         if path.exists():
-            with atomic.os_errors(str(path)), path.open("r+b") as file:
+            with os_errors(str(path)), path.open("r+b") as file:
                 file.truncate(size)
                 atomic.sync(file.fileno())
 
@@ -94,7 +95,7 @@ class RejectedRows:
         """Durable on return."""
         lines = b"".join(msgspec.json.encode({**row, "reason": reason}) + b"\n" for row, reason in rows)
         atomic.make_folder(self.path.parent)
-        with atomic.os_errors(str(self.path)), self.path.open("ab") as file:
+        with os_errors(str(self.path)), self.path.open("ab") as file:
             file.write(lines)
             file.flush()
             atomic.sync(file.fileno())

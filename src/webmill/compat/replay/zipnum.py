@@ -27,6 +27,7 @@ from webmill.index.order import ensure_byte_order
 from webmill.index.zipnum.shard_locations import ShardLocations
 from webmill.index.zipnum.writer import ZipNumShard, write_index
 from webmill.infra import atomic
+from webmill.infra.files import RESERVED
 from webmill.infra.storage.local import LocalStorage
 
 ONE_SHARD = sys.maxsize // 4  # bytes that no shard ever has
@@ -52,7 +53,7 @@ def write_named_index(
 ) -> int:
     """Write sorted lines as an index into the folder, in place of one of these names; return the number of shards."""
     atomic.make_folder(folder)
-    with TemporaryDirectory(dir=folder, prefix=atomic.RESERVED) as aside:
+    with TemporaryDirectory(dir=folder, prefix=RESERVED) as aside:
         shards = write_index(batches, Path(aside), lines=lines, shard_size=shard_size, threads=threads, source=source)
         written = put_in_place(shards, Path(aside), folder, base=names.base)
     with atomic.writing(folder / names.loc) as file:

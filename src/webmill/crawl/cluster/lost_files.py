@@ -14,7 +14,7 @@ from webmill.crawl.frontier.redis.server import Server
 from webmill.crawl.frontier.redis.takeover import PLAN, take_over
 from webmill.crawl.frontier_admin.backup import fetch, read_manifest
 from webmill.errors import BadInput, Misconfigured, NotFound
-from webmill.infra import atomic
+from webmill.infra.files import os_errors
 from webmill.infra.storage.base import Storage
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ def is_home(folder: Path, meta: dict[str, str]) -> bool:
 
 def put_aside(folder: Path) -> None:
     """Files from before somebody else took the shard over: needed no more, and nobody has said that they may go."""
-    with atomic.os_errors(str(folder)):
+    with os_errors(str(folder)):
         if folder.is_dir() and any(folder.iterdir()):
             aside = Path(tempfile.mkdtemp(prefix=f"former-{folder.name}-", dir=folder.parent))
             folder.rename(aside)

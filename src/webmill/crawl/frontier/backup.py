@@ -22,6 +22,7 @@ from webmill.crawl.frontier.base import FrontierStats
 from webmill.crawl.frontier.lanes import sync_tree
 from webmill.errors import BadInput, Conflict, Misconfigured
 from webmill.infra import atomic
+from webmill.infra.files import RESERVED, os_errors
 
 MANIFEST = "manifest.json"
 FORMAT = 1  # of the manifest and of the files that backends share
@@ -50,8 +51,8 @@ def appearing(folder: Path) -> Iterator[Path]:
     """A folder under another name that takes its own when the block ends well, durably. Absent or empty before."""
     must_be_free(folder)
     atomic.make_folder(folder.parent)
-    draft = folder.parent / f"{atomic.RESERVED}draft-{folder.name}"
-    with atomic.os_errors(str(folder)):
+    draft = folder.parent / f"{RESERVED}draft-{folder.name}"
+    with os_errors(str(folder)):
         shutil.rmtree(draft, ignore_errors=True)  # of one that was killed
         draft.mkdir()
         try:
@@ -66,7 +67,7 @@ def appearing(folder: Path) -> Iterator[Path]:
 
 
 def must_be_free(folder: Path) -> None:
-    with atomic.os_errors(str(folder)):
+    with os_errors(str(folder)):
         if folder.is_symlink() or folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
             raise Conflict(f"{folder} is in use: name a folder that does not exist")
 
@@ -91,7 +92,7 @@ def write_manifest(
 
 
 def stored(path: Path) -> Stored:
-    with atomic.os_errors(str(path)), path.open("rb") as file:
+    with os_errors(str(path)), path.open("rb") as file:
         return Stored(size=path.stat().st_size, sha256=hashlib.file_digest(file, "sha256").hexdigest())
 
 

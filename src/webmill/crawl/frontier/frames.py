@@ -11,7 +11,7 @@ from pathlib import Path
 from zlib import crc32
 
 from webmill.errors import BadInput
-from webmill.infra import atomic
+from webmill.infra.files import os_errors
 
 MAGIC = b"wmframe\x01"
 HEAD = struct.Struct("<II")
@@ -20,7 +20,7 @@ LARGEST = 256 << 20  # bytes of one
 
 def write_frames(path: Path, frames: Iterable[bytes]) -> None:
     """Not synced."""
-    with atomic.os_errors(str(path)), path.open("wb") as file:
+    with os_errors(str(path)), path.open("wb") as file:
         file.write(MAGIC)
         for frame in frames:
             file.write(HEAD.pack(len(frame), crc32(frame)))
@@ -28,7 +28,7 @@ def write_frames(path: Path, frames: Iterable[bytes]) -> None:
 
 
 def read_frames(path: Path) -> Iterator[bytes]:
-    with atomic.os_errors(str(path)), path.open("rb") as file:
+    with os_errors(str(path)), path.open("rb") as file:
         if file.read(len(MAGIC)) != MAGIC:
             raise BadInput("not a file of frames", reason="corrupt", source=str(path))
         while head := file.read(HEAD.size):

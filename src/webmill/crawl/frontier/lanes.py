@@ -34,7 +34,7 @@ from zlib import crc32
 from webmill.crawl.frontier.base import MOST_DEPTH
 from webmill.errors import BadInput
 from webmill.infra import atomic
-from webmill.infra.positions import read_at, write_at
+from webmill.infra.files import as_webmill_error, os_errors, read_at, write_at
 
 log = logging.getLogger(__name__)
 
@@ -149,7 +149,7 @@ class Lanes:
             try:
                 write_at(self._descriptor(name), part, offset)
             except OSError as error:
-                raise atomic.as_webmill_error(error, self._root + name) from error
+                raise as_webmill_error(error, self._root + name) from error
             data, at = data[len(part) :], at + len(part)
 
     def read(self, lane: Lane, start: int, end: int, *, count: int) -> list[Line]:
@@ -196,7 +196,7 @@ class Lanes:
             try:
                 part = read_at(self._descriptor(lane.file(number)), size, offset)
             except OSError as error:
-                raise atomic.as_webmill_error(error, self._root + lane.file(number)) from error
+                raise as_webmill_error(error, self._root + lane.file(number)) from error
             if len(part) < size:
                 raise self._damage(lane, start + len(part))
             parts.append(part)
@@ -244,7 +244,7 @@ class Lanes:
             return 0
         self._write_out(lane)
         data = self.bytes_of(lane, read, min(end, (number + 1) * self._size))
-        with atomic.os_errors(str(path)):
+        with os_errors(str(path)):
             before = path.stat().st_blocks
             with atomic.writing(path) as file:
                 file.seek(offset)
@@ -271,7 +271,7 @@ class Lanes:
     def sync(self) -> None:
         """All that was written is durable. After an error it must be written again: the kernel may have let it go."""
         self.flush()
-        with atomic.os_errors(str(self._folder)):
+        with os_errors(str(self._folder)):
             if self._touched is None:
                 sync_tree(self._folder)
                 return

@@ -40,8 +40,8 @@ from webmill.crawl.frontier.hashes import (
     words_of,
 )
 from webmill.errors import BadInput
-from webmill.infra.atomic import as_webmill_error, drafting, open_folder, os_errors
-from webmill.infra.positions import read_at, write_at
+from webmill.infra.atomic import drafting, open_folder
+from webmill.infra.files import as_webmill_error, os_errors, read_at, write_at
 
 HEADER = struct.Struct("=8sQQ8x")
 MAGIC = b"wmrun\x00\x00\x01"

@@ -21,6 +21,7 @@ from webmill.crawl.frontier_admin.place import Place
 from webmill.crawl.start import Layout
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
 from webmill.infra import atomic
+from webmill.infra.files import RESERVED, os_errors
 from webmill.infra.storage.base import CHUNK, Storage, chunks_of
 
 MANIFEST = "manifest.json"
@@ -78,7 +79,7 @@ def restore(place: Place, source: Storage, *, frontier: str | None = None) -> It
     if place.folder.exists():
         raise Conflict(f"{place.root} has a frontier already: name another DIR")
     atomic.make_folder(place.root)
-    fetched = place.root / f"{atomic.RESERVED}restore"
+    fetched = place.root / f"{RESERVED}restore"
     remove(fetched)  # of one that was killed
     try:
         done = 0
@@ -118,7 +119,7 @@ def check_kind(layout: Layout, place: Place) -> None:
 def fetch(source: Storage, name: str, expected: Stored, path: Path) -> None:
     atomic.make_folder(path.parent)
     digest, size = hashlib.sha256(), 0
-    with source.open(name) as stream, atomic.os_errors(str(path)), path.open("wb") as file:
+    with source.open(name) as stream, os_errors(str(path)), path.open("wb") as file:
         for chunk in chunks_of(stream, CHUNK, most=expected.size + 1):
             digest.update(chunk)
             size += len(chunk)

@@ -31,6 +31,7 @@ from webmill.crawl.scheduler.inbox import post_order
 from webmill.crawl.status_file import read_status, seats
 from webmill.errors import Conflict, Unavailable, WebmillError
 from webmill.infra import atomic
+from webmill.infra.files import RESERVED, os_errors
 from webmill.infra.lock import exclusive
 
 LOOK = 0.2
@@ -147,7 +148,7 @@ def complaint(place: Place) -> str:
 
 def draft_of(copy: Path) -> Path:
     """While it is made."""
-    return copy.parent / f"{atomic.RESERVED}draft-{copy.name}"
+    return copy.parent / f"{RESERVED}draft-{copy.name}"
 
 
 def part(folder: Path, shard: int) -> Path:
@@ -188,6 +189,6 @@ def forget_redis(flags: Path) -> None:
 
 
 def remove(folder: Path) -> None:
-    with atomic.os_errors(str(folder)):
+    with os_errors(str(folder)):
         if folder.exists():
             shutil.rmtree(folder)

@@ -43,10 +43,10 @@ from webmill.infra.atomic import (
     drafting,
     make_folder,
     open_folder,
-    os_errors,
     remove_stale_temps,
     writing,
 )
+from webmill.infra.files import os_errors
 from webmill.infra.lock import exclusive
 
 SUMMARY = "cluster.idx"

@@ -25,7 +25,6 @@ import msgspec
 
 from webmill.errors import Conflict, NotFound
 from webmill.infra.address import scheme_of
-from webmill.infra.looking import Read, reading
 from webmill.infra.queue.base import (
     LEASE,
     MAX_ATTEMPTS,
@@ -39,7 +38,7 @@ from webmill.infra.queue.base import (
     lease_expired,
     worded,
 )
-from webmill.infra.sqlite import Database, Row, Run, Schema
+from webmill.infra.sqlite import Database, Row, Run, Schema, open_read_only
 
 POLL = (0.002, 0.05)  # seconds between looks into an empty queue: from, to
 
@@ -117,7 +116,7 @@ def viewed_file(file: Path) -> Iterator[SqliteQueueReader]:
     """Look by reading alone: no file is made, and a lease that is over still counts as leased."""
     if not file.is_file():
         raise NotFound(f"no queue {file}")
-    with reading(file) as read:
+    with open_read_only(file) as read:
         yield SqliteQueueReader(read)
 
 
@@ -128,7 +127,7 @@ def file_of(url: str, options: QueueOptions) -> Path:
 class SqliteQueueReader:
     """What one sees who reads the file; one buried message in memory at a time."""
 
-    def __init__(self, read: Read) -> None:
+    def __init__(self, read: Run) -> None:
         self._read = read
 
     def buried(self) -> Iterator[DeadLetter]:
@@ -142,7 +141,7 @@ class SqliteQueueReader:
         return _entries(self._read)
 
 
-def _entries(read: Callable[..., list[Row]]) -> Iterator[TaskEntry]:
+def _entries(read: Run) -> Iterator[TaskEntry]:
     seq = -1
     while rows := read(ENTRIES, (seq, AT_ONCE)):
         for _, id_, number, attempts, reason, changed, result in rows:
@@ -150,7 +149,7 @@ def _entries(read: Callable[..., list[Row]]) -> Iterator[TaskEntry]:
         seq = rows[-1][0]
 
 
-def _buried(read: Callable[..., list[Row]]) -> Iterator[DeadLetter]:
+def _buried(read: Run) -> Iterator[DeadLetter]:
     seq = -1
     while rows := read(FIRST_BURIED, (seq,)):
         seq, *fields = rows[0]

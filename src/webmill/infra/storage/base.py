@@ -23,7 +23,7 @@ from typing import BinaryIO, Protocol, TypeAlias
 from msgspec import Struct
 
 from webmill.errors import BadInput
-from webmill.infra.atomic import RESERVED, os_errors
+from webmill.infra.files import RESERVED, os_errors
 
 READ_LIMIT = 256 << 20  # what `read` takes into memory at most
 CHUNK = 1 << 20

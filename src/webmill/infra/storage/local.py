@@ -10,7 +10,6 @@ own time stands still for milliseconds. A digest would be right too, but costs a
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import logging
 import os
@@ -25,16 +24,15 @@ from typing import BinaryIO
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable
 from webmill.infra.address import scheme_of
 from webmill.infra.atomic import (
-    RESERVED,
     Draft,
-    as_webmill_error,
     drafting,
     make_folder,
     make_subfolder,
-    os_errors,
     remove_stale_temps_in,
     sync_folder,
 )
+from webmill.infra.files import RESERVED, as_webmill_error, os_errors
+from webmill.infra.lock import lock
 from webmill.infra.storage.base import (
     Absent,
     Condition,
@@ -197,7 +195,7 @@ class LocalStorage:
             fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666, dir_fd=folder)
         try:
             with os_errors(key):
-                fcntl.flock(fd, fcntl.LOCK_EX)
+                lock(fd)
             yield
         finally:
             os.close(fd)

@@ -22,7 +22,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from msgspec import Struct
 
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable, WebmillError
-from webmill.infra.atomic import RESERVED
+from webmill.infra.files import RESERVED
 from webmill.infra.origin import Refused, SlowDown
 from webmill.infra.retry import BackoffPolicy
 from webmill.infra.storage.base import (

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from webmill.errors import BadInput
-from webmill.infra.atomic import RESERVED
+from webmill.infra.files import RESERVED
 from webmill.infra.storage.base import Stat, check_key, check_prefix
 
 log = logging.getLogger(__name__)

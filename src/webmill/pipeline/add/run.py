@@ -23,6 +23,7 @@ from webmill.formats.compression import gzip_members, zstd_frames
 from webmill.formats.window import ByteSource
 from webmill.index.archives import ENDINGS, find_archives, printable_path
 from webmill.infra import atomic, lock
+from webmill.infra.files import RESERVED, os_errors
 from webmill.model import ArchiveReject
 from webmill.pipeline.add.checking import CHUNK, Findings, look_through
 from webmill.pipeline.add.incoming import Incoming, archives_in, changed, is_unchanged
@@ -88,7 +89,7 @@ def remove_unused(folders: Iterable[Path]) -> None:
     for folder in folders:
         try:
             there = list(folder.iterdir())
-            if [path.name for path in there] == [f"{atomic.RESERVED}add-lock"]:
+            if [path.name for path in there] == [f"{RESERVED}add-lock"]:
                 there[0].unlink()
             folder.rmdir()
         except OSError:  # it is used, and so are those around it
@@ -164,7 +165,7 @@ class Shelf:
         self._keys: dict[int, list[str]] = {}
         for key in sorted(find_archives(collection, refuse=lambda *_: None)) if collection.root.is_dir() else ():
             path = collection.root / key
-            with atomic.os_errors(str(path)):
+            with os_errors(str(path)):
                 self.note(path, path.stat().st_size)
 
     def note(self, path: Path, size: int) -> str:
@@ -179,7 +180,7 @@ class Shelf:
     def _is_same(self, key: str, incoming: Incoming) -> bool:
         path = self._collection.root / key
         try:
-            with atomic.os_errors(str(path)):
+            with os_errors(str(path)):
                 there = path.open("rb")
         except NotFound:  # noted by one who only looked
             return False

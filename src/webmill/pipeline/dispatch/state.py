@@ -23,7 +23,8 @@ from typing import Protocol
 import msgspec
 
 from webmill.errors import BadInput, Misconfigured
-from webmill.infra.atomic import make_folder, os_errors, write_bytes
+from webmill.infra.atomic import make_folder, write_bytes
+from webmill.infra.files import os_errors
 from webmill.infra.queue.base import Mark, MarkingQueue, Message, Queue
 from webmill.infra.sqlite import Database, Schema
 from webmill.pipeline.dispatch.blocks import Reject

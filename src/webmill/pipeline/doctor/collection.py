@@ -17,8 +17,8 @@ from webmill.errors import BadInput, Conflict, NotFound, Unavailable, WebmillErr
 from webmill.formats.warc.reader import read_records
 from webmill.index.zipnum.verify import verify as verify_index
 from webmill.infra import atomic
-from webmill.infra.looking import reading
-from webmill.infra.sqlite import NETWORK_FILE_SYSTEMS, file_system_of
+from webmill.infra.files import RESERVED, os_errors
+from webmill.infra.sqlite import NETWORK_FILE_SYSTEMS, file_system_of, open_read_only
 from webmill.infra.storage.local import LocalStorage
 from webmill.infra.tree import Refuse, files_below, warn
 from webmill.model import Damage
@@ -49,7 +49,7 @@ def collection_findings(root: Path, *, read_data: bool) -> Iterator[Finding]:
 
 
 def disk(root: Path) -> Iterator[Finding]:
-    probe = root / f"{atomic.RESERVED}doctor"
+    probe = root / f"{RESERVED}doctor"
     try:
         atomic.write_bytes(probe, b"")
         skew = probe.stat().st_mtime - time.time()
@@ -98,7 +98,7 @@ def databases(root: Path) -> Iterator[Path]:
 def database(file: Path, *, root: Path) -> Finding:
     part = file.relative_to(root).as_posix()
     try:
-        with reading(file) as read:
+        with open_read_only(file) as read:
             faults = [str(row[0]) for row in read(f"PRAGMA quick_check({MOST_NAMED})")]
         journal = journal_of(file)
     except Unavailable:
@@ -117,7 +117,7 @@ def database(file: Path, *, root: Path) -> Finding:
 
 def journal_of(file: Path) -> str:
     """As its head says (https://sqlite.org/fileformat2.html): SQLite has none for a file that is not to change."""
-    with atomic.os_errors(str(file)), file.open("rb") as stream:
+    with os_errors(str(file)), file.open("rb") as stream:
         return "wal" if stream.read(19)[18:] == b"\x02" else "delete"
 
 
@@ -170,7 +170,7 @@ def leftovers(root: Path) -> Iterator[Finding]:
 
 
 def unfinished(root: Path, *, refuse: Refuse = warn) -> list[Path]:
-    ours = (entry for entry in files_below(root, refuse=refuse) if entry.name.startswith(atomic.RESERVED))
+    ours = (entry for entry in files_below(root, refuse=refuse) if entry.name.startswith(RESERVED))
     return [path for path in (Path(entry.path) for entry in ours) if is_stale(path)]
 
 

@@ -24,6 +24,7 @@ from webmill.extract.extractors import require
 from webmill.extract.recipe import Recipe
 from webmill.infra import atomic, lock
 from webmill.infra.address import hide_secrets, scheme_of
+from webmill.infra.files import RESERVED
 from webmill.infra.sinks.parquet import pyarrow
 from webmill.infra.storage.backends import open_storage
 from webmill.infra.storage.base import Absent, Storage
@@ -205,7 +206,7 @@ def sweep(*places: str) -> None:
     for place in places:
         scheme, rest = scheme_of(place)
         if scheme == "file":
-            for parent in {draft.parent for draft in Path(rest).rglob(f"{atomic.RESERVED}tmp-*")}:
+            for parent in {draft.parent for draft in Path(rest).rglob(f"{RESERVED}tmp-*")}:
                 atomic.remove_stale_temps(parent)
 
 

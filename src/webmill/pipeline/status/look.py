@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from webmill.crawl.status_file import Status, read_status, seats
 from webmill.errors import NotFound, WebmillError
-from webmill.infra.looking import is_held
+from webmill.infra.lock import is_locked
 from webmill.pipeline.progress import format_count
 from webmill.pipeline.publish.due import reason_not_to_publish
 from webmill.pipeline.status.files import MOST_FILES
@@ -64,7 +64,7 @@ def look(root: Path, wishes: Wishes, *, open_engine: Callable[[], Engine]) -> Lo
     return Look(
         root=str(root),
         time=time.time(),
-        is_running=bool(glances.at("run", lambda: is_held(root, "run"))),
+        is_running=bool(glances.at("run", lambda: is_locked(root, "run"))),
         crawls=crawls,
         archives=[one for one in archives if one],
         indexes=[one for one in indexes if one],

@@ -9,7 +9,7 @@ import msgspec
 
 from webmill.collection import Publishing
 from webmill.errors import NotFound
-from webmill.infra.looking import is_held
+from webmill.infra.lock import is_locked
 from webmill.infra.queue.backends import viewed_queue
 from webmill.infra.queue.base import QueueOptions
 from webmill.infra.queue.sqlite import viewed_file
@@ -76,7 +76,7 @@ def work_in(folder: Path) -> Work | None:
         waiting=stats.waiting,
         documents=documents,
         errors=errors,
-        is_running=is_held(folder, "run"),
+        is_running=is_locked(folder, "run"),
         with_failures=[str(folder)] * bool(stats.buried),
     )
 

@@ -14,9 +14,10 @@ import pytest
 
 from webmill.errors import BadInput, NotFound
 from webmill.infra import lock
-from webmill.infra.looking import is_held, reading
+from webmill.infra.lock import is_locked
 from webmill.infra.queue.base import Message
 from webmill.infra.queue.sqlite import SqliteQueue, viewed_file
+from webmill.infra.sqlite import open_read_only
 
 KILLED = """
 import os, sys
@@ -31,10 +32,10 @@ os._exit(0)
 LOOKING = """
 import sys
 from pathlib import Path
-from webmill.infra.looking import is_held
+from webmill.infra.lock import is_locked
 print("looking", flush=True)
 while True:
-    is_held(Path(sys.argv[1]), "run")
+    is_locked(Path(sys.argv[1]), "run")
 """
 
 
@@ -99,7 +100,7 @@ def test_a_file_that_is_none_of_ours_is_bad_input(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         waiting(tmp_path / "none")
     (tmp_path / "garbage").write_bytes(os.urandom(5000))
-    with pytest.raises(BadInput), reading(tmp_path / "garbage") as read:
+    with pytest.raises(BadInput), open_read_only(tmp_path / "garbage") as read:
         read("SELECT 1 FROM message")
     (tmp_path / "empty").touch()
     with pytest.raises(BadInput):
@@ -107,15 +108,15 @@ def test_a_file_that_is_none_of_ours_is_bad_input(tmp_path: Path) -> None:
 
 
 def test_a_lock_is_seen_while_it_is_held_and_is_never_made(tmp_path: Path) -> None:
-    assert not is_held(tmp_path, "run")
+    assert not is_locked(tmp_path, "run")
     assert [*tmp_path.iterdir()] == []
     with lock.exclusive(tmp_path, "run", doing="testing"):
-        assert is_held(tmp_path, "run")
-    assert not is_held(tmp_path, "run")
+        assert is_locked(tmp_path, "run")
+    assert not is_locked(tmp_path, "run")
 
 
 def test_a_look_at_a_lock_is_no_reason_not_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lock, "GLANCE", 60.0)  # however busy this machine is
+    monkeypatch.setattr(lock, "PEEK_TIME", 60.0)  # however busy this machine is
     command = [sys.executable, "-c", LOOKING, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as looker:
         try:
