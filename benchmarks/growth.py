@@ -149,7 +149,7 @@ def ask_search(folder: Path, _: int) -> int:
     """For words that are in few documents, so that what is counted is finding them."""
     from benchmarks.searching import LANGUAGES
     from webmill.search.base import SearchRequest
-    from webmill.search.embedded import EmbeddedEngine
+    from webmill.search.embedded.engine import EmbeddedEngine
     from webmill.search.query import parse
 
     words = random.Random(2).choices(LANGUAGES[0][0].words[10_000:], k=300)

@@ -30,10 +30,10 @@ from webmill.infra.json_http import JsonServer
 from webmill.infra.retry import BackoffPolicy
 from webmill.search.address import SearchAddress
 from webmill.search.base import IndexedDocument, SearchRequest
-from webmill.search.embedded import EmbeddedEngine
-from webmill.search.meilisearch_place import MeilisearchTask, server_of, wait_for
+from webmill.search.embedded.engine import EmbeddedEngine
+from webmill.search.meilisearch.server import MeilisearchTask, connect, wait_for
 from webmill.search.query import parse
-from webmill.search.words import pairs
+from webmill.search.segmentation import bigrams
 
 DOCUMENTS = int(os.environ.get("BENCH_DOCUMENTS", "200000"))
 BATCH = 2000
@@ -127,7 +127,7 @@ def index_raw(file: Path, folder: Path, *, with_pairs: bool) -> int:
         for each in batch:
             fields = {"title": [each.title], "text": [each.text], "url": [each.url]}
             if with_pairs:
-                fields |= {"title_pairs": [pairs(each.title)], "text_pairs": [pairs(each.text)]}
+                fields |= {"title_pairs": [bigrams(each.title)], "text_pairs": [bigrams(each.text)]}
             writer.add_document(tantivy.Document(**fields))
         writer.commit()
     writer.wait_merging_threads()
@@ -164,7 +164,7 @@ def index_meilisearch(file: Path, folder: Path) -> int:
 
 def server(running: Running) -> JsonServer:
     address = SearchAddress.of(f"{running.url}/pages", port=7700)
-    return server_of(address).with_patience(BackoffPolicy(attempts=1))
+    return connect(address).with_patience(BackoffPolicy(attempts=1))
 
 
 # --- asking ---

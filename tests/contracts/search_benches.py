@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from webmill.search import meilisearch_place, opensearch_place
 from webmill.search.backends import open_search
-from webmill.search.base import Engine
+from webmill.search.base import SearchEngine
+from webmill.search.meilisearch import server as meilisearch_server
+from webmill.search.opensearch import server as opensearch_server
 
 SERVERS = ("meilisearch", "opensearch")
 KINDS = [
@@ -23,12 +24,12 @@ class Bench:
 
     def __init__(self, kind: str, place: str) -> None:
         self.kind, self._place, self._is_server = kind, place, kind != "embedded"
-        self._opened: dict[str, Engine] = {}
+        self._opened: dict[str, SearchEngine] = {}
 
     def url(self, name: str) -> str:
         return f"{self._place}-{name}" if self._is_server else f"{self._place}/{name}"
 
-    def open(self, name: str) -> Engine:
+    def open(self, name: str) -> SearchEngine:
         if name in self._opened:
             self._opened.pop(name).close()
         self._opened[name] = open_search(self.url(name))
@@ -43,7 +44,7 @@ class Bench:
 
 def discard_search(url: str) -> None:
     """Delete an index of a server, whoever made it."""
-    (meilisearch_place if url.startswith("meilisearch") else opensearch_place).discard(url)
+    (meilisearch_server if url.startswith("meilisearch") else opensearch_server).discard(url)
 
 
 def bench_of(kind: str, request: pytest.FixtureRequest, folder: Path) -> Bench:

@@ -16,16 +16,16 @@ from hypothesis import strategies as st
 from tests.contracts.search_benches import KINDS, Bench, bench_of
 from webmill.model import CaptureRef
 from webmill.search.base import (
-    MOST_HITS,
+    MAX_HITS,
     TEXT_KEPT,
-    Engine,
     IndexedDocument,
     SearchAnswer,
+    SearchEngine,
     SearchFilters,
     SearchRequest,
     key_of,
 )
-from webmill.search.embedded import EmbeddedEngine
+from webmill.search.embedded.engine import EmbeddedEngine
 from webmill.search.query import parse
 
 DAY = 86_400
@@ -53,36 +53,36 @@ def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture
-def open_engine(bench: Bench) -> Callable[[], Engine]:
+def open_engine(bench: Bench) -> Callable[[], SearchEngine]:
     """The same index each time, empty at first."""
     bench.open("changes").clear()
     return lambda: bench.open("changes")
 
 
 @pytest.fixture
-def engine(open_engine: Callable[[], Engine]) -> Engine:
+def engine(open_engine: Callable[[], SearchEngine]) -> SearchEngine:
     return open_engine()
 
 
-def find(engine: Engine, text: str, **more: object) -> SearchAnswer:
+def find(engine: SearchEngine, text: str, **more: object) -> SearchAnswer:
     return engine.search(SearchRequest(query=parse(text), **more))  # type: ignore[arg-type]
 
 
-def ids(engine: Engine, text: str, **more: object) -> list[str]:
+def ids(engine: SearchEngine, text: str, **more: object) -> list[str]:
     return [hit.id for hit in find(engine, text, **more).hits]
 
 
 # --- changes ---
 
 
-def test_an_empty_index_finds_nothing_and_has_no_cursor(engine: Engine) -> None:
+def test_an_empty_index_finds_nothing_and_has_no_cursor(engine: SearchEngine) -> None:
     assert engine.cursor() is None
     assert engine.count() == 0
     assert list(engine.keys()) == []
     assert find(engine, "anything").total == 0
 
 
-def test_what_is_applied_is_there_when_it_is_opened_again(open_engine: Callable[[], Engine]) -> None:
+def test_what_is_applied_is_there_when_it_is_opened_again(open_engine: Callable[[], SearchEngine]) -> None:
     engine = open_engine()
     engine.apply([document("a", "one"), document("b", "two")], [], cursor="v1")
     engine = open_engine()
@@ -92,7 +92,7 @@ def test_what_is_applied_is_there_when_it_is_opened_again(open_engine: Callable[
     assert ids(engine, "two") == ["b"]
 
 
-def test_a_document_that_comes_again_replaces_itself(engine: Engine) -> None:
+def test_a_document_that_comes_again_replaces_itself(engine: SearchEngine) -> None:
     engine.apply([document("a", "one"), document("b", "two")], [], cursor="v1")
     engine.apply([document("a", "three", hash="new", label="l")], ["b", "never"], cursor="v2")
     engine.apply([document("a", "three", hash="new", label="l")], ["b", "never"], cursor="v2")  # late, or twice
@@ -101,7 +101,7 @@ def test_a_document_that_comes_again_replaces_itself(engine: Engine) -> None:
     assert engine.cursor() == "v2"
 
 
-def test_changes_without_a_cursor_leave_the_cursor(open_engine: Callable[[], Engine]) -> None:
+def test_changes_without_a_cursor_leave_the_cursor(open_engine: Callable[[], SearchEngine]) -> None:
     engine = open_engine()
     engine.apply([document("a", "one")], [], cursor="v1")
     engine.apply([document("b", "two")], [], cursor=None)
@@ -110,13 +110,13 @@ def test_changes_without_a_cursor_leave_the_cursor(open_engine: Callable[[], Eng
     assert engine.count() == 2
 
 
-def test_the_same_id_twice_in_one_change_is_one_document(engine: Engine) -> None:
+def test_the_same_id_twice_in_one_change_is_one_document(engine: SearchEngine) -> None:
     engine.apply([document("a", "one"), document("a", "two")], [], cursor="v1")
     assert engine.count() == 1
     assert (ids(engine, "one"), ids(engine, "two")) == ([], ["a"])
 
 
-def test_cleared_it_is_as_new(engine: Engine) -> None:
+def test_cleared_it_is_as_new(engine: SearchEngine) -> None:
     engine.apply([document("a", "one")], [], cursor="v1")
     engine.clear()
     assert engine.cursor() is None
@@ -141,7 +141,7 @@ IDS = [
 
 
 @pytest.mark.parametrize("id_", IDS, ids=range(len(IDS)))
-def test_any_id_is_an_id(engine: Engine, id_: str) -> None:
+def test_any_id_is_an_id(engine: SearchEngine, id_: str) -> None:
     for version in ("v1", "v2"):  # the second time it replaces itself
         engine.apply([document("other", "one"), document(id_, "two", url="")], [], cursor=version)
         assert dict(engine.keys()).keys() == {"other", key_of(id_)}
@@ -155,7 +155,7 @@ def test_any_id_is_an_id(engine: Engine, id_: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def library(bench: Bench) -> Engine:
+def library(bench: Bench) -> SearchEngine:
     """To look into only."""
     engine = bench.open("library")
     place = {"warc_filename": "crawl-data/x.warc.gz", "warc_offset": 12, "warc_length": 345, "date": CAPTURED}
@@ -216,19 +216,19 @@ def library(bench: Bench) -> Engine:
         ("nothingatall", set()),
     ],
 )
-def test_a_query_finds_what_it_says(library: Engine, query: str, found: set[str]) -> None:
+def test_a_query_finds_what_it_says(library: SearchEngine, query: str, found: set[str]) -> None:
     answer = find(library, query)
     assert {hit.id for hit in answer.hits} == found
     assert answer.total == len(found)
     assert answer.suggestion == ""
 
 
-def test_other_forms_of_a_word_are_found_but_the_phrase_stays_the_phrase(library: Engine) -> None:
+def test_other_forms_of_a_word_are_found_but_the_phrase_stays_the_phrase(library: SearchEngine) -> None:
     assert set(ids(library, "reporting")) == {"a", "b"}
     assert ids(library, '"reporting"') == []
 
 
-def test_a_word_that_is_left_out_is_that_word(library: Engine) -> None:
+def test_a_word_that_is_left_out_is_that_word(library: SearchEngine) -> None:
     assert set(ids(library, "annually -reports")) == {"a"}
     assert set(ids(library, "annual -reported")) == {"a", "b"}
 
@@ -236,7 +236,7 @@ def test_a_word_that_is_left_out_is_that_word(library: Engine) -> None:
 @pytest.mark.parametrize(
     "word", ["हिन्दी", "தமிழ்", "বাংলা", "الكِتَابُ", "שָׁלוֹם", "İstanbul", "ΑΘΉΝΑ", "ﬁne", "Ǆ", "naïve", "don't"]
 )
-def test_a_word_is_found_as_it_is_written_and_marked(engine: Engine, word: str) -> None:
+def test_a_word_is_found_as_it_is_written_and_marked(engine: SearchEngine, word: str) -> None:
     engine.apply([document("it", f"before {word} after"), document("other", "before after")], [], cursor="v1")
     assert ids(engine, word) == ["it"]
     assert ids(engine, f'"before {word} after"') == ["it"]
@@ -254,19 +254,19 @@ def test_a_word_is_found_as_it_is_written_and_marked(engine: Engine, word: str) 
         ("ケース用", False),
     ],
 )
-def test_a_word_of_two_scripts_is_found(engine: Engine, query: str, is_found: bool) -> None:
+def test_a_word_of_two_scripts_is_found(engine: SearchEngine, query: str, is_found: bool) -> None:
     engine.apply([document("it", "新しいiPhone用ケース15 新発売"), document("other", "iPhone 15 用")], [], cursor="v1")
     answer = find(engine, query)
     assert ("it" in [hit.id for hit in answer.hits] and not answer.suggestion) == is_found
 
 
 @pytest.mark.parametrize("query", ['"한 を"', '"한 を a"', '"を 한 東京"', '"a 한"'])
-def test_a_phrase_may_have_single_characters(engine: Engine, query: str) -> None:
+def test_a_phrase_may_have_single_characters(engine: SearchEngine, query: str) -> None:
     engine.apply([document("it", f"x {query} y"), document("other", "x y")], [], cursor="v1")
     assert ids(engine, query) == ["it"]
 
 
-def test_a_long_text_is_found_by_what_is_at_its_end_and_over_any_border(engine: Engine) -> None:
+def test_a_long_text_is_found_by_what_is_at_its_end_and_over_any_border(engine: SearchEngine) -> None:
     start = "a " * ((TEXT_KEPT - len("water ")) // 2) + "water "
     assert len(start) == TEXT_KEPT
     engine.apply([document("long", start + "tower and the lighthouse"), document("short", "tower")], [], cursor="v1")
@@ -276,7 +276,7 @@ def test_a_long_text_is_found_by_what_is_at_its_end_and_over_any_border(engine: 
     assert ids(engine, '"tower water"') == []
 
 
-def test_a_phrase_does_not_reach_over_what_stands_between(engine: Engine) -> None:
+def test_a_phrase_does_not_reach_over_what_stands_between(engine: SearchEngine) -> None:
     engine.apply(
         [document("it", "7 東京都 text 예산 서울"), document("other", "7 text 서울 예산 東京都")], [], cursor="v1"
     )
@@ -286,14 +286,14 @@ def test_a_phrase_does_not_reach_over_what_stands_between(engine: Engine) -> Non
     assert ids(engine, '"서울 예산"') == ["other"]
 
 
-def test_a_word_with_wrong_letters_is_told_and_found(library: Engine) -> None:
+def test_a_word_with_wrong_letters_is_told_and_found(library: SearchEngine) -> None:
     answer = find(library, "anual reprot")
     assert answer.suggestion == "annual report"
     assert {hit.id for hit in answer.hits} == {"a", "b"}
     assert find(library, "xqzvkw").suggestion == ""
 
 
-def test_filters_narrow_what_is_found(library: Engine) -> None:
+def test_filters_narrow_what_is_found(library: SearchEngine) -> None:
     assert set(ids(library, "", filters=SearchFilters(languages=["kor", "ZHO"]))) == {"c", "e"}
     assert set(ids(library, "", filters=SearchFilters(facets={"campus": ["east"]}))) == {"d", "f"}
     assert set(ids(library, "", filters=SearchFilters(facets={"campus": ["east", "west"]}, languages=["jpn"]))) == {"d"}
@@ -302,7 +302,7 @@ def test_filters_narrow_what_is_found(library: Engine) -> None:
     assert set(ids(library, "", filters=SearchFilters(until=DAY + 1))) == {"b"}  # one without a date is at no time
 
 
-def test_dates_sort_and_facets_count(library: Engine) -> None:
+def test_dates_sort_and_facets_count(library: SearchEngine) -> None:
     assert ids(library, "", sort="newest")[:4] == ["a", "e", "c", "b"]
     assert ids(library, "", sort="oldest", filters=SearchFilters(since=1)) == ["b", "c", "e", "a"]
     facets = find(library, "", facets=["language", "campus", "site", "none"]).facets
@@ -313,7 +313,7 @@ def test_dates_sort_and_facets_count(library: Engine) -> None:
     assert facets["none"] == []
 
 
-def test_hits_lead_to_what_they_were_made_of(library: Engine) -> None:
+def test_hits_lead_to_what_they_were_made_of(library: SearchEngine) -> None:
     hit = find(library, "annual city").hits[0]
     found = hit.document
     assert (found.id, found.hash, found.version, found.url) == ("a", "ha", "1", "https://www.a.example.org/a")
@@ -325,13 +325,13 @@ def test_hits_lead_to_what_they_were_made_of(library: Engine) -> None:
     assert [hit.title.text[start:end] for start, end in hit.title.marks] == ["City"]
 
 
-def test_pages_follow_one_another(engine: Engine) -> None:
+def test_pages_follow_one_another(engine: SearchEngine) -> None:
     engine.apply([document(f"{number:03}", "same words") for number in range(150)], [], cursor="v1")
     pages = [ids(engine, "words", limit=40, offset=start) for start in range(0, 160, 40)]
     assert [len(page) for page in pages] == [40, 40, 40, 30]
     assert len({id_ for page in pages for id_ in page}) == 150
     assert find(engine, "words", offset=1 << 60).hits == []
-    assert len(ids(engine, "words", limit=10**9)) == MOST_HITS
+    assert len(ids(engine, "words", limit=10**9)) == MAX_HITS
 
 
 # --- the same as the engine that comes along ---
@@ -357,7 +357,7 @@ def some_query(dice: random.Random) -> str:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_all_engines_find_the_same(bench: Bench, engine: Engine, tmp_path: Path, seed: int) -> None:
+def test_all_engines_find_the_same(bench: Bench, engine: SearchEngine, tmp_path: Path, seed: int) -> None:
     if bench.kind == "embedded":
         pytest.skip("it is the judge of the others")
     dice = random.Random(seed)
@@ -376,7 +376,7 @@ def test_all_engines_find_the_same(bench: Bench, engine: Engine, tmp_path: Path,
         judge.apply(documents, [], cursor="v1")
         for _ in range(QUERIES):
             text = some_query(dice)
-            answer, right = (find(each, text, limit=MOST_HITS) for each in (engine, judge))
+            answer, right = (find(each, text, limit=MAX_HITS) for each in (engine, judge))
             if bench.kind in MISSES_WRONG_FIRST_LETTERS and right.suggestion and not answer.suggestion:
                 continue
             assert (text, {hit.id for hit in answer.hits}) == (text, {hit.id for hit in right.hits})
@@ -386,20 +386,20 @@ def test_all_engines_find_the_same(bench: Bench, engine: Engine, tmp_path: Path,
 # --- sense ---
 
 
-def test_a_word_in_the_title_counts_for_more_than_one_in_the_text(engine: Engine) -> None:
+def test_a_word_in_the_title_counts_for_more_than_one_in_the_text(engine: SearchEngine) -> None:
     body = "some other words that make a text of about the same length "
     engine.apply([document("text", body + "budget"), document("title", body, title="budget")], [], cursor="v1")
     assert ids(engine, "budget") == ["title", "text"]
 
 
-def test_words_that_stand_together_count_for_more_than_scattered_ones(engine: Engine) -> None:
+def test_words_that_stand_together_count_for_more_than_scattered_ones(engine: SearchEngine) -> None:
     together = "in this text the water tower stands among many other things of the town"
     scattered = "the tower stands in this town, and many other things; far from it is water"
     engine.apply([document("scattered", scattered), document("together", together)], [], cursor="v1")
     assert ids(engine, "water tower") == ["together", "scattered"]
 
 
-def test_a_rare_word_counts_for_more_than_a_common_one(engine: Engine) -> None:
+def test_a_rare_word_counts_for_more_than_a_common_one(engine: SearchEngine) -> None:
     common = [document(f"c{number}", "common word here") for number in range(50)]
     engine.apply([*common, document("rare", "rare thing here")], [], cursor="v1")
     assert ids(engine, "common OR rare")[0] == "rare"
@@ -433,18 +433,18 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-def test_whatever_is_typed_is_answered(library: Engine, text: str) -> None:
+def test_whatever_is_typed_is_answered(library: SearchEngine, text: str) -> None:
     assert find(library, text, facets=["language"]).total >= 0
 
 
 @given(text=st.text(max_size=60), more=st.text(max_size=10))
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_text_is_answered_and_any_filter(library: Engine, text: str, more: str) -> None:
+def test_any_text_is_answered_and_any_filter(library: SearchEngine, text: str, more: str) -> None:
     filters = SearchFilters(languages=[more], sites=[more], facets={more: [more]})
     assert find(library, text).total >= 0
     assert find(library, text, filters=filters).total >= 0
 
 
-def test_a_hit_survives_being_written_down(library: Engine) -> None:
+def test_a_hit_survives_being_written_down(library: SearchEngine) -> None:
     answer = find(library, "annual city")
     assert msgspec.json.decode(msgspec.json.encode(answer), type=SearchAnswer).hits[0].capture == answer.hits[0].capture

@@ -42,8 +42,8 @@ from webmill.formats.warc.wat import read_title, read_wat
 from webmill.index.lookup.query import Query, run_query, url_range
 from webmill.model import Headers, Record
 from webmill.pipeline.extract.manifest import parse_manifest
+from webmill.search.query import format_query
 from webmill.search.query import parse as parse_query
-from webmill.search.query import text_of
 from webmill.settings import load
 
 NOW = datetime(2024, 7, 1, tzinfo=UTC)
@@ -134,7 +134,7 @@ def take_robots(data: bytes) -> None:
 
 def take_search(data: bytes) -> None:
     """Any text is a query, and its text is one again."""
-    parse_query(text_of(parse_query(text(data))))
+    parse_query(format_query(parse_query(text(data))))
 
 
 class OneLine:

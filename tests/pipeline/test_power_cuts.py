@@ -36,7 +36,7 @@ from tests.thoroughness import kills
 from webmill.errors import WebmillError
 from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.infra.storage.local import LocalStorage
-from webmill.search.embedded import EmbeddedEngine
+from webmill.search.embedded.engine import EmbeddedEngine
 from webmill.testing import TestWeb
 
 pytestmark = [needs_killer, pytest.mark.crash, pytest.mark.soak, pytest.mark.timeout(900)]

@@ -34,8 +34,8 @@ from webmill.publish.manifest import read_version_index
 from webmill.publish.publication import Publication, PublishOptions
 from webmill.publish.shards import read_items
 from webmill.publish.types import PublishedItem
-from webmill.search.base import Engine, IndexedDocument, SearchRequest
-from webmill.search.embedded import EmbeddedEngine
+from webmill.search.base import IndexedDocument, SearchEngine, SearchRequest
+from webmill.search.embedded.engine import EmbeddedEngine
 from webmill.search.query import parse
 
 OPTIONS = PublishOptions(inline=2, force=True, facets=("group",))
@@ -57,7 +57,7 @@ def publish(storage: Storage, texts: dict[str, str], *, group: str = "one") -> s
         return publication.commit().version.version
 
 
-def check(storage: Storage, engine: Engine) -> None:
+def check(storage: Storage, engine: SearchEngine) -> None:
     """By what the index says of itself, and by searching."""
     live = history.live_version(storage)
     items = list(read_items(storage, read_version_index(storage, live)))
@@ -66,7 +66,7 @@ def check(storage: Storage, engine: Engine) -> None:
     assert engine.search(SearchRequest(query=parse(""))).total == len(items)
 
 
-def weigh(storage: Storage, engine: Engine) -> dict[str, int]:
+def weigh(storage: Storage, engine: SearchEngine) -> dict[str, int]:
     """What is published, what of it the index has not or has as it was before, and what it has twice."""
     wanted = {
         (item.id, mark_of_item(item))
@@ -83,17 +83,17 @@ def storage() -> Storage:
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Engine]:
+def engine(tmp_path: Path) -> Iterator[SearchEngine]:
     with closing(EmbeddedEngine(tmp_path / "search", heap=15 << 20)) as engine:
         yield engine
 
 
-def test_without_a_version_there_is_nothing_to_index(storage: Storage, engine: Engine) -> None:
+def test_without_a_version_there_is_nothing_to_index(storage: Storage, engine: SearchEngine) -> None:
     with pytest.raises(NotFound):
         update(storage, engine, progress=progress)
 
 
-def test_only_what_changed_is_read(storage: Storage, engine: Engine) -> None:
+def test_only_what_changed_is_read(storage: Storage, engine: SearchEngine) -> None:
     texts = {f"d{number:04}": f"text {number}" for number in range(300)}
     publish(storage, texts)
     assert update(storage, engine, progress=progress).changed == 300
@@ -106,7 +106,9 @@ def test_only_what_changed_is_read(storage: Storage, engine: Engine) -> None:
     assert update(storage, engine, progress=progress) == Fed(version=version)
 
 
-def test_what_is_said_of_an_item_beside_its_content_is_brought_up_to_date(storage: Storage, engine: Engine) -> None:
+def test_what_is_said_of_an_item_beside_its_content_is_brought_up_to_date(
+    storage: Storage, engine: SearchEngine
+) -> None:
     publish(storage, {"a": "text"})
     update(storage, engine, progress=progress)
     publish(storage, {"a": "text"}, group="two")
@@ -115,7 +117,7 @@ def test_what_is_said_of_an_item_beside_its_content_is_brought_up_to_date(storag
     check(storage, engine)
 
 
-def test_a_rollback_is_followed(storage: Storage, engine: Engine) -> None:
+def test_a_rollback_is_followed(storage: Storage, engine: SearchEngine) -> None:
     first = publish(storage, {"a": "old", "b": "same"})
     publish(storage, {"a": "new", "b": "same", "c": "more"})
     update(storage, engine, progress=progress)
@@ -125,7 +127,7 @@ def test_a_rollback_is_followed(storage: Storage, engine: Engine) -> None:
     assert engine.search(SearchRequest(query=parse("new"))).total == 0
 
 
-def test_when_its_version_is_gone_the_index_is_compared_item_by_item(storage: Storage, engine: Engine) -> None:
+def test_when_its_version_is_gone_the_index_is_compared_item_by_item(storage: Storage, engine: SearchEngine) -> None:
     publish(storage, {"a": "one", "b": "two"})
     update(storage, engine, progress=progress)
     for number in range(3):
@@ -136,7 +138,7 @@ def test_when_its_version_is_gone_the_index_is_compared_item_by_item(storage: St
     check(storage, engine)
 
 
-def test_what_was_lost_doubled_or_left_over_is_mended(storage: Storage, engine: Engine) -> None:
+def test_what_was_lost_doubled_or_left_over_is_mended(storage: Storage, engine: SearchEngine) -> None:
     publish(storage, {"a": "one", "b": "two", "c": "three"})
     update(storage, engine, progress=progress)
     stranger = IndexedDocument(id="x", hash="h", version="v")
@@ -146,7 +148,7 @@ def test_what_was_lost_doubled_or_left_over_is_mended(storage: Storage, engine: 
     check(storage, engine)
 
 
-def test_a_blob_that_cannot_be_read_is_told_and_comes_when_it_can(tmp_path: Path, engine: Engine) -> None:
+def test_a_blob_that_cannot_be_read_is_told_and_comes_when_it_can(tmp_path: Path, engine: SearchEngine) -> None:
     storage = LocalStorage(tmp_path / "root")
     publish(storage, {"a": "one", "b": "two"})
     item = next(read_items(storage, read_version_index(storage, history.live_version(storage))))
@@ -159,7 +161,7 @@ def test_a_blob_that_cannot_be_read_is_told_and_comes_when_it_can(tmp_path: Path
     check(storage, engine)
 
 
-def test_two_updates_at_once_are_one_and_a_sentence(storage: Storage, engine: Engine, tmp_path: Path) -> None:
+def test_two_updates_at_once_are_one_and_a_sentence(storage: Storage, engine: SearchEngine, tmp_path: Path) -> None:
     publish(storage, {"a": "one"})
     update(storage, engine, progress=progress)
     with closing(EmbeddedEngine(tmp_path / "search")) as other:
@@ -170,7 +172,7 @@ def test_two_updates_at_once_are_one_and_a_sentence(storage: Storage, engine: En
         check(storage, engine)
 
 
-def test_made_anew_it_gives_the_same_answers(storage: Storage, engine: Engine) -> None:
+def test_made_anew_it_gives_the_same_answers(storage: Storage, engine: SearchEngine) -> None:
     publish(storage, {f"d{number}": f"number {number} of many" for number in range(50)})
     update(storage, engine, progress=progress)
     publish(storage, {f"d{number}": f"number {number} of some" for number in range(10, 60)})
@@ -182,7 +184,7 @@ def test_made_anew_it_gives_the_same_answers(storage: Storage, engine: Engine) -
     assert {text: sorted(found(engine, text)) for text in before} == before
 
 
-def found(engine: Engine, text: str) -> list[str]:
+def found(engine: SearchEngine, text: str) -> list[str]:
     return [hit.id for hit in engine.search(SearchRequest(query=parse(text), limit=100)).hits]
 
 
@@ -196,7 +198,7 @@ class Died(Exception):
 class Dying:
     """An engine whose process dies before its nth change."""
 
-    def __init__(self, engine: Engine, *, at: int) -> None:
+    def __init__(self, engine: SearchEngine, *, at: int) -> None:
         self._engine, self._left = engine, at
 
     def apply(self, changed: Iterable[IndexedDocument], removed: Iterable[str], *, cursor: str | None) -> None:
@@ -268,7 +270,7 @@ TestStory = pytest.mark.slow(Story.TestCase)
 # --- kills ---
 
 
-def lose_what_was_to_come(storage: Storage, engine: Engine, *, component: str) -> None:
+def lose_what_was_to_come(storage: Storage, engine: SearchEngine, *, component: str) -> None:
     """The negative control: a feed that says what it has before it has it, and dies."""
     publish(storage, {"a": "one"})
     update(storage, engine, progress=progress)
@@ -281,7 +283,7 @@ def lose_what_was_to_come(storage: Storage, engine: Engine, *, component: str) -
 
 
 @pytest.mark.crash
-def test_who_saves_the_cursor_first_loses_what_was_to_come(storage: Storage, engine: Engine) -> None:
+def test_who_saves_the_cursor_first_loses_what_was_to_come(storage: Storage, engine: SearchEngine) -> None:
     lose_what_was_to_come(storage, engine, component="search (embedded)")
 
 

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from tests.unit.cli.command import webmill
-from webmill.search.backends import search_of
+from webmill.search.backends import search_address
 from webmill.serve.opening import open_site
 from webmill.settings import SearchSettings, Settings
 
@@ -32,5 +32,5 @@ def test_commands_and_server_use_the_index_that_the_settings_name(town: Path, tm
 
 def test_an_address_is_taken_as_it_is(tmp_path: Path) -> None:
     url = "meilisearch://key@127.0.0.1:7700/town"
-    assert search_of(url, tmp_path) == url
-    assert search_of("", tmp_path) == str(tmp_path / "search")
+    assert search_address(url, tmp_path) == url
+    assert search_address("", tmp_path) == str(tmp_path / "search")

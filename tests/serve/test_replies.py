@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from tests.serve.conftest import ADDRESS, site_of
 from webmill.errors import BadInput, Misconfigured, NotFound, Unavailable, WebmillError
 from webmill.search.backends import open_search
-from webmill.search.base import Engine
+from webmill.search.base import SearchEngine
 from webmill.serve.app import application
 from webmill.serve.archived_address import parse_address, raw_address, web_address
 from webmill.serve.replies import message_of
@@ -78,7 +78,7 @@ def test_a_client_is_not_told_which_search_server_is_down(town: Path) -> None:
 
 @pytest.mark.parametrize("accept", ["text/html", "application/json"])
 def test_a_client_is_told_less_than_the_log(town: Path, accept: str, caplog: pytest.LogCaptureFixture) -> None:
-    def refuse() -> Engine:
+    def refuse() -> SearchEngine:
         raise Unavailable("/var/lib/elsewhere/search/meta.json: the disk does not answer (http://10.0.0.5:7700/x)")
 
     site = replace(site_of(town), open_engine=refuse)

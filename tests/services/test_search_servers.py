@@ -40,9 +40,10 @@ from webmill.pipeline.search import feed
 from webmill.pipeline.search.feed import reconcile, update
 from webmill.publish import history
 from webmill.publish.gc import collect_garbage
-from webmill.search import meilisearch, opensearch
 from webmill.search.backends import open_search
-from webmill.search.base import Engine, IndexedDocument, SearchRequest
+from webmill.search.base import IndexedDocument, SearchEngine, SearchRequest
+from webmill.search.meilisearch import engine as meilisearch
+from webmill.search.opensearch import engine as opensearch
 from webmill.search.query import parse
 
 MODULES = {"meilisearch": meilisearch, "opensearch": opensearch}
@@ -60,7 +61,7 @@ def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture
-def engine(bench: Bench) -> Engine:
+def engine(bench: Bench) -> SearchEngine:
     engine = bench.open("feed")
     engine.clear()
     return engine
@@ -76,7 +77,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 # --- what is published ---
 
 
-def test_it_follows_what_is_published_and_mends_what_was_lost(engine: Engine) -> None:
+def test_it_follows_what_is_published_and_mends_what_was_lost(engine: SearchEngine) -> None:
     storage = MemoryStorage()
     texts = {f"d{number:03}": f"text {number}" for number in range(60)}
     first = publish(storage, texts)
@@ -104,7 +105,7 @@ def test_it_follows_what_is_published_and_mends_what_was_lost(engine: Engine) ->
     check(storage, engine)
 
 
-def test_whoever_updates_may_die_before_any_change(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whoever_updates_may_die_before_any_change(engine: SearchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed, "BATCH", 4)
     storage = MemoryStorage()
     texts = {f"d{number}": "0" for number in range(10)}
@@ -124,7 +125,7 @@ def test_whoever_updates_may_die_before_any_change(engine: Engine, monkeypatch: 
 
 
 def test_batches_are_bounded_and_keys_come_in_parts(
-    bench: Bench, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, engine: SearchEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = MODULES[bench.kind]
     monkeypatch.setattr(module, "BATCH", 7)
@@ -163,7 +164,7 @@ def test_what_a_filter_cannot_decide_is_checked(meilisearch_url: str, monkeypatc
     discard_search(url)
 
 
-def found_page(engine: Engine, query: str, offset: int) -> list[str]:
+def found_page(engine: SearchEngine, query: str, offset: int) -> list[str]:
     return [hit.id for hit in engine.search(SearchRequest(query=parse(query), limit=10, offset=offset)).hits]
 
 
@@ -242,7 +243,7 @@ def update_or_fail(storage: MemoryStorage, url: str) -> None:
 
 
 @pytest.mark.crash
-def test_who_saves_the_cursor_first_loses_what_was_to_come(bench: Bench, engine: Engine) -> None:
+def test_who_saves_the_cursor_first_loses_what_was_to_come(bench: Bench, engine: SearchEngine) -> None:
     lose_what_was_to_come(MemoryStorage(), engine, component=COMPONENTS[bench.kind])
 
 

@@ -12,11 +12,12 @@ import pytest
 from tests.contracts.search_benches import SERVERS, discard_search
 from webmill.errors import Misconfigured
 from webmill.infra.json_http import JsonServer
-from webmill.search import meilisearch_place, opensearch_place
 from webmill.search.address import SearchAddress
 from webmill.search.backends import open_search, replacing_search
 from webmill.search.base import IndexedDocument
-from webmill.search.meilisearch_place import MeilisearchTask, wait_for
+from webmill.search.meilisearch import server as meilisearch_server
+from webmill.search.meilisearch.server import MeilisearchTask, wait_for
+from webmill.search.opensearch import server as opensearch_server
 
 PARAMS = [pytest.param(name, marks=[pytest.mark.server(name), pytest.mark.xdist_group(name)]) for name in SERVERS]
 
@@ -30,7 +31,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def server_of(url: str) -> tuple[JsonServer, SearchAddress]:
-    module: Any = meilisearch_place if url.startswith("meilisearch") else opensearch_place
+    module: Any = meilisearch_server if url.startswith("meilisearch") else opensearch_server
     address = SearchAddress.of(url, port=module.PORT)
     return module.server_of(address), address
 

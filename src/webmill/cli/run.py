@@ -29,7 +29,7 @@ from webmill.pipeline.crawl_archive import describe
 from webmill.pipeline.run import RunWatching, StageBegan, StageEnded, StageLeftOut, alone, run_stages, steps_of
 from webmill.pipeline.status import look, wishes_of
 from webmill.publish.guard import VersionShrunk
-from webmill.search.backends import open_search, search_of
+from webmill.search.backends import open_search, search_address
 from webmill.settings import STAGES
 
 
@@ -141,7 +141,7 @@ def foretell(context: Context, root: Path, stages: tuple[str, ...]) -> None:
     """What a run would do, by looking alone. Which stages bring something new is seen when they are done."""
     sources = context.sources(root)
     settings = sources.settings()
-    engine = partial(open_search, search_of(settings.search.url, root), create=False)
+    engine = partial(open_search, search_address(settings.search.url, root), create=False)
     seen = look(root, replace(wishes_of(settings, root), stages=stages), open_engine=engine)
     for problem in seen.problems:
         warn(shown(f"{problem.part}: {problem.message}"))

@@ -128,7 +128,7 @@ def feed_once(plan: Plan, fed: str) -> str:
     from webmill.infra.storage.backends import open_storage
     from webmill.pipeline.search.feed import update
     from webmill.publish.pointer import read_pointer
-    from webmill.search.backends import open_search, search_of
+    from webmill.search.backends import open_search, search_address
 
     versions = open_storage(plan.storage or str(plan.root))
     try:
@@ -136,7 +136,7 @@ def feed_once(plan: Plan, fed: str) -> str:
     except NotFound:
         return fed
     if live != fed:
-        with closing(open_search(search_of(plan.settings.search.url, plan.root))) as engine:
+        with closing(open_search(search_address(plan.settings.search.url, plan.root))) as engine:
             began = time.monotonic()
             done = update(versions, engine, progress=_silently)
         log.info("search is fed", extra={"version": done.version, "seconds": round(time.monotonic() - began, 1)})

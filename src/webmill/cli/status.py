@@ -21,7 +21,7 @@ from webmill.crawl.backends import open_meeting
 from webmill.crawl.kept_settings import read_kept
 from webmill.errors import WebmillError
 from webmill.pipeline.status import Look, Problem, look, unfinished, wishes_of
-from webmill.search.backends import open_search, search_of
+from webmill.search.backends import open_search, search_address
 from webmill.settings import Settings
 
 if TYPE_CHECKING:  # it brings Redis along
@@ -52,7 +52,7 @@ def status(context: Context, /, *, root: Path, as_json: bool) -> None:
     """
     folder = root.resolve()
     settings, problems = settings_of(context, folder)
-    engine = partial(open_search, search_of(settings.search.url, folder), create=False)
+    engine = partial(open_search, search_address(settings.search.url, folder), create=False)
     seen = look(folder, wishes_of(settings, folder), open_engine=engine)
     nodes, complaint = others(folder, seen)
     problems = [*seen.problems, *problems, *complaint]

@@ -48,9 +48,9 @@ class SearchAddress(msgspec.Struct, frozen=True):
             password=password,
         )
 
-    def is_outdated(self) -> BadInput:
+    def outdated_error(self) -> BadInput:
         message = f"{self.name} was made by another webmill, of other columns: run `webmill search rebuild DIR`"
         return BadInput(message, reason="bad_search_index")
 
-    def has_stranger(self) -> Misconfigured:
+    def foreign_index_error(self) -> Misconfigured:
         return Misconfigured(f"{self.name}: there is an index that webmill has not made: name another, or delete it")

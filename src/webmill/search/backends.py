@@ -16,42 +16,42 @@ from typing import Protocol, TypeAlias
 from webmill.collection import Publishing
 from webmill.infra.address import scheme_of
 from webmill.infra.registry import Registry
-from webmill.search.base import Engine
+from webmill.search.base import SearchEngine
 
-Replacing: TypeAlias = Callable[[str], AbstractContextManager[str]]
+ReplaceIndex: TypeAlias = Callable[[str], AbstractContextManager[str]]
 
 
 class OpenEngine(Protocol):
-    def __call__(self, url: str, *, create: bool) -> Engine: ...
+    def __call__(self, url: str, *, create: bool) -> SearchEngine: ...
 
 
 ENGINES = Registry[OpenEngine](
     "search engine",
     {
-        "file": "webmill.search.embedded:open_embedded",
-        "meilisearch": "webmill.search.meilisearch:MeilisearchEngine",
-        "meilisearchs": "webmill.search.meilisearch:MeilisearchEngine",
-        "opensearch": "webmill.search.opensearch:OpenSearchEngine",
-        "opensearchs": "webmill.search.opensearch:OpenSearchEngine",
+        "file": "webmill.search.embedded.engine:open_embedded",
+        "meilisearch": "webmill.search.meilisearch.engine:MeilisearchEngine",
+        "meilisearchs": "webmill.search.meilisearch.engine:MeilisearchEngine",
+        "opensearch": "webmill.search.opensearch.engine:OpenSearchEngine",
+        "opensearchs": "webmill.search.opensearch.engine:OpenSearchEngine",
     },
     group="webmill.search",
     forms="a folder, meilisearch://KEY@HOST:PORT/INDEX or opensearch://USER:PASSWORD@HOST:PORT/INDEX; with an s after "
     "the scheme, over TLS",
 )
 # Engines that can put an index in another's place at once.
-REPLACERS = Registry[Replacing](
+REPLACERS = Registry[ReplaceIndex](
     "search engine",
     {
-        "file": "webmill.search.embedded:replacing_embedded",
-        "meilisearch": "webmill.search.meilisearch_place:replacing_index",
-        "meilisearchs": "webmill.search.meilisearch_place:replacing_index",
-        "opensearch": "webmill.search.opensearch_place:replacing_index",
-        "opensearchs": "webmill.search.opensearch_place:replacing_index",
+        "file": "webmill.search.embedded.engine:replacing_embedded",
+        "meilisearch": "webmill.search.meilisearch.server:replacing_index",
+        "meilisearchs": "webmill.search.meilisearch.server:replacing_index",
+        "opensearch": "webmill.search.opensearch.server:replacing_index",
+        "opensearchs": "webmill.search.opensearch.server:replacing_index",
     },
 )
 
 
-def search_of(url: str, root: Path) -> str:
+def search_address(url: str, root: Path) -> str:
     """Return where the index of the collection in `root` is: at `url`, which may be a path in it; else in `search/`."""
     if not url:
         return str(Publishing(root).search)
@@ -59,7 +59,7 @@ def search_of(url: str, root: Path) -> str:
     return str(root / path) if scheme == "file" else url
 
 
-def open_search(url: str, *, create: bool = True) -> Engine:
+def open_search(url: str, *, create: bool = True) -> SearchEngine:
     """Open an index. `create`: also where there is none yet; else `NotFound`."""
     return ENGINES.find(scheme_of(url)[0])(url, create=create)
 
@@ -70,13 +70,13 @@ def replacing_search(url: str) -> Iterator[str]:
 
     An engine that cannot do so is emptied and filled again, in sight of whoever searches.
     """
-    replacing = REPLACERS.get(scheme_of(url)[0]) or emptying
+    replacing = REPLACERS.get(scheme_of(url)[0]) or empty_first
     with replacing(url) as fresh:
         yield fresh
 
 
 @contextmanager
-def emptying(url: str) -> Iterator[str]:
+def empty_first(url: str) -> Iterator[str]:
     with closing(open_search(url)) as engine:
         engine.clear()
     yield url

@@ -21,9 +21,9 @@ import msgspec
 from webmill.model import CaptureRef, Document
 from webmill.search.query import SearchQuery
 
-PAGE = 10
-MOST_HITS = 100  # in one answer
-DEEPEST = 10_000  # hits that can be paged through
+DEFAULT_LIMIT = 10
+MAX_HITS = 100  # in one answer
+MAX_OFFSET = 10_000  # hits that can be paged through
 FACET_VALUES = 20  # told for each facet
 TEXT_KEPT = 100_000  # characters of a text that snippets are cut from
 TEXT_INDEXED = 1_000_000
@@ -47,12 +47,12 @@ class IndexedDocument(Document, frozen=True, kw_only=True, omit_defaults=True):
         return key_of(self.id)
 
     @property
-    def mark(self) -> str:
+    def revision(self) -> str:
         """Changes with whatever can be found or shown, but not with the version."""
-        return mark_of(self.hash, self.label)
+        return revision_of(self.hash, self.label)
 
 
-def mark_of(hash_: str, label: str) -> str:
+def revision_of(hash_: str, label: str) -> str:
     return f"{hash_}.{label}"
 
 
@@ -77,12 +77,12 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     query: SearchQuery
     filters: SearchFilters = SearchFilters()
     sort: Literal["relevance", "newest", "oldest"] = "relevance"
-    limit: int = PAGE
+    limit: int = DEFAULT_LIMIT
     offset: int = 0
     facets: Sequence[str] = ()  # to count: language, site, or one of the documents' own
 
 
-class Marked(msgspec.Struct, frozen=True):
+class HighlightedText(msgspec.Struct, frozen=True):
     """Plain text, to be escaped by whoever shows it, and where in it the words are that were asked for."""
 
     text: str
@@ -94,8 +94,8 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
 
     document: IndexedDocument
     score: float
-    title: Marked
-    snippet: Marked
+    title: HighlightedText
+    snippet: HighlightedText
     capture: CaptureRef | None = None
 
     @property
@@ -117,7 +117,7 @@ class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True):
     suggestion: str = ""
 
 
-class Engine(Protocol):
+class SearchEngine(Protocol):
     def apply(self, changed: Iterable[IndexedDocument], removed: Iterable[str], *, cursor: str | None) -> None:
         """`removed`: ids or keys. Durable when it returns. With a cursor: all of it and before it is up to there."""
         ...
@@ -127,7 +127,7 @@ class Engine(Protocol):
         ...
 
     def keys(self) -> Iterator[tuple[str, str]]:
-        """`key` and `mark` of every document, in any order."""
+        """`key` and `revision` of every document, in any order."""
         ...
 
     def count(self) -> int: ...

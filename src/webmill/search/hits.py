@@ -8,12 +8,12 @@ import msgspec
 from msgspec.structs import replace
 
 from webmill.model import CaptureRef, Document
-from webmill.search.base import TEXT_KEPT, FacetCount, Hit, IndexedDocument, Marked
-from webmill.search.fields import SHOWN
-from webmill.search.snippets import Sought, mark, snippet
+from webmill.search.base import TEXT_KEPT, FacetCount, HighlightedText, Hit, IndexedDocument
+from webmill.search.fields import SHOWN_COLUMNS
+from webmill.search.snippets import HighlightPattern, highlight, make_snippet
 
 _HINTS = get_type_hints(Document, include_extras=True)
-_TOLD = [(column.name, _HINTS[column.name]) for column in SHOWN if column.name != "title"]
+_REPLY_COLUMNS = [(column.name, _HINTS[column.name]) for column in SHOWN_COLUMNS if column.name != "title"]
 # What programs are told of a hit: whatever column of a document is shown is part of it.
 HitReply = msgspec.defstruct(
     "HitReply",
@@ -21,9 +21,9 @@ HitReply = msgspec.defstruct(
         ("id", str),
         ("version", str),
         ("hash", str),
-        ("title", Marked),
-        ("snippet", Marked),
-        *_TOLD,
+        ("title", HighlightedText),
+        ("snippet", HighlightedText),
+        *_REPLY_COLUMNS,
         ("facets", dict[str, str]),
         ("score", float),
         ("capture", CaptureRef | None),
@@ -43,17 +43,17 @@ class AnswerReply(msgspec.Struct, frozen=True, kw_only=True):
     suggestion: str = ""
 
 
-def hit_of(document: IndexedDocument, *, score: float, pattern: Sought | None) -> Hit:
+def make_hit(document: IndexedDocument, *, score: float, pattern: HighlightPattern | None) -> Hit:
     return Hit(
         document=replace(document, text=None),
         score=score,
-        title=mark(document.title or "", pattern),
-        snippet=snippet((document.text or "")[:TEXT_KEPT], pattern),
+        title=highlight(document.title or "", pattern),
+        snippet=make_snippet((document.text or "")[:TEXT_KEPT], pattern),
         capture=document.capture if document.warc_filename else None,
     )
 
 
-def reply_of(hit: Hit, *, capture: CaptureRef | None) -> msgspec.Struct:
+def make_hit_reply(hit: Hit, *, capture: CaptureRef | None) -> msgspec.Struct:
     found = hit.document
     return HitReply(
         id=found.id,
@@ -64,5 +64,5 @@ def reply_of(hit: Hit, *, capture: CaptureRef | None) -> msgspec.Struct:
         facets=found.facets,
         score=hit.score,
         capture=capture,
-        **{name: getattr(found, name) for name, _ in _TOLD},
+        **{name: getattr(found, name) for name, _ in _REPLY_COLUMNS},
     )

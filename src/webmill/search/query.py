@@ -18,16 +18,16 @@ from webmill.errors import BadInput
 from webmill.formats.timestamps import earliest, latest, to_datetime
 from webmill.model import columns
 
-LONGEST = 2_000  # characters that are looked at
-MOST_TERMS = 64
+MAX_QUERY = 2_000  # characters that are looked at
+MAX_TERMS = 64
 # Of the columns that can be searched: those in which words are found, and those that are times.
-TIMES = tuple(each.name for each in columns() if each.searchable and each.is_time)
-WORDS = tuple(each.name for each in columns() if each.searchable and not each.is_time)
-FIELDS = (*(name for name in WORDS if name != "text"), *TIMES, "site", "lang")
+TIME_COLUMNS = tuple(each.name for each in columns() if each.searchable and each.is_time)
+WORD_COLUMNS = tuple(each.name for each in columns() if each.searchable and not each.is_time)
+QUERY_FIELDS = (*(name for name in WORD_COLUMNS if name != "text"), *TIME_COLUMNS, "site", "lang")
 
 _TOKEN = re.compile(
     rf"""(?P<not>-)?
-        (?:(?P<field>{"|".join(FIELDS)}):)?
+        (?:(?P<field>{"|".join(QUERY_FIELDS)}):)?
         (?: ["“„](?P<phrase>[^"“”]*)["”]? | (?P<word>[^\s"“”„()]+) )""",
     re.VERBOSE | re.IGNORECASE,
 )
@@ -74,14 +74,14 @@ def parse(text: str) -> SearchQuery:
     parts: list[Part] = []
     joins = False  # the last token was OR
     count = 0
-    for match in _TOKEN.finditer(in_utf8(text[:LONGEST])):
+    for match in _TOKEN.finditer(replace_surrogates(text[:MAX_QUERY])):
         if match[0] == "OR":
             joins = bool(parts)
             continue
         term = _term(match)
         if term is None:
             continue
-        if count == MOST_TERMS:
+        if count == MAX_TERMS:
             return SearchQuery(parts, was_cut=True)
         count += 1
         if match["not"]:
@@ -92,10 +92,10 @@ def parse(text: str) -> SearchQuery:
         else:
             parts.append(term)
         joins = False
-    return SearchQuery(parts, was_cut=len(text) > LONGEST)
+    return SearchQuery(parts, was_cut=len(text) > MAX_QUERY)
 
 
-def in_utf8(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """With a question mark for each byte of an argument that is none: no engine takes it."""
     return text.encode(errors="replace").decode()
 
@@ -103,17 +103,17 @@ def in_utf8(text: str) -> str:
 def _term(match: re.Match[str]) -> Term | None:
     field = (match["field"] or "").lower()
     if match["phrase"] is not None:
-        text, field = match["phrase"].strip(), "" if field in TIMES else field
+        text, field = match["phrase"].strip(), "" if field in TIME_COLUMNS else field
         return Term(text, field, is_phrase=True) if _HAS_WORD.search(text) else None
     word = match["word"]
-    if field in TIMES and not period_of(word):  # words with a colon in them
+    if field in TIME_COLUMNS and not parse_period(word):  # words with a colon in them
         word, field = f"{match['field']}:{word}", ""
     is_prefix = word.endswith("*")
     text = word.rstrip("*")
     return Term(text, field, is_prefix=is_prefix) if _HAS_WORD.search(text) else None
 
 
-def period_of(text: str) -> tuple[int, int] | None:
+def parse_period(text: str) -> tuple[int, int] | None:
     """Return the first second of a period and the one after its last: `2024`, `2024-05..2024-07`; None: it is none."""
     first, _, last = text.partition("..")
     try:
@@ -123,7 +123,7 @@ def period_of(text: str) -> tuple[int, int] | None:
     return (max(1, int(since)), int(until) + 1) if since <= until else None  # 0 is no time
 
 
-def text_of(query: SearchQuery) -> str:
+def format_query(query: SearchQuery) -> str:
     """As somebody would type it."""
     return " ".join(_typed(part) for part in query.parts)
 

@@ -9,9 +9,9 @@ from heapq import merge
 
 import msgspec
 
-from webmill.search.base import Marked
+from webmill.search.base import HighlightedText
 from webmill.search.query import Term
-from webmill.search.words import WORD_CHARACTER, is_paired, pieces, words_of
+from webmill.search.segmentation import WORD_CHARACTER, split_runs, split_words, uses_bigrams
 
 LENGTH = 240  # characters of a snippet
 BEFORE = 60  # of them before the first mark
@@ -21,11 +21,11 @@ MOST_MARKS = 1000  # that are looked at
 _UNSHOWN = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069\ufeff]+")
 
 
-class _Folded(dict[int, int]):
+class _BaseLetters(dict[int, int]):
     """Characters to their base letters, one for one, so that positions stay."""
 
     def __missing__(self, code: int) -> int:
-        if is_paired(chr(code)):  # these are not letters with accents
+        if uses_bigrams(chr(code)):  # these are not letters with accents
             self[code] = code
             return code
         text = unicodedata.normalize("NFKD", chr(code)).lower()[:1]
@@ -33,14 +33,14 @@ class _Folded(dict[int, int]):
         return base
 
 
-_FOLDED = _Folded()
+_BASE_LETTERS = _BaseLetters()
 
 
 def fold(text: str) -> str:
-    return text.lower() if text.isascii() else text.translate(_FOLDED)
+    return text.lower() if text.isascii() else text.translate(_BASE_LETTERS)
 
 
-class Sought(msgspec.Struct, frozen=True):
+class HighlightPattern(msgspec.Struct, frozen=True):
     """Literals only: looking around each word by one pattern for all takes longer to compile than to search."""
 
     words: re.Pattern[str] | None
@@ -61,20 +61,20 @@ class Sought(msgspec.Struct, frozen=True):
         return merge(*found, key=lambda span: (span[0], -span[1]))
 
 
-def pattern_of(terms: Iterable[Term], *, also: Iterable[str] = ()) -> Sought | None:
+def highlight_pattern(terms: Iterable[Term], *, also: Iterable[str] = ()) -> HighlightPattern | None:
     """`also`: other forms of the words, which the engine has found instead of them."""
     words, beginnings, runs = {fold(word) for word in also}, set[str](), set[str]()
     for term in terms:
         if term.field not in ("", "title"):
             continue
-        for in_pairs, piece in pieces(term.text):
+        for in_pairs, piece in split_runs(term.text):
             if in_pairs:
                 runs.add(fold(piece))
             else:
-                (beginnings if term.is_prefix else words).update(map(fold, words_of(piece)))
+                (beginnings if term.is_prefix else words).update(map(fold, split_words(piece)))
     if not (words or beginnings or runs):
         return None
-    return Sought(_any(words), _any(beginnings), _any(runs))
+    return HighlightPattern(_any(words), _any(beginnings), _any(runs))
 
 
 def _any(texts: set[str]) -> re.Pattern[str] | None:
@@ -89,12 +89,12 @@ def _is_word(text: str, at: int) -> bool:
     return at >= 0 and _WORD.match(text, at) is not None
 
 
-def mark(text: str, pattern: Sought | None) -> Marked:
+def highlight(text: str, pattern: HighlightPattern | None) -> HighlightedText:
     shown = _UNSHOWN.sub(" ", text)
-    return Marked(shown, _spans(shown, pattern) if pattern else ())
+    return HighlightedText(shown, _spans(shown, pattern) if pattern else ())
 
 
-def snippet(text: str, pattern: Sought | None, *, length: int = LENGTH) -> Marked:
+def make_snippet(text: str, pattern: HighlightPattern | None, *, length: int = LENGTH) -> HighlightedText:
     """The stretch with most different words; the beginning when there are none."""
     text = " ".join(_UNSHOWN.sub(" ", text).split())
     spans = _spans(text, pattern) if pattern else []
@@ -107,10 +107,10 @@ def snippet(text: str, pattern: Sought | None, *, length: int = LENGTH) -> Marke
     head, tail = "… " * (start > 0), " …" * (end < len(text))
     shift = len(head) - start
     marks = [(first + shift, last + shift) for first, last in spans if start <= first and last <= end]
-    return Marked(head + text[start:end] + tail, marks)
+    return HighlightedText(head + text[start:end] + tail, marks)
 
 
-def _spans(text: str, pattern: Sought) -> list[tuple[int, int]]:
+def _spans(text: str, pattern: HighlightPattern) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
     for span in pattern.spans(fold(text)):
         if spans and span[0] < spans[-1][1]:

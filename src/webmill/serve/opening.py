@@ -10,7 +10,7 @@ from webmill.infra.address import hide_secrets
 from webmill.infra.queue.backends import existing_queue, viewed_queue
 from webmill.infra.queue.base import QueueOptions
 from webmill.infra.storage.backends import open_storage
-from webmill.search.backends import open_search, search_of
+from webmill.search.backends import open_search, search_address
 from webmill.serve.numbers import Numbers
 from webmill.serve.site import Limits, QueueDoor, ShownSetting, Site
 from webmill.settings import SECTIONS, Setting, Settings, every_setting
@@ -46,7 +46,7 @@ def open_site(
         limits=Limits(rate=serve.rate, burst=max(1, round(4 * serve.rate))),
         settings=shown_settings(settings),
         versions=open_storage(storage or str(place.root)),
-        open_engine=partial(open_search, search_of(settings.search.url, place.root), create=False),
+        open_engine=partial(open_search, search_address(settings.search.url, place.root), create=False),
         queues={
             name: QueueDoor(
                 view=partial(viewed_queue, f"sqlite:{file}", options),

@@ -21,7 +21,7 @@ from webmill.index.zipnum.writer import SUMMARY
 from webmill.infra.queue.base import Queue, ReadableQueue
 from webmill.infra.storage.base import Storage
 from webmill.infra.storage.local import LocalStorage
-from webmill.search.base import Engine
+from webmill.search.base import SearchEngine
 from webmill.serve.numbers import Numbers
 from webmill.serve.served_index import ServedIndex
 
@@ -83,7 +83,7 @@ class Site:
     limits: Limits = Limits()
     settings: Sequence[ShownSetting] = ()  # as shown to people
     versions: Storage
-    open_engine: Callable[[], Engine]  # `NotFound`: nothing is indexed yet
+    open_engine: Callable[[], SearchEngine]  # `NotFound`: nothing is indexed yet
     queues: Mapping[str, QueueDoor] = field(default_factory=dict)  # by kind of work
     metrics: Numbers
     buckets: Path | None = None  # where the processes count the requests of clients together (serve/rate.py)

@@ -27,7 +27,7 @@ PACKAGE = """
 from webmill.infra.queue.memory import MemoryQueue
 from webmill.infra.storage.memory import MemoryStorage
 from webmill.infra.executor.inline import InlineExecutor
-from webmill.search.embedded import EmbeddedEngine
+from webmill.search.embedded.engine import EmbeddedEngine
 
 def open_queue(url, options):
     return MemoryQueue(max_attempts=options.attempts, lease=options.lease)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from webmill.errors import Misconfigured
-from webmill.search import meilisearch_place, opensearch_place
 from webmill.search.address import SearchAddress
+from webmill.search.meilisearch import server as meilisearch_server
+from webmill.search.opensearch import server as opensearch_server
 
 
 @pytest.mark.parametrize(
@@ -26,6 +27,6 @@ def test_a_mistyped_password_is_in_no_message(url: str) -> None:
 
 
 def test_a_password_may_have_any_letters_and_a_key_only_those_of_keys() -> None:
-    opensearch_place.server_of(SearchAddress.of("opensearch://me:%ED%82%A4@127.0.0.1:1/name", port=9200)).close()
+    opensearch_server.connect(SearchAddress.of("opensearch://me:%ED%82%A4@127.0.0.1:1/name", port=9200)).close()
     with pytest.raises(Misconfigured, match="the key has characters"):
-        meilisearch_place.server_of(SearchAddress.of("meilisearch://%ED%82%A4@127.0.0.1:1/name", port=7700))
+        meilisearch_server.connect(SearchAddress.of("meilisearch://%ED%82%A4@127.0.0.1:1/name", port=7700))

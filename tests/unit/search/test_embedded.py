@@ -16,7 +16,7 @@ from tests.faults.refusing import Refusing
 from webmill.errors import BadInput, Unavailable
 from webmill.search import fields
 from webmill.search.base import IndexedDocument, SearchRequest
-from webmill.search.embedded import CURSOR, EmbeddedEngine
+from webmill.search.embedded.engine import CURSOR, EmbeddedEngine
 from webmill.search.query import parse
 
 PROGRAM = """
@@ -25,7 +25,7 @@ from pathlib import Path
 from contextlib import closing
 from webmill.errors import WebmillError
 from webmill.search.base import IndexedDocument
-from webmill.search.embedded import CURSOR, EmbeddedEngine
+from webmill.search.embedded.engine import CURSOR, EmbeddedEngine
 
 try:
     with closing(EmbeddedEngine(Path(sys.argv[1]))) as engine:
@@ -100,5 +100,5 @@ def test_an_index_of_other_columns_is_refused_with_the_command_that_makes_it_ane
 def test_the_fingerprint_of_an_index_changes_with_the_columns_it_is_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
     before = fields.fingerprint(1)
     assert fields.fingerprint(2) != before
-    monkeypatch.setattr(fields, "_USED", fields._USED[:-1])
+    monkeypatch.setattr(fields, "_INDEXED_COLUMNS", fields._INDEXED_COLUMNS[:-1])
     assert fields.fingerprint(1) != before

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webmill.search.query import LONGEST, MOST_TERMS, AnyOf, Not, Part, SearchQuery, Term, parse, text_of
+from webmill.search.query import MAX_QUERY, MAX_TERMS, AnyOf, Not, Part, SearchQuery, Term, format_query, parse
 
 
 @pytest.mark.parametrize(
@@ -41,10 +41,10 @@ def test_a_query_is_read_as_people_mean_it(text: str, parts: list[Part]) -> None
 
 
 def test_a_query_that_is_too_long_is_cut_and_says_so() -> None:
-    assert parse("x" * (LONGEST + 1)).was_cut
-    many = parse(" ".join(f"w{number}" for number in range(MOST_TERMS + 1)))
+    assert parse("x" * (MAX_QUERY + 1)).was_cut
+    many = parse(" ".join(f"w{number}" for number in range(MAX_TERMS + 1)))
     assert many.was_cut
-    assert len(many.parts) == MOST_TERMS
+    assert len(many.parts) == MAX_TERMS
     assert not parse("w " * 10).was_cut
 
 
@@ -52,7 +52,7 @@ def test_a_query_that_is_too_long_is_cut_and_says_so() -> None:
 @settings(deadline=None)
 def test_any_text_is_a_query_and_its_own_text_reads_the_same(text: str) -> None:
     query = parse(text)
-    assert parse(text_of(query)).parts == query.parts or "*" in text or '"' in text or ":" in text
+    assert parse(format_query(query)).parts == query.parts or "*" in text or '"' in text or ":" in text
     assert all(isinstance(term, Term) for term in query.terms)
 
 

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webmill.search.query import Term, parse
-from webmill.search.snippets import LENGTH, fold, mark, pattern_of, snippet
+from webmill.search.snippets import LENGTH, fold, highlight, highlight_pattern, make_snippet
 
 
 def marked(text: str, query: str, *, also: tuple[str, ...] = ()) -> list[str]:
-    found = snippet(text, pattern_of(parse(query).terms, also=also))
+    found = make_snippet(text, highlight_pattern(parse(query).terms, also=also))
     return [found.text[start:end] for start, end in found.marks]
 
 
@@ -28,7 +28,7 @@ def test_runs_are_marked_inside_of_words_and_only_where_they_are() -> None:
 
 def test_the_stretch_with_most_of_the_words_is_shown() -> None:
     text = "annual " + "filler " * 200 + "the annual report of the city " + "filler " * 200
-    found = snippet(text, pattern_of(parse("annual report").terms))
+    found = make_snippet(text, highlight_pattern(parse("annual report").terms))
     assert "the annual report" in found.text
     assert found.text.startswith("… ")
     assert found.text.endswith(" …")
@@ -36,20 +36,20 @@ def test_the_stretch_with_most_of_the_words_is_shown() -> None:
 
 
 def test_without_a_word_the_beginning_is_shown() -> None:
-    assert snippet("The beginning of it.", None).text == "The beginning of it."
-    assert len(snippet("x" * 5000, None).text) <= LENGTH + 4
+    assert make_snippet("The beginning of it.", None).text == "The beginning of it."
+    assert len(make_snippet("x" * 5000, None).text) <= LENGTH + 4
 
 
 def test_controls_and_marks_of_direction_are_not_shown() -> None:
-    assert mark("a\x1b[31m\u202eb\u2066c\x00", None).text == "a [31m b c "
-    assert snippet("a\u202e\u0007b", None).text == "a b"
+    assert highlight("a\x1b[31m\u202eb\u2066c\x00", None).text == "a [31m b c "
+    assert make_snippet("a\u202e\u0007b", None).text == "a b"
 
 
 @given(st.text(max_size=600), st.text(max_size=20))
 @settings(deadline=None)
 def test_marks_lie_in_the_text_and_do_not_overlap(text: str, query: str) -> None:
-    pattern = pattern_of(parse(query).terms, also=(query,) if query else ())
-    for found in (snippet(text, pattern), mark(text, pattern)):
+    pattern = highlight_pattern(parse(query).terms, also=(query,) if query else ())
+    for found in (make_snippet(text, pattern), highlight(text, pattern)):
         last = 0
         for start, end in found.marks:
             assert last <= start <= end <= len(found.text)
@@ -59,4 +59,4 @@ def test_marks_lie_in_the_text_and_do_not_overlap(text: str, query: str) -> None
 def test_folding_keeps_the_places_of_characters() -> None:
     text = "Straße ﬁne İstanbul 서울 が ÅÄÖ"
     assert len(fold(text)) == len(text)
-    assert pattern_of([Term("x", "site")]) is None
+    assert highlight_pattern([Term("x", "site")]) is None

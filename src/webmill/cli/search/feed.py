@@ -21,7 +21,7 @@ from webmill.pipeline.search.bring import rebuild as make_anew
 from webmill.pipeline.search.feed import Fed
 from webmill.pipeline.status.files import amount_of
 from webmill.publish import history
-from webmill.search.backends import search_of
+from webmill.search.backends import search_address
 from webmill.settings import Settings
 
 UNREADABLE = "their blobs cannot be read: `webmill publish verify --read-data`"
@@ -92,7 +92,7 @@ def rebuild(
     """Rebuild the index from scratch. The old index is replaced when the new one is complete."""
     if dry_run:
         live = history.live_version(published(root, storage))
-        folder = folder_of(search_of(settings.search.url, root.resolve()))
+        folder = folder_of(search_address(settings.search.url, root.resolve()))
         old = f"the index in {folder} ({quantity(amount_of(folder))})" if folder else "the index of the server"
         note(f"would be replaced: {old}, by one of version {live.version}: {counted(live.count, 'document')}")
         return

@@ -20,9 +20,18 @@ from webmill.cli.search.places import search_options
 from webmill.cli.words import shown
 from webmill.model import CaptureRef
 from webmill.pipeline.search.bring import find as find_in
-from webmill.search.base import DEEPEST, MOST_HITS, PAGE, Hit, Marked, SearchAnswer, SearchFilters, SearchRequest
-from webmill.search.hits import AnswerReply, reply_of
-from webmill.search.query import FIELDS, in_utf8, parse
+from webmill.search.base import (
+    DEFAULT_LIMIT,
+    MAX_HITS,
+    MAX_OFFSET,
+    HighlightedText,
+    Hit,
+    SearchAnswer,
+    SearchFilters,
+    SearchRequest,
+)
+from webmill.search.hits import AnswerReply, make_hit_reply
+from webmill.search.query import QUERY_FIELDS, parse, replace_surrogates
 from webmill.settings import Settings
 
 DAY = click.DateTime(["%Y-%m-%d"])
@@ -57,7 +66,7 @@ def _is_word(argument: str) -> bool:
     epilog=f"""\b
 All words must occur. "…" is a phrase, -word excludes, a OR b matches either,
 word* is a prefix. These search one field:
-{": ".join(FIELDS)}:
+{": ".join(QUERY_FIELDS)}:
 \b
 Examples:
   webmill search news/ annual report
@@ -88,11 +97,16 @@ Examples:
     help="Order of the hits.",
 )
 @click.option(
-    "--limit", type=click.IntRange(1, MOST_HITS), default=PAGE, show_default=True, metavar="N", help="Number of hits."
+    "--limit",
+    type=click.IntRange(1, MAX_HITS),
+    default=DEFAULT_LIMIT,
+    show_default=True,
+    metavar="N",
+    help="Number of hits.",
 )
 @click.option(
     "--offset",
-    type=click.IntRange(0, DEEPEST),
+    type=click.IntRange(0, MAX_OFFSET),
     default=0,
     show_default=True,
     metavar="N",
@@ -126,16 +140,16 @@ def find(
     request = SearchRequest(
         query=parse(" ".join(word.removeprefix(_WORD) for word in words)),
         filters=SearchFilters(
-            languages=[*map(in_utf8, languages)],
-            sites=[*map(in_utf8, sites)],
-            facets=named_values(map(in_utf8, facets)),
+            languages=[*map(replace_surrogates, languages)],
+            sites=[*map(replace_surrogates, sites)],
+            facets=named_values(map(replace_surrogates, facets)),
             since=_seconds(since),
             until=_seconds(until),
         ),
         sort=sort,
         limit=limit,
         offset=offset,
-        facets=[*map(in_utf8, counted)],
+        facets=[*map(replace_surrogates, counted)],
     )
     if words and not request.query.parts:
         warn("these are no words: everything is found")
@@ -170,7 +184,7 @@ def _seconds(day: datetime | None) -> int | None:
 
 
 def told_of(answer: SearchAnswer) -> AnswerReply:
-    hits = [reply_of(hit, capture=hit.capture) for hit in answer.hits]
+    hits = [make_hit_reply(hit, capture=hit.capture) for hit in answer.hits]
     return AnswerReply(total=answer.total, hits=hits, facets=answer.facets, suggestion=answer.suggestion)
 
 
@@ -199,7 +213,7 @@ def archived(capture: CaptureRef) -> str:
     return shown(f"    {capture.timestamp} {capture.filename} at {capture.offset}, {capture.length} bytes")
 
 
-def emphasised(marked: Marked) -> str:
+def emphasised(marked: HighlightedText) -> str:
     """Bold on a terminal; click leaves it out elsewhere."""
     parts, last = [], 0
     for start, end in marked.marks:

@@ -25,7 +25,7 @@ from webmill.model import Damage
 from webmill.pipeline.doctor.findings import Finding
 from webmill.pipeline.progress import format_count
 from webmill.publish.verify import verify as verify_versions
-from webmill.search.embedded import EmbeddedEngine
+from webmill.search.embedded.engine import EmbeddedEngine
 
 LITTLE, TOO_LITTLE = 5 << 30, 256 << 20  # bytes of free disk
 SKEW = 120.0  # seconds between the clocks of the machine and of a file system

@@ -19,8 +19,8 @@ from webmill.pipeline.search import feed
 from webmill.pipeline.search.documents import with_captures
 from webmill.pipeline.search.feed import Fed
 from webmill.publish import history
-from webmill.search.backends import open_search, replacing_search, search_of
-from webmill.search.base import Engine, SearchAnswer, SearchRequest
+from webmill.search.backends import open_search, replacing_search, search_address
+from webmill.search.base import SearchAnswer, SearchEngine, SearchRequest
 from webmill.settings import SearchSettings
 
 
@@ -48,7 +48,7 @@ def bring_up(
     work: Callable[..., Fed] = feed.update,
 ) -> SearchFed:
     """Bring the index up to the live version; `work` may be `feed.reconcile`, which compares all of it."""
-    versions, place = published(root, storage), search_of(settings.url, root)
+    versions, place = published(root, storage), search_address(settings.url, root)
     with ExitStack() as stack:
         if not folder_of(place):  # a folder knows itself who writes to it
             stack.enter_context(exclusive(root, "search-rebuild", doing="writing to a search server"))
@@ -61,7 +61,7 @@ def rebuild(
     root: Path, settings: SearchSettings, *, progress: ProgressReporter, storage: str | None = None
 ) -> SearchFed:
     """Make the index anew, beside the old one, whose place it takes when it is whole."""
-    versions, place = published(root, storage), search_of(settings.url, root)
+    versions, place = published(root, storage), search_address(settings.url, root)
     folder = folder_of(place)
     with (
         exclusive(folder.parent if folder else root, "search-rebuild", doing="making a search index"),
@@ -75,7 +75,7 @@ def follow(
     root: Path, settings: SearchSettings, *, progress: ProgressReporter, storage: str | None = None
 ) -> Fed | None:
     """After a publication: bring an index that is there up to it. None when there is none."""
-    place = search_of(settings.url, root)
+    place = search_address(settings.url, root)
     folder = folder_of(place)
     if folder and not folder.is_dir():
         return None
@@ -100,10 +100,10 @@ def find(root: Path, request: SearchRequest, settings: SearchSettings) -> Search
 
 
 @contextmanager
-def opened_to_read(root: Path, settings: SearchSettings) -> Iterator[Engine]:
+def opened_to_read(root: Path, settings: SearchSettings) -> Iterator[SearchEngine]:
     shown, root = root, root.resolve()
     try:
-        engine = open_search(search_of(settings.url, root), create=False)
+        engine = open_search(search_address(settings.url, root), create=False)
     except NotFound as error:
         option = " --index …" if settings.url else ""
         raise NotFound(f"{error} yet: `webmill search update {shown}{option}`") from None

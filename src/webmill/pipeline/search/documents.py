@@ -20,7 +20,7 @@ from webmill.infra.storage.base import Readable
 from webmill.model import DocumentColumn, columns, place_in
 from webmill.publish.blobs import read_blob
 from webmill.publish.types import PublishedItem
-from webmill.search.base import IndexedDocument, SearchAnswer, mark_of
+from webmill.search.base import IndexedDocument, SearchAnswer, revision_of
 
 USED = tuple(each for each in columns() if (each.searchable or each.facet or each.shown) and each.name != "date")
 _BEFORE = {"warc": "warc_filename", "offset": "warc_offset", "length": "warc_length"}  # as items once had them
@@ -79,7 +79,7 @@ def place_of(item: PublishedItem) -> dict[str, Any]:
 
 def mark_of_item(item: PublishedItem) -> str:
     """As its document's, without reading the blob."""
-    return mark_of(item.hash, label_of(item))
+    return revision_of(item.hash, label_of(item))
 
 
 def label_of(item: PublishedItem) -> str:

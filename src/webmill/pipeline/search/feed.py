@@ -24,7 +24,7 @@ from webmill.publish.diff import pair_up, unshared_items
 from webmill.publish.manifest import read_version_index
 from webmill.publish.shards import read_items
 from webmill.publish.types import ItemIndex, PublishedItem, Version
-from webmill.search.base import Engine, IndexedDocument, key_of
+from webmill.search.base import IndexedDocument, SearchEngine, key_of
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class Fed(msgspec.Struct, kw_only=True):
     compared: bool = False  # with all of the version, since the one before it is gone
 
 
-def update(storage: Storage, engine: Engine, *, progress: ProgressReporter) -> Fed:
+def update(storage: Storage, engine: SearchEngine, *, progress: ProgressReporter) -> Fed:
     """`NotFound` when nothing has been published."""
     live = history.live_version(storage)
     fed = Fed(version=live.version)
@@ -60,7 +60,7 @@ def update(storage: Storage, engine: Engine, *, progress: ProgressReporter) -> F
     return fed
 
 
-def reconcile(storage: Storage, engine: Engine, *, progress: ProgressReporter) -> Fed:
+def reconcile(storage: Storage, engine: SearchEngine, *, progress: ProgressReporter) -> Fed:
     """Compare with all of the live version: what was lost, doubled or left over on the way is mended."""
     live = history.live_version(storage)
     fed = Fed(version=live.version)
@@ -68,7 +68,7 @@ def reconcile(storage: Storage, engine: Engine, *, progress: ProgressReporter) -
     return fed
 
 
-def _go(storage: Storage, engine: Engine, here: str, way: str, fed: Fed, *, progress: ProgressReporter) -> None:
+def _go(storage: Storage, engine: SearchEngine, here: str, way: str, fed: Fed, *, progress: ProgressReporter) -> None:
     """`_Gone` when one of the two is."""
     try:
         old = read_version_index(storage, history.find_version(storage, here)) if here else None
@@ -88,7 +88,7 @@ def _changes(
         raise _Gone from error
 
 
-def _compare(storage: Storage, engine: Engine, live: Version, fed: Fed, *, progress: ProgressReporter) -> None:
+def _compare(storage: Storage, engine: SearchEngine, live: Version, fed: Fed, *, progress: ProgressReporter) -> None:
     """Memory: key and mark of everything in the index."""
     fed.compared = True
     engine.apply((), (), cursor=f"{LOST}>{live.version}")
@@ -96,7 +96,7 @@ def _compare(storage: Storage, engine: Engine, live: Version, fed: Fed, *, progr
 
 
 def _differences(
-    storage: Storage, engine: Engine, live: Version
+    storage: Storage, engine: SearchEngine, live: Version
 ) -> Iterator[tuple[PublishedItem | None, PublishedItem | None]]:
     there = dict(engine.keys())
     for item in read_items(storage, read_version_index(storage, live)):
@@ -106,7 +106,7 @@ def _differences(
         yield PublishedItem(key, "", ""), None
 
 
-def differences(storage: Storage, engine: Engine) -> tuple[int, int]:
+def differences(storage: Storage, engine: SearchEngine) -> tuple[int, int]:
     """How many documents `reconcile` would put in, and take out."""
     found = [now is not None for _, now in _differences(storage, engine, history.live_version(storage))]
     return sum(found), len(found) - sum(found)
@@ -114,7 +114,7 @@ def differences(storage: Storage, engine: Engine) -> tuple[int, int]:
 
 def _apply(
     storage: Storage,
-    engine: Engine,
+    engine: SearchEngine,
     changes: Iterable[tuple[PublishedItem | None, PublishedItem | None]],
     end: str,
     fed: Fed,
@@ -143,7 +143,9 @@ def _apply(
         bar.advance(_sent(engine, documents, removed, fed, cursor=end))
 
 
-def _sent(engine: Engine, documents: list[IndexedDocument], removed: list[str], fed: Fed, *, cursor: str | None) -> int:
+def _sent(
+    engine: SearchEngine, documents: list[IndexedDocument], removed: list[str], fed: Fed, *, cursor: str | None
+) -> int:
     engine.apply(documents, removed, cursor=cursor)
     count = len(documents) + len(removed)
     fed.changed += len(documents)

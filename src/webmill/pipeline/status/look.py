@@ -20,7 +20,7 @@ from webmill.pipeline.status.nouns import Due, Index, Look, Problem, Publication
 from webmill.pipeline.status.room import disk_of, rejects_in
 from webmill.pipeline.status.stored import Found, archive_of, archives_of, crawls_of, index_of
 from webmill.pipeline.status.work import datasets_in, own_archives, queues_in
-from webmill.search.base import Engine
+from webmill.search.base import SearchEngine
 from webmill.settings import Settings
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class _Glances:
         self.problems.append(Problem(part, where + (error.strerror or str(error))))
 
 
-def look(root: Path, wishes: Wishes, *, open_engine: Callable[[], Engine]) -> Look:
+def look(root: Path, wishes: Wishes, *, open_engine: Callable[[], SearchEngine]) -> Look:
     """`root` is absolute. `open_engine` raises `NotFound` where nothing is indexed."""
     glances = _Glances()
     crawls = glances.at("crawl", lambda: crawl_states(root)) or []

@@ -14,7 +14,7 @@ from webmill.pipeline.status.files import added, amount_of
 from webmill.pipeline.status.nouns import Amount, Publication, Search
 from webmill.publish import history
 from webmill.publish.keys import BLOBS
-from webmill.search.base import Engine
+from webmill.search.base import SearchEngine
 
 
 def documents_of(root: Path) -> Amount | None:
@@ -40,7 +40,7 @@ def publication_of(root: Path) -> Publication | None:
     )
 
 
-def search_of(open_engine: Callable[[], Engine], *, live: str | None) -> Search | None:
+def search_of(open_engine: Callable[[], SearchEngine], *, live: str | None) -> Search | None:
     try:
         with closing(open_engine()) as engine:
             count, cursor = engine.count(), engine.cursor()

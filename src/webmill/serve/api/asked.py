@@ -10,8 +10,8 @@ import msgspec
 from starlette.datastructures import QueryParams
 
 from webmill.errors import BadInput
-from webmill.search.base import DEEPEST, MOST_HITS, PAGE, SearchFilters, SearchRequest
-from webmill.search.query import LONGEST, parse
+from webmill.search.base import DEFAULT_LIMIT, MAX_HITS, MAX_OFFSET, SearchFilters, SearchRequest
+from webmill.search.query import MAX_QUERY, parse
 from webmill.serve.api.links import address
 
 MOST_VALUES = 20  # chosen of one kind
@@ -32,7 +32,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     until: str = ""  # older than this day
     sort: Sort = "relevance"
     offset: int = 0
-    limit: int = PAGE
+    limit: int = DEFAULT_LIMIT
     problems: tuple[str, ...] = ()
 
     def request(self, *, count: tuple[str, ...]) -> SearchRequest:
@@ -81,12 +81,12 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 def read_asked(params: QueryParams) -> Asked:
     problems: list[str] = []
     since, until = (_day(params.get(name, ""), problems) for name in ("since", "until"))
-    limit = _number(params, "limit", problems, default=PAGE, low=1, high=MOST_HITS)
-    last = max(1, DEEPEST // limit)
+    limit = _number(params, "limit", problems, default=DEFAULT_LIMIT, low=1, high=MAX_HITS)
+    last = max(1, MAX_OFFSET // limit)
     page = _number(params, "page", problems, default=1, low=1, high=last)
-    offset = _number(params, "offset", problems, default=0, low=0, high=DEEPEST) or (page - 1) * limit
+    offset = _number(params, "offset", problems, default=0, low=0, high=MAX_OFFSET) or (page - 1) * limit
     return Asked(
-        q=params.get("q", "")[: LONGEST + 1],
+        q=params.get("q", "")[: MAX_QUERY + 1],
         languages=_values(params, "language", problems),
         sites=_values(params, "site", problems),
         facets=tuple(value for value in _values(params, "facet", problems) if _is_named(value, problems)),

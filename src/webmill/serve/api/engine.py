@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from webmill.errors import BadInput, NotFound, Unavailable
-from webmill.search.base import Engine, SearchAnswer, SearchRequest
+from webmill.search.base import SearchAnswer, SearchEngine, SearchRequest
 
 Mark = tuple[int, int, int] | None
 
@@ -19,7 +19,7 @@ class KeptEngine:
     An engine that was replaced is closed when its last query is done.
     """
 
-    def __init__(self, open_engine: Callable[[], Engine], place: Path | None = None) -> None:
+    def __init__(self, open_engine: Callable[[], SearchEngine], place: Path | None = None) -> None:
         self._open_engine = open_engine
         self._place = place
         self._lock = threading.Lock()
@@ -37,7 +37,7 @@ class KeptEngine:
             self._give_back(kept)
 
     @contextmanager
-    def _lent(self) -> Iterator[Engine]:
+    def _lent(self) -> Iterator[SearchEngine]:
         try:
             lent = self._take()
             try:
@@ -60,7 +60,7 @@ class KeptEngine:
             self._give_back(replaced)
         return taken
 
-    def _open(self) -> Engine:
+    def _open(self) -> SearchEngine:
         try:
             return self._open_engine()
         except NotFound:
@@ -84,5 +84,5 @@ class KeptEngine:
 class _Lent:
     """An engine, and how many hold it: whoever keeps it for the next query is one of them."""
 
-    def __init__(self, engine: Engine, mark: Mark) -> None:
+    def __init__(self, engine: SearchEngine, mark: Mark) -> None:
         self.engine, self.mark, self.users = engine, mark, 1

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from webmill.model import CaptureRef
 from webmill.publish.types import PublishedItem, Scalar, Version
 from webmill.search.base import FacetCount
-from webmill.search.hits import reply_of
+from webmill.search.hits import make_hit_reply
 from webmill.serve.api.differences import Differences
 from webmill.serve.api.documents import DocumentEntry, Listing
 from webmill.serve.api.search import FoundHits
@@ -105,7 +105,7 @@ def search_reply(found: FoundHits) -> SearchReply:
         offset=found.asked.offset,
         limit=found.asked.limit,
         suggestion=found.answer.suggestion,
-        hits=[reply_of(hit, capture=_capture(found.capture_of(hit))) for hit in found.answer.hits],
+        hits=[make_hit_reply(hit, capture=_capture(found.capture_of(hit))) for hit in found.answer.hits],
         facets=found.answer.facets,
         behind=found.behind,
     )

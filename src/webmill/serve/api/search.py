@@ -6,7 +6,7 @@ import msgspec
 
 from webmill.errors import WebmillError
 from webmill.model import CaptureRef
-from webmill.search.base import DEEPEST, Hit, SearchAnswer
+from webmill.search.base import MAX_OFFSET, Hit, SearchAnswer
 from webmill.serve.api.asked import Asked
 from webmill.serve.api.captures import newest
 from webmill.serve.api.engine import KeptEngine
@@ -32,7 +32,7 @@ class FoundHits(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def reachable(self) -> int:
         """Hits that can be paged to."""
-        return min(self.answer.total, DEEPEST)
+        return min(self.answer.total, MAX_OFFSET)
 
 
 class Searching:

@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from webmill.search.words import PAIRED
+from webmill.search.segmentation import BIGRAM_SCRIPTS
 
 LONGEST = 400_000  # characters of both texts together
 MOST_LINES = 1_500  # that differ, of each
@@ -21,7 +21,7 @@ MOST_WORDS = 1_500  # in lines that were replaced, of each
 CONTEXT = 2  # lines around a change
 
 Kind = Literal["same", "gone", "new", "left out"]
-_WORD = re.compile(rf"(?:[{PAIRED}]|[^\W{PAIRED}]+|\S)\s*|\s+")  # with the space behind it
+_WORD = re.compile(rf"(?:[{BIGRAM_SCRIPTS}]|[^\W{BIGRAM_SCRIPTS}]+|\S)\s*|\s+")  # with the space behind it
 
 
 class Piece(msgspec.Struct, frozen=True):

@@ -9,8 +9,8 @@ from starlette.routing import BaseRoute, Route
 
 from webmill.errors import NotFound
 from webmill.model import CaptureRef
-from webmill.search.base import PAGE, Hit, IndexedDocument, Marked
-from webmill.search.query import FIELDS
+from webmill.search.base import DEFAULT_LIMIT, HighlightedText, Hit, IndexedDocument
+from webmill.search.query import QUERY_FIELDS
 from webmill.serve.api import links
 from webmill.serve.api.asked import SORTS, Asked, read_asked
 from webmill.serve.api.reading import Reading
@@ -58,19 +58,19 @@ def routes(reading: Reading) -> list[BaseRoute]:
 
 
 def search(reading: Reading, request: Request) -> Response:
-    asked = msgspec.structs.replace(read_asked(request.query_params), limit=PAGE)
+    asked = msgspec.structs.replace(read_asked(request.query_params), limit=DEFAULT_LIMIT)
     try:
         found = reading.searching.find(asked)
     except NotFound:
         return render(reading.site, request, "search_none.html")
-    page = asked.offset // PAGE + 1
+    page = asked.offset // DEFAULT_LIMIT + 1
     return render(
         reading.site,
         request,
         "search.html",
         asked=asked,
         sorts=SORTS,
-        fields=FIELDS,
+        fields=QUERY_FIELDS,
         hits=[view_of(hit, found.capture_of(hit)) for hit in found.answer.hits],
         total=found.answer.total,
         reachable=found.reachable,
@@ -82,7 +82,7 @@ def search(reading: Reading, request: Request) -> Response:
         was_cut=asked.request(count=()).query.was_cut,
         behind=found.behind,
         first=asked.offset + 1,
-        pager=pager(page, page_count(found.reachable, PAGE), lambda number: asked.address(page=number)),
+        pager=pager(page, page_count(found.reachable, DEFAULT_LIMIT), lambda number: asked.address(page=number)),
     )
 
 
@@ -102,7 +102,7 @@ def view_of(hit: Hit, capture: CaptureRef | None) -> HitView:
     )
 
 
-def runs_of(marked: Marked) -> list[TextRun]:
+def runs_of(marked: HighlightedText) -> list[TextRun]:
     runs, last = [], 0
     for start, end in marked.marks:
         runs += [TextRun(marked.text[last:start], False), TextRun(marked.text[start:end], True)]

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
-from webmill.search.asked import asked, pairs_of
 from webmill.search.base import SearchFilters
-from webmill.search.fields import SEARCHED, host_of
-from webmill.search.forms import forms_of
+from webmill.search.fields import SEARCHED_COLUMNS, host_of
 from webmill.search.languages import codes_of
-from webmill.search.meilisearch_index import spelled
-from webmill.search.query import TIMES, AnyOf, Not, Part, SearchQuery, Term, period_of
+from webmill.search.meilisearch.schema import encode_value
+from webmill.search.query import TIME_COLUMNS, AnyOf, Not, Part, SearchQuery, Term, parse_period
+from webmill.search.term_words import bigrams_of_run, words_of_term
+from webmill.search.word_forms import find_word_forms
 
 NOTHING = "is_document = false"
 EVERYTHING = "is_document = true"
@@ -26,7 +26,7 @@ PIECES = 40  # of one phrase that are looked for: what was found is checked in a
 _NO_WORD = re.compile(r"[^\w\s]|_")
 
 
-class Narrowed(msgspec.Struct):
+class MeilisearchFilter(msgspec.Struct):
     filters: list[str]  # all hold of what is wanted, …
     unsure: list[Part] = []  # … which these parts narrow further
 
@@ -39,8 +39,8 @@ class MeilisearchTranslator:
         self._known: dict[tuple[str, str], list[str]] = {}
         self.forms: set[str] = set()
 
-    def narrowed(self, query: SearchQuery, filters: SearchFilters) -> Narrowed:
-        whole = Narrowed([EVERYTHING, *_filtered(filters)])
+    def narrowed(self, query: SearchQuery, filters: SearchFilters) -> MeilisearchFilter:
+        whole = MeilisearchFilter([EVERYTHING, *_filtered(filters)])
         for part in query.parts:
             text, is_sure = self._part(part)
             if isinstance(part, Not):
@@ -63,18 +63,18 @@ class MeilisearchTranslator:
             return _one_of("site", [host_of(term.text)]), True
         if term.field == "lang":
             return _one_of("language", codes_of(term.text)), True
-        if term.field in TIMES:
-            since, until = period_of(term.text) or (1, 1)
+        if term.field in TIME_COLUMNS:
+            since, until = parse_period(term.text) or (1, 1)
             return f"{term.field} >= {since} AND {term.field} < {until}", True
-        return _any(self._in(field, term) for field in ((term.field,) if term.field else SEARCHED))
+        return _any(self._in(field, term) for field in ((term.field,) if term.field else SEARCHED_COLUMNS))
 
     def _in(self, field: str, term: Term) -> tuple[str, bool]:
-        what = asked(term, field=field)
+        what = words_of_term(term, field=field)
         if not what:
             return NOTHING, True
         pieces: list[str] = []
         for run in what.runs:
-            pieces += (_is(f"pairs.{field}", each) for each in ([run] if len(run) < 3 else pairs_of(run)))
+            pieces += (_is(f"pairs.{field}", each) for each in ([run] if len(run) < 3 else bigrams_of_run(run)))
         if len(what.words) > 1:
             pieces += (_is(f"words.{field}", word) for word in what.words)
         elif what.words:
@@ -84,7 +84,7 @@ class MeilisearchTranslator:
 
     def _word(self, field: str, word: str, term: Term) -> str:
         if term.is_prefix:
-            return f'words.{field} STARTS WITH "{spelled(word)}"'
+            return f'words.{field} STARTS WITH "{encode_value(word)}"'
         return _one_of(f"words.{field}", self.matching(field, word, term))
 
     def matching(self, field: str, word: str, term: Term) -> list[str]:
@@ -92,26 +92,26 @@ class MeilisearchTranslator:
         if term.is_phrase or term.is_exact or field == "url":
             return [word]
         if (field, word) not in self._known:
-            forms = forms_of(word, lambda start: self._dictionary(field, start), languages=self._languages)
+            forms = find_word_forms(word, lambda start: self._dictionary(field, start), languages=self._languages)
             self.forms |= forms
             self._known[field, word] = [word, *sorted(forms)]
         return self._known[field, word]
 
 
-def plain(terms: Iterable[Term]) -> str:
+def to_plain_text(terms: Iterable[Term]) -> str:
     """What Meilisearch is to put first: words, and phrases as such. Nothing of it is syntax."""
     texts = ((_NO_WORD.sub(" ", term.text).strip(), term) for term in terms if term.field in ("", "title"))
     return " ".join(f'"{text}"' if term.is_phrase else text for text, term in texts if text)
 
 
-def ways(query: SearchQuery) -> Iterator[tuple[Term | None, str]]:
+def alternatives(query: SearchQuery) -> Iterator[tuple[Term | None, str]]:
     """Each alternative with all that is wanted beside it; None and all of it, when there is no alternative."""
     always = [part for part in query.parts if isinstance(part, Term)]
     choices = [term for part in query.parts if isinstance(part, AnyOf) for term in part.terms]
     if not choices:
-        yield None, plain(always)
+        yield None, to_plain_text(always)
     for term in choices:
-        yield term, plain([term, *always])
+        yield term, to_plain_text([term, *always])
 
 
 def _filtered(filters: SearchFilters) -> Iterator[str]:
@@ -132,11 +132,11 @@ def _exact(term: Term) -> Term:
 
 
 def _is(field: str, value: str) -> str:
-    return f'{field} = "{spelled(value)}"'
+    return f'{field} = "{encode_value(value)}"'
 
 
 def _one_of(field: str, values: Iterable[str]) -> str:
-    names = ", ".join(f'"{spelled(value)}"' for value in values if value)
+    names = ", ".join(f'"{encode_value(value)}"' for value in values if value)
     return f"{field} IN [{names}]" if names else NOTHING
 
 

@@ -9,15 +9,15 @@ from itertools import islice
 import msgspec
 import tantivy
 
-from webmill.search.asked import asked, pairs_of, typed_together
 from webmill.search.base import SearchFilters
-from webmill.search.fields import FORM, SEARCHED, TEXTS, TOGETHER, WEIGHTS, host_of
-from webmill.search.forms import forms_of
+from webmill.search.embedded.schema import read_stored
+from webmill.search.fields import ADJACENT_BOOST, FORM_WEIGHT, SEARCHED_COLUMNS, TEXT_COLUMNS, WEIGHTS, host_of
 from webmill.search.languages import codes_of
-from webmill.search.query import TIMES, AnyOf, Not, SearchQuery, Term, period_of
-from webmill.search.similar import corrected, letters_wrong
-from webmill.search.tantivy_schema import stored
-from webmill.search.words import words_of
+from webmill.search.query import TIME_COLUMNS, AnyOf, Not, SearchQuery, Term, parse_period
+from webmill.search.segmentation import split_words
+from webmill.search.spelling import correct_query, max_edits
+from webmill.search.term_words import adjacent_words, bigrams_of_run, words_of_term
+from webmill.search.word_forms import find_word_forms
 
 FORMS_AT_ONCE = 1000  # words with the same beginning that are looked at
 LOOKED_AT = 20  # documents, for words that were meant
@@ -53,11 +53,11 @@ class TantivyTranslator:
             return self._exact("site", host_of(term.text))
         if term.field == "lang":
             return tantivy.Query.term_set_query(self._schema, "language", codes_of(term.text))
-        if term.field in TIMES:
-            return self._within(term.field, *(period_of(term.text) or (1, 1)))
+        if term.field in TIME_COLUMNS:
+            return self._within(term.field, *(parse_period(term.text) or (1, 1)))
         if term.field:
             return self._in(term.field, term)
-        places = [_weighed(field, self._in(field, term)) for field in SEARCHED]
+        places = [_weighed(field, self._in(field, term)) for field in SEARCHED_COLUMNS]
         return tantivy.Query.disjunction_max_query(places, tie_breaker=0.2)
 
     def _within(self, field: str, since: int, until: int) -> tantivy.Query:
@@ -65,7 +65,7 @@ class TantivyTranslator:
         return tantivy.Query.range_query(self._schema, field, kind, since, until, include_upper=False)
 
     def _in(self, field: str, term: Term) -> tantivy.Query:
-        what = asked(term, field=field)
+        what = words_of_term(term, field=field)
         clauses: list[Clause] = [(Must, self._run(f"{field}_pairs", run)) for run in what.runs]
         if what.following:
             clauses.append((Must, self._phrase(f"{field}_pairs", what.following)))
@@ -78,7 +78,7 @@ class TantivyTranslator:
     def _run(self, field: str, run: str) -> tantivy.Query:
         if len(run) == 1:
             return tantivy.Query.regex_query(self._schema, field, f"{re.escape(run)}.?")
-        two = pairs_of(run)
+        two = bigrams_of_run(run)
         return self._exact(field, two[0]) if len(two) == 1 else self._phrase(field, two)
 
     def _word(self, field: str, word: str, term: Term) -> tantivy.Query:
@@ -87,12 +87,12 @@ class TantivyTranslator:
         own = self._exact(field, word)
         if term.is_phrase or term.is_exact or field == "url":
             return own
-        forms = forms_of(word, self._words_with(field), languages=self._languages)
+        forms = find_word_forms(word, self._words_with(field), languages=self._languages)
         if not forms:
             return own
         self.forms |= forms
         others = _any(self._exact(field, form) for form in sorted(forms))
-        return tantivy.Query.disjunction_max_query([own, tantivy.Query.boost_query(others, FORM)])
+        return tantivy.Query.disjunction_max_query([own, tantivy.Query.boost_query(others, FORM_WEIGHT)])
 
     def _words_with(self, field: str) -> Callable[[str], list[str]]:
         return lambda start: [word for word, _ in self._searcher.terms_with_prefix(field, start, limit=FORMS_AT_ONCE)]
@@ -106,10 +106,10 @@ class TantivyTranslator:
         return tantivy.Query.phrase_query(self._schema, field, [*following])
 
     def _together(self, query: SearchQuery) -> tantivy.Query | None:
-        found = typed_together(query)
+        found = adjacent_words(query)
         if not found:
             return None
-        phrases = (_weighed(field, self._phrase(field, found), times=TOGETHER) for field in TEXTS)
+        phrases = (_weighed(field, self._phrase(field, found), times=ADJACENT_BOOST) for field in TEXT_COLUMNS)
         return _any(phrases)
 
     def _filtered(self, filters: SearchFilters) -> Iterator[tantivy.Query]:
@@ -130,22 +130,22 @@ class TantivyTranslator:
     # --- what was meant ---
 
     def corrected(self, query: SearchQuery) -> SearchQuery | None:
-        return corrected(query, near=self._near, uses=self._uses)
+        return correct_query(query, near=self._near, uses=self._uses)
 
     def _uses(self, word: str) -> int:
-        return sum(self._searcher.doc_freq(field, word) for field in TEXTS)
+        return sum(self._searcher.doc_freq(field, word) for field in TEXT_COLUMNS)
 
     def _near(self, word: str) -> set[str]:
         """Words of documents that have one like it."""
-        most = letters_wrong(word)
+        most = max_edits(word)
         if not most:
             return set()
-        like = _any(tantivy.Query.fuzzy_term_query(self._schema, field, word, distance=most) for field in TEXTS)
+        like = _any(tantivy.Query.fuzzy_term_query(self._schema, field, word, distance=most) for field in TEXT_COLUMNS)
         hits = self._searcher.search(like, limit=LOOKED_AT, count=False).hits
         near: set[str] = set()
         for _, address in islice(hits, LOOKED_AT):
-            document = stored(self._searcher, address)
-            near.update(words_of(" ".join(getattr(document, name) or "" for name in TEXTS)))
+            document = read_stored(self._searcher, address)
+            near.update(split_words(" ".join(getattr(document, name) or "" for name in TEXT_COLUMNS)))
         return near
 
 

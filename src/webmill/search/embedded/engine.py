@@ -23,28 +23,28 @@ from webmill.infra import atomic
 from webmill.infra.address import scheme_of
 from webmill.infra.swap import replacing
 from webmill.search.base import (
-    DEEPEST,
     FACET_VALUES,
-    MOST_HITS,
+    MAX_HITS,
+    MAX_OFFSET,
     FacetCount,
     IndexedDocument,
     SearchAnswer,
     SearchRequest,
     key_of,
 )
-from webmill.search.fields import COUNTED, fingerprint
-from webmill.search.hits import hit_of
-from webmill.search.query import SearchQuery, text_of
-from webmill.search.snippets import pattern_of
-from webmill.search.tantivy_query import TantivyTranslator
-from webmill.search.tantivy_schema import BUCKETS, entry, register_analyzers, schema, stored
+from webmill.search.embedded.query import TantivyTranslator
+from webmill.search.embedded.schema import BUCKETS, build_schema, read_stored, register_analyzers, to_entry
+from webmill.search.fields import COUNTABLE_FIELDS, fingerprint
+from webmill.search.hits import make_hit
+from webmill.search.query import SearchQuery, format_query
+from webmill.search.snippets import highlight_pattern
 
 FORMAT = fingerprint(3)  # of the schema: an index of another one is built anew
 HEAP = 128 << 20  # bytes that wait to be written, all threads together
 CURSOR = "\x00cursor"  # of the document that holds it; no key has a NUL
 LANGUAGES = 100  # whose forms of words are known
 FACETS_AT_ONCE = 10_000  # values that are counted
-FULL = {errno.ENOSPC, errno.EDQUOT}
+DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
 EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO}
 _SYSTEM_ERROR = re.compile(r"\(os error ([0-9]+)\)|\bcode: ([0-9]+)")  # as Rust tells it, in words or in a panic
 
@@ -66,7 +66,7 @@ class EmbeddedEngine:
 
     def __init__(self, folder: Path, *, create: bool = True, threads: int = 1, heap: int = HEAP) -> None:
         self._folder, self._threads, self._heap = folder, threads, heap
-        self._schema = schema()
+        self._schema = build_schema()
         self._writer: tantivy.IndexWriter | None = None
         if create:
             atomic.make_folder(folder)
@@ -108,7 +108,7 @@ class EmbeddedEngine:
             return Misconfigured(f"{self._folder}: searching takes a lock there: allow it to write, or search a copy")
         found = _SYSTEM_ERROR.search(said)
         number = int(found[1] or found[2]) if found else getattr(error, "errno", None)
-        if number in FULL:
+        if number in DISK_FULL:
             return Unavailable(f"the disk under the search index in {self._folder} is full: make room")
         return Unavailable(f"{self._folder} cannot be used now: {error}") if number in EXHAUSTED else None
 
@@ -133,7 +133,7 @@ class EmbeddedEngine:
                 writer.delete_documents_by_term("key", key_of(id_))
             for document in changed:
                 writer.delete_documents_by_term("key", document.key)
-                writer.add_document(entry(document))
+                writer.add_document(to_entry(document))
             if cursor is not None:
                 writer.delete_documents_by_term("key", CURSOR)
                 note = msgspec.msgpack.encode((FORMAT, cursor))
@@ -189,8 +189,8 @@ class EmbeddedEngine:
             with self._guarded():
                 some = searcher.search(self._term("bucket", bucket), limit=most, order_by_field="name").hits
             for name, _ in some:
-                key, _, mark_ = name.partition("\x00")
-                yield key, mark_
+                key, _, revision = name.partition("\x00")
+                yield key, revision
 
     def _term(self, field: str, value: object) -> tantivy.Query:
         return tantivy.Query.term_query(self._schema, field, value)
@@ -206,7 +206,7 @@ class EmbeddedEngine:
             if answer.total == 0 and (meant := translator.corrected(request.query)):
                 other = _answer(searcher, translator, request, meant)
                 if other.total:
-                    return msgspec.structs.replace(other, suggestion=text_of(meant))
+                    return msgspec.structs.replace(other, suggestion=format_query(meant))
             return answer
 
 
@@ -214,15 +214,15 @@ def _answer(
     searcher: tantivy.Searcher, translator: TantivyTranslator, request: SearchRequest, query: SearchQuery
 ) -> SearchAnswer:
     wanted = translator.whole(query, request.filters)
-    limit, offset = max(1, min(request.limit, MOST_HITS)), max(0, min(request.offset, DEEPEST))
+    limit, offset = max(1, min(request.limit, MAX_HITS)), max(0, min(request.offset, MAX_OFFSET))
     order: dict[str, Any] = {}
     if request.sort != "relevance":
         order = {"order_by_field": "date"}
         order["order"] = tantivy.Order.Asc if request.sort == "oldest" else tantivy.Order.Desc
     found = searcher.search(wanted, limit=limit, offset=offset, **order)
-    pattern = pattern_of(query.terms, also=translator.forms)
+    pattern = highlight_pattern(query.terms, also=translator.forms)
     hits = [
-        hit_of(stored(searcher, address), score=0.0 if order else score, pattern=pattern)
+        make_hit(read_stored(searcher, address), score=0.0 if order else score, pattern=pattern)
         for score, address in found.hits
     ]
     return SearchAnswer(total=_total(found), hits=hits, facets=_counts(searcher, wanted, request.facets))
@@ -233,7 +233,7 @@ def _total(found: tantivy.SearchResult) -> int:
 
 
 def _counts(searcher: tantivy.Searcher, wanted: tantivy.Query, names: Sequence[str]) -> dict[str, list[FacetCount]]:
-    fields = {COUNTED.get(name, "facet") for name in names}
+    fields = {COUNTABLE_FIELDS.get(name, "facet") for name in names}
     asked = {
         field: {"terms": {"field": field, "size": FACETS_AT_ONCE if field == "facet" else FACET_VALUES}}
         for field in fields
@@ -241,7 +241,7 @@ def _counts(searcher: tantivy.Searcher, wanted: tantivy.Query, names: Sequence[s
     found = searcher.aggregate(wanted, asked) if asked else {}
     counts = {}
     for name in names:
-        field, start = COUNTED.get(name, "facet"), "" if name in COUNTED else f"{name}="
+        field, start = COUNTABLE_FIELDS.get(name, "facet"), "" if name in COUNTABLE_FIELDS else f"{name}="
         values = (value for value in found[field]["buckets"] if value["key"].startswith(start))
         counts[name] = [
             FacetCount(value["key"][len(start) :], value["doc_count"]) for value in islice(values, FACET_VALUES)

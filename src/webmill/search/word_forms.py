@@ -21,7 +21,7 @@ def stem(word: str, language: str) -> str:
     return str(_stemmer(language).analyze(word)[0])
 
 
-def forms_of(word: str, dictionary: Callable[[str], Iterable[str]], *, languages: Iterable[str]) -> set[str]:
+def find_word_forms(word: str, dictionary: Callable[[str], Iterable[str]], *, languages: Iterable[str]) -> set[str]:
     """`dictionary` gives the words of the index that begin with some letters. The word itself is left out."""
     stems = {name: stem(word, name) for name in {STEMMERS[code] for code in languages if code in STEMMERS}}
     starts = {_common(word, each) for each in stems.values()}

@@ -18,24 +18,24 @@ from webmill.infra.batches import batches
 from webmill.infra.retry import BackoffPolicy, retrying
 from webmill.search.address import SearchAddress
 from webmill.search.base import (
-    DEEPEST,
     FACET_VALUES,
-    MOST_HITS,
+    MAX_HITS,
+    MAX_OFFSET,
     FacetCount,
     IndexedDocument,
     SearchAnswer,
     SearchRequest,
     key_of,
 )
-from webmill.search.fields import COUNTED, TEXTS
-from webmill.search.hits import hit_of
-from webmill.search.opensearch_index import FORMAT, body, entry, id_of, is_ours, meta
-from webmill.search.opensearch_place import CHANGING, PORT, delete, server_of
-from webmill.search.opensearch_query import Clause, OpenSearchTranslator, beginning_with, like, with_word
-from webmill.search.query import SearchQuery, text_of
-from webmill.search.similar import corrected, letters_wrong
-from webmill.search.snippets import pattern_of
-from webmill.search.words import words_of
+from webmill.search.fields import COUNTABLE_FIELDS, TEXT_COLUMNS
+from webmill.search.hits import make_hit
+from webmill.search.opensearch.query import Clause, OpenSearchTranslator, prefix_pattern, similar_words, with_word
+from webmill.search.opensearch.schema import FORMAT, cursor_meta, entry_id, has_our_fields, index_body, to_entry
+from webmill.search.opensearch.server import PORT, WRITE_RETRIES, connect, delete_real_indexes
+from webmill.search.query import SearchQuery, format_query
+from webmill.search.segmentation import split_words
+from webmill.search.snippets import highlight_pattern
+from webmill.search.spelling import correct_query, max_edits
 
 BATCH, BATCH_BYTES = 500, 8 << 20
 KEYS_AT_ONCE = 5000
@@ -45,17 +45,17 @@ LONGEST_NAME = 1000  # of a facet
 LOOKED_AT = 20  # documents, for words that were meant
 
 
-class _Item(msgspec.Struct):
+class _BulkItem(msgspec.Struct):
     status: int
     error: object = None
 
 
-class _Done(msgspec.Struct):
+class _BulkReply(msgspec.Struct):
     errors: bool
-    items: list[dict[str, _Item]]
+    items: list[dict[str, _BulkItem]]
 
 
-class _OpenSearchFound(msgspec.Struct):
+class _OpenSearchReply(msgspec.Struct):
     hits: dict[str, Any]
     aggregations: dict[str, Any] = {}
 
@@ -70,9 +70,9 @@ class _OpenSearchFound(msgspec.Struct):
 class OpenSearchEngine:
     """`create`: make the index where there is none; else `NotFound`."""
 
-    def __init__(self, url: str, *, create: bool = True, policy: BackoffPolicy = CHANGING) -> None:
+    def __init__(self, url: str, *, create: bool = True, policy: BackoffPolicy = WRITE_RETRIES) -> None:
         self._address = SearchAddress.of(url, port=PORT)
-        self._server = server_of(self._address)
+        self._server = connect(self._address)
         self._patient = self._server.with_patience(policy)
         self._path = f"/{self._address.index}"
         try:
@@ -84,7 +84,7 @@ class OpenSearchEngine:
 
     def _make(self) -> None:
         try:
-            self._server.ask("PUT", self._path, body(), answer=dict)
+            self._server.ask("PUT", self._path, index_body(), answer=dict)
         except BadInput as error:
             if "resource_already_exists" not in str(error):  # somebody was first, or the answer before was lost
                 raise
@@ -94,14 +94,14 @@ class OpenSearchEngine:
 
     def apply(self, changed: Iterable[IndexedDocument], removed: Iterable[str], *, cursor: str | None) -> None:
         for batch in batches(_lines(changed, removed), len, count=BATCH, size=BATCH_BYTES):
-            retrying(partial(self._send, batch), policy=CHANGING)
+            retrying(partial(self._send, batch), policy=WRITE_RETRIES)
         self._patient.ask("POST", f"{self._path}/_refresh", answer=dict)
         if cursor is not None:
-            self._patient.ask("PUT", f"{self._path}/_mapping", meta(cursor), answer=dict)
+            self._patient.ask("PUT", f"{self._path}/_mapping", cursor_meta(cursor), answer=dict)
 
     def _send(self, batch: list[bytes]) -> None:
         """Every document may be sent again: what is there already is replaced by itself."""
-        done = self._patient.ask("POST", f"{self._path}/_bulk", b"".join(batch), answer=_Done)
+        done = self._patient.ask("POST", f"{self._path}/_bulk", b"".join(batch), answer=_BulkReply)
         if not done.errors:
             return
         failed = [item for each in done.items for item in each.values() if item.status not in (200, 201, 404)]
@@ -111,7 +111,7 @@ class OpenSearchEngine:
             raise Unavailable(said) if may_pass else Misconfigured(said)
 
     def clear(self) -> None:
-        delete(self._patient, self._address)
+        delete_real_indexes(self._patient, self._address)
         self._make()
 
     def close(self) -> None:
@@ -126,9 +126,9 @@ class OpenSearchEngine:
             note = mappings["_meta"]["webmill"]
             format_, cursor = note["format"], note["cursor"]
         except (KeyError, TypeError, ValueError):
-            raise self._address.has_stranger() from None
-        if format_ != FORMAT or not is_ours(mappings.get("properties", {})):
-            raise self._address.is_outdated()
+            raise self._address.foreign_index_error() from None
+        if format_ != FORMAT or not has_our_fields(mappings.get("properties", {})):
+            raise self._address.outdated_error()
         return None if cursor is None else str(cursor)
 
     def count(self) -> int:
@@ -145,18 +145,18 @@ class OpenSearchEngine:
                 return
             after = {"search_after": hits[-1]["sort"]}
 
-    def _ask(self, wanted: Mapping[str, object], **options: str) -> _OpenSearchFound:
+    def _ask(self, wanted: Mapping[str, object], **options: str) -> _OpenSearchReply:
         asked_for = f"?{urlencode(options)}" if options else ""
-        return self._server.ask("POST", f"{self._path}/_search{asked_for}", wanted, answer=_OpenSearchFound)
+        return self._server.ask("POST", f"{self._path}/_search{asked_for}", wanted, answer=_OpenSearchReply)
 
     # --- search ---
 
     def search(self, request: SearchRequest) -> SearchAnswer:
         answer = self._answer(request, request.query)
-        if answer.total == 0 and (meant := corrected(request.query, near=self._near, uses=self._uses)):
+        if answer.total == 0 and (meant := correct_query(request.query, near=self._near, uses=self._uses)):
             other = self._answer(request, meant)
             if other.total:
-                return msgspec.structs.replace(other, suggestion=text_of(meant))
+                return msgspec.structs.replace(other, suggestion=format_query(meant))
         return answer
 
     def _answer(self, request: SearchRequest, query: SearchQuery) -> SearchAnswer:
@@ -164,16 +164,16 @@ class OpenSearchEngine:
         found = self._ask(
             {
                 "query": translator.whole(query, request.filters),
-                "size": max(1, min(request.limit, MOST_HITS)),
-                "from": max(0, min(request.offset, DEEPEST)),
+                "size": max(1, min(request.limit, MAX_HITS)),
+                "from": max(0, min(request.offset, MAX_OFFSET)),
                 "track_total_hits": True,
                 "aggs": {f"n{number}": _counting(name) for number, name in enumerate(request.facets)},
                 **_order(request),
             }
         )
-        pattern = pattern_of(query.terms, also=translator.forms)
+        pattern = highlight_pattern(query.terms, also=translator.forms)
         hits = [
-            hit_of(
+            make_hit(
                 msgspec.convert(hit["_source"]["document"], IndexedDocument),
                 score=hit["_score"] or 0.0,
                 pattern=pattern,
@@ -191,7 +191,7 @@ class OpenSearchEngine:
 
     def _words(self, field: str, start: str, *, most: int, query: Clause) -> list[str]:
         """The server keeps the answer until the index changes."""
-        terms = {"field": field, "include": beginning_with(start), "size": most, "order": {"_key": "asc"}}
+        terms = {"field": field, "include": prefix_pattern(start), "size": most, "order": {"_key": "asc"}}
         found = self._ask({"size": 0, "query": query, "aggs": {"found": {"terms": terms}}}, request_cache="true")
         return [value for value, _ in found.values("found")]
 
@@ -200,23 +200,23 @@ class OpenSearchEngine:
 
     def _near(self, word: str) -> set[str]:
         """Words of documents that have one like it."""
-        most = letters_wrong(word)
+        most = max_edits(word)
         if not most:
             return set()
         near: set[str] = set()
-        for hit in self._ask({"size": LOOKED_AT, "query": like(word, letters=most)}).hits["hits"]:
+        for hit in self._ask({"size": LOOKED_AT, "query": similar_words(word, letters=most)}).hits["hits"]:
             document = hit["_source"]["document"]
-            near.update(words_of(" ".join(document.get(name, "") for name in TEXTS)))
+            near.update(split_words(" ".join(document.get(name, "") for name in TEXT_COLUMNS)))
         return near
 
 
 def _lines(changed: Iterable[IndexedDocument], removed: Iterable[str]) -> Iterator[bytes]:
     """An order and what it needs, each in one piece. Of one document the last order holds."""
     for id_ in removed:
-        yield msgspec.json.encode({"delete": {"_id": id_of(key_of(id_))}}) + b"\n"
+        yield msgspec.json.encode({"delete": {"_id": entry_id(key_of(id_))}}) + b"\n"
     for document in changed:
-        order = msgspec.json.encode({"index": {"_id": id_of(document.key)}})
-        yield order + b"\n" + msgspec.json.encode(entry(document)) + b"\n"
+        order = msgspec.json.encode({"index": {"_id": entry_id(document.key)}})
+        yield order + b"\n" + msgspec.json.encode(to_entry(document)) + b"\n"
 
 
 def _order(request: SearchRequest) -> dict[str, object]:
@@ -226,11 +226,11 @@ def _order(request: SearchRequest) -> dict[str, object]:
 
 
 def _counting(name: str) -> dict[str, object]:
-    if name in COUNTED:
-        return {"terms": {"field": COUNTED[name], "size": FACET_VALUES}}
-    return {"terms": {"field": "facet", "include": beginning_with(f"{name[:LONGEST_NAME]}="), "size": FACET_VALUES}}
+    if name in COUNTABLE_FIELDS:
+        return {"terms": {"field": COUNTABLE_FIELDS[name], "size": FACET_VALUES}}
+    return {"terms": {"field": "facet", "include": prefix_pattern(f"{name[:LONGEST_NAME]}="), "size": FACET_VALUES}}
 
 
 def _counts(name: str, found: Sequence[tuple[str, int]]) -> list[FacetCount]:
-    start = 0 if name in COUNTED else len(name) + 1
+    start = 0 if name in COUNTABLE_FIELDS else len(name) + 1
     return [FacetCount(value[start:], count) for value, count in found]

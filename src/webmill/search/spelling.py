@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from webmill.search.fields import cut
+from webmill.search.fields import tokenize
 from webmill.search.query import Part, SearchQuery, Term
 
 SHORTEST = 4  # letters; a shorter word is similar to everything
 
 
-def letters_wrong(word: str) -> int:
+def max_edits(word: str) -> int:
     """How many a word may have."""
     return 0 if len(word) < SHORTEST else 1 if len(word) < 2 * SHORTEST else 2
 
 
-def meant(word: str, others: Iterable[str], *, uses: Callable[[str], int]) -> str:
+def best_correction(word: str, others: Iterable[str], *, uses: Callable[[str], int]) -> str:
     """Empty: none of them."""
-    most = letters_wrong(word)
-    near = {other: distance(word, other, most=most) for other in others if abs(len(other) - len(word)) <= most}
+    most = max_edits(word)
+    near = {other: edit_distance(word, other, most=most) for other in others if abs(len(other) - len(word)) <= most}
     good = [other for other, wrong in near.items() if 0 < wrong <= most]
     return min(good, key=lambda other: (near[other], -uses(other), other), default="")
 
 
-def distance(one: str, two: str, *, most: int) -> int:
+def edit_distance(one: str, two: str, *, most: int) -> int:
     """Letters put in, left out, replaced, or swapped with the next; more than `most` when it is more."""
     before: list[int] = []
     last = list(range(len(two) + 1))
@@ -40,7 +40,7 @@ def distance(one: str, two: str, *, most: int) -> int:
     return last[-1]
 
 
-def corrected(
+def correct_query(
     query: SearchQuery, *, near: Callable[[str], Iterable[str]], uses: Callable[[str], int]
 ) -> SearchQuery | None:
     """With words that are in the index instead of those that are not; None: there are no similar ones.
@@ -49,10 +49,10 @@ def corrected(
     """
 
     def other(term: Term) -> Term:
-        found = cut(term.text)
+        found = tokenize(term.text)
         if term.field not in ("", "title") or len(found) != 1 or uses(found[0]):
             return term
-        word = meant(found[0], near(found[0]), uses=uses)
+        word = best_correction(found[0], near(found[0]), uses=uses)
         return Term(word, term.field, is_prefix=term.is_prefix) if word else term
 
     parts: list[Part] = [other(part) if isinstance(part, Term) else part for part in query.parts]

@@ -17,27 +17,37 @@ import msgspec
 import tantivy
 
 from webmill.search.base import TEXT_KEPT, IndexedDocument
-from webmill.search.fields import SEARCHED, TEXTS, domains_of, facets_of, host_of, sites_of, texts_of, times_of, words
-from webmill.search.query import TIMES
-from webmill.search.words import pairs, without_runs
+from webmill.search.fields import (
+    SEARCHED_COLUMNS,
+    TEXT_COLUMNS,
+    domains_of,
+    facets_of,
+    host_of,
+    sites_of,
+    texts_of,
+    times_of,
+    word_analyzer,
+)
+from webmill.search.query import TIME_COLUMNS
+from webmill.search.segmentation import bigrams, mask_runs
 
 BUCKETS = 64  # of keys, to go through them in parts
 
 _decode = msgspec.msgpack.Decoder(IndexedDocument).decode
 
 
-def schema() -> tantivy.Schema:
+def build_schema() -> tantivy.Schema:
     builder = tantivy.SchemaBuilder()
-    for name in SEARCHED:
+    for name in SEARCHED_COLUMNS:
         builder.add_text_field(name, tokenizer_name="words", index_option="position")
-    for name in TEXTS:
+    for name in TEXT_COLUMNS:
         builder.add_text_field(f"{name}_pairs", tokenizer_name="pairs", index_option="position")
     builder.add_text_field("key", tokenizer_name="raw", index_option="basic")
     builder.add_text_field("name", tokenizer_name="raw", index_option="basic", fast=True)
     builder.add_text_field("site", tokenizer_name="raw", index_option="basic")
     for name in ("domain", "language", "facet"):
         builder.add_text_field(name, tokenizer_name="raw", index_option="basic", fast=True)
-    for name in TIMES:
+    for name in TIME_COLUMNS:
         builder.add_integer_field(name, indexed=True, fast=True)
     builder.add_integer_field("bucket", indexed=True)
     builder.add_boolean_field("is_document", indexed=True)
@@ -46,17 +56,17 @@ def schema() -> tantivy.Schema:
 
 
 def register_analyzers(index: tantivy.Index) -> None:
-    index.register_tokenizer("words", words())
+    index.register_tokenizer("words", word_analyzer())
     index.register_tokenizer("pairs", tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build())
 
 
-def entry(document: IndexedDocument) -> tantivy.Document:
+def to_entry(document: IndexedDocument) -> tantivy.Document:
     host, texts = host_of(document.url), texts_of(document)
     kept = {**texts, "text": texts["text"][:TEXT_KEPT]}
     fields: dict[str, Any] = {
         "key": [document.key],
-        "name": [f"{document.key}\x00{document.mark}"],
-        **{name: [without_runs(text)] if name in TEXTS else [text] for name, text in texts.items()},
+        "name": [f"{document.key}\x00{document.revision}"],
+        **{name: [mask_runs(text)] if name in TEXT_COLUMNS else [text] for name, text in texts.items()},
         "site": sites_of(host),
         "domain": domains_of(host),
         "language": [document.language.lower()] if document.language else [],
@@ -66,11 +76,11 @@ def entry(document: IndexedDocument) -> tantivy.Document:
         "is_document": [True],
         "stored": [msgspec.msgpack.encode(msgspec.structs.replace(document, **kept))],
     }
-    for name in TEXTS:
-        if not texts[name].isascii() and (cut := pairs(texts[name])):
+    for name in TEXT_COLUMNS:
+        if not texts[name].isascii() and (cut := bigrams(texts[name])):
             fields[f"{name}_pairs"] = [cut]
     return tantivy.Document(**fields)
 
 
-def stored(searcher: tantivy.Searcher, address: tantivy.DocAddress) -> IndexedDocument:
+def read_stored(searcher: tantivy.Searcher, address: tantivy.DocAddress) -> IndexedDocument:
     return _decode(searcher.doc(address)["stored"][0])

@@ -19,38 +19,44 @@ from webmill.infra.batches import batches
 from webmill.infra.retry import BackoffPolicy
 from webmill.search.address import SearchAddress
 from webmill.search.base import (
-    DEEPEST,
     FACET_VALUES,
-    MOST_HITS,
+    MAX_HITS,
+    MAX_OFFSET,
     FacetCount,
     IndexedDocument,
     SearchAnswer,
     SearchRequest,
     key_of,
 )
-from webmill.search.checking import Checker
-from webmill.search.fields import COUNTED, TEXTS
-from webmill.search.hits import hit_of
-from webmill.search.meilisearch_index import (
-    BESIDE,
+from webmill.search.document_check import DocumentChecker
+from webmill.search.fields import COUNTABLE_FIELDS, TEXT_COLUMNS
+from webmill.search.hits import make_hit
+from webmill.search.meilisearch.query import (
+    EVERYTHING,
+    MeilisearchFilter,
+    MeilisearchTranslator,
+    alternatives,
+    to_plain_text,
+)
+from webmill.search.meilisearch.schema import (
     CURSOR,
     FORMAT,
+    HIT_FIELDS,
     SETTINGS,
-    WHOLE,
-    differences,
-    document_of,
-    entry,
-    id_of,
-    note,
-    read,
-    spelled,
+    WHOLE_FIELDS,
+    changed_settings,
+    cursor_entry,
+    decode_value,
+    encode_value,
+    entry_id,
+    from_entry,
+    to_entry,
 )
-from webmill.search.meilisearch_place import CHANGING, PORT, MeilisearchTask, make, server_of, wait_for
-from webmill.search.meilisearch_query import EVERYTHING, MeilisearchTranslator, Narrowed, plain, ways
-from webmill.search.query import SearchQuery, Term, text_of
-from webmill.search.similar import corrected, letters_wrong
-from webmill.search.snippets import pattern_of
-from webmill.search.words import words_of
+from webmill.search.meilisearch.server import PORT, WRITE_RETRIES, MeilisearchTask, connect, create_index, wait_for
+from webmill.search.query import SearchQuery, Term, format_query
+from webmill.search.segmentation import split_words
+from webmill.search.snippets import highlight_pattern
+from webmill.search.spelling import correct_query, max_edits
 
 BATCH, BATCH_BYTES = 5000, 32 << 20
 REMOVED_AT_ONCE = 10_000
@@ -63,13 +69,13 @@ MOST_WAYS = 10  # alternatives that are put in order
 LAST = 0.001  # the weight of what is found only by a filter; what Meilisearch finds by itself has up to 1
 
 
-class _MeilisearchFound(msgspec.Struct, rename="camel"):
+class _MeilisearchReply(msgspec.Struct, rename="camel"):
     hits: list[dict[str, Any]]
     estimated_total_hits: int = 0
     facet_distribution: dict[str, dict[str, int]] = {}
 
 
-class _Fetched(msgspec.Struct):
+class _FetchReply(msgspec.Struct):
     results: list[dict[str, Any]]
     total: int
 
@@ -77,9 +83,9 @@ class _Fetched(msgspec.Struct):
 class MeilisearchEngine:
     """`create`: make the index where there is none; else `NotFound`. And wait for what was sent to it before."""
 
-    def __init__(self, url: str, *, create: bool = True, policy: BackoffPolicy = CHANGING) -> None:
+    def __init__(self, url: str, *, create: bool = True, policy: BackoffPolicy = WRITE_RETRIES) -> None:
         self._address = SearchAddress.of(url, port=PORT)
-        self._server = server_of(self._address)
+        self._server = connect(self._address)
         self._patient = self._server.with_patience(policy)
         self._path = f"/indexes/{self._address.index}"
         if create:
@@ -89,13 +95,13 @@ class MeilisearchEngine:
         except NotFound:
             if not create:
                 raise NotFound(f"no search index at {self._address.name}") from None
-            make(self._server, self._address)
+            create_index(self._server, self._address)
             self._check(create=create)
 
     def _check(self, *, create: bool) -> None:
         """Of an index that is still empty the settings may be missing: whoever made it was killed."""
         about = self._server.ask("GET", self._path, answer=dict[str, Any])
-        others = differences(self._server.ask("GET", f"{self._path}/settings", answer=dict[str, Any]))
+        others = changed_settings(self._server.ask("GET", f"{self._path}/settings", answer=dict[str, Any]))
         if others and create and self._total(None) == 0:
             self._wait(self._server.ask("PATCH", f"{self._path}/settings", SETTINGS, answer=MeilisearchTask))
             others = []
@@ -110,8 +116,8 @@ class MeilisearchEngine:
     # --- changes ---
 
     def apply(self, changed: Iterable[IndexedDocument], removed: Iterable[str], *, cursor: str | None) -> None:
-        sent = [self._remove(some) for some in _some(map(id_of, map(key_of, removed)), REMOVED_AT_ONCE)]
-        lines = (msgspec.json.encode(entry(document)) + b"\n" for document in changed)
+        sent = [self._remove(some) for some in _some(map(entry_id, map(key_of, removed)), REMOVED_AT_ONCE)]
+        lines = (msgspec.json.encode(to_entry(document)) + b"\n" for document in changed)
         last: list[bytes] = []
         for batch in batches(lines, len, count=BATCH, size=BATCH_BYTES):
             sent += [self._send(last)] if last else []
@@ -119,7 +125,7 @@ class MeilisearchEngine:
         for task in sent:
             self._wait(task)
         if cursor is not None:
-            last = [*last, msgspec.json.encode(note(cursor)) + b"\n"]
+            last = [*last, msgspec.json.encode(cursor_entry(cursor)) + b"\n"]
         if last:
             self._wait(self._send(last))
 
@@ -154,7 +160,7 @@ class MeilisearchEngine:
                 return None
             raise
         if found.get("format") != FORMAT:
-            raise self._address.is_outdated()
+            raise self._address.outdated_error()
         return str(found["cursor"])
 
     def count(self) -> int:
@@ -174,28 +180,28 @@ class MeilisearchEngine:
     def _total(self, filter_: str | None) -> int:
         return self._fetch(filter_, ["id"], offset=0, limit=1).total
 
-    def _fetch(self, filter_: str | None, fields: list[str], *, offset: int, limit: int) -> _Fetched:
+    def _fetch(self, filter_: str | None, fields: list[str], *, offset: int, limit: int) -> _FetchReply:
         wanted = {"filter": filter_, "fields": fields, "offset": offset, "limit": limit}
-        return self._server.ask("POST", f"{self._path}/documents/fetch", wanted, answer=_Fetched)
+        return self._server.ask("POST", f"{self._path}/documents/fetch", wanted, answer=_FetchReply)
 
-    def _ask(self, wanted: Mapping[str, object]) -> _MeilisearchFound:
-        return self._server.ask("POST", f"{self._path}/search", wanted, answer=_MeilisearchFound)
+    def _ask(self, wanted: Mapping[str, object]) -> _MeilisearchReply:
+        return self._server.ask("POST", f"{self._path}/search", wanted, answer=_MeilisearchReply)
 
     # --- search ---
 
     def search(self, request: SearchRequest) -> SearchAnswer:
         answer = self._answer(request, request.query)
-        if answer.total == 0 and (meant := corrected(request.query, near=self._near, uses=self._uses)):
+        if answer.total == 0 and (meant := correct_query(request.query, near=self._near, uses=self._uses)):
             other = self._answer(request, meant)
             if other.total:
-                return replace(other, suggestion=text_of(meant))
+                return replace(other, suggestion=format_query(meant))
         return answer
 
     def _answer(self, request: SearchRequest, query: SearchQuery) -> SearchAnswer:
         translator = MeilisearchTranslator(self._beginning, languages=self._languages() if query.parts else ())
         narrowed = translator.narrowed(query, request.filters)
-        limit, offset = max(1, min(request.limit, MOST_HITS)), max(0, min(request.offset, DEEPEST))
-        search = _MeilisearchQuery(narrowed, query, request.sort, self._weighed(query, translator))
+        limit, offset = max(1, min(request.limit, MAX_HITS)), max(0, min(request.offset, MAX_OFFSET))
+        search = _RankedQuery(narrowed, query, request.sort, self._weighed(query, translator))
         counted = self._counted(narrowed.filters, request.facets)
         if narrowed.unsure:
             found, left_out = self._checked(search, translator, shown=range(offset, offset + limit))
@@ -205,33 +211,33 @@ class MeilisearchEngine:
             found = found[offset : offset + limit]
         else:
             total, found = counted.estimated_total_hits, self._page(search, offset=offset, limit=limit)
-        pattern = pattern_of(query.terms, also=translator.forms)
-        hits = [hit_of(document, score=score, pattern=pattern) for score, document in found]
+        pattern = highlight_pattern(query.terms, also=translator.forms)
+        hits = [make_hit(document, score=score, pattern=pattern) for score, document in found]
         return SearchAnswer(total=total, hits=hits, facets=_counts(counted, request.facets))
 
-    def _counted(self, filters: list[str], names: Sequence[str]) -> _MeilisearchFound:
-        fields = sorted({COUNTED.get(name, "facet") for name in names})
+    def _counted(self, filters: list[str], names: Sequence[str]) -> _MeilisearchReply:
+        fields = sorted({COUNTABLE_FIELDS.get(name, "facet") for name in names})
         return self._ask({"q": "", "filter": filters, "limit": 0, "facets": fields})
 
     def _page(
-        self, search: _MeilisearchQuery, *, offset: int, limit: int, fields: Sequence[str] = BESIDE
+        self, search: _RankedQuery, *, offset: int, limit: int, fields: Sequence[str] = HIT_FIELDS
     ) -> list[tuple[float, IndexedDocument]]:
         wanted = search.wanted(self._address.index, offset=offset, limit=limit, fields=fields)
         if search.sort != "relevance":
-            return [(0.0, document_of(hit)) for hit in self._ask(wanted).hits]
-        hits = self._server.ask("POST", "/multi-search", wanted, answer=_MeilisearchFound).hits
-        return [(float(hit["_federation"]["weightedRankingScore"]), document_of(hit)) for hit in hits]
+            return [(0.0, from_entry(hit)) for hit in self._ask(wanted).hits]
+        hits = self._server.ask("POST", "/multi-search", wanted, answer=_MeilisearchReply).hits
+        return [(float(hit["_federation"]["weightedRankingScore"]), from_entry(hit)) for hit in hits]
 
     def _checked(
-        self, search: _MeilisearchQuery, translator: MeilisearchTranslator, *, shown: range
+        self, search: _RankedQuery, translator: MeilisearchTranslator, *, shown: range
     ) -> tuple[list[tuple[float, IndexedDocument]], int]:
         """Those that are shown, with others before and after them, without their texts; and how many were none."""
         found: list[tuple[float, IndexedDocument]] = []
         seen = 0
-        while seen < DEEPEST + MOST_HITS and (len(found) < shown.stop or seen < CHECKED):
-            some = self._page(search, offset=seen, limit=CHECKED_AT_ONCE, fields=WHOLE)
+        while seen < MAX_OFFSET + MAX_HITS and (len(found) < shown.stop or seen < CHECKED):
+            some = self._page(search, offset=seen, limit=CHECKED_AT_ONCE, fields=WHOLE_FIELDS)
             for score, document in some:
-                checker = Checker(document, matching=translator.matching)
+                checker = DocumentChecker(document, matching=translator.matching)
                 if all(checker.holds(part) for part in search.narrowed.unsure):
                     found.append((score, document if len(found) in shown else replace(document, text=None)))
             seen += len(some)
@@ -241,7 +247,7 @@ class MeilisearchEngine:
 
     def _weighed(self, query: SearchQuery, translator: MeilisearchTranslator) -> list[tuple[str, float]]:
         """What to put first, and how far: rare words before common ones, which Meilisearch does not do by itself."""
-        found = list(islice(ways(query), MOST_WAYS))
+        found = list(islice(alternatives(query), MOST_WAYS))
         if len(found) < 2:
             return [(text, 1.0) for _, text in found]
         everything = self.count()
@@ -253,28 +259,28 @@ class MeilisearchEngine:
         return [(text, each / max(rarity)) for (_, text), each in zip(found, rarity, strict=True)]
 
     def _languages(self) -> list[str]:
-        return [*map(read, self._counted([EVERYTHING], ["language"]).facet_distribution.get("language", ()))]
+        return [*map(decode_value, self._counted([EVERYTHING], ["language"]).facet_distribution.get("language", ()))]
 
     def _beginning(self, field: str, start: str) -> list[str]:
         """Meilisearch finds similar ones too."""
-        wanted = {"facetName": f"words.{field}", "facetQuery": spelled(start)}
+        wanted = {"facetName": f"words.{field}", "facetQuery": encode_value(start)}
         found = self._server.ask("POST", f"{self._path}/facet-search", wanted, answer=dict[str, Any])["facetHits"]
-        words = (read(each["value"]) for each in found)
+        words = (decode_value(each["value"]) for each in found)
         return [*islice((word for word in words if word.startswith(start)), FORMS_AT_ONCE)]
 
     def _uses(self, word: str) -> int:
-        return self._total(" OR ".join(f'words.{name} = "{spelled(word)}"' for name in TEXTS))
+        return self._total(" OR ".join(f'words.{name} = "{encode_value(word)}"' for name in TEXT_COLUMNS))
 
     def _near(self, word: str) -> set[str]:
         """Words of documents that have one like it."""
-        if not letters_wrong(word):
+        if not max_edits(word):
             return set()
-        found = self._ask({"q": plain([Term(word)]), "limit": LOOKED_AT, "attributesToRetrieve": TEXTS})
-        return {each for hit in found.hits for name in TEXTS for each in words_of(hit.get(name, ""))}
+        found = self._ask({"q": to_plain_text([Term(word)]), "limit": LOOKED_AT, "attributesToRetrieve": TEXT_COLUMNS})
+        return {each for hit in found.hits for name in TEXT_COLUMNS for each in split_words(hit.get(name, ""))}
 
 
-class _MeilisearchQuery(msgspec.Struct, frozen=True):
-    narrowed: Narrowed
+class _RankedQuery(msgspec.Struct, frozen=True):
+    narrowed: MeilisearchFilter
     query: SearchQuery
     sort: str
     weighed: list[tuple[str, float]]
@@ -293,15 +299,15 @@ class _MeilisearchQuery(msgspec.Struct, frozen=True):
 
 
 def _those(found: list[tuple[float, IndexedDocument]]) -> str:
-    names = ", ".join(f'"{id_of(document.key)}"' for _, document in found)
+    names = ", ".join(f'"{entry_id(document.key)}"' for _, document in found)
     return f"id IN [{names}]"
 
 
-def _counts(found: _MeilisearchFound, names: Sequence[str]) -> dict[str, list[FacetCount]]:
+def _counts(found: _MeilisearchReply, names: Sequence[str]) -> dict[str, list[FacetCount]]:
     counts = {}
     for name in names:
-        field, start = COUNTED.get(name, "facet"), "" if name in COUNTED else f"{name}="
-        values = ((read(code), count) for code, count in found.facet_distribution.get(field, {}).items())
+        field, start = COUNTABLE_FIELDS.get(name, "facet"), "" if name in COUNTABLE_FIELDS else f"{name}="
+        values = ((decode_value(code), count) for code, count in found.facet_distribution.get(field, {}).items())
         some = [FacetCount(value[len(start) :], count) for value, count in values if value.startswith(start)]
         counts[name] = sorted(some, key=lambda each: -each.count)[:FACET_VALUES]
     return counts

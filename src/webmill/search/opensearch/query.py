@@ -8,13 +8,13 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from webmill.search.asked import asked, pairs_of, typed_together
 from webmill.search.base import SearchFilters
-from webmill.search.fields import FORM, SEARCHED, TEXTS, TOGETHER, WEIGHTS, host_of
-from webmill.search.forms import forms_of
+from webmill.search.fields import ADJACENT_BOOST, FORM_WEIGHT, SEARCHED_COLUMNS, TEXT_COLUMNS, WEIGHTS, host_of
 from webmill.search.languages import codes_of
-from webmill.search.opensearch_index import short
-from webmill.search.query import TIMES, AnyOf, Not, SearchQuery, Term, period_of
+from webmill.search.opensearch.schema import shorten
+from webmill.search.query import TIME_COLUMNS, AnyOf, Not, SearchQuery, Term, parse_period
+from webmill.search.term_words import adjacent_words, bigrams_of_run, words_of_term
+from webmill.search.word_forms import find_word_forms
 
 Clause: TypeAlias = Mapping[str, Any]
 NOTHING: Clause = {"match_none": {}}
@@ -42,8 +42,12 @@ class OpenSearchTranslator:
                 must.append(_any(self._one(term) for term in part.terms))
             else:
                 must.append(self._one(part))
-        together = typed_together(query)
-        should = [_phrase(field, together, boost=TOGETHER * WEIGHTS.get(field, 1.0)) for field in TEXTS if together]
+        together = adjacent_words(query)
+        should = [
+            _phrase(field, together, boost=ADJACENT_BOOST * WEIGHTS.get(field, 1.0))
+            for field in TEXT_COLUMNS
+            if together
+        ]
         whole: dict[str, object] = {
             "must": must or [{"match_all": {}}],
             "must_not": must_not,
@@ -56,16 +60,16 @@ class OpenSearchTranslator:
         if term.field == "site":
             return _exact("site", host_of(term.text))
         if term.field == "lang":
-            return {"terms": {"language": [short(code) for code in codes_of(term.text)]}}
-        if term.field in TIMES:
-            return _within(term.field, *(period_of(term.text) or (1, 1)))
+            return {"terms": {"language": [shorten(code) for code in codes_of(term.text)]}}
+        if term.field in TIME_COLUMNS:
+            return _within(term.field, *(parse_period(term.text) or (1, 1)))
         if term.field:
             return self._in(term.field, term)
-        places = [_boosted(self._in(field, term), WEIGHTS.get(field, 1.0)) for field in SEARCHED]
+        places = [_boosted(self._in(field, term), WEIGHTS.get(field, 1.0)) for field in SEARCHED_COLUMNS]
         return {"dis_max": {"queries": places, "tie_breaker": 0.2}}
 
     def _in(self, field: str, term: Term) -> Clause:
-        what = asked(term, field=field)
+        what = words_of_term(term, field=field)
         clauses = [_run(f"{field}_pairs", run) for run in what.runs]
         if what.following:
             clauses.append(_phrase(f"{field}_pairs", what.following))
@@ -81,22 +85,22 @@ class OpenSearchTranslator:
         own = _exact(field, word)
         if term.is_phrase or term.is_exact or field == "url":
             return own
-        forms = sorted(forms_of(word, self._dictionary, languages=self._languages))
+        forms = sorted(find_word_forms(word, self._dictionary, languages=self._languages))
         if not forms:
             return own
         self.forms.update(forms)
         count_alike = self._is_long or len(forms) > FORMS_SCORED
         others = {"terms": {field: forms}} if count_alike else _any(_exact(field, form) for form in forms)
-        return {"dis_max": {"queries": [own, _boosted(others, FORM)]}}
+        return {"dis_max": {"queries": [own, _boosted(others, FORM_WEIGHT)]}}
 
 
 def _filtered(filters: SearchFilters) -> Iterator[Clause]:
     if filters.languages:
-        yield {"terms": {"language": [short(code) for each in filters.languages for code in codes_of(each)]}}
+        yield {"terms": {"language": [shorten(code) for each in filters.languages for code in codes_of(each)]}}
     if filters.sites:
         yield {"terms": {"site": [host_of(site) for site in filters.sites]}}
     for name, chosen in filters.facets.items():
-        yield {"terms": {"facet": [short(f"{name}={value}") for value in chosen]}}
+        yield {"terms": {"facet": [shorten(f"{name}={value}") for value in chosen]}}
     if filters.since is not None or filters.until is not None:
         since = 1 if filters.since is None else filters.since  # 0 is no date
         yield _within("date", since, filters.until)
@@ -106,16 +110,16 @@ def _within(field: str, since: int, until: int | None) -> Clause:
     return {"range": {field: {"gte": since, **({} if until is None else {"lt": until})}}}
 
 
-def like(word: str, *, letters: int) -> Clause:
+def similar_words(word: str, *, letters: int) -> Clause:
     """Words of title and text with some letters wrong."""
-    return _any({"fuzzy": {field: {"value": word, "fuzziness": letters}}} for field in TEXTS)
+    return _any({"fuzzy": {field: {"value": word, "fuzziness": letters}}} for field in TEXT_COLUMNS)
 
 
 def with_word(word: str) -> Clause:
-    return _any(_exact(field, word) for field in TEXTS)
+    return _any(_exact(field, word) for field in TEXT_COLUMNS)
 
 
-def beginning_with(text: str) -> str:
+def prefix_pattern(text: str) -> str:
     """As a regular expression of Lucene."""
     return _SPECIAL.sub(r"\\\1", text) + ".*"
 
@@ -123,7 +127,7 @@ def beginning_with(text: str) -> str:
 def _run(field: str, run: str) -> Clause:
     if len(run) == 1:
         return _beginning(field, run)
-    two = pairs_of(run)
+    two = bigrams_of_run(run)
     return _exact(field, two[0]) if len(two) == 1 else _phrase(field, two)
 
 

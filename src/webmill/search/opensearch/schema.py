@@ -16,11 +16,10 @@ from typing import Any
 
 import msgspec
 
-from webmill.search.base import DEEPEST, MOST_HITS, TEXT_KEPT, IndexedDocument
+from webmill.search.base import MAX_HITS, MAX_OFFSET, TEXT_KEPT, IndexedDocument
 from webmill.search.fields import (
-    SEARCHED,
-    TEXTS,
-    cut,
+    SEARCHED_COLUMNS,
+    TEXT_COLUMNS,
     domains_of,
     facets_of,
     fingerprint,
@@ -28,9 +27,10 @@ from webmill.search.fields import (
     sites_of,
     texts_of,
     times_of,
+    tokenize,
 )
-from webmill.search.query import TIMES
-from webmill.search.words import HOLE, pairs
+from webmill.search.query import TIME_COLUMNS
+from webmill.search.segmentation import RUN_PLACEHOLDER, bigrams
 
 FORMAT = fingerprint(2)  # of the fields: an index of another one is built anew
 LONGEST_VALUE = 2000  # characters of a facet or a language; Lucene has terms of 32 KiB
@@ -38,31 +38,31 @@ LONGEST_VALUE = 2000  # characters of a facet or a language; Lucene has terms of
 _WORDS: dict[str, object] = {"type": "text", "analyzer": "whitespace", "index_options": "positions"}
 _VALUE: dict[str, object] = {"type": "keyword"}
 FIELDS: dict[str, dict[str, object]] = {
-    **dict.fromkeys((*SEARCHED, *(f"{name}_pairs" for name in TEXTS)), _WORDS),
+    **dict.fromkeys((*SEARCHED_COLUMNS, *(f"{name}_pairs" for name in TEXT_COLUMNS)), _WORDS),
     **dict.fromkeys(("words", "key", "site", "domain", "language", "facet"), _VALUE),
     "mark": {"type": "keyword", "index": False},
-    **{name: {"type": "long"} for name in TIMES},
+    **{name: {"type": "long"} for name in TIME_COLUMNS},
     "document": {"type": "object", "enabled": False},
 }
 
 
-def body(cursor: str | None = None) -> dict[str, object]:
+def index_body(cursor: str | None = None) -> dict[str, object]:
     """Of the request that makes an index. An answered write is on the disk, whatever the server's own default is."""
     settings = {
         "index.translog.durability": "request",
-        "index.max_result_window": DEEPEST + MOST_HITS,
+        "index.max_result_window": MAX_OFFSET + MAX_HITS,
         "index.max_regex_length": 10_000,
     }
     mappings = {"dynamic": "strict", "_source": {"includes": ["document"]}, "properties": FIELDS}
-    return {"settings": settings, "mappings": {**mappings, **meta(cursor)}}
+    return {"settings": settings, "mappings": {**mappings, **cursor_meta(cursor)}}
 
 
-def meta(cursor: str | None) -> dict[str, object]:
+def cursor_meta(cursor: str | None) -> dict[str, object]:
     """The cursor is what the index says of itself: no document has to be told apart from the others."""
     return {"_meta": {"webmill": {"format": FORMAT, "cursor": cursor}}}
 
 
-def is_ours(properties: Mapping[str, Mapping[str, object]]) -> bool:
+def has_our_fields(properties: Mapping[str, Mapping[str, object]]) -> bool:
     """Whether all fields are of the kinds that we have made."""
     kinds = ("type", "analyzer", "enabled", "index")
     return all(
@@ -72,29 +72,29 @@ def is_ours(properties: Mapping[str, Mapping[str, object]]) -> bool:
     )
 
 
-def id_of(key: str) -> str:
+def entry_id(key: str) -> str:
     """An id has at most 512 bytes."""
     return blake2b(key.encode(errors="surrogatepass"), digest_size=20).hexdigest()
 
 
-def entry(document: IndexedDocument) -> dict[str, Any]:
+def to_entry(document: IndexedDocument) -> dict[str, Any]:
     host, texts = host_of(document.url), texts_of(document)
-    words = {name: cut(text) for name, text in texts.items()}
+    words = {name: tokenize(text) for name, text in texts.items()}
     kept = {**texts, "text": texts["text"][:TEXT_KEPT]}
     return {
         "key": document.key,
-        "mark": short(document.mark),
+        "mark": shorten(document.revision),
         **{name: " ".join(found) for name, found in words.items()},
-        **{f"{name}_pairs": pairs(texts[name]) for name in TEXTS},
-        "words": sorted({word for name in TEXTS for word in words[name]} - {HOLE}),
+        **{f"{name}_pairs": bigrams(texts[name]) for name in TEXT_COLUMNS},
+        "words": sorted({word for name in TEXT_COLUMNS for word in words[name]} - {RUN_PLACEHOLDER}),
         "site": sites_of(host),
         "domain": domains_of(host),
-        "language": [short(document.language.lower())] if document.language else [],
-        "facet": [short(facet) for facet in facets_of(document)],
+        "language": [shorten(document.language.lower())] if document.language else [],
+        "facet": [shorten(facet) for facet in facets_of(document)],
         **times_of(document),
         "document": msgspec.to_builtins(msgspec.structs.replace(document, **kept)),
     }
 
 
-def short(value: str) -> str:
-    return value if len(value) <= LONGEST_VALUE else f"{value[:LONGEST_VALUE]}…{id_of(value)}"
+def shorten(value: str) -> str:
+    return value if len(value) <= LONGEST_VALUE else f"{value[:LONGEST_VALUE]}…{entry_id(value)}"

@@ -7,20 +7,20 @@ import re
 import unicodedata
 
 # Thai, Lao, Myanmar, Khmer; Hangul; kana, bopomofo, ideographs and their marks.
-PAIRED = (
+BIGRAM_SCRIPTS = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"
     "\u3005-\u3007\u3031-\u3035\u3040-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f"
     "\U0001b000-\U0001b16f\U00020000-\U0003347f"
 )
 # All but spaces and punctuation: the vowel signs of India and the points of Hebrew belong to their words.
-WORD_CHARACTER = rf"[^\s\x00-/:-@\[-`{{-\xa9\xab-\xb4\xb6-\xb9\xbb-\xbf\u2000-\u206f\u3000-\u303f{PAIRED}]"
-HOLE = "\ua78f"  # a letter that nobody writes: it keeps the place of a run among words
-_RUN = re.compile(f"[{PAIRED}]+")
+WORD_CHARACTER = rf"[^\s\x00-/:-@\[-`{{-\xa9\xab-\xb4\xb6-\xb9\xbb-\xbf\u2000-\u206f\u3000-\u303f{BIGRAM_SCRIPTS}]"
+RUN_PLACEHOLDER = "\ua78f"  # a letter that nobody writes: it keeps the place of a run among words
+_RUN = re.compile(f"[{BIGRAM_SCRIPTS}]+")
 _WORD = re.compile(f"{WORD_CHARACTER}+")
-_PIECE = re.compile(f"(?P<run>[{PAIRED}]+)|[^{PAIRED}]+")
+_PIECE = re.compile(f"(?P<run>[{BIGRAM_SCRIPTS}]+)|[^{BIGRAM_SCRIPTS}]+")
 
 
-class _Twice(dict[int, str]):
+class _Doubled(dict[int, str]):
     """`abc` becomes `a ab bc c`."""
 
     def __missing__(self, code: int) -> str:
@@ -28,31 +28,31 @@ class _Twice(dict[int, str]):
         return twice
 
 
-_TWICE = _Twice()
+_DOUBLED = _Doubled()
 
 
-def normalised(text: str) -> str:
+def to_nfc(text: str) -> str:
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
-def pairs(text: str) -> str:
+def bigrams(text: str) -> str:
     """`서울은 東京` as `서울 울은 은 東京 京`: overlapping pairs, and the last character, to be asked for alone."""
-    return " ".join([run.translate(_TWICE)[2:] for run in _RUN.findall(text)])
+    return " ".join([run.translate(_DOUBLED)[2:] for run in _RUN.findall(text)])
 
 
-def without_runs(text: str) -> str:
-    return text if text.isascii() else _RUN.sub(f" {HOLE} ", text)
+def mask_runs(text: str) -> str:
+    return text if text.isascii() else _RUN.sub(f" {RUN_PLACEHOLDER} ", text)
 
 
-def pieces(text: str) -> list[tuple[bool, str]]:
+def split_runs(text: str) -> list[tuple[bool, str]]:
     """Runs that are to be asked for in pairs (True), and what stands between them."""
-    return [(match["run"] is not None, match[0]) for match in _PIECE.finditer(normalised(text))]
+    return [(match["run"] is not None, match[0]) for match in _PIECE.finditer(to_nfc(text))]
 
 
-def is_paired(character: str) -> bool:
+def uses_bigrams(character: str) -> bool:
     return _RUN.match(character) is not None
 
 
-def words_of(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """As they are written, lower-cased."""
     return [word.lower() for word in _WORD.findall(text)]

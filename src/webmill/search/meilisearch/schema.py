@@ -1,4 +1,4 @@
-"""What Meilisearch keeps of a document. It finds by `words` and `pairs`, which are ours and exact: all engines find
+"""What Meilisearch keeps of a document. It finds by `words` and `bigrams`, which are ours and exact: all engines find
 the same. Its own reading of title and text is for the order of what was found only.
 
 title, text, rest, url…    searched columns as they are; of a long text the beginning, for hits, and the rest apart
@@ -7,7 +7,7 @@ pairs.title, .text…        pairs of characters of those runs, and each charact
 site, domain, language, facet, date…    to narrow, to count, to sort
 key, mark, about           for hits
 
-Values to narrow by are spelled (`spelled`): Meilisearch takes É for e, and one Chinese character for another.
+Values to narrow by are spelled (`encode_value`): Meilisearch takes É for e, and one Chinese character for another.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ import msgspec
 
 from webmill.search.base import TEXT_KEPT, IndexedDocument
 from webmill.search.fields import (
-    SEARCHED,
-    TEXTS,
-    cut,
+    SEARCHED_COLUMNS,
+    TEXT_COLUMNS,
     domains_of,
     facets_of,
     fingerprint,
@@ -31,19 +30,22 @@ from webmill.search.fields import (
     sites_of,
     texts_of,
     times_of,
+    tokenize,
 )
-from webmill.search.query import TIMES
-from webmill.search.words import pairs
+from webmill.search.query import TIME_COLUMNS
+from webmill.search.segmentation import bigrams
 
 FORMAT = fingerprint(3)  # of the fields: an index of another one is built anew
 CURSOR = "cursor"  # the id of the document that holds it; others have only letters a-f
 LONGEST_VALUE = 400  # bytes of a spelled value: Meilisearch cuts at 468
-BESIDE = [*SEARCHED, "about"]  # for hits: 100 of the longest are 40 MB; with their rests they would be 400
-WHOLE = [*BESIDE, "rest"]
+HIT_FIELDS = [*SEARCHED_COLUMNS, "about"]  # for hits: 100 of the longest are 40 MB; with their rests they would be 400
+WHOLE_FIELDS = [*HIT_FIELDS, "rest"]
 _NO_RANGE = {"equality": True, "comparison": False}
 _RANGE = {"equality": True, "comparison": True}
 SETTINGS: dict[str, Any] = {
-    "searchableAttributes": [each for name in SEARCHED for each in ((name, "rest") if name == "text" else (name,))],
+    "searchableAttributes": [
+        each for name in SEARCHED_COLUMNS for each in ((name, "rest") if name == "text" else (name,))
+    ],
     "filterableAttributes": [
         {"attributePatterns": ["words.*"], "features": {"facetSearch": True, "filter": _NO_RANGE}},
         {"attributePatterns": ["pairs.*"], "features": {"facetSearch": False, "filter": _NO_RANGE}},
@@ -51,9 +53,9 @@ SETTINGS: dict[str, Any] = {
             {"attributePatterns": [name], "features": {"facetSearch": False, "filter": _NO_RANGE}}
             for name in ("site", "domain", "language", "facet", "id", "is_document")
         ),
-        *({"attributePatterns": [name], "features": {"facetSearch": False, "filter": _RANGE}} for name in TIMES),
+        *({"attributePatterns": [name], "features": {"facetSearch": False, "filter": _RANGE}} for name in TIME_COLUMNS),
     ],
-    "sortableAttributes": [*TIMES],
+    "sortableAttributes": [*TIME_COLUMNS],
     "prefixSearch": "disabled",
     "typoTolerance": {"minWordSizeForTypos": {"oneTypo": 4, "twoTypos": 8}},  # as `similar` has it
     "pagination": {"maxTotalHits": 1_000_000_000},
@@ -63,78 +65,78 @@ _OTHER = re.compile(r"[^a-z0-9=:/._-]")
 _SPELLED = re.compile(r"~([0-9a-f]+)\.")
 
 
-def differences(found: dict[str, Any], ours: dict[str, Any] = SETTINGS, *, where: str = "") -> list[str]:
+def changed_settings(found: dict[str, Any], ours: dict[str, Any] = SETTINGS, *, where: str = "") -> list[str]:
     """The names of our settings that are not as we have made them."""
     names: list[str] = []
     for name, value in ours.items():
         other = found.get(name)
         if isinstance(value, dict) and isinstance(other, dict):
-            names += differences(other, value, where=f"{where}{name}.")
+            names += changed_settings(other, value, where=f"{where}{name}.")
         elif other != value:
             names.append(f"{where}{name}")
     return names
 
 
-def id_of(key: str) -> str:
+def entry_id(key: str) -> str:
     return blake2b(key.encode(errors="surrogatepass"), digest_size=20).hexdigest()
 
 
-def entry(document: IndexedDocument) -> dict[str, Any]:
+def to_entry(document: IndexedDocument) -> dict[str, Any]:
     host, texts = host_of(document.url), texts_of(document)
-    about = msgspec.structs.replace(document, **dict.fromkeys(TEXTS), url="")
+    about = msgspec.structs.replace(document, **dict.fromkeys(TEXT_COLUMNS), url="")
     return {
-        "id": id_of(document.key),
+        "id": entry_id(document.key),
         "is_document": True,
         "key": document.key,
-        "mark": document.mark,
+        "mark": document.revision,
         **texts,
         "text": texts["text"][:TEXT_KEPT],
         "rest": texts["text"][TEXT_KEPT:],
         "about": msgspec.to_builtins(about),
-        "words": {name: spelled_once(cut(text)) for name, text in texts.items()},
-        "pairs": {name: spelled_once(_pairs(texts[name])) for name in TEXTS},
-        "site": [spelled(site) for site in sites_of(host)],
-        "domain": [spelled(domain) for domain in domains_of(host)],
-        "language": [spelled(document.language.lower())] if document.language else [],
-        "facet": [spelled(facet) for facet in facets_of(document)],
+        "words": {name: encode_unique(tokenize(text)) for name, text in texts.items()},
+        "pairs": {name: encode_unique(_pairs(texts[name])) for name in TEXT_COLUMNS},
+        "site": [encode_value(site) for site in sites_of(host)],
+        "domain": [encode_value(domain) for domain in domains_of(host)],
+        "language": [encode_value(document.language.lower())] if document.language else [],
+        "facet": [encode_value(facet) for facet in facets_of(document)],
         **times_of(document),
     }
 
 
-def document_of(found: dict[str, Any]) -> IndexedDocument:
+def from_entry(found: dict[str, Any]) -> IndexedDocument:
     """With the rest of its text, if that was asked for."""
-    texts = {name: found[name] for name in SEARCHED if found[name]}
+    texts = {name: found[name] for name in SEARCHED_COLUMNS if found[name]}
     if rest := found.get("rest"):
         texts["text"] += rest
     return msgspec.convert({**found["about"], **texts}, IndexedDocument)
 
 
-def note(cursor: str) -> dict[str, object]:
+def cursor_entry(cursor: str) -> dict[str, object]:
     return {"id": CURSOR, "format": FORMAT, "cursor": cursor}
 
 
 def _pairs(text: str) -> Iterable[str]:
     if text.isascii():
         return ()
-    found = dict.fromkeys(pairs(text).split())
+    found = dict.fromkeys(bigrams(text).split())
     return found | dict.fromkeys(character for pair in found for character in pair)
 
 
-def spelled_once(values: Iterable[str]) -> list[str]:
-    return [spelled(value) for value in dict.fromkeys(values)]
+def encode_unique(values: Iterable[str]) -> list[str]:
+    return [encode_value(value) for value in dict.fromkeys(values)]
 
 
-def spelled(value: str) -> str:
+def encode_value(value: str) -> str:
     """Every character that Meilisearch could take for another by its number; one after the other, so that a beginning
     is spelled as the beginning."""
     code = value if value.isascii() and value.isalnum() and value.islower() else _OTHER.sub(_number, value)
-    return code if len(code) <= LONGEST_VALUE else f"{code[:LONGEST_VALUE]}~{id_of(code)}"
+    return code if len(code) <= LONGEST_VALUE else f"{code[:LONGEST_VALUE]}~{entry_id(code)}"
 
 
 def _number(match: re.Match[str]) -> str:
     return f"~{ord(match[0]):x}."
 
 
-def read(code: str) -> str:
+def decode_value(code: str) -> str:
     """What was spelled; of one that was cut, its beginning."""
     return _SPELLED.sub(lambda match: chr(int(match[1], 16)), code)

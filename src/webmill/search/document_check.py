@@ -5,21 +5,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from webmill.search.asked import AskedWords, asked
 from webmill.search.base import IndexedDocument
-from webmill.search.fields import cut, host_of, seconds, sites_of, texts_of
+from webmill.search.fields import host_of, sites_of, texts_of, to_seconds, tokenize
 from webmill.search.languages import codes_of
-from webmill.search.query import TIMES, AnyOf, Not, Part, Term, period_of
-from webmill.search.words import normalised, pairs
+from webmill.search.query import TIME_COLUMNS, AnyOf, Not, Part, Term, parse_period
+from webmill.search.segmentation import bigrams, to_nfc
+from webmill.search.term_words import TermWords, words_of_term
 
 
-class Checker:
+class DocumentChecker:
     """Of one document. `matching`: the words that a term of one word is found by, and whether by their beginning."""
 
     def __init__(self, document: IndexedDocument, *, matching: Callable[[str, str, Term], Collection[str]]) -> None:
         self._document = document
-        self._texts = {field: normalised(text) for field, text in texts_of(document).items()}
-        self._words = {field: cut(text) for field, text in self._texts.items()}
+        self._texts = {field: to_nfc(text) for field, text in texts_of(document).items()}
+        self._words = {field: tokenize(text) for field, text in self._texts.items()}
         self._matching = matching
 
     def holds(self, part: Part) -> bool:
@@ -36,19 +36,19 @@ class Checker:
             return host_of(term.text) in sites_of(host_of(self._document.url))
         if term.field == "lang":
             return (self._document.language or "").lower() in codes_of(term.text)
-        period = period_of(term.text) if term.field in TIMES else None
-        return bool(period and period[0] <= seconds(getattr(self._document, term.field)) < period[1])
+        period = parse_period(term.text) if term.field in TIME_COLUMNS else None
+        return bool(period and period[0] <= to_seconds(getattr(self._document, term.field)) < period[1])
 
     def _is_in(self, field: str, term: Term) -> bool:
-        what = asked(term, field=field)
+        what = words_of_term(term, field=field)
         return (
             bool(what)
             and all(run in self._texts[field] for run in what.runs)
-            and (not what.following or _follow(what.following, pairs(self._texts[field]).split()))
+            and (not what.following or _follow(what.following, bigrams(self._texts[field]).split()))
             and self._has_words(field, what, term)
         )
 
-    def _has_words(self, field: str, what: AskedWords, term: Term) -> bool:
+    def _has_words(self, field: str, what: TermWords, term: Term) -> bool:
         if not what.words:
             return True
         if len(what.words) > 1:

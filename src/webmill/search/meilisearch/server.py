@@ -13,12 +13,12 @@ from webmill.errors import Conflict, Misconfigured, NotFound, Unavailable
 from webmill.infra.json_http import JsonServer
 from webmill.infra.retry import BackoffPolicy
 from webmill.search.address import SearchAddress
-from webmill.search.meilisearch_index import CURSOR
+from webmill.search.meilisearch.schema import CURSOR
 
 PORT = 7700
 TASK_PATIENCE = 3600.0  # seconds
-ASKING = BackoffPolicy(attempts=3)
-CHANGING = BackoffPolicy(attempts=8)  # a server that restarts is waited for
+READ_RETRIES = BackoffPolicy(attempts=3)
+WRITE_RETRIES = BackoffPolicy(attempts=8)  # a server that restarts is waited for
 
 
 class MeilisearchTask(msgspec.Struct, rename="camel"):
@@ -30,12 +30,12 @@ class _TaskState(msgspec.Struct):
     error: dict[str, object] | None = None
 
 
-def server_of(address: SearchAddress) -> JsonServer:
+def connect(address: SearchAddress) -> JsonServer:
     key = address.password or address.user
     if not key.isascii():
         raise Misconfigured(f"{address.name}: the key has characters that no key has: copy it again")
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    return JsonServer(address.server, headers=headers, policy=ASKING)
+    return JsonServer(address.server, headers=headers, policy=READ_RETRIES)
 
 
 def wait_for(server: JsonServer, task: MeilisearchTask, *, name: str) -> None:
@@ -66,7 +66,7 @@ def _failure(state: _TaskState, *, name: str) -> Exception:
     return Unavailable(said) if error.get("type") != "invalid_request" else Misconfigured(said)
 
 
-def make(server: JsonServer, address: SearchAddress) -> None:
+def create_index(server: JsonServer, address: SearchAddress) -> None:
     """One that is there stays."""
     try:
         task = server.ask("POST", "/indexes", {"uid": address.index, "primaryKey": "id"}, answer=MeilisearchTask)
@@ -78,25 +78,25 @@ def make(server: JsonServer, address: SearchAddress) -> None:
 @contextmanager
 def replacing_index(url: str) -> Iterator[str]:
     """Give an address to make an index at, which takes the place of the one at `url` when the block ends well."""
-    aside = aside_of(url)
+    aside = prepare_replacement(url)
     yield aside
-    put_in_place(url, aside)
+    swap_in(url, aside)
 
 
-def aside_of(url: str) -> str:
+def prepare_replacement(url: str) -> str:
     """Where to make an index anew: what lies there is left over, and deleted.
 
     `Misconfigured` when there is one, here or there, that webmill has not made: it is not ours to delete.
     """
     aside = f"{url.rstrip('/')}-new"
     for address in (SearchAddress.of(url, port=PORT), SearchAddress.of(aside, port=PORT)):
-        with closing(server_of(address)) as server:
-            refuse_stranger(server, address)
-    discard(aside)
+        with closing(connect(address)) as server:
+            refuse_foreign_index(server, address)
+    delete_index(aside)
     return aside
 
 
-def refuse_stranger(server: JsonServer, address: SearchAddress) -> None:
+def refuse_foreign_index(server: JsonServer, address: SearchAddress) -> None:
     """One of ours has a cursor from its first change on."""
     path = f"/indexes/{address.index}/documents"
     try:
@@ -109,24 +109,24 @@ def refuse_stranger(server: JsonServer, address: SearchAddress) -> None:
     except NotFound:
         is_ours = False
     if not is_ours:
-        raise address.has_stranger()
+        raise address.foreign_index_error()
 
 
-def put_in_place(url: str, aside: str) -> None:
+def swap_in(url: str, aside: str) -> None:
     """At once: whoever searches meanwhile finds the one or the other."""
     place, fresh = SearchAddress.of(url, port=PORT), SearchAddress.of(aside, port=PORT)
-    with closing(server_of(place)) as server:
-        make(server, place)
+    with closing(connect(place)) as server:
+        create_index(server, place)
         once = server.with_patience(BackoffPolicy(attempts=1))  # done twice it is undone
         task = once.ask("POST", "/swap-indexes", [{"indexes": [place.index, fresh.index]}], answer=MeilisearchTask)
         wait_for(server, task, name=place.name)
-    discard(aside)
+    delete_index(aside)
 
 
-def discard(url: str) -> None:
+def delete_index(url: str) -> None:
     """Delete the index; none is right too."""
     address = SearchAddress.of(url, port=PORT)
-    with closing(server_of(address)) as server:
+    with closing(connect(address)) as server:
         try:
             wait_for(
                 server, server.ask("DELETE", f"/indexes/{address.index}", answer=MeilisearchTask), name=address.name

@@ -1,0 +1,1 @@
+"""The search engine that comes along: tantivy, in this process."""

@@ -1,0 +1,1 @@
+"""OpenSearch and Elasticsearch 7 as search engines."""
