@@ -23,20 +23,24 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from contextlib import closing
+from itertools import repeat
 from webmill.errors import WebmillError
 from webmill.search.base import IndexedDocument
 from webmill.search.embedded.engine import CURSOR, EmbeddedEngine
 
 try:
     with closing(EmbeddedEngine(Path(sys.argv[1]))) as engine:
-        engine.apply([IndexedDocument(id=sys.argv[2], hash="h", version="v", text="a ferry")], (), cursor=sys.argv[2])
+        document = IndexedDocument(id=sys.argv[2], hash="h", version="v", text="a ferry")
+        documents = repeat(document) if sys.argv[3] == "endless" else [document]
+        engine.apply(documents, (), cursor=sys.argv[2])
 except WebmillError as error:
     print(type(error).__name__, error)
 """
 
 
-def told(folder: Path, name: str, disk: Refusing | None = None) -> str:
-    command = [sys.executable, "-c", PROGRAM, str(folder), name]
+def apply_in_process(folder: Path, name: str, disk: Refusing | None = None, *, documents: str = "one") -> str:
+    """Return the error that applying documents of this name ended with; empty if it went well."""
+    command = [sys.executable, "-c", PROGRAM, str(folder), name, documents]
     environment = disk.environment if disk else None
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
     return done.stdout.strip()
@@ -47,18 +51,28 @@ def told(folder: Path, name: str, disk: Refusing | None = None) -> str:
 def test_a_full_disk_is_told_as_such_and_the_index_goes_on_when_there_is_room(tmp_path: Path, is_there: bool) -> None:
     folder = tmp_path / "search"
     if is_there:
-        assert told(folder, "first") == ""
+        assert apply_in_process(folder, "first") == ""
     disk = Refusing("full", each=1, under=folder)
     for _ in range(2):
         assert (
-            told(folder, "second", disk)
+            apply_in_process(folder, "second", disk)
             == f"Unavailable the disk under the search index in {folder} is full: make room"
         )
     assert disk.refusals()
-    assert told(folder, "second") == ""
+    assert apply_in_process(folder, "second") == ""
     with closing(EmbeddedEngine(folder, create=False)) as engine:
         assert engine.cursor() == "second"
         assert engine.search(SearchRequest(query=parse("ferry"))).total == 1 + is_there
+
+
+@needs_killer
+def test_a_full_disk_is_told_as_such_also_when_the_writer_has_died_of_it(tmp_path: Path) -> None:
+    """There is always another document to add: adding one fails because the thread that writes them is gone."""
+    folder = tmp_path / "search"
+    assert apply_in_process(folder, "first") == ""
+    disk = Refusing("full", each=1, under=folder)
+    told = apply_in_process(folder, "second", disk, documents="endless")
+    assert told == f"Unavailable the disk under the search index in {folder} is full: make room"
 
 
 def test_an_index_that_loses_its_files_while_it_is_written_is_told_by_an_error_of_ours(tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ FACETS_AT_ONCE = 10_000  # values that are counted
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
 EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO}
 _SYSTEM_ERROR = re.compile(r"\(os error ([0-9]+)\)|\bcode: ([0-9]+)")  # as Rust tells it, in words or in a panic
+_WRITER_DIED = "index writer was killed"
 
 
 def open_embedded(url: str, *, create: bool) -> EmbeddedEngine:
@@ -79,34 +80,47 @@ class EmbeddedEngine:
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """What tantivy finds wrong with its files, which it may tell by a panic, as an error with the repair."""
+        """Raise what tantivy finds wrong with its files, which may be a panic, as an error that names the repair."""
         try:
             yield
-        except (ValueError, OSError, KeyError, msgspec.MsgspecError) as error:
-            raise self._passing(error) or self._damaged(error) from error
         except BaseException as error:
-            if type(error).__name__ != "PanicException":
+            if not (_is_tantivy_error(error) or isinstance(error, KeyError | msgspec.MsgspecError)):
                 raise
             raise self._passing(error) or self._damaged(error) from error
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """The same for changes: none of what failed is kept, so that it can be tried again with another writer."""
+        """The same for changes: nothing of what failed is kept, so that it can be tried again with a new writer."""
         try:
             yield
         except BaseException as error:
-            is_panic = type(error).__name__ == "PanicException"
-            if not (is_panic or isinstance(error, ValueError | OSError)):
+            if not _is_tantivy_error(error):
                 raise
+            cause = self._worker_error(error)
             self._writer = None
-            raise self._passing(error) or self._refused(error) from error
+            raise self._passing(cause) or self._refused(cause) from cause
+
+    def _worker_error(self, error: BaseException) -> BaseException:
+        """Return what ended the thread of the writer, if that is why `error` was raised.
+
+        Documents are written by a thread. If it has died, `add_document` says only that; `commit` says why.
+        """
+        if self._writer is None or _WRITER_DIED not in str(error):
+            return error
+        try:
+            self._writer.commit()
+        except BaseException as cause:
+            if not _is_tantivy_error(cause):
+                raise
+            return cause
+        return error
 
     def _passing(self, error: BaseException) -> Unavailable | Misconfigured | None:
-        """What is no fault of the files."""
-        said = str(error)
-        if "PermissionDenied" in said:
+        """Return the error for what is no fault of the files; None if it is one."""
+        message = str(error)
+        if "PermissionDenied" in message:
             return Misconfigured(f"{self._folder}: searching takes a lock there: allow it to write, or search a copy")
-        found = _SYSTEM_ERROR.search(said)
+        found = _SYSTEM_ERROR.search(message)
         number = int(found[1] or found[2]) if found else getattr(error, "errno", None)
         if number in DISK_FULL:
             return Unavailable(f"the disk under the search index in {self._folder} is full: make room")
@@ -226,6 +240,10 @@ def _answer(
         for score, address in found.hits
     ]
     return SearchAnswer(total=_total(found), hits=hits, facets=_counts(searcher, wanted, request.facets))
+
+
+def _is_tantivy_error(error: BaseException) -> bool:
+    return isinstance(error, ValueError | OSError) or type(error).__name__ == "PanicException"
 
 
 def _total(found: tantivy.SearchResult) -> int:
