@@ -19,16 +19,16 @@ from webmill.boards.reader import BoardReader
 from webmill.boards.types import BoardLimits, BoardResult, KnownNotice, ReaderOptions, board_manners
 from webmill.crawl.options import Limits, Reach
 from webmill.infra.child import ChildLimits
-from webmill.testing import Answer, Page, Reply, Request, TestWeb
+from webmill.testing import Answer, ExpectedPage, HttpReply, ReceivedRequest, TestWeb
 from webmill.testing.exchange import TEXT, etag_of
-from webmill.testing.features import boards as university
+from webmill.testing.features import university
 
 HOST = "board.names.test"
 URL = f"http://{HOST}/list"
 MIB = 1 << 20
 NOTHING: Mapping[str, KnownNotice] = {}
 CHILD = ChildLimits(cpu=2, wall=120, memory=512 * MIB, output=16 * MIB, written=MIB, may_fork=False)
-Said = Answer | Callable[[Request], Answer]
+Said = Answer | Callable[[ReceivedRequest], Answer]
 
 
 class Pages:
@@ -38,22 +38,22 @@ class Pages:
         self.pages_by_path: dict[str, Said] = {f"/{name}": page for name, page in pages.items()}
         self.conditions: list[str] = []
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: ReceivedRequest) -> Answer:
         if request.path == "/robots.txt" and "/robots" not in self.pages_by_path:
-            return Reply(body=b"User-agent: *\nAllow: /\n", media_type=TEXT)
+            return HttpReply(body=b"User-agent: *\nAllow: /\n", media_type=TEXT)
         if "if-none-match" in request.headers:
             self.conditions.append(request.target)
         key = "/robots" if request.path == "/robots.txt" else request.target
         said = self.pages_by_path.get(key) or self.pages_by_path.get(request.path)
         if said is None:
-            return Reply(status=404)
-        return said if isinstance(said, Reply) or not callable(said) else said(request)
+            return HttpReply(status=404)
+        return said if isinstance(said, HttpReply) or not callable(said) else said(request)
 
-    def pages(self, version: int) -> Iterator[Page]:
+    def pages(self, version: int) -> Iterator[ExpectedPage]:
         return iter(())
 
 
-def rows(*numbers: int, more: str = "", date: str = "2024.05.{:02}", title: str = "글 {}") -> Reply:
+def rows(*numbers: int, more: str = "", date: str = "2024.05.{:02}", title: str = "글 {}") -> HttpReply:
     """A listing, without validators."""
     lines = "".join(
         f'<tr><td>{n}</td><td><a href="view-{n}?seq={n}">{title.format(n)}</a></td><td>{date.format(n)}</td>'
@@ -61,15 +61,15 @@ def rows(*numbers: int, more: str = "", date: str = "2024.05.{:02}", title: str 
         for n in numbers
     )
     link = f'<a rel="next" href="{more}">next</a>' if more else ""
-    return Reply(body=f"<table><tr><th>글</th></tr>{lines}</table>{link}".encode())
+    return HttpReply(body=f"<table><tr><th>글</th></tr>{lines}</table>{link}".encode())
 
 
-def text(words: str) -> Reply:
-    return Reply(body=f"<main><p>{words}</p></main>".encode())
+def text(words: str) -> HttpReply:
+    return HttpReply(body=f"<main><p>{words}</p></main>".encode())
 
 
-def tagged(reply: Reply) -> Reply:
-    return Reply(body=reply.body, etag=etag_of(reply.body))
+def tagged(reply: HttpReply) -> HttpReply:
+    return HttpReply(body=reply.body, etag=etag_of(reply.body))
 
 
 def site(*numbers: int, **pages: Said) -> Pages:
@@ -133,10 +133,10 @@ class Town:
         self.web = stack.enter_context(TestWeb(hosts=0, sites=dict.fromkeys(self._names, self)))
         self._readers: dict[str, BoardReader] = {}
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: ReceivedRequest) -> Answer:
         return self._sites[request.host].answer(request)
 
-    def pages(self, version: int) -> Iterator[Page]:
+    def pages(self, version: int) -> Iterator[ExpectedPage]:
         return iter(())
 
     def place(self, pages: Pages, /, **given: Any) -> Stand:

@@ -26,15 +26,15 @@ from webmill.boards.reader import BoardReader
 from webmill.boards.types import BoardResult
 from webmill.collection import Publishing
 from webmill.crawl.politeness.host_schedule import Gates, Kept
-from webmill.testing import Reply, Script, TestWeb, Wait
-from webmill.testing.exchange import TEXT, head_of
-from webmill.testing.features import boards as university
+from webmill.testing import HttpReply, ScriptedReply, TestWeb, Wait
+from webmill.testing.exchange import TEXT, format_head
+from webmill.testing.features import university
 
 DELAY = 0.2
 
 
-def slow(page: Reply) -> Script:
-    return Script(steps=(Wait(20), head_of(page, close=True) + page.body))
+def slow(page: HttpReply) -> ScriptedReply:
+    return ScriptedReply(steps=(Wait(20), format_head(page, close=True) + page.body))
 
 
 def read_by(readers: list[BoardReader], names: list[str]) -> list[BoardResult]:
@@ -46,7 +46,7 @@ def read_by(readers: list[BoardReader], names: list[str]) -> list[BoardResult]:
 
 
 def test_two_readers_never_ask_a_host_at_once_nor_before_its_delay() -> None:
-    hosts = {"a.uni.test": site(1), "b.uni.test": site(2, list=slow(Reply(body=b"<table></table>")))}
+    hosts = {"a.uni.test": site(1), "b.uni.test": site(2, list=slow(HttpReply(body=b"<table></table>")))}
     with scratch() as root, TestWeb(hosts=0, sites=hosts) as web:
         keep_journal(root)
         given = options(root, web, delay=DELAY)
@@ -71,7 +71,7 @@ def test_hosts_of_one_address_share_its_delay() -> None:
 
 
 def test_a_crawl_delay_is_kept() -> None:
-    rules = Reply(body=b"User-agent: *\nCrawl-delay: 0.3\n", media_type=TEXT)
+    rules = HttpReply(body=b"User-agent: *\nCrawl-delay: 0.3\n", media_type=TEXT)
     with scratch() as root, TestWeb(hosts=0, sites={"a.uni.test": site(2, 1, robots=rules)}) as web:
         with BoardReader(options(root, web, delay=0.01)) as reader:
             reader.read(board("http://a.uni.test/nothing"))  # from now on it knows the rules
@@ -86,7 +86,7 @@ def test_a_crawl_delay_is_kept() -> None:
 
 
 def robots(rules: bytes, *, status: int = 200) -> Pages:
-    return site(1, robots=Reply(status=status, body=rules, media_type=TEXT))
+    return site(1, robots=HttpReply(status=status, body=rules, media_type=TEXT))
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_robots_txt_is_asked_for_once_for_all_boards_and_readers() -> None:
 
 
 def test_a_redirect_is_asked_at_the_time_of_its_host_if_robots_txt_allows() -> None:
-    to = Reply(status=302, headers=(("Location", "http://b.uni.test/list"),))
+    to = HttpReply(status=302, headers=(("Location", "http://b.uni.test/list"),))
     forbidden = robots(b"User-agent: *\nDisallow: /list\n")
     sites = {"a.uni.test": site(list=to), "b.uni.test": forbidden}
     with scratch() as root, TestWeb(hosts=0, sites=sites) as web:
@@ -131,8 +131,8 @@ def test_a_redirect_is_asked_at_the_time_of_its_host_if_robots_txt_allows() -> N
 
 
 def test_a_robots_txt_may_be_elsewhere() -> None:
-    there = Reply(status=301, headers=(("Location", "http://b.uni.test/rules"),))
-    rules = Reply(body=b"User-agent: *\nDisallow: /view\n", media_type=TEXT)
+    there = HttpReply(status=301, headers=(("Location", "http://b.uni.test/rules"),))
+    rules = HttpReply(body=b"User-agent: *\nDisallow: /view\n", media_type=TEXT)
     sites = {"a.uni.test": site(1, robots=there), "b.uni.test": Pages(rules=rules)}
     with scratch() as root, TestWeb(hosts=0, sites=sites) as web:
         with BoardReader(options(root, web)) as reader:

@@ -20,8 +20,8 @@ from webmill.cli.main import webmill
 from webmill.infra.storage.local import LocalStorage
 from webmill.publish.verify import verify
 from webmill.testing import TestWeb
-from webmill.testing.features import boards as university
-from webmill.testing.features.boards import ADDED, BREAKING, BROKEN, CHANGED, EMPTY, FORBIDDEN, REMOVED
+from webmill.testing.features import university
+from webmill.testing.features.university import ADDED, BREAKING, BROKEN, CHANGED, EMPTY, FORBIDDEN, REMOVED
 
 ROOT = Path(__file__).parent.parent.parent
 DELAY = 0.05

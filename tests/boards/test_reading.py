@@ -30,7 +30,7 @@ from webmill.boards.board_list import Selectors
 from webmill.boards.reader import BoardReader
 from webmill.boards.types import KnownNotice, ReaderOptions, board_manners
 from webmill.errors import Misconfigured
-from webmill.testing import Answer, Cut, Reply, Request, Script, TestWeb, Wait
+from webmill.testing import Answer, Cut, HttpReply, ReceivedRequest, ScriptedReply, TestWeb, Wait
 
 PACKED = (("Content-Encoding", "gzip"),)
 LIST, VIEWS = "/list", ["/view-2?seq=2", "/view-1?seq=1"]
@@ -43,7 +43,7 @@ def town() -> Iterator[Town]:
 
 
 def test_a_notice_is_its_row_and_its_body(town: Town) -> None:
-    attached = Reply(body="<main>본문</main><a download href='/f.hwp?sid=3'>서식.hwp</a>".encode())
+    attached = HttpReply(body="<main>본문</main><a download href='/f.hwp?sid=3'>서식.hwp</a>".encode())
     stand = town.place(site(5, view_5=attached))
     reading = stand.read(facets={"campus": "신촌"})
     (notice,) = reading.items
@@ -126,8 +126,8 @@ def test_a_machine_that_remembers_nothing_leaves_bodies_to_what_is_known() -> No
 
 
 def test_a_listing_that_is_said_not_to_change_is_not_believed_for_ever(town: Town) -> None:
-    def frozen(request: Request) -> Answer:
-        return Reply(status=304) if "if-none-match" in request.headers else tagged(rows(next(numbers)))
+    def frozen(request: ReceivedRequest) -> Answer:
+        return HttpReply(status=304) if "if-none-match" in request.headers else tagged(rows(next(numbers)))
 
     numbers = count(1)
     stand = town.place(Pages(list=frozen, **{f"view-{n}": text(str(n)) for n in (1, 2)}), body_age=0.0)
@@ -194,7 +194,7 @@ def test_of_one_day_the_lower_number_is_further_down(town: Town) -> None:
 
 def test_when_a_later_page_fails_what_may_be_on_it_is_kept(town: Town) -> None:
     past = {f"uni/cs/notice/{n}": KnownNotice(date=f"2024-05-0{n}") for n in (1, 4, 5)}
-    stand = town.place(paged(**{"list?page=2": Reply(status=500)}), pages=2)
+    stand = town.place(paged(**{"list?page=2": HttpReply(status=500)}), pages=2)
     reading = stand.read(past=past)
     assert not reading.failed
     assert [one.id[-1] for one in reading.items] == ["6", "5"]
@@ -205,24 +205,26 @@ def test_when_a_later_page_fails_what_may_be_on_it_is_kept(town: Town) -> None:
 # --- boards that fail ---
 
 
-def short(_: Request) -> Answer:
-    return Script(steps=(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 900\r\n\r\n<table>", Cut.FIN))
+def short(_: ReceivedRequest) -> Answer:
+    return ScriptedReply(
+        steps=(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 900\r\n\r\n<table>", Cut.FIN)
+    )
 
 
 @pytest.mark.parametrize(
     ("answer", "message", "retryable"),
     [
-        (Reply(status=500), "status 500", True),
-        (Reply(status=404), "status 404", False),
-        (Reply(status=403), "status 403", False),
-        (Reply(status=304), "not modified", False),
-        (Reply(status=301, headers=(("Location", "/list"),)), "more than 5 redirects", False),
-        (Reply(status=301), "a redirect to nowhere", False),
-        (Reply(body=b"%PDF", media_type="application/pdf"), "not a page but application/pdf", False),
-        (Reply(body=b"x" * 200_000), "the answer was cut (length)", False),
+        (HttpReply(status=500), "status 500", True),
+        (HttpReply(status=404), "status 404", False),
+        (HttpReply(status=403), "status 403", False),
+        (HttpReply(status=304), "not modified", False),
+        (HttpReply(status=301, headers=(("Location", "/list"),)), "more than 5 redirects", False),
+        (HttpReply(status=301), "a redirect to nowhere", False),
+        (HttpReply(body=b"%PDF", media_type="application/pdf"), "not a page but application/pdf", False),
+        (HttpReply(body=b"x" * 200_000), "the answer was cut (length)", False),
         (short, "the answer was cut (disconnect)", True),
-        (Script(status=0, steps=(Cut.RST,)), "reset", True),
-        (Reply(body=gzip.compress(bytes(9999))[:-9], headers=PACKED), "the answer is damaged", False),
+        (ScriptedReply(status=0, steps=(Cut.RST,)), "reset", True),
+        (HttpReply(body=gzip.compress(bytes(9999))[:-9], headers=PACKED), "the answer is damaged", False),
     ],
     ids=["500", "404", "403", "304", "loop", "nowhere", "pdf", "large", "short", "reset", "junk"],
 )
@@ -240,14 +242,14 @@ def test_a_listing_that_cannot_be_had_fails_its_board_with_the_reason(
 
 def test_a_listing_that_fails_once_is_asked_for_a_second_time(town: Town) -> None:
     times = count()
-    stand = town.place(site(1, list=lambda _: rows(1) if next(times) else Reply(status=503)))
+    stand = town.place(site(1, list=lambda _: rows(1) if next(times) else HttpReply(status=503)))
     reading = stand.read()
     assert not reading.failed
     assert len(reading.items) == 1
 
 
 def test_a_server_that_wants_to_be_left_alone_is(town: Town) -> None:
-    busy = Reply(status=429, headers=(("Retry-After", "3600"),))
+    busy = HttpReply(status=429, headers=(("Retry-After", "3600"),))
     stand = town.place(site(1, list=busy), attempts=5)
     reading = stand.read()
     assert stand.asked() == ["/robots.txt", LIST]
@@ -256,7 +258,7 @@ def test_a_server_that_wants_to_be_left_alone_is(town: Town) -> None:
 
 
 def test_a_board_has_so_much_time_and_no_more(town: Town) -> None:
-    slow = Script(steps=(Wait(4), b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 0\r\n\r\n"))
+    slow = ScriptedReply(steps=(Wait(4), b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 0\r\n\r\n"))
     stand = town.place(site(2, 1, view_2=slow), seconds=0.0)
     reading = stand.read()
     assert reading.failed
@@ -290,7 +292,7 @@ def test_where_nothing_looks_like_a_notice_any_more_the_board_has_failed(town: T
 
 
 def test_a_board_that_says_it_is_empty_is_empty(town: Town) -> None:
-    none = Reply(body="<div id=bo_list><table><tbody><tr><td>게시물이 없습니다.</table></div>".encode())
+    none = HttpReply(body="<div id=bo_list><table><tbody><tr><td>게시물이 없습니다.</table></div>".encode())
     stand = town.place(site(list=none))
     reading = stand.read(past={"uni/cs/notice/1": KnownNotice()})
     assert (reading.failed, reading.items, reading.problems, reading.kept) == (False, (), (), ())
@@ -300,7 +302,7 @@ def test_a_board_that_says_it_is_empty_is_empty(town: Town) -> None:
 
 
 def test_a_body_that_may_come_later_leaves_what_is_known(town: Town) -> None:
-    stand = town.place(site(2, 1, view_2=Reply(status=500), view_1=Reply(status=500)), attempts=1)
+    stand = town.place(site(2, 1, view_2=HttpReply(status=500), view_1=HttpReply(status=500)), attempts=1)
     reading = stand.read(past={"uni/cs/notice/1": KnownNotice()})
     assert (reading.items, reading.kept) == ((), ("uni/cs/notice/1",))
     told = [(one.stage, one.item, one.retryable) for one in reading.problems]
@@ -308,7 +310,7 @@ def test_a_body_that_may_come_later_leaves_what_is_known(town: Town) -> None:
 
 
 def test_a_body_that_is_gone_takes_its_notice_along(town: Town) -> None:
-    stand = town.place(site(2, 1, view_2=Reply(status=410)))
+    stand = town.place(site(2, 1, view_2=HttpReply(status=410)))
     reading = stand.read(past={"uni/cs/notice/2": KnownNotice()})
     assert [one.id for one in reading.items] == ["uni/cs/notice/1"]
     assert not reading.kept
@@ -316,7 +318,7 @@ def test_a_body_that_is_gone_takes_its_notice_along(town: Town) -> None:
 
 
 def test_a_body_that_is_not_for_us_leaves_a_notice_without_a_text_and_is_not_asked_for_all_the_time(town: Town) -> None:
-    stand = town.place(site(1, view_1=Reply(status=403)))
+    stand = town.place(site(1, view_1=HttpReply(status=403)))
     readings = [stand.read(), stand.read()]
     assert stand.asked().count("/view-1?seq=1") == 1
     for reading in readings:
@@ -344,7 +346,7 @@ def test_only_so_many_bodies_are_asked_for_and_the_rest_comes_later(town: Town) 
 
 
 def test_a_page_that_freezes_the_parser_is_a_problem_and_the_next_board_is_read(town: Town) -> None:
-    bomb, child = Reply(body=b"<div>" * 200_000), CHILD._replace(cpu=1)
+    bomb, child = HttpReply(body=b"<div>" * 200_000), CHILD._replace(cpu=1)
     frozen = town.place(site(list=bomb), child=child).read()
     reading = town.place(site(1, view_1=bomb), child=child).read()
     assert frozen.failed
@@ -360,9 +362,9 @@ def test_a_page_that_freezes_the_parser_is_a_problem_and_the_next_board_is_read(
 def test_a_reading_that_is_under_way_when_the_reader_closes_has_failed() -> None:
     arrived = threading.Event()
 
-    def silent(_: Request) -> Answer:
+    def silent(_: ReceivedRequest) -> Answer:
         arrived.set()
-        return Script(steps=(Wait(100_000),))
+        return ScriptedReply(steps=(Wait(100_000),))
 
     with scratch() as root, TestWeb(hosts=0, sites={HOST: site(list=silent)}) as web:
         reader = BoardReader(options(root, web))
@@ -388,14 +390,14 @@ def test_a_time_zone_that_there_is_not_is_refused(zone: str, tmp_path: Path) -> 
 
 def test_what_is_told_of_one_board_is_bounded(town: Town) -> None:
     reading = town.place(
-        Pages(list=rows(*range(1, 61)), **{f"view-{n}": Reply(status=403) for n in range(1, 61)})
+        Pages(list=rows(*range(1, 61)), **{f"view-{n}": HttpReply(status=403) for n in range(1, 61)})
     ).read()
     assert len(reading.problems) == 51
     assert reading.problems[-1].message.startswith("and ")
 
 
 def test_an_etag_that_is_too_long_to_be_kept_is_not_sent_back_in_part(town: Town) -> None:
-    pages = site(1, list=Reply(body=rows(1).body, etag=f'"{"x" * 600}"'))
+    pages = site(1, list=HttpReply(body=rows(1).body, etag=f'"{"x" * 600}"'))
     stand = town.place(pages)
     first = stand.read()
     assert not stand.read(past=known(first)).failed

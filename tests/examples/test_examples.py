@@ -23,7 +23,7 @@ from tests.pipeline.test_api import variables
 from tests.serve.town import HTML, NAME, ROWS, SCRIPT, Visit, ascii_url, visits
 from tests.services.ray_cluster import ENVIRONMENT
 from webmill.testing import TestWeb
-from webmill.testing.features import boards as university
+from webmill.testing.features import university
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = sorted(path.relative_to(EXAMPLES) for path in EXAMPLES.rglob("*.py"))

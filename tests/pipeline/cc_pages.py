@@ -22,8 +22,8 @@ from webmill.formats.warc.writer import compress_record
 from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.queue.base import Message
 from webmill.pipeline.index import Options, index_collection
+from webmill.testing.articles import ArticleLink, render_article, write_article
 from webmill.testing.languages import LANGUAGES
-from webmill.testing.pages import Link, dress, write_article
 
 RUN = "0123456789ab"
 ISO = {"en": "eng", "de": "deu", "fr": "fra", "es": "spa", "ko": "kor", "ja": "jpn", "zh": "zho", "ru": "rus"}
@@ -53,7 +53,9 @@ def html_page(number: int) -> tuple[str, bytes, str]:
     language = LANGUAGES[number % len(LANGUAGES)]
     url = f"http://h{number % 11}.example.{'org' if number % 2 else 'com'}/stories/{number:05}.html?q=a%20b"
     article = write_article(seed=7, url=url, number=number, revision=1, language=language)
-    body = dress(article, nav=[Link("/", "home")], related=[Link(f"/{number + 1}", "next")], picture="/logo.png")
+    body = render_article(
+        article, nav=[ArticleLink("/", "home")], related=[ArticleLink(f"/{number + 1}", "next")], picture="/logo.png"
+    )
     return url, body, ISO.get(language.code, "und")
 
 

@@ -38,7 +38,7 @@ from webmill.crawl.start import Report
 from webmill.crawl.start import crawl as run_crawl
 from webmill.pipeline.crawl_archive import WarcArchive
 from webmill.settings import CrawlSettings
-from webmill.testing import Answer, Page, Reply, Request
+from webmill.testing import Answer, ExpectedPage, HttpReply, ReceivedRequest
 
 NAME = "TEST-2024"
 ALLOW = b"User-agent: *\nAllow: /\n"
@@ -165,15 +165,15 @@ class Linked:
         self._pages, self._robots = pages, robots
         self.replies = {f"/{path}": reply for path, reply in replies.items()}
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: ReceivedRequest) -> Answer:
         if request.path in self.replies:
             return self.replies[request.path]
         if request.path == "/robots.txt":
-            return Reply(body=self._robots, media_type="text/plain")
+            return HttpReply(body=self._robots, media_type="text/plain")
         links = "".join(f'<a href="/{number}">{number}</a>' for number in range(self._pages))
-        return Reply(body=f"<html><body>{request.host}{request.path}{links}</body></html>".encode())
+        return HttpReply(body=f"<html><body>{request.host}{request.path}{links}</body></html>".encode())
 
-    def pages(self, version: int) -> Iterator[Page]:
+    def pages(self, version: int) -> Iterator[ExpectedPage]:
         yield from ()
 
 
@@ -185,16 +185,16 @@ class Growing(Linked):
     def __init__(self, **replies: Answer) -> None:
         super().__init__(0, **replies)
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: ReceivedRequest) -> Answer:
         last = request.path.strip("/") or "0"
         if request.path in self.replies or not last.isdecimal() or not self.grows:
             return super().answer(request)
         links = "".join(f'<a href="/{int(last) + step}">on</a>' for step in (1, 2))
-        return Reply(body=f"<html><body>{request.host}{request.path}{links}</body></html>".encode())
+        return HttpReply(body=f"<html><body>{request.host}{request.path}{links}</body></html>".encode())
 
 
-def moved_to(place: str, status: int = 302) -> Reply:
-    return Reply(status=status, headers=(("Location", place),))
+def moved_to(place: str, status: int = 302) -> HttpReply:
+    return HttpReply(status=status, headers=(("Location", place),))
 
 
 # --- a program of its own, to be killed ---

@@ -19,7 +19,7 @@ from tests.pipeline.crawling import (
     seen_by,
     visits,
 )
-from webmill.testing import Page, TestWeb
+from webmill.testing import ExpectedPage, TestWeb
 
 NOT_FOLLOWED = (".css", ".png", ".pdf")  # no anchors lead to them, or their names say that they are no text
 
@@ -29,7 +29,7 @@ def root(memory_folder: Path) -> Path:
     return memory_folder / "collection"
 
 
-def truth(web: TestWeb) -> dict[str, Page]:
+def truth(web: TestWeb) -> dict[str, ExpectedPage]:
     return {page.url: page for page in web.pages() if page.allowed and not page.url.endswith(NOT_FOLLOWED)}
 
 

@@ -35,7 +35,7 @@ from webmill.crawl.scheduler.shard_process import open_desk, visitor_for
 from webmill.crawl.scheduler.shard_store import shard_of
 from webmill.crawl.visit.requester import open_fetcher
 from webmill.model import Link
-from webmill.testing import Reply, TestWeb
+from webmill.testing import HttpReply, TestWeb
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_a_crew_of_real_processes_keeps_to_its_pages(root: Path) -> None:
 
 def test_failures_and_sitemaps_are_no_pages_but_missing_ones_are(root: Path) -> None:
     """A page counts when its answer is archived, whatever it says."""
-    missing = Reply(status=404, body=b"<html>no</html>")
+    missing = HttpReply(status=404, body=b"<html>no</html>")
     with TestWeb(hosts=0, sites={"www.one.test": Linked(3, gone=missing)}) as web:
         resolve = {**web.resolve, "www.dead.test": ("127.0.0.9", 1)}
         seeds = ("http://www.one.test/gone", "http://www.one.test/", "http://www.dead.test/")
@@ -173,7 +173,7 @@ def test_no_domain_gives_more_pages_than_it_may(root: Path, processes: int) -> N
 def test_what_waits_for_a_server_does_not_keep_pages_from_others(root: Path) -> None:
     """A shard whose only page may be asked for again in an hour is not idle, and has no use for pages."""
     (slow,), (rich,) = names_in(0, 2, 1), names_in(1, 2, 1)
-    busy = Reply(status=503, headers=(("Retry-After", "3600"),))
+    busy = HttpReply(status=503, headers=(("Retry-After", "3600"),))
     with TestWeb(hosts=0, sites={slow: Linked(0, later=busy), rich: Linked(60)}) as web:
         seeds = (f"http://{slow}/later", f"http://{rich}/")
         setup = Setup(seeds=seeds, resolve=dict(web.resolve), processes=2, limits=limited(pages=10, seconds=60))
@@ -222,7 +222,7 @@ def test_it_ends_when_its_time_is_over_and_goes_on_later(root: Path) -> None:
 
 
 def test_it_ends_when_it_has_its_bytes(root: Path) -> None:
-    big = {str(number): Reply(body=f"<a href=/{number + 1}>on</a>".encode().ljust(50_000)) for number in range(9)}
+    big = {str(number): HttpReply(body=f"<a href=/{number + 1}>on</a>".encode().ljust(50_000)) for number in range(9)}
     with TestWeb(hosts=0, sites={"www.one.test": Growing(**big)}) as web:
         setup = Setup(seeds=("http://www.one.test/0",), resolve=dict(web.resolve), delay=0.05)
         report = crawl_here(root, msgspec.structs.replace(setup, limits=limited(bytes=400_000)))
@@ -231,7 +231,9 @@ def test_it_ends_when_it_has_its_bytes(root: Path) -> None:
 
 
 def test_links_are_followed_as_deep_as_was_said(root: Path) -> None:
-    chain = {f"c{number}": Reply(body=f'<html><a href="/c{number + 1}">on</a></html>'.encode()) for number in range(9)}
+    chain = {
+        f"c{number}": HttpReply(body=f'<html><a href="/c{number + 1}">on</a></html>'.encode()) for number in range(9)
+    }
     with TestWeb(hosts=0, sites={"www.one.test": Linked(0, **chain)}) as web:
         setup = Setup(seeds=("http://www.one.test/c0",), resolve=dict(web.resolve), rules=Rules(scope="any", depth=3))
         crawl_here(root, setup)
@@ -249,7 +251,7 @@ LINKS = ("http://www.one.test/docs/b", "http://www.one.test/else", "http://sub.o
     ids=["path", "host", "domain", "any"],
 )
 def test_links_are_followed_within_the_scope(root: Path, scope: str, followed: tuple[str, ...]) -> None:
-    page = Reply(body="".join(f'<a href="{link}">x</a>' for link in LINKS).encode())
+    page = HttpReply(body="".join(f'<a href="{link}">x</a>' for link in LINKS).encode())
     sites = {"www.one.test": Linked(0, **{"docs/a.html": page}), "sub.one.test": Linked(0), "www.two.test": Linked(0)}
     with TestWeb(hosts=0, sites=sites) as web:
         rules = Rules(scope=scope)  # type: ignore[arg-type]
@@ -273,7 +275,7 @@ def test_patterns_choose_links_and_say_how_many_they_refused(root: Path) -> None
 
 def test_a_page_with_more_links_than_are_read_is_counted(root: Path) -> None:
     site = Linked(0)
-    site.replies["/"] = Reply(body="".join(f"<a href={number}>" for number in range(MAX_LINKS + 5)).encode())
+    site.replies["/"] = HttpReply(body="".join(f"<a href={number}>" for number in range(MAX_LINKS + 5)).encode())
     with TestWeb(hosts=0, sites={"www.one.test": site}) as web:
         setup = Setup(seeds=("http://www.one.test/",), resolve=dict(web.resolve), rules=Rules(scope="any", depth=0))
         report = crawl_here(root, setup)
@@ -303,7 +305,7 @@ def test_a_robots_txt_that_leads_to_an_excluded_domain_is_none(root: Path) -> No
         assert {one.host for one in seen_by(web.log)} == {"www.one.test"}
 
 
-TOMORROW = Reply(status=503, headers=(("Retry-After", "86400"),))
+TOMORROW = HttpReply(status=503, headers=(("Retry-After", "86400"),))
 
 
 @pytest.mark.parametrize("processes", [1, 2], ids=["one process", "two processes"])
@@ -345,7 +347,7 @@ def test_pages_wait_for_a_robots_txt_that_is_to_be_asked_for_tomorrow(root: Path
 
 
 def test_it_waits_as_long_as_was_said(root: Path) -> None:
-    with TestWeb(hosts=0, sites={"www.one.test": Linked(0, later=Reply(status=503))}) as web:
+    with TestWeb(hosts=0, sites={"www.one.test": Linked(0, later=HttpReply(status=503))}) as web:
         limits = limited(wait=3600, attempts=2)
         setup = Setup(seeds=("http://www.one.test/later",), resolve=dict(web.resolve), limits=limits)
         assert crawl_here(root, setup).end == "finished"

@@ -34,7 +34,7 @@ from tests.pipeline.crawling import (
 )
 from tests.unit.cli.command import webmill
 from webmill.errors import Conflict
-from webmill.testing import Reply, TestWeb
+from webmill.testing import HttpReply, TestWeb
 
 PATIENCE = 90.0
 GRACE = 10.0  # of the shards, for requests that are under way
@@ -113,8 +113,8 @@ def test_a_signal_ends_it_in_good_order_and_it_goes_on_later(root: Path, number:
 
 
 def test_it_tells_what_waits_and_what_was_left_out(root: Path) -> None:
-    site = Linked(0, later=Reply(status=503, headers=(("Retry-After", "86400"),)))
-    site.replies["/"] = Reply(body=b"<a href=/later><a href=/1.pdf><a href=/2.PDF?x><a href=/3.zip>")
+    site = Linked(0, later=HttpReply(status=503, headers=(("Retry-After", "86400"),)))
+    site.replies["/"] = HttpReply(body=b"<a href=/later><a href=/1.pdf><a href=/2.PDF?x><a href=/3.zip>")
     with TestWeb(hosts=0, sites={"www.one.test": site}) as web:
         flags = ("--delay", "0s", "--processes", "1", "--max-pages", "9", "--no-languages")
         done = subprocess.run(command(root, web, ["www.one.test"], *flags), capture_output=True, check=True, text=True)
@@ -196,7 +196,7 @@ def test_a_full_disk_pauses_it_and_says_so_and_nothing_is_lost(tmp_path: Path) -
         pytest.skip("no file system may be mounted here")
     try:
         root, ballast = disk / "collection", disk / "ballast"
-        big = {str(number): Reply(body=os.urandom(20_000).hex().encode()) for number in range(20)}
+        big = {str(number): HttpReply(body=os.urandom(20_000).hex().encode()) for number in range(20)}
         with TestWeb(hosts=0, sites={"www.one.test": Linked(20, **big)}) as web:
             ballast.write_bytes(bytes(2 << 20))
             setup = Setup(seeds=("http://www.one.test/",), resolve=dict(web.resolve))

@@ -17,7 +17,7 @@ from tests.pipeline.test_crawl_ends import PATIENCE, command, wait_for
 from tests.unit.crawl.fetch.namespace import PRIVATE, PUBLIC
 from tests.unit.crawl.fetch.test_namespaces import pytestmark as needs_namespace
 from webmill.crawl.options import Limits, Rules
-from webmill.testing import Answer, Reply, Request, Script, TestWeb, Wait
+from webmill.testing import Answer, HttpReply, ReceivedRequest, ScriptedReply, TestWeb, Wait
 
 ROOT = Path(__file__).parents[2]
 
@@ -59,13 +59,13 @@ def test_a_redirect_out_of_the_web_is_counted(root: Path, place: str) -> None:
 class Maps(Linked):
     """robots.txt names an index of sitemaps, which names another, and so on."""
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: ReceivedRequest) -> Answer:
         path = request.path.strip("/")
         if not path.startswith("map"):
             return super().answer(request)
         number = int(path.removeprefix("map"))
         body = f"<sitemap><loc>http://{request.host}/map{number + 1}</loc></sitemap>"
-        return Reply(body=f"<sitemapindex>{body}</sitemapindex>".encode(), media_type="application/xml")
+        return HttpReply(body=f"<sitemapindex>{body}</sitemapindex>".encode(), media_type="application/xml")
 
 
 def test_indexes_of_sitemaps_without_an_end_are_left(root: Path) -> None:
@@ -85,7 +85,10 @@ def test_a_sitemap_is_one_wherever_it_was_moved_to(root: Path) -> None:
     """`--scope path` is for pages: maps may lie in any folder."""
     body = b"<urlset><url><loc>http://www.one.test/docs/a</loc></url></urlset>"
     site = Linked(0, robots=b"Sitemap: /old.xml\n")
-    site.replies |= {"/old.xml": moved_to("/new.xml", 301), "/new.xml": Reply(body=body, media_type="application/xml")}
+    site.replies |= {
+        "/old.xml": moved_to("/new.xml", 301),
+        "/new.xml": HttpReply(body=body, media_type="application/xml"),
+    }
     with TestWeb(hosts=0, sites={"www.one.test": site}) as web:
         setup = Setup(seeds=("http://www.one.test/docs/",), resolve=dict(web.resolve), rules=Rules(scope="path"))
         report = crawl_here(root, setup)
@@ -97,7 +100,7 @@ def test_a_sitemap_is_one_wherever_it_was_moved_to(root: Path) -> None:
 
 def test_a_feed_that_forbids_it_is_not_followed(root: Path) -> None:
     body = b"<rss><channel><item><link>http://www.one.test/item</link></item></channel></rss>"
-    feed = Reply(body=body, media_type="application/rss+xml", headers=(("X-Robots-Tag", "nofollow"),))
+    feed = HttpReply(body=body, media_type="application/rss+xml", headers=(("X-Robots-Tag", "nofollow"),))
     with TestWeb(hosts=0, sites={"www.one.test": Linked(0, feed=feed)}) as web:
         setup = Setup(seeds=("http://www.one.test/feed",), resolve=dict(web.resolve), rules=Rules(scope="host"))
         report = crawl_here(root, setup)
@@ -131,9 +134,9 @@ class Moody(Linked):
 
     is_silent = True
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: ReceivedRequest) -> Answer:
         if request.path == "/1" and self.is_silent:
-            return Script(steps=[Wait(1000)])
+            return ScriptedReply(steps=[Wait(1000)])
         return super().answer(request)
 
 

@@ -16,7 +16,7 @@ from webmill.collection import Collection
 from webmill.crawl.options import Limits, Rules
 from webmill.formats.warc import digest
 from webmill.formats.warc.single import read_record_at
-from webmill.testing import Limits as WebLimits
+from webmill.testing import AnswerLimits as WebLimits
 from webmill.testing import TestWeb
 
 DISPUTED = {"http://broken.harvest.test/blank-first"}  # see the test of that name

@@ -16,7 +16,7 @@ from warcio.archiveiterator import ArchiveIterator
 from tests.pipeline.crawling import Linked, Setup, archives, check_records, crawl_here, moved_to, seen_by, visits
 from tests.unit.crawl.fetch.hands import Listener, read_request
 from webmill.crawl.options import Rules
-from webmill.testing import Answer, Cut, Reply, Request, Script, TestWeb
+from webmill.testing import Answer, Cut, HttpReply, ReceivedRequest, ScriptedReply, TestWeb
 
 PAGE = b"<html><body><a href=/found-%s>on</a></body></html>"
 HOST = "www.one.test"
@@ -55,11 +55,11 @@ HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: </never>; rel=next\r\n\r\nHTTP/1.1 1
 class Careful(Linked):
     """Exactly those bytes; a second one of them on the same connection."""
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: ReceivedRequest) -> Answer:
         if request.path not in WHOLE:
             return super().answer(request)
         before = HINTS if request.path == "/hints" else b""
-        return Script(steps=[before + WHOLE[request.path]], reuse=True)
+        return ScriptedReply(steps=[before + WHOLE[request.path]], reuse=True)
 
 
 def blocks(root: Path) -> dict[str, bytes]:
@@ -88,10 +88,10 @@ def test_answers_are_stored_as_sent_and_read_as_meant(root: Path) -> None:
 class Closing(Linked):
     """It promises to keep connections open, and closes them."""
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: ReceivedRequest) -> Answer:
         reply = super().answer(request)
-        assert isinstance(reply, Reply)
-        return Script(steps=[wire(f"Content-Length: {len(reply.body)}", reply.body), Cut.FIN])
+        assert isinstance(reply, HttpReply)
+        return ScriptedReply(steps=[wire(f"Content-Length: {len(reply.body)}", reply.body), Cut.FIN])
 
 
 def test_a_connection_that_is_closed_between_requests_is_no_failure(root: Path) -> None:
@@ -130,7 +130,9 @@ def test_a_location_leads_where_browsers_go(root: Path) -> None:
 
 def test_users_in_links_make_no_other_pages(root: Path) -> None:
     site = Linked(0)
-    site.replies["/"] = Reply(body=b"".join(b"<a href=http://u%d:p@www.one.test/page>" % number for number in range(9)))
+    site.replies["/"] = HttpReply(
+        body=b"".join(b"<a href=http://u%d:p@www.one.test/page>" % number for number in range(9))
+    )
     with TestWeb(hosts=0, sites={HOST: site}) as web:
         crawl_here(root, Setup(seeds=(f"http://{HOST}/",), resolve=dict(web.resolve)))
         assert web.log.settle()

@@ -21,7 +21,7 @@ from tests.pipeline.crawling import (
 )
 from tests.services.nginx import Nginx
 from webmill.crawl.options import Limits
-from webmill.testing import Answer, Reply, Request, Script, TestWeb, Wait
+from webmill.testing import Answer, HttpReply, ReceivedRequest, ScriptedReply, TestWeb, Wait
 
 DELAY = 0.5
 
@@ -59,7 +59,7 @@ def test_an_address_is_not_asked_before_its_delay_whoever_has_its_domains(root: 
 
 def test_an_answer_that_was_slow_does_not_free_an_address_that_others_have_asked_meanwhile(root: Path) -> None:
     """It was asked so long ago that its time is over: the time of those who asked after it is not."""
-    slow = Script(steps=(Wait(40), b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
+    slow = ScriptedReply(steps=(Wait(40), b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
     sites = {"www.slow.test": Linked(0, late=slow)} | {f"www.d{number}.test": Linked(8) for number in range(3)}
     with TestWeb(hosts=0, sites=sites, addresses=("127.0.0.2",), pace=0.1) as web:
         seeds = ("http://www.slow.test/late", *(f"http://www.d{number}.test/" for number in range(3)))
@@ -74,7 +74,7 @@ def test_an_answer_that_was_slow_does_not_free_an_address_that_others_have_asked
 
 
 def test_a_robots_txt_elsewhere_waits_for_the_turn_of_that_host_and_its_domain(root: Path) -> None:
-    moved = Reply(status=302, headers=(("Location", "http://b.one.test/robots.txt"),))
+    moved = HttpReply(status=302, headers=(("Location", "http://b.one.test/robots.txt"),))
     sites = {
         "a.one.test": Linked(1, **{"robots.txt": moved}),
         "b.one.test": Linked(4),
@@ -91,8 +91,8 @@ def test_a_robots_txt_elsewhere_waits_for_the_turn_of_that_host_and_its_domain(r
 
 def test_without_delays_too_a_host_is_asked_one_thing_at_a_time(root: Path) -> None:
     """Also when the robots.txt files of others lead there."""
-    moved = Reply(status=302, headers=(("Location", "http://busy.one.test/robots.txt"),))
-    slow = Script(steps=(Wait(20), b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
+    moved = HttpReply(status=302, headers=(("Location", "http://busy.one.test/robots.txt"),))
+    slow = ScriptedReply(steps=(Wait(20), b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
     sites = {
         "busy.one.test": Linked(3, slow=slow),
         **{f"www.d{number}.test": Linked(1, **{"robots.txt": moved}) for number in range(4)},
@@ -131,9 +131,9 @@ class Busy(Linked):
 
     def __init__(self, *, seconds: int) -> None:
         super().__init__(3)
-        self._first = [Reply(status=503, headers=(("Retry-After", str(seconds)),))]
+        self._first = [HttpReply(status=503, headers=(("Retry-After", str(seconds)),))]
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: ReceivedRequest) -> Answer:
         return self._first.pop() if self._first else super().answer(request)
 
 
@@ -163,7 +163,7 @@ def test_a_delay_longer_than_any_retry_after_is_kept(root: Path) -> None:
 
 def test_an_empty_query_is_a_query_to_a_robots_txt(root: Path) -> None:
     site = Linked(0, robots=b"User-agent: *\nDisallow: /*?\nDisallow: /$\n")
-    site.replies["/start"] = Reply(body=b"<a href=/page?><a href=/page?a><a href=/><a href=/page>")
+    site.replies["/start"] = HttpReply(body=b"<a href=/page?><a href=/page?a><a href=/><a href=/page>")
     with TestWeb(hosts=0, sites={"www.one.test": site}) as web:
         report = crawl_here(root, Setup(seeds=("http://www.one.test/start",), resolve=dict(web.resolve)))
         assert web.log.settle()
@@ -172,7 +172,7 @@ def test_an_empty_query_is_a_query_to_a_robots_txt(root: Path) -> None:
 
 
 def test_nothing_is_asked_where_the_robots_txt_lies_on_a_host_that_wants_to_be_left_alone(root: Path) -> None:
-    busy = Reply(status=503, headers=(("Retry-After", "86400"),))
+    busy = HttpReply(status=503, headers=(("Retry-After", "86400"),))
     sites = {"www.busy.test": Linked(0, page=busy), "www.other.test": Linked(2)}
     sites["www.other.test"].replies["/robots.txt"] = moved_to("http://www.busy.test/robots.txt")
     with TestWeb(hosts=0, sites=sites) as web:
@@ -188,7 +188,7 @@ def test_nothing_is_asked_where_the_robots_txt_lies_on_a_host_that_wants_to_be_l
 
 def test_a_robots_txt_that_asks_for_time_holds_its_whole_domain(root: Path) -> None:
     busy = Linked(0)
-    busy.replies["/robots.txt"] = Reply(status=503, headers=(("Retry-After", "86400"),))
+    busy.replies["/robots.txt"] = HttpReply(status=503, headers=(("Retry-After", "86400"),))
     with TestWeb(hosts=0, sites={"busy.one.test": busy, "www.one.test": Linked(2)}) as web:
         seeds = ("http://busy.one.test/", "http://www.one.test/")
         limits = Limits(retry_wait=0.1, wait=60.0)
@@ -201,7 +201,7 @@ def test_a_robots_txt_that_asks_for_time_holds_its_whole_domain(root: Path) -> N
 
 @pytest.mark.parametrize("there", ["http://b.two.test/page", "http://b.two.test/closed"], ids=["allowed", "forbidden"])
 def test_a_redirect_waits_for_its_hosts_turn_and_obeys_its_robots_txt(root: Path, there: str) -> None:
-    moved = Reply(status=302, headers=(("Location", there),))
+    moved = HttpReply(status=302, headers=(("Location", there),))
     sites = {
         "a.one.test": Linked(0, moved=moved),
         "b.two.test": Linked(2, robots=b"User-agent: *\nDisallow: /closed\n"),

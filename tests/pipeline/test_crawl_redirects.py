@@ -9,7 +9,7 @@ import pytest
 
 from tests.pipeline.crawling import Linked, Setup, crawl_here, moved_to, seen_by, visits
 from webmill.crawl.options import Limits
-from webmill.testing import Answer, Request, TestWeb
+from webmill.testing import Answer, ReceivedRequest, TestWeb
 
 LIMITS = Limits(retry_wait=0.2, redirects=6)
 
@@ -21,7 +21,7 @@ class Onward(Linked):
         super().__init__(0)
         self._other = other
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: ReceivedRequest) -> Answer:
         if request.path == "/robots.txt":
             return super().answer(request)
         return moved_to(f"http://{self._other}/{int(request.path[1:]) + 1}")

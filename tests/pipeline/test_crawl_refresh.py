@@ -25,11 +25,11 @@ from tests.unit.cli.command import webmill
 from tests.unit.index.test_pywb_reads_our_zipnum import get, wayback
 from webmill.crawl.frontier.base import FrontierUpdate
 from webmill.crawl.options import Limits, Refresh, Rules
-from webmill.testing import Answer, Reply, Request, TestWeb
+from webmill.testing import Answer, HttpReply, ReceivedRequest, TestWeb
 
 HOST, SAME = "http://changes.mill.example", "http://www.same.test"
 PAGE = b"<html><body>" + b"The same words, without a date. " * 50
-SITES = {"www.same.test": Linked(0, page=Reply(body=PAGE))}
+SITES = {"www.same.test": Linked(0, page=HttpReply(body=PAGE))}
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def refreshed(web: TestWeb, root: Path) -> Setup:
 
 
 def test_of_equal_pages_one_is_stored_also_when_they_come_at_the_same_moment(root: Path) -> None:
-    sites = {f"www.same{number}.test": Linked(0, page=Reply(body=PAGE)) for number in range(40)}
+    sites = {f"www.same{number}.test": Linked(0, page=HttpReply(body=PAGE)) for number in range(40)}
     with TestWeb(hosts=1, sites=sites) as web:
         setup = Setup(seeds=tuple(f"http://{host}/page" for host in sites), resolve=dict(web.resolve))
         crawl_here(root, setup)
@@ -116,15 +116,15 @@ class Ailing(Linked):
 
     def __init__(self) -> None:
         super().__init__(0)
-        self.fails: dict[str, Reply] = {}
+        self.fails: dict[str, HttpReply] = {}
         self.conditions: list[str | None] = []
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: ReceivedRequest) -> Answer:
         if request.path == "/page":
             self.conditions.append(request.headers.get("If-None-Match"))
         if request.path in self.fails:
             return self.fails[request.path]
-        return Reply(body=PAGE, etag='"1"') if request.path == "/page" else super().answer(request)
+        return HttpReply(body=PAGE, etag='"1"') if request.path == "/page" else super().answer(request)
 
 
 def times_asked(web: TestWeb, path: str) -> int:
@@ -140,7 +140,7 @@ def test_a_page_that_fails_for_a_while_is_compared_with_its_last_record(root: Pa
         )  # fmt: skip
         crawl_until(root, setup, lambda _: times_asked(web, "/page") >= 2)
         before = visits(root)["http://www.ill.test/page"]
-        host.fails = {"/page": Reply(status=400, body=b"no" * 500, etag='"of the error"')}
+        host.fails = {"/page": HttpReply(status=400, body=b"no" * 500, etag='"of the error"')}
         asked = times_asked(web, "/page")
         crawl_until(root, setup, lambda _: times_asked(web, "/page") >= asked + 2)
         ill = visits(root)["http://www.ill.test/page"]
@@ -163,7 +163,7 @@ def test_pages_whose_robots_txt_cannot_be_had_are_visited_again_when_it_can(root
         )  # fmt: skip
         crawl_until(root, setup, lambda _: times_asked(web, "/page") >= 2)
         known = visits(root)["http://www.ill.test/page"]
-        host.fails = {"/robots.txt": Reply(status=503)}
+        host.fails = {"/robots.txt": HttpReply(status=503)}
         with frontiers(root) as (frontier,):
             robots = frontier.robots("http://www.ill.test")
             assert robots

@@ -24,8 +24,8 @@ from tests.pipeline.crawling import (
 )
 from webmill.crawl.options import Limits, Refresh, Rules
 from webmill.crawl.visit.embedded_pages import FEW
-from webmill.testing import Answer, Reply, Request, TestWeb
-from webmill.testing.features.gallery import CDN, HOST
+from webmill.testing import Answer, HttpReply, ReceivedRequest, TestWeb
+from webmill.testing.features.page_resources import CDN, HOST
 
 GALLERY, DEPOT = f"http://{HOST}", f"http://{CDN}"
 PAGES = {f"{GALLERY}/whole", f"{GALLERY}/other"}
@@ -143,9 +143,9 @@ def test_a_page_brings_no_more_than_it_may(root: Path) -> None:
 
 
 def test_what_a_sheet_names_for_which_nothing_is_left_is_counted(root: Path) -> None:
-    site = Linked(0, sheet=Reply(body=b"a{b:url(/never.png)}", media_type="text/css"))
-    site.replies["/"] = Reply(body=b"<html><link rel=stylesheet href=/sheet><img src=/strange><img src=/beyond>")
-    site.replies["/strange"] = Reply(body=b"<html><img src=/of-no-picture>")
+    site = Linked(0, sheet=HttpReply(body=b"a{b:url(/never.png)}", media_type="text/css"))
+    site.replies["/"] = HttpReply(body=b"<html><link rel=stylesheet href=/sheet><img src=/strange><img src=/beyond>")
+    site.replies["/strange"] = HttpReply(body=b"<html><img src=/of-no-picture>")
     with TestWeb(hosts=0, sites={"a.example": site}) as web:
         setup = Setup(seeds=("http://a.example/",), resolve=dict(web.resolve), rules=WHOLE)
         report = crawl_here(root, msgspec.structs.replace(setup, limits=Limits(retry_wait=0.2, requisites=2)))
@@ -156,9 +156,9 @@ def test_what_a_sheet_names_for_which_nothing_is_left_is_counted(root: Path) -> 
 
 
 def test_what_cannot_be_had_is_tried_less_often_than_a_page(root: Path) -> None:
-    broken = Reply(status=500, body=b"not now")
+    broken = HttpReply(status=500, body=b"not now")
     site = Linked(0, picture=broken, page=broken)
-    site.replies["/"] = Reply(body=b"<html><img src=/picture><a href=/page>")
+    site.replies["/"] = HttpReply(body=b"<html><img src=/picture><a href=/page>")
     with TestWeb(hosts=0, sites={"a.example": site}) as web:
         setup = Setup(seeds=("http://a.example/",), resolve=dict(web.resolve), rules=WHOLE)
         crawl_here(root, msgspec.structs.replace(setup, limits=Limits(retry_wait=0.05, attempts=3)))
@@ -168,8 +168,8 @@ def test_what_cannot_be_had_is_tried_less_often_than_a_page(root: Path) -> None:
 
 
 def test_what_a_page_needs_is_not_waited_for_longer_than_was_said(root: Path) -> None:
-    site = Linked(0, picture=Reply(status=503, headers=(("Retry-After", "86400"),)))
-    site.replies["/"] = Reply(body=b"<html><img src=/picture><img src=/other><a href=/page>")
+    site = Linked(0, picture=HttpReply(status=503, headers=(("Retry-After", "86400"),)))
+    site.replies["/"] = HttpReply(body=b"<html><img src=/picture><img src=/other><a href=/page>")
     with TestWeb(hosts=0, sites={"a.example": site}) as web:
         setup = Setup(seeds=("http://a.example/",), resolve=dict(web.resolve), rules=WHOLE)
         report = crawl_here(root, msgspec.structs.replace(setup, limits=Limits(pages=1, wait=3600)))
@@ -180,7 +180,7 @@ def test_what_a_page_needs_is_not_waited_for_longer_than_was_said(root: Path) ->
 
 def test_a_requisite_that_leads_out_of_the_web_is_counted(root: Path) -> None:
     site = Linked(0, picture=moved_to("javascript:alert(1)"))
-    site.replies["/"] = Reply(body=b"<html><img src=/picture>")
+    site.replies["/"] = HttpReply(body=b"<html><img src=/picture>")
     with TestWeb(hosts=0, sites={"a.example": site}) as web:
         report = crawl_here(root, Setup(seeds=("http://a.example/",), resolve=dict(web.resolve), rules=WHOLE))
     assert report.total.refused == {"redirect_refused": 1}
@@ -213,7 +213,7 @@ def test_an_address_is_asked_no_sooner_for_requisites_than_for_pages(root: Path)
 
 def test_a_crawl_delay_lies_between_requisites_too(root: Path) -> None:
     site = Linked(0, robots=b"User-agent: *\nCrawl-delay: 0.3\n")
-    site.replies["/"] = Reply(body=b"<html><img src=/a.png><img src=/b.png>")
+    site.replies["/"] = HttpReply(body=b"<html><img src=/a.png><img src=/b.png>")
     with TestWeb(hosts=0, sites={"slow.example": site}) as web:
         setup = Setup(seeds=("http://slow.example/",), resolve=dict(web.resolve), rules=WHOLE, window=1.0)
         crawl_here(root, setup)
@@ -253,13 +253,13 @@ def test_what_was_begun_with_requisites_goes_on_politely_without(root: Path) -> 
 
 def test_a_page_that_is_visited_again_brings_what_is_new_and_requisites_stay_requisites(root: Path) -> None:
     site = Linked(0)
-    site.replies["/"] = Reply(body=b"<html><img src=/a.png>")
-    site.replies["/a.png"] = Reply(body=b"a picture", media_type="image/png", etag='"1"')
+    site.replies["/"] = HttpReply(body=b"<html><img src=/a.png>")
+    site.replies["/a.png"] = HttpReply(body=b"a picture", media_type="image/png", etag='"1"')
     with TestWeb(hosts=0, sites={"one.example": site}) as web:
         refresh = Refresh(on=True, first=0.2, least=0.1, most=0.4)
         setup = Setup(seeds=("http://one.example/",), resolve=dict(web.resolve), rules=WHOLE, refresh=refresh)
         crawl_until(root, setup, lambda _: _asked(web, "/a.png") >= 2)
-        site.replies["/"] = Reply(body=b"<html><img src=/a.png><img src=/b.png>")
+        site.replies["/"] = HttpReply(body=b"<html><img src=/a.png><img src=/b.png>")
         report = crawl_until(root, setup, lambda _: _asked(web, "/b.png") >= 1)
         pages = _asked(web, "/")
     assert report.total.pages <= pages
@@ -272,11 +272,11 @@ def _asked(web: TestWeb, path: str) -> int:
 
 def test_a_page_that_was_met_as_a_picture_is_whole_when_a_link_leads_to_it_too(root: Path) -> None:
     """/old is a picture no more; /article, where it leads, is linked by a page that comes later."""
-    site = Linked(0, old=moved_to("/article"), lost=Reply(body=b"<html><img src=/never.png>"))
-    site.replies["/"] = Reply(body=b"<html><img src=/old><img src=/lost><a href=/two>")
-    site.replies["/two"] = Reply(body=b"<html><a href=/article>")
-    site.replies["/article"] = Reply(body=b"<html><img src=/own.png><iframe src=/frame></iframe>")
-    site.replies["/frame"] = Reply(body=b"<html><img src=/framed.png>")
+    site = Linked(0, old=moved_to("/article"), lost=HttpReply(body=b"<html><img src=/never.png>"))
+    site.replies["/"] = HttpReply(body=b"<html><img src=/old><img src=/lost><a href=/two>")
+    site.replies["/two"] = HttpReply(body=b"<html><a href=/article>")
+    site.replies["/article"] = HttpReply(body=b"<html><img src=/own.png><iframe src=/frame></iframe>")
+    site.replies["/frame"] = HttpReply(body=b"<html><img src=/framed.png>")
     with TestWeb(hosts=0, sites={"a.example": site}) as web:
         report = crawl_here(root, Setup(seeds=("http://a.example/",), resolve=dict(web.resolve), rules=WHOLE))
         assert web.log.settle()
@@ -289,12 +289,12 @@ def test_a_page_that_was_met_as_a_picture_is_whole_when_a_link_leads_to_it_too(r
 class Chain(Linked):
     """Each of its pages names the next one as a picture, and links to it."""
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: ReceivedRequest) -> Answer:
         number = request.path[1:]
         if not number.isdecimal():
             return super().answer(request)
         next_ = int(number) + 1
-        return Reply(body=f"<html><img src=/{next_}><a href=/{next_}>next</a>".encode())
+        return HttpReply(body=f"<html><img src=/{next_}><a href=/{next_}>next</a>".encode())
 
 
 def test_pages_that_are_pictures_of_each_other_come_to_an_end(root: Path) -> None:
@@ -310,10 +310,12 @@ def test_pages_that_are_pictures_of_each_other_come_to_an_end(root: Path) -> Non
 
 def test_a_module_brings_what_it_imports_and_a_script_does_not(root: Path) -> None:
     site = Linked(0)
-    site.replies["/"] = Reply(body=b"<html><script type=module src=/m/main.js></script><script src=/plain.js></script>")
-    site.replies["/m/main.js"] = Reply(body=b"import './a.js'", media_type="text/javascript")
-    site.replies["/m/a.js"] = Reply(body=b"export * from './b.js'", media_type="application/javascript")
-    site.replies["/plain.js"] = Reply(body=b"\nimport './never.js'", media_type="text/javascript")
+    site.replies["/"] = HttpReply(
+        body=b"<html><script type=module src=/m/main.js></script><script src=/plain.js></script>"
+    )
+    site.replies["/m/main.js"] = HttpReply(body=b"import './a.js'", media_type="text/javascript")
+    site.replies["/m/a.js"] = HttpReply(body=b"export * from './b.js'", media_type="application/javascript")
+    site.replies["/plain.js"] = HttpReply(body=b"\nimport './never.js'", media_type="text/javascript")
     with TestWeb(hosts=0, sites={"a.example": site}) as web:
         crawl_here(root, Setup(seeds=("http://a.example/",), resolve=dict(web.resolve), rules=WHOLE))
         assert web.log.settle()

@@ -14,7 +14,7 @@ import pytest
 from tests.pipeline.crawling import ALLOW, Setup, crawl_here
 from tests.serve.town import PIXEL, Visit, archive, page
 from tests.unit.cli.command import webmill
-from webmill.testing import Answer, Page, Reply, Request, TestWeb
+from webmill.testing import Answer, ExpectedPage, HttpReply, ReceivedRequest, TestWeb
 from webmill.testing.assets import pdf
 
 RSS = """<?xml version="1.0" encoding="iso-8859-1"?>
@@ -246,22 +246,22 @@ class Village:
     def __init__(self) -> None:
         self.story = STORY
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: ReceivedRequest) -> Answer:
         match request.path:
             case "/robots.txt":
-                return Reply(body=ALLOW, media_type="text/plain")
+                return HttpReply(body=ALLOW, media_type="text/plain")
             case "/":
                 links = b"".join(b'<a href="/%b">x</a>' % name for name in (b"story", b"about.txt", b"feed"))
-                return Reply(body=b"<title>Home</title>Welcome" + links)
+                return HttpReply(body=b"<title>Home</title>Welcome" + links)
             case "/story" | "/copy":
-                return Reply(body=self.story)
+                return HttpReply(body=self.story)
             case "/about.txt":
-                return Reply(body=b"About the village", media_type="text/plain")
+                return HttpReply(body=b"About the village", media_type="text/plain")
             case _:
-                return Reply(body=RSS, media_type="application/rss+xml")
+                return HttpReply(body=RSS, media_type="application/rss+xml")
 
     def pages(self, version: int) -> Any:
-        return iter(tuple[Page, ...]())
+        return iter(tuple[ExpectedPage, ...]())
 
 
 def crawl(root: Path, site: Village, *, segment: str) -> None:

@@ -37,7 +37,7 @@ from webmill.crawl.start import settle_layout
 from webmill.crawl.status_file import read_status
 from webmill.infra import atomic
 from webmill.model import Link
-from webmill.testing import Answer, Page, Reply, Request, TestWeb
+from webmill.testing import Answer, ExpectedPage, HttpReply, ReceivedRequest, TestWeb
 
 PATIENCE = 120.0
 POINTS = int(os.environ.get("WEBMILL_TEST_KILLS", "4")) * 2
@@ -51,14 +51,14 @@ class Tree:
     def __init__(self, pages: int) -> None:
         self._pages = pages
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: ReceivedRequest) -> Answer:
         if request.path == "/robots.txt":
-            return Reply(body=b"User-agent: *\nAllow: /\n", media_type="text/plain")
+            return HttpReply(body=b"User-agent: *\nAllow: /\n", media_type="text/plain")
         number = int(request.path.removeprefix("/"))
         links = "".join(f'<a href="{url_of(next_)}">x</a>' for next_ in children_of(number, self._pages))
-        return Reply(body=f"<html><body>{request.host} {number} {'text ' * 80}{links}</body></html>".encode())
+        return HttpReply(body=f"<html><body>{request.host} {number} {'text ' * 80}{links}</body></html>".encode())
 
-    def pages(self, version: int) -> Iterator[Page]:
+    def pages(self, version: int) -> Iterator[ExpectedPage]:
         yield from ()
 
 

@@ -13,7 +13,7 @@ from tests.serve.browser import DEADLINE, NewTab, Origins, Tab, needs_browser, s
 from webmill.cli.main import webmill
 from webmill.crawl.options import Rules
 from webmill.testing import TestWeb
-from webmill.testing.features.gallery import CDN, HOST
+from webmill.testing.features.page_resources import CDN, HOST
 
 pytestmark = needs_browser
 expect.set_options(timeout=DEADLINE)

@@ -1,27 +1,43 @@
-"""A small web of many hosts, served in-process on real sockets: what the tests crawl and `webmill demo` shows.
+"""A small web of many hosts, served in-process on real sockets. The tests crawl it and `webmill demo` shows it.
 
-What answers where: docs/reference/test-web.md.
+Every host and path is listed in docs/reference/test-web.md.
 """
 
-from webmill.testing.exchange import Answer, Cut, Page, Reply, Request, Script, Site, Wait
+from webmill.testing.exchange import (
+    Answer,
+    Cut,
+    ExpectedPage,
+    HttpReply,
+    ReceivedRequest,
+    ScriptedReply,
+    SimulatedHost,
+    Wait,
+)
 from webmill.testing.features.base import Feature
-from webmill.testing.log import ServerLog, Visit, most_at_once, read_visits, requests_per_host, smallest_gap
-from webmill.testing.server import Limits
+from webmill.testing.server import AnswerLimits
+from webmill.testing.server_log import (
+    LoggedVisit,
+    ServerLog,
+    most_at_once,
+    read_visits,
+    requests_per_host,
+    smallest_gap,
+)
 from webmill.testing.web import TestWeb
 
 __all__ = [
     "Answer",
+    "AnswerLimits",
     "Cut",
+    "ExpectedPage",
     "Feature",
-    "Limits",
-    "Page",
-    "Reply",
-    "Request",
-    "Script",
+    "HttpReply",
+    "LoggedVisit",
+    "ReceivedRequest",
+    "ScriptedReply",
     "ServerLog",
-    "Site",
+    "SimulatedHost",
     "TestWeb",
-    "Visit",
     "Wait",
     "most_at_once",
     "read_visits",

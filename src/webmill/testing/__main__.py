@@ -1,4 +1,4 @@
-"""`python -m webmill.testing`: serve the test web until Ctrl-C, for a look with curl or a browser."""
+"""`python -m webmill.testing`: serve the test web until Ctrl-C, to try it with curl or a browser."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def main() -> int:
 
 
 def _serve(options: argparse.Namespace) -> None:
-    say = sys.stdout.write
-    # Who names a port wants one place for all names, to write down; the names are told apart by the Host field.
+    write = sys.stdout.write
+    # With a given port, all hosts share 127.0.0.1 and are told apart by the Host header.
     addresses = (FALLBACK,) if options.port else ADDRESSES
     with TestWeb(
         seed=options.seed,
@@ -42,15 +42,15 @@ def _serve(options: argparse.Namespace) -> None:
         log_limit=1000,
     ) as web:
         web.version = options.version
-        say("".join(f"{name:32} {address}:{port}\n" for name, (address, port) in web.resolve.items()))
+        write("".join(f"{name:32} {address}:{port}\n" for name, (address, port) in web.resolve.items()))
         proxy = f"{web.addresses[0]}:{web.port}"
-        say(f"\nAny of the addresses is a proxy for all names: curl -x {proxy} {web.home}\nEnd with Ctrl-C.\n")
+        write(f"\nAny of these addresses is a proxy for all names: curl -x {proxy} {web.home}\nStop with Ctrl-C.\n")
         sys.stdout.flush()
         threading.Event().wait()
 
 
 def table(features: tuple[Feature, ...]) -> list[str]:
-    """The rows of docs/reference/test-web.md, under a heading per host."""
+    """Return the rows of docs/reference/test-web.md, under a heading per host."""
     rows: list[str] = []
     last = ""
     for feature in features:
@@ -59,9 +59,9 @@ def table(features: tuple[Feature, ...]) -> list[str]:
             rows.append(f"\n### {host}\n\n| path | answer |\n|---|---|\n")
             last = host
         if host == feature.host:
-            rows.append(f"| `{feature.path}` | {feature.says} |\n")
+            rows.append(f"| `{feature.path}` | {feature.description} |\n")
         elif feature.path not in ("/", "/open.html", "/closed.html"):  # every such host has these three pages
-            rows.append(f"| `{feature.host}{feature.path}` | {feature.says} |\n")
+            rows.append(f"| `{feature.host}{feature.path}` | {feature.description} |\n")
     return rows
 
 
@@ -70,10 +70,15 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--hosts", type=int, default=20)
     parser.add_argument("--pages", type=int, default=15, help="pages per host")
-    parser.add_argument("--port", type=int, default=0, help="put all hosts on 127.0.0.1 and this port")
-    parser.add_argument("--version", type=int, default=1, help="2: after some pages changed, vanished and came")
-    parser.add_argument("--log", type=Path, help="append the visits to this file as JSON lines")
-    parser.add_argument("--table", action="store_true", help="print the table of features and end")
+    parser.add_argument("--port", type=int, default=0, help="serve all hosts on 127.0.0.1 at this port")
+    parser.add_argument(
+        "--version",
+        type=int,
+        default=1,
+        help="version of the web; from 2 on some pages have changed, gone or been added",
+    )
+    parser.add_argument("--log", type=Path, help="append each request to this file as a JSON line")
+    parser.add_argument("--table", action="store_true", help="print the table of features and exit")
     return parser.parse_args()
 
 

@@ -1,4 +1,4 @@
-"""Tiny files that are not articles: a picture, a style sheet, a document, a feed, data."""
+"""Tiny files for the test web: a PNG, a PDF and a style sheet."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import zlib
 
 
 def png(*, colour: tuple[int, int, int], side: int = 8) -> bytes:
-    """A square of one colour. The pixels are stored, not compressed: zlib's output differs between machines."""
+    """Return a square of one colour. The pixels are stored, not compressed: zlib's output differs between machines."""
     pixels = (b"\x00" + bytes(colour) * side) * side
     size = struct.pack("<HH", len(pixels), len(pixels) ^ 0xFFFF)
     stored = b"\x78\x01\x01" + size + pixels + struct.pack(">I", zlib.adler32(pixels))
@@ -20,7 +20,7 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def pdf(line: str) -> bytes:
-    """A document of one page with one line of Latin text, with a correct cross-reference table."""
+    """Return a document of one page with one line of Latin text and a correct cross-reference table."""
     text = line.encode("ascii", "replace").translate(None, b"()\\")
     drawing = b"BT /F1 18 Tf 72 720 Td (" + text + b") Tj ET"
     objects = [
@@ -32,13 +32,13 @@ def pdf(line: str) -> bytes:
         b"<< /Font << /F1 5 0 R >> >>",
     ]
     out = bytearray(b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n")
-    places = []
+    offsets = []
     for number, each in enumerate(objects, 1):
-        places.append(len(out))
+        offsets.append(len(out))
         out += b"%d 0 obj\n%s\nendobj\n" % (number, each)
     start = len(out)
     out += b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1)
-    out += b"".join(b"%010d 00000 n \n" % place for place in places)
+    out += b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
     out += b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (len(objects) + 1, start)
     return bytes(out)
 

@@ -1,4 +1,4 @@
-"""What is asked and what is answered: a proper reply, or a script of bytes where the point is to be improper."""
+"""Requests and answers of the test web: a well-formed reply, or a script of raw bytes for malformed ones."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ TEXT = "text/plain; charset=utf-8"
 Pairs = tuple[tuple[str, str], ...]
 
 
-class Request(Struct, frozen=True, kw_only=True):
-    """One request, already read. `version` is that of the web at this moment: sites are pure functions of it."""
+class ReceivedRequest(Struct, frozen=True, kw_only=True):
+    """One request, already read. `version` is the current version of the web: hosts are pure functions of it."""
 
     method: str = "GET"
     host: str
@@ -35,12 +35,12 @@ class Request(Struct, frozen=True, kw_only=True):
         return f"{self.path}?{self.query}" if self.query else self.path
 
 
-class Reply(Struct, frozen=True, kw_only=True):
-    """An answer in order. With an etag or a date it can be asked for conditionally, with `ranges` in parts."""
+class HttpReply(Struct, frozen=True, kw_only=True):
+    """A well-formed answer. `etag` and `modified` allow conditional requests, `ranges` allows range requests."""
 
     status: int = 200
     body: bytes = b""
-    media_type: str = HTML  # "" leaves the field out
+    media_type: str = HTML  # "" omits Content-Type
     headers: Pairs = ()
     etag: str = ""
     modified: datetime | None = None
@@ -48,7 +48,7 @@ class Reply(Struct, frozen=True, kw_only=True):
 
 
 class Wait(Struct, frozen=True):
-    """Let time pass. A beat is the `pace` of the web, so tests can play the slow pages fast."""
+    """A pause. One beat lasts `pace` seconds of the web, so tests can speed up the slow pages."""
 
     beats: float = 1
 
@@ -63,19 +63,19 @@ class Cut(enum.Enum):
 Step = bytes | Wait | Cut
 
 
-class Script(Struct, frozen=True, kw_only=True):
-    """Exactly these bytes, in these steps. `status` is only for the log; `reuse` keeps the connection open after it."""
+class ScriptedReply(Struct, frozen=True, kw_only=True):
+    """Exactly these bytes, in these steps. `status` is only logged; `reuse` keeps the connection open afterwards."""
 
     status: int = 200
     steps: Iterable[Step]
     reuse: bool = False
 
 
-Answer = Reply | Script
+Answer = HttpReply | ScriptedReply
 
 
-class Page(Struct, frozen=True, kw_only=True):
-    """The truth about one URL: what a walk along the links must find there."""
+class ExpectedPage(Struct, frozen=True, kw_only=True):
+    """What a crawl must find at one URL."""
 
     url: str
     status: int
@@ -87,19 +87,19 @@ class Page(Struct, frozen=True, kw_only=True):
     allowed: bool = True  # by robots.txt
 
 
-class Site(Protocol):
-    """One host. Answers depend on nothing but the request, and state that the site itself keeps."""
+class SimulatedHost(Protocol):
+    """One host. Answers depend only on the request and on state that the host itself keeps."""
 
-    def answer(self, request: Request) -> Answer: ...
+    def answer(self, request: ReceivedRequest) -> Answer: ...
 
-    def pages(self, version: int) -> Iterator[Page]:
-        """Every URL of this host that a walk from its home page meets, generated one by one."""
+    def pages(self, version: int) -> Iterator[ExpectedPage]:
+        """Yield every URL of this host that links from its home page lead to."""
         ...
 
 
-def known(body: bytes, media_type: str, *, modified: datetime, ranges: bool = False) -> Reply:
-    """A reply with an ETag of its content, as a file server would make it."""
-    return Reply(body=body, media_type=media_type, etag=etag_of(body), modified=modified, ranges=ranges)
+def reply_with_etag(body: bytes, media_type: str, *, modified: datetime, ranges: bool = False) -> HttpReply:
+    """Return a reply with an ETag of its content, as a file server would."""
+    return HttpReply(body=body, media_type=media_type, etag=etag_of(body), modified=modified, ranges=ranges)
 
 
 def etag_of(body: bytes) -> str:
@@ -110,20 +110,20 @@ def http_date(moment: datetime) -> str:
     return format_datetime(moment, usegmt=True)
 
 
-def conclude(reply: Reply, request: Request) -> Reply:
-    """The reply as this request wants it: not modified, a part, or whole."""
+def apply_conditions(reply: HttpReply, request: ReceivedRequest) -> HttpReply:
+    """Return the reply for the conditions of this request: not modified, a range, or whole."""
     if reply.status != HTTPStatus.OK or request.method not in ("GET", "HEAD"):
         return reply
     if _is_unchanged(reply, request.headers):
-        return Reply(status=304, media_type="", etag=reply.etag, modified=reply.modified)
+        return HttpReply(status=304, media_type="", etag=reply.etag, modified=reply.modified)
     if reply.ranges and "range" in request.headers and _range_applies(reply, request.headers):
         return _part(reply, request.headers.get("range") or "")
     return reply
 
 
-def _is_unchanged(reply: Reply, headers: Headers) -> bool:
+def _is_unchanged(reply: HttpReply, headers: Headers) -> bool:
     wanted = headers.get("if-none-match")
-    if wanted is not None:  # RFC 9110 13.2.2: with an etag the date is not looked at
+    if wanted is not None:  # RFC 9110 13.2.2: with an etag the date is ignored
         tags = {tag.strip().removeprefix("W/") for tag in wanted.split(",")}
         return bool(reply.etag) and (reply.etag.removeprefix("W/") in tags or "*" in tags)
     since = headers.get("if-modified-since")
@@ -136,13 +136,13 @@ def _is_unchanged(reply: Reply, headers: Headers) -> bool:
     return reply.modified <= (moment if moment.tzinfo else moment.replace(tzinfo=UTC))
 
 
-def _range_applies(reply: Reply, headers: Headers) -> bool:
+def _range_applies(reply: HttpReply, headers: Headers) -> bool:
     condition = headers.get("if-range")
     return condition is None or condition == reply.etag
 
 
-def _part(reply: Reply, field: str) -> Reply:
-    """One byte range; several or senseless ones are ignored, as RFC 9110 14.2 permits."""
+def _part(reply: HttpReply, field: str) -> HttpReply:
+    """Return one byte range; several or malformed ones are ignored, as RFC 9110 14.2 permits."""
     first, dash, last = field.removeprefix("bytes=").partition("-")
     size = len(reply.body)
     if not field.startswith("bytes=") or not dash or not (first + last).isdecimal():
@@ -150,9 +150,9 @@ def _part(reply: Reply, field: str) -> Reply:
     start = int(first) if first else max(0, size - int(last))
     end = min(size, int(last) + 1) if first and last else size
     if start >= size or start >= end:
-        return Reply(status=416, media_type="", headers=(("Content-Range", f"bytes */{size}"),))
+        return HttpReply(status=416, media_type="", headers=(("Content-Range", f"bytes */{size}"),))
     span = ("Content-Range", f"bytes {start}-{end - 1}/{size}")
-    return Reply(
+    return HttpReply(
         status=206,
         body=reply.body[start:end],
         media_type=reply.media_type,
@@ -163,8 +163,8 @@ def _part(reply: Reply, field: str) -> Reply:
     )
 
 
-def head_of(reply: Reply, *, close: bool) -> bytes:
-    """Status line and fields. No Date field: these servers have no clock, so their bytes are the same on every run."""
+def format_head(reply: HttpReply, *, close: bool) -> bytes:
+    """Return status line and headers. There is no Date header, so the bytes are the same on every run."""
     fields = [("Server", "webmill-test-web")]
     if reply.media_type:
         fields.append(("Content-Type", reply.media_type))

@@ -1,4 +1,4 @@
-"""The map: which names there are, on which address each lives, and who answers for it.
+"""The host map: which names exist, which address each has, and which host answers.
 
 All names are under domains reserved by RFC 2606, so a mistake never reaches somebody's server. A name that starts with
 `*.` stands for every name below it.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from webmill.testing.exchange import Site
+from webmill.testing.exchange import SimulatedHost
 
 FIRST_NAMES = (
     "www.mill.example",
@@ -35,15 +35,15 @@ FIRST_NAMES = (
 
 
 def ordinary_names(count: int) -> tuple[str, ...]:
-    """The first names are chosen by hand; the rest come seven to a registered domain."""
+    """Return `count` host names: first those chosen by hand, then seven per registered domain."""
     more = (f"site-{i:05}.field-{i // 7:04}.{'example' if i % 2 else 'test'}" for i in range(count - len(FIRST_NAMES)))
     return (*FIRST_NAMES[:count], *more)
 
 
 class HostMap:
-    """Names to sites and addresses. Hosts are dealt to the addresses in turn; the first one dealt owns the address."""
+    """Maps names to hosts and addresses, round-robin; the first host of an address answers for the bare address."""
 
-    def __init__(self, sites: Mapping[str, Site], *, addresses: Sequence[str]) -> None:
+    def __init__(self, sites: Mapping[str, SimulatedHost], *, addresses: Sequence[str]) -> None:
         self._sites = dict(sites)
         self._addresses = {name: addresses[i % len(addresses)] for i, name in enumerate(self._sites)}
         self._owners = {address: name for name, address in reversed(self._addresses.items())}
@@ -52,7 +52,7 @@ class HostMap:
         return iter(self._sites)
 
     def name_for(self, host: str, address: str) -> str | None:
-        """The name in the map that answers a request for `host` which came in at `address`; None when nobody does."""
+        """Return the name that answers a request for `host` received at `address`, or None."""
         if host == address or not host:
             return self._owners.get(address)
         if host in self._sites:
@@ -61,15 +61,15 @@ class HostMap:
         above = ("*." + ".".join(labels[i:]) for i in range(1, len(labels)))
         return next((pattern for pattern in above if pattern in self._sites), None)
 
-    def site(self, name: str) -> Site:
+    def site(self, name: str) -> SimulatedHost:
         return self._sites[name]
 
     def address(self, name: str) -> str:
         return self._addresses[name]
 
 
-class Resolver(Mapping[str, tuple[str, int]]):
-    """Name to (address, port), for a crawler to use in place of DNS. Iterating leaves out names below a `*.`"""
+class HostResolver(Mapping[str, tuple[str, int]]):
+    """Maps a name to (address, port), for a crawler to use instead of DNS. Iteration omits names below a `*.`"""
 
     def __init__(self, hosts: HostMap, *, port: int, elsewhere: Mapping[str, tuple[str, int]]) -> None:
         self._hosts, self._port, self._elsewhere = hosts, port, elsewhere

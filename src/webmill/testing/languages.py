@@ -1,6 +1,6 @@
-"""Small stores of sentences in ten languages, written for these pages, enough for a language detector to be sure.
+"""Sentences in ten languages, written for these pages and enough for a language detector to be sure.
 
-`{n}` is filled with a number, so that no two articles are alike.
+`{n}` is replaced by a number, so that no two articles are alike.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 
-class Language(Struct, frozen=True, kw_only=True):
+class LanguageSample(Struct, frozen=True, kw_only=True):
     code: str
     direction: str = "ltr"
     joint: str = " "  # between sentences
@@ -19,7 +19,7 @@ class Language(Struct, frozen=True, kw_only=True):
     sentences: tuple[str, ...]
 
 
-ENGLISH = Language(
+ENGLISH = LanguageSample(
     code="en",
     home="Home",
     next="Next story",
@@ -49,7 +49,7 @@ ENGLISH = Language(
         "In the end the rain came, and everyone stood at the windows to watch it.",
     ),
 )
-GERMAN = Language(
+GERMAN = LanguageSample(
     code="de",
     home="Startseite",
     next="Nächste Geschichte",
@@ -79,7 +79,7 @@ GERMAN = Language(
         "Am Ende kam der Regen, und alle standen an den Fenstern und sahen ihm zu.",
     ),
 )
-PORTUGUESE = Language(
+PORTUGUESE = LanguageSample(
     code="pt",
     home="Início",
     next="Próxima história",
@@ -109,7 +109,7 @@ PORTUGUESE = Language(
         "No fim veio a chuva, e todos ficaram à janela a olhar para ela.",
     ),
 )
-FRENCH = Language(
+FRENCH = LanguageSample(
     code="fr",
     home="Accueil",
     next="Histoire suivante",
@@ -139,7 +139,7 @@ FRENCH = Language(
         "Enfin la pluie est venue, et tout le monde l'a regardée derrière les fenêtres.",
     ),
 )
-SPANISH = Language(
+SPANISH = LanguageSample(
     code="es",
     home="Inicio",
     next="Siguiente historia",
@@ -169,7 +169,7 @@ SPANISH = Language(
         "Al final llegó la lluvia, y todos se quedaron mirándola desde las ventanas.",
     ),
 )
-RUSSIAN = Language(
+RUSSIAN = LanguageSample(
     code="ru",
     home="Главная",
     next="Следующий рассказ",
@@ -199,7 +199,7 @@ RUSSIAN = Language(
         "Наконец пошёл дождь, и все стояли у окон и смотрели на него.",
     ),
 )
-KOREAN = Language(
+KOREAN = LanguageSample(
     code="ko",
     home="처음으로",
     next="다음 이야기",
@@ -229,7 +229,7 @@ KOREAN = Language(
         "마침내 비가 내렸고 모두 창가에 서서 비를 바라보았습니다.",
     ),
 )
-JAPANESE = Language(
+JAPANESE = LanguageSample(
     code="ja",
     joint="",
     home="ホーム",
@@ -260,7 +260,7 @@ JAPANESE = Language(
         "とうとう雨が降り出し、みんな窓辺に立って眺めていました。",
     ),
 )
-CHINESE = Language(
+CHINESE = LanguageSample(
     code="zh",
     joint="",
     home="首页",
@@ -291,7 +291,7 @@ CHINESE = Language(
         "雨终于下了,大家都站在窗前看着。",
     ),
 )
-ARABIC = Language(
+ARABIC = LanguageSample(
     code="ar",
     direction="rtl",
     home="الصفحة الرئيسية",

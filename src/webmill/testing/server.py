@@ -1,7 +1,7 @@
-"""The sockets: an HTTP/1.1 server on asyncio streams in a thread of its own, with control over every byte.
+"""An HTTP/1.1 server on asyncio streams in a thread of its own, with control over every byte.
 
-Nothing a site answers can hold the server: an answer ends when the client goes away, at the byte cap, at the time cap,
-or at `close()`, whichever comes first.
+No answer can block the server: it ends when the client disconnects, at the byte limit, at the time limit, or at
+`close()`, whichever comes first.
 """
 
 from __future__ import annotations
@@ -22,17 +22,19 @@ from msgspec.structs import replace
 
 from webmill.errors import Misconfigured
 from webmill.model import Headers
-from webmill.testing.exchange import Answer, Cut, Reply, Request, Wait, conclude, head_of
-from webmill.testing.log import ServerLog, Visit
+from webmill.testing.exchange import Answer, Cut, HttpReply, ReceivedRequest, Wait, apply_conditions, format_head
+from webmill.testing.server_log import LoggedVisit, ServerLog
 
-FALLBACK = "127.0.0.1"  # where only one loopback address is set up (macOS), the Host field alone tells hosts apart
+FALLBACK = "127.0.0.1"  # used where only one loopback address exists (macOS); hosts differ by the Host header
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-_NONSENSE = Request(method="", host="", path="", headers=Headers((("Connection", "close"),)))  # answered with 400
-_GLANCE = 0.05  # seconds: how often a waiting answer looks whether its client is still there
+_BAD_REQUEST = ReceivedRequest(
+    method="", host="", path="", headers=Headers((("Connection", "close"),))
+)  # answered with 400
+_POLL_INTERVAL = 0.05  # seconds between checks whether the client is still connected
 
 
-class Limits(Struct, frozen=True, kw_only=True):
-    """The hard ends of every answer and request."""
+class AnswerLimits(Struct, frozen=True, kw_only=True):
+    """Hard limits of every request and answer."""
 
     answer_bytes: int = 64 << 20
     answer_seconds: float = 60.0
@@ -41,18 +43,18 @@ class Limits(Struct, frozen=True, kw_only=True):
     body_bytes: int = 1 << 20
 
 
-class Asked(Struct, frozen=True, kw_only=True):
-    """A request with where it came in; `Router` says which host it is for."""
+class RoutedRequest(Struct, frozen=True, kw_only=True):
+    """A request and the local address that received it; `Router` finds its host."""
 
-    request: Request
+    request: ReceivedRequest
     address: str
 
 
-Router = Callable[[Asked], tuple[str, Answer]]
+Router = Callable[[RoutedRequest], tuple[str, Answer]]
 
 
 def listen(addresses: Sequence[str], *, port: int = 0) -> tuple[list[socket.socket], int]:
-    """One port on all addresses, a free one for 0, or on 127.0.0.1 alone where the others cannot be had."""
+    """Listen on one port (0: a free one) of all addresses, or of 127.0.0.1 alone if the others do not exist."""
     for _ in range(20):  # a port that is free on the first address may be taken on another
         try:
             return _listen_on(addresses, port)
@@ -61,7 +63,7 @@ def listen(addresses: Sequence[str], *, port: int = 0) -> tuple[list[socket.sock
                 addresses = (FALLBACK,)
             elif error.errno != errno.EADDRINUSE or port:
                 raise Misconfigured(f"cannot listen on {addresses[0]}…: {error}") from error
-    raise Misconfigured("no port is free on all addresses; give fewer `addresses`")
+    raise Misconfigured("no port is free on all addresses; pass fewer `addresses`")
 
 
 def _listen_on(addresses: Sequence[str], port: int) -> tuple[list[socket.socket], int]:
@@ -80,15 +82,15 @@ def _listen_on(addresses: Sequence[str], port: int) -> tuple[list[socket.socket]
     return bound, port
 
 
-class Server:
-    """Serves `route` on the given listening sockets until `close()`, which raises what went wrong inside."""
+class WebServer:
+    """Serves `route` on the given sockets until `close()`, which raises the first error of a connection."""
 
     def __init__(
-        self, sockets: Sequence[socket.socket], route: Router, *, log: ServerLog, limits: Limits, pace: float
+        self, sockets: Sequence[socket.socket], route: Router, *, log: ServerLog, limits: AnswerLimits, pace: float
     ) -> None:
         self._sockets, self._route, self._log, self._limits, self._pace = sockets, route, log, limits, pace
         self._tasks: set[asyncio.Task[None]] = set()
-        self._faults: list[BaseException] = []
+        self._errors: list[BaseException] = []
         self._ready = threading.Event()
         self._stop = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -102,8 +104,8 @@ class Server:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
-        if self._faults:
-            raise self._faults[0]
+        if self._errors:
+            raise self._errors[0]
 
     def _run(self) -> None:
         try:
@@ -127,20 +129,20 @@ class Server:
             await asyncio.wait(self._tasks)
 
     def _accept(self, listener: socket.socket) -> None:
-        """By hand, because asyncio's own server drops a connection that it accepts in the moment of its closing."""
+        """Accept without asyncio's own server, which drops a connection accepted while it is closing."""
         try:
             connection, (_, client_port) = listener.accept()
         except OSError:
-            return  # it went away before we looked
+            return  # the client disconnected before we accepted
         task = asyncio.create_task(self._serve(connection, client_port))
         self._tasks.add(task)
         task.add_done_callback(partial(self._finished, connection))
 
     def _finished(self, connection: socket.socket, task: asyncio.Task[None]) -> None:
-        connection.close()  # for the task that was ended before its first step
+        connection.close()  # for a task that was cancelled before its first step
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()):
-            self._faults.append(error)
+            self._errors.append(error)
 
     async def _serve(self, connection: socket.socket, client_port: int) -> None:
         reader, writer = await asyncio.open_connection(sock=connection, limit=self._limits.head_bytes)
@@ -148,34 +150,34 @@ class Server:
             while await self._exchange(reader, writer, client_port=client_port):
                 pass
         except (OSError, TimeoutError, asyncio.IncompleteReadError):
-            pass  # the client went away or fell silent: it is in the log as far as it came
+            pass  # the client disconnected or timed out: what it got is in the log
         except asyncio.CancelledError:
             _abort(writer)
         finally:
-            await _hang_up(writer)
+            await _close(writer)
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, client_port: int) -> bool:
-        """One request and its answer; True when the connection can carry another."""
+        """Handle one request; return True when the connection can carry another."""
         address = writer.get_extra_info("sockname")[0]
         try:
             async with asyncio.timeout(self._limits.idle_seconds):
-                request = await self._read(reader)
+                request = await self._read_request(reader)
         except asyncio.LimitOverrunError:
-            request = _NONSENSE
+            request = _BAD_REQUEST
         started, wall = time.monotonic(), time.time()
-        wire = _Wire(reader, writer, limits=self._limits, pace=self._pace)
+        sender = _AnswerSender(reader, writer, limits=self._limits, pace=self._pace)
         self._log.begin()
         host, status = request.host, 0
         try:
             host, answer = self._answer(request, address)
-            if isinstance(answer, Reply):
-                answer = conclude(answer, request)
+            if isinstance(answer, HttpReply):
+                answer = apply_conditions(answer, request)
             status = answer.status
             async with asyncio.timeout(self._limits.answer_seconds):
-                return await wire.play(answer, request)
+                return await sender.send(answer, request)
         finally:
             self._log.end(
-                Visit(
+                LoggedVisit(
                     started=started,
                     ended=time.monotonic(),
                     wall=wall,
@@ -186,41 +188,41 @@ class Server:
                     path=request.target,
                     status=status,
                     user_agent=request.headers.get("user-agent", "") or "",
-                    sent=wire.sent,
+                    sent=sender.sent,
                 )
             )
 
-    def _answer(self, request: Request, address: str) -> tuple[str, Answer]:
-        if request is _NONSENSE:
-            return "", Reply(status=400, media_type="")
-        return self._route(Asked(request=request, address=address))
+    def _answer(self, request: ReceivedRequest, address: str) -> tuple[str, Answer]:
+        if request is _BAD_REQUEST:
+            return "", HttpReply(status=400, media_type="")
+        return self._route(RoutedRequest(request=request, address=address))
 
-    async def _read(self, reader: asyncio.StreamReader) -> Request:
+    async def _read_request(self, reader: asyncio.StreamReader) -> ReceivedRequest:
         request = parse_head(await reader.readuntil(b"\r\n\r\n"))
         length = request.headers.get("content-length") or "0"
-        if request is _NONSENSE or not length.isdecimal() or int(length) > self._limits.body_bytes:
-            return _NONSENSE
+        if request is _BAD_REQUEST or not length.isdecimal() or int(length) > self._limits.body_bytes:
+            return _BAD_REQUEST
         return replace(request, body=await reader.readexactly(int(length)))
 
 
-def parse_head(head: bytes) -> Request:
+def parse_head(head: bytes) -> ReceivedRequest:
     line, *rest = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
     parts = line.split(" ")
     pairs = [field.partition(":") for field in rest]
     if len(parts) != 3 or not all(colon for _, colon, _ in pairs):
-        return _NONSENSE
+        return _BAD_REQUEST
     method, target, protocol = parts
     headers = Headers((name, value.strip()) for name, _, value in pairs)
     host = headers.get("host") or ""
-    if target.startswith("http://"):  # absolute form: what is sent to a proxy, and a server must take it too
+    if target.startswith("http://"):  # absolute form, as sent to a proxy; servers must accept it too
         host, slash, rest_of_target = target.removeprefix("http://").partition("/")
         target = slash + rest_of_target or "/"
     if not target.startswith("/") or protocol not in ("HTTP/1.1", "HTTP/1.0"):
-        return _NONSENSE
+        return _BAD_REQUEST
     if protocol == "HTTP/1.0":
         headers = headers.without("connection").adding(("Connection", "close"))
     path, _, query = target.partition("#")[0].partition("?")
-    return Request(method=method, host=_bare_name(host), path=path, query=query, headers=headers)
+    return ReceivedRequest(method=method, host=_bare_name(host), path=path, query=query, headers=headers)
 
 
 def _bare_name(host: str) -> str:
@@ -230,24 +232,24 @@ def _bare_name(host: str) -> str:
         return ""
 
 
-class _Wire:
-    """The sending half of one exchange: counts what it sends and knows when to stop."""
+class _AnswerSender:
+    """Sends one answer, counts its bytes and stops at the limits."""
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, limits: Limits, pace: float
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, limits: AnswerLimits, pace: float
     ) -> None:
         self._reader, self._writer, self._limits, self._pace = reader, writer, limits, pace
         self.sent = 0
 
-    async def play(self, answer: Answer, request: Request) -> bool:
-        if isinstance(answer, Reply):
+    async def send(self, answer: Answer, request: ReceivedRequest) -> bool:
+        if isinstance(answer, HttpReply):
             close = (request.headers.get("connection") or "").lower() == "close"
             body = b"" if request.method == "HEAD" else answer.body
-            await self._send(head_of(answer, close=close) + body)
+            await self._send(format_head(answer, close=close) + body)
             return not close
         for step in answer.steps:
             if isinstance(step, Cut):
-                self._prepare(step)
+                self._prepare_close(step)
                 return False
             if isinstance(step, Wait):
                 await self._wait(step.beats * self._pace)
@@ -255,7 +257,7 @@ class _Wire:
                 await self._send(step)
             if self._client_is_gone() or self.sent >= self._limits.answer_bytes:
                 return False
-            await asyncio.sleep(0)  # a fast reader never makes drain() wait: let the other connections live
+            await asyncio.sleep(0)  # drain() never waits for a fast reader: let other connections run
         return answer.reuse
 
     async def _send(self, data: bytes) -> None:
@@ -266,34 +268,34 @@ class _Wire:
     async def _wait(self, seconds: float) -> None:
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0 and not self._client_is_gone():
-            await asyncio.sleep(min(left, _GLANCE))
+            await asyncio.sleep(min(left, _POLL_INTERVAL))
 
     def _client_is_gone(self) -> bool:
         return self._writer.transport.is_closing() or self._reader.at_eof()
 
-    def _prepare(self, how: Cut) -> None:
-        """The connection is closed right after: make that close a reset where one is wanted."""
+    def _prepare_close(self, how: Cut) -> None:
+        """Make the close that follows a reset where one is wanted."""
         if how is Cut.RST:
-            ours = self._writer.get_extra_info("socket")
-            ours.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+            connection = self._writer.get_extra_info("socket")
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
 
 
-async def _hang_up(writer: asyncio.StreamWriter) -> None:
-    """Close with a FIN; a client that does not take the rest within a second loses it."""
+async def _close(writer: asyncio.StreamWriter) -> None:
+    """Close with a FIN; drop what a client has not read within a second."""
     writer.close()
-    patience = asyncio.get_running_loop().call_later(1, _abort, writer)
+    deadline = asyncio.get_running_loop().call_later(1, _abort, writer)
     try:
         await writer.wait_closed()
     except OSError:
-        pass  # it is closed all the same
+        pass  # closed anyway
     except asyncio.CancelledError:
         _abort(writer)
-        await asyncio.sleep(0)  # the transport closes its socket in the next turn of the loop
+        await asyncio.sleep(0)  # the transport closes its socket in the next iteration of the loop
     finally:
-        patience.cancel()
+        deadline.cancel()
 
 
 def _abort(writer: asyncio.StreamWriter) -> None:
-    # Aborting a transport that has just closed by itself is an AttributeError: it has forgotten its loop.
+    # Aborting a transport that has just closed itself raises AttributeError: it no longer has a loop.
     with contextlib.suppress(AttributeError):
         writer.transport.abort()

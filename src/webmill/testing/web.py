@@ -1,4 +1,4 @@
-"""TestWeb: the map, the sockets and the log, put together."""
+"""TestWeb: the host map, the server and its log in one object."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from webmill.errors import NotFound
-from webmill.testing.exchange import Answer, Page, Reply, Request, Site
+from webmill.testing.exchange import Answer, ExpectedPage, HttpReply, ReceivedRequest, SimulatedHost
 from webmill.testing.features.base import Feature
-from webmill.testing.features.catalog import all_features, feature_sites, foreign_names
-from webmill.testing.hosts import HostMap, Resolver, ordinary_names
-from webmill.testing.log import ServerLog
-from webmill.testing.server import Asked, Limits, Server, listen
-from webmill.testing.village import Plan, Village
+from webmill.testing.features.catalog import all_features, feature_hosts, forbidden_addresses
+from webmill.testing.hosts import HostMap, HostResolver, ordinary_names
+from webmill.testing.server import AnswerLimits, RoutedRequest, WebServer, listen
+from webmill.testing.server_log import ServerLog
+from webmill.testing.story_host import StoryHost, WebPlan
 
 ADDRESSES = tuple(f"127.0.0.{last}" for last in range(2, 18))
 
 
 class TestWeb:
-    """A small web of many hosts on real sockets. Use it with `with`.
+    """A small web of many hosts on real sockets. Use it as a context manager.
 
-    The content depends on `seed`, `hosts`, `pages_per_host` and `version` alone. `port` 0 is a free one. `pace` is the
-    beat in seconds of everything slow. `sites` adds hosts of your own, by name.
+    The content depends on `seed`, `hosts`, `pages_per_host` and `version` alone. `port` 0 chooses a free one. `pace`
+    is the length of a beat in seconds, for everything slow. `sites` adds hosts of your own, by name.
     """
 
     __test__ = False  # not a test class, whatever its name makes pytest think
@@ -39,35 +39,37 @@ class TestWeb:
         pages_per_host: int = 15,
         addresses: Sequence[str] = ADDRESSES,
         port: int = 0,
-        sites: Mapping[str, Site] | None = None,
+        sites: Mapping[str, SimulatedHost] | None = None,
         pace: float = 0.05,
-        limits: Limits | None = None,
+        limits: AnswerLimits | None = None,
         log_file: Path | None = None,
         log_limit: int | None = None,
     ) -> None:
-        plan = Plan(seed=seed, names=ordinary_names(hosts), pages_per_host=pages_per_host)
-        self._villages = [Village(plan, index) for index in range(hosts)]
+        plan = WebPlan(seed=seed, names=ordinary_names(hosts), pages_per_host=pages_per_host)
+        self._story_hosts = [StoryHost(plan, index) for index in range(hosts)]
         self.features: tuple[Feature, ...] = all_features()
         self._wanted_addresses, self._wanted_port = addresses, port
-        self._pace, self._limits = pace, limits or Limits()
-        self._sites: dict[str, Site] = {village.name: village for village in self._villages}
-        self._sites |= {**feature_sites(self.features), **(sites or {})}
+        self._pace, self._limits = pace, limits or AnswerLimits()
+        self._sites: dict[str, SimulatedHost] = {host.name: host for host in self._story_hosts}
+        self._sites |= {**feature_hosts(self.features), **(sites or {})}
         self._log_file, self._log_limit = log_file, log_limit
-        self._server: Server | None = None
+        self._server: WebServer | None = None
         self.version = 1
 
     def start(self) -> None:
-        """Listen and serve; returns when connections are accepted."""
+        """Listen and serve; return as soon as connections are accepted."""
         sockets, self.port = listen(self._wanted_addresses, port=self._wanted_port)
         self.addresses: tuple[str, ...] = tuple(each.getsockname()[0] for each in sockets)
         self._hosts = HostMap(self._sites, addresses=self.addresses)
-        self.resolve: Mapping[str, tuple[str, int]] = Resolver(self._hosts, port=self.port, elsewhere=foreign_names())
+        self.resolve: Mapping[str, tuple[str, int]] = HostResolver(
+            self._hosts, port=self.port, elsewhere=forbidden_addresses()
+        )
         self.log = ServerLog(path=self._log_file, limit=self._log_limit)
-        self._server = Server(sockets, self._route, log=self.log, limits=self._limits, pace=self._pace)
+        self._server = WebServer(sockets, self._route, log=self.log, limits=self._limits, pace=self._pace)
         self._server.start()
 
     def close(self) -> None:
-        """End every connection and the thread. Raises what a site did wrong, if one did."""
+        """Close every connection and end the thread. Raise the error of a host, if there was one."""
         if self._server is None:
             return
         server, self._server = self._server, None
@@ -85,50 +87,52 @@ class TestWeb:
     ) -> None:
         self.close()
 
-    # --- the truth ---
+    # --- what a crawl must find ---
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The well-behaved hosts; every one is reached by links from the first."""
-        return tuple(village.name for village in self._villages)
+        """Return the well-behaved hosts; links from the first lead to each of them."""
+        return tuple(host.name for host in self._story_hosts)
 
     @property
     def home(self) -> str:
-        """Where a walk begins."""
-        return f"http://{self._villages[0].name}/"
+        """Return the URL to start a crawl from."""
+        return f"http://{self._story_hosts[0].name}/"
 
     def advance(self) -> int:
-        """Let time pass: some pages change, some vanish, some are new."""
+        """Move to the next version: some pages change, some are removed, some are new."""
         self.version += 1
         return self.version
 
-    def pages(self) -> Iterator[Page]:
-        """Every URL of the well-behaved hosts that links lead to, at the present version, one by one."""
-        for village in self._villages:
-            yield from village.pages(self.version)
+    def pages(self) -> Iterator[ExpectedPage]:
+        """Yield every URL of the well-behaved hosts that links lead to, at the current version."""
+        for host in self._story_hosts:
+            yield from host.pages(self.version)
 
-    def removed(self) -> Iterator[Page]:
-        """What was there in an earlier version and is now gone."""
-        for village in self._villages:
-            yield from village.removed(self.version)
+    def removed(self) -> Iterator[ExpectedPage]:
+        """Yield the pages of earlier versions that are gone now."""
+        for host in self._story_hosts:
+            yield from host.removed(self.version)
 
     def body(self, url: str) -> bytes:
-        """What a plain GET of the URL answers now; NotFound for unknown hosts and for answers that are scripts."""
+        """Return the body of a plain GET of the URL; NotFound for unknown hosts and for scripted replies."""
         parts = urlsplit(url)
         name = self._hosts.name_for(parts.hostname or "", "")
-        request = Request(host=parts.hostname or "", path=parts.path or "/", query=parts.query, version=self.version)
+        request = ReceivedRequest(
+            host=parts.hostname or "", path=parts.path or "/", query=parts.query, version=self.version
+        )
         answer = self._hosts.site(name).answer(request) if name else None
-        if not isinstance(answer, Reply):
+        if not isinstance(answer, HttpReply):
             raise NotFound(f"no plain answer at {url}")
         return answer.body
 
     # --- serving ---
 
-    def _route(self, asked: Asked) -> tuple[str, Answer]:
-        request = replace(asked.request, version=self.version)
-        name = self._hosts.name_for(request.host, asked.address)
+    def _route(self, routed: RoutedRequest) -> tuple[str, Answer]:
+        request = replace(routed.request, version=self.version)
+        name = self._hosts.name_for(request.host, routed.address)
         if name is None:
-            return request.host, Reply(status=421, media_type="")
-        # Below a `*.` the name asked for is what tells the hosts apart, in the log and for the site.
+            return request.host, HttpReply(status=421, media_type="")
+        # Below a `*.` hosts differ by the requested name, in the log and for the host itself.
         host = request.host if name.startswith("*.") else name
         return host, self._hosts.site(name).answer(replace(request, host=host))

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from webmill.testing import Limits, TestWeb
+from webmill.testing import AnswerLimits, TestWeb
 
-SMALL = Limits(answer_bytes=16 << 20, answer_seconds=20)
+SMALL = AnswerLimits(answer_bytes=16 << 20, answer_seconds=20)
 
 
 @pytest.fixture(scope="package")

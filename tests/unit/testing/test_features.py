@@ -13,7 +13,7 @@ import zstandard
 
 from tests.conftest import ROOT
 from tests.unit.testing.clients import ask, connect, get, raw, read_all
-from webmill.testing import Reply, Request, TestWeb
+from webmill.testing import HttpReply, ReceivedRequest, TestWeb
 from webmill.testing.__main__ import table
 from webmill.testing.features import codings, framing
 from webmill.testing.features.catalog import all_features
@@ -44,8 +44,10 @@ def test_no_two_features_share_an_address() -> None:
 def test_every_plain_feature_answers_over_the_socket_what_it_answers_inside(web: TestWeb) -> None:
     for feature in web.features:
         host, path = feature.url.removeprefix("http://").split("/", 1)
-        inside = feature.answer(Request(host=host, path=f"/{path}"))
-        if isinstance(inside, Reply) and not path.startswith(("flaky", "headers")):  # these look at more than the path
+        inside = feature.answer(ReceivedRequest(host=host, path=f"/{path}"))
+        if isinstance(inside, HttpReply) and not path.startswith(
+            ("flaky", "headers")
+        ):  # these look at more than the path
             got = get(web, feature.url)
             assert (got.status, got.body) == (inside.status, b"" if inside.status == 204 else inside.body), feature.url
 

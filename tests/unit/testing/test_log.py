@@ -7,11 +7,11 @@ import time
 from pathlib import Path
 
 from tests.unit.testing.clients import ask, connect, get, read_all
-from webmill.testing import TestWeb, Visit, most_at_once, read_visits, requests_per_host, smallest_gap
+from webmill.testing import LoggedVisit, TestWeb, most_at_once, read_visits, requests_per_host, smallest_gap
 
 
-def visit(started: float, ended: float, host: str = "a.test") -> Visit:
-    return Visit(
+def visit(started: float, ended: float, host: str = "a.test") -> LoggedVisit:
+    return LoggedVisit(
         started=started,
         ended=ended,
         wall=0,

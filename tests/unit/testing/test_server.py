@@ -14,7 +14,7 @@ import urllib3
 
 from tests.unit.testing.clients import ask, connect, get, raw, read_all
 from webmill.errors import Misconfigured
-from webmill.testing import Answer, Limits, Page, Reply, Request, Script, TestWeb, Wait
+from webmill.testing import Answer, AnswerLimits, ExpectedPage, HttpReply, ReceivedRequest, ScriptedReply, TestWeb, Wait
 
 HOME = "http://www.mill.example/"
 
@@ -25,10 +25,10 @@ class Fixed:
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: ReceivedRequest) -> Answer:
         return self._answer
 
-    def pages(self, version: int) -> tuple[Page, ...]:
+    def pages(self, version: int) -> tuple[ExpectedPage, ...]:
         return ()
 
 
@@ -161,16 +161,16 @@ def test_a_range_of_a_changed_file_is_the_whole_file(web: TestWeb) -> None:
 
 
 def test_a_site_of_ones_own_is_served_beside_the_others() -> None:
-    with TestWeb(hosts=1, sites={"own.names.test": Fixed(Reply(body=b"mine"))}) as web:
+    with TestWeb(hosts=1, sites={"own.names.test": Fixed(HttpReply(body=b"mine"))}) as web:
         assert get(web, "http://own.names.test/any").body == b"mine"
 
 
 def test_closing_raises_what_a_site_did_wrong() -> None:
     class Wrong(Fixed):
-        def answer(self, request: Request) -> Answer:
+        def answer(self, request: ReceivedRequest) -> Answer:
             raise ZeroDivisionError
 
-    web = TestWeb(hosts=1, sites={"wrong.names.test": Wrong(Reply())})
+    web = TestWeb(hosts=1, sites={"wrong.names.test": Wrong(HttpReply())})
     web.start()
     assert raw(web, "http://wrong.names.test/") == b""
     with pytest.raises(ZeroDivisionError):
@@ -179,7 +179,7 @@ def test_closing_raises_what_a_site_did_wrong() -> None:
 
 def test_closing_ends_open_slow_endless_and_idle_connections_and_leaves_nothing() -> None:
     threads, descriptors = threading.active_count(), open_descriptors()
-    web = TestWeb(pace=60, limits=Limits(answer_seconds=3600, idle_seconds=3600))
+    web = TestWeb(pace=60, limits=AnswerLimits(answer_seconds=3600, idle_seconds=3600))
     web.start()
     paths = ("/silent", "/drip", "/stall", "/endless", "/endless-head", "/header")
     sockets = [connect(web, "http://slow.harvest.test/") for _ in range(len(paths) * 3 + 2)]
@@ -215,19 +215,19 @@ def test_closing_in_the_moment_of_accepting_drops_no_connection_unclosed() -> No
 
 
 def test_an_endless_answer_stops_at_the_byte_cap() -> None:
-    with TestWeb(hosts=1, limits=Limits(answer_bytes=1 << 20)) as web:
+    with TestWeb(hosts=1, limits=AnswerLimits(answer_bytes=1 << 20)) as web:
         for path in ("/endless", "/endless-chunks", "/endless-head", "/endless-100"):
             assert 1 << 20 <= len(raw(web, f"http://slow.harvest.test{path}")) <= (1 << 20) + (1 << 17)
 
 
 def test_a_slow_answer_stops_at_the_time_cap() -> None:
-    with TestWeb(hosts=1, pace=0.01, limits=Limits(answer_seconds=0.2)) as web:
+    with TestWeb(hosts=1, pace=0.01, limits=AnswerLimits(answer_seconds=0.2)) as web:
         assert raw(web, "http://slow.harvest.test/drip").startswith(b"HTTP/1.1 200 OK\r\n")
         assert raw(web, "http://slow.harvest.test/silent") == b""
 
 
 def test_an_endless_answer_stops_when_the_client_goes_away() -> None:
-    with TestWeb(hosts=1, pace=0.01, limits=Limits(answer_bytes=1 << 40, answer_seconds=3600)) as web:
+    with TestWeb(hosts=1, pace=0.01, limits=AnswerLimits(answer_bytes=1 << 40, answer_seconds=3600)) as web:
         for path in ("/endless", "/drip", "/silent", "/drip-head"):
             with connect(web, "http://slow.harvest.test/") as sock:
                 sock.sendall(ask(f"http://slow.harvest.test{path}"))
@@ -238,7 +238,7 @@ def test_an_endless_answer_stops_when_the_client_goes_away() -> None:
 
 
 def test_others_are_served_while_an_endless_answer_runs() -> None:
-    with TestWeb(hosts=1, limits=Limits(answer_bytes=1 << 40)) as web, connect(web, HOME) as sock:
+    with TestWeb(hosts=1, limits=AnswerLimits(answer_bytes=1 << 40)) as web, connect(web, HOME) as sock:
         sock.sendall(ask("http://slow.harvest.test/endless"))
         done = threading.Event()
         reader = threading.Thread(target=lambda: [sock.recv(1 << 16) for _ in iter(done.is_set, True)])
@@ -249,13 +249,13 @@ def test_others_are_served_while_an_endless_answer_runs() -> None:
 
 
 def test_a_connection_that_says_nothing_is_ended() -> None:
-    with TestWeb(hosts=1, limits=Limits(idle_seconds=0.1)) as web, connect(web, HOME) as sock:
+    with TestWeb(hosts=1, limits=AnswerLimits(idle_seconds=0.1)) as web, connect(web, HOME) as sock:
         assert read_all(sock) == b""
 
 
 def test_a_reader_that_never_reads_does_not_hold_the_server() -> None:
-    big = Script(steps=(b"z" * (1 << 24), Wait(0)))
-    limits = Limits(answer_seconds=0.1)
+    big = ScriptedReply(steps=(b"z" * (1 << 24), Wait(0)))
+    limits = AnswerLimits(answer_seconds=0.1)
     web = TestWeb(hosts=1, sites={"big.names.test": Fixed(big)}, limits=limits)
     with web, connect(web, "http://big.names.test/") as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -271,7 +271,7 @@ def test_by_hand_it_prints_the_hosts_and_ends_on_interrupt(tmp_path: Path) -> No
         lines = []
         for line in child.stdout:
             lines.append(line)
-            if line.startswith("End with"):
+            if line.startswith("Stop with"):
                 break
         child.send_signal(2)
         assert child.wait(120) == 0

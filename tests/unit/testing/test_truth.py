@@ -13,8 +13,8 @@ import urllib3
 
 from tests.unit.testing.clients import get
 from webmill.errors import NotFound
-from webmill.testing import Page, TestWeb
-from webmill.testing.village import digest_of
+from webmill.testing import ExpectedPage, TestWeb
+from webmill.testing.story_host import digest_of
 
 _REFERENCE = re.compile(rb'(?:href|src)="([^"]+)"')
 _NOT_LINKS = re.compile(rb'<link rel="(?:canonical)"[^>]*>')
@@ -209,7 +209,7 @@ def test_a_thousand_hosts_are_not_built_before_they_are_asked() -> None:
 
 def test_a_page_of_many_thousands_is_answered_alone() -> None:
     with TestWeb(hosts=1, pages_per_host=50_000) as web:
-        page: Page = next(p for p in web.pages() if p.url.endswith("/stories/00010.html"))
+        page: ExpectedPage = next(p for p in web.pages() if p.url.endswith("/stories/00010.html"))
         assert digest_of(get(web, page.url).body) == page.digest
         assert get(web, "http://www.mill.example/stories/49999.html").status == 200
         assert get(web, "http://www.mill.example/stories/50000.html").status == 404

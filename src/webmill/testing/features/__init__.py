@@ -1,1 +1,1 @@
-"""Everything a web can do to a crawler, one file per kind, each at a known address. All of them: `catalog`."""
+"""Everything a web can do to a crawler, one file per kind, each at a known URL. `catalog` lists them all."""

@@ -1,61 +1,61 @@
-"""All features together. The table of them is docs/reference/test-web.md."""
+"""The list of all features, as documented in docs/reference/test-web.md."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import groupby
 
-from webmill.testing.exchange import Site
+from webmill.testing.exchange import SimulatedHost
 from webmill.testing.features import (
-    boards,
-    bombs,
     changes,
     charsets,
     codings,
-    endless,
     files,
     framing,
-    gallery,
+    html_bombs,
+    page_markup,
+    page_resources,
     redirects,
     robots,
-    signs,
     sitemaps,
+    slow_answers,
     statuses,
     traps,
+    university,
 )
-from webmill.testing.features.base import Feature, FeatureSite
+from webmill.testing.features.base import Feature, FeatureHost
 
-_SHELVES = (
+_MODULES = (
     robots,
     sitemaps,
     redirects,
     statuses,
     files,
     changes,
-    signs,
+    page_markup,
     charsets,
     codings,
     traps,
-    endless,
+    slow_answers,
     framing,
-    bombs,
-    boards,
-    gallery,
+    html_bombs,
+    university,
+    page_resources,
 )
 
 
 def all_features() -> tuple[Feature, ...]:
-    """Made anew for each web: a few of them count how often they were asked."""
-    return tuple(feature for shelf in _SHELVES for feature in shelf.features())
+    """Return new features for each web: a few of them count their requests."""
+    return tuple(feature for module in _MODULES for feature in module.features())
 
 
-def feature_sites(features: tuple[Feature, ...]) -> dict[str, Site]:
+def feature_hosts(features: tuple[Feature, ...]) -> dict[str, SimulatedHost]:
     by_host = groupby(sorted(features, key=lambda f: f.host), key=lambda f: f.host)
-    return {host: FeatureSite(group) for host, group in by_host}
+    return {host: FeatureHost(group) for host, group in by_host}
 
 
-def foreign_names() -> Mapping[str, tuple[str, int]]:
-    """Names that resolve to addresses where a crawler must never connect. Nothing of ours listens there."""
+def forbidden_addresses() -> Mapping[str, tuple[str, int]]:
+    """Return names that resolve to addresses a crawler must never connect to. Nothing listens there."""
     return {
         "private.names.test": ("10.0.0.8", 80),
         "metadata.names.test": ("169.254.169.254", 80),

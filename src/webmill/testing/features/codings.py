@@ -1,7 +1,6 @@
 """Content codings, right and wrong, and bombs (N10, N11).
 
-The compressed bytes come from the libraries at hand and may differ between their versions; what they decode to
-does not.
+The compressed bytes may differ between versions of the libraries; what they decode to does not.
 """
 
 from __future__ import annotations
@@ -13,19 +12,19 @@ from functools import cache
 import brotli
 import zstandard
 
-from webmill.testing.exchange import Reply
-from webmill.testing.features.base import Feature, Shelf, page
+from webmill.testing.exchange import HttpReply
+from webmill.testing.features.base import Feature, HostFeatures, page
 
 HOST = "packed.grain.example"
-PLAIN = page("Packed", "Rye and barley, " * 200).body  # what every right one decodes to
+PLAIN = page("Packed", "Rye and barley, " * 200).body  # what every correct one decodes to
 BOMB_SIZE = 100 << 20
 _BLOCK = bytes(1 << 20)
 
 
 def features() -> list[Feature]:
-    shelf = Shelf(HOST)
+    table = HostFeatures(HOST)
     gz, br, zst = _gzip(PLAIN), brotli.compress(PLAIN), zstandard.compress(PLAIN)
-    for path, says, coding, body in (
+    for path, description, coding, body in (
         ("/gzip", "gzip", "gzip", gz),
         ("/x-gzip", "gzip by its old name", "x-gzip", gz),
         ("/deflate", "deflate with zlib head, as the standard says", "deflate", zlib.compress(PLAIN)),
@@ -52,18 +51,18 @@ def features() -> list[Feature]:
         ("/gzip-empty", "says gzip, has no bytes", "gzip", b""),
         ("/zstd-window", "zstd that asks for a window of 2 GiB", "zstd", _wide_window()),
     ):
-        shelf.put(path, says, _packed(coding, body))
-    shelf.put("/file.gz", "a gzip file without Content-Encoding", Reply(body=gz, media_type="application/gzip"))
-    shelf.add("/bomb-gzip", "gzip: 100 MiB of zeros", lambda _: _packed("gzip", _gzip_bomb()))
-    shelf.add("/bomb-deflate", "deflate: 100 MiB of zeros", lambda _: _packed("deflate", _zlib_bomb()))
-    shelf.add("/bomb-br", "brotli: 100 MiB of zeros", lambda _: _packed("br", _brotli_bomb()))
-    shelf.add("/bomb-zstd", "zstd: 100 MiB of zeros", lambda _: _packed("zstd", _zstd_bomb()))
-    shelf.add("/bomb-twice", "`gzip, gzip`: 100 MiB of zeros", lambda _: _packed("gzip, gzip", _gzip(_gzip_bomb())))
-    return shelf.features
+        table.put(path, description, _packed(coding, body))
+    table.put("/file.gz", "a gzip file without Content-Encoding", HttpReply(body=gz, media_type="application/gzip"))
+    table.add("/bomb-gzip", "gzip: 100 MiB of zeros", lambda _: _packed("gzip", _gzip_bomb()))
+    table.add("/bomb-deflate", "deflate: 100 MiB of zeros", lambda _: _packed("deflate", _zlib_bomb()))
+    table.add("/bomb-br", "brotli: 100 MiB of zeros", lambda _: _packed("br", _brotli_bomb()))
+    table.add("/bomb-zstd", "zstd: 100 MiB of zeros", lambda _: _packed("zstd", _zstd_bomb()))
+    table.add("/bomb-twice", "`gzip, gzip`: 100 MiB of zeros", lambda _: _packed("gzip, gzip", _gzip(_gzip_bomb())))
+    return table.features
 
 
-def _packed(coding: str, body: bytes) -> Reply:
-    return Reply(body=body, headers=(("Content-Encoding", coding),))
+def _packed(coding: str, body: bytes) -> HttpReply:
+    return HttpReply(body=body, headers=(("Content-Encoding", coding),))
 
 
 def _gzip(body: bytes) -> bytes:

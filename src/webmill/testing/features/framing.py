@@ -1,4 +1,4 @@
-"""Broken framing (N12, N13, N16): what a server sends by mistake, or to confuse two readers about where a body ends.
+"""Broken framing (N12, N13, N16): what a server sends by mistake, or so that two readers disagree where a body ends.
 
 Every answer ends with a FIN unless the table says otherwise.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from webmill.testing.exchange import Answer, Cut, Request, Script
-from webmill.testing.features.base import Feature, Shelf, whole_number
+from webmill.testing.exchange import Answer, Cut, ReceivedRequest, ScriptedReply
+from webmill.testing.features.base import Feature, HostFeatures, whole_number
 
 HOST = "broken.harvest.test"
 BODY = b"<!doctype html><title>Broken</title><p>The body of a broken answer.\n"
@@ -83,22 +83,22 @@ CASES: tuple[tuple[str, str, int, bytes], ...] = (
 
 
 def features() -> list[Feature]:
-    shelf = Shelf(HOST)
-    for path, says, status, data in CASES:
-        shelf.put(path, says, Script(status=status, steps=(data,)))
-    shelf.put("/two-answers", "two answers to one request; the connection stays open", _two_answers())
-    shelf.add("/rst/*", "the first N bytes of a proper answer, then RST", _cut(Cut.RST), start="/rst/100")
-    shelf.add("/fin/*", "the first N bytes of a proper answer, then FIN", _cut(Cut.FIN), start="/fin/100")
-    return shelf.features
+    table = HostFeatures(HOST)
+    for path, description, status, data in CASES:
+        table.put(path, description, ScriptedReply(status=status, steps=(data,)))
+    table.put("/two-answers", "two answers to one request; the connection stays open", _two_answers())
+    table.add("/rst/*", "the first N bytes of a proper answer, then RST", _cut(Cut.RST), start="/rst/100")
+    table.add("/fin/*", "the first N bytes of a proper answer, then FIN", _cut(Cut.FIN), start="/fin/100")
+    return table.features
 
 
-def _two_answers() -> Script:
-    return Script(steps=(WHOLE + SECOND,), reuse=True)
+def _two_answers() -> ScriptedReply:
+    return ScriptedReply(steps=(WHOLE + SECOND,), reuse=True)
 
 
-def _cut(how: Cut) -> Callable[[Request], Answer]:
-    def answer(request: Request) -> Answer:
+def _cut(how: Cut) -> Callable[[ReceivedRequest], Answer]:
+    def answer(request: ReceivedRequest) -> Answer:
         length = whole_number(request.path.split("/")[2], default=0, most=len(WHOLE))
-        return Script(status=200 if length else 0, steps=(WHOLE[:length], how))
+        return ScriptedReply(status=200 if length else 0, steps=(WHOLE[:length], how))
 
     return answer

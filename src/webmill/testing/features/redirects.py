@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from webmill.testing.exchange import Answer, Reply, Request
-from webmill.testing.features.base import Feature, Shelf, page, whole_number
+from webmill.testing.exchange import Answer, HttpReply, ReceivedRequest
+from webmill.testing.features.base import Feature, HostFeatures, page, whole_number
 
 HOST = "moved.mill.example"
 
@@ -33,41 +33,43 @@ _ODD = (
 
 
 def features() -> list[Feature]:
-    shelf = Shelf(HOST)
+    table = HostFeatures(HOST)
     for status in (301, 302, 303, 307, 308):
-        shelf.put(f"/{status}", f"{status} to /target", _to("/target", status=status))
-    shelf.put("/target", "where the proper ones lead", page("Target"))
-    shelf.add("/chain/*", "N more redirects, then /target", _chain, start="/chain/5")
-    shelf.put("/loop/a", "302 to /loop/b", _to("/loop/b"))
-    shelf.put("/loop/b", "302 to /loop/a", _to("/loop/a"))
-    shelf.put("/self", "302 to itself", _to("/self"))
-    shelf.add("/forever/*", "302 to the next number, for ever", _forever, start="/forever/1")
-    for path, location, says in _ODD:
-        shelf.put(path, f"302 {says}", _to(location))
-    shelf.put("/no-location", "302 without Location", Reply(status=302))
-    shelf.put("/two-locations", "302 with two different Locations", Reply(status=302, headers=_TWO))
-    shelf.put("/refresh-field", "200 with `Refresh: 0; url=/target`", Reply(headers=(("Refresh", "0; url=/target"),)))
-    shelf.put("/refresh-meta", "200, meta refresh to /target", _refresh("/target"))
-    shelf.put("/refresh-loop", "200, meta refresh to itself", _refresh("/refresh-loop"))
-    return shelf.features
+        table.put(f"/{status}", f"{status} to /target", _to("/target", status=status))
+    table.put("/target", "where the proper ones lead", page("Target"))
+    table.add("/chain/*", "N more redirects, then /target", _chain, start="/chain/5")
+    table.put("/loop/a", "302 to /loop/b", _to("/loop/b"))
+    table.put("/loop/b", "302 to /loop/a", _to("/loop/a"))
+    table.put("/self", "302 to itself", _to("/self"))
+    table.add("/forever/*", "302 to the next number, for ever", _forever, start="/forever/1")
+    for path, location, description in _ODD:
+        table.put(path, f"302 {description}", _to(location))
+    table.put("/no-location", "302 without Location", HttpReply(status=302))
+    table.put("/two-locations", "302 with two different Locations", HttpReply(status=302, headers=_TWO))
+    table.put(
+        "/refresh-field", "200 with `Refresh: 0; url=/target`", HttpReply(headers=(("Refresh", "0; url=/target"),))
+    )
+    table.put("/refresh-meta", "200, meta refresh to /target", _refresh("/target"))
+    table.put("/refresh-loop", "200, meta refresh to itself", _refresh("/refresh-loop"))
+    return table.features
 
 
 _TWO = (("Location", "/target"), ("Location", "http://mill.example/"))
 
 
-def _to(location: str, *, status: int = 302) -> Reply:
-    return Reply(status=status, headers=(("Location", location),), body=b"moved\n")
+def _to(location: str, *, status: int = 302) -> HttpReply:
+    return HttpReply(status=status, headers=(("Location", location),), body=b"moved\n")
 
 
-def _chain(request: Request) -> Answer:
+def _chain(request: ReceivedRequest) -> Answer:
     left = whole_number(request.path.removeprefix("/chain/"), default=1, most=1000)
     return _to(f"/chain/{left - 1}" if left > 1 else "/target")
 
 
-def _forever(request: Request) -> Answer:
+def _forever(request: ReceivedRequest) -> Answer:
     number = whole_number(request.path.removeprefix("/forever/"), default=0, most=10**8)
     return _to(f"/forever/{number + 1}")
 
 
-def _refresh(to: str) -> Reply:
+def _refresh(to: str) -> HttpReply:
     return page("Refresh", head=f'<meta http-equiv="refresh" content="0; url={to}">\n')

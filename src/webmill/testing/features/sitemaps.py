@@ -1,13 +1,13 @@
-"""Site maps: pages that only a map leads to, and maps that lie (H04)."""
+"""Sitemaps: pages that only a sitemap leads to, and malformed or hostile sitemaps (H04)."""
 
 from __future__ import annotations
 
 import gzip
 
-from webmill.testing.exchange import TEXT, Answer, Reply, Request
-from webmill.testing.features.base import Feature, Shelf, page
-from webmill.testing.pages import FIRST_DAY
-from webmill.testing.village import sitemap
+from webmill.testing.articles import FIRST_DAY
+from webmill.testing.exchange import TEXT, Answer, HttpReply, ReceivedRequest
+from webmill.testing.features.base import Feature, HostFeatures, page
+from webmill.testing.story_host import sitemap
 
 HOST = "maps.mill.example"
 _XML = "application/xml"
@@ -15,26 +15,26 @@ _SPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 
 
 def features() -> list[Feature]:
-    shelf = Shelf(HOST)
-    shelf.put(
-        "/robots.txt", "names the map, the index and the map of another host", Reply(body=_ROBOTS, media_type=TEXT)
+    table = HostFeatures(HOST)
+    table.put(
+        "/robots.txt", "names the map, the index and the map of another host", HttpReply(body=_ROBOTS, media_type=TEXT)
     )
-    shelf.add("/page/*", "a page that no page links to", _page, start="/page/1")
-    shelf.put("/sitemap.xml", "pages 1 to 10", _xml(_map(range(1, 11))))
-    shelf.put("/sitemap.xml.gz", "pages 11 to 20, gzip file", Reply(body=_gz(_map(range(11, 21))), media_type=_GZ))
-    shelf.put("/sitemap.txt", "pages 21 to 25, one URL a line", Reply(body=_lines(), media_type=TEXT))
-    shelf.put("/sitemap-index.xml", "index of the first two maps", _xml(_index("sitemap.xml", "sitemap.xml.gz")))
-    shelf.put("/sitemap-loop.xml", "an index that names itself", _xml(_index("sitemap-loop.xml")))
-    shelf.put("/sitemap-deep.xml", "an index of an index", _xml(_index("sitemap-index.xml")))
-    shelf.put("/sitemap-foreign.xml", "URLs of another host", _xml(sitemap([("http://mill.example/", FIRST_DAY)])))
-    shelf.put("/sitemap-cut.xml", "ends in the middle of an entry", _xml(_map(range(1, 4))[:-40]))
-    shelf.put("/sitemap-wrong.xml", "HTML instead of a map", page("No map here"))
-    shelf.add("/sitemap-many.xml", "60,000 URLs; the limit is 50,000", lambda _: _xml(_map(range(60_000))))
-    shelf.put("/sitemap-entities.xml", "an entity bomb in the DTD", _xml(_ENTITIES))
-    shelf.put("/sitemap-external.xml", "external entity file:///etc/hostname", _xml(_EXTERNAL))
-    shelf.put("/sitemap-dtd.xml", "external DTD at http://private.names.test/", _xml(_DTD))
-    shelf.add("/sitemap-bomb.xml.gz", "100 MiB of spaces in 100 kB", lambda _: Reply(body=_bomb(), media_type=_GZ))
-    return shelf.features
+    table.add("/page/*", "a page that no page links to", _page, start="/page/1")
+    table.put("/sitemap.xml", "pages 1 to 10", _xml(_map(range(1, 11))))
+    table.put("/sitemap.xml.gz", "pages 11 to 20, gzip file", HttpReply(body=_gz(_map(range(11, 21))), media_type=_GZ))
+    table.put("/sitemap.txt", "pages 21 to 25, one URL a line", HttpReply(body=_lines(), media_type=TEXT))
+    table.put("/sitemap-index.xml", "index of the first two maps", _xml(_index("sitemap.xml", "sitemap.xml.gz")))
+    table.put("/sitemap-loop.xml", "an index that names itself", _xml(_index("sitemap-loop.xml")))
+    table.put("/sitemap-deep.xml", "an index of an index", _xml(_index("sitemap-index.xml")))
+    table.put("/sitemap-foreign.xml", "URLs of another host", _xml(sitemap([("http://mill.example/", FIRST_DAY)])))
+    table.put("/sitemap-cut.xml", "ends in the middle of an entry", _xml(_map(range(1, 4))[:-40]))
+    table.put("/sitemap-wrong.xml", "HTML instead of a map", page("No map here"))
+    table.add("/sitemap-many.xml", "60,000 URLs; the limit is 50,000", lambda _: _xml(_map(range(60_000))))
+    table.put("/sitemap-entities.xml", "an entity bomb in the DTD", _xml(_ENTITIES))
+    table.put("/sitemap-external.xml", "external entity file:///etc/hostname", _xml(_EXTERNAL))
+    table.put("/sitemap-dtd.xml", "external DTD at http://private.names.test/", _xml(_DTD))
+    table.add("/sitemap-bomb.xml.gz", "100 MiB of spaces in 100 kB", lambda _: HttpReply(body=_bomb(), media_type=_GZ))
+    return table.features
 
 
 _GZ = "application/gzip"
@@ -57,8 +57,8 @@ _DTD = (
 ).encode()
 
 
-def _xml(body: bytes) -> Reply:
-    return Reply(body=body, media_type=_XML)
+def _xml(body: bytes) -> HttpReply:
+    return HttpReply(body=body, media_type=_XML)
 
 
 def _gz(body: bytes) -> bytes:
@@ -82,5 +82,5 @@ def _bomb() -> bytes:
     return _gz(b" " * (1 << 20)) * 100
 
 
-def _page(request: Request) -> Answer:
+def _page(request: ReceivedRequest) -> Answer:
     return page(f"Mapped {request.path.removeprefix('/page/')[:9]}")

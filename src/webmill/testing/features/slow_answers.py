@@ -1,12 +1,12 @@
-"""Slow and endless answers (N07, N08, N09). All of them end at the limits of the server, or when the client leaves."""
+"""Slow and endless answers (N07, N08, N09). They end at the limits of the server, or when the client disconnects."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count, repeat
 
-from webmill.testing.exchange import Answer, Request, Script, Step, Wait
-from webmill.testing.features.base import Feature, Shelf
+from webmill.testing.exchange import Answer, ReceivedRequest, ScriptedReply, Step, Wait
+from webmill.testing.features.base import Feature, HostFeatures
 
 HOST = "slow.harvest.test"
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
@@ -15,38 +15,38 @@ _WHOLE = _HEAD + b"Content-Length: %d\r\n\r\n" % len(_PAGE) + _PAGE
 
 
 def features() -> list[Feature]:
-    shelf = Shelf(HOST)
-    shelf.add("/body", "a proper answer, the body one byte per beat", _play(_slow_body))
-    shelf.add("/header", "a proper answer, all of it one byte per beat", _play(lambda: _drip(_WHOLE)))
-    shelf.add("/late", "a proper answer after 20 beats", _play(lambda: [Wait(20), _WHOLE]))
-    shelf.add("/silent", "nothing for 1,000 beats, then the connection ends", _play(lambda: [Wait(1000)]))
-    shelf.add("/stall", "the head and half of the body, then nothing for 1,000 beats", _play(_stall))
-    shelf.add("/drip", "a body without end, one byte per beat", _play(_endless_drip))
-    shelf.add(
+    table = HostFeatures(HOST)
+    table.add("/body", "a proper answer, the body one byte per beat", _play(_slow_body))
+    table.add("/header", "a proper answer, all of it one byte per beat", _play(lambda: _drip(_WHOLE)))
+    table.add("/late", "a proper answer after 20 beats", _play(lambda: [Wait(20), _WHOLE]))
+    table.add("/silent", "nothing for 1,000 beats, then the connection ends", _play(lambda: [Wait(1000)]))
+    table.add("/stall", "the head and half of the body, then nothing for 1,000 beats", _play(_stall))
+    table.add("/drip", "a body without end, one byte per beat", _play(_endless_drip))
+    table.add(
         "/endless", "a body without end and without length", _play(lambda: _endless(_HEAD + b"\r\n", b"z" * 65536))
     )
-    shelf.add("/endless-chunks", "chunks without end", _play(_endless_chunks))
-    shelf.add(
+    table.add("/endless-chunks", "chunks without end", _play(_endless_chunks))
+    table.add(
         "/endless-head", "header fields without end", _play(lambda: _endless(_HEAD, b"X-More: and more\r\n" * 100))
     )
-    shelf.add("/drip-head", "header fields without end, one per beat", _play(_drip_head))
-    shelf.add(
+    table.add("/drip-head", "header fields without end, one per beat", _play(_drip_head))
+    table.add(
         "/endless-100",
         "`100 Continue` without end",
         _play(lambda: _endless(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 100)),
     )
-    shelf.add("/103", "one `103 Early Hints`, then a proper answer", _play(lambda: [_HINT, _WHOLE]))
-    shelf.add("/big-field", "one field of 10 MB, then a proper answer", _play(_big_field))
-    shelf.add("/many-fields", "500,000 fields, then a proper answer", _play(_many_fields))
-    return shelf.features
+    table.add("/103", "one `103 Early Hints`, then a proper answer", _play(lambda: [_HINT, _WHOLE]))
+    table.add("/big-field", "one field of 10 MB, then a proper answer", _play(_big_field))
+    table.add("/many-fields", "500,000 fields, then a proper answer", _play(_many_fields))
+    return table.features
 
 
 _HINT = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n"
 _REST = _WHOLE.removeprefix(b"HTTP/1.1 200 OK\r\n")
 
 
-def _play(steps: Callable[[], Iterable[Step]]) -> Callable[[Request], Answer]:
-    return lambda _: Script(steps=steps())
+def _play(steps: Callable[[], Iterable[Step]]) -> Callable[[ReceivedRequest], Answer]:
+    return lambda _: ScriptedReply(steps=steps())
 
 
 def _drip(data: bytes) -> Iterator[Step]:

@@ -1,7 +1,7 @@
-"""A university: 250 boards of 80 departments on eight hosts, as a board list names them, with a known life.
+"""A university: 250 boards of 80 departments on eight hosts, as a board list names them, with known changes.
 
 Version 2 changes three notices, removes one and adds two (`CHANGED`, `REMOVED`, `ADDED`), and three boards fail from
-then on. In version 4 every third board is empty. All else stays, but views and session ids, which always change.
+then on. In version 4 every third board is empty. Nothing else changes but view counts and session ids.
 """
 
 from __future__ import annotations
@@ -14,9 +14,18 @@ from urllib.parse import parse_qs
 import msgspec
 from msgspec import Struct
 
-from webmill.testing.exchange import TEXT, Answer, Reply, Request, Script, Wait, head_of, known
-from webmill.testing.features.base import Feature, Shelf
-from webmill.testing.pages import FIRST_DAY
+from webmill.testing.articles import FIRST_DAY
+from webmill.testing.exchange import (
+    TEXT,
+    Answer,
+    HttpReply,
+    ReceivedRequest,
+    ScriptedReply,
+    Wait,
+    format_head,
+    reply_with_etag,
+)
+from webmill.testing.features.base import Feature, HostFeatures
 
 HOSTS = tuple(f"dept-{number}.uni.example" for number in range(1, 9))
 DEPARTMENTS = 80
@@ -50,7 +59,7 @@ class BoardSite(Struct, frozen=True, kw_only=True):
 
     @property
     def college(self) -> str:
-        """The last departments stand in their campus directly."""
+        """Return the college, or nothing for the last departments, which belong to the campus directly."""
         return f"제{self.department // 10 + 1}대학" if self.department < 70 else ""
 
     @property
@@ -105,7 +114,7 @@ def boards() -> tuple[BoardSite, ...]:
 
 
 def notices(board: BoardSite, version: int) -> tuple[NoticeText, ...]:
-    """What the board shows, the newest first, whether it answers or not."""
+    """Return the notices of the board, newest first, whether it answers or not."""
     if board.number in EMPTY or (version == 4 and board.number % 3 == 0):
         return ()
     count = 7 if board.number % 5 == 0 else 4
@@ -115,7 +124,7 @@ def notices(board: BoardSite, version: int) -> tuple[NoticeText, ...]:
 
 
 def board_list() -> bytes:
-    """As reference 004 writes it: campus, colleges, departments, boards."""
+    """Return the board list as JSON: campus, colleges, departments, boards."""
     campuses: dict[str, dict[str, dict[int, list[BoardSite]]]] = {}
     for board in boards():
         colleges = campuses.setdefault(board.campus, {})
@@ -137,13 +146,13 @@ def board_list() -> bytes:
 def features() -> list[Feature]:
     made: list[Feature] = []
     for index, host in enumerate(HOSTS):
-        shelf = Shelf(host)
+        table = HostFeatures(host)
         rules = f"User-agent: *\nDisallow: {CLOSED}\n".encode()
-        shelf.put("/robots.txt", f"`{CLOSED}` forbidden", Reply(body=rules, media_type=TEXT))
-        shelf.add("/d*", "boards of departments: /dNN/BOARD/list and /view", _answer, start=f"/d{index:02}/notice/list")
+        table.put("/robots.txt", f"`{CLOSED}` forbidden", HttpReply(body=rules, media_type=TEXT))
+        table.add("/d*", "boards of departments: /dNN/BOARD/list and /view", _answer, start=f"/d{index:02}/notice/list")
         for board in (board for board in boards() if board.number in FORBIDDEN and board.host == host):
-            shelf.add(f"{board.path}/*", "a board that robots.txt forbids", _answer, start=f"{board.path}/list")
-        made += shelf.features
+            table.add(f"{board.path}/*", "a board that robots.txt forbids", _answer, start=f"{board.path}/list")
+        made += table.features
     return made
 
 
@@ -201,36 +210,36 @@ def _by_path() -> dict[str, BoardSite]:
     return {f"{board.host}{board.path}": board for board in boards()}
 
 
-def _answer(request: Request) -> Answer:
+def _answer(request: ReceivedRequest) -> Answer:
     place, _, page = request.path.rpartition("/")
     board = _by_path().get(f"{request.host}{place}")
     if board is None or page not in ("list", "view"):
-        return Reply(status=404)
+        return HttpReply(status=404)
     if board.is_broken(request.version):
-        return Reply(status=500, body=b"<h1>Internal Server Error</h1>")
+        return HttpReply(status=500, body=b"<h1>Internal Server Error</h1>")
     query = {key: values[0] for key, values in parse_qs(request.query).items()}
     reply = _list(board, query, request.version) if page == "list" else _view(board, query, request.version)
     return _slowly(reply) if board.number in SLOW else reply
 
 
-def _slowly(reply: Reply) -> Script:
-    return Script(status=reply.status, steps=(Wait(4), head_of(reply, close=True) + reply.body))
+def _slowly(reply: HttpReply) -> ScriptedReply:
+    return ScriptedReply(status=reply.status, steps=(Wait(4), format_head(reply, close=True) + reply.body))
 
 
-def _list(board: BoardSite, query: dict[str, str], version: int) -> Reply:
+def _list(board: BoardSite, query: dict[str, str], version: int) -> HttpReply:
     page = int(query["page"]) if query.get("page", "").isdecimal() else 1
     shown = notices(board, version)
     part = shown[(page - 1) * PER_PAGE : page * PER_PAGE]
     more = f"list{board.query or '?'}&page={page + 1}" if len(shown) > page * PER_PAGE else ""
     rows = [*(one for one in shown if one.pinned and page == 1), *part]
-    body = _DRESSES[board.style](board, rows, more, version)
+    body = _LISTINGS[board.style](board, rows, more, version)
     return _reply(board, body, version)
 
 
-def _view(board: BoardSite, query: dict[str, str], version: int) -> Reply:
+def _view(board: BoardSite, query: dict[str, str], version: int) -> HttpReply:
     found = [one for one in notices(board, version) if query.get("articleNo") == str(one.number)]
     if not found:
-        return Reply(status=404)
+        return HttpReply(status=404)
     notice = found[0]
     kind = {"gnuboard": "id=bo_v_con", "k2web": "class=view-con", "own": "class=doc"}[board.style]
     files = {"gnuboard": "id=bo_v_file", "k2web": "class=view-file", "own": "class=files"}[board.style]
@@ -240,14 +249,14 @@ def _view(board: BoardSite, query: dict[str, str], version: int) -> Reply:
     return _reply(board, f"<div {kind}><p>{escape(notice.text)}</p>{views}</div>{attached}", version)
 
 
-def _reply(board: BoardSite, inside: str, version: int) -> Reply:
-    label = "<meta charset=euc-kr>" if board.department % 8 == 1 else ""  # the others say it in the header
+def _reply(board: BoardSite, inside: str, version: int) -> HttpReply:
+    label = "<meta charset=euc-kr>" if board.department % 8 == 1 else ""  # the others declare it in the header
     body = f"<!doctype html><html lang=ko><head>{label}<title>{board.name}</title></head><body>{inside}</body></html>"
     kind = "text/html" if label else f"text/html; charset={board.charset}"
     content = body.encode(board.charset, "xmlcharrefreplace")
     if board.style == "own":  # no validators, as most pages have none
-        return Reply(body=content, media_type=kind)
-    return known(content, kind, modified=FIRST_DAY + timedelta(days=version))
+        return HttpReply(body=content, media_type=kind)
+    return reply_with_etag(content, kind, modified=FIRST_DAY + timedelta(days=version))
 
 
 # --- listings, as three systems write them ---
@@ -292,4 +301,4 @@ def _own(board: BoardSite, rows: list[NoticeText], more: str, version: int) -> s
     return f'<ul class="rows">{lines}</ul>{link}'
 
 
-_DRESSES = {"gnuboard": _gnuboard, "k2web": _k2web, "own": _own}
+_LISTINGS = {"gnuboard": _gnuboard, "k2web": _k2web, "own": _own}

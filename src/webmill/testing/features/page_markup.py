@@ -1,10 +1,10 @@
-"""Signs to crawlers in the markup and the header, and pages that are not what they seem."""
+"""Instructions to crawlers in markup and headers, odd links, duplicates and soft errors."""
 
 from __future__ import annotations
 
-from webmill.testing.exchange import TEXT, Answer, Reply, Request
-from webmill.testing.features.base import Feature, Shelf, page
-from webmill.testing.pages import plain_page
+from webmill.testing.articles import plain_page
+from webmill.testing.exchange import TEXT, Answer, HttpReply, ReceivedRequest
+from webmill.testing.features.base import Feature, HostFeatures, page
 
 HOST = "signs.grain.example"
 _SAME = page("The same", "Three addresses, one body.")
@@ -24,35 +24,35 @@ _ODD_LINKS = """<p>
 
 
 def features() -> list[Feature]:
-    shelf = Shelf(HOST)
+    table = HostFeatures(HOST)
     for content in ("noindex", "nofollow", "none"):
         head = f'<meta name="robots" content="{content}">\n'
-        shelf.put(
+        table.put(
             f"/meta-{content}", f"meta robots {content}", page(content, links=[f"/after/meta-{content}"], head=head)
         )
         field = (("X-Robots-Tag", content),)
         body = page(content, links=[f"/after/field-{content}"]).body
-        shelf.put(f"/field-{content}", f"X-Robots-Tag: {content}", Reply(body=body, headers=field))
-    shelf.put("/field-agent", "X-Robots-Tag: webmill: noindex", Reply(body=page("Agent").body, headers=_AGENT))
-    shelf.put("/rel-nofollow", 'one link with rel="nofollow", one without', Reply(body=_rel_nofollow()))
-    shelf.add("/after/*", "reached by a link of the pages above", lambda _: page("After"), start="/after/x")
-    shelf.add("/soft-404/*", "200 and the words of an error page, at any path", _soft_404, start="/soft-404/lost")
-    shelf.put(
+        table.put(f"/field-{content}", f"X-Robots-Tag: {content}", HttpReply(body=body, headers=field))
+    table.put("/field-agent", "X-Robots-Tag: webmill: noindex", HttpReply(body=page("Agent").body, headers=_AGENT))
+    table.put("/rel-nofollow", 'one link with rel="nofollow", one without', HttpReply(body=_rel_nofollow()))
+    table.add("/after/*", "reached by a link of the pages above", lambda _: page("After"), start="/after/x")
+    table.add("/soft-404/*", "200 and the words of an error page, at any path", _soft_404, start="/soft-404/lost")
+    table.put(
         "/canonical", "canonical link to /same/one", page("Copy", head='<link rel="canonical" href="/same/one">\n')
     )
-    shelf.put(
+    table.put(
         "/base",
         '<base href="/after/">, one relative link',
         page("Base", links=["based"], head='<base href="/after/">\n'),
     )
     for name in ("one", "two", "three"):
-        shelf.put(f"/same/{name}", "the same bytes at three addresses", _SAME)
-    shelf.put("/title-script", "markup inside the title", Reply(body=_TITLE))
-    shelf.put("/no-title", "no title, no head", Reply(body=b"<p>Nothing but a paragraph."))
-    shelf.add("/form", "a form by GET and one by POST; a POST is shown as text", _form)
-    shelf.put("/odd-links", "links of every odd kind", Reply(body=plain_page("Odd links", _ODD_LINKS)))
-    shelf.add("/many-links", "20,000 links", _many_links)
-    return shelf.features
+        table.put(f"/same/{name}", "the same bytes at three addresses", _SAME)
+    table.put("/title-script", "markup inside the title", HttpReply(body=_TITLE))
+    table.put("/no-title", "no title, no head", HttpReply(body=b"<p>Nothing but a paragraph."))
+    table.add("/form", "a form by GET and one by POST; a POST is shown as text", _form)
+    table.put("/odd-links", "links of every odd kind", HttpReply(body=plain_page("Odd links", _ODD_LINKS)))
+    table.add("/many-links", "20,000 links", _many_links)
+    return table.features
 
 
 _AGENT = (("X-Robots-Tag", "webmill: noindex"),)
@@ -67,19 +67,19 @@ def _rel_nofollow() -> bytes:
     return plain_page("Links", f"<p>{links}</p>")
 
 
-def _soft_404(_: Request) -> Answer:
+def _soft_404(_: ReceivedRequest) -> Answer:
     return page("404 Not Found", "Sorry, the page you are looking for could not be found.")
 
 
-def _form(request: Request) -> Answer:
+def _form(request: ReceivedRequest) -> Answer:
     if request.method == "POST":
-        return Reply(body=request.body, media_type=TEXT)
+        return HttpReply(body=request.body, media_type=TEXT)
     forms = (
         '<form action="/form"><input name="q" value="barley"><button>Find</button></form>\n'
         '<form action="/form" method="post"><input type="hidden" name="token" value="1"><button>Order</button></form>'
     )
-    return Reply(body=plain_page("Forms", forms))
+    return HttpReply(body=plain_page("Forms", forms))
 
 
-def _many_links(_: Request) -> Answer:
+def _many_links(_: ReceivedRequest) -> Answer:
     return page("Many links", links=(f"/after/{n}" for n in range(20_000)))

@@ -1,4 +1,4 @@
-"""Articles: readable, in one language, with everything a page on the web carries; the same bytes for the same key."""
+"""Readable articles in one language as complete HTML pages; the same arguments give the same bytes."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from urllib.parse import urljoin
 
 from msgspec import Struct
 
-from webmill.testing.dice import Dice
-from webmill.testing.languages import Language
+from webmill.testing.languages import LanguageSample
+from webmill.testing.seeded_random import SeededRandom
 
 FIRST_DAY = datetime(2024, 1, 1, tzinfo=UTC)
 
 
-class Link(Struct, frozen=True):
+class ArticleLink(Struct, frozen=True):
     href: str
     text: str
 
 
 class Article(Struct, frozen=True, kw_only=True):
-    """What a story says, before it is dressed as HTML."""
+    """The content of a story, before it is rendered as HTML."""
 
     url: str
-    language: Language
+    language: LanguageSample
     title: str
     paragraphs: tuple[str, ...]
     written: datetime
@@ -33,19 +33,19 @@ class Article(Struct, frozen=True, kw_only=True):
         return self.paragraphs[0]
 
 
-def write_article(*, seed: int, url: str, number: int, revision: int, language: Language) -> Article:
-    """A revision keeps the title and rewrites the text."""
-    title = Dice(seed, url, "title").choice(language.titles)
-    dice = Dice(seed, url, "text", revision)
-    drawn = dice.sample(language.sentences, 6 + dice.below(8))
-    told = [sentence.replace("{n}", str(2 + dice.below(997))) for sentence in drawn]
-    paragraphs = tuple(language.joint.join(told[start : start + 4]) for start in range(0, len(told), 4))
+def write_article(*, seed: int, url: str, number: int, revision: int, language: LanguageSample) -> Article:
+    """Return an article; a new revision keeps the title and rewrites the text."""
+    title = SeededRandom(seed, url, "title").choice(language.titles)
+    random = SeededRandom(seed, url, "text", revision)
+    drawn = random.sample(language.sentences, 6 + random.below(8))
+    sentences = [sentence.replace("{n}", str(2 + random.below(997))) for sentence in drawn]
+    paragraphs = tuple(language.joint.join(sentences[at : at + 4]) for at in range(0, len(sentences), 4))
     written = FIRST_DAY + timedelta(days=number % 300, hours=revision)
     return Article(url=url, language=language, title=f"{title} · {number}", paragraphs=paragraphs, written=written)
 
 
-def dress(article: Article, *, nav: list[Link], related: list[Link], picture: str) -> bytes:
-    """The article as an HTML page; `related` are links to other stories, other hosts and files."""
+def render_article(article: Article, *, nav: list[ArticleLink], related: list[ArticleLink], picture: str) -> bytes:
+    """Return the article as an HTML page; `related` are links to other stories, hosts and files."""
     language, title = article.language, escape(article.title)
     text = "\n".join(f"<p>{escape(paragraph)}</p>" for paragraph in article.paragraphs)
     return f"""<!doctype html>
@@ -80,12 +80,12 @@ def dress(article: Article, *, nav: list[Link], related: list[Link], picture: st
 """.encode()
 
 
-def _anchors(links: list[Link], joint: str) -> str:
+def _anchors(links: list[ArticleLink], joint: str) -> str:
     return joint.join(f'<a href="{escape(link.href)}">{escape(link.text)}</a>' for link in links)
 
 
 def plain_page(title: str, body: str, *, head: str = "") -> bytes:
-    """A short English page for the features; `head` and `body` are HTML as they stand."""
+    """Return a short English page; `head` and `body` are inserted as HTML."""
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{escape(title)}</title>\n{head}'
         f"</head>\n<body>\n<h1>{escape(title)}</h1>\n{body}\n</body>\n</html>\n"
